@@ -1,0 +1,29 @@
+"""NumPy arrays that JAX can use where they are. This module does not import the tensor engine."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+_ALIGNMENT = 64  # what XLA wants
+
+
+def aligned_empty(shape, dtype=np.uint8) -> np.ndarray:
+    """An uninitialised array, which ``jax.device_put`` shares instead of copying."""
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    buffer = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -buffer.ctypes.data % _ALIGNMENT
+    return buffer[start : start + size].view(dtype).reshape(shape)
+
+
+def aligned_stack(arrays) -> np.ndarray:
+    """``np.stack`` of arrays of one shape and dtype."""
+    first = arrays[0]
+    out = aligned_empty((len(arrays), *first.shape), first.dtype)
+    if first.ndim == 0:
+        out[:] = arrays
+    else:
+        np.stack(arrays, out=out)
+    return out

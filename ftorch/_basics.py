@@ -1,0 +1,198 @@
+"""Small functions of the top level: what a thing is, checks, and the ``sym_`` functions."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import math
+from collections.abc import Callable
+
+from .eager import device as _device
+from .eager.storages import TypedStorage, UntypedStorage
+from .eager.tensor import Tensor
+
+__all__ = [
+    "AcceleratorError", "compiled_with_cxx11_abi", "get_device_module", "is_storage", "is_tensor",
+    "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt",
+    "sym_sum", "typename",
+]  # fmt: skip
+
+
+class AcceleratorError(RuntimeError):
+    """An error of an accelerator (``torch.AcceleratorError``)."""
+
+
+def is_tensor(obj) -> builtins.bool:
+    """Whether an object is a tensor.
+
+    >>> import ftorch as torch
+    >>> torch.is_tensor(torch.ones(1)), torch.is_tensor(1)
+    (True, False)
+    """
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj, /) -> builtins.bool:
+    """Whether an object is a storage of a tensor."""
+    return isinstance(obj, (TypedStorage, UntypedStorage))
+
+
+def typename(obj, /) -> str:
+    """The name of an object's type: ``"torch.FloatTensor"``, ``"torch.nn.modules.linear.Linear"``.
+
+    >>> import ftorch as torch
+    >>> torch.typename(torch.ones(1)), torch.typename(3)
+    ('torch.FloatTensor', 'int')
+    """
+    if isinstance(obj, Tensor):
+        return obj.type()
+    module = getattr(obj, "__module__", "") or ""
+    name = getattr(obj, "__qualname__", "")
+    if not name:
+        kind = obj.__class__
+        module, name = kind.__module__ or "", kind.__qualname__
+    return name if module in ("", "builtins") else f"{module}.{name}"
+
+
+def get_device_module(device=None):
+    """The module of a device type, ``torch.cuda``; of the accelerator here, or the CPU, by default.
+
+    Raises:
+        RuntimeError: for a device type without one.
+    """
+    if device is None:
+        from .accelerator import current_accelerator
+
+        device = current_accelerator() or "cpu"
+    kind = _device.device(device).type if isinstance(device, str) else device.type
+    try:
+        return importlib.import_module(f"{__package__}.{kind}")
+    except ModuleNotFoundError:
+        raise RuntimeError(
+            f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
+        ) from None
+
+
+def compiled_with_cxx11_abi() -> builtins.bool:
+    """True, as for every PyTorch since 2.7; extensions in C++ cannot be loaded."""
+    return True
+
+
+# --- checks --------------------------------------------------------------------------
+
+
+def _assert(condition, message) -> None:
+    """``assert``, for code that is traced."""
+    assert condition, message
+
+
+def _check_with(error_type, cond, message: Callable[[], str] | None = None) -> None:
+    if not isinstance(cond, builtins.bool):
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+    if cond:
+        return
+    if message is None:
+        text = (
+            "Expected cond to be True, but got False. (Could this error message be improved? If so, "
+            "please report an enhancement request to PyTorch.)"
+        )
+    else:
+        if not callable(message):
+            raise TypeError("message must be a callable")
+        text = str(message())
+    raise error_type(text)
+
+
+def _check(cond, message=None) -> None:
+    """Raises RuntimeError, with ``message()``, unless ``cond``."""
+    _check_with(RuntimeError, cond, message)
+
+
+def _check_index(cond, message=None) -> None:
+    """Raises IndexError, with ``message()``, unless ``cond``."""
+    _check_with(IndexError, cond, message)
+
+
+def _check_value(cond, message=None) -> None:
+    """Raises ValueError, with ``message()``, unless ``cond``."""
+    _check_with(ValueError, cond, message)
+
+
+def _check_type(cond, message=None) -> None:
+    """Raises TypeError, with ``message()``, unless ``cond``."""
+    _check_with(TypeError, cond, message)
+
+
+def _check_not_implemented(cond, message=None) -> None:
+    """Raises NotImplementedError, with ``message()``, unless ``cond``."""
+    _check_with(NotImplementedError, cond, message)
+
+
+def _check_tensor_all(cond, message=None) -> None:
+    """Raises RuntimeError, with ``message()``, unless all elements of a bool tensor are True."""
+    if not is_tensor(cond):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    _check_with(RuntimeError, cond._is_all_true().item(), message)
+
+
+def _check_is_size(i, message=None, *, max=None) -> None:
+    """Raises RuntimeError unless ``i`` can be a size."""
+    _check(i >= 0 and (max is None or i <= max), message)
+
+
+# --- sym_: Python's own, where sizes may be symbols ----------------------------------
+
+
+def sym_not(a):
+    """``not a``."""
+    return a.__sym_not__() if hasattr(a, "__sym_not__") else not a
+
+
+def sym_float(a):
+    """``float(a)``, of a symbol too."""
+    return a.__sym_float__() if hasattr(a, "__sym_float__") else builtins.float(a)
+
+
+def sym_int(a):
+    """``int(a)``, towards zero."""
+    if isinstance(a, builtins.float):
+        return math.floor(a) if a >= 0 else math.ceil(a)
+    return builtins.int(a)
+
+
+def _sym_extreme(python, name):
+    def function(a, b):
+        if hasattr(a, name):
+            return getattr(a, name)(b)
+        if hasattr(b, name):
+            return getattr(b, name)(a)
+        kinds = {type(a), type(b)}
+        found = python(a, b)
+        return builtins.float(found) if builtins.float in kinds else found
+
+    return function
+
+
+def sym_max(a, b):
+    """``max(a, b)``, a float if either is."""
+    return _sym_extreme(builtins.max, "__sym_max__")(a, b)
+
+
+def sym_min(a, b):
+    """``min(a, b)``, a float if either is."""
+    return _sym_extreme(builtins.min, "__sym_min__")(a, b)
+
+
+def sym_sum(args):
+    """``sum(args)``."""
+    return builtins.sum(args)
+
+
+def sym_ite(b, t, f):
+    """``t if b else f``."""
+    return t if b else f
+
+
+def sym_sqrt(a):
+    """``math.sqrt(a)``."""
+    return a.__sym_sqrt__() if hasattr(a, "__sym_sqrt__") else math.sqrt(a)

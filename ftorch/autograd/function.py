@@ -1,0 +1,340 @@
+"""``autograd.Function``: operations with a hand-written backward."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ..eager import op as _op
+from ..eager import tape
+from ..eager.registry import OPS
+from ..eager.tensor import TensorBase, modes
+from ..eager.viewing import view_call
+
+
+class FunctionCtx:
+    """What ``forward`` and ``backward`` of a `Function` share."""
+
+    def save_for_backward(self, *tensors):
+        """Keeps tensors for backward; they come back as ``ctx.saved_tensors``."""
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors):
+        """Keeps tensors for ``jvp``."""
+        for t in tensors:
+            if not isinstance(t, TensorBase) and t is not None:
+                raise TypeError(
+                    "save_for_forward expects all arguments to be tensors; you should save "
+                    "non-tensors as attributes on ctx."
+                )
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *args):
+        """Names inputs that forward changed in place."""
+        self.dirty_tensors = args
+
+    def mark_non_differentiable(self, *args):
+        """Names outputs that do not require grad."""
+        self.non_differentiable = args
+
+    def set_materialize_grads(self, value: bool):
+        """Whether missing gradients reach backward as zeros (the default) or None."""
+        self.materialize_grads = value
+
+
+class BackwardCFunction(tape.Node, FunctionCtx):
+    """The node, and context, of one call of a `Function`."""
+
+    _forward_cls: Any = None
+
+    def __init__(self):
+        super().__init__()
+        self.to_save = ()
+        self.saved_for_forward = ()
+        self.dirty_tensors = ()
+        self.non_differentiable = ()
+        self.materialize_grads = True
+        self.needs_input_grad = ()
+        self.output_geometries = ()
+        self._saved = ()
+
+    def _keep(self, outputs):
+        kept = []
+        for t in self.to_save:
+            if t is None:
+                kept.append((None, None))
+                continue
+            if not isinstance(t, TensorBase):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument 0 is of type "
+                    f"{type(t).__name__}"
+                )
+            nr = next((i for i, o in enumerate(outputs) if o is t), None)
+            edge = nr if nr is not None else tape.edge_of(t) if t._requires_grad else None
+            kept.append((tape.save(t), edge))
+        self._saved = kept
+        self.to_save = ()
+
+    @property
+    def saved_tensors(self):
+        """The tensors given to `save_for_backward`.
+
+        Raises:
+            RuntimeError: if one was modified since, or the graph was freed.
+        """
+        if self._saved is None:
+            raise RuntimeError(tape.FREED)
+        if self.to_save:
+            return tuple(self.to_save)
+        return tuple(
+            None if kept is None
+            else tape.unpack(kept, self, (self, edge) if isinstance(edge, int) else edge)
+            for kept, edge in self._saved
+        )  # fmt: skip
+
+    saved_variables = saved_tensors
+
+    def release(self):
+        self._saved = None
+
+    def apply(self, *args):
+        from ..eager import derivatives
+
+        (grads,) = args
+        grads = list(grads) + [None] * (len(self.output_geometries) - len(grads))
+        if self.materialize_grads:
+            grads = [
+                derivatives.zeros(g) if grad is None and g is not None else grad
+                for grad, g in zip(grads, self.output_geometries)
+            ]
+        cls = self._forward_cls
+        pull = cls.backward if cls.backward is not Function.backward else cls.vjp
+        if pull is Function.vjp:
+            raise NotImplementedError(
+                "You must implement either the backward or vjp method for your custom "
+                "autograd.Function to use it with backward mode AD."
+            )
+        result = pull(self, *grads)
+        result = result if isinstance(result, tuple) else (result,)
+        return self._checked(list(result))
+
+    def _checked(self, result):
+        expected = len(self.edges_by_argument)
+        extra = result[expected:]
+        if len(result) < expected or any(r is not None for r in extra):
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected "
+                f"{expected}, got {len(result)})"
+            )
+        out = []
+        for i, (g, is_tensor) in enumerate(zip(result, self.edges_by_argument)):
+            if is_tensor:
+                out.append(self._fitted(i, len(out), g))
+            elif g is not None:
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient different from None at position "
+                    f"{i + 1}, but the corresponding forward input was not a Variable"
+                )
+        return out
+
+    def _fitted(self, position, index, g):
+        if g is None:
+            return None
+        if not isinstance(g, TensorBase):
+            raise TypeError(f"expected Variable or None (got {type(g).__name__})")
+        wanted = self.input_geometries[index]
+        if g.shape != wanted.shape:
+            try:
+                g = g.sum_to_size(wanted.shape)
+            except RuntimeError:
+                raise RuntimeError(
+                    f"Function {self.name()} returned an invalid gradient at index {position} - got "
+                    f"{list(g.shape)} but expected shape compatible with {list(wanted.shape)}"
+                ) from None
+        return g if g.dtype is wanted.dtype else g.to(wanted.dtype)
+
+
+class FunctionMeta(type):
+    """Gives each `Function` subclass its node class, named ``<Name>Backward``."""
+
+    def __init__(cls, name, bases, attributes):
+        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls})
+        super().__init__(name, bases, attributes)
+
+
+class Function(metaclass=FunctionMeta):
+    """A differentiable operation defined by static methods ``forward`` and ``backward``.
+
+    Either ``forward(ctx, *args)``, or ``forward(*args)`` with ``setup_context(ctx, inputs,
+    output)``. Optional: ``jvp`` and ``vmap``. Call it by ``apply``.
+
+    >>> import ftorch as torch
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * grad
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
+
+    generate_vmap_rule = False
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(
+            f"Attempting to create an instance of a custom autograd.Function, but it is only "
+            f"supported to use {type(self).__name__}.apply"
+        )
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method."
+        )
+
+    @staticmethod
+    def forward(*args, **kwargs):
+        """Computes the result; override."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        """Fills ctx, where ``forward`` does not take it; override."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):
+        """One gradient per argument of forward (None for non-tensors); override."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function "
+            "to use it with backward mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx, *grad_inputs):
+        """Forward-mode derivative; override."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward "
+            "mode AD."
+        )
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        """The batching rule: ``(outputs, out_dims)``; override."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or "
+            "set generate_vmap_rule=True."
+        )
+
+    @classmethod
+    def apply(cls, *args, **kwargs):
+        """Calls the operation."""
+        if _op.special[0]:
+            handler = _op.hooks.get("custom_function")
+            if handler is not None:
+                handled, result = handler(cls, args, kwargs)
+                if handled:
+                    return result
+        return _apply(cls, args, kwargs)
+
+
+def _apply(cls, args, kwargs):
+    ctx = cls._backward_cls()
+    tensors = [a for a in args if isinstance(a, TensorBase)]
+    recorded = modes.grad and any(t._requires_grad for t in tensors)
+    ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a._requires_grad for a in args)
+    ctx.edges_by_argument = [isinstance(a, TensorBase) for a in args]
+    ctx.input_geometries = [t._geometry for t in tensors]
+    if recorded:
+        ctx.edges = tuple(tape.edge_of(t) if t._requires_grad else None for t in tensors)
+    outer, modes.grad = modes.grad, False
+    try:
+        if cls.setup_context is not Function.setup_context:
+            output = cls.forward(*args, **kwargs)
+            cls.setup_context(ctx, args, output)
+        else:
+            output = cls.forward(ctx, *args, **kwargs)
+    finally:
+        modes.grad = outer
+    outputs = output if isinstance(output, tuple) else (output,)
+    dirty = {id(t) for t in ctx.dirty_tensors}
+    constant = {id(t) for t in ctx.non_differentiable}
+    inputs = {id(t) for t in tensors}
+    results = []
+    for nr, out in enumerate(outputs):
+        if not isinstance(out, TensorBase):
+            results.append(out)
+            continue
+        is_dirty = id(out) in dirty
+        if id(out) in inputs and not is_dirty:
+            outer, modes.grad = modes.grad, False
+            out = view_call(OPS["alias"], out, ())
+            modes.grad = outer
+        if recorded and id(outputs[nr]) not in constant and out.dtype.category >= 2:
+            if is_dirty:
+                tape.check_inplace(out)
+                tape.rebase(out, ctx)
+                if out._base is None:
+                    out._output_nr = nr
+            else:
+                out._grad_fn, out._output_nr, out._requires_grad = ctx, nr, True
+                out._base = None
+        results.append(out)
+    if recorded:
+        ctx.output_geometries = tuple(
+            o._geometry if isinstance(o, TensorBase) and id(p) not in constant else None
+            for o, p in zip(results, outputs)
+        )
+        if ctx.to_save:
+            ctx._keep(results)
+    return tuple(results) if isinstance(output, tuple) else results[0]
+
+
+def once_differentiable(function):
+    """Decorates a ``backward`` whose own gradient is not defined."""
+
+    @functools.wraps(function)
+    def wrapper(ctx, *grads):
+        recording = modes.grad and any(isinstance(g, TensorBase) and g._requires_grad for g in grads)
+        outer, modes.grad = modes.grad, False
+        try:
+            outputs = function(ctx, *grads)
+        finally:
+            modes.grad = outer
+        if not recording:
+            return outputs
+        many = outputs if isinstance(outputs, tuple) else (outputs,)
+        made = []
+        for out in many:
+            if out is not None:
+                out = out.detach()
+                out._grad_fn, out._requires_grad = _DelayedError(), True
+            made.append(out)
+        return tuple(made) if isinstance(outputs, tuple) else made[0]
+
+    return wrapper
+
+
+class _DelayedError(tape.Node):
+    def apply(self, grads):
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
+
+
+class InplaceFunction(Function):
+    """Kept for old code; use `Function`."""
+
+
+class NestedIOFunction(Function):
+    """Kept for old code; use `Function`."""

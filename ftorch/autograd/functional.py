@@ -1,0 +1,398 @@
+"""Derivatives of functions (``torch.autograd.functional``): ``jacobian``, ``hessian``, products."""
+
+from __future__ import annotations
+
+from ..eager import api as torch
+from ..eager.backward import grad as _grad
+from ..eager.tensor import TensorBase, modes
+from .grad_mode import enable_grad, set_grad_enabled
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+# --- arguments and results -----------------------------------------------------------
+
+
+def _as_tuple(value, name, function):
+    """(whether it was a tuple, the tuple).
+
+    Raises:
+        TypeError: for anything but tensors and tuples of tensors.
+    """
+    if isinstance(value, TensorBase):
+        return False, (value,)
+    text = f"The {name} given to {function} must be either a Tensor or a tuple of Tensors but the "
+    if not isinstance(value, tuple):
+        raise TypeError(f"{text}given {name} has type {type(value)}.")
+    for i, item in enumerate(value):
+        if not isinstance(item, TensorBase):
+            raise TypeError(f"{text}value at index {i} has type {type(item)}.")
+    return True, value
+
+
+def _fresh(inputs, create_graph):
+    """Inputs to differentiate with respect to, connected to the given ones if a graph is wanted."""
+    return tuple(
+        t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_()
+        for t in inputs
+    )
+
+
+def _single(outputs, is_tuple, function):
+    if is_tuple:
+        raise RuntimeError(f"The function given to {function} should return a single Tensor")
+    if outputs[0].numel() != 1:
+        raise RuntimeError(
+            f"The Tensor returned by the function given to {function} should contain a single element"
+        )
+
+
+def _check_v(v, targets, targets_are_tuple):
+    """v as a tuple of the targets' shapes."""
+    is_tuple, v = _as_tuple(v, "v", "")
+    if len(v) != len(targets):
+        if targets_are_tuple:
+            raise RuntimeError(
+                f"v is a tuple of invalid length: should be {len(targets)} but got {len(v)}."
+            )
+        raise RuntimeError("The given v should contain a single Tensor.")
+    for i, (given, target) in enumerate(zip(v, targets)):
+        if given.size() != target.size():
+            prefix = f"Entry {i} in " if len(targets) > 1 else ""
+            raise RuntimeError(
+                f"{prefix}v has invalid size: should be {target.size()} but got {given.size()}."
+            )
+    return tuple(t.detach() if not t.requires_grad or not modes.grad else t for t in v)
+
+
+def _result(value, is_tuple, create_graph):
+    """Results as they are returned: detached unless a graph is wanted, alone if there is one."""
+    if not create_graph:
+        value = tuple(t.detach() for t in value)
+    return value if is_tuple else value[0]
+
+
+def _gradients(outputs, inputs, grad_outputs=None, create_graph=False):
+    """Gradients of the outputs that require them; None where there are none."""
+    if grad_outputs is None:
+        grad_outputs = (None,) * len(outputs)
+    pairs = [
+        (o, g) for o, g in zip(outputs, grad_outputs) if o is not None and o.requires_grad
+    ]
+    if not pairs:
+        return (None,) * len(inputs)
+    outs, grads = zip(*pairs)
+    return _grad(
+        outs, inputs, grads, allow_unused=True, create_graph=create_graph, retain_graph=create_graph
+    )
+
+
+# What strict mode says where a derivative does not depend on something.
+_INDEPENDENT = (
+    "The output of the user-provided function is independent of input {}. This is not allowed in "
+    "strict mode."
+)
+_INDEPENDENT_GRADIENT = (
+    "The gradient with respect to input {} is independent of the inputs of the user-provided "
+    "function. This is not allowed in strict mode."
+)
+_LINEAR = (
+    "While computing the hessian, found that the jacobian of the user-provided function with respect "
+    "to input {} is independent of the input. This is not allowed in strict mode. You should ensure "
+    "that your function is twice differentiable and that the jacobian depends on the inputs (this "
+    "would be violated by a linear function for example)."
+)
+_CONSTANT_JACOBIAN = (
+    "The jacobian of the user-provided function is independent of input {}. This is not allowed in "
+    "strict mode when create_graph=True."
+)
+_CONSTANT_OUTPUT = (
+    "Output {} of the user-provided function does not require gradients. The outputs must be computed "
+    "in a differentiable manner from the input when running in strict mode."
+)
+
+
+def _require(values, strict, text):
+    """Raises ``text`` in strict mode where a value is missing or outside the graph."""
+    if strict:
+        for i, t in enumerate(values):
+            if t is None or not t.requires_grad:
+                raise RuntimeError(text.format(i))
+
+
+def _filled(grads, like, strict, text):
+    """Zeros for missing gradients; in strict mode they raise."""
+    filled = []
+    for i, (g, t) in enumerate(zip(grads, like)):
+        if g is None:
+            if strict:
+                raise RuntimeError(text.format(i))
+            g = torch.zeros_like(t)
+        filled.append(g)
+    return tuple(filled)
+
+
+# --- products ------------------------------------------------------------------------
+
+
+def vjp(func, inputs, v=None, create_graph=False, strict=False):
+    """(outputs, vector times Jacobian).
+
+    Args:
+        func: takes tensors and returns a tensor or a tuple of them.
+        v: one vector per output; may be None for a single number.
+        create_graph: whether results can be differentiated.
+        strict: raise where a result does not depend on an input.
+
+    >>> import ftorch as torch
+    >>> torch.autograd.functional.vjp(lambda x: x ** 2, torch.ones(2), torch.tensor([1.0, 2.0]))
+    (tensor([1., 1.]), tensor([2., 4.]))
+    """
+    is_recording = create_graph or modes.grad
+    with enable_grad():
+        inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "vjp")
+        inputs = _fresh(inputs, create_graph)
+        outputs_are_tuple, outputs = _as_tuple(
+            func(*inputs), "outputs of the user-provided function", "vjp"
+        )
+        _require(outputs, strict, _CONSTANT_OUTPUT)
+        if v is not None:
+            v = _check_v(v, outputs, outputs_are_tuple)
+        elif len(outputs) != 1 or outputs[0].numel() != 1:
+            raise RuntimeError(
+                "The vector v can only be None if the user-provided function returns a single Tensor "
+                "with a single element."
+            )
+    with set_grad_enabled(is_recording):
+        grads = _gradients(outputs, inputs, v, create_graph)
+        product = _filled(grads, inputs, strict, _INDEPENDENT)
+        if create_graph:
+            _require(product, strict, _CONSTANT_JACOBIAN)
+    return (
+        _result(outputs, outputs_are_tuple, create_graph),
+        _result(product, inputs_are_tuple, create_graph),
+    )
+
+
+def _vector_of_inputs(v, inputs, are_tuple):
+    if v is not None:
+        return _check_v(v, inputs, are_tuple)
+    if len(inputs) != 1 or inputs[0].numel() != 1:
+        raise RuntimeError(
+            "The vector v can only be None if the input to the user-provided function is a single "
+            "Tensor with a single element."
+        )
+    return tuple(torch.ones_like(t) for t in inputs)
+
+
+def jvp(func, inputs, v=None, create_graph=False, strict=False):
+    """(outputs, Jacobian times vector), by going backward twice; see `vjp` for the arguments.
+
+    >>> import ftorch as torch
+    >>> torch.autograd.functional.jvp(lambda x: x ** 2, torch.ones(2), torch.tensor([1.0, 2.0]))
+    (tensor([1., 1.]), tensor([2., 4.]))
+    """
+    with enable_grad():
+        inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "jvp")
+        inputs = _fresh(inputs, create_graph)
+        v = _vector_of_inputs(v, inputs, inputs_are_tuple)
+        outputs_are_tuple, outputs = _as_tuple(
+            func(*inputs), "outputs of the user-provided function", "jvp"
+        )
+        _require(outputs, strict, _CONSTANT_OUTPUT)
+        # The vector-Jacobian product is linear in its vector: its derivative is the Jacobian.
+        weights = tuple(torch.zeros_like(o, requires_grad=True) for o in outputs)
+        grads = _gradients(outputs, inputs, weights, create_graph=True)
+        _require(grads, strict, _INDEPENDENT)
+        found = _gradients(grads, weights, v, create_graph=create_graph)
+        product = _filled(found, outputs, strict, _INDEPENDENT_GRADIENT)
+        if create_graph:
+            _require(product, strict, _CONSTANT_JACOBIAN)
+    return (
+        _result(outputs, outputs_are_tuple, create_graph),
+        _result(product, outputs_are_tuple, create_graph),
+    )
+
+
+def vhp(func, inputs, v=None, create_graph=False, strict=False):
+    """(output, vector times Hessian) of a function with one number as its result; see `vjp`."""
+    with enable_grad():
+        inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "vhp")
+        inputs = _fresh(inputs, create_graph)
+        v = _vector_of_inputs(v, inputs, inputs_are_tuple)
+        is_tuple, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", "vhp")
+        _require(outputs, strict, _CONSTANT_OUTPUT)
+        _single(outputs, is_tuple, "vhp")
+        jacobian_rows = _gradients(outputs, inputs, create_graph=True)
+        _require(jacobian_rows, strict, _LINEAR)
+        found = _gradients(jacobian_rows, inputs, v, create_graph=create_graph)
+        product = _filled(found, inputs, strict, _INDEPENDENT)
+    return _result(outputs, False, create_graph), _result(product, inputs_are_tuple, create_graph)
+
+
+def hvp(func, inputs, v=None, create_graph=False, strict=False):
+    """(output, Hessian times vector) of a function with one number as its result; see `vjp`.
+
+    `vhp` gives the same for functions with continuous derivatives, at half the cost.
+    """
+    with enable_grad():
+        inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "hvp")
+        inputs = _fresh(inputs, create_graph)
+        v = _vector_of_inputs(v, inputs, inputs_are_tuple)
+        is_tuple, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", "hvp")
+        _require(outputs, strict, _CONSTANT_OUTPUT)
+        _single(outputs, is_tuple, "hvp")
+        jacobian_rows = _gradients(outputs, inputs, create_graph=True)
+        _require(jacobian_rows, strict, _LINEAR)
+        weights = tuple(torch.zeros_like(t, requires_grad=True) for t in inputs)
+        twice = _gradients(jacobian_rows, inputs, weights, create_graph=True)
+        _require(twice, strict, _INDEPENDENT)
+        found = _gradients(twice, weights, v, create_graph=create_graph)
+        product = _filled(found, inputs, strict, _INDEPENDENT)
+    return _result(outputs, False, create_graph), _result(product, inputs_are_tuple, create_graph)
+
+
+# --- whole matrices ------------------------------------------------------------------
+
+
+def _check_strategy(strategy, vectorize, hint):
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(
+            f'Expected strategy to be either "forward-mode" or "reverse-mode".{hint}'
+        )
+    if strategy == "forward-mode" and not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented "
+            "for `vectorize=True`."
+        )
+
+
+def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False,
+             strategy="reverse-mode"):  # fmt: skip
+    """All derivatives of all outputs with respect to all inputs.
+
+    Args:
+        vectorize: compute all rows at once, by ``vmap``.
+        strategy: "reverse-mode", or (vectorized) "forward-mode".
+        create_graph, strict: see `vjp`.
+
+    Returns: a tensor of shape (*output, *input); tuples of them (outer: outputs) where there are
+        several.
+
+    >>> import ftorch as torch
+    >>> torch.autograd.functional.jacobian(lambda x: x ** 2, torch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    _check_strategy(
+        strategy, vectorize,
+        " Hint: If your function has more outputs than inputs, \"forward-mode\" tends to be more "
+        "performant. Otherwise, prefer to use \"reverse-mode\".",
+    )  # fmt: skip
+    if strict and vectorize:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
+            "supported together. Please either set `strict=False` or `vectorize=False`."
+        )
+    inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "jacobian")
+    if strategy == "forward-mode":
+        return _forward_jacobian(func, inputs, inputs_are_tuple, create_graph)
+    with enable_grad():
+        inputs = _fresh(inputs, create_graph)
+        outputs_are_tuple, outputs = _as_tuple(
+            func(*inputs), "outputs of the user-provided function", "jacobian"
+        )
+        _require(outputs, strict, _CONSTANT_OUTPUT)
+        rows = _batched_rows if vectorize else _rows
+        blocks = tuple(rows(o, inputs, create_graph, strict) for o in outputs)
+    if not create_graph:
+        blocks = tuple(tuple(b.detach() for b in block) for block in blocks)
+    found = tuple(block if inputs_are_tuple else block[0] for block in blocks)
+    return found if outputs_are_tuple else found[0]
+
+
+def _rows(output, inputs, create_graph, strict):
+    """The Jacobian of one output, row by row."""
+    rows = []
+    for number in output.reshape(-1).unbind():
+        if not output.requires_grad:
+            grads = (None,) * len(inputs)
+        else:
+            grads = _grad(
+                (number,), inputs, retain_graph=True, create_graph=create_graph, allow_unused=True
+            )
+        grads = _filled(grads, inputs, strict, _INDEPENDENT)
+        if strict and create_graph:
+            _require(grads, strict, _CONSTANT_JACOBIAN)
+        rows.append(grads)
+    if not rows:
+        return tuple(t.new_zeros((*output.shape, *t.shape)) for t in inputs)
+    return tuple(
+        torch.stack(column).view((*output.shape, *t.shape))
+        for column, t in zip(zip(*rows), inputs)
+    )
+
+
+def _batched_rows(output, inputs, create_graph, strict):
+    """The Jacobian of one output, all rows at once."""
+    if not output.requires_grad:
+        return tuple(t.new_zeros((*output.shape, *t.shape)) for t in inputs)
+    count = output.numel()
+    basis = torch.eye(count, dtype=output.dtype, device=output.device).view((count, *output.shape))
+    grads = _grad(
+        (output,), inputs, (basis,), retain_graph=True, create_graph=create_graph, allow_unused=True,
+        is_grads_batched=True,
+    )  # fmt: skip
+    return tuple(
+        t.new_zeros((*output.shape, *t.shape)) if g is None else g.view((*output.shape, *t.shape))
+        for g, t in zip(grads, inputs)
+    )
+
+
+def _forward_jacobian(func, inputs, inputs_are_tuple, create_graph):
+    from ..functional import jacfwd
+    from ..utils import _pytree as pytree
+
+    if not create_graph:
+        inputs = tuple(t.detach() for t in inputs)
+    found = jacfwd(func, argnums=tuple(range(len(inputs))))(*inputs)
+    if not inputs_are_tuple:  # innermost: one per input
+        has_several_outputs = isinstance(found[0], tuple)
+        found = tuple(block[0] for block in found) if has_several_outputs else found[0]
+    return found if create_graph else pytree.tree_map(lambda t: t.detach(), found)
+
+
+def hessian(func, inputs, create_graph=False, strict=False, vectorize=False,
+            outer_jacobian_strategy="reverse-mode"):  # fmt: skip
+    """All second derivatives of a function with one number as its result; see `jacobian`.
+
+    >>> import ftorch as torch
+    >>> torch.autograd.functional.hessian(lambda x: (x ** 3).sum(), torch.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "hessian")
+    _check_strategy(outer_jacobian_strategy, vectorize, "")
+
+    def checked(*given):
+        output = func(*given)
+        is_tuple, outputs = _as_tuple(output, "outputs of the user-provided function", "hessian")
+        _require(outputs, strict, _CONSTANT_OUTPUT)
+        _single(outputs, is_tuple, "hessian")
+        return output.reshape(())
+
+    def first(*given):
+        if outer_jacobian_strategy == "forward-mode":
+            from ..functional import jacrev
+
+            return jacrev(checked, argnums=tuple(range(len(given))))(*given)
+        found = jacobian(checked, given, create_graph=True)
+        if strict:
+            _require(found, strict, _LINEAR)
+        return found
+
+    found = jacobian(
+        first, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize,
+        strategy=outer_jacobian_strategy,
+    )  # fmt: skip
+    return found if inputs_are_tuple else found[0][0]

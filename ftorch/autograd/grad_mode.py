@@ -1,0 +1,182 @@
+"""Whether operations are recorded: ``no_grad``, ``enable_grad``, ``set_grad_enabled``, ``inference_mode``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from ..eager.tensor import modes
+
+
+class DecoratorContextManager:
+    """A context manager that also decorates functions, generators and classes' methods."""
+
+    def clone(self):
+        """A fresh instance for one more entry."""
+        return type(self)()
+
+    def __enter__(self):
+        raise AssertionError("abstract")
+
+    def __exit__(self, *exception):
+        raise AssertionError("abstract")
+
+    def __call__(self, function):
+        if inspect.isgeneratorfunction(function):
+            return self._wrap_generator(function)
+
+        @functools.wraps(function)
+        def decorated(*args, **kwargs):
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return decorated
+
+    def _wrap_generator(self, function):
+        @functools.wraps(function)
+        def decorated(*args, **kwargs):
+            generator = function(*args, **kwargs)
+            with self.clone():
+                try:
+                    response = generator.send(None)
+                except StopIteration as stop:
+                    return stop.value
+            while True:
+                try:
+                    request = yield response
+                except GeneratorExit:
+                    with self.clone():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    with self.clone():
+                        try:
+                            response = generator.throw(error)
+                        except StopIteration as stop:
+                            return stop.value
+                else:
+                    with self.clone():
+                        try:
+                            response = generator.send(request)
+                        except StopIteration as stop:
+                            return stop.value
+
+        return decorated
+
+
+class _GradMode(DecoratorContextManager):
+    enabled = False
+
+    def __init__(self):
+        self.previous = False
+
+    def __new__(cls, orig_func=None):
+        # ``@no_grad`` without parentheses, as PyTorch allows.
+        self = object.__new__(cls)
+        if orig_func is None:
+            return self
+        self.previous = False
+        return self(orig_func)
+
+    def __enter__(self):
+        self.previous = modes.grad
+        modes.grad = self.enabled
+
+    def __exit__(self, *_):
+        modes.grad = self.previous
+
+
+class no_grad(_GradMode):
+    """Operations inside are not recorded, and their results do not require grad.
+
+    >>> import ftorch as torch
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
+
+
+class enable_grad(_GradMode):
+    """Records operations again inside `no_grad`."""
+
+    enabled = True
+
+
+class set_grad_enabled(DecoratorContextManager):
+    """Sets grad mode at once, and restores it when used as a context.
+
+    >>> import ftorch as torch
+    >>> with torch.set_grad_enabled(False):
+    ...     torch.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool):
+        self.previous = modes.grad
+        self.mode = bool(mode)
+        modes.grad = self.mode
+
+    def __call__(self, function):
+        modes.grad = self.previous
+        return super().__call__(function)
+
+    def __enter__(self):
+        modes.grad = self.mode
+
+    def __exit__(self, *_):
+        modes.grad = self.previous
+
+    def clone(self):
+        return type(self)(self.mode)
+
+
+class inference_mode(DecoratorContextManager):
+    """`no_grad`, and code inside promises never to use its results in a graph."""
+
+    def __new__(cls, mode=True):
+        if isinstance(mode, bool):
+            return object.__new__(cls)
+        return cls()(mode)
+
+    def __init__(self, mode: bool = True):
+        self.mode = mode
+        self.previous = (modes.grad, modes.inference)
+
+    def __enter__(self):
+        self.previous = (modes.grad, modes.inference)
+        modes.inference = self.mode
+        if self.mode:
+            modes.grad = False
+
+    def __exit__(self, *_):
+        modes.grad, modes.inference = self.previous
+
+    def clone(self):
+        return type(self)(self.mode)
+
+
+class set_multithreading_enabled(DecoratorContextManager):
+    """Accepted for compatibility: backward always runs in the calling thread."""
+
+    def __init__(self, mode: bool):
+        self.mode = mode
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+    def clone(self):
+        return type(self)(self.mode)
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded in this thread."""
+    return modes.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is inside ``inference_mode``."""
+    return modes.inference

@@ -1,0 +1,435 @@
+"""``gradcheck``: derivatives compared with finite differences."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+
+from ..eager import api as torch
+from ..eager.backward import grad as _grad
+from ..eager.op import to_numpy
+from ..eager.tensor import TensorBase
+from .grad_mode import enable_grad, no_grad
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+_NOT_REENTRANT = (
+    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
+    "gives different values, although analytical gradient matches numerical gradient.The tolerance "
+    "for nondeterminism was {}."
+)
+_FAST_NOTE = """
+
+The above quantities relating the numerical and analytical jacobians are computed 
+in fast mode. See: https://github.com/pytorch/pytorch/issues/53876 for more background 
+about fast mode. Below, we recompute numerical and analytical jacobians in slow mode:
+
+Numerical:
+ {}
+Analytical:
+{}
+
+The max per-element difference (slow mode) is: {}.
+"""  # noqa: W291
+
+
+class GradcheckError(RuntimeError):
+    """A derivative differs from finite differences."""
+
+
+def _tensors(values):
+    values = values if isinstance(values, (tuple, list)) else (values,)
+    return tuple(v for v in values if isinstance(v, TensorBase))
+
+
+def _is_inexact(t):
+    return t.is_floating_point() or t.is_complex()
+
+
+def _outputs(func, inputs):
+    """The outputs that can have derivatives."""
+    return tuple(o for o in _tensors(func(*inputs)) if _is_inexact(o))
+
+
+# --- finite differences --------------------------------------------------------------
+
+
+def _perturbed(func, inputs, t, change):
+    """Outputs (as arrays) with the elements of one input changed in place, and put back."""
+    with no_grad():
+        before = t.detach().clone()
+        t.data.add_(change)
+        found = [np.array(to_numpy(o)) for o in _outputs(func, inputs)]
+        t.data.copy_(before)
+    return found
+
+
+def _difference(func, inputs, t, direction, eps):
+    """Derivatives of all outputs along a direction of one input, by central differences."""
+    step = torch.from_numpy(np.asarray(direction * eps)).to(t.dtype)
+    plus = _perturbed(func, inputs, t, step)
+    minus = _perturbed(func, inputs, t, -step)
+    return [(p - m) / (2 * eps) for p, m in zip(plus, minus)]
+
+
+def _unit(t, index, value):
+    direction = np.zeros(t.shape, to_numpy(t.detach()).dtype)
+    direction.reshape(-1)[index] = value
+    return direction
+
+
+def _numerical(func, inputs, t, outputs, eps, part):
+    """Jacobians (elements of input x elements of output), one per output.
+
+    For complex inputs the columns are d/da + i d/db of the chosen part of the output: what PyTorch's
+    backward gives for a gradient of 1 (or i).
+    """
+    jacobians = [
+        np.zeros((t.numel(), o.numel()), np.complex128 if t.is_complex() else np.float64)
+        for o in outputs
+    ]
+    for i in range(t.numel()):
+        columns = [part(d) for d in _difference(func, inputs, t, _unit(t, i, 1), eps)]
+        if t.is_complex():
+            imaginary = [part(d) for d in _difference(func, inputs, t, _unit(t, i, 1j), eps)]
+            columns = [a + 1j * b for a, b in zip(columns, imaginary)]
+        for jacobian, column in zip(jacobians, columns):
+            jacobian[i] = np.asarray(column).reshape(-1)
+    return jacobians
+
+
+# --- backward ------------------------------------------------------------------------
+
+
+def _pull(output, t, weights):
+    """The gradient of one output for one input as an array, or None."""
+    if not output.requires_grad:
+        return None
+    grads = _grad(
+        (output,), (t,), (torch.from_numpy(weights).to(output.dtype),), retain_graph=True,
+        allow_unused=True,
+    )  # fmt: skip
+    return None if grads[0] is None else grads[0]
+
+
+def _analytical(output, t, factor, check_dtypes):
+    jacobian = np.zeros(
+        (t.numel(), output.numel()), np.complex128 if t.is_complex() else np.float64
+    )
+    kind = np.complex128 if output.is_complex() else np.float64
+    for j in range(output.numel()):
+        weights = np.zeros(output.shape, kind)
+        weights.reshape(-1)[j] = factor
+        grad = _pull(output, t, weights)
+        if grad is None:
+            continue
+        if grad.shape != t.shape:
+            raise GradcheckError("Analytical gradient has incorrect size")
+        if check_dtypes and grad.dtype is not t.dtype:
+            raise GradcheckError("Gradient has dtype mismatch")
+        values = np.asarray(to_numpy(grad.detach())).reshape(-1)
+        jacobian[:, j] = values if t.is_complex() else values.real
+    return jacobian
+
+
+def _close(a, b, rtol, atol):
+    return bool(np.all(np.isclose(a, b, rtol=rtol, atol=atol)))
+
+
+def _mismatch(analytical, numerical, output_index, input_index, complex_text, fast=False):
+    shown = (numerical, analytical) if fast else (_shown(numerical), _shown(analytical))
+    return (
+        f"{complex_text}Jacobian mismatch for output {output_index} with respect to input "
+        f"{input_index},\nnumerical:{shown[0]}\nanalytical:{shown[1]}\n"
+    )
+
+
+def _shown(array):
+    return repr(torch.from_numpy(np.array(array)))
+
+
+_IMAGINARY = "While considering the imaginary part of complex outputs only, "
+
+
+class _Check:
+    """One gradcheck: the function, its inputs, the tolerances."""
+
+    def __init__(self, func, inputs, eps, rtol, atol, nondet_tol, check_dtypes):
+        self.func, self.inputs, self.eps = func, inputs, eps
+        self.rtol, self.atol = rtol, atol
+        self.nondet_tol, self.check_dtypes = nondet_tol, check_dtypes
+        self.differentiated = [
+            (i, t) for i, t in enumerate(inputs) if isinstance(t, TensorBase) and t.requires_grad
+        ]
+
+    def outputs(self):
+        with enable_grad():
+            return _outputs(self.func, self.inputs)
+
+    def parts(self, outputs):
+        """(what to take of an output, the gradient's factor, the message's beginning)."""
+        if any(o.is_complex() for o in outputs):
+            return [(np.imag, 1j, _IMAGINARY), (np.real, 1, "")]
+        return [(lambda d: d, 1, "")]
+
+    def check_independent(self, outputs):
+        """Outputs outside the graph: their differences must be zero."""
+        for position, t in self.differentiated:
+            for jacobian in _numerical(self.func, self.inputs, t, outputs, self.eps, lambda d: d):
+                if np.any(np.abs(jacobian) > self.atol):
+                    raise GradcheckError("Numerical gradient for function expected to be zero")
+
+    def slow(self, outputs):
+        for part, factor, text in self.parts(outputs):
+            for position, t in self.differentiated:
+                numerical = _numerical(self.func, self.inputs, t, outputs, self.eps, part)
+                for number, output in enumerate(outputs):
+                    if factor == 1j and not output.is_complex():
+                        continue
+                    analytical = _analytical(output, t, factor, self.check_dtypes)
+                    if not _close(analytical, numerical[number], self.rtol, self.atol):
+                        raise GradcheckError(
+                            _mismatch(analytical, numerical[number], number, position, text)
+                        )
+                    again = _analytical(output, t, factor, self.check_dtypes)
+                    if not _close(again, analytical, 0.0, self.nondet_tol):
+                        raise GradcheckError(_NOT_REENTRANT.format(self.nondet_tol))
+
+    def fast(self, outputs):
+        """Compares ``v J u`` for random u, v instead of the whole Jacobian J."""
+        generator = np.random.RandomState(0)
+
+        def vector(shape, is_complex):
+            v = generator.uniform(0.1, 1.0, shape)
+            if is_complex:
+                v = v + 1j * generator.uniform(0.1, 1.0, shape)
+            return v / max(np.linalg.norm(v), 1e-12)
+
+        for part, factor, text in self.parts(outputs):
+            for position, t in self.differentiated:
+                u = vector(t.shape, t.is_complex())
+                real = self._along(t, u.real, part)
+                imaginary = self._along(t, 1j * u.imag, part) if t.is_complex() else None
+                for number, output in enumerate(outputs):
+                    if factor == 1j and not output.is_complex():
+                        continue
+                    v = vector(output.shape, False)
+                    numerical = float((real[number] * v).sum())
+                    if imaginary is not None:
+                        numerical += float((imaginary[number] * v).sum())
+                    kind = np.complex128 if output.is_complex() else np.float64
+                    grad = _pull(output, t, (v * factor).astype(kind))
+                    g = 0.0 if grad is None else np.asarray(to_numpy(grad.detach()))
+                    if grad is not None and self.check_dtypes and grad.dtype is not t.dtype:
+                        raise GradcheckError("Gradient has dtype mismatch")
+                    analytical = float(np.real(np.conj(u) * g).sum())
+                    if not _close(analytical, numerical, self.rtol, self.atol):
+                        raise GradcheckError(
+                            _mismatch(analytical, numerical, number, position, text, fast=True)
+                            + self._slow_note(outputs, number, t, part, factor)
+                        )
+
+    def _along(self, t, direction, part):
+        return [part(d) for d in _difference(self.func, self.inputs, t, direction, self.eps)]
+
+    def _slow_note(self, outputs, number, t, part, factor):
+        numerical = _numerical(self.func, self.inputs, t, outputs, self.eps, part)[number]
+        analytical = _analytical(outputs[number], t, factor, False)
+        worst = float(np.abs(numerical - analytical).max())
+        return _FAST_NOTE.format(_shown(numerical), _shown(analytical), worst).lstrip("\n")
+
+    def check_scaled(self, outputs):
+        """Backward must give zeros for zeros."""
+        tensors = [t for _, t in self.differentiated]
+        wanted = [o for o in outputs if o.requires_grad]
+        if not wanted:
+            return
+        grads = _grad(
+            wanted, tensors, [torch.zeros_like(o) for o in wanted], retain_graph=True,
+            allow_unused=True,
+        )  # fmt: skip
+        found = [(g, t) for g, t in zip(grads, tensors) if g is not None]
+        if not found:
+            raise GradcheckError("no Tensors requiring grad found in input")
+        for g, t in found:
+            if bool((g != 0).any()):
+                raise GradcheckError("backward not multiplied by grad_output")
+            if g.dtype is not t.dtype:
+                raise GradcheckError("grad is incorrect type")
+            if g.device != t.device:
+                raise GradcheckError("grad is incorrect device")
+            if g.size() != t.size():
+                raise GradcheckError("grad is incorrect size")
+
+    def check_batched(self, outputs):
+        """Gradients of a batch at once must be those one by one."""
+        for _, t in self.differentiated:
+            for output in outputs:
+                if not output.requires_grad:
+                    continue
+                batch = torch.stack([torch.randn_like(output) for _ in range(2)])
+                one_by_one = [
+                    _grad((output,), (t,), (b,), retain_graph=True, allow_unused=True)[0]
+                    for b in batch.unbind()
+                ]
+                if one_by_one[0] is None:
+                    continue
+                (found,) = _grad(
+                    (output,), (t,), (batch,), retain_graph=True, allow_unused=True,
+                    is_grads_batched=True,
+                )  # fmt: skip
+                if not torch.allclose(found, torch.stack(one_by_one)):
+                    raise GradcheckError(
+                        "For output and input, gradients computed in a batch differ from those "
+                        f"computed one by one: got {found}, expected {torch.stack(one_by_one)}"
+                    )
+
+    def check_forward(self, outputs):
+        """Forward mode must agree with finite differences along a random direction."""
+        from ..functional import jvp
+
+        for position, t in self.differentiated:
+            direction = torch.randn_like(t.detach())
+
+            def of_one(x, position=position):
+                return _outputs(self.func, (*self.inputs[:position], x, *self.inputs[position + 1 :]))
+
+            _, found = jvp(of_one, (t.detach(),), (direction,))
+            expected = _difference(self.func, self.inputs, t, to_numpy(direction), self.eps)
+            for number, (f, e) in enumerate(zip(found, expected)):
+                if not _close(np.asarray(to_numpy(f.detach())), e, self.rtol, self.atol):
+                    raise GradcheckError(
+                        _mismatch(to_numpy(f.detach()), e, number, position, "In forward mode, ")
+                    )
+
+
+def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0,
+              check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
+              check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True,
+              fast_mode=False, masked=None) -> bool:  # fmt: skip
+    """Compares the derivatives of a function with finite differences.
+
+    Args:
+        func: takes tensors; its result is a tensor or tuple of tensors.
+        inputs: what to call it with; those that require grad are varied. They should be double.
+        eps: the step of the differences. atol, rtol: how close the derivatives must be.
+        raise_exception: False returns False instead.
+        nondet_tol: how far two runs of backward may differ.
+        check_batched_grad: also compare gradients of a batch (``vmap``).
+        check_forward_ad: also check forward mode. check_backward_ad: check reverse mode.
+        fast_mode: compare one random product with the Jacobian instead of all of it.
+        check_undefined_grad, check_batched_forward_grad, masked: accepted; missing gradients are
+            handled by the engine for every op alike.
+
+    Raises:
+        GradcheckError: if they differ. ValueError: if no input requires grad.
+
+    >>> import ftorch as torch
+    >>> x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradcheck(lambda x: x.sin() * x, x)
+    True
+    """
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError(
+            "Expected at least one of check_forward_ad or check_backward_ad to be True"
+        )
+    inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    _check_inputs(inputs)
+    check = _Check(func, inputs, eps, rtol, atol, nondet_tol, check_grad_dtypes)
+    try:
+        outputs = check.outputs()
+        if not any(o.requires_grad for o in outputs):
+            check.check_independent(outputs)
+            return True
+        if check_forward_ad:
+            check.check_forward(outputs)
+        if check_backward_ad:
+            (check.fast if fast_mode else check.slow)(outputs)
+            if check_batched_grad:
+                check.check_batched(outputs)
+            check.check_scaled(outputs)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def _check_inputs(inputs):
+    found = False
+    for i, t in enumerate(inputs):
+        if not (isinstance(t, TensorBase) and t.requires_grad):
+            continue
+        found = True
+        if str(t.dtype) not in ("torch.float64", "torch.complex128"):
+            warnings.warn(
+                f"Input #{i} requires gradient and is not a double precision floating point or "
+                "complex. This check will likely fail if all the inputs are not of double precision "
+                "floating point or complex. ",
+                stacklevel=3,
+            )
+        if any(s == 0 and n > 1 for s, n in zip(t.stride(), t.shape)):
+            raise RuntimeError(
+                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that "
+                "are non-overlapping to be able to compute the numerical gradients correctly. You "
+                "should call .contiguous on the input before passing it to gradcheck."
+            )
+    if not found:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have "
+            "requires_grad=True."
+        )
+
+
+def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3,
+                  gen_non_contig_grad_outputs=False, raise_exception=True, nondet_tol=0.0,
+                  check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
+                  check_fwd_over_rev=False, check_rev_over_rev=True, fast_mode=False,
+                  masked=False) -> bool:  # fmt: skip
+    """`gradcheck` of a function's gradients: compares second derivatives.
+
+    Args:
+        grad_outputs: the gradients of the outputs; random ones by default.
+        check_fwd_over_rev: also by forward mode of backward.
+
+    >>> import ftorch as torch
+    >>> x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradgradcheck(lambda x: x.sin() * x, x)
+    True
+    """
+    inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    if grad_outputs is None:
+        with enable_grad():
+            outputs = _outputs(func, inputs)
+        grad_outputs = tuple(
+            torch.randn_like(o.detach()).requires_grad_() for o in outputs if o.requires_grad
+        )
+    else:
+        grad_outputs = tuple(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else (
+            grad_outputs,)  # fmt: skip
+    count = len(grad_outputs)
+
+    @functools.wraps(func, assigned=())
+    def gradients(*args):
+        given = args[: len(args) - count]
+        given = tuple(
+            t.requires_grad_() if isinstance(t, TensorBase) and _is_inexact(t) and
+            not t.requires_grad and o.requires_grad else t
+            for t, o in zip(given, inputs)
+        )  # fmt: skip
+        with enable_grad():
+            outputs = tuple(o for o in _outputs(func, given) if o.requires_grad)
+            varied = tuple(t for t in given if isinstance(t, TensorBase) and t.requires_grad)
+            found = _grad(
+                outputs, varied, args[len(args) - count :], create_graph=True, allow_unused=True
+            )
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(
+        gradients, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol,
+        raise_exception=raise_exception, nondet_tol=nondet_tol, check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad, fast_mode=fast_mode,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev,
+    )  # fmt: skip

@@ -1,0 +1,143 @@
+"""Tools for the graph: saved-tensor hooks, gradient edges, hooks over several tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import NamedTuple
+
+from ..eager import tape
+from ..eager.tape import Node
+from ..eager.tensor import modes
+
+
+class GradientEdge(NamedTuple):
+    """A place where a gradient flows: a node and the number of one of its outputs."""
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor) -> GradientEdge:
+    """The edge at which the gradient of a tensor is computed.
+
+    Raises:
+        RuntimeError: if the tensor does not require grad.
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not "
+                           "require gradients")  # fmt: skip
+    return GradientEdge(*tape.edge_of(tensor))
+
+
+class saved_tensors_hooks:
+    """Packs every tensor saved for backward inside, and unpacks it when it is needed.
+
+    >>> import ftorch as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(), torch.from_numpy):
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+
+    def __init__(self, pack_hook, unpack_hook):
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self):
+        modes.saved_hooks.append((self.pack_hook, self.unpack_hook))
+        return self
+
+    def __exit__(self, *_):
+        modes.saved_hooks.pop()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keeps saved tensors in the host's memory until backward."""
+
+    def __init__(self, pin_memory=False, device_type="cuda"):
+        super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message):
+    """Raises ``error_message`` where hooks would be set inside."""
+    outer, modes.saved_hooks = modes.saved_hooks, _Forbidden(error_message)
+    try:
+        yield
+    finally:
+        modes.saved_hooks = outer
+
+
+class _Forbidden(list):
+    def __init__(self, message):
+        super().__init__()
+        self.message = message
+
+    def append(self, _):
+        raise RuntimeError(self.message)
+
+
+def register_multi_grad_hook(tensors, fn, *, mode="all"):
+    """Calls ``fn(grads)`` once the gradients of all tensors are known (or ``fn(grad)`` at the first).
+
+    Raises:
+        ValueError: for another mode.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    lock = threading.Lock()
+    tensors = list(tensors)
+    buffer: list = [None] * len(tensors)
+    state = {"count": 0, "done": False}
+    wanted = sum(t.requires_grad for t in tensors)
+
+    def hook_of(index):
+        def hook(grad):
+            with lock:
+                if mode == "any":
+                    first, state["done"] = not state["done"], True
+                else:
+                    buffer[index] = grad
+                    state["count"] += 1
+                    first = state["count"] == wanted
+            if first:
+                if mode == "any":
+                    fn(grad)
+                else:
+                    state["count"] = 0
+                    fn(list(buffer))
+
+        return hook
+
+    handles = [t.register_hook(hook_of(i)) for i, t in enumerate(tensors) if t.requires_grad]
+    return _Handles(handles)
+
+
+class _Handles:
+    def __init__(self, handles):
+        self.handles = handles
+
+    def remove(self):
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+
+def increment_version(tensor):
+    """Counts a write to a tensor (or several) that autograd did not see."""
+    for t in [tensor] if hasattr(tensor, "_storage") else tensor:
+        t._storage.version += 1
+
+
+__all__ = [
+    "GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
+    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]  # fmt: skip

@@ -1,0 +1,70 @@
+"""Switches of numerical libraries (``torch.backends``): settable, and read back as set.
+
+XLA chooses the libraries; the switches that have a meaning for it act on it (``cuda.matmul.allow_tf32``),
+the others are remembered for the programs that set and restore them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+
+
+class Flags(types.ModuleType):
+    """A module whose flags are attributes, which ``flags(...)`` sets for a block.
+
+    Attributes:
+        _flags: the names and values of the flags.
+    """
+
+    _flags: dict
+
+    def __setattr__(self, name, value):
+        if name in self.__dict__.get("_flags", ()):
+            self._flags[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["_flags"][name]
+        except KeyError:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *self._flags})
+
+    def set_flags(self, **values):
+        """Sets flags (without leading underscores) and gives their values before, as a tuple."""
+        before = tuple(self._flags[name] for name in values)
+        for name, value in values.items():
+            if value is not None:
+                setattr(self, name, value)
+        return before
+
+    @contextlib.contextmanager
+    def flags(self, **values):
+        """Sets flags inside a ``with`` block."""
+        unknown = set(values) - set(self._flags)
+        if unknown:
+            raise TypeError(f"flags() got an unexpected keyword argument '{unknown.pop()}'")
+        before = dict(self._flags)
+        self.set_flags(**values)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+
+def make_flags(module_name: str, **initial) -> None:
+    """Makes an imported module a `Flags` module with these flags."""
+    module = sys.modules[module_name]
+    module.__class__ = Flags
+    module.__dict__["_flags"] = initial
+
+
+from . import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum  # noqa: E402
+
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]

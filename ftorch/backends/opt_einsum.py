@@ -1,0 +1,20 @@
+"""``torch.backends.opt_einsum``: the order of contractions in ``torch.einsum``."""
+
+from __future__ import annotations
+
+from . import make_flags
+
+
+def is_available() -> bool:
+    """Whether ``opt_einsum`` is installed; JAX needs it, so it always is."""
+    return True
+
+
+def get_opt_einsum():
+    """The module ``opt_einsum``."""
+    import opt_einsum
+
+    return opt_einsum
+
+
+make_flags(__name__, enabled=True, strategy="auto")

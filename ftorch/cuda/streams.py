@@ -1,0 +1,175 @@
+"""Streams and events. XLA runs a device's work in order, so there is one stream per device."""
+
+from __future__ import annotations
+
+import time
+
+import jax
+
+from ..eager import device as _device
+from ..eager import executor
+from .index import device_index
+
+
+def synchronize(device=None) -> None:
+    """Runs what is recorded and waits until a GPU has done all of its work.
+
+    Raises:
+        AssertionError: without a GPU.
+    """
+    wait_for(_device.device("cuda", device_index(device)))
+
+
+def wait_for(where: _device.device) -> None:
+    """Runs what the thread has recorded; waits until a device has done all of its work."""
+    executor.flush()
+    # Work of a device is done in order: what is asked for now is done last.
+    marker = jax.device_put(0, _device.to_jax(where))
+    (marker + 1).block_until_ready()
+
+
+class Stream:
+    """The stream of a device: every instance stands for the same one.
+
+    Args:
+        device: the GPU; this thread's by default.
+        priority: accepted, without meaning.
+    """
+
+    stream_id = 0
+    cuda_stream = 0
+
+    def __init__(self, device=None, priority=0, **_):
+        self.device = _device.device("cuda", device_index(device))
+        self.priority = priority
+
+    @property
+    def device_index(self) -> int:
+        return self.device.index
+
+    def synchronize(self) -> None:
+        """Waits until the device has done all of its work."""
+        wait_for(self.device)
+
+    def query(self) -> bool:
+        """Waits, then True: XLA does not tell how far the work is."""
+        self.synchronize()
+        return True
+
+    def wait_event(self, event) -> None:
+        """Does nothing: work is done in the order it was given in."""
+
+    def wait_stream(self, stream) -> None:
+        """Does nothing: work is done in the order it was given in."""
+
+    def record_event(self, event=None):
+        """Records an event (a new one by default) and returns it."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __eq__(self, other):
+        return isinstance(other, Stream) and self.device == other.device
+
+    def __hash__(self):
+        return hash(self.device)
+
+    def __repr__(self):
+        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class ExternalStream(Stream):
+    """A stream of another library: taken for the device's own."""
+
+    def __init__(self, stream_ptr, device=None, **kwargs):
+        super().__init__(device, **kwargs)
+
+
+class Event:
+    """A point in the device's work.
+
+    Args:
+        enable_timing: makes `record` wait for the device, so that `elapsed_time` is right.
+        blocking, interprocess: accepted, without meaning.
+    """
+
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
+        self.enable_timing = enable_timing
+        self.time = None
+        self.device = None
+
+    def record(self, stream=None) -> None:
+        """Marks this point."""
+        self.device = (stream or current_stream()).device
+        if self.enable_timing:
+            wait_for(self.device)
+        self.time = time.perf_counter()
+
+    def wait(self, stream=None) -> None:
+        """Does nothing: work is done in the order it was given in."""
+
+    def query(self) -> bool:
+        """Waits, then True: XLA does not tell how far the work is."""
+        self.synchronize()
+        return True
+
+    def synchronize(self) -> None:
+        """Waits until the device has done the work before this point."""
+        if self.device is not None:
+            wait_for(self.device)
+
+    def elapsed_time(self, end_event) -> float:
+        """Milliseconds from this event to another.
+
+        Raises:
+            RuntimeError: unless both were made with ``enable_timing`` and recorded.
+        """
+        if not (self.enable_timing and end_event.enable_timing):
+            raise RuntimeError(
+                "Both events must be created with argument 'enable_timing=True'."
+            )
+        if self.time is None or end_event.time is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        return (end_event.time - self.time) * 1e3
+
+
+def current_stream(device=None) -> Stream:
+    """The stream of a GPU."""
+    return Stream(device)
+
+
+def default_stream(device=None) -> Stream:
+    """The stream of a GPU."""
+    return Stream(device)
+
+
+def set_stream(stream) -> None:
+    """Makes the stream's GPU this thread's."""
+    if stream is not None:
+        _device.set_current_index(stream.device.index)
+
+
+class StreamContext:
+    """Makes the GPU of a stream this thread's inside a ``with`` block."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.previous = 0
+
+    def __enter__(self):
+        self.previous = _device.current_index()
+        set_stream(self.stream)
+
+    def __exit__(self, *_):
+        _device.set_current_index(self.previous)
+
+
+def stream(stream) -> StreamContext:
+    """A ``with`` block on a stream; None changes nothing."""
+    return StreamContext(stream)

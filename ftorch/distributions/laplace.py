@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import math
+
+import ftorch as torch
+
+from ._location_scale import LocationScale
+from ._parameters import expandable
+
+__all__ = ["Laplace"]
+
+
+@expandable()
+class Laplace(LocationScale):
+    """The Laplace distribution: exponential to both sides.
+
+    Args:
+        loc: the mean.
+        scale: the mean distance from it.
+
+    >>> import ftorch as torch
+    >>> torch.distributions.Laplace(0.0, 1.0).log_prob(torch.tensor(1.0))
+    tensor(-1.6931)
+    """
+
+    _standard_entropy = 1 + math.log(2)
+
+    def _standard_rsample(self, shape):
+        u = self._empty(shape).uniform_(torch.finfo(self.loc.dtype).eps - 1, 1)
+        return -u.sign() * torch.log1p(-u.abs())
+
+    def _standard_log_prob(self, z):
+        return -z.abs() - math.log(2)
+
+    def _standard_cdf(self, z):
+        return 0.5 - 0.5 * z.sign() * torch.expm1(-z.abs())
+
+    def _standard_icdf(self, probability):
+        centred = probability - 0.5
+        return -centred.sign() * torch.log1p(-2 * centred.abs())
+
+    @property
+    def variance(self):
+        return 2 * self.scale.pow(2)
+
+    @property
+    def stddev(self):
+        return (2**0.5) * self.scale

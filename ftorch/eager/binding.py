@@ -1,0 +1,440 @@
+"""Python signatures for ops: argument names, overloads, varargs, made once at import.
+
+An op with one overload gets an ordinary function with PyTorch's signature, compiled from its schema.
+A name with several overloads gets a function that picks one by the types of the arguments and
+remembers the choice.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+
+import numpy as np
+
+from . import dtype as _dtype
+from . import op as _op
+from . import overrides
+from .executor import record_binary
+from .registry import SCALAR, STATIC, OpDef
+from .tensor import TensorBase, wrap
+from .viewing import view_call
+
+_SYNONYMS = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which PyTorch takes as well
+
+
+class Bound:
+    """One overload, ready to be called with (operands, static)."""
+
+    __slots__ = ("definition", "op", "is_view", "parameters", "positional", "names", "dynamic")
+
+    def __init__(self, definition: OpDef, first: str):
+        self.definition = definition
+        self.is_view = definition.is_view
+        self.op = None if definition.is_view else _op.op_named(definition.full_name)
+        self.parameters = []
+        for i, a in enumerate(definition.schema.arguments):
+            name = first if i == 0 and a.name == "self" else a.name
+            self.parameters.append((name, a, definition.kinds[i]))
+        self.positional = [p for p in self.parameters if not p[1].is_keyword_only]
+        self.names = {p[0]: i for i, p in enumerate(self.parameters)}
+
+    def invoke(self, values, inplace=False, out=None):
+        """Calls the op with one value per schema argument."""
+        if self.is_view:
+            return view_call(self.definition, values[0], tuple(values[1:]))
+        operands, static = [], []
+        for value, (_, _, kind) in zip(values, self.parameters):
+            if kind == STATIC:
+                static.append(value)
+            else:
+                operands.append(value)
+        if out is not None:
+            return _op.call_out(self.op, operands, tuple(static), out)
+        if inplace:
+            return _op.call_inplace(self.op, operands, tuple(static))
+        return _op.call(self.op, tuple(operands), tuple(static))
+
+    def bind(self, args, kwargs):
+        """One value per schema argument, or None where the arguments do not fit."""
+        parameters = self.parameters
+        if len(args) > len(self.positional):
+            if not self._takes_varargs(args):
+                return None
+            fixed = len(self.positional) - 1
+            args = (*args[:fixed], tuple(args[fixed:]))
+        values = [_MISSING] * len(parameters)
+        for i, value in enumerate(args):
+            kind = self.positional[i][1].type
+            if type(value) is int and kind.is_list and i == len(self.positional) - 1:
+                value = (value,)
+            if not _fits(value, kind, self.definition, i):
+                return None
+            values[i] = value
+        for name, value in kwargs.items():
+            i = self.names.get(name)
+            if i is None:
+                i = self._synonym(name)
+            if i is None or values[i] is not _MISSING:
+                return None
+            if not _fits(value, parameters[i][1].type, self.definition, i):
+                return None
+            values[i] = value
+        for i, value in enumerate(values):
+            if value is _MISSING:
+                argument = parameters[i][1]
+                if not argument.has_default:
+                    return None
+                values[i] = None if parameters[i][2] == SCALAR else argument.default
+        return values
+
+    def _synonym(self, name):
+        for own, other in _SYNONYMS.items():
+            if name == other:
+                return self.names.get(own)
+        return self.names.get("self") if name == "input" else self.names.get(
+            "input") if name == "self" else None  # fmt: skip
+
+    def _takes_varargs(self, args):
+        if len(self.positional) < 2:
+            return False
+        kind = self.positional[-1][1].type
+        rest = args[len(self.positional) - 1 :]
+        return kind.is_list and kind.base in ("int", "SymInt") and all(
+            type(a) is int or isinstance(a, np.integer) for a in rest
+        )
+
+
+_MISSING = object()
+
+
+def _is_int(value):
+    return (type(value) is int) or isinstance(value, np.integer) or (
+        isinstance(value, TensorBase) and not value._geometry.shape
+        and value._geometry.dtype.category == 1
+    ) or (isinstance(value, int) and not isinstance(value, bool))  # fmt: skip
+
+
+def _is_number(value):
+    return isinstance(value, (int, float, complex, np.number, np.bool_)) or (
+        isinstance(value, TensorBase) and value._geometry.numel == 1
+    )
+
+
+def _fits(value, kind, definition, index):
+    """Whether a value can be an argument of a schema type."""
+    if value is None:
+        return kind.is_optional
+    base = kind.base
+    if kind.is_list:
+        if base in ("int", "SymInt"):
+            if isinstance(value, (tuple, list)):
+                return all(_is_int(v) for v in value)
+            return kind.size is not None and _is_int(value)
+        if base == "Tensor":
+            return isinstance(value, (tuple, list)) and all(
+                v is None or isinstance(v, TensorBase) or hasattr(type(v), "__torch_function__")
+                for v in value
+            )
+        if base == "Scalar":
+            return isinstance(value, (tuple, list)) and all(map(_is_number, value))
+        return isinstance(value, (tuple, list)) or not isinstance(value, (TensorBase, str))
+    if base == "Tensor":
+        if isinstance(value, TensorBase):
+            return True
+        if hasattr(type(value), "__torch_function__"):
+            return True
+        return index in definition.numbers and isinstance(
+            value, (int, float, complex, np.number, np.bool_)
+        )
+    if base in ("int", "SymInt"):
+        return _is_int(value)
+    if base == "float":
+        return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if base == "bool":
+        return isinstance(value, (bool, np.bool_))
+    if base == "Scalar":
+        return _is_number(value)
+    if base == "ScalarType":
+        return isinstance(value, _dtype.dtype) or value in (bool, int, float, complex)
+    if base == "str":
+        return isinstance(value, str)
+    return True
+
+
+# --- one overload: an ordinary function ----------------------------------------------
+
+
+def _literal(argument):
+    return repr(argument.default)
+
+
+def _default(name, argument, kind):
+    return f"_{name}" if kind == SCALAR and argument.default is not None else _literal(argument)
+
+
+def _signature(bound: Bound, form: str):
+    """(parameter source, names in schema order)."""
+    parts, star = [], False
+    names = [name for name, _, _ in bound.parameters]
+    for name, argument, kind in bound.parameters:
+        if argument.is_keyword_only and not star:
+            parts.append("*")
+            star = True
+        parts.append(f"{name}={_default(name, argument, kind)}" if argument.has_default else name)
+    synonyms = [other for own, other in _SYNONYMS.items() if own in names and other not in names]
+    if synonyms and any(not a.has_default and n in _SYNONYMS for n, a, _ in bound.parameters):
+        parts = _with_missing(bound)
+        star = any(a.is_keyword_only for _, a, _ in bound.parameters)
+    takes_out = form == "function" and "out" in bound.definition.forms
+    if (takes_out or synonyms) and not star:
+        parts.append("*")
+    if takes_out:
+        parts.append("out=None")
+    parts.extend(f"{s}=None" for s in synonyms)
+    return ", ".join(parts), names, synonyms, takes_out
+
+
+def _with_missing(bound):
+    # ``dim`` may come as ``axis``, so it and what follows must have defaults.
+    parts, optional, star = [], False, False
+    for name, argument, kind in bound.parameters:
+        if argument.is_keyword_only and not star:
+            parts.append("*")
+            star = True
+        optional = optional or name in _SYNONYMS
+        default = _default(name, argument, kind) if argument.has_default else "_MISSING"
+        parts.append(f"{name}={default}" if optional or argument.has_default else name)
+    return parts
+
+
+def _stub(*args, **kwargs):
+    return _build()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+class _Declared:
+    """Stands behind a function that is not compiled yet, for whoever asks for its signature."""
+
+    def __init__(self, build):
+        self._build = build
+
+    @property
+    def __signature__(self):
+        return inspect.signature(self._build())
+
+    def __call__(self, *args, **kwargs):
+        return self._build()(*args, **kwargs)
+
+    def __get__(self, instance, owner=None):  # so that `inspect` takes it for a routine
+        return self
+
+
+def _single(bound: Bound, form: str, name: str):
+    """A function with the schema's signature. Its code is compiled when it is first called or
+    inspected: compiling hundreds of signatures would make up half of ftorch's import."""
+    scope = {
+        "_op": bound.op, "_call": _op.call, "_call_out": _op.call_out, "_view": view_call,
+        "_call_inplace": _op.call_inplace, "_definition": bound.definition, "_MISSING": _MISSING,
+        "inf": float("inf"), "nan": float("nan"),
+    }  # fmt: skip
+    function = types.FunctionType(_stub.__code__, scope, name)
+    function.__qualname__ = name
+
+    def build():
+        if function.__code__ is _stub.__code__:
+            source, defaults = _source(bound, form, name)
+            scope.update(defaults)
+            exec(compile(source, f"<ftorch {bound.definition.full_name}>", "exec"), scope)
+            real = scope[name]
+            function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
+            function.__code__ = real.__code__
+            function.__dict__.pop("__wrapped__", None)
+            overrides.register(function)  # by its code, which is new
+        return function
+
+    scope["_build"] = build
+    function.__wrapped__ = _Declared(build)  # type: ignore[attr-defined]
+    return function
+
+
+def _source(bound: Bound, form: str, name: str):
+    """(the function's source, {name: value} of the defaults it mentions)."""
+    source, names, synonyms, takes_out = _signature(bound, form)
+    lines = [f"def {name}({source}):"]
+    for synonym in synonyms:
+        own = next(o for o, s in _SYNONYMS.items() if s == synonym)
+        lines.append(f"    if {synonym} is not None: {own} = {synonym}")
+        if "_MISSING" in source and own == "dim":
+            lines.append(
+                f"    if {own} is _MISSING: raise TypeError(\"{name}() missing 1 required positional "
+                f"arguments: \\\"{own}\\\"\")"
+            )
+    operands, static, defaults = [], [], {}
+    for parameter, argument, kind in bound.parameters:
+        if kind == STATIC:
+            static.append(parameter)
+        elif kind == SCALAR and argument.has_default and argument.default is not None:
+            # The default is part of the program; other values are operands of it.
+            defaults[f"_{parameter}"] = argument.default
+            operands.append(f"(None if {parameter} is _{parameter} else {parameter})")
+        else:
+            operands.append(parameter)
+    tuple_of = lambda items: f"({', '.join(items)}{',' if len(items) == 1 else ''})"  # noqa: E731
+    if bound.is_view:
+        lines.append(f"    return _view(_definition, {names[0]}, {tuple_of(names[1:])})")
+    else:
+        call = f"_op, {tuple_of(operands)}, {tuple_of(static)}"
+        if takes_out:
+            lines.append(f"    if out is not None: return _call_out({call}, out)")
+        lines.append(f"    return {'_call_inplace' if form == 'inplace' else '_call'}({call})")
+    return "\n".join(lines), defaults
+
+
+def _is_simple(bound: Bound, form: str):
+    """Whether an ordinary signature does: one overload, no varargs."""
+    if form == "function":
+        return True
+    return not any(
+        a.type.is_list and a.type.base in ("int", "SymInt") and not a.is_keyword_only
+        for _, a, _ in bound.parameters[1:]
+    )
+
+
+def overloaded(name: str, bounds: list[Bound], form: str):
+    """A function of several overloads, which are tried in order."""
+    recipes: dict = {}
+    inplace = form == "inplace"
+
+    def function(*args, **kwargs):
+        out = kwargs.pop("out", None) if kwargs else None
+        key = (
+            *[(type(a), type(a[0])) if type(a) in (list, tuple) and a else type(a) for a in args],
+            *[(k, type(v)) for k, v in kwargs.items()],
+        )
+        bound = recipes.get(key)
+        values = None if bound is None else bound.bind(args, kwargs)
+        if values is None:
+            for bound in bounds:
+                values = bound.bind(args, kwargs)
+                if values is not None:
+                    if len(recipes) < 256:
+                        recipes[key] = bound
+                    break
+            else:
+                override = _override(function, args, kwargs)
+                if override is not NotImplemented:
+                    return override
+                raise TypeError(_no_match(name, bounds, args, kwargs))
+        return bound.invoke(values, inplace, out)
+
+    function.__name__ = function.__qualname__ = name
+    overrides.own_code(function, name)
+    return function
+
+
+def _override(function, args, kwargs):
+    handler = _op.hooks.get("function_override")
+    return NotImplemented if handler is None else handler(function, args, kwargs)
+
+
+def _no_match(name, bounds, args, kwargs):
+    got = [type(a).__name__ for a in args]
+    got += [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+    lines = [
+        f"{name}() received an invalid combination of arguments - got ({', '.join(got)}), but "
+        "expected one of:"
+    ]
+    for bound in bounds:
+        parts, star = [], False
+        for parameter, a, _ in bound.parameters:
+            if a.is_keyword_only and not star:
+                parts.append("*")
+                star = True
+            parts.append(f"{_type_text(a.type)} {parameter}"
+                         + (f" = {a.default_text}" if a.has_default else ""))  # fmt: skip
+        lines.append(f" * ({', '.join(parts)})")
+    return "\n".join(lines) + "\n"
+
+
+def _type_text(kind):
+    names = {"SymInt": "int", "ScalarType": "torch.dtype"}
+    if kind.base == "Scalar" and not kind.is_list:
+        return "Number"
+    base = names.get(kind.base, kind.base)
+    return f"tuple of {base}s" if kind.is_list else base
+
+
+def make(name: str, definitions: list[OpDef], form: str):
+    """The public function, method or in-place method of a name.
+
+    Args:
+        definitions: the overloads that exist in this form.
+        form: "function", "method" or "inplace".
+    """
+    first = "input" if form == "function" else "self"
+    bounds = [Bound(d, first) for d in definitions]
+    # Overloads with more specific types go first: a list of ints is never a Tensor.
+    if len(bounds) == 1 and _is_simple(bounds[0], form):
+        function = _single(bounds[0], form, name)
+    else:
+        function = overloaded(name, bounds, form)
+    function.__module__ = "ftorch"
+    overrides.register(function)
+    function.__doc__ = _document(name, definitions)
+    function.__ftorch_ops__ = definitions  # type: ignore[attr-defined]
+    function.__ftorch_op__ = definitions[0]  # type: ignore[attr-defined]
+    return function
+
+
+def _document(name, definitions):
+    kernel_doc = getattr(definitions[0].kernel, "__doc__", None) or ""
+    schemas = "\n".join(f"    {d.schema}" for d in definitions)
+    return f"{kernel_doc.strip()}\n\nATen schema:\n\n{schemas}\n".lstrip()
+
+
+# --- operators -----------------------------------------------------------------------
+
+_OPERANDS = (TensorBase, int, float, complex, np.number, np.bool_, np.ndarray)
+
+
+def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
+    """``__add__`` or ``__radd__`` of a binary op; other operands get a chance by NotImplemented."""
+    call, plain, special = _op.call, _op.PLAIN, _op.special
+    numbers = (int, float, bool, complex)
+    plans = op.binary_plans
+
+    if reflected:
+
+        def method(self, other):
+            if not isinstance(other, _OPERANDS):
+                return NotImplemented
+            return call(op, (other, self, *extra), static)
+
+    else:
+
+        def method(self, other):
+            if other.__class__ in plain:
+                # The shortest way for two ordinary tensors that no graph is recorded for.
+                plan = plans.get((self._geometry, other._geometry))
+                if (
+                    plan is not None and not special[0] and self.__class__ in plain
+                    and not (self._requires_grad or other._requires_grad)
+                    and self._base is None and other._base is None
+                ):  # fmt: skip
+                    a, b = self._storage, other._storage
+                    if self._geometry is a.root and other._geometry is b.root:
+                        return wrap(record_binary(plan, a, b))
+                result = call(op, (self, other, *extra), static)
+                if plan is None and self.__class__ in plain:
+                    _op.remember_binary(op, self, other, extra, static)
+                return result
+            if other.__class__ not in numbers:
+                if not isinstance(other, _OPERANDS) and not hasattr(other, "__torch_function__"):
+                    return NotImplemented
+            return call(op, (self, other, *extra), static)
+
+    method.__name__ = name
+    overrides.own_code(method, name)
+    return method
+
+

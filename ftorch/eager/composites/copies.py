@@ -1,0 +1,53 @@
+"""``torch.view_copy`` and its kind: the views' functions with results of their own memory."""
+
+from __future__ import annotations
+
+from .. import api
+from ..composite import composite
+from ..formats import contiguous_format
+from ..outputs import write_same
+from ..tensor import Tensor
+
+VIEWS = """alias as_strided detach diagonal expand narrow permute select slice squeeze t transpose
+unfold unsqueeze view view_as_complex view_as_real split split_with_sizes unbind""".split()
+
+# Views that are no public function or method.
+_SPECIAL = {
+    "alias": lambda x: x.view(x.shape),
+    "slice": lambda x, dim=0, start=None, end=None, step=1: x.movedim(dim, 0)[
+        slice(start, end, step)
+    ].movedim(0, dim),
+}
+
+
+def _view(name):
+    if name in _SPECIAL:
+        return _SPECIAL[name]
+    return getattr(Tensor, name, None) or getattr(api, name)
+
+
+def _declare(name):
+    def function(input, *args, out=None, **kwargs):
+        result = _view(name)(input, *args, **kwargs)
+        if isinstance(result, Tensor):
+            if out is None:
+                return result.clone(memory_format=contiguous_format)
+            write_same(result, out)
+            return out
+        if out is None:
+            return tuple(r.clone(memory_format=contiguous_format) for r in result)
+        if len(out) != len(result):
+            raise RuntimeError(
+                f"{name}_copy: expected an out= of {len(result)} tensors, got {len(out)}"
+            )
+        for r, o in zip(result, out):
+            write_same(r, o)
+        return None
+
+    function.__name__ = function.__qualname__ = f"{name}_copy"
+    function.__doc__ = f"What ``{name}`` gives, in memory of its own."
+    return composite()(function)
+
+
+for _name in VIEWS:
+    _declare(_name)

@@ -1,0 +1,240 @@
+"""Tensor methods that programs of any age still call: ``fill_diagonal_``, ``is_nonzero``, ``resize``."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from .. import api as torch
+from .. import dtype as dtypes
+from .. import promotion
+from ..composite import composite
+from ..op import to_numpy
+from ..tensor import Tensor
+from ..viewing import as_strided
+
+
+@composite("method")
+def fill_diagonal_(self, fill_value, wrap=False):
+    """Writes a number to the main diagonal, in place.
+
+    Args:
+        wrap: for tall matrices, start the diagonal again below it.
+
+    Raises:
+        RuntimeError: for tensors of fewer than two dimensions, or of three and more that are no cubes.
+
+    >>> import ftorch as torch
+    >>> torch.zeros(2, 3).fill_diagonal_(5)
+    tensor([[5., 0., 0.],
+            [0., 5., 0.]])
+    """
+    shape, stride = self.shape, self.stride()
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    step = sum(stride)
+    as_strided(self, (min(shape),), (step,)).fill_(fill_value)
+    if wrap and len(shape) == 2 and shape[0] > shape[1] + 1:
+        columns = shape[1]
+        start = columns * stride[0] + stride[0]
+        count = math.ceil((self.numel() - columns * (columns + 1)) / (columns + 1))
+        offset = self.storage_offset() + start
+        as_strided(self, (count,), (step,), offset).fill_(fill_value)
+    return self
+
+
+@composite("function method")
+def is_nonzero(input):
+    """Whether the only element is not zero.
+
+    Raises:
+        RuntimeError: unless there is one element.
+    """
+    return bool(input)
+
+
+@composite()
+def result_type(tensor1, tensor2):
+    """The dtype of arithmetic on two tensors or numbers.
+
+    >>> import ftorch as torch
+    >>> torch.result_type(torch.tensor([1, 2]), 1.0)
+    torch.float32
+    """
+    return promotion.result_type_of((tensor1, tensor2))
+
+
+@composite("method")
+def narrow_copy(self, dim, start, length):
+    """A copy of `narrow`."""
+    return self.narrow(dim, start, length).clone()
+
+
+@composite("method")
+def map2_(self, x, y, callable):
+    """Replaces each element by ``callable(own, of x, of y)``; slow, CPU only."""
+    arrays = np.broadcast_arrays(to_numpy(self), to_numpy(x), to_numpy(y))
+    values = [callable(*each) for each in zip(*(a.reshape(-1).tolist() for a in arrays))]
+    return self.copy_(torch.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+def _resized(self, shape):
+    if math.prod(shape) != self.numel():
+        size = "x".join(map(str, self.shape))
+        raise RuntimeError(
+            f"requested resize to {'x'.join(map(str, shape))} ({math.prod(shape)} elements in total), "
+            f"but the given tensor has a size of {size} ({self.numel()} elements). autograd's resize "
+            "can only change the shape of a given tensor, while preserving the number of elements. "
+        )
+    return self.contiguous().view(shape)
+
+
+@composite("method")
+def resize(self, *sizes):
+    """The older name of `reshape`; warns."""
+    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    return _resized(self, tuple(sizes[0]) if len(sizes) == 1 and sizes[0].__class__ is not int else sizes)
+
+
+@composite("method")
+def resize_as(self, tensor):
+    """The older name of ``reshape_as``; warns."""
+    warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+    return _resized(self, tuple(tensor.shape))
+
+
+@composite("method")
+def dim_order(self, ambiguity_check=False):
+    """The dimensions from the outermost in memory to the innermost.
+
+    >>> import ftorch as torch
+    >>> torch.ones(2, 3, 4).transpose(0, 1).dim_order()
+    (1, 0, 2)
+    """
+    stride = self.stride()
+    return tuple(sorted(range(self.dim()), key=lambda d: -stride[d]))
+
+
+@composite("method")
+def to_dense(self, dtype=None, *, masked_grad=True):
+    """The tensor itself, cast if asked: it is dense."""
+    return self if dtype is None else self.to(dtype)
+
+
+@composite("method")
+def sparse_dim(self):
+    """How many dimensions are sparse: none."""
+    return 0
+
+
+@composite("method")
+def dense_dim(self):
+    """How many dimensions are dense: all."""
+    return self.dim()
+
+
+def _needs_sparse(name, wanted):
+    def method(self):
+        raise RuntimeError(f"{name} expected {wanted} layout but got Strided")
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"Raises RuntimeError: {name} is for sparse tensors."
+    return method
+
+
+for _name, _wanted in {
+    "coalesce": "sparse coordinate tensor", "indices": "sparse coordinate tensor",
+    "is_coalesced": "sparse coordinate tensor", "values": "sparse tensor",
+}.items():  # fmt: skip
+    composite("method")(_needs_sparse(_name, _wanted))
+
+
+@composite("method")
+def record_stream(self, stream):
+    """Does nothing: XLA frees memory once its work is done."""
+
+
+@composite("method")
+def is_distributed(self):
+    """False."""
+    return False
+
+
+@composite("method")
+def const_data_ptr(self):
+    """`data_ptr`, for reading."""
+    return self.data_ptr()
+
+
+@composite("method")
+def storage_type(self):
+    """The type of the storage."""
+    return type(self.storage())
+
+
+@composite("method")
+def module_load(self, other, assign=False):
+    """What ``load_state_dict`` puts in this tensor's place: a copy of ``other``'s elements, or it."""
+    if assign:
+        return other.detach()
+    return self.detach().copy_(other).detach()
+
+
+@composite("method")
+def __reversed__(self):
+    """The elements of the first dimension, the last first."""
+    return self.flip(0) if self.dim() else self
+
+
+@composite("method")
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    """What NumPy's functions give for a tensor: a tensor again."""
+    if array.dtype == bool:
+        array = array.astype("uint8")
+    return torch.from_numpy(np.atleast_1d(array)).reshape(array.shape)
+
+
+@composite("method")
+def reinforce(self, reward):
+    """Raises: it was removed from PyTorch."""
+    raise RuntimeError("reinforce() was removed.\nUse torch.distributions instead.")
+
+
+@composite("method", name="__div__")
+def _div(self, other):
+    """``/`` of Python 2."""
+    return self / other
+
+
+@composite("method", name="__idiv__")
+def _idiv(self, other):
+    """``/=`` of Python 2."""
+    self /= other
+    return self
+
+
+@composite("method", name="__long__")
+def _long(self):
+    """``long()`` of Python 2."""
+    return int(self)
+
+
+@composite()
+def _shape_as_tensor(self):
+    """The shape as a tensor of int64."""
+    return torch.tensor(list(self.shape), dtype=dtypes.int64)
+
+
+@composite(name="to_dlpack")
+def _to_dlpack(tensor):
+    """A DLPack capsule of a tensor, to be used once."""
+    return tensor.__dlpack__()
+
+
+for _name, _value in {"name": None, "volatile": False}.items():
+    setattr(Tensor, _name, property(lambda self, _value=_value: _value))
+Tensor.grad_dtype = property(lambda self: self.dtype)  # type: ignore[attr-defined]

@@ -1,0 +1,385 @@
+"""A tensor in other dtypes, on other devices, as Python values, NumPy arrays, copies and pickles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import device as _device
+from . import dtype as _dtype
+from . import executor, formats
+from . import op as _op
+from .interop import dlpack, dlpack_device, jax_array, move_to_device, numpy
+from .methods import METHODS, clone, is_contiguous, method, write_array
+from .tape import (
+    Node,
+    edge_of,
+    node_class,
+)
+from .tensor import IMMEDIATE, Tensor, TensorBase, from_array, modes, wrap_view
+
+# --- dtype and device ----------------------------------------------------------------
+
+
+def _cast(self, dtype):
+    if dtype is self._geometry.dtype:
+        return self
+    return _op.call(_op.op_named("_to_copy"), (self,), (dtype,))
+
+
+class _MoveNode(Node):
+    __slots__ = ("device",)
+
+    def apply(self, grads):
+        return [None if grads[0] is None else to(grads[0], self.device)]
+
+
+def _move(self, where):
+    out = move_to_device(self, where)
+    if self._requires_grad and modes.grad:
+        node = node_class("ToCopyBackward0", _MoveNode)()
+        node.device = self._geometry.device
+        node.edges = (edge_of(self),)
+        out._grad_fn, out._requires_grad = node, True
+    return out
+
+
+_PYTHON_DTYPES = {bool: _dtype.bool, int: _dtype.int64, float: _dtype.float64,
+                  complex: _dtype.complex128}  # fmt: skip
+
+
+@method
+def to(self, *args, **kwargs):
+    """The tensor in another dtype, on another device or in another memory format.
+
+    Takes ``to(dtype)``, ``to(device, dtype)``, ``to(other)`` with ``non_blocking``, ``copy`` and
+    ``memory_format``. The tensor itself is returned where nothing changes.
+    """
+    dtype = kwargs.pop("dtype", None)
+    where = kwargs.pop("device", None)
+    other = kwargs.pop("other", None)
+    copy = kwargs.pop("copy", False)
+    kwargs.pop("non_blocking", None)
+    memory_format = kwargs.pop("memory_format", None)
+    if kwargs:
+        raise TypeError(f"to() received an unexpected keyword argument '{next(iter(kwargs))}'")
+    flags = []
+    for a in args:
+        if isinstance(a, _dtype.dtype):
+            dtype = a
+        elif isinstance(a, TensorBase):
+            other = a
+        elif a in (bool, int, float, complex) and isinstance(a, type):
+            dtype = _PYTHON_DTYPES[a]
+        elif isinstance(a, bool):
+            flags.append(a)
+        elif isinstance(a, (_device.device, str, int)):
+            where = a
+        elif isinstance(a, formats.memory_format):
+            memory_format = a
+        elif a is not None:
+            raise TypeError(
+                "to() received an invalid combination of arguments - got "
+                f"({', '.join(type(v).__name__ for v in args)}), but expected one of:\n * (torch."
+                "device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy"
+                " = False, *, torch.memory_format memory_format = None)\n * (torch.dtype dtype, bool "
+                "non_blocking = False, bool copy = False, *, torch.memory_format memory_format = "
+                "None)\n * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch."
+                "memory_format memory_format = None)\n"
+            )
+    if len(flags) > 1:
+        copy = flags[1]
+    if other is not None:
+        dtype, where = other._geometry.dtype, other._geometry.device
+    if isinstance(dtype, type):
+        dtype = _PYTHON_DTYPES[dtype]
+    out = self
+    if where is not None:
+        where = _device.resolve(where)
+        if where is not self._geometry.device:
+            out = _move(out, where)
+    if dtype is not None and dtype is not out._geometry.dtype:
+        out = _cast(out, dtype)
+    if memory_format not in (None, formats.preserve_format) and not is_contiguous(out, memory_format):
+        return clone(out, memory_format=memory_format)
+    return clone(out) if copy and out is self else out
+
+
+@method
+def cpu(self, memory_format=None):
+    return to(self, _device.CPU)
+
+
+@method
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    return to(self, "cuda" if device is None else device)
+
+
+for _name, _target in (
+    ("float", _dtype.float32), ("double", _dtype.float64), ("half", _dtype.float16),
+    ("bfloat16", _dtype.bfloat16), ("long", _dtype.int64), ("int", _dtype.int32),
+    ("short", _dtype.int16), ("char", _dtype.int8), ("byte", _dtype.uint8), ("bool", _dtype.bool),
+    ("cfloat", _dtype.complex64), ("cdouble", _dtype.complex128),
+):  # fmt: skip
+
+    def _conversion(self, memory_format=None, _target=_target):
+        return _cast(self, _target)
+
+    _conversion.__name__ = _name
+    METHODS[_name] = _conversion
+
+
+@method
+def type_as(self, other):
+    """``self.type(other.type())``."""
+    return to(self, other)
+
+
+def type_(self, dtype=None, non_blocking=False):
+    """The tensor's type as text, or the tensor cast to a type given as dtype or text."""
+    from .types import type_name, type_target
+
+    if dtype is None:
+        return type_name(self)
+    return to(self, *type_target(dtype))
+
+
+METHODS["type"] = type_
+
+
+# --- values --------------------------------------------------------------------------
+
+
+@method
+def item(self):
+    """The value of a one-element tensor as a Python number.
+
+    Raises:
+        RuntimeError: if there is more than one element.
+    """
+    g = self._geometry
+    if g.numel != 1:
+        raise RuntimeError(f"a Tensor with {g.numel} elements cannot be converted to Scalar")
+    if _op.special[0]:
+        _op.hooks["look"](self, "item")
+    _known(self)
+    return _op.to_numpy(self).item() if g.dtype.name in _PLAIN_NUMPY else float(_op.to_numpy(self).reshape(()))
+
+
+_PLAIN_NUMPY = {
+    "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16",
+    "float32", "float64", "complex64", "complex128",
+}  # fmt: skip
+
+
+def _known(t):
+    if t._storage.error is not None and t._storage.array is None:
+        raise t._storage.error
+    if t._storage.trace is IMMEDIATE:
+        raise RuntimeError(
+            "the value of this tensor is not known: it is being traced by a JAX transformation. Use "
+            "torch.where or control flow operators instead of Python control flow on values"
+        )
+
+
+@method
+def tolist(self):
+    """The elements as nested lists of Python numbers."""
+    _known(self)
+    array = _op.to_numpy(self)
+    if self._geometry.dtype.name not in _PLAIN_NUMPY:
+        array = array.astype(np.float64)
+    return array.tolist()
+
+
+METHODS["numpy"] = numpy
+METHODS["jax"] = jax_array
+METHODS["__jax_array__"] = jax_array
+METHODS["__dlpack__"] = dlpack
+METHODS["__dlpack_device__"] = dlpack_device
+METHODS["__array_priority__"] = 1000
+
+
+@method
+def __array__(self, dtype=None, copy=None):
+    array = numpy(self)
+    return array if dtype is None else array.astype(dtype)
+
+
+@method
+def __len__(self):
+    shape = self._geometry.shape
+    if not shape:
+        raise TypeError("len() of a 0-d tensor")
+    return shape[0]
+
+
+@method
+def __iter__(self):
+    if not self._geometry.shape:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+@method
+def __bool__(self):
+    g = self._geometry
+    if g.numel > 1:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    if g.numel == 0:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+    return bool(item(self))
+
+
+@method
+def __int__(self):
+    return int(item(self))
+
+
+@method
+def __float__(self):
+    return float(item(self))
+
+
+@method
+def __complex__(self):
+    return complex(item(self))
+
+
+@method
+def __index__(self):
+    g = self._geometry
+    if g.numel != 1 or g.dtype.category > 1:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(item(self))
+
+
+@method
+def __contains__(self, element):
+    if isinstance(element, (TensorBase, int, float, complex)):
+        return bool((self == element).any())
+    raise RuntimeError(
+        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}."
+    )
+
+
+@method
+def __hash__(self):
+    return id(self)
+
+
+@method
+def __format__(self, spec):
+    if not self._geometry.shape and type(self) is Tensor and not self.is_meta:
+        return format(item(self), spec)
+    return object.__format__(self, spec) if spec else repr(self)
+
+
+@method
+def __repr__(self, *, tensor_contents=None):
+    from .representing import representation
+
+    return representation(self)
+
+
+METHODS["__str__"] = __repr__
+
+
+def _names(self):
+    return sorted({*dir(self.__class__), *self.__dict__})
+
+
+METHODS["__dir__"] = _names  # as a function of that name it would be the module's own
+
+
+@method
+def apply_(self, callable):
+    """Replaces each element by ``callable(element)``; slow, CPU only."""
+    array = _op.to_numpy(self)
+    flat = np.array([callable(v) for v in array.reshape(-1).tolist()], array.dtype)
+    write_array(self, flat.reshape(array.shape))
+    return self
+
+
+@method
+def map_(self, tensor, callable):
+    """Replaces each element by ``callable(own, other)``; slow, CPU only."""
+    mine, other = np.broadcast_arrays(_op.to_numpy(self), _op.to_numpy(tensor))
+    values = [callable(a, b) for a, b in zip(mine.reshape(-1).tolist(), other.reshape(-1).tolist())]
+    write_array(self, np.array(values, mine.dtype).reshape(mine.shape))
+    return self
+
+
+# --- copying and pickling ------------------------------------------------------------
+
+
+@method
+def __deepcopy__(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if self._grad_fn is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    import copy
+
+    cell = memo.get(id(self._storage))
+    if cell is None:
+        cell = memo[id(self._storage)] = executor.duplicate(self._storage)
+        memo.setdefault(id(memo), []).append(self._storage)
+    out = wrap_view(cell, self._geometry, self._offset, None)
+    if self.__class__ is not Tensor:
+        out = out.as_subclass(self.__class__)
+    out._requires_grad = self._requires_grad
+    memo[id(self)] = out
+    if self._grad is not None:
+        out._grad = copy.deepcopy(self._grad, memo)
+    for key, value in self.__dict__.items():
+        out.__dict__[key] = copy.deepcopy(value, memo)
+    return out
+
+
+@method
+def __reduce_ex__(self, protocol):
+    if self._grad_fn is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support pickling"
+        )
+    dtype = self._geometry.dtype
+    array = _op.to_numpy(self)
+    kind = None if self.__class__ is Tensor else self.__class__
+    state = (kind, np.asarray(array).view(f"V{dtype.itemsize}").tobytes()
+             if array.ndim and array.size else np.asarray(array).tobytes(),
+             tuple(self.shape), dtype, str(self.device), self._requires_grad, self.__dict__ or None)  # fmt: skip
+    return _rebuild, state
+
+
+def _rebuild(cls, data, shape, dtype, where, requires_grad, attributes):
+    array = np.frombuffer(data, dtype.numpy).reshape(shape)
+    out = from_array(array, where)
+    if cls is not None:
+        out = out.as_subclass(cls)
+    out._requires_grad = requires_grad
+    if attributes:
+        out.__dict__.update(attributes)
+    return out
+
+
+@method
+def as_subclass(self, cls):
+    """The same tensor (storage and graph) as an instance of a subclass."""
+    out = object.__new__(cls)
+    for slot in TensorBase.__slots__:
+        setattr(out, slot, getattr(self, slot))
+    return out
+
+
+def _make_subclass(cls, data, require_grad=False):
+    out = as_subclass(data.detach(), cls)
+    out._requires_grad = bool(require_grad)
+    return out
+
+
+METHODS["_make_subclass"] = staticmethod(_make_subclass)

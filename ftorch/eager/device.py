@@ -1,0 +1,221 @@
+"""Devices: ``torch.device``, what JAX platform each stands for, and the default device."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+
+import jax
+
+try:
+    from jax._src.interpreters.pxla import batched_device_put as _batched_put
+except ImportError:  # `jax.device_put` does the same, at seven times the cost
+    _batched_put = None
+
+# PyTorch's device types and the JAX platform behind each. "cuda" covers CUDA and ROCm.
+_PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu", "meta": None}
+_SYNONYMS = {"gpu": "cuda", "xla": "tpu"}
+_KNOWN_ELSEWHERE = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
+    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+_FORM = re.compile(r"([a-z]+)(?::(\d+))?\Z")
+
+
+class device:
+    """Where a tensor lives: ``device("cpu")``, ``device("cuda:1")``, ``device("cuda", 1)``.
+
+    "gpu" is accepted for "cuda". As a context manager it sets the device of new tensors.
+    Instances are interned.
+
+    Raises:
+        RuntimeError: for an unknown device type or a malformed string.
+
+    >>> import ftorch as torch
+    >>> torch.device("cuda:1").index
+    1
+    """
+
+    __slots__ = ("type", "index")
+    type: str
+    index: int | None
+
+    def __new__(cls, device=None, index=None, *, type=None):
+        device = type if device is None else device
+        if isinstance(device, _Device):
+            return device
+        if isinstance(device, int):
+            return _intern("cuda" if _count("cuda") else "cpu", device)
+        if not isinstance(device, str):
+            raise TypeError(
+                f"device(): argument 'type' (position 1) must be str, not {_type_name(device)}"
+            )
+        kind, ordinal = _parse(device)
+        if index is not None and ordinal is not None:
+            raise RuntimeError(
+                f"type (string) must not include an index because index was passed explicitly: "
+                f"{device}"
+            )
+        return _intern(kind, ordinal if index is None else index)
+
+    def __repr__(self):
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{index})"
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other):
+        if self is other:
+            return True
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self):
+        return hash((self.type, self.index))
+
+    def __reduce__(self):
+        return _Device, (str(self),)
+
+    def __enter__(self):
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *_):
+        _stack().pop()
+
+
+_Device = device
+
+
+def _type_name(value):
+    return type(value).__name__
+
+
+def _parse(text):
+    match = _FORM.match(text)
+    if not match:
+        raise RuntimeError(f"Invalid device string: '{text}'")
+    kind = _SYNONYMS.get(match[1], match[1])
+    if kind not in _PLATFORMS:
+        if kind in _KNOWN_ELSEWHERE:
+            return kind, None if match[2] is None else int(match[2])
+        raise RuntimeError(
+            f"Expected one of {', '.join(_KNOWN_ELSEWHERE)} device type at start of device string: "
+            f"{match[1]}"
+        )
+    return kind, None if match[2] is None else int(match[2])
+
+
+@functools.cache
+def _intern(kind, index):
+    self = object.__new__(_Device)
+    self.type, self.index = kind, index
+    return self
+
+
+CPU = _intern("cpu", None)
+META = _intern("meta", None)
+
+
+@functools.cache
+def jax_devices(kind: str) -> tuple:
+    """The JAX devices of a device type, () where there are none."""
+    try:
+        return tuple(jax.devices(_PLATFORMS[kind]))
+    except (RuntimeError, KeyError):
+        return ()
+
+
+def _count(kind):
+    return len(jax_devices(kind))
+
+
+@functools.cache
+def to_jax(where: device):
+    """The JAX device behind a device.
+
+    Raises:
+        AssertionError, RuntimeError: in PyTorch's words if this machine has no such device.
+    """
+    found = jax_devices(where.type)
+    if not found:
+        if where.type == "cuda":
+            raise AssertionError("Torch not compiled with CUDA enabled")
+        raise RuntimeError(f"PyTorch is not linked with support for {where.type} devices")
+    index = where.index or 0
+    if index >= len(found):
+        raise RuntimeError(f"{where.type.upper()} error: invalid device ordinal")
+    return found[index]
+
+
+@functools.cache
+def _placement(shape, dtype, jax_device):
+    return jax.core.ShapedArray(shape, dtype), jax.sharding.SingleDeviceSharding(jax_device)
+
+
+def put(array, where: device) -> jax.Array:
+    """A NumPy array on a device. On the CPU JAX may keep the buffer: hand over one that stays as it is."""
+    target = to_jax(where)
+    if _batched_put is None:
+        return jax.device_put(array, target)
+    return _batched_put(*_placement(array.shape, array.dtype, target), [array], [target])
+
+
+def canonical(where: device) -> device:
+    """The device a tensor reports: accelerators always have an index, the CPU and meta never."""
+    if where.type in ("cpu", "meta"):
+        return _intern(where.type, None)
+    return where if where.index is not None else _intern(where.type, current_index())
+
+
+def current_index() -> int:
+    """The index that an accelerator without one stands for in this thread."""
+    return getattr(_local, "index", 0)
+
+
+def set_current_index(index: int) -> None:
+    """Makes ``device("cuda")`` stand for another accelerator in this thread."""
+    _local.index = index
+
+
+@functools.cache
+def from_jax(jax_device) -> device:
+    """The device of a JAX device."""
+    if jax_device.platform == "cpu":
+        return CPU
+    kind = "tpu" if jax_device.platform == "tpu" else "cuda"
+    return _intern(kind, jax_devices(kind).index(jax_device))
+
+
+# --- the default device --------------------------------------------------------------
+
+_local = threading.local()
+_default = CPU
+
+
+def _stack():
+    try:
+        return _local.stack
+    except AttributeError:
+        _local.stack = []
+        return _local.stack
+
+
+def get_default_device() -> device:
+    """The device of new tensors (``torch.get_default_device``)."""
+    stack = getattr(_local, "stack", None)
+    return stack[-1] if stack else _default
+
+
+def set_default_device(where) -> None:
+    """Sets the device of new tensors (``torch.set_default_device``); None means the CPU."""
+    global _default
+    _default = CPU if where is None else canonical(device(where))
+
+
+def resolve(where) -> device:
+    """The canonical device of a ``device=`` argument; None is the default device."""
+    if where is None:
+        return canonical(get_default_device())
+    return canonical(where if isinstance(where, device) else device(where))

@@ -1,0 +1,255 @@
+"""Transform levels: how calls on tensors of ``vmap`` and ``jvp`` reach the tensors below.
+
+A transform wraps its inputs in `Wrapped` tensors of its `Level`. A call on such tensors is handed to
+the deepest level among them, which expresses it as a call on the tensors below by the same path; so
+levels nest in any order. A wrapped tensor has a geometry of its own (what the user sees) and its own
+place in the graph: gradients taken inside a transform flow through wrapped tensors, those taken
+outside through the tensors below.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from . import derivatives, overrides, planning, tape
+from . import op as _op
+from .geometry import Geometry
+from .storage import Storage
+from .tensor import Tensor, modes
+
+_new = object.__new__
+
+
+class Level:
+    """One active transform. ``depth`` orders them: deeper ones see a call first."""
+
+    def __init__(self):
+        self.depth = 0
+
+    def __enter__(self):
+        self.depth = len(modes.levels) + 1
+        modes.levels.append(self)
+        _op.special[0] += 1
+        return self
+
+    def __exit__(self, *_):
+        modes.levels.remove(self)
+        _op.special[0] -= 1
+
+    @contextlib.contextmanager
+    def below(self):
+        """Within, only the levels around this one are active."""
+        levels = modes.levels
+        modes.levels = levels[: levels.index(self)]
+        try:
+            yield
+        finally:
+            modes.levels = levels
+
+    def call(self, op, operands, static):
+        raise AssertionError("abstract")
+
+    def call_inplace(self, op, operands, static):
+        raise AssertionError("abstract")
+
+    def view(self, definition, x, static):
+        raise AssertionError("abstract")
+
+    def known(self, t, how):
+        """A tensor with the value of ``t``, for whoever looks at it ("item", "bool", "numpy")."""
+        raise AssertionError("abstract")
+
+    def random(self, kind, function, args, kwargs):
+        """Calls a function that draws random numbers (`ftorch.eager.randomness`)."""
+        raise AssertionError("abstract")
+
+    def rewrapped(self, t, function):
+        """``t`` outside the level's graph, with a function applied to the tensors below."""
+        raise AssertionError("abstract")
+
+    def custom(self, function, args):
+        """The results of an ``autograd.Function``, without a graph of this level's own."""
+        raise AssertionError("abstract")
+
+
+class Wrapped(Tensor):
+    """A tensor of a transform level."""
+
+    __torch_function__ = classmethod(overrides.disabled)
+    __slots__ = ("_level", "_inner")
+    _level: Level
+    _inner: Tensor
+    __torch_function__ = classmethod(overrides.disabled)  # type: ignore[assignment]
+
+    @classmethod
+    def make(cls, level: Level, inner, g: Geometry):
+        """A wrapper around ``inner`` that looks like ``g``."""
+        t = _new(cls)
+        storage = Storage(g)
+        storage.error = RuntimeError(
+            "the value of a tensor inside a transform is not known; rewrite the code without "
+            ".item(), .numpy() or Python control flow on values"
+        )
+        t._storage, t._geometry, t._offset = storage, g, 0
+        t._requires_grad = False
+        t._grad_fn = t._grad = t._base = t._meta = None
+        t._output_nr = t._attr_version = 0
+        t._level, t._inner = level, inner
+        return t
+
+    def detach(self):
+        """The same elements outside the graphs."""
+        return self._level.detach(self)
+
+    def backward(self, *args, **kwargs):
+        """Not possible here: the graph's end is outside the transform."""
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use "
+            "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
+            "transforms."
+        )
+
+    def item(self):
+        """The value as a number, where the level knows it."""
+        return self._level.known(self, "item").item()
+
+    def tolist(self):
+        """The values as nested lists, where the level knows them."""
+        return self._level.known(self, "numpy").tolist()
+
+    def numpy(self, *, force=False):
+        """The values as an array, where the level knows them."""
+        return self._level.known(self, "numpy").numpy(force=force)
+
+    def data_ptr(self):
+        """The address of the elements, where there is one."""
+        return self._level.known(self, "numpy").data_ptr()
+
+    def __array__(self, dtype=None, copy=None):
+        return self._level.known(self, "numpy").__array__(dtype, copy)
+
+    def __bool__(self):
+        return bool(self._level.known(self, "bool"))
+
+    def __int__(self):
+        return int(self.item())
+
+    def __float__(self):
+        return float(self.item())
+
+    def __complex__(self):
+        return complex(self.item())
+
+    def __index__(self):
+        return self._level.known(self, "item").__index__()
+
+    def __hash__(self):
+        return id(self)
+
+    def __repr__(self, *, tensor_contents=None):
+        return self._level.describe(self)
+
+    __str__ = __repr__
+
+
+def _deepest(tensors):
+    found = None
+    for t in tensors:
+        if isinstance(t, Wrapped) and (found is None or t._level.depth > found.depth):
+            found = t._level
+    return found
+
+
+def level_of(operands):
+    """The deepest level among the tensors of some operands, or None."""
+    return _deepest(planning.tensors_of(operands))
+
+
+def _dispatch(op, operands, static):
+    if modes.function_modes:
+        handled, result = _op.hooks["function_mode"](operands)
+        if handled:
+            return True, result
+    if modes.autocast is not None:
+        handled, result = _op.hooks["autocast"](op, operands, static)
+        if handled:
+            return True, result
+    level = level_of(operands)
+    if level is None:
+        return False, None
+    return True, level.call(op, planning.normalize(op, operands), planning.hashable(static))
+
+
+def _dispatch_inplace(op, operands, static):
+    if modes.function_modes:
+        handled, result = _op.hooks["function_mode"](operands)
+        if handled:
+            return True, result
+    level = level_of(operands)
+    if level is None:
+        return False, None
+    return True, level.call_inplace(op, planning.normalize(op, operands), planning.hashable(static))
+
+
+def _dispatch_view(definition, x, static):
+    if modes.function_modes:
+        handled, result = _op.hooks["function_mode"]((x,))
+        if handled:
+            return True, result
+    if not isinstance(x, Wrapped):
+        return False, None
+    return True, x._level.view(definition, x, planning.hashable(static))
+
+
+def wrapped_plan(op, operands, static):
+    """(plan, flat tensors, scalars) of a call as the deepest level's user sees it."""
+    slots, tensors, scalars, _ = planning._layout_arguments(op.definition, operands, static)
+    key = (
+        "wrapped", static,
+        tuple(s if s[0] != "v" else s[:1] for s in slots),
+        tuple(t._geometry for t in tensors), tuple(type(s) for s in scalars),
+    )  # fmt: skip
+    plan = op.plans.get(key)
+    if plan is None:
+        plan = op.plans[key] = planning.build(op, operands, static)
+    return plan, tensors, scalars
+
+
+def record_wrapped(plan, level, tensors, scalars, outputs):
+    """Makes the node of wrapped results, if a wrapped operand of the level requires grad."""
+    mask = tuple(isinstance(t, Wrapped) and t._level is level and t._requires_grad for t in tensors)
+    if not (modes.grad and plan.differentiable and any(mask)):
+        return None
+    backward = plan.backwards.get(mask)
+    if backward is None:
+        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
+    node = backward.node_class(backward, list(scalars))
+    node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
+    for nr, (out, differentiable) in enumerate(zip(outputs, backward.differentiable)):
+        if differentiable:
+            out._requires_grad, out._grad_fn, out._output_nr = True, node, nr
+    node.saved = [save(level, tensors[i] if i >= 0 else outputs[-1 - i]) for i in backward.saved]
+    return node
+
+
+def save(level, t):
+    """What a node of a level keeps: tensors from outside it as they are, for gradients out there."""
+    if isinstance(t, Wrapped) and t._level is level:
+        return tape.save(t)
+    return tape.SavedOutside(t)
+
+
+_op.hooks["dispatch"] = _dispatch
+_op.hooks["dispatch_inplace"] = _dispatch_inplace
+_op.hooks["dispatch_view"] = _dispatch_view
+_op.hooks["look"] = lambda t, how: None  # wrapped tensors have their own `item`
+
+
+def is_wrapped(t) -> bool:
+    """Whether a tensor belongs to a transform."""
+    return isinstance(t, Wrapped)
+
+
+def active_levels() -> list[Level]:
+    """The levels of this thread, outermost first."""
+    return modes.levels

@@ -1,0 +1,57 @@
+"""Exception types of PyTorch's own, and errors from below in its terms."""
+
+from __future__ import annotations
+
+import os
+
+import jax
+
+
+class LinAlgError(RuntimeError):
+    """A matrix on which a linear algebra operation fails (``torch.linalg.LinAlgError``).
+
+    >>> import ftorch as torch
+    >>> torch.linalg.inv(torch.zeros(1, 1))
+    Traceback (most recent call last):
+    ...
+    ftorch.eager.errors.LinAlgError: linalg.inv: The diagonal element 1 is zero, the inversion could \
+not be completed because the input matrix is singular.
+    """
+
+
+class OutOfMemoryError(RuntimeError):
+    """The device's memory did not suffice (``torch.cuda.OutOfMemoryError``)."""
+
+
+SHOW_JAX = os.environ.get("FTORCH_TRACEBACK", "") not in ("", "0")
+
+
+def translate_error(error: BaseException, name: str = "") -> BaseException:
+    """An error from below as PyTorch users know it, without JAX's frames.
+
+    Errors that kernels raise keep their type and text; JAX's own become RuntimeErrors that name the
+    op. ``FTORCH_TRACEBACK=1`` keeps everything as it was raised.
+    """
+    if SHOW_JAX or isinstance(error, OutOfMemoryError) or not isinstance(error, Exception):
+        return error
+    text = str(error).split("\n--------------------")[0]
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        first = text.splitlines()[0] if text else "the computation failed"
+        if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+            return OutOfMemoryError(f"out of memory: {first}")
+        return RuntimeError(f"{name}: {first}" if name else first)
+    if _raised_by_jax(error):
+        kind = IndexError if isinstance(error, IndexError) else RuntimeError
+        return kind(f"{name}: {text.splitlines()[0] if text else type(error).__name__}")
+    error.__notes__ = []
+    error.__cause__ = None
+    return error.with_traceback(None)
+
+
+def _raised_by_jax(error):
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{os.sep}jax{os.sep}" in trace.tb_frame.f_code.co_filename

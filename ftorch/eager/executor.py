@@ -1,0 +1,391 @@
+"""The executor: records steps and decides when they run.
+
+In *deferred* execution (the default) `record` appends plans to the calling thread's `Trace` and
+returns at once; the trace runs when somebody looks at a value, at ``optimizer.step()``, or when it is
+long: as one program (`ftorch.eager.program`), with only the results that are still referenced as
+outputs and dead inputs donated. With ``FTORCH_EXECUTOR=op`` every step runs at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+from . import device as _device
+from . import program
+from .errors import OutOfMemoryError, translate_error
+from .geometry import Geometry
+from .program import COMPLEX, FLOAT, INT, Plan, stats, weak
+from .storage import Storage
+
+__all__ = [
+    "COMPLEX", "FLOAT", "INT", "OutOfMemoryError", "Plan", "stats", "translate_error", "weak",
+]  # fmt: skip
+
+DEFERRED = os.environ.get("FTORCH_EXECUTOR", "deferred") != "op"
+MAX_STEPS = 1024  # a trace never grows longer
+_LAST_STEP = MAX_STEPS - 1
+
+
+# --- traces --------------------------------------------------------------------------
+
+
+class Trace:
+    """The steps that one thread has recorded for one device and that have not run.
+
+    ``code`` is the flat list [plan, operand, ...]: an operand that is not negative is the slot of an
+    earlier result, a negative one the input ``-1 - operand``. ``owners[slot]`` is the storage whose
+    value a slot is, unless the storage has moved on (its own ``slot`` says).
+    """
+
+    __slots__ = ("lock", "code", "owners", "inputs", "input_of", "ints", "floats", "steps", "device",
+                 "__weakref__")  # fmt: skip
+    captures = False
+
+    def __init__(self, device):
+        self.lock = threading.RLock()
+        self.device = device
+        self._clear()
+
+    def _clear(self):
+        self.code: list = []
+        self.owners: list[Storage] = []
+        self.inputs: list = []
+        self.input_of: dict[int, int] = {}
+        self.ints: list[int] = []
+        self.floats: list[float] = []
+        self.steps = 0
+
+    def flush(self):
+        """Runs everything recorded. Storages get their arrays, or the error that they raise."""
+        with self.lock:
+            if self.steps:
+                self._run()
+
+    def _run(self):
+        code, owners, inputs = self.code, self.owners, self.inputs
+        ints, floats, steps = self.ints, self.floats, self.steps
+        self._clear()
+        live, keep = [], []
+        for slot in range(len(owners)):  # enumerate would hold a reference of its own
+            storage = owners[slot]
+            # References: the list, the loop variable, the call's argument, and whoever needs it.
+            if storage.slot == slot and storage.trace is self and sys.getrefcount(storage) > 3:
+                live.append(slot)
+                keep.append(storage)
+        storage = None
+        del owners
+        try:
+            results = program.execute(self.device, code, inputs, ints, floats, steps, live, keep)
+        except BaseException as error:
+            failure = translate_error(error, code[0].name if steps == 1 else "")
+            for storage in keep:
+                storage.error, storage.array, storage.trace = failure, None, None
+            raise failure from None
+        for storage, array in zip(keep, results):
+            storage.array = array
+            storage.trace = None
+
+
+# --- recording -----------------------------------------------------------------------
+
+
+class _Threads(threading.local):
+    """The calling thread's traces; ``cpu`` is kept apart because it is asked for every op."""
+
+    def __init__(self):
+        self.cpu = Trace(_device.CPU)
+        self.others: dict = {}
+        _all_traces.append(self.cpu)
+
+    def of(self, device):
+        trace = self.others.get(device)
+        if trace is None:
+            trace = self.others[device] = Trace(device)
+            _all_traces.append(trace)
+        return trace
+
+
+_all_traces: list[Trace] = []
+_threads = _Threads()
+
+
+class _Immediate:
+    """The trace of storages that hold JAX tracers: there is nothing to flush."""
+
+    def flush(self):
+        pass
+
+
+IMMEDIATE = _Immediate()
+_new = object.__new__
+
+
+def record(plan: Plan, storages, scalars=(), into: Storage | None = None) -> Any:
+    """Appends a step; gives the result's storage, or a tuple of them.
+
+    Args:
+        storages: the operands, each read as a whole (its root).
+        scalars: Python numbers, as ``plan.scalars`` says.
+        into: the storage that takes the (single) result as its new value; a write is counted.
+    """
+    device = plan.device
+    if device is _device.CPU:
+        trace = _threads.cpu
+    elif device is _device.META:
+        return _record_meta(plan, into)
+    else:
+        trace = _threads.of(device)
+    for s in storages:
+        other = s.trace
+        if other is not trace and (other is not None or s.array is None):
+            if other is IMMEDIATE:
+                return _run_now(plan, storages, scalars, into)
+            if other is not None:
+                other.flush()
+    if not DEFERRED or (into is not None and into.host is not None):
+        return _run_now(plan, storages, scalars, into)
+    lock = trace.lock
+    lock.acquire()
+    try:
+        code = trace.code
+        code.append(plan)
+        for s in storages:
+            if s.trace is trace:
+                code.append(s.slot)
+            else:
+                array = s.array
+                if array is None:
+                    array = s.load()
+                key = id(array)
+                index = trace.input_of.get(key)
+                if index is None:
+                    index = -1 - len(trace.inputs)
+                    trace.inputs.append(array)
+                    trace.input_of[key] = index
+                    if trace.captures:
+                        trace.cells.append(s)
+                code.append(index)
+        if scalars:
+            for kind, number in zip(plan.scalars, scalars):
+                if kind == INT:
+                    trace.ints.append(number)
+                elif kind == FLOAT:
+                    trace.floats.append(number)
+                else:
+                    trace.floats.append(number.real)
+                    trace.floats.append(number.imag)
+        owners = trace.owners
+        trace.steps = steps = trace.steps + 1
+        stats.ops += 1
+        if into is not None:
+            into.trace, into.slot, into.array = trace, len(owners), None
+            into.version += 1
+            owners.append(into)
+            result = into
+        elif plan.is_single:
+            result = _new(Storage)
+            result.array = result.host = result.error = result.extra = None
+            result.trace = trace
+            result.slot = len(owners)
+            result.root = plan.geometry
+            result.version = 0
+            owners.append(result)
+            if trace.captures:
+                trace.born.add(id(result))
+        else:
+            result = []
+            for g in plan.geometries:
+                s = Storage(g)
+                s.trace, s.slot = trace, len(owners)
+                owners.append(s)
+                result.append(s)
+                if trace.captures:
+                    trace.born.add(id(s))
+            result = tuple(result)
+        if steps >= MAX_STEPS and not trace.captures:
+            trace.flush()
+        return result
+    finally:
+        lock.release()
+
+
+def record_binary(plan: Plan, a: Storage, b: Storage) -> Storage:
+    """`record` for the commonest step: two operands on the CPU, no scalars, one new result."""
+    trace = _threads.cpu
+    lock = trace.lock
+    lock.acquire()
+    try:
+        if a.trace is trace:
+            i = a.slot
+        elif a.trace is None and a.array is not None:
+            i = trace.input_of.get(id(a.array))
+        else:
+            i = None
+        if b.trace is trace:
+            j = b.slot
+        elif b.trace is None and b.array is not None:
+            j = trace.input_of.get(id(b.array))
+        else:
+            j = None
+        if i is None or j is None or trace.steps >= _LAST_STEP or not DEFERRED or trace.captures:
+            return record(plan, (a, b))
+        trace.code += (plan, i, j)
+        trace.steps += 1
+        stats.ops += 1
+        owners = trace.owners
+        result = _new(Storage)
+        result.array = result.host = result.error = result.extra = None
+        result.trace = trace
+        result.slot = len(owners)
+        result.root = plan.geometry
+        result.version = 0
+        owners.append(result)
+        return result
+    finally:
+        lock.release()
+
+
+def move(source: Storage, target: Storage) -> None:
+    """Gives ``source``'s value to ``target`` (same root shape) as a write; ``source`` is spent."""
+    trace = source.trace
+    if trace is None or trace is IMMEDIATE:
+        target.array, target.trace = source.array, trace
+    else:
+        with trace.lock:
+            if source.trace is None:
+                target.array, target.trace = source.array, None
+            else:
+                trace.owners[source.slot] = target
+                target.trace, target.slot, target.array = trace, source.slot, None
+    target.version += 1
+
+
+def duplicate(source: Storage) -> Storage:
+    """A second storage with the same value, free of the first one's later writes."""
+    copy = Storage(source.root)
+    trace = source.trace
+    if trace is None or trace is IMMEDIATE:
+        copy.array, copy.trace = source.array, trace
+        if copy.array is None and source.host is not None:
+            copy.array = source.load()
+        return copy
+    plan = _copies.get(source.root)
+    if plan is None:
+        plan = _copies[source.root] = Plan(
+            lambda x: x, (source.root,), "", "clone", source.root.device
+        )
+    return record(plan, (source,))
+
+
+_copies: dict = {}
+
+
+def relabel(storage: Storage, root: Geometry) -> None:
+    """Declares a fresh storage to be laid out as another dense geometry of the same shape."""
+    storage.root = root
+
+
+def _record_meta(plan, into):
+    if into is not None:
+        into.version += 1
+        return into
+    results = tuple(Storage(g) for g in plan.geometries)
+    return results[0] if plan.is_single else results
+
+
+def _run_now(plan, storages, scalars, into):
+    """Runs a step at once: tier 0, kernels on the host, and operands that are JAX tracers."""
+    arrays = [s.value() for s in storages]
+    traced = any(s.trace is IMMEDIATE for s in storages)
+    stats.ops += 1
+    try:
+        if traced:
+            results = plan.fn(*arrays, *scalars)
+        else:
+            results = plan.run(arrays, scalars)
+    except Exception as error:
+        raise translate_error(error, plan.name) from None
+    if not isinstance(results, (tuple, list)):
+        results = (results,)
+    if into is not None:
+        into.set(results[0])
+        into.trace = IMMEDIATE if traced else None
+        return into
+    out = []
+    for i, array in enumerate(results):
+        storage = Storage(plan.geometries[i], array)
+        storage.trace = IMMEDIATE if traced else None
+        out.append(storage)
+    return out[0] if plan.is_single else tuple(out)
+
+
+def flush() -> None:
+    """Runs what the calling thread has recorded; while a program is captured, it goes on instead."""
+    if not _threads.cpu.captures:
+        _threads.cpu.flush()
+    for trace in _threads.others.values():
+        if not trace.captures:
+            trace.flush()
+
+
+class CaptureTrace(Trace):
+    """A trace that is not run but kept, to become a program (`ftorch.jit.compiler`).
+
+    Attributes:
+        cells: the storage that each input was read from.
+        born: ids of the storages made while capturing.
+        sources: {position of a float operand: function giving its current value}.
+        draws: {id of a storage: function that draws its (random) array anew}.
+        replays_draw: whether numbers being drawn are registered in ``draws``.
+        broken: why capturing ended early: somebody needed a value.
+    """
+
+    captures = True
+
+    def __init__(self, device):
+        self.cells: list[Storage] = []
+        self.born: set[int] = set()
+        self.sources: list = []
+        self.draws: dict = {}
+        self.grads: list = []
+        self.replays_draw = False
+        self.broken: str | None = None
+        super().__init__(device)
+
+    def flush(self):
+        """Somebody looks at a value: the capture is over, and the trace an ordinary one."""
+        self.captures = False
+        self.broken = self.broken or "a value was needed"
+        super().flush()
+
+
+def swap_trace(trace: Trace | None) -> Trace:
+    """Makes another trace the calling thread's (None: a fresh one); gives the old one, flushed."""
+    old = _threads.cpu
+    old.flush()
+    _threads.cpu = Trace(_device.CPU) if trace is None else trace
+    return old
+
+
+def restore_trace(old: Trace) -> None:
+    """Makes an earlier trace the calling thread's again."""
+    _threads.cpu = old
+
+
+def capturing() -> CaptureTrace | None:
+    """The capture in progress in this thread, or None."""
+    trace = _threads.cpu
+    return trace if trace.captures else None  # type: ignore[return-value]
+
+
+def compile_trace(trace: Trace, live: list[int], donated: tuple[int, ...]):
+    """The compiled program of a trace: ``program(kept, given, ints, floats) -> live values``."""
+    return program.compile_code(trace.code, live, donated)
+
+
+def pending_steps() -> int:
+    """How many steps the calling thread has recorded that have not run."""
+    return _threads.cpu.steps + sum(trace.steps for trace in _threads.others.values())

@@ -1,0 +1,206 @@
+"""A tensor's place in the graph: requires_grad, grad, backward, detach, hooks."""
+
+from __future__ import annotations
+
+from . import backward as _backward
+from . import op as _op
+from .methods import METHODS, method
+from .tape import (
+    Handle,
+    grad_fn_of,
+    version_of,
+)
+from .tensor import PLAIN, TensorBase, extras, wrap_view
+
+# --- autograd ------------------------------------------------------------------------
+
+
+def _set_requires_grad(self, value):
+    if self._grad_fn is not None and not value:
+        raise RuntimeError(
+            "you can only change requires_grad flags of leaf variables. If you want to use a "
+            "computed variable in a subgraph that doesn't require differentiation use "
+            "var_no_grad = var.detach()."
+        )
+    if value and self._geometry.dtype.category < 2:
+        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+    self._requires_grad = bool(value)
+
+
+METHODS["requires_grad"] = property(
+    lambda self: self._requires_grad or (self._base is not None and self._base._requires_grad),
+    _set_requires_grad,
+)
+
+
+@method
+def requires_grad_(self, requires_grad=True):
+    """Sets whether autograd records operations on the tensor."""
+    if requires_grad and self._geometry.dtype.category < 2:
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
+    _set_requires_grad(self, requires_grad)
+    return self
+
+
+METHODS["grad_fn"] = property(grad_fn_of)
+METHODS["is_leaf"] = property(lambda self: grad_fn_of(self) is None or not self._requires_grad)
+METHODS["output_nr"] = property(lambda self: self._output_nr)
+METHODS["_version"] = property(version_of)
+METHODS["_base_"] = property(lambda self: self._base)
+
+
+@method
+def _is_view(self):
+    return self._base is not None
+
+
+def _get_grad(self):
+    if self._grad is None and self._grad_fn is not None and not (
+        self._meta is not None and self._meta.retains_grad
+    ):
+        import warnings
+
+        warnings.warn(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+            "attribute won't be populated during autograd.backward(). If you indeed want the .grad "
+            "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
+            "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor "
+            "instead. See github.com/pytorch/pytorch/pull/30531 for more informations.",
+            stacklevel=2,
+        )
+    return self._grad
+
+
+def _set_grad(self, value):
+    if value is not None:
+        if not isinstance(value, TensorBase):
+            raise TypeError(
+                f"assigned grad expected to be a Tensor or None but got grad of type "
+                f"{value.__class__.__name__}"
+            )
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if value.shape != self.shape:
+            raise RuntimeError(
+                "assigned grad has data of a different size"
+            )
+        if value.dtype is not self.dtype:
+            raise RuntimeError(
+                f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype "
+                f"'{self.dtype}'. Please ensure that the gradient and the tensor have the same dtype"
+            )
+    self._grad = value
+
+
+METHODS["grad"] = property(_get_grad, _set_grad, lambda self: _set_grad(self, None))
+
+
+@method
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Adds the gradients of this tensor to the ``.grad`` of the leaves of its graph."""
+    _backward.backward(
+        self, gradient, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs
+    )
+
+
+@method
+def detach(self):
+    """The same elements outside the graph; writes are seen by both."""
+    if _op.special[0] and self.__class__ not in PLAIN:
+        found = _op.hooks["detach"](self)
+        if found is not None:
+            return found
+    out = wrap_view(self._storage, self._geometry, self._offset, None)
+    if self._meta is not None and self._meta.version is not None:
+        extras(out).version = self._meta.version
+    return out
+
+
+@method
+def detach_(self):
+    """Takes the tensor itself out of the graph."""
+    if self._base is not None:
+        raise RuntimeError("Can't detach views in-place. Use detach() instead. If you are using "
+                           "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view "
+                           "is set as True, gradients are views of DDP buckets, and hence detach_() "
+                           "cannot be called on these gradients.")  # fmt: skip
+    self._grad_fn, self._requires_grad, self._output_nr = None, False, 0
+    return self
+
+
+def _get_data(self):
+    out = wrap_view(self._storage, self._geometry, self._offset, None)
+    extras(out).version = [0]
+    return out
+
+
+def _set_data(self, value):
+    if not isinstance(value, TensorBase):
+        raise TypeError(
+            f"Variable data has to be a tensor, but got {value.__class__.__name__}"
+        )
+    self._storage, self._geometry, self._offset = value._storage, value._geometry, value._offset
+
+
+METHODS["data"] = property(_get_data, _set_data)
+
+
+@method
+def retain_grad(self):
+    """Makes backward fill ``.grad`` of a tensor that is not a leaf."""
+    if not self._requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if self._grad_fn is None or extras(self).retains_grad:
+        return
+    extras(self).retains_grad = True
+    import weakref
+
+    target = weakref.ref(self)
+
+    def keep(grad):
+        t = target()
+        if t is not None:
+            t._grad = grad if t._grad is None else t._grad + grad
+
+    _tensor_hooks(self)[float("inf")] = keep
+
+
+METHODS["retains_grad"] = property(
+    lambda self: self._meta is not None and self._meta.retains_grad
+)
+
+
+def _tensor_hooks(self):
+    fn = grad_fn_of(self)
+    if fn is None:
+        meta = extras(self)
+        if meta.hooks is None:
+            meta.hooks = {}
+        fn = meta.accumulator and meta.accumulator()
+        if fn is not None:
+            fn.tensor_hooks = {0: meta.hooks}
+        return meta.hooks
+    if fn.tensor_hooks is None:
+        fn.tensor_hooks = {}
+    return fn.tensor_hooks.setdefault(self._output_nr, {})
+
+
+@method
+def register_hook(self, hook):
+    """Calls ``hook(grad)`` whenever a gradient of this tensor is computed; it may replace it."""
+    if not self._requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return Handle(_tensor_hooks(self), hook)
+
+
+@method
+def register_post_accumulate_grad_hook(self, hook):
+    """Calls ``hook(tensor)`` after a gradient was added to a leaf's ``.grad``."""
+    if not self._requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self._grad_fn is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    meta = extras(self)
+    if meta.post_hooks is None:
+        meta.post_hooks = {}
+    return Handle(meta.post_hooks, hook)

@@ -1,0 +1,397 @@
+"""Tensors from and to other things: Python data, NumPy, JAX, DLPack, and other devices.
+
+Memory is shared where PyTorch shares it. ``from_numpy(a)`` and ``x.numpy()`` on the CPU give both
+sides the same buffer: a write on one side is seen on the other, because a storage that shares its
+buffer is read anew by every operation and written through by every in-place operation. That costs a
+copy per read, so a storage whose buffer nobody else holds any more takes it over and is fast again.
+Arrays handed to JAX (``x.jax()``, ``__jax_array__``, DLPack) are immutable snapshots.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from . import device as _device
+from . import dtype as _dtype
+from .executor import IMMEDIATE
+from .geometry import Size, geometry
+from .op import read, to_numpy
+from .storage import Storage
+from .tensor import Tensor, TensorBase, from_array, wrap, wrap_view
+
+
+def _infer(data, wanted=None):
+    """NumPy array of nested Python data, in the dtype PyTorch would infer (or the one wanted)."""
+    if isinstance(data, (np.ndarray, np.generic)):
+        return np.asarray(data)
+    if isinstance(data, (bool, int, float, complex)):
+        return np.asarray(data, _holding(_dtype.from_python(_number_type(data)), wanted).numpy)
+    if isinstance(data, TensorBase):
+        return to_numpy(data)
+    if hasattr(data, "__array_interface__") or isinstance(data, jax.Array):
+        return np.asarray(data)
+    if hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
+        return np.asarray(data)
+    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
+        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+    shape, leaves = _flatten(data)
+    kinds = {type(v) for v in leaves}
+    if not leaves:
+        return np.empty(shape, _dtype.get_default_dtype().numpy)
+    dtype = _dtype.bool
+    for kind in kinds:
+        dtype = _dtype._promote(dtype, _leaf_dtype(kind, leaves))
+    return _build(leaves, shape, _holding(dtype, wanted))
+
+
+def _holding(inferred, wanted):
+    # Python floats are doubles: a wanted dtype gets them unrounded.
+    is_floating = inferred.is_floating_point and wanted is not None and wanted.category >= 2
+    if is_floating:
+        return _dtype.float64
+    if inferred.is_complex and wanted is not None:
+        return _dtype.complex128
+    return inferred
+
+
+def _number_type(value):
+    return next(k for k in (bool, int, float, complex) if isinstance(value, k))
+
+
+def _leaf_dtype(kind, leaves):
+    if issubclass(kind, (bool, int, float, complex)):
+        return _dtype.from_python(next(k for k in (bool, int, float, complex) if issubclass(kind, k)))
+    if issubclass(kind, np.generic):
+        d = _dtype.from_numpy(np.dtype(kind))
+        return d
+    if issubclass(kind, (TensorBase, np.ndarray)):
+        for v in leaves:
+            if type(v) is kind:
+                return v.dtype if isinstance(v, TensorBase) else _dtype.from_numpy(v.dtype)
+    if issubclass(kind, str):
+        raise TypeError("new(): invalid data type 'str'")
+    raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
+
+
+def _build(leaves, shape, dtype):
+    values = [v.item() if isinstance(v, (TensorBase, np.ndarray)) else v for v in leaves]
+    if dtype.category == 1:
+        for v in values:
+            if not -(1 << 63) <= v < 1 << 63:
+                raise ValueError("Overflow when unpacking long long")
+    return np.array(values, dtype.numpy).reshape(shape)
+
+
+def _flatten(data):
+    """(shape, leaves) of nested sequences, which must not be ragged."""
+    shape, level = [], [data]
+    while level and _is_sequence(level[0]):
+        length = len(level[0])
+        for position, item in enumerate(level):
+            if not _is_sequence(item):
+                raise TypeError(f"not a sequence: {type(item).__name__}")
+            if len(item) != length:
+                raise ValueError(
+                    f"expected sequence of length {length} at dim {len(shape)} (got {len(item)})"
+                )
+        shape.append(length)
+        level = [leaf for item in level for leaf in item]
+    for item in level:
+        if _is_sequence(item):
+            raise ValueError("only one element tensors can be converted to Python scalars")
+    return shape, level
+
+
+def _is_sequence(item):
+    if isinstance(item, (TensorBase, np.ndarray)):
+        return item.ndim > 0
+    return isinstance(item, (list, tuple, range)) or (
+        hasattr(item, "__len__") and hasattr(item, "__getitem__") and not isinstance(item, (str, bytes))
+    )
+
+
+def _cast_array(array, dtype):
+    if dtype is None:
+        _dtype.from_numpy(array.dtype)
+        return array
+    if array.dtype == dtype.numpy:
+        return array
+    if array.dtype.kind == "c" and not dtype.is_complex:
+        array = array.real
+    with np.errstate(all="ignore"):
+        return array.astype(dtype.numpy)
+
+
+def _as_dtype(dtype):
+    if dtype is None or isinstance(dtype, _dtype.dtype):
+        return dtype
+    if dtype in (bool, int, float):
+        return {bool: _dtype.bool, int: _dtype.int64, float: _dtype.float64}[dtype]
+    raise TypeError(f"tensor(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """A new tensor with a copy of data: numbers, nested sequences, arrays (``torch.tensor``).
+
+    Args:
+        dtype: inferred if None: int64, the default dtype, complex or bool; arrays keep theirs.
+
+    Raises:
+        ValueError: for ragged sequences. RuntimeError: for data of other kinds.
+
+    >>> import ftorch as torch
+    >>> torch.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    dtype = _as_dtype(dtype)
+    if isinstance(data, TensorBase):
+        import warnings
+
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
+            "or sourceTensor.detach().clone().requires_grad_(True), rather than "
+            "torch.tensor(sourceTensor).",
+            stacklevel=2,
+        )
+        where = data.device if device is None else device
+        return data.detach().clone().to(where, dtype or data.dtype).requires_grad_(requires_grad)
+    if isinstance(data, jax.core.Tracer):
+        out = from_array(data)
+        return out if dtype is None else out.to(dtype)
+    array = _cast_array(_infer(data, dtype), dtype)
+    out = from_array(array, device)
+    if requires_grad:
+        out.requires_grad_(True)
+    return out
+
+
+def as_tensor(data, dtype=None, device=None):
+    """Data as a tensor, sharing memory if it can (``torch.as_tensor``).
+
+    >>> import ftorch as torch
+    >>> x = torch.ones(2)
+    >>> torch.as_tensor(x) is x
+    True
+    """
+    if isinstance(data, TensorBase):
+        return data.to(device=data.device if device is None else device, dtype=dtype or data.dtype)
+    if isinstance(data, np.ndarray):
+        dtype = _as_dtype(dtype)
+        where = _device.resolve(device)
+        if where is _device.CPU and (dtype is None or dtype.numpy == data.dtype):
+            return from_numpy(data)
+    return tensor(data, dtype=dtype, device=device)
+
+
+asarray = as_tensor
+
+
+def from_numpy(ndarray):
+    """A CPU tensor that shares the memory of a NumPy array (``torch.from_numpy``).
+
+    Writes on either side are seen on the other. See the module on how far that holds.
+
+    Raises:
+        TypeError: for non-arrays and dtypes tensors cannot hold. ValueError: for negative strides.
+
+    >>> import ftorch as torch, numpy as np
+    >>> a = np.zeros(2)
+    >>> t = torch.from_numpy(a)
+    >>> _ = t.add_(1)
+    >>> a
+    array([1., 1.])
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    dtype = _dtype.from_numpy(ndarray.dtype)
+    if not ndarray.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion "
+            "between byte orders is currently not supported."
+        )
+    if any(s < 0 for s in ndarray.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative "
+            "strides are not currently supported. (You can probably work around this by making a "
+            "copy of your array  with array.copy().) "
+        )
+    item = ndarray.itemsize
+    if any(s % item for s in ndarray.strides):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy "
+            "array to reallocate the memory."
+        )
+    shape = Size(ndarray.shape)
+    if ndarray.size == 0:
+        return from_array(np.empty(shape, ndarray.dtype))
+    if not ndarray.flags.writeable:
+        import warnings
+
+        warnings.warn(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable "
+            "tensors. This means writing to this tensor will result in undefined behavior.",
+            stacklevel=2,
+        )
+    stride = tuple(s // item for s in ndarray.strides)
+    g = geometry(shape, dtype, _device.CPU, stride)
+    memory = np.lib.stride_tricks.as_strided(ndarray, (g.expanse,), (item,))
+    if g.is_contiguous:
+        storage = Storage(g)
+        storage.host = memory
+        return wrap(storage)
+    storage = Storage(geometry(Size((g.expanse,)), dtype, _device.CPU))
+    storage.host = memory
+    return wrap_view(storage, g, 0, None)
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A 1-D tensor over an object with Python's buffer protocol (``torch.frombuffer``).
+
+    Raises:
+        ValueError: if the buffer does not hold whole elements.
+    """
+    length = memoryview(buffer).nbytes
+    item = dtype.itemsize
+    if length == 0:
+        raise ValueError("both buffer length (0) and count (-1) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
+            f"({length} bytes) minus 1"
+        )
+    if count < 0 and (length - offset) % item:
+        raise ValueError(
+            f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a "
+            f"multiple of element size ({item})"
+        )
+    if count > 0 and offset + count * item > length:
+        raise ValueError(
+            f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must "
+            f"not be greater than actual buffer length ({length} bytes)"
+        )
+    array = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * item, offset)
+    out = from_numpy(array.view(dtype.numpy))
+    return out.requires_grad_(True) if requires_grad else out
+
+
+def numpy(self, *, force=False):
+    """The tensor as a NumPy array that shares its memory, if it is on the CPU.
+
+    Args:
+        force: also for tensors that require grad or live elsewhere (then a copy).
+
+    Raises:
+        RuntimeError: for tensors that require grad. TypeError: for other devices and dtypes.
+    """
+    if force:
+        return self.detach().cpu().numpy()
+    if self._requires_grad:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
+    g = self._geometry
+    if g.device is not _device.CPU:
+        raise TypeError(
+            f"can't convert {g.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
+            "tensor to host memory first."
+        )
+    if g.dtype.numpy.kind == "V" or g.dtype.name == "bfloat16":
+        raise TypeError(f"Got unsupported ScalarType {g.dtype.scalar_name}")
+    storage = self._storage
+    if storage.trace is IMMEDIATE:
+        raise RuntimeError(
+            "the value of this tensor is not known: it is being traced by a JAX transformation"
+        )
+    memory = storage.share_host()
+    if g.dtype is not storage.root.dtype:
+        memory = memory.view(g.dtype.numpy)
+    if not g.numel:
+        return np.empty(g.shape, g.dtype.numpy)
+    return np.lib.stride_tricks.as_strided(
+        memory[self._offset :], g.shape, [s * memory.itemsize for s in g.stride]
+    )
+
+
+def from_jax(array, requires_grad=False) -> Tensor:
+    """A tensor around a ``jax.Array`` (or a tracer), without a copy.
+
+    >>> import ftorch as torch, jax.numpy as jnp
+    >>> torch.from_jax(jnp.arange(3))
+    tensor([0, 1, 2])
+    """
+    dtype = _dtype.from_numpy(array.dtype)
+    if isinstance(array, jax.core.Tracer):
+        return from_array(array, requires_grad=requires_grad)
+    (where,) = array.devices()
+    out = wrap(Storage(geometry(Size(array.shape), dtype, _device.from_jax(where)), array))
+    out._requires_grad = requires_grad
+    return out
+
+
+def jax_array(self) -> jax.Array:
+    """The tensor's value as a ``jax.Array``: a snapshot that later writes do not change."""
+    return read(self).value()
+
+
+class _Capsule:
+    """A bare capsule, of memory on the CPU, as the protocol's consumers want it."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **_):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+def from_dlpack(ext_tensor):
+    """A tensor of any object that speaks DLPack (``torch.from_dlpack``).
+
+    NumPy arrays keep sharing memory, as with `from_numpy`.
+    """
+    if isinstance(ext_tensor, TensorBase):
+        return ext_tensor.detach()
+    if type(ext_tensor).__name__ == "PyCapsule":
+        ext_tensor = _Capsule(ext_tensor)
+    if isinstance(ext_tensor, np.ndarray):
+        return from_numpy(ext_tensor)
+    if isinstance(ext_tensor, jax.Array):
+        return from_jax(ext_tensor)
+    try:
+        return from_numpy(np.from_dlpack(ext_tensor))
+    except (BufferError, TypeError, RuntimeError, AttributeError):
+        return from_jax(jax.dlpack.from_dlpack(ext_tensor))
+
+
+def dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    """A DLPack capsule of the tensor."""
+    if self._requires_grad:
+        raise BufferError(
+            "Can't export tensors that require gradient, use tensor.detach()"
+        )
+    if self._geometry.device is _device.CPU and self._geometry.dtype.name != "bfloat16":
+        return self.numpy().__dlpack__()
+    return jax_array(self).__dlpack__(stream=stream)
+
+
+def dlpack_device(self):
+    """(DLPack device type, index)."""
+    if self._geometry.device is _device.CPU:
+        return 1, 0
+    return jax_array(self).__dlpack_device__()
+
+
+def move_to_device(t, where: _device.device):
+    """A copy of a tensor's value on another device, outside any graph."""
+    g = t._geometry
+    target = geometry(g.shape, g.dtype, where, g.stride if g.is_dense else None)
+    if where is _device.META:
+        return wrap(Storage(target))
+    if g.device is _device.META:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    value = read(t).value()
+    return wrap(Storage(target, jax.device_put(value, _device.to_jax(where))))

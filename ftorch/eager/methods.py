@@ -1,0 +1,449 @@
+"""What users call on a tensor that is not an op: its geometry and its memory.
+
+Conversions and values are in `conversions`, autograd is in `graph_methods`; all register in `METHODS`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import api, executor, formats
+from . import dtype as _dtype
+from . import op as _op
+from .geometry import Size, geometry, infer_size, view_stride
+from .registry import OPS
+from .storage import Storage
+from .tape import (
+    check_inplace,
+    node_class,
+)
+from .tensor import PLAIN, TensorBase, from_array, modes, wrap_view
+from .viewing import ViewNode, view_call
+from .viewing import as_strided as _as_strided
+
+METHODS: dict[str, object] = {}
+
+
+def method(function):
+    """Registers a method of `Tensor`."""
+    METHODS[function.__name__] = function
+    return function
+
+
+def attribute(getter):
+    """Registers a read-only attribute of `Tensor`."""
+    METHODS[getter.__name__] = property(getter)
+    return getter
+
+
+# --- geometry ------------------------------------------------------------------------
+
+METHODS["shape"] = property(lambda self: self._geometry.shape)
+METHODS["dtype"] = property(lambda self: self._geometry.dtype)
+METHODS["device"] = property(lambda self: self._geometry.device)
+METHODS["ndim"] = property(lambda self: len(self._geometry.shape))
+METHODS["itemsize"] = property(lambda self: self._geometry.dtype.itemsize)
+METHODS["nbytes"] = property(lambda self: self._geometry.numel * self._geometry.dtype.itemsize)
+METHODS["layout"] = property(lambda self: formats.strided)
+for _name, _kind in (("is_cuda", "cuda"), ("is_cpu", "cpu"), ("is_meta", "meta"),
+                     ("is_xla", "tpu")):  # fmt: skip
+    METHODS[_name] = property(lambda self, _kind=_kind: self._geometry.device.type == _kind)
+for _name in ("is_sparse", "is_quantized", "is_mkldnn", "is_nested", "is_sparse_csr", "is_mps",
+              "is_vulkan", "is_xpu", "is_ipu", "is_maia", "is_mtia"):  # fmt: skip
+    METHODS[_name] = False
+
+
+@method
+def size(self, dim=None):
+    """The shape, or the extent of one dimension."""
+    shape = self._geometry.shape
+    if dim is None:
+        return shape
+    return shape[_wrap(dim, len(shape))]
+
+
+def _wrap(dim, ndim):
+    extent = max(ndim, 1)
+    if not -extent <= dim < extent:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got "
+            f"{dim})"
+        )
+    return dim + extent if dim < 0 else dim
+
+
+@method
+def stride(self, dim=None):
+    """The strides, or that of one dimension."""
+    strides = self._geometry.stride
+    return strides if dim is None else strides[_wrap(dim, len(strides))]
+
+
+@method
+def dim(self):
+    """The number of dimensions."""
+    return len(self._geometry.shape)
+
+
+METHODS["ndimension"] = dim
+
+
+@method
+def numel(self):
+    """The number of elements."""
+    return self._geometry.numel
+
+
+METHODS["nelement"] = numel
+
+
+@method
+def element_size(self):
+    """Bytes per element."""
+    return self._geometry.dtype.itemsize
+
+
+@method
+def storage_offset(self):
+    """The position of the first element in the storage, in elements."""
+    return self._offset
+
+
+@method
+def is_contiguous(self, memory_format=formats.contiguous_format):
+    """Whether the elements lie in memory in the order of the format."""
+    if memory_format is formats.contiguous_format:
+        return self._geometry.is_contiguous
+    return formats.is_in_format(self._geometry, memory_format)
+
+
+@method
+def is_floating_point(self):
+    return self._geometry.dtype.is_floating_point
+
+
+@method
+def is_complex(self):
+    return self._geometry.dtype.is_complex
+
+
+@method
+def is_signed(self):
+    return self._geometry.dtype.is_signed
+
+
+@method
+def is_conj(self):
+    return False
+
+
+@method
+def is_neg(self):
+    return False
+
+
+@method
+def is_inference(self):
+    return self._meta is not None and self._meta.is_inference
+
+
+@method
+def is_set_to(self, tensor):
+    """Whether both are the same part of the same storage."""
+    return (
+        self._storage is tensor._storage and self._geometry == tensor._geometry
+        and self._offset == tensor._offset
+    )
+
+
+@method
+def is_same_size(self, other):
+    return self._geometry.shape == other._geometry.shape
+
+
+@method
+def get_device(self):
+    """The index of the device, -1 for the CPU."""
+    index = self._geometry.device.index
+    return -1 if index is None else index
+
+
+# --- memory --------------------------------------------------------------------------
+
+
+@method
+def data_ptr(self):
+    """A number that identifies the first element's place: equal for tensors that share it."""
+    if not self._geometry.numel:
+        return 0
+    return id(self._storage) * 64 + self._offset * self._geometry.dtype.itemsize
+
+
+@method
+def untyped_storage(self):
+    from .storages import UntypedStorage
+
+    return UntypedStorage(_cell=self._storage)
+
+
+@method
+def storage(self):
+    from .storages import TypedStorage
+
+    return TypedStorage(self._storage, self._geometry.dtype)
+
+
+METHODS["_typed_storage"] = storage
+
+
+@method
+def contiguous(self, memory_format=formats.contiguous_format):
+    """The tensor itself if it lies in memory as the format says, else a copy that does."""
+    if memory_format is formats.preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    if is_contiguous(self, memory_format):
+        return self
+    return clone(self, memory_format=memory_format)
+
+
+@method
+def clone(self, *, memory_format=None):
+    """A copy; gradients flow through it (``torch.clone``)."""
+    out = _op.call(_op.op_named("clone"), (self,), (None,))
+    if memory_format is not None and memory_format is not formats.preserve_format:
+        relayout(out, formats.strides_for(self._geometry.shape, memory_format))
+    return out
+
+
+def relayout(t, strides):
+    """Declares the memory layout of a fresh tensor."""
+    g = t._geometry
+    if g.stride != strides and t.__class__ in PLAIN:
+        new = geometry(g.shape, g.dtype, g.device, strides)
+        executor.relabel(t._storage, new)
+        t._geometry = new
+    return t
+
+
+@method
+def reshape(self, *shape):
+    """The same elements in another shape: a view if one is possible, else a copy."""
+    if len(shape) == 1 and not isinstance(shape[0], (int, np.integer, TensorBase)):
+        shape = tuple(shape[0])
+    g = self._geometry
+    shape = infer_size(tuple(int(n) for n in shape), g.numel)
+    if view_stride(g.shape, g.stride, shape) is None:
+        copy = view_call(OPS["view"], contiguous(self), (shape,))
+        copy._base = None  # of a copy that nobody else can reach
+        return copy
+    return view_call(OPS["view"], self, (shape,))
+
+
+@method
+def reshape_as(self, other):
+    return reshape(self, other.shape)
+
+
+@method
+def view_as(self, other):
+    """``self.view(other.size())``."""
+    return view_call(OPS["view"], self, (other.shape,))
+
+
+@method
+def expand_as(self, other):
+    """``self.expand(other.size())``."""
+    return view_call(OPS["expand"], self, (other.shape, False))
+
+
+@method
+def as_strided(self, size, stride, storage_offset=None):
+    """A view with any size, stride and offset in the storage (``torch.as_strided``)."""
+    return _as_strided(self, size, stride, storage_offset)
+
+
+def _transposed(name):
+    def getter(self):
+        if len(self._geometry.shape) < 2 and name != "numpy_T":
+            raise RuntimeError(
+                "tensor.mT is only supported on matrices or batches of matrices. Got "
+                f"{len(self._geometry.shape)}-D tensor."
+            )
+        return view_call(OPS[name], self, ())
+
+    return property(getter)
+
+
+METHODS["T"] = _transposed("numpy_T")
+METHODS["mT"] = _transposed("adjoint")
+METHODS["mH"] = property(lambda self: view_call(OPS["adjoint"], self, ()).conj())
+METHODS["H"] = property(
+    lambda self: self.conj() if self.ndim < 2 else view_call(OPS["adjoint"], self, ()).conj()
+)
+
+
+def _part(name):
+    def getter(self):
+        if not self._geometry.dtype.is_complex:
+            if name == "_real_part":
+                return self
+            raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+        return view_call(OPS[name], self, ())
+
+    def setter(self, value):
+        getter(self).copy_(value)
+
+    return property(getter, setter)
+
+
+METHODS["real"] = _part("_real_part")
+METHODS["imag"] = _part("_imag_part")
+
+
+@method
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Makes the tensor another part of another storage."""
+    if source is None:
+        cell = Storage(geometry(Size((0,)), self.dtype, self.device))
+        cell.array = _empty_array((0,), self.dtype)
+        size, stride = (0,), (1,)
+    elif isinstance(source, TensorBase):
+        cell = source._storage
+        if size is None:
+            storage_offset, size, stride = source._offset, source.shape, source.stride()
+    else:
+        cell = source._cell
+        if size is None:
+            size = (cell.nbytes // self.dtype.itemsize,)
+    size = Size((size,) if isinstance(size, int) else size)
+    self._storage, self._offset = cell, storage_offset
+    self._geometry = geometry(size, self.dtype, self.device, None if stride is None else tuple(stride))
+    return self
+
+
+def _empty_array(shape, dtype):
+    import jax.numpy as jnp
+
+    return jnp.zeros(shape, dtype.numpy)
+
+
+@method
+def resize_(self, *sizes, memory_format=formats.contiguous_format):
+    """Changes the size in place; the storage grows if it must (new elements are zero)."""
+    if len(sizes) == 1 and not isinstance(sizes[0], int):
+        sizes = tuple(sizes[0])
+    if self._requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    shape = Size(sizes)
+    if shape == self._geometry.shape:
+        return self
+    new = geometry(shape, self.dtype, self.device)
+    needed = self._offset + new.expanse
+    cell = self._storage
+    if cell.root.numel < needed:
+        _grow(self, cell, needed)
+    self._geometry = new
+    return self
+
+
+def _grow(t, cell, needed):
+    import jax.numpy as jnp
+
+    flat = _op.to_numpy(wrap_view(cell, geometry(Size((cell.root.numel,)), t.dtype, t.device), 0, None))
+    grown = np.zeros(needed, t.dtype.numpy)
+    grown[: flat.size] = flat
+    cell.root = geometry(Size((needed,)), t.dtype, t.device)
+    cell.host, cell.trace, cell.array = None, None, jnp.asarray(grown)
+
+
+@method
+def resize_as_(self, the_template, memory_format=formats.contiguous_format):
+    return resize_(self, *the_template.shape)
+
+
+_WIDE = {float: _dtype.float64, complex: _dtype.complex128}
+
+
+@method
+def copy_(self, src, non_blocking=False):
+    """Copies elements from another tensor, broadcast and cast, across devices."""
+    if not isinstance(src, TensorBase):
+        if not isinstance(src, (int, float, complex, np.ndarray, np.generic)):
+            raise TypeError(
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}"
+            )
+        # A Python number keeps its precision: it takes the dtype of `self` only when written.
+        src = api.tensor(src, dtype=_WIDE.get(type(src)))
+    if src._geometry.device is not self._geometry.device:
+        src = src.to(self._geometry.device)
+    return _op.call_inplace(_op.op_named("copy"), (self, src), (False,))
+
+
+def write_array(t, array):
+    """Overwrites a tensor's elements by an array of its shape, as an in-place op does."""
+    source = from_array(array, t._geometry.device)
+    return copy_(t, source)
+
+
+def _reshaping_inplace(name):
+    def function(self, *args):
+        if modes.grad:
+            check_inplace(self)
+        return _become(self, view_call(OPS[name], self, args))
+
+    return function
+
+
+def _become(t, view):
+    """Gives a tensor the geometry and history of a view of it, as ``x.t_()`` does."""
+    t._geometry, t._offset = view._geometry, view._offset
+    node = view._grad_fn
+    if view._requires_grad and node is not None:
+        node.__class__ = node_class(f"{node.name()[:-1]}1", ViewNode)  # PyTorch's number of t_
+        t._grad_fn, t._output_nr = node, 0
+    _op.count_write(t)
+    if t._base is not None:
+        t._attr_version = t._storage.version
+    return t
+
+
+for _public, _rule in (("transpose_", "transpose.int"), ("unsqueeze_", "unsqueeze"), ("t_", "t"),
+                       ("swapaxes_", "swapaxes"), ("swapdims_", "swapdims")):  # fmt: skip
+    METHODS[_public] = _reshaping_inplace(_rule)
+
+
+@method
+def squeeze_(self, dim=None):
+    """``squeeze`` in place: the tensor's own geometry changes."""
+    if dim is None:
+        return _reshaping_inplace("squeeze")(self)
+    return _reshaping_inplace("squeeze.dims")(self, (dim,) if isinstance(dim, int) else tuple(dim))
+
+
+@method
+def as_strided_(self, size, stride, storage_offset=None):
+    if modes.grad:
+        check_inplace(self)
+    return _become(self, _as_strided(self, size, stride, storage_offset))
+
+
+@method
+def share_memory_(self):
+    """Does nothing: processes get tensors by value."""
+    return self
+
+
+@method
+def is_shared(self):
+    return False
+
+
+@method
+def pin_memory(self, device=None):
+    """The tensor itself: JAX's transfers do not need pinned memory."""
+    return self
+
+
+@method
+def is_pinned(self, device=None):
+    return False

@@ -1,0 +1,158 @@
+"""Convolutions on the CPU, composed where XLA's own are slow there.
+
+XLA hands dense convolutions of one and two dimensions to Eigen, and runs grouped ones and those
+with a dilated input (as transposed convolutions and some weight gradients have it) as plain loops,
+10 to 300 times slower than PyTorch. What was measured to be fastest, with the gradients in mind:
+
+- one channel per group (depthwise): a sum of shifted products;
+- kernels of one element: a matrix product;
+- few elements under the kernel (an image's first layer, many small groups): these gathered into
+  columns (im2col), and one matrix product per group;
+- a few large groups: one convolution each;
+- three dimensions: a sum of two-dimensional convolutions, one per kernel plane;
+- transposed with a stride: a matrix product, its results added into place;
+- everything else: XLA's convolution.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import jax.numpy as jnp
+from jax import lax
+
+from . import conv_xla
+from ._common import up
+
+# Below this many elements under the kernel, gathering them beats Eigen's convolution.
+_FEW = 32
+# Above this many groups one convolution each costs more than gathering.
+_MANY = 16
+
+
+def _slices(x, window, stride, dilation, out):
+    """For each kernel offset the elements of ``x`` under it, (..., *out)."""
+    lead = x.ndim - len(window)
+    head = x.shape[:lead]
+    for offset in product(*map(range, window)):
+        start = [j * d for j, d in zip(offset, dilation, strict=True)]
+        stop = [a + (o - 1) * s + 1 for a, o, s in zip(start, out, stride, strict=True)]
+        yield lax.slice(x, (0,) * lead + tuple(start), (*head, *stop), (1,) * lead + tuple(stride))
+
+
+def _out(extent, window, stride, dilation):
+    return tuple(
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, s, d in zip(extent, window, stride, dilation, strict=True)
+    )
+
+
+def convolve(x, weight, stride, pads, dilation, groups):
+    """Cross-correlation of ``(N, C, ...)`` with ``(O, C / groups, ...)``."""
+    x, weight = up(x), up(weight)
+    window = weight.shape[2:]
+    taps = math.prod(window)
+    if weight.shape[1] == 1 and groups > 1:
+        return _depthwise(_padded(x, pads), weight, stride, dilation)
+    if taps == 1 and groups == 1:
+        return _pointwise(_padded(x, pads), weight, stride)
+    if weight.shape[1] * taps <= _FEW or groups > _MANY:
+        return _as_product(_padded(x, pads), weight, stride, dilation, groups)
+    if groups > 1:
+        parts = zip(jnp.split(x, groups, 1), jnp.split(weight, groups), strict=True)
+        return jnp.concatenate([convolve(a, w, stride, pads, dilation, 1) for a, w in parts], 1)
+    if len(window) == 3:
+        return _by_planes(x, weight, stride, pads, dilation)
+    return conv_xla.convolve(x, weight, stride, pads, dilation, groups)
+
+
+def _padded(x, pads):
+    return jnp.pad(x, [(0, 0), (0, 0), *pads])
+
+
+def _pointwise(x, weight, stride):
+    x = lax.slice(x, (0,) * x.ndim, x.shape, (1, 1, *stride))
+    n, channels, *extent = x.shape
+    y = jnp.matmul(weight.reshape(-1, channels), x.reshape(n, channels, -1))
+    return y.reshape(n, -1, *extent)
+
+
+def _by_planes(x, weight, stride, pads, dilation):
+    x = jnp.pad(x, [(0, 0), (0, 0), pads[0], (0, 0), (0, 0)]).swapaxes(1, 2)
+    depth = _out(x.shape[1:2], weight.shape[2:3], stride[:1], dilation[:1])[0]
+    n, _, channels, *extent = x.shape
+    total = 0
+    for k in range(weight.shape[2]):
+        first = k * dilation[0]
+        planes = x[:, first : first + (depth - 1) * stride[0] + 1 : stride[0]]
+        total = total + conv_xla.convolve(
+            planes.reshape(n * depth, channels, *extent), weight[:, :, k], stride[1:], pads[1:],
+            dilation[1:], 1,
+        )  # fmt: skip
+    return total.reshape(n, depth, *total.shape[1:]).swapaxes(1, 2)
+
+
+def _depthwise(x, weight, stride, dilation):
+    """On rows laid end to end: an offset is then one contiguous shift of the whole plane, which the
+    weight gradient sums over in one long vector. Strides pick from the dense result."""
+    n, channels, *extent = x.shape
+    window, outputs = weight.shape[2:], weight.shape[0]
+    out = _out(extent, window, stride, dilation)
+    dense = _out(extent, window, (1,) * len(window), dilation)
+    pitch = [math.prod(extent[i + 1 :]) for i in range(len(extent))]
+    length = sum((m - 1) * p for m, p in zip(dense, pitch, strict=True)) + 1
+    flat = x.reshape(n, channels, 1, -1)
+    w = weight.reshape(channels, outputs // channels, -1)
+    total = 0
+    for k, offset in enumerate(product(*map(range, window))):
+        shift = sum(j * d * p for j, d, p in zip(offset, dilation, pitch, strict=True))
+        total = total + flat[..., shift : shift + length] * w[:, :, k, None]
+    total = jnp.pad(total, [(0, 0)] * 3 + [(0, dense[0] * pitch[0] - length)])
+    y = total.reshape(n, outputs, dense[0], *extent[1:])
+    stop = [(o - 1) * s + 1 for o, s in zip(out, stride, strict=True)]
+    return lax.slice(y, (0,) * y.ndim, (n, outputs, *stop), (1, 1, *stride))
+
+
+def _as_product(x, weight, stride, dilation, groups):
+    n, channels = x.shape[:2]
+    window, outputs = weight.shape[2:], weight.shape[0]
+    out = _out(x.shape[2:], window, stride, dilation)
+    # Channels outermost: every offset is then a block of rows of the matrix.
+    x = x.swapaxes(0, 1).reshape(groups, channels // groups, n, *x.shape[2:])
+    parts = list(_slices(x, window, stride, dilation, out))
+    columns = jnp.stack(parts, 1).reshape(groups, -1, n * math.prod(out))
+    w = weight.reshape(groups, outputs // groups, channels // groups, -1).swapaxes(2, 3)
+    y = jnp.matmul(w.reshape(groups, outputs // groups, -1), columns)
+    return y.reshape(outputs, n, *out).swapaxes(0, 1)
+
+
+def convolve_transposed(x, weight, stride, pads, dilation, groups):
+    """The adjoint of a convolution with ``(C, O / groups, ...)``.
+
+    ``pads`` pad the full result (negative: crop it) in front and behind.
+    """
+    x, weight = up(x), up(weight)
+    n, channels, *extent = x.shape
+    window, outputs = weight.shape[2:], weight.shape[1]
+    w = weight.reshape(groups, channels // groups, -1).swapaxes(1, 2)
+    x = x.swapaxes(0, 1).reshape(groups, channels // groups, -1)
+    y = jnp.matmul(w, x).reshape(groups, outputs, math.prod(window), n, *extent)
+    # The whole result first, cropped or padded once: XLA miscompiles sums of pads that crop.
+    total = 0
+    zero = jnp.zeros((), y.dtype)
+    full = [
+        s * (m - 1) + d * (k - 1) + 1
+        for s, m, d, k in zip(stride, extent, dilation, window, strict=True)
+    ]
+    for k, offset in enumerate(product(*map(range, window))):
+        config = [
+            (j * d, f - j * d - s * (m - 1) - 1, s - 1)
+            for j, d, f, s, m in zip(offset, dilation, full, stride, extent, strict=True)
+        ]
+        total = total + lax.pad(y[:, :, k], zero, [(0, 0, 0)] * 3 + config)
+    kept = tuple(
+        slice(max(-low, 0), f - max(-high, 0)) for (low, high), f in zip(pads, full, strict=True)
+    )
+    total = total.reshape(groups * outputs, n, *full)[(..., *kept)].swapaxes(0, 1)
+    return jnp.pad(total, [(0, 0)] * 2 + [(max(low, 0), max(high, 0)) for low, high in pads])

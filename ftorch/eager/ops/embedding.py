@@ -1,0 +1,193 @@
+"""Embedding tables: rows by index, and bags of rows."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..registry import Shape, op
+from ._common import dtype_name, up
+
+_INDEX_DTYPES = (np.dtype(np.int64), np.dtype(np.int32))
+
+
+def _check_index_dtype(name, indices):
+    if indices.dtype not in _INDEX_DTYPES:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+            f"Long, Int; but got torch.{dtype_name(indices.dtype)}Tensor instead (while checking "
+            f"arguments for {name})"
+        )
+
+
+def _scatter_rows(rows, indices, shape):
+    """Sums rows (..., D) into a zero table of ``shape`` at the rows that ``indices`` name."""
+    table = jnp.zeros(shape, rows.dtype)
+    return table.at[indices.reshape(-1)].add(rows.reshape(-1, shape[1]), mode="drop")
+
+
+@op("embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
+    "bool sparse=False) -> Tensor")  # fmt: skip
+def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
+    """Rows of ``weight``. Gradients are dense whatever ``sparse`` says."""
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    _check_index_dtype("embedding", indices)
+    return jnp.take(weight, indices, axis=0, mode="clip")
+
+
+@embedding.check
+def _(weight: Shape, indices):
+    _check_rows(weight, indices)
+
+
+def _check_rows(weight, indices):
+    if indices.size and (indices.min() < 0 or indices.max() >= weight.shape[0]):
+        raise IndexError("index out of range in self")
+
+
+def _counts(indices, rows):
+    return jnp.zeros(rows, jnp.int32).at[indices.reshape(-1)].add(1, mode="drop")
+
+
+@embedding.derivative
+def _(grad, weight, indices, padding_idx, scale_grad_by_freq):
+    grad = up(grad)
+    if padding_idx >= 0:
+        grad = jnp.where((indices == padding_idx)[..., None], jnp.zeros((), grad.dtype), grad)
+    if scale_grad_by_freq:
+        count = jnp.take(_counts(indices, weight.shape[0]), indices, mode="clip")
+        grad = grad / count[..., None].astype(grad.dtype)
+    return _scatter_rows(grad, indices, weight.shape).astype(weight.dtype), None
+
+
+# --- bags --------------------------------------------------------------------------------
+
+
+def _bag_numbers(indices, offsets, bags):
+    """For each index the bag it belongs to (past the last one: none)."""
+    positions = jnp.arange(indices.shape[0], dtype=offsets.dtype)
+    return jnp.searchsorted(offsets, positions, side="right").astype(jnp.int32) - 1
+
+
+@op("_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, str mode, "
+    "bool scale_grad_by_freq, Tensor? per_sample_weights, bool include_last_offset, "
+    "int? padding_idx) -> Tensor")  # fmt: skip
+def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample_weights,
+                  include_last_offset, padding_idx):  # fmt: skip
+    """Sums, means or maxima of the rows that each bag lists."""
+    _check_index_dtype("embedding_bag", indices)
+    _check_index_dtype("embedding_bag", offsets)
+    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        have, want = dtype_name(per_sample_weights.dtype), dtype_name(weight.dtype)
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument "
+            f"#1 'per_sample_weights'; but type torch.{want}Tensor does not equal torch.{have}"
+            "Tensor (while checking arguments for embedding_bag)"
+        )
+    _normalized_padding(padding_idx, weight)
+    return _bags(
+        weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx
+    )
+
+
+def _normalized_padding(padding_idx, weight):
+    rows = weight.shape[0]
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but "
+            f"got {padding_idx}"
+        )
+    return padding_idx % rows
+
+
+def _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx):
+    bags = offsets.shape[0] - include_last_offset
+    offsets = offsets[:bags]
+    padding_idx = _normalized_padding(padding_idx, weight)
+    number = _bag_numbers(indices, offsets, bags)
+    if padding_idx is not None:
+        number = jnp.where(indices == padding_idx, bags, number)
+    rows = jnp.take(up(weight), indices, axis=0, mode="clip")
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.astype(rows.dtype)[:, None]
+    count = jnp.zeros(bags, jnp.int32).at[number].add(1, mode="drop")[:, None]
+    if mode == "max":
+        best = jax.ops.segment_max(rows, number, bags)
+        return jnp.where(count > 0, best, jnp.zeros((), best.dtype)).astype(weight.dtype)
+    total = jax.ops.segment_sum(rows, number, bags)
+    if mode == "mean":
+        total = total / jnp.maximum(count, 1).astype(total.dtype)
+    return total.astype(weight.dtype)
+
+
+@embedding_bag.check
+def _(weight: Shape, indices, offsets, include_last_offset):
+    if offsets.size and offsets[0] != 0:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {offsets[0]}"
+        )
+    if offsets.size and offsets[-1] > indices.shape[0]:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {indices.shape[0]} but got "
+            f"offsets[-1] of {offsets[-1]}"
+        )
+    wrong = (indices < 0) | (indices >= weight.shape[0])
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise RuntimeError(
+            f"Index {at} of input takes value {indices[at]} which is not in the valid range [0, "
+            f"{weight.shape[0]})"
+        )
+
+
+def _bag_frequency(indices, table):
+    """What PyTorch's CPU kernel divides by: the count of the i-th of the sorted indices, for the
+    i-th distinct index. (Its own count, if all indices before it occur once.)"""
+    count = _counts(indices, table)
+    ordinal = jnp.cumsum(count > 0) - 1
+    return jnp.take(count, jnp.take(jnp.sort(indices), jnp.take(ordinal, indices)))
+
+
+@embedding_bag.derivative
+def _(grad, weight, indices, offsets, mode, scale_grad_by_freq, per_sample_weights,
+      include_last_offset, padding_idx):  # fmt: skip
+    bags = offsets.shape[0] - include_last_offset
+    number = _bag_numbers(indices, offsets[:bags], bags)
+    padding_idx = _normalized_padding(padding_idx, weight)
+    if padding_idx is not None:
+        number = jnp.where(indices == padding_idx, bags, number)
+    g = up(grad)
+    rows = jnp.take(g, number, axis=0, mode="fill", fill_value=0)
+    d_samples = None
+    if mode == "max":
+        d_weight = _max_bag_gradient(g, weight, indices, number, bags)
+        return d_weight.astype(weight.dtype), None, None, None
+    if mode == "mean":
+        count = jnp.zeros(bags, jnp.int32).at[number].add(1, mode="drop")
+        own = jnp.take(count, number, mode="fill", fill_value=1)
+        rows = rows / jnp.maximum(own, 1)[:, None].astype(rows.dtype)
+    if per_sample_weights is not None:
+        picked = jnp.take(up(weight), indices, axis=0, mode="clip")
+        d_samples = (rows * picked).sum(-1, dtype=rows.dtype).astype(per_sample_weights.dtype)
+        rows = rows * per_sample_weights.astype(rows.dtype)[:, None]
+    if scale_grad_by_freq:
+        rows = rows / _bag_frequency(indices, weight.shape[0])[:, None].astype(rows.dtype)
+    return _scatter_rows(rows, indices, weight.shape).astype(weight.dtype), None, None, d_samples
+
+
+def _max_bag_gradient(grad, weight, indices, number, bags):
+    """The first row of a bag that attains a maximum gets that column's gradient."""
+    rows = jnp.take(up(weight), indices, axis=0, mode="clip")
+    best = jax.ops.segment_max(rows, number, bags)
+    hit = rows == jnp.take(best, number, axis=0, mode="fill", fill_value=0)
+    position = jnp.arange(rows.shape[0], dtype=jnp.int32)[:, None]
+    first = jax.ops.segment_min(jnp.where(hit, position, rows.shape[0]), number, bags)
+    chosen = position == jnp.take(first, number, axis=0, mode="fill", fill_value=-1)
+    spread = jnp.take(grad, number, axis=0, mode="fill", fill_value=0)
+    spread = jnp.where(chosen, spread, jnp.zeros((), spread.dtype))
+    return _scatter_rows(spread, indices, weight.shape)

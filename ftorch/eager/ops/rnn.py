@@ -1,0 +1,156 @@
+"""Recurrent layers: one kernel for a whole layer in one direction, as a scan over time.
+
+A packed batch (sequences of different lengths, one after the other for each time step) is laid out
+in (time, batch) inside the kernel: a state stays as it is where a sequence has ended, so that nothing
+depends on the lengths but values.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ..registry import op
+from ._common import up
+
+
+def _project(x, weight, bias):
+    """``x @ weight.T + bias``, in the precision of intermediate results."""
+    result = up(x) @ up(weight).T
+    return result if bias is None else result + up(bias)
+
+
+def _plain(activation):
+    def cell(gates_x, gates_h, state):
+        return (activation(gates_x + gates_h),)
+
+    return cell
+
+
+def _gru(gates_x, gates_h, state):
+    reset_x, update_x, new_x = jnp.split(gates_x, 3, axis=-1)
+    reset_h, update_h, new_h = jnp.split(gates_h, 3, axis=-1)
+    new = jnp.tanh(new_x + jax.nn.sigmoid(reset_x + reset_h) * new_h)
+    return ((state[0] - new) * jax.nn.sigmoid(update_x + update_h) + new,)
+
+
+def _lstm(gates_x, gates_h, state):
+    i, f, g, o = jnp.split(gates_x + gates_h, 4, axis=-1)
+    cell = jax.nn.sigmoid(f) * state[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
+    return jax.nn.sigmoid(o) * jnp.tanh(cell), cell
+
+
+_CELLS = {
+    "tanh": _plain(jnp.tanh), "relu": _plain(lambda x: jnp.maximum(x, 0)), "gru": _gru,
+    "lstm": _lstm,
+}  # fmt: skip
+
+
+def _packing(batch_sizes, rows, batch):
+    """How a packed batch is laid out.
+
+    Returns:
+        for each (time, sequence) its row and whether it exists, and for each row its time and
+        sequence.
+    """
+    ends = jnp.cumsum(batch_sizes)
+    starts = ends - batch_sizes
+    sequence = jnp.arange(batch)
+    row = jnp.minimum(starts[:, None] + sequence, max(rows - 1, 0))
+    exists = sequence < batch_sizes[:, None]
+    index = jnp.arange(rows)
+    time = jnp.searchsorted(ends, index, side="right")
+    return row, exists, time, index - starts[time]
+
+
+def _layer(mode, input, state, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse):
+    """Runs a cell over time: gives the outputs and the last state."""
+    cell = _CELLS[mode]
+    gates = _project(input, w_ih, b_ih)  # of all time steps in one product
+    exists = None
+    if batch_sizes is not None:
+        row, exists, time, sequence = _packing(batch_sizes, input.shape[0], state[0].shape[0])
+        gates = gates[row]
+    dtypes = tuple(s.dtype for s in state)
+
+    def advance(state, now):
+        gates_x, here = now
+        new = cell(gates_x, _project(state[0], w_hh, b_hh), state)
+        if w_hr is not None:
+            new = (_project(new[0], w_hr, None), *new[1:])
+        if here is not None:
+            new = tuple(jnp.where(here[:, None], n, s) for n, s in zip(new, state, strict=True))
+        return new, new[0]
+
+    last, output = lax.scan(advance, tuple(map(up, state)), (gates, exists), reverse=reverse)
+    if batch_sizes is not None:
+        output = output[time, sequence]
+    last = tuple(s.astype(dtype) for s, dtype in zip(last, dtypes, strict=True))
+    return output.astype(input.dtype), *last
+
+
+@op(
+    "_rnn_layer(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh, "
+    "Tensor? batch_sizes, str mode, bool reverse) -> (Tensor output, Tensor hy)"
+)
+def _rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, batch_sizes, mode, reverse):
+    return _layer(mode, input, (hx,), w_ih, w_hh, b_ih, b_hh, None, batch_sizes, reverse)
+
+
+@op(
+    "_lstm_layer(Tensor input, Tensor hx, Tensor cx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, "
+    "Tensor? b_hh, Tensor? w_hr, Tensor? batch_sizes, bool reverse) -> "
+    "(Tensor output, Tensor hy, Tensor cy)"
+)
+def _lstm_layer(input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse):
+    return _layer("lstm", input, (hx, cx), w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse)
+
+
+def _check_cell(input, hx, w_ih, w_hh, gates):
+    """Raises PyTorch's errors for sizes that do not fit."""
+    if input.shape[1] != w_ih.shape[1]:
+        raise RuntimeError(
+            f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]}"
+        )
+    if input.shape[0] != hx.shape[0]:
+        raise RuntimeError(
+            f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx.shape[0]}"
+        )
+    hidden = w_hh.shape[0] // gates
+    if hx.shape[1] != hidden:
+        raise RuntimeError(
+            f"hidden0 has inconsistent hidden_size: got {hx.shape[1]}, expected {hidden}"
+        )
+
+
+def _cell(mode, input, state, w_ih, w_hh, b_ih, b_hh):
+    _check_cell(input, state[0], w_ih, w_hh, {"gru": 3, "lstm": 4}.get(mode, 1))
+    gates_x, gates_h = _project(input, w_ih, b_ih), _project(state[0], w_hh, b_hh)
+    new = _CELLS[mode](gates_x, gates_h, tuple(map(up, state)))
+    return tuple(n.astype(s.dtype) for n, s in zip(new, state, strict=True))
+
+
+_CELL_ARGUMENTS = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None"
+
+
+@op(f"rnn_tanh_cell(Tensor input, Tensor hx, {_CELL_ARGUMENTS}) -> Tensor")
+def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
+    return _cell("tanh", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+
+
+@op(f"rnn_relu_cell(Tensor input, Tensor hx, {_CELL_ARGUMENTS}) -> Tensor")
+def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
+    return _cell("relu", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+
+
+@op(f"gru_cell(Tensor input, Tensor hx, {_CELL_ARGUMENTS}) -> Tensor")
+def gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
+    return _cell("gru", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+
+
+@op(f"lstm_cell(Tensor input, Tensor[] hx, {_CELL_ARGUMENTS}) -> (Tensor, Tensor)")
+def lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
+    if len(hx) != 2:
+        raise RuntimeError("lstm_cell expects two hidden states")
+    return _cell("lstm", input, tuple(hx), w_ih, w_hh, b_ih, b_hh)

@@ -1,0 +1,158 @@
+"""``out=``: which dtypes an operator accepts there, which memory it may share, and the write.
+
+Elementwise operators and many reductions cast their result to ``out``; most others insist on the
+result's dtype, in words of their own. The tables below hold what differs.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from . import dtype as _dtype
+from . import op as _op
+from .planning import tensors_of
+
+# Operators that promotion says nothing about, and which cast all the same.
+_CASTING = frozenset(
+    """addr cholesky cholesky_inverse cholesky_solve geqrf normalize outer ger cat stack kron
+    logical_not logical_and logical_or logical_xor logsumexp all any mean nanmean sum nansum prod
+    std var max min cumsum cumprod float_power lerp isnan isinf
+    linalg_cond linalg_eig linalg_eigvals linalg_householder_product orgqr linalg_lstsq
+    linalg_matrix_power matrix_power linalg_matrix_rank linalg_pinv linalg_tensorinv
+    linalg_tensorsolve""".split()
+)
+_DEFAULT = "Expected out tensor to have dtype {result_c}, but got {out_c} instead"
+# {result}, {out}: PyTorch's names of the dtypes; {result_c}, {out_c}: those of C++.
+_MESSAGES = {
+    "Found dtype {out} but expected {result}": "abs ceil conj_physical frac floor hardshrink "
+    "softshrink gelu neg round sign sgn trunc softplus bitwise_not",
+    "expected scalar_type {result} but found {out}": "cummax cummin diff logcumsumexp",
+    "expected scalar type {result} but found {out}": "logsigmoid linalg_solve_triangular",
+    "result dtype {out} does not match input dtype {result}": "dot vdot matmul linalg_matmul",
+    "{name} does not support non-boolean outputs.": "signbit isposinf isneginf",
+    "Expected object of scalar type {result} but got scalar type {out} for argument 'out'":
+        "complex polar",
+    "{name}(): self and result must have the same scalar type": "masked_select index_select",
+    "Expected the dtype for input and out to match, but got {result} for input's dtype and {out} for "
+    "out's dtype.": "amax amin",
+    "linalg.matrix_norm expected out tensor dtype {result} but got: {out}": "linalg_matrix_norm",
+    "self and mat2 must have the same dtype, but got {out} and {result}": "addbmm",
+    "addmv input tensors must have the same dtype, but got {out}, {result}, and {result}": "mv",
+    "torch.frexp() expects mantissa to have dtype {result_c} but got {out_c}": "frexp",
+    "output values must be of same type as input": "kthvalue",
+    "quantile() out tensor must be same dtype as the input tensor": "quantile nanquantile",
+    "{name} is not yet implemented for tensors with different dtypes.": "heaviside",
+    "expected scalar type '{result}' but got '{out}' for values output": "mode",
+    "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{result} and "
+    "result has dtype {out}": "ormqr",
+    "nan_to_num: dtype of out: {out} should be same as input: {result}": "nan_to_num",
+    "take(): self and out expected to have the same dtype, but got self.dtype = {result} and "
+    "out.dtype = {out}": "take",
+    "torch.histogram: input tensor and hist tensor should have the same dtype, but got input "
+    "{result_c} and hist {out_c}": "histogram histc",
+    "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) "
+    "depending on whether out_int32 flag is True, but we got output tensor's dtype {out} and "
+    "out_int32 flag is {flag}": "searchsorted bucketize",
+    "tensordot: Expected the output tensor to have dtype {result}, but got an output tensor with "
+    "dtype {out}": "inner tensordot",
+    "nonzero: Expected out tensor to have scalar type {result} but got scalar type{out}": "nonzero",
+    "linalg.vecdot: Expected out of dtype{result} but found {out}": "linalg_vecdot",
+    "multi_dot(): expected out tensor to have dtype {result_c} but got {out_c}": "linalg_multi_dot",
+}  # fmt: skip
+_WORDS = {name: text for text, names in _MESSAGES.items() for name in names.split()}
+
+_C_NAMES = {
+    "Byte": "unsigned char", "Char": "signed char", "Short": "short int", "Int": "int",
+    "Long": "long int", "Half": "c10::Half", "Float": "float", "Double": "double",
+    "ComplexHalf": "c10::complex<c10::Half>", "ComplexFloat": "c10::complex<float>",
+    "ComplexDouble": "c10::complex<double>", "Bool": "bool", "BFloat16": "c10::BFloat16",
+}  # fmt: skip
+
+# Operators that write while they read: not even the same memory will do. The first argument of the
+# second group is copied before.
+_NO_OVERLAP = frozenset("cat gather index_select masked_select take take_along_dim".split())
+_NO_OVERLAP_BUT_SELF = frozenset(
+    "scatter scatter_add scatter_reduce index_add index_copy index_reduce".split()
+)
+
+
+def check_overlap(op, operands, out):
+    """Raises where ``out`` shares memory with what the operator reads.
+
+    Raises:
+        RuntimeError: in PyTorch's words.
+    """
+    definition = op.definition
+    if definition.name in _NO_OVERLAP:
+        overlaps, read = _op.overlaps, operands
+    elif definition.name in _NO_OVERLAP_BUT_SELF:
+        overlaps, read = _op.overlaps, operands[1:]
+    elif definition.promote is not None or definition.layout == "pointwise":
+        overlaps, read = _op.partly_overlaps, operands
+    else:
+        return
+    for t in tensors_of(read):
+        if t._storage is out._storage and overlaps(t, out):
+            raise RuntimeError(_op.OVERLAP)
+
+
+def check_dtype(op, result, out):
+    """Raises where an operator's result cannot go to a tensor of the dtype of ``out``.
+
+    Raises:
+        RuntimeError: in PyTorch's words, which are different for many operators.
+    """
+    given, wanted = out.dtype, result.dtype
+    if given is wanted:
+        return
+    definition = None if op is None else op.definition
+    if definition is not None and definition.promote is None and (
+        definition.name not in _CASTING or definition.full_name in ("max.dim", "min.dim")
+    ):
+        raise RuntimeError(_words(_WORDS.get(op.name, _DEFAULT), wanted, given, op.name))
+    if not _dtype.can_cast(wanted, given):
+        raise RuntimeError(
+            f"result type {wanted.scalar_name} can't be cast to the desired output type "
+            f"{given.scalar_name}"
+        )
+
+
+def _words(template, wanted, given, name=""):
+    names = {"result": wanted.scalar_name, "out": given.scalar_name}
+    return template.format(
+        name=name, flag=wanted is _dtype.int32, **names,
+        **{f"{key}_c": _C_NAMES.get(n, n) for key, n in names.items()},
+    )  # fmt: skip
+
+
+def write_out(op, result, out, operands=()):
+    """Puts a result into an ``out=`` tensor: cast, and the tensor resized if its shape differs."""
+    check_dtype(op, result, out)
+    if operands:
+        check_overlap(op, operands, out)
+    if result.shape != out.shape:
+        if out.numel():
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape "
+                f"{list(out.shape)}, which does not match the required output shape "
+                f"{list(result.shape)}. This behavior is deprecated, and in a future PyTorch release "
+                "outputs will not be resized unless they have zero elements. You can explicitly "
+                "reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+                stacklevel=4,
+            )
+        out.resize_(result.shape)
+    _op.call_inplace(_op.op_named("copy"), (out, result), (False,))
+
+
+def write_same(result, out):
+    """`write_out` for functions that take no other dtype than the result's.
+
+    Raises:
+        RuntimeError: for another one.
+    """
+    if result.dtype is not out.dtype:
+        raise RuntimeError(_words(_DEFAULT, result.dtype, out.dtype))
+    write_out(None, result, out)
+
+
+_op.hooks["write_out"] = write_out

@@ -1,0 +1,418 @@
+"""``__torch_function__``: tensor subclasses, foreign types and modes that take over calls.
+
+Calls on plain tensors never come here. The call path asks (`_override` and its kin) when an operand is
+of another class, and `dispatch` when a mode is active. The public function that is being called is
+then found by its code object on the stack, so that plain calls pay nothing for it; composites are
+wrapped (`overridable`), and hand-written methods are forwarded by the subclasses themselves
+(`forward_methods`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+
+from . import op as _op
+from .planning import tensors_of
+from .tensor import PLAIN, Tensor, TensorBase, modes
+
+_FOLDER = os.path.dirname(__file__) + os.sep
+# Frames between a public function and the hooks below; others are the engine's own doings.
+_PASSED = {
+    _FOLDER + name
+    for name in ("op.py", "dispatch.py", "overrides.py", "viewing.py", "binding.py", "methods.py",
+                 "indexing.py")
+}  # fmt: skip
+
+public: dict[int, object] = {}  # id of a code object -> the public function made of it
+
+
+def register(function, as_=None):
+    """Remembers a public function (or what it is known as) by its code."""
+    public[id(function.__code__)] = function if as_ is None else as_
+
+
+def own_code(function, name):
+    """Gives a closure a code object of its own, so that `register` can tell it from its siblings."""
+    function.__code__ = function.__code__.replace(co_name=name, co_qualname=name)
+
+
+# --- the protocol --------------------------------------------------------------------
+
+
+def disabled(cls, func, types, args=(), kwargs=None):
+    """The ``__torch_function__`` of classes that take part as plain tensors do."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **({} if kwargs is None else kwargs))
+
+
+def default(cls, func, types, args=(), kwargs=None):
+    """Runs the function on the tensors as they are; results become instances of the subclass.
+
+    Raises nothing: NotImplemented if another type's ``__torch_function__`` has to answer.
+    """
+    kwargs = {} if kwargs is None else kwargs
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **kwargs)
+    return result if _is_unwrapped(func) else convert(result, cls)
+
+
+def _is_unwrapped(func):
+    owner = getattr(func, "__self__", None)
+    return isinstance(owner, property) and owner in (Tensor.grad, Tensor._base)
+
+
+def convert(result, cls):
+    """Tensors in a result as instances of ``cls``."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, TensorBase):
+        return result if isinstance(result, cls) else result.as_subclass(cls)
+    if isinstance(result, (tuple, list)):
+        items = [convert(r, cls) for r in result]
+        if hasattr(result, "_fields") and not hasattr(result, "n_fields"):
+            return type(result)(*items)
+        return type(result)(items)
+    return result
+
+
+class DisableTorchFunctionSubclass:
+    """Inside, subclasses are treated as plain tensors; modes still see calls."""
+
+    def __enter__(self):
+        self.previous = modes.subclasses
+        modes.subclasses = False
+
+    def __exit__(self, *_):
+        modes.subclasses = self.previous
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """Inside, neither subclasses nor modes see calls."""
+
+    def __enter__(self):
+        super().__enter__()
+        self.modes, modes.function_modes = modes.function_modes, []
+
+    def __exit__(self, *_):
+        super().__exit__()
+        modes.function_modes = self.modes
+
+
+_examined: dict[type, bool] = {}  # class -> whether it has a say
+
+
+def has_say(kind: type) -> bool:
+    """Whether a class has a ``__torch_function__`` to be asked."""
+    found = _examined.get(kind)
+    if found is None:
+        function = getattr(kind, "__torch_function__", None)
+        found = function is not None and getattr(function, "__func__", function) is not disabled
+        if kind is Tensor or not (isinstance(kind, type) and found):
+            found = False
+        if len(_examined) < 4096:
+            _examined[kind] = found
+    return found
+
+
+def overloaded_args(values) -> list:
+    """One value of each class that has a say, subclasses before their bases."""
+    found: list = []
+    for value in values:
+        kind = type(value)
+        if has_say(kind) and all(type(f) is not kind for f in found):
+            place = next(
+                (i for i, f in enumerate(found) if issubclass(kind, type(f))), len(found)
+            )
+            found.insert(place, value)
+    return found
+
+
+def _flat(args, kwargs):
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (list, tuple)):
+            yield from value
+        else:
+            yield value
+
+
+def handle(function, relevant, args, kwargs):
+    """Asks the modes, then the classes of ``relevant``, for the result of a call.
+
+    Raises:
+        TypeError: if all of them decline.
+    """
+    found = overloaded_args(relevant) if modes.subclasses else []
+    types = tuple(map(type, found))
+    if modes.function_modes:
+        stack = modes.function_modes
+        mode = stack[-1]
+        modes.function_modes = stack[:-1]
+        try:
+            result = mode.__torch_function__(function, types, args, kwargs)
+        finally:
+            modes.function_modes = stack
+        if result is not NotImplemented:
+            return result
+    for value in found:
+        result = type(value).__torch_function__(function, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    declined = "\n".join(f"  - tensor subclass {t}" for t in types)
+    raise TypeError(
+        f"Multiple dispatch failed for '{resolve_name(function)}'; all __torch_function__ handlers "
+        f"returned NotImplemented:\n\n{declined}\n\nFor more information, try re-running with "
+        "TORCH_LOGS=not_implemented"
+    )
+
+
+def resolve_name(function) -> str:
+    """``"torch.add"``, ``"torch.Tensor.add"``."""
+    if isinstance(function, property):
+        return "torch.Tensor." + next(k for k, v in vars(Tensor).items() if v is function)
+    name = getattr(function, "__name__", str(function))
+    if vars(Tensor).get(name) is function:
+        return f"torch.Tensor.{name}"
+    module = (getattr(function, "__module__", "") or "").partition(".eager")[0]
+    return f"{module.replace('ftorch', 'torch', 1) or 'torch'}.{name}"
+
+
+# --- where calls come in -------------------------------------------------------------
+
+
+def overridable(function):
+    """A composite that asks for overrides before it runs."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        for value in args:
+            kind = value.__class__
+            if kind is list or kind is tuple:
+                if any(has_say(v.__class__) for v in value):
+                    break
+            elif kind not in PLAIN and has_say(kind):
+                break
+        else:
+            if not modes.function_modes and (
+                not kwargs or not any(has_say(v.__class__) for v in _flat((), kwargs))
+            ):
+                return function(*args, **kwargs)
+        relevant = list(_flat(args, kwargs))
+        if not modes.function_modes and not modes.subclasses and all(
+            isinstance(v, TensorBase) for v in overloaded_args(relevant)
+        ):
+            return function(*args, **kwargs)
+        return handle(call, relevant, args, kwargs)
+
+    return call
+
+
+def _called():
+    """(public function, args, kwargs) of the call that is being made, or None for the engine's own."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        function = public.get(id(frame.f_code))
+        if function is not None:
+            return (function, *_arguments(frame))
+        if frame.f_code.co_filename not in _PASSED:
+            return None
+        frame = frame.f_back
+    return None
+
+
+def _arguments(frame):
+    """The arguments of a running function: positional ones as such, others where not the default."""
+    code, scope = frame.f_code, frame.f_locals
+    names = code.co_varnames
+    count, keyword_only = code.co_argcount, code.co_kwonlyargcount
+    function = public[id(code)]
+    given = {
+        p.name: p.default for p in inspect.signature(function).parameters.values()
+    } if code.co_name == getattr(function, "__name__", None) else {}  # fmt: skip
+    args, kwargs = [], {}
+    for i, name in enumerate(names[: count + keyword_only]):
+        default = given.get(name, inspect.Parameter.empty)
+        if i < count and default is inspect.Parameter.empty:
+            args.append(scope[name])
+        elif scope[name] is not default and scope[name] != default:
+            kwargs[name] = scope[name]
+    rest = count + keyword_only
+    if code.co_flags & inspect.CO_VARARGS:
+        args.extend(scope[names[rest]])
+        rest += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        kwargs.update(scope[names[rest]])
+        if code.co_flags & inspect.CO_VARARGS and scope.get("out") is not None:
+            kwargs["out"] = scope["out"]
+    return tuple(args), kwargs
+
+
+def _scan_any(operands):
+    """`op.scan` for subclasses, taken as plain tensors."""
+    key, tensors, scalars, grad = [], [], [], False
+
+    def add(o):
+        nonlocal grad
+        key.append(o._geometry)
+        tensors.append(o)
+        grad = grad or o._requires_grad
+
+    for o in operands:
+        if isinstance(o, TensorBase):
+            add(o)
+        elif o is None:
+            key.append(None)
+        elif isinstance(o, (list, tuple)):
+            key.append(len(o))
+            for item in o:
+                if item is None:
+                    key.append(None)
+                elif isinstance(item, TensorBase):
+                    add(item)
+                else:
+                    return None
+        elif o.__class__ in (float, int, bool, complex):
+            key.append(o.__class__)
+            scalars.append(o)
+        else:
+            return None
+    return key, tensors, scalars, grad
+
+
+def _override(op, operands, static):
+    """(scan, None) of operands to be taken as plain tensors, or (None, the result)."""
+    scanned = _scan_any(operands)
+    if scanned is not None and not modes.subclasses:
+        return scanned, None
+    relevant = [v for o in operands for v in (o if isinstance(o, (list, tuple)) else (o,))]
+    call = _called() if overloaded_args(relevant) else None
+    if call is not None:
+        function, args, kwargs = call
+        return None, handle(function, relevant, args, kwargs)
+    if scanned is None:
+        raise TypeError(f"{op.name}(): invalid combination of arguments")
+    return scanned, None
+
+
+def _override_view(definition, x, static):
+    """(False, None) if the tensor is to be taken as a plain one, or (True, the result)."""
+    if not modes.subclasses or not has_say(type(x)):
+        return False, None
+    call = _called()
+    if call is None:
+        return False, None
+    function, args, kwargs = call
+    return True, handle(function, [x], args, kwargs)
+
+
+def mode_call(operands):
+    """What the innermost mode makes of the call: (True, result), or (False, None) for the engine's."""
+    call = _called()
+    if call is None:
+        return False, None
+    function, args, kwargs = call
+    return True, handle(function, list(tensors_of(operands)), args, kwargs)
+
+
+def _function_override(function, args, kwargs):
+    relevant = list(_flat(args, kwargs))
+    if not overloaded_args(relevant):
+        return NotImplemented
+    return handle(function, relevant, args, kwargs)
+
+
+_op.hooks["override"] = _override
+_op.hooks["override_view"] = _override_view
+_op.hooks["function_override"] = _function_override
+_op.hooks["function_mode"] = mode_call
+
+
+# --- subclasses ----------------------------------------------------------------------
+
+
+def _forward(function):
+    @functools.wraps(function)
+    def method(self, *args, **kwargs):
+        if not modes.subclasses:
+            return function(self, *args, **kwargs)
+        return handle(function, [self, *_flat(args, kwargs)], (self, *args), kwargs)
+
+    return method
+
+
+def _forward_property(attribute):
+    def get(self):
+        if not modes.subclasses:
+            return attribute.fget(self)
+        return handle(attribute.__get__, [self], (self,), {})
+
+    def put(self, value):
+        if not modes.subclasses:
+            return attribute.fset(self, value)
+        return handle(attribute.__set__, [self, value], (self, value), {})
+
+    return property(get, put if attribute.fset else None, attribute.fdel)
+
+
+# Python's own protocols of objects, and what overriding needs itself.
+_NOT_FORWARDED = {
+    "__class__", "__dir__", "__hash__", "__reduce_ex__", "__torch_function__", "as_subclass",
+    "_make_subclass", "__array_priority__", "_geometry",
+}  # fmt: skip
+
+
+def forward_methods(cls, written) -> None:
+    """Makes a subclass ask for overrides in the hand-written methods and attributes of `Tensor`.
+
+    Args:
+        written: their names.
+    """
+    function = getattr(cls.__torch_function__, "__func__", cls.__torch_function__)
+    if function is disabled:
+        PLAIN.add(cls)
+        return
+    before = cls.__mro__[: cls.__mro__.index(Tensor)]
+    for name in written:
+        if name in _NOT_FORWARDED or any(name in vars(c) for c in before):
+            continue
+        value = vars(Tensor).get(name)
+        if isinstance(value, property):
+            setattr(cls, name, _forward_property(value))
+        elif inspect.isfunction(value):
+            setattr(cls, name, _forward(value))
+
+
+class TorchFunctionMode:
+    """A mode whose ``__torch_function__`` sees every public call made inside its ``with`` block.
+
+    >>> import ftorch as torch
+    >>> class Log(torch.overrides.TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Log():
+    ...     y = torch.ones(2) + 1
+    ones
+    add
+    """
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError
+
+    def __enter__(self):
+        modes.function_modes = [*modes.function_modes, self]
+        _op.special[0] += 1
+        return self
+
+    def __exit__(self, *_):
+        modes.function_modes = modes.function_modes[:-1]
+        _op.special[0] -= 1
+
+    @classmethod
+    def push(cls, *args, **kwargs):
+        """The older way of ``with Mode():``."""
+        return cls(*args, **kwargs)

@@ -1,0 +1,489 @@
+"""How a call becomes a `Plan`: argument checks, dtype promotion, shapes. Runs once per kind of call."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import device as _device
+from . import dtype as _dtype
+from .argument_types import check_arguments, public_name
+from .executor import COMPLEX, FLOAT, INT, Plan, translate_error, weak
+from .geometry import (
+    Size,
+    geometry,
+)
+from .promotion import (
+    broadcast_shape,
+    pointwise_stride,
+    preserved,
+    result_type_of,
+)
+from .registry import OPTIONAL_TENSOR, SCALAR, STATIC, TENSOR, TENSORS
+from .return_values import result_type
+from .tensor import TensorBase, from_array
+from .value_checks import bind_checks, static_value
+
+_KIND = {bool: INT, int: INT, float: FLOAT, complex: COMPLEX}
+_NUMBERS = (bool, int, float, complex)
+
+
+class OpPlan(Plan):
+    """A plan of an op call.
+
+    Attributes:
+        operands: the structure of the operands (`_Structure`).
+        differentiable: whether the results can require grad.
+        checks: value checks to run before.
+        result_type: the named tuple of several results.
+    """
+
+    __slots__ = ("differentiable", "checks", "result_type", "backwards", "structure", "scalar_types",
+                 "inplace", "raw")  # fmt: skip
+
+    def numbers(self, scalars):
+        return numbers_of(self.scalars, scalars)
+
+    def wrap_results(self, results):
+        make = self.result_type
+        return tuple(results) if make is None else make(results)
+
+
+def numbers_of(kinds, scalars):
+    """Python numbers as the executor packs them."""
+    for k, v in zip(kinds, scalars):
+        if k == INT and not -(1 << 63) <= v < 1 << 63:
+            raise RuntimeError(
+                "value cannot be converted to type int64_t without overflow"
+            )
+    return scalars
+
+
+def hashable(static):
+    """Lists in static arguments become tuples; sizes that are 0-d tensors become ints."""
+
+    def convert(value):
+        if isinstance(value, (list, tuple)):
+            return tuple(convert(v) for v in value)
+        if isinstance(value, TensorBase) or isinstance(value, np.integer):
+            return value.__index__()
+        if isinstance(value, np.floating):
+            return float(value)
+        return value
+
+    converted = tuple(convert(v) for v in static)
+    try:
+        hash(converted)
+    except TypeError:
+        raise TypeError(f"invalid combination of arguments: {static!r}") from None
+    return converted
+
+
+def tensors_of(operands):
+    """The tensors among the operands, lists flattened."""
+    for o in operands:
+        if isinstance(o, (list, tuple)):
+            yield from (t for t in o if t is not None)
+        elif isinstance(o, TensorBase):
+            yield o
+
+
+def normalize(op, operands):
+    """NumPy scalars become numbers (NumPy arrays tensors) where the schema takes tensors.
+
+    Raises:
+        TypeError: in PyTorch's words for anything else.
+    """
+    definition = op.definition
+    dynamic = [i for i, k in enumerate(definition.kinds) if k != STATIC]
+    out = []
+    for position, o in zip(dynamic, operands):
+        kind = definition.kinds[position]
+        name = definition.argument_names[position]
+        out.append(_normalize_one(op, kind, name, position, o))
+    return tuple(out)
+
+
+def _normalize_one(op, kind, name, position, o):
+    if o is None or isinstance(o, TensorBase) or type(o) in _NUMBERS:
+        return o
+    if isinstance(o, np.generic):
+        return o.item()
+    if kind == TENSORS and isinstance(o, (list, tuple)):
+        for i, item in enumerate(o):
+            if item is not None and not hasattr(type(item), "__torch_function__"):
+                raise TypeError(
+                    f"expected Tensor as element {i} in argument {position}, but got "
+                    f"{type(item).__name__}"
+                )
+        return tuple(o)
+    if isinstance(o, np.ndarray) and kind in (TENSOR, OPTIONAL_TENSOR) and position > 0:
+        return from_array(o)
+    if isinstance(o, (int, float, complex)):  # subclasses, such as IntEnum
+        base = next(k for k in _NUMBERS if isinstance(o, k))
+        return base(o)
+    if hasattr(type(o), "__torch_function__"):
+        return o
+    wanted = {TENSOR: "Tensor", OPTIONAL_TENSOR: "Tensor", TENSORS: "tuple of Tensors"}.get(
+        kind, "Number"
+    )
+    raise TypeError(
+        f"{op.name}(): argument '{public_name(name)}' (position {position + 1}) must be {wanted}, "
+        f"not {type(o).__name__}"
+    )
+
+
+# --- building ------------------------------------------------------------------------
+
+
+class Structure:
+    """Where each flat tensor and scalar operand of a call goes in the kernel's arguments."""
+
+    __slots__ = ("slots", "static", "kinds", "tensor_names")
+
+    def __init__(self, slots, static, kinds, tensor_names):
+        self.slots = slots  # per argument: ("t", i) ("s", i) ("l", [i or None]) ("n",) ("v", value)
+        self.static = static
+        self.kinds = kinds
+        self.tensor_names = tensor_names
+
+
+def _layout_arguments(definition, operands, static):
+    """Spreads operands and static values over the schema's arguments."""
+    operands, static = iter(operands), iter(static)
+    slots, tensors, scalars, names = [], [], [], []
+    for i, kind in enumerate(definition.kinds):
+        name = definition.argument_names[i]
+        if kind == STATIC:
+            slots.append(("v", next(static)))
+            continue
+        o = next(operands)
+        if o is None:
+            default = definition.schema.arguments[i].default if kind == SCALAR else None
+            slots.append(("n",) if default is None else ("v", default))
+        elif isinstance(o, (list, tuple)):
+            indices = []
+            for t in o:
+                if t is None:
+                    indices.append(None)
+                else:
+                    indices.append(len(tensors))
+                    tensors.append(t)
+                    names.append(name)
+            slots.append(("l", tuple(indices)))
+        elif isinstance(o, TensorBase):
+            slots.append(("t", len(tensors)))
+            tensors.append(o)
+            names.append(name)
+        else:
+            slots.append(("s", len(scalars)))
+            scalars.append(o)
+    return slots, tensors, scalars, names
+
+
+def _check_devices(op, tensors):
+    device, first_zero = None, False
+    for t in tensors:
+        g = t._geometry
+        if device is None or (g.device is not device and not g.is_zero_dim):
+            if device is not None and not first_zero:
+                raise RuntimeError(
+                    f"Expected all tensors to be on the same device, but found at least two "
+                    f"devices, {device} and {g.device}!"
+                )
+            device, first_zero = g.device, g.is_zero_dim
+    return device
+
+
+def build(op, operands, static) -> OpPlan:
+    """The plan of a call: see the module."""
+    definition = op.definition
+    slots, tensors, scalars, names = _layout_arguments(definition, operands, static)
+    _check_required(op, definition, slots, scalars)
+    device = _check_devices(op, tensors) or _device.resolve(None)
+    types = [type(s) for s in scalars]
+    check_arguments(op, slots, tensors, types)
+    casts, number_dtype = _promotion(op, definition, slots, tensors, scalars)
+    raw, fn = make_function(definition, slots, casts, number_dtype, len(tensors), types, device)
+    plan = OpPlan(fn, (), "".join(_KIND[t] for t in types), op.name, device)
+    shaped = [jax.ShapeDtypeStruct(t._geometry.shape, t._geometry.dtype.numpy) for t in tensors]
+    try:
+        results, is_single = _abstract(fn, shaped, plan.scalars)
+    except Exception as error:
+        raise translate_error(error, op.name) from None
+    plan.is_single = is_single
+    plan.geometries = _result_geometries(definition, results, tensors, device)
+    plan.geometry = plan.geometries[0] if plan.geometries else None
+    plan.op, plan.static = op, static
+    plan.inputs = tuple(t._geometry for t in tensors)
+    plan.structure = Structure(slots, static, types, names)
+    plan.differentiable = definition.differentiable and any(
+        g.dtype.category >= 2 for g in plan.geometries
+    )
+    plan.checks = bind_checks(definition, slots)
+    plan.result_type = None if is_single else result_type(definition)
+    plan.backwards = {}
+    plan.scalar_types = types
+    plan.raw = raw
+    plan.inplace = False
+    return plan
+
+
+def _check_required(op, definition, slots, scalars):
+    for i, (kind, slot) in enumerate(zip(definition.kinds, slots)):
+        is_number = slot[0] == "s" and kind in (TENSOR, OPTIONAL_TENSOR)
+        if (kind == TENSOR and slot[0] == "n") or (is_number and i not in definition.numbers):
+            given = type(scalars[slot[1]]).__name__ if is_number else "NoneType"
+            raise TypeError(
+                f"{op.name}(): argument '{public_name(definition.argument_names[i])}' "
+                f"(position {i + 1}) must be Tensor, not {given}"
+            )
+    if definition.numbers and not any(s[0] == "t" for s in slots) and op.name not in _ARITHMETIC:
+        given = ", ".join(type(v).__name__ for v in scalars)
+        raise TypeError(
+            f"{op.name}() received an invalid combination of arguments - got ({given}), but expected "
+            f"one of:\n * (Tensor input, Tensor other)\n * (Tensor input, Number other)\n"
+        )
+
+
+_ARITHMETIC = ("add", "sub", "mul", "div", "floor_divide")  # all their arguments may be numbers
+
+
+def _promotion(op, definition, slots, tensors, scalars):
+    """({flat tensor index: dtype to cast to}, {flat scalar index: dtype})."""
+    casts, numbers = {}, {}
+    if definition.promote is None:
+        # A number where the kernel wants a tensor becomes one of its default dtype.
+        for kind, slot in zip(definition.kinds, slots):
+            if slot[0] == "s" and kind in (TENSOR, OPTIONAL_TENSOR):
+                numbers[slot[1]] = _dtype.from_python(type(scalars[slot[1]]))
+        return casts, numbers
+    taking = []
+    for i in definition.promoting:
+        slot = slots[i]
+        if slot[0] == "t":
+            taking.append((0, slot[1]))
+        elif slot[0] == "s":
+            taking.append((1, slot[1]))
+        elif slot[0] == "l":
+            taking.extend((0, j) for j in slot[1] if j is not None)
+    values = [scalars[j] if is_scalar else tensors[j] for is_scalar, j in taking]
+    common = result_type_of(values)
+    if definition.promote == "float" and common.category < 2:
+        common = _dtype.get_default_dtype()
+    for is_scalar, j in taking:
+        (numbers if is_scalar else casts)[j] = common
+    broadcast_shape([tensors[j]._geometry.shape for is_scalar, j in taking if not is_scalar])
+    for i, slot in enumerate(slots):
+        if slot[0] == "s" and definition.kinds[i] in (TENSOR, OPTIONAL_TENSOR):
+            numbers.setdefault(slot[1], common)
+    return casts, numbers
+
+
+def make_function(definition, slots, casts, numbers, tensor_count, scalar_types, device):
+    """(raw, fn): the kernel as a function of flat operands.
+
+    ``raw(arrays, scalars)`` gives the kernel's arguments (cast as promotion says); ``fn(*operands)``
+    its results.
+    """
+    kernel = definition.backend_kernels.get(
+        getattr(device, "type", None), definition.kernel
+    ) if definition.backend_kernels else definition.kernel  # fmt: skip
+    casts = {i: d.numpy for i, d in casts.items()}
+    numbers = {i: d.numpy for i, d in numbers.items()}
+
+    def arguments(arrays, scalars):
+        cast = [
+            a.astype(casts[i]) if i in casts and a.dtype != casts[i] else a
+            for i, a in enumerate(arrays)
+        ]
+        out = []
+        for slot in slots:
+            tag = slot[0]
+            if tag == "t":
+                out.append(cast[slot[1]])
+            elif tag == "v":
+                out.append(static_value(slot[1]))
+            elif tag == "n":
+                out.append(None)
+            elif tag == "l":
+                out.append([None if j is None else cast[j] for j in slot[1]])
+            else:
+                number = scalars[slot[1]]
+                to = numbers.get(slot[1])
+                out.append(number if to is None else jnp.asarray(number).astype(to))
+        return out
+
+    keywords = definition.keywords
+    positional = len(slots) - len(keywords)
+
+    def fn(*operands):
+        given = arguments(operands[:tensor_count], operands[tensor_count:])
+        if keywords:
+            result = kernel(*given[:positional], **dict(zip(keywords, given[positional:])))
+        else:
+            result = kernel(*given)
+        return tuple(result) if isinstance(result, list) else result
+
+    return arguments, fn
+
+
+_SCALAR_STRUCT = {
+    INT: jax.ShapeDtypeStruct((), np.int64), FLOAT: jax.ShapeDtypeStruct((), np.float64),
+    COMPLEX: jax.ShapeDtypeStruct((), np.complex128),
+}  # fmt: skip
+
+
+def _abstract(fn, shaped, kinds):
+    """Result shapes and dtypes, and whether there is just one result."""
+
+    def weakened(*operands):
+        count = len(shaped)
+        return fn(*operands[:count], *(weak(v, k) for v, k in zip(operands[count:], kinds)))
+
+    results = jax.eval_shape(weakened, *shaped, *(_SCALAR_STRUCT[k] for k in kinds))
+    if isinstance(results, tuple):
+        return results, False
+    return (results,), True
+
+
+def _result_geometries(definition, results, tensors, device):
+    geometries = []
+    inputs = [t._geometry for t in tensors]
+    follows = definition.promote is not None or definition.layout == "pointwise"
+    keeps = definition.layout == "preserve" and inputs[0].is_dense
+    for r in results:
+        shape = Size(r.shape)
+        stride = inputs[0].stride if keeps and shape == inputs[0].shape else None
+        if (follows or definition.layout == "preserve") and stride is None and shape and not all(
+            g.is_contiguous for g in inputs
+        ):
+            if all(_broadcasts_to(g.shape, shape) for g in inputs):
+                stride = pointwise_stride(shape, inputs)
+        geometries.append(geometry(shape, _dtype.from_numpy(r.dtype), device, stride))
+    return tuple(geometries)
+
+
+def _broadcasts_to(shape, target):
+    gap = len(target) - len(shape)
+    return gap >= 0 and all(n in (1, target[gap + i]) for i, n in enumerate(shape))
+
+
+def build_inplace(op, operands, static) -> OpPlan:
+    """The plan of an in-place call: the result in the first operand's dtype and shape.
+
+    Raises:
+        RuntimeError: if it does not fit (PyTorch's words).
+    """
+    plan = build(op, operands, static)
+    target, result = operands[0]._geometry, plan.geometry
+    definition = op.definition
+    if definition.promote is not None and not _dtype.can_cast(result.dtype, target.dtype):
+        raise RuntimeError(
+            f"result type {result.dtype.scalar_name} can't be cast to the desired output type "
+            f"{target.dtype.scalar_name}"
+        )
+    if result.shape != target.shape:
+        raise RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+            f"{list(result.shape)}"
+        )
+    if result is not target:
+        inner, to = plan.fn, target.dtype.numpy
+        if result.dtype is not target.dtype:
+            plan.fn = lambda *operands: inner(*operands).astype(to)
+        dense = target if target.is_dense else preserved(target)
+        plan.geometries, plan.geometry = (dense,), dense
+    plan.inplace = True
+    return plan
+
+
+def build_update(fn, mutable, inputs, scalars, static) -> Plan:
+    """The plan of `fused_update`."""
+    count, total = len(mutable), len(mutable) + len(inputs)
+
+    def step(*operands):
+        return tuple(
+            new.astype(old.dtype)
+            for new, old in zip(
+                fn(list(operands[:count]), list(operands[count:total]), list(operands[total:]),
+                   *static), operands[:count],
+            )
+        )  # fmt: skip
+
+    kinds = "".join(_KIND[type(s)] for s in scalars)
+    device = mutable[0]._geometry.device
+    geometries = tuple(
+        t._geometry if t._geometry.is_dense else preserved(t._geometry) for t in mutable
+    )
+    return Plan(step, geometries, kinds, getattr(fn, "__name__", "update"), device, is_single=False)
+
+
+def create(op, args, device, dtype, stride):
+    """The storage of a creation op (see `ftorch.eager.op.create`)."""
+    from .executor import record
+
+    definition = op.definition
+    operands = tuple(a for a, k in zip(args, definition.kinds) if k != STATIC)
+    static = hashable(tuple(a for a, k in zip(args, definition.kinds) if k == STATIC))
+    device = _device.resolve(device)
+    key = (static, device, dtype, stride, *[type(o) for o in operands])
+    plan = op.plans.get(key)
+    if plan is None:
+        if device is not _device.META:
+            _device.to_jax(device)
+        plan = build(op, operands, static)
+        if plan.device is not device or stride is not None or (
+            dtype is not None and plan.geometry.dtype is not dtype
+        ):
+            inner = plan.fn
+            if dtype is not None and plan.geometry.dtype is not dtype:
+                plan.fn = lambda *numbers: inner(*numbers).astype(dtype.numpy)
+            g = plan.geometry
+            g = geometry(g.shape, dtype or g.dtype, device, stride)
+            plan.device, plan.geometry, plan.geometries = device, g, (g,)
+        op.plans[key] = plan
+    return record(plan, (), plan.numbers(operands))
+
+
+# --- ops on the host -----------------------------------------------------------------
+
+
+def host_plan(op, operands, static, geometries):
+    """The plan of a host op that has run: for its derivative, which is an ordinary kernel."""
+    definition = op.definition
+    slots, tensors, scalars, names = _layout_arguments(definition, operands, static)
+    casts, numbers = _promotion(op, definition, slots, tensors, scalars)
+    types = [type(s) for s in scalars]
+    raw, fn = make_function(definition, slots, casts, numbers, len(tensors), types, None)
+    plan = OpPlan(fn, tuple(geometries), "".join(_KIND[t] for t in types), op.name,
+                  geometries[0].device, is_single=len(geometries) == 1)  # fmt: skip
+    plan.op, plan.static, plan.raw = op, static, raw
+    plan.inputs = tuple(t._geometry for t in tensors)
+    plan.structure = Structure(slots, static, types, names)
+    plan.differentiable, plan.checks, plan.backwards = True, (), {}
+    plan.scalar_types, plan.inplace = types, False
+    plan.result_type = result_type(definition)
+    return plan
+
+
+def run_host(op, operands, static, to_numpy):
+    """Runs a kernel that takes NumPy arrays: (arrays, geometries)."""
+    definition = op.definition
+    slots, tensors, scalars, _ = _layout_arguments(definition, operands, static)
+    _check_required(op, definition, slots, scalars)
+    device = _check_devices(op, tensors) or _device.resolve(None)
+    casts, numbers = _promotion(op, definition, slots, tensors, scalars)
+    raw, fn = make_function(
+        definition, slots, casts, numbers, len(tensors), [type(s) for s in scalars], None
+    )
+    results = fn(*map(to_numpy, tensors), *scalars)
+    if not isinstance(results, tuple):
+        results = (results,)
+    arrays, geometries = [], []
+    for r in results:
+        r = np.asarray(r)
+        geometries.append(geometry(Size(r.shape), _dtype.from_numpy(r.dtype), device))
+        arrays.append(_device.put(r, device))
+    return arrays, geometries

@@ -1,0 +1,115 @@
+"""Storage: a mutable cell that holds an immutable array.
+
+Tensors that alias share one storage. The array has the logical shape of the storage's *root*
+geometry, whose strides say how its elements lie in (notional) memory; other tensors read and write
+through their own geometry (`ftorch.eager.view`). In deferred execution a storage is pending: its
+value is a slot of a trace that has not run.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import device as _device
+from .geometry import Geometry, geometry, memory_order
+
+
+class Storage:
+    """A cell. Its value is, in this order of precedence:
+
+    - pending: ``slot`` of ``trace``;
+    - ``array``: a ``jax.Array`` (or a tracer, inside JAX's transformations);
+    - ``host``: a NumPy buffer shared with the user, read anew each time;
+    - nothing (the meta device).
+
+    ``version`` counts writes. ``error`` is raised by whoever needs a value that could not be computed.
+    """
+
+    __slots__ = (
+        "array", "trace", "slot", "root", "version", "host", "error", "extra", "__weakref__",
+    )  # fmt: skip
+    array: Any
+    trace: Any
+    root: Geometry
+    version: int
+    host: Any
+    error: Any
+
+    def __init__(self, root: Geometry, array=None):
+        self.array = array
+        self.trace = None
+        self.slot = -1
+        self.root = root
+        self.version = 0
+        self.host = None
+        self.error = None
+        self.extra = None
+
+    @property
+    def nbytes(self):
+        return self.root.numel * self.root.dtype.itemsize
+
+    def value(self):
+        """The root's array; runs what is pending.
+
+        Raises:
+            RuntimeError: if computing it failed.
+        """
+        trace = self.trace
+        if trace is not None:
+            trace.flush()
+        array = self.array
+        return self.load() if array is None else array
+
+    def load(self):
+        """The array of a storage that has none at hand: from the shared host buffer.
+
+        A buffer that nobody else holds any more is taken over, so that later reads are free.
+        """
+        if self.error is not None:
+            raise self.error
+        host = self.host
+        if host is None:
+            if self.root.device is _device.META:
+                raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+            raise RuntimeError("the tensor has a non-zero number of elements, but its data is not "
+                               "allocated yet")  # fmt: skip
+        array = _device.put(np.array(self._logical(host)), self.root.device)
+        del host
+        if self.host.flags.owndata and sys.getrefcount(self.host) == 2:
+            self.array, self.host = array, None
+        return array
+
+    def _logical(self, memory):
+        """A buffer in memory order, seen in the root's logical shape."""
+        order = memory_order(self.root.stride, self.root.shape)
+        inverse = sorted(range(len(order)), key=order.__getitem__)
+        return memory.reshape([self.root.shape[d] for d in order]).transpose(inverse)
+
+    def share_host(self) -> np.ndarray:
+        """The flat NumPy buffer, in memory order, that this CPU storage's memory is from now on."""
+        if self.host is None:
+            order = memory_order(self.root.stride, self.root.shape)
+            value = np.asarray(self.value())
+            memory = np.empty(self.root.numel, value.dtype)
+            memory.reshape([value.shape[d] for d in order])[...] = value.transpose(order)
+            self.host, self.array = memory, None
+        return self.host
+
+    def set(self, array):
+        """Replaces the value by a ready array and counts a write."""
+        if self.host is not None:
+            self._logical(self.host)[...] = np.asarray(array)
+        else:
+            self.array = array
+        self.trace = None
+        self.version += 1
+
+
+def from_array(array, dtype, where=None) -> Storage:
+    """A storage around a JAX array, contiguous."""
+    where = where or _device.CPU
+    return Storage(geometry(array.shape, dtype, where), array)

@@ -1,0 +1,524 @@
+"""The graph that gradients flow through: nodes, how operations record them, saved tensors.
+
+A `Node` stands for one executed operation; its edges lead to the nodes of its inputs. The engine that
+walks the graph is `ftorch.eager.backward`. A node's backward consists of ops on tensors through the
+ordinary call path, so gradients of gradients need no further code.
+"""
+
+from __future__ import annotations
+
+import itertools
+import traceback
+import weakref
+from typing import Any
+
+from . import derivatives
+from .executor import record
+from .geometry import Geometry
+from .op import call, hooks, read, write_result
+from .return_values import named
+from .tensor import extras, modes, wrap, wrap_view
+from .view import access
+
+_sequence = itertools.count()
+_ACCUMULATE_SEQUENCE = 1 << 62  # leaves are served first
+_QUALIFIED = ("AccumulateGrad", "CopyBackwards", "CopySlices")  # PyTorch names these in full
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they "
+    "have already been freed). Saved intermediate values of the graph are freed when you call "
+    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "graph a second time or if you need to access saved tensors after calling backward."
+)
+
+
+class Node:
+    """A node of the graph.
+
+    Attributes:
+        edges: for each input (node, its output number), or None.
+        sequence: when it was made; later nodes run earlier in backward.
+        pre_hooks: {output number: hooks on that tensor}, ``node_pre_hooks``/``post_hooks`` on nodes.
+    """
+
+    __slots__ = (
+        "edges", "sequence", "tensor_hooks", "node_pre_hooks", "post_hooks", "_metadata", "trace",
+        "__weakref__",
+    )  # fmt: skip
+    edges: tuple
+    is_accumulate = False
+
+    def __init__(self):
+        self.edges = ()
+        self.sequence = next(_sequence)
+        self.tensor_hooks = self.node_pre_hooks = self.post_hooks = self._metadata = None
+        self.trace = traceback.extract_stack()[:-3] if modes.anomaly else None
+
+    def name(self) -> str:
+        """The node's name, such as ``"AddBackward0"``."""
+        name = type(self).__name__
+        return f"torch::autograd::{name}" if name in _QUALIFIED else name
+
+    @property
+    def next_functions(self):
+        """((node, output number), ...) of the inputs; (None, 0) where no gradient goes."""
+        return tuple((None, 0) if e is None else e for e in self.edges)
+
+    @property
+    def metadata(self) -> dict:
+        """A dict for the user's own use."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
+
+    def _sequence_nr(self):
+        return self.sequence
+
+    def __repr__(self):
+        return f"<{self.name()} object at {id(self):#x}>"
+
+    def register_hook(self, fn):
+        """Calls ``fn(grad_inputs, grad_outputs)`` after the node ran; it may replace grad_inputs."""
+        if self.post_hooks is None:
+            self.post_hooks = {}
+        return Handle(self.post_hooks, fn)
+
+    def register_prehook(self, fn):
+        """Calls ``fn(grad_outputs)`` before the node runs; it may replace them."""
+        if self.node_pre_hooks is None:
+            self.node_pre_hooks = {}
+        return Handle(self.node_pre_hooks, fn)
+
+    def apply(self, grads):
+        """Gradients of the inputs, given those of the outputs (None where there is none)."""
+        raise AssertionError("abstract")
+
+    def release(self):
+        """Lets go of what was saved for backward."""
+
+    def __call__(self, *grads):
+        out = self.apply(list(grads))
+        return out[0] if len(out) == 1 else tuple(out)
+
+
+_handle_ids = itertools.count()
+
+
+class Handle:
+    """Removes a hook (``torch.utils.hooks.RemovableHandle``); also a context manager."""
+
+    def __init__(self, hooks_dict, fn, *others):
+        self.id = next(_handle_ids)
+        self._hooks = weakref.ref(hooks_dict) if hasattr(hooks_dict, "__weakref__") else hooks_dict
+        hooks_dict[self.id] = fn
+        self._others = others
+
+    def remove(self):
+        """Removes the hook; a second call does nothing."""
+        hooks_dict = self._hooks() if isinstance(self._hooks, weakref.ref) else self._hooks
+        if hooks_dict is not None:
+            hooks_dict.pop(self.id, None)
+        for other in self._others:
+            other.pop(self.id, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf: adds to the leaf's ``.grad``."""
+
+    __slots__ = ("variable",)
+    is_accumulate = True
+
+    def __init__(self, variable):
+        super().__init__()
+        self.sequence = _ACCUMULATE_SEQUENCE
+        self.variable = variable
+
+    def apply(self, grads):
+        if not self.variable._requires_grad:  # it was detached since
+            return []
+        derivatives.accumulate(self.variable, grads[0])
+        post = self.variable._meta and self.variable._meta.post_hooks
+        if post:
+            for hook in list(post.values()):
+                hook(self.variable)
+        return []
+
+
+def accumulator(t) -> AccumulateGrad:
+    """The `AccumulateGrad` of a leaf; one exists as long as some graph needs it."""
+    meta = t._meta
+    if meta is None:
+        meta = extras(t)
+    found = meta.accumulator and meta.accumulator()
+    if found is None:
+        found = AccumulateGrad(t)
+        if meta.hooks:
+            found.tensor_hooks = {0: meta.hooks}
+        meta.accumulator = weakref.ref(found)
+    return found
+
+
+# --- saved tensors -------------------------------------------------------------------
+
+
+def version_of(t) -> int:
+    """How often the tensor's storage was written to (through it, for a ``.data`` tensor)."""
+    meta = t._meta
+    if meta is not None and meta.version is not None:
+        return meta.version[0]
+    return t._storage.version
+
+
+class SavedByHook:
+    """A saved tensor in the keeping of ``saved_tensors_hooks``."""
+
+    __slots__ = ("packed", "unpack")
+
+    def __init__(self, t, pack, unpack):
+        with_grad, modes.grad = modes.grad, False
+        try:
+            self.packed = pack(wrap_view(t._storage, t._geometry, t._offset, None))
+        finally:
+            modes.grad = with_grad
+        self.unpack = unpack
+
+
+class SavedWrapped:
+    """A saved tensor of a transform level: a wrapper outside the level's graph, but not outside
+    that of the tensors below."""
+
+    __slots__ = ("kept", "storage", "version")
+
+    def __init__(self, t):
+        self.kept = t._level.alias(t)
+        self.storage, self.version = t._storage, t._storage.version
+
+
+class SavedOutside:
+    """A saved tensor from outside a transform level, with its place in the graph there."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, t):
+        self.tensor, self.version = t, t._storage.version
+
+
+def save(t):
+    """What a node keeps of a tensor: not the tensor itself, which would be a cycle for results."""
+    if modes.saved_hooks:
+        return SavedByHook(t, *modes.saved_hooks[-1])
+    storage = t._storage
+    if storage.error is not None and storage.array is None:
+        return SavedWrapped(t)
+    return storage, t._geometry, t._offset, storage.version
+
+
+def unpack(saved, node, edge):
+    """The saved tensor, with its place in the graph if a graph is being made.
+
+    Raises:
+        RuntimeError: if it was written to since.
+    """
+    if saved.__class__ is SavedByHook:
+        t = saved.unpack(saved.packed)
+        t = wrap_view(t._storage, t._geometry, t._offset, None)
+    elif saved.__class__ is SavedWrapped:
+        t = saved.kept
+        if saved.storage.version != saved.version:
+            raise RuntimeError(_modified(saved.storage, t._geometry, saved.version, edge))
+        if modes.grad and edge is not None and not edge[0].is_accumulate:
+            t = t._level.alias(t)
+    elif saved.__class__ is SavedOutside:
+        t = saved.tensor
+        if t._storage.version != saved.version:
+            raise RuntimeError(_modified(t._storage, t._geometry, saved.version, edge))
+        return t
+    else:
+        storage, g, offset, version = saved
+        if storage.version != version:
+            raise RuntimeError(_modified(storage, g, version, edge))
+        t = wrap(storage) if g is storage.root else wrap_view(storage, g, offset, None)
+    if modes.grad and edge is not None:
+        source, nr = edge
+        if source.is_accumulate:
+            return source.variable
+        t._grad_fn, t._output_nr, t._requires_grad = source, nr, True
+    return t
+
+
+def _modified(storage, g, version, edge):
+    what = f"torch.{g.dtype.scalar_name}Tensor {list(g.shape)}"
+    of = ""
+    if edge is not None and not edge[0].is_accumulate:
+        of = f", which is output {edge[1]} of {edge[0].name().partition('Backward')[0]},"
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: [{what}]{of} is at version {storage.version}; expected version {version} "
+        "instead. Hint: enable anomaly detection to find the operation that failed to compute its "
+        "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
+    )
+
+
+# --- nodes of ops --------------------------------------------------------------------
+
+
+class OpNode(Node):
+    """The node of an op call. Its class is named after the op (`node_class`)."""
+
+    __slots__ = ("backward", "saved", "scalars", "results")
+
+    def __init__(self, backward, scalars):
+        super().__init__()
+        self.backward = backward
+        self.scalars = scalars
+        self.saved: Any = ()
+
+    def release(self):
+        if self.saved:  # what saved nothing can run again
+            self.saved = None
+
+    def unpack_all(self):
+        """The saved tensors, in the order of the backward op's operands."""
+        saved = self.saved
+        if saved is None:
+            raise RuntimeError(FREED)
+        edges = self.edges
+        return [
+            unpack(kept, self, edges[i] if i >= 0 else (self, -1 - i))
+            for kept, i in zip(saved, self.backward.saved)
+        ]
+
+    def apply(self, grads):
+        backward = self.backward
+        out = call(backward.op, (*self.unpack_all(), *self.scalars, *grads))
+        if out.__class__ is not tuple:
+            out = (out,)
+        spread = [None] * len(self.edges)
+        for i, g in zip(backward.wanted, out):
+            spread[i] = g
+        return spread
+
+    @property
+    def saved_tensors(self):
+        return tuple(self.unpack_all())
+
+
+_classes: dict[tuple, type] = {}
+
+
+def node_class(name: str, base: type = OpNode) -> type:
+    """The node class of a name: ``node_class("AddBackward0")``."""
+    found = _classes.get((name, base))
+    if found is None:
+        found = _classes[(name, base)] = type(name, (base,), {"__slots__": ()})
+    return found
+
+
+def grad_fn_of(t):
+    """The tensor's node, made anew for a view whose base was written to since."""
+    base = t._base
+    if base is None or t._attr_version == t._storage.version or not base._requires_grad:
+        return t._grad_fn
+    node = node_class("AsStridedBackward0", AliasNode)(base._geometry, t._geometry,
+                                                      t._offset - base._offset)  # fmt: skip
+    node.edges = (edge_of(base),)
+    t._grad_fn, t._output_nr, t._attr_version = node, 0, t._storage.version
+    t._requires_grad = True
+    return node
+
+
+def edge_of(t):
+    """(node, output number) of a tensor that requires grad."""
+    if t._base is None:
+        fn = t._grad_fn
+    else:
+        fn = grad_fn_of(t)
+    return (accumulator(t), 0) if fn is None else (fn, t._output_nr)
+
+
+def _make_node(plan, backward, tensors, scalars):
+    node = backward.node_class(backward, scalars)
+    node.edges = tuple(
+        [edge_of(t) if needed else None for t, needed in zip(tensors, backward.mask)]
+    )
+    return node
+
+
+def _mask(tensors):
+    return tuple([t._requires_grad for t in tensors])
+
+
+def _record(plan, tensors, scalars):
+    """Runs a plan and makes the node of its results."""
+    mask = _mask(tensors)
+    backward = plan.backwards.get(mask)
+    if backward is None:
+        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, node_class)
+    storages = [t._storage if t._geometry is t._storage.root else read(t) for t in tensors]
+    results = record(plan, storages, scalars and plan.numbers(scalars))
+    node = _make_node(plan, backward, tensors, scalars)
+    if plan.is_single:
+        out = wrap(results)
+        out._requires_grad = True
+        out._grad_fn = node
+        if backward.saved:
+            node.saved = [save(tensors[i] if i >= 0 else out) for i in backward.saved]
+        return out
+    outputs = []
+    for nr, (storage, differentiable) in enumerate(zip(results, backward.differentiable)):
+        out = wrap(storage)
+        if differentiable:
+            out._requires_grad, out._grad_fn, out._output_nr = True, node, nr
+        outputs.append(out)
+    node.saved = [save(tensors[i] if i >= 0 else outputs[-1 - i]) for i in backward.saved]
+    return plan.wrap_results(outputs)
+
+
+def _record_host(op, operands, static, tensors, storages):
+    """The node of an op whose forward ran on the host; its derivative is an ordinary kernel."""
+    from . import planning
+
+    mask = _mask(tensors)
+    plan = planning.host_plan(op, operands, static, [s.root for s in storages])
+    backward = derivatives.of_plan(plan, mask, node_class)
+    scalars = [o for o in operands if type(o) in (bool, int, float, complex)]
+    node = _make_node(plan, backward, tensors, scalars)
+    outputs = []
+    for nr, (storage, differentiable) in enumerate(zip(storages, backward.differentiable)):
+        out = wrap(storage)
+        if differentiable:
+            out._requires_grad, out._grad_fn, out._output_nr = True, node, nr
+        outputs.append(out)
+    node.saved = [save(tensors[i] if i >= 0 else outputs[-1 - i]) for i in backward.saved]
+    return named(op.definition, outputs)
+
+
+# --- in-place operations -------------------------------------------------------------
+
+
+def check_inplace(t):
+    """Raises PyTorch's errors for a tensor that must not be written to while graphs are recorded."""
+    base = t._base
+    if base is None:
+        if t._requires_grad and t._grad_fn is None:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation."
+            )
+        return
+    if base._grad_fn is None and (t._requires_grad or base._requires_grad):
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        )
+    creation = t._meta.creation if t._meta is not None else None
+    if creation and (t._requires_grad or base._requires_grad):
+        raise RuntimeError(_CREATION_ERRORS[creation])
+
+
+_CREATION_ERRORS = {
+    "no_grad": "A view was created in no_grad mode and is being modified inplace with grad mode "
+    "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+    "your code by moving both the view and the inplace either both inside the no_grad block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).",
+    "multi": "Output 0 of {} is a view and is being modified inplace. This view is the output of a "
+    "function that returns multiple views. Such functions do not allow the output views to be "
+    "modified inplace. You should replace the inplace operation by an out-of-place one.",
+}
+
+
+def _record_inplace(plan, tensors, scalars, grad):
+    target = tensors[0]
+    check_inplace(target)
+    if not grad or not plan.differentiable:
+        write_result(plan, target, tensors, scalars)
+        return target
+    mask = _mask(tensors)
+    backward = plan.backwards.get(mask)
+    if backward is None:
+        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, node_class)
+    node = _make_node(plan, backward, tensors, scalars)
+    saved_inputs = [
+        None if i < 0 else save(derivatives.detached(target) if i == 0 else tensors[i])
+        for i in backward.saved
+    ]
+    write_result(plan, target, tensors, scalars)
+    node.saved = [
+        save(target) if kept is None else kept for kept in saved_inputs
+    ]
+    rebase(target, node)
+    return target
+
+
+def rebase(target, node):
+    """Makes ``node`` the history of a tensor that was written to; a view's base gets it too."""
+    base = target._base
+    target._requires_grad = True
+    if base is None:
+        target._grad_fn, target._output_nr = node, 0
+        return
+    base_edge = edge_of(base) if base._requires_grad else None
+    slices = CopySlices(base._geometry, target._geometry, target._offset - base._offset, node)
+    slices.edges = (base_edge, *node.edges[1:])
+    base._grad_fn, base._output_nr, base._requires_grad = slices, 0, True
+    target._attr_version = -1
+    target._grad_fn = grad_fn_of(target)
+
+
+class AliasNode(Node):
+    """The node of a view regenerated from its base: as_strided."""
+
+    __slots__ = ("base", "view", "offset")
+
+    def __init__(self, base: Geometry, view: Geometry, offset: int):
+        super().__init__()
+        self.base, self.view, self.offset = base, view, offset
+
+    def apply(self, grads):
+        return [strided_adjoint(grads[0], self.base, self.view, self.offset)]
+
+
+def strided_adjoint(grad, base: Geometry, view: Geometry, offset: int):
+    """The gradient of a base, given that of its part: what was not read gets zeros."""
+    way, starts = access(base if base.is_dense else derivatives.covering(base), view, offset)
+    out = call(derivatives.adjoint_of(way, base, view), (grad, *starts))
+    if not base.is_dense:
+        out = wrap_view(out._storage, base, 0, None)
+    return out
+
+
+class CopySlices(Node):
+    """The history of a base after an in-place operation on a view of it."""
+
+    __slots__ = ("base", "view", "offset", "inner")
+
+    def __init__(self, base, view, offset, inner):
+        super().__init__()
+        self.base, self.view, self.offset, self.inner = base, view, offset, inner
+
+    def release(self):
+        self.inner.release()
+
+    def apply(self, grads):
+        grad = grads[0]
+        whole = derivatives.clone_with(grad, self.base)
+        part = derivatives.alias(whole, self.view, self.offset)
+        inner = self.inner.apply([derivatives.clone_with(part, None)])
+        if self.edges[0] is not None:
+            derivatives.overwrite(part, inner[0])
+        return [whole, *inner[1:]]
+
+
+def base_of(t):
+    """The tensor that a view of ``t`` is a view of."""
+    return t if t._base is None else t._base
+
+
+hooks["record"] = _record
+hooks["record_host"] = _record_host
+hooks["record_inplace"] = _record_inplace
+hooks["check_inplace"] = check_inplace

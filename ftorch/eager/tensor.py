@@ -1,0 +1,171 @@
+"""``Tensor``: a storage, a geometry and an offset, and a place in the autograd graph.
+
+Only the data model is here. What users call on a tensor is derived from the op registry or stands in
+`ftorch.eager.methods`, and is bound by `ftorch.eager.attach`.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from . import device as _device
+from . import dtype as _dtype
+from .executor import IMMEDIATE
+from .geometry import Geometry, Size, geometry
+from .storage import Storage
+
+
+class TensorBase:
+    """The slots of a tensor. Users' own attributes go to the subclasses' ``__dict__``.
+
+    _storage, _geometry, _offset: where its elements are. It is *direct* when its geometry is its
+        storage's root: then the root's value is the tensor's.
+    _requires_grad, _grad_fn, _output_nr, _grad: autograd; ``_grad_fn`` of a view may be stale
+        (`ftorch.eager.tape.grad_fn_of`).
+    _base, _attr_version: for a view, the tensor it is a view of, and the storage's version for which
+        ``_grad_fn`` is right.
+    _meta: rarely needed things (`Extras`), or None.
+    """
+
+    __slots__ = (
+        "_storage", "_geometry", "_offset", "_requires_grad", "_grad_fn", "_output_nr", "_grad",
+        "_base", "_attr_version", "_meta",
+    )  # fmt: skip
+    _storage: Storage
+    _geometry: Geometry
+    _offset: int
+    _requires_grad: bool
+    _grad_fn: Any
+    _output_nr: int
+    _grad: Any
+    _base: Any
+    _attr_version: int
+    _meta: Any
+
+
+class Extras:
+    """What few tensors have: hooks, the gradient accumulator, an own version counter, names."""
+
+    __slots__ = (
+        "hooks", "accumulator", "post_hooks", "version", "retains_grad", "is_inference", "level",
+        "creation", "value", "bdim",
+    )  # fmt: skip
+
+    def __init__(self):
+        self.hooks = self.accumulator = self.post_hooks = self.version = self.level = None
+        self.retains_grad = self.is_inference = False
+        self.creation = self.value = self.bdim = None
+
+
+class TensorMeta(type):
+    """Makes ``isinstance(x, Tensor)`` and ``Tensor.__init_subclass__`` ordinary; a seam for types."""
+
+
+class Tensor(TensorBase):
+    """A multi-dimensional array of one dtype: see https://pytorch.org/docs/stable/tensors.html.
+
+    >>> import ftorch as torch
+    >>> x = torch.tensor([[1., 2.], [3., 4.]])
+    >>> x.T @ x
+    tensor([[10., 14.],
+            [14., 20.]])
+    """
+
+    __module__ = "torch"
+
+
+PLAIN = {Tensor}  # the classes without overrides: calls on them take the fast path
+_new = object.__new__
+
+
+def wrap(storage: Storage) -> Tensor:
+    """A new tensor for a whole storage, outside any graph."""
+    t = _new(Tensor)
+    t._storage = storage
+    t._geometry = storage.root
+    t._offset = 0
+    t._requires_grad = False
+    t._grad_fn = t._grad = t._base = t._meta = None
+    t._output_nr = t._attr_version = 0
+    return t
+
+
+def wrap_view(storage: Storage, g: Geometry, offset: int, base) -> Tensor:
+    """A new tensor for a part of a storage, outside any graph; a view of ``base``."""
+    t = _new(Tensor)
+    t._storage = storage
+    t._geometry = g
+    t._offset = offset
+    t._requires_grad = False
+    t._grad_fn = t._grad = t._meta = None
+    t._base = base
+    t._output_nr = 0
+    t._attr_version = storage.version
+    return t
+
+
+def extras(t: TensorBase) -> Extras:
+    """The tensor's `Extras`, made when first needed."""
+    found = t._meta
+    if found is None:
+        found = t._meta = Extras()
+    return found
+
+
+def from_array(array, device=None, requires_grad=False, stride=None) -> Tensor:
+    """A tensor of a NumPy or JAX array (copied from NumPy), on a device.
+
+    Args:
+        stride: the memory layout the tensor reports; contiguous by default.
+    """
+    import jax
+
+    if isinstance(array, jax.core.Tracer):
+        dtype = _dtype.from_numpy(array.dtype)
+        storage = Storage(geometry(Size(array.shape), dtype, _device.CPU, stride), array)
+        storage.trace = IMMEDIATE
+    else:
+        where = _device.resolve(device)
+        dtype = _dtype.from_numpy(array.dtype)
+        root = geometry(Size(array.shape), dtype, where, stride)
+        if where is _device.META:
+            storage = Storage(root)
+        else:
+            if isinstance(array, np.ndarray):
+                array = np.array(array, order="C")  # JAX may keep the buffer it is given
+            storage = Storage(root, _put(array, where))
+    t = wrap(storage)
+    t._requires_grad = requires_grad
+    return t
+
+
+def _put(array, where):
+    if isinstance(array, np.ndarray):
+        return _device.put(array, where)
+    import jax
+
+    return jax.device_put(array, _device.to_jax(where))
+
+
+# --- modes of the calling thread -----------------------------------------------------
+
+
+class _Modes(threading.local):
+    """grad: whether operations record; inference: inside ``inference_mode``; special: why calls must
+    take the slow path (levels of transforms, function modes, autocast, saved-tensor hooks)."""
+
+    def __init__(self):
+        self.grad = True
+        self.inference = False
+        self.levels = []
+        self.function_modes = []
+        self.subclasses = True
+        self.saved_hooks = []
+        self.autocast = None
+        self.anomaly = False
+
+
+modes = _Modes()

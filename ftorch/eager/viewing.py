@@ -1,0 +1,138 @@
+"""How views are made: a geometry rule, a tensor on the same storage, and a node.
+
+The gradient of a view is the adjoint of reading: zeros, with the view's elements written in. It is
+derived from the rule applied to a contiguous tensor of the input's shape.
+"""
+
+from __future__ import annotations
+
+from . import derivatives
+from .geometry import Geometry, Size, geometry
+from .op import hooks, joined_graph, special
+from .registry import OPS, OpDef
+from .tape import Node, edge_of, node_class, strided_adjoint
+from .tensor import PLAIN, TensorBase, extras, modes, wrap_view
+
+_MEMO_LIMIT = 4096
+
+
+class ViewNode(Node):
+    """The node of a view op."""
+
+    __slots__ = ("definition", "static", "base")
+
+    def __init__(self, definition, static, base: Geometry):
+        super().__init__()
+        self.definition, self.static, self.base = definition, static, base
+
+    def apply(self, grads):
+        base = self.base
+        if not base.is_contiguous:
+            if self.definition.name == "as_strided":
+                return [_as_strided_adjoint(grads[0], base, self.static)]
+            base = geometry(base.shape, base.dtype, base.device)
+        view, offset = _apply_rule(self.definition, base, self.static)
+        return [strided_adjoint(grads[0], base, view, offset)]
+
+
+def _as_strided_adjoint(grad, base, static):
+    """as_strided addresses memory, so its gradient is collected in memory, then read back."""
+    size, stride, offset = static
+    view = geometry(Size(size), base.dtype, base.device, tuple(stride))
+    reach = max(base.expanse, (offset or 0) + view.expanse)
+    flat = geometry(Size((reach,)), base.dtype, base.device)
+    whole = strided_adjoint(grad, flat, view, offset or 0)
+    return wrap_view(whole._storage, base, 0, None)
+
+
+def _apply_rule(definition, g: Geometry, static):
+    result = definition.kernel(g, *static)
+    dtype = result[3] if len(result) > 3 else g.dtype
+    return geometry(Size(result[0]), dtype, g.device, tuple(result[1])), result[2]
+
+
+def view_call(definition: OpDef, x, static=()):
+    """Calls a view op.
+
+    Args:
+        static: the schema's arguments behind ``self``.
+    """
+    if special[0]:
+        handled, result = hooks["dispatch_view"](definition, x, static)
+        if handled:
+            return result
+    if x.__class__ not in PLAIN:
+        handled, result = hooks["override_view"](definition, x, static)
+        if handled:
+            return result
+    g = x._geometry
+    memo = g._views
+    key = (definition, static)
+    try:
+        found = memo.get(key)
+    except TypeError:
+        from .planning import hashable
+
+        return view_call(definition, x, hashable(static))
+    if found is None:
+        if any(isinstance(v, TensorBase) for v in static):
+            from .planning import hashable
+
+            return view_call(definition, x, hashable(static))
+        if len(memo) > _MEMO_LIMIT:
+            memo.clear()
+        found = memo[key] = _apply_rule(definition, g, static)
+    return make_view(definition, x, static, found[0], found[1])
+
+
+def make_view(definition, x, static, view: Geometry, delta: int):
+    """The tensor of a view whose geometry is known."""
+    base = x._base
+    out = wrap_view(x._storage, view, x._offset + delta, x if base is None else base)
+    if x._requires_grad or (base is not None and joined_graph(x)):
+        if modes.grad:
+            if view.dtype.category >= 2:
+                node = node_class(derivatives.node_name(definition), ViewNode)(
+                    definition, static, x._geometry
+                )
+                node.edges = (edge_of(x),)
+                out._grad_fn, out._requires_grad = node, True
+        else:
+            extras(out).creation = "no_grad"
+    if x._meta is not None:
+        _inherit(x, out)
+    return out
+
+
+def _inherit(x, out):
+    meta = x._meta
+    if meta.version is not None or meta.creation is not None:
+        to = extras(out)
+        to.version = meta.version
+        to.creation = to.creation or meta.creation
+
+
+def as_strided(x, size, stride, storage_offset=None):
+    """``x.as_strided(size, stride, storage_offset)``."""
+    size, stride = tuple(map(int, size)), tuple(map(int, stride))
+    start = x._offset if storage_offset is None else storage_offset
+    if x._storage.error is None:
+        _check_bounds(x, size, stride, start)
+    # Rules give offsets relative to the tensor's own.
+    return view_call(OPS["as_strided"], x, (size, stride, start - x._offset))
+
+
+def _check_bounds(x, size, stride, start):
+    if len(size) != len(stride) or 0 in size or min(stride, default=0) < 0:
+        return
+    item = x._geometry.dtype.itemsize
+    needed = (start + 1 + sum((n - 1) * s for n, s in zip(size, stride))) * item
+    if needed > x._storage.nbytes:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and "
+            f"itemsize {item} requiring a storage size of {needed} are out of bounds for storage of "
+            f"size {x._storage.nbytes}"
+        )
+
+
+hooks["as_strided"] = as_strided

@@ -1,0 +1,293 @@
+"""``autograd.Function`` under transforms.
+
+A level computes the results from the tensors below (`Level.custom`), where they have their graph for
+gradients taken outside. For gradients taken inside the transform the function is recorded once more,
+for the level's own tensors, with the user's ``setup_context`` and ``backward``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import NamedTuple
+
+from ..autograd import function as _function
+from ..autograd.function import Function
+from ..eager import api
+from ..eager import op as _op
+from ..eager.dispatch import Wrapped, level_of
+from ..eager.tensor import TensorBase, modes
+from ..utils import _pytree as pytree
+from .batching import BatchLevel, batched
+from .dual import DualLevel, dual
+
+_GUIDE = (
+    "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+)
+
+
+class VmapInfo(NamedTuple):
+    """What the ``vmap`` static method is told of the transform."""
+
+    batch_size: int
+    randomness: str
+
+
+def _custom_function(cls, args, kwargs):
+    level = level_of(args)
+    if level is None:
+        return False, None
+    if cls.setup_context is Function.setup_context and not (
+        isinstance(level, DualLevel) and level.by_hand
+    ):
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
+            f"...), it must override the setup_context staticmethod. {_GUIDE}"
+        )
+    wants_graph = modes.grad and any(isinstance(a, Wrapped) and a._requires_grad for a in args)
+    if not wants_graph:
+        return True, level.custom(cls, args)
+    return True, _function._apply(_recorded(cls, level), args, kwargs)
+
+
+def _recorded(cls, level):
+    """The function as a level records it: its results come from below, with the graph there."""
+    below = modes.grad
+
+    class Recorded(Function):
+        @staticmethod
+        def forward(*args):
+            with _grad_mode(below):
+                return level.custom(cls, args)
+
+        setup_context = staticmethod(cls.setup_context)
+        backward = staticmethod(cls.backward)
+        vjp = staticmethod(cls.vjp)
+
+    Recorded._backward_cls.__name__ = cls._backward_cls.__name__
+    return Recorded
+
+
+@contextlib.contextmanager
+def _grad_mode(value):
+    outer, modes.grad = modes.grad, value
+    try:
+        yield
+    finally:
+        modes.grad = outer
+
+
+# --- vmap ----------------------------------------------------------------------------
+
+
+def _custom_batched(level, cls, args):
+    own_rule = cls.vmap is not Function.vmap
+    if own_rule and cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an "
+            "overridden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
+            f"overridden vmap staticmethod to avoid ambiguity. {_GUIDE}"
+        )
+    inner = [level._inner_of(a) if isinstance(a, TensorBase) else a for a in args]
+    if not any(level.is_batched(a) for a in args):
+        with level.below():
+            return pytree.tree_map(lambda t: _rewrap(level, t, None), cls.apply(*inner))
+    dims = tuple(a._bdim if level.is_batched(a) else None for a in args)
+    if own_rule:
+        return _by_rule(level, cls, inner, dims)
+    if not cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
+            f"override and implement the vmap staticmethod or set generate_vmap_rule=True. {_GUIDE}"
+        )
+    with level.below():
+        results = _generated(cls, level.batch_size, level.randomness, dims).apply(*inner)
+    return pytree.tree_map(lambda t: _rewrap(level, t, 0), results)
+
+
+def _rewrap(level, t, bdim):
+    return batched(level, t, bdim) if isinstance(t, TensorBase) else t
+
+
+def _by_rule(level, cls, inner, dims):
+    with level.below():
+        returned = cls.vmap(VmapInfo(level.batch_size, level.randomness), dims, *inner)
+    if not (isinstance(returned, tuple) and len(returned) == 2):
+        raise RuntimeError(
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree "
+            f"structure compatible with the output. Got a {type(returned)} instead"
+        )
+    output, out_dims = returned
+    flat, spec = pytree.tree_flatten(output)
+    flat_dims = pytree._broadcast_to_and_flatten(out_dims, spec)
+    if flat_dims is None:
+        raise RuntimeError(
+            "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) "
+            f"tuple. Expected out_dims={out_dims} to be compatible with the structure of `output`. "
+            f"out_dims has structure {pytree.tree_flatten(out_dims)[1]} but output has structure "
+            f"{spec}. {_GUIDE}"
+        )
+    wrapped = [
+        _rewrap(level, t, d if d is None else d % t.dim()) for t, d in zip(flat, flat_dims)
+    ]
+    return pytree.tree_unflatten(wrapped, spec)
+
+
+def _generated(cls, size, randomness, dims):
+    """The function over all examples at once: each of its methods is run under ``vmap``."""
+
+    def enter(level, values, dims):
+        return tuple(
+            batched(level, v, d) if isinstance(v, TensorBase) and d is not None else v
+            for v, d in zip(values, dims)
+        )
+
+    def leave(level, t):
+        """(the tensor below with the examples in front, or its own if all share it; its dim)."""
+        if not isinstance(t, TensorBase):
+            return t, None
+        if level.is_batched(t):
+            return level.in_front(t), 0
+        return level._inner_of(t), None
+
+    def spread(level, t):
+        """A result of all examples, the examples in front; never a view."""
+        if not isinstance(t, TensorBase):
+            return t
+        return level.in_front(t) if level.is_batched(t) else level.in_front(t).contiguous()
+
+    class Generated(Function):
+        @staticmethod
+        def forward(*args):
+            with BatchLevel(size, randomness) as level:
+                output = cls.forward(*enter(level, args, dims))
+                return pytree.tree_map(lambda t: spread(level, t), output)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            with BatchLevel(size, randomness) as level:
+                seen = _Context(ctx)
+                many = output if isinstance(output, tuple) else (output,)
+                results = enter(level, many, [0] * len(many))
+                given = enter(level, inputs, dims)
+                cls.setup_context(
+                    seen, given, results if isinstance(output, tuple) else results[0]
+                )
+                same = {id(w): t for w, t in zip((*given, *results), (*inputs, *many))}
+                kept, ctx.saved_dims = [], []
+                for t in seen.saved:
+                    below, dim = leave(level, t)
+                    if id(t) in same:  # the graph knows inputs and outputs by identity
+                        below, dim = same[id(t)], getattr(t, "_bdim", None)
+                    kept.append(below)
+                    ctx.saved_dims.append(dim)
+                ctx.save_for_backward(*kept)
+                ctx.attributes = seen.attributes
+                for name in ("mark_dirty", "mark_non_differentiable"):
+                    chosen = seen.marked.get(name)
+                    if chosen:
+                        getattr(ctx, name)(*(same.get(id(t), t) for t in chosen))
+
+        @staticmethod
+        def backward(ctx, *grads):
+            with BatchLevel(size, randomness) as level:
+                seen = _Context(ctx)
+                seen.attributes.update(ctx.attributes)
+                seen.saved_tensors = enter(level, ctx.saved_tensors, ctx.saved_dims)
+                out = cls.backward(seen, *enter(level, grads, [0] * len(grads)))
+                out = out if isinstance(out, tuple) else (out,)
+                result = []
+                for g, d in zip(out, dims):
+                    if not isinstance(g, TensorBase):
+                        result.append(g)
+                    elif d is None:
+                        result.append(level.in_front(g).sum(0))
+                    else:
+                        result.append(level.in_front(g).movedim(0, d))
+                return tuple(result)
+
+        @staticmethod
+        def jvp(ctx, *tangents):
+            raise NotImplementedError(
+                "You must implement the jvp function for custom autograd.Function to use it with "
+                "forward mode AD."
+            )
+
+    Generated.__name__ = f"Vmapped{cls.__name__}"
+    return Generated
+
+
+class _Context:
+    """The ``ctx`` that the methods of a generated function see: attributes, marks, saved tensors."""
+
+    def __init__(self, ctx):
+        vars(self).update(
+            saved=(), marked={}, attributes={}, saved_tensors=(),
+            needs_input_grad=getattr(ctx, "needs_input_grad", ()), real=ctx,
+        )  # fmt: skip
+
+    def __setattr__(self, name, value):
+        (vars(self) if name in vars(self) else self.attributes)[name] = value
+
+    def __getattr__(self, name):
+        try:
+            return vars(self)["attributes"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def save_for_backward(self, *tensors):
+        self.saved = tensors
+
+    def save_for_forward(self, *tensors):
+        """Forward mode runs below, on the function itself."""
+
+    def mark_dirty(self, *tensors):
+        self.marked["mark_dirty"] = tensors
+
+    def mark_non_differentiable(self, *tensors):
+        self.marked["mark_non_differentiable"] = tensors
+
+    def set_materialize_grads(self, value):
+        self.real.set_materialize_grads(value)
+
+
+# --- jvp -----------------------------------------------------------------------------
+
+
+def _custom_dual(level, cls, args):
+    primals = [level._primal(a) for a in args]
+    tangents = [level._tangent_of(a) for a in args]
+    if all(t is None for t in tangents):
+        with level.below():
+            return cls.apply(*primals)
+    if cls.jvp is Function.jvp:
+        cls.jvp(None)  # raises
+    with level.below():
+        output = cls.apply(*primals)
+        ctx = cls._backward_cls()
+        ctx.needs_input_grad = tuple(t is not None for t in tangents)
+        with _grad_mode(False):
+            if cls.setup_context is Function.setup_context:
+                cls.forward(ctx, *primals)
+            else:
+                cls.setup_context(ctx, tuple(primals), output)
+        ctx.to_save = ctx.saved_for_forward or ctx.to_save
+        given = [
+            api.zeros_like(p) if t is None and ctx.materialize_grads and _moves(p) else t
+            for p, t in zip(primals, tangents)
+        ]
+        moved = cls.jvp(ctx, *given)
+    many = output if isinstance(output, tuple) else (output,)
+    moves = moved if isinstance(moved, tuple) else (moved,)
+    results = tuple(
+        dual(level, o, t) if isinstance(o, TensorBase) else o for o, t in zip(many, moves)
+    )
+    return results if isinstance(output, tuple) else results[0]
+
+
+def _moves(p):
+    return isinstance(p, TensorBase) and p.dtype.category >= 2
+
+
+BatchLevel.custom = _custom_batched  # type: ignore[method-assign]
+DualLevel.custom = _custom_dual  # type: ignore[method-assign]
+_op.hooks["custom_function"] = _custom_function

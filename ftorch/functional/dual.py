@@ -1,0 +1,263 @@
+"""The level of ``jvp``: tensors that carry a tangent.
+
+An op's forward derivative is ``jax.jvp`` of its kernel. Where the op declares its reverse derivative
+(PyTorch's choice at ties and edges), forward mode is that rule's transpose, so both agree.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from ..eager import derivatives, planning, tape
+from ..eager import op as _op
+from ..eager.derivatives import Derived
+from ..eager.dispatch import Level, Wrapped, record_wrapped, save, wrapped_plan
+from ..eager.geometry import geometry
+from ..eager.randomness import FILL
+from ..eager.registry import OPTIONAL_TENSOR, SCALAR
+from ..eager.tensor import TensorBase, extras, modes
+from ..eager.viewing import ViewNode, view_call
+
+
+class Dual(Wrapped):
+    """A tensor (``_inner``) with a tangent of its shape; None stands for zeros."""
+
+    __slots__ = ("_tangent",)
+
+
+def dual(level: DualLevel, primal, tangent) -> Dual:
+    """Joins a primal and its tangent."""
+    t = Dual.make(level, primal, primal._geometry)
+    t._tangent = tangent
+    return t
+
+
+class DualLevel(Level):
+    """One ``jvp``; with ``by_hand``, the level of `ftorch.autograd.forward_ad`."""
+
+    def __init__(self, by_hand: bool = False):
+        super().__init__()
+        self.by_hand = by_hand
+
+    def call(self, op, operands, static):
+        if op.host:
+            return self._host(op, operands, static)
+        plan, tensors, scalars = wrapped_plan(op, operands, static)
+        outputs = self._outputs(plan, tensors, scalars)
+        record_wrapped(plan, self, tensors, scalars, outputs)
+        return outputs[0] if plan.is_single else plan.wrap_results(outputs)
+
+    def _host(self, op, operands, static):
+        plain = [
+            [self._primal(t) for t in o] if isinstance(o, (list, tuple)) else self._primal(o)
+            for o in operands
+        ]
+        return _op.call(op, tuple(plain), static)
+
+    def _primal(self, t):
+        return t._inner if isinstance(t, Dual) and t._level is self else t
+
+    def _tangent_of(self, t):
+        return t._tangent if isinstance(t, Dual) and t._level is self else None
+
+    def _outputs(self, plan, tensors, scalars):
+        primals = [self._primal(t) for t in tensors]
+        tangents = [self._tangent_of(t) for t in tensors]
+        mask = tuple(t is not None for t in tangents)
+        moving = [t for t in tangents if t is not None]
+        count = len(plan.geometries)
+        if not any(mask) or not plan.differentiable:
+            results = _op.call(_primal_op(plan), (*primals, *scalars))
+            results = (results,) if plan.is_single else tuple(results)
+            return [dual(self, r, None) for r in results]
+        results = _op.call(_dual_op(plan, mask), (*primals, *moving, *scalars))
+        outputs, index = [], count
+        for r, g in zip(results[:count], plan.geometries):
+            tangent = None
+            if g.dtype.category >= 2:
+                tangent = results[index]
+                index += 1
+            outputs.append(dual(self, r, tangent))
+        return outputs
+
+    def call_inplace(self, op, operands, static):
+        target = operands[0]
+        if not (isinstance(target, Dual) and target._level is self):
+            raise RuntimeError(
+                "jvp: a tensor from outside the function is changed in place by one that carries a "
+                "tangent; use out-of-place operations"
+            )
+        plan = planning.build_inplace(op, operands, static)
+        tensors = list(planning.tensors_of(operands))
+        scalars = [o for o in operands if not isinstance(o, (TensorBase, list, tuple, type(None)))]
+        mask = tuple(
+            isinstance(t, Wrapped) and t._level is self and t._requires_grad for t in tensors
+        )
+        recorded = modes.grad and plan.differentiable and any(mask)
+        if recorded:
+            tape.check_inplace(target)
+        (result,) = self._outputs(plan, tensors, scalars)
+        if recorded:
+            backward = derivatives.of_plan(plan, mask, tape.node_class)
+            node = backward.node_class(backward, scalars)
+            node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
+            node.saved = [save(self, tensors[i] if i >= 0 else result) for i in backward.saved]
+        self._overwrite(target, result)
+        target._storage.version += 1
+        if recorded:
+            tape.rebase(target, node)
+        return target
+
+    @staticmethod
+    def _overwrite(target, result):
+        target._inner.copy_(result._inner)
+        if target._tangent is not None and result._tangent is not None:
+            target._tangent.copy_(result._tangent)
+        elif target._tangent is not None:
+            target._tangent.zero_()
+        else:
+            target._tangent = result._tangent
+            base = target._base
+            if result._tangent is not None and isinstance(base, Dual) and base._tangent is None:
+                base._tangent = derivatives.zeros(base._geometry)
+                target._tangent = _op.hooks["alias"](base._tangent, target)
+                target._tangent.copy_(result._tangent)
+
+    def view(self, definition, x, static):
+        primal = view_call(definition, x._inner, static)
+        tangent = None if x._tangent is None else view_call(definition, x._tangent, static)
+        out = dual(self, primal, tangent)
+        out._base = x if x._base is None else x._base
+        out._storage, out._offset = x._storage, x._offset + primal._offset - x._inner._offset
+        out._attr_version = x._storage.version
+        if x._requires_grad:
+            if modes.grad and primal._geometry.dtype.category >= 2:
+                node = tape.node_class(derivatives.node_name(definition), ViewNode)(
+                    definition, static, x._geometry
+                )
+                node.edges = (tape.edge_of(x),)
+                out._grad_fn, out._requires_grad = node, True
+            elif not modes.grad:
+                extras(out).creation = "no_grad"
+        return out
+
+    def detach(self, t):
+        return dual(self, t._inner.detach(), None if t._tangent is None else t._tangent.detach())
+
+    def rewrapped(self, t, function):
+        return dual(self, function(t._inner), None if t._tangent is None else function(t._tangent))
+
+    def alias(self, t):
+        """The tensor as one of this level, for a transform inside to differentiate."""
+        if isinstance(t, Dual) and t._level is self:
+            return dual(self, t._inner, t._tangent)
+        return dual(self, t, None)
+
+    def known(self, t, how):
+        return t._inner
+
+    def describe(self, t):
+        """The ``repr`` of a tensor of this level."""
+        if t._tangent is None:
+            return repr(t._inner)
+        return f"{repr(t._inner)[:-1]}, tangent={t._tangent!r})"
+
+    def random(self, kind, function, args, kwargs):
+        below = [self._primal(a) for a in args]
+        with self.below():
+            result = function(*below, **kwargs)
+        if kind != FILL:
+            return result
+        target = args[0]
+        if self._tangent_of(target) is not None:
+            target._tangent.zero_()
+        target._storage.version += 1
+        return target
+
+
+def _primal_op(plan):
+    return _derived(plan, ("primal",), lambda: Derived(
+        plan.name, plan.fn, [OPTIONAL_TENSOR] * len(plan.inputs) + [SCALAR] * len(plan.scalars)
+    ))  # fmt: skip
+
+
+def _derived(plan, key, make):
+    if plan.extra is None:
+        plan.extra = {}
+    found = plan.extra.get(key)
+    if found is None:
+        found = plan.extra[key] = _op.Op(make())
+    return found
+
+
+def _dual_op(plan, mask):
+    """The op (primals, tangents of the mask, scalars) -> (results, tangents of the inexact ones)."""
+    return _derived(plan, ("dual", mask), lambda: _make_dual(plan, mask))
+
+
+def _make_dual(plan, mask):
+    n, m = len(plan.inputs), len(plan.scalars)
+    wanted = [i for i, w in enumerate(mask) if w and plan.inputs[i].dtype.category >= 2]
+    moving = [i for i, w in enumerate(mask) if w]
+    differentiable = tuple(g.dtype.category >= 2 for g in plan.geometries)
+    definition = plan.op.definition
+    declared = definition.backward is not None or definition.make_gradients is not None
+
+    def forward(primals, scalars):
+        out = plan.fn(*primals, *scalars)
+        return (out,) if plan.is_single else tuple(out)
+
+    def by_kernel(primals, tangents, scalars):
+        def f(*chosen):
+            full = list(primals)
+            for i, x in zip(wanted, chosen):
+                full[i] = x
+            out = forward(full, scalars)
+            return [o for o, d in zip(out, differentiable) if d]
+
+        return jax.jvp(f, [primals[i] for i in wanted], tangents)[1]
+
+    def by_rule(primals, tangents, scalars, results):
+        gradients = derivatives.gradients_of(
+            plan, tuple(i in wanted for i in range(n)), differentiable
+        )
+
+        def pull(*grads):
+            given = iter(grads)
+            full = [next(given) if d else jnp.zeros_like(r) for r, d in zip(results, differentiable)]
+            return gradients(primals, scalars, results, full)
+
+        shapes = [r for r, d in zip(results, differentiable) if d]
+        transpose = jax.linear_transpose(pull, *shapes)
+        return [jnp.conj(t) for t in transpose([jnp.conj(t) for t in tangents])]
+
+    def kernel(*operands):
+        primals = list(operands[:n])
+        scalars = operands[n + len(moving) :]
+        by_input = dict(zip(moving, operands[n : n + len(moving)]))
+        tangents = [by_input[i].astype(primals[i].dtype) for i in wanted]
+        results = forward(primals, scalars)
+        if declared:
+            try:
+                moved = by_rule(primals, tangents, scalars, results)
+            except (NotImplementedError, TypeError, ValueError, AssertionError):
+                moved = by_kernel(primals, tangents, scalars)
+        else:
+            moved = by_kernel(primals, tangents, scalars)
+        return (*results, *moved)
+
+    return Derived(
+        f"{plan.name}_jvp", kernel, [OPTIONAL_TENSOR] * (n + len(moving)) + [SCALAR] * m
+    )
+
+
+def _alias_like(tangent, view):
+    """The part of a base's tangent that a view of the base covers."""
+    g = view._geometry
+    return derivatives.alias(
+        tangent, geometry(g.shape, g.dtype, g.device, g.stride), view._offset - view._base._offset
+    )
+
+
+_op.hooks["alias"] = _alias_like

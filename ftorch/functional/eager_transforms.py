@@ -1,0 +1,338 @@
+"""``grad``, ``vjp``, ``jacrev`` and their kin, on the tape.
+
+Inputs are aliased, the function runs, and ``autograd.grad`` walks the graph. Inside ``vmap`` the alias
+is a tensor of that level, so gradients come out per example.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ..autograd.grad_mode import enable_grad
+from ..eager import backward as engine
+from ..eager import tape
+from ..eager.dispatch import Wrapped
+from ..eager.op import special
+from ..eager.registry import OPS
+from ..eager.tensor import TensorBase, modes
+from ..eager.viewing import view_call
+from ..utils import _pytree as pytree
+from .vmap import vmap
+
+
+def _fresh(t):
+    """An alias of a tensor to differentiate with respect to."""
+    if t.dtype.category < 2:
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
+    if special[0] and modes.levels:
+        out = modes.levels[-1].alias(t)
+        if out is not t:
+            if t._requires_grad and t.__class__ is out.__class__:
+                out = t.view_as(t)
+            out._requires_grad = True
+            return out
+    out = view_call(OPS["alias"], t, ())
+    if not out._requires_grad:
+        out._base = None
+        out._requires_grad = True
+    return out
+
+
+def _released(tree, fresh):
+    """Results of a transform without the graph that belongs to it alone.
+
+    A result that depends on nothing that requires grad but the aliases which the transform made
+    (``fresh``) requires no grad itself.
+    """
+    own = {id(t) for t in fresh}
+    known: dict[int, bool] = {}
+
+    def release(t):
+        if not isinstance(t, TensorBase):
+            return t
+        if t._requires_grad and _leads_outside(tape.edge_of(t)[0], own, known):
+            return t
+        if isinstance(t, Wrapped):
+            return t._level.rewrapped(t, release)
+        return t.detach() if t._requires_grad else t
+
+    return pytree.tree_map(release, tree)
+
+
+def _leads_outside(start, own, known):
+    """Whether a node's graph reaches a leaf that is not one of ``own`` (``known``: earlier answers)."""
+    seen, pending = {id(start)}, [start]
+    while pending:
+        node = pending.pop()
+        if node.is_accumulate:
+            if id(node.variable) not in own:
+                return True
+            continue
+        if id(node) in known:
+            continue
+        for edge in node.edges:
+            if edge is not None and id(edge[0]) not in seen:
+                seen.add(id(edge[0]))
+                pending.append(edge[0])
+    known.update(dict.fromkeys(seen, False))
+    return False
+
+
+def _wrap_tree(tree):
+    return pytree.tree_map(lambda x: _fresh(x) if isinstance(x, TensorBase) else x, tree)
+
+
+def _slice_args(args, argnums):
+    if isinstance(argnums, int):
+        return args[_checked(argnums, len(args))]
+    return tuple(args[_checked(i, len(args))] for i in argnums)
+
+
+def _checked(argnum, count):
+    if not -count <= argnum < count:
+        raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
+    return argnum % count
+
+
+def _replace_args(args, argnums, new):
+    args = list(args)
+    if isinstance(argnums, int):
+        args[_checked(argnums, len(args))] = new
+    else:
+        for i, value in zip(argnums, new):
+            args[_checked(i, len(args))] = value
+    return args
+
+
+def _check_argnums(argnums, args):
+    """Raises functorch's errors for what names no arguments; they come back as non-negative."""
+    if isinstance(argnums, int):
+        return _checked(argnums, len(args))
+    if not isinstance(argnums, tuple) or not all(isinstance(a, int) for a in argnums):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    if not argnums:
+        raise RuntimeError("argnums must be non-empty")
+    positions = tuple(_checked(a, len(args)) for a in argnums)
+    if len(set(positions)) != len(positions):
+        raise RuntimeError(f"argnums elements must be unique, got {positions}")
+    return positions
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """Like `grad`, and gives the value as well: ``(gradients, value)``.
+
+    >>> import ftorch as torch
+    >>> torch.func.grad_and_value(lambda x: x ** 2)(torch.tensor(3.0))
+    (tensor(6.), tensor(9.))
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        _check_argnums(argnums, args)
+        with enable_grad():
+            chosen = _slice_args(args, argnums)
+            for leaf in pytree.tree_leaves(chosen):
+                _check_input(leaf)
+            inputs = _wrap_tree(chosen)
+            output = func(*_replace_args(args, argnums, inputs), **kwargs)
+            aux = None
+            if has_aux:
+                if not (isinstance(output, tuple) and len(output) == 2):
+                    raise RuntimeError(
+                        "grad_and_value(f)(*args): output of function f should be a tuple: "
+                        "(output, aux) if has_aux is True"
+                    )
+                output, aux = output
+            _check_scalar(output)
+            flat, spec = pytree.tree_flatten(inputs)
+            grads = _gradients([output], flat, None)
+            grads = pytree.tree_unflatten(grads, spec)
+        result = (grads, (output, aux)) if has_aux else (grads, output)
+        return _released(result, flat)
+
+    return wrapper
+
+
+def _check_input(leaf):
+    if not isinstance(leaf, TensorBase):
+        raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
+
+
+def _check_scalar(output):
+    if not isinstance(output, TensorBase):
+        raise RuntimeError(
+            f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}"
+        )
+    if output.dim() != 0:
+        raise RuntimeError(
+            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
+            f"{output.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+        )
+
+
+def _gradients(outputs, inputs, cotangents):
+    """autograd.grad with zeros where an input was not used or no graph leads to an output."""
+    pairs = [
+        (o, None if cotangents is None else cotangents[i])
+        for i, o in enumerate(outputs) if o._requires_grad
+    ]  # fmt: skip
+    if not pairs:
+        return [_zeros_like(t) for t in inputs]
+    outs, cots = zip(*pairs)
+    found = engine.grad(
+        outs, inputs, None if cotangents is None else cots, create_graph=True, allow_unused=True
+    )
+    return [_zeros_like(t) if g is None else g for t, g in zip(inputs, found)]
+
+
+def _zeros_like(t):
+    from ..eager import api
+
+    return api.zeros_like(t)
+
+
+def grad(func, argnums=0, has_aux=False):
+    """The gradient of a function with a scalar result (``torch.func.grad``).
+
+    Args:
+        argnums: which arguments to differentiate (trees of tensors).
+        has_aux: the function returns ``(output, aux)``; so does the result.
+
+    Raises:
+        RuntimeError: if the output is not a scalar tensor.
+
+    >>> import ftorch as torch
+    >>> torch.func.grad(lambda x: x.sin())(torch.tensor(0.0))
+    tensor(1.)
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        result = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
+        if has_aux:
+            gradients, (_, aux) = result
+            return gradients, aux
+        return result[0]
+
+    return wrapper
+
+
+def vjp(func, *primals, has_aux=False):
+    """The output of a function and the function that pulls cotangents back through it.
+
+    >>> import ftorch as torch
+    >>> out, pull = torch.func.vjp(torch.sin, torch.tensor(0.0))
+    >>> pull(torch.tensor(2.0))
+    (tensor(2.),)
+    """
+    for leaf in pytree.tree_leaves(primals):
+        _check_input(leaf)
+    with enable_grad():
+        inputs = _wrap_tree(primals)
+        output = func(*inputs)
+        aux = None
+        if has_aux:
+            if not (isinstance(output, tuple) and len(output) == 2):
+                raise RuntimeError(
+                    "vjp(f, *primals): output of function f should be a tuple: (output, aux) if "
+                    "has_aux is True"
+                )
+            output, aux = output
+    flat_out, out_spec = pytree.tree_flatten(output)
+    if not flat_out:
+        raise RuntimeError(
+            f"vjp(f, *primals): Expected f to be a function that has non-empty output (got output = "
+            f"{flat_out})"
+        )
+    for o in flat_out:
+        if not isinstance(o, TensorBase):
+            raise RuntimeError(
+                f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type "
+                f"{type(o)}"
+            )
+    flat_in, in_spec = pytree.tree_flatten(inputs)
+
+    def pull(cotangents, retain_graph=True, create_graph=None):
+        flat_cots, cot_spec = pytree.tree_flatten(cotangents)
+        for i, (c, o) in enumerate(zip(flat_cots, flat_out)):
+            if cot_spec == out_spec and c.shape != o.shape:
+                raise RuntimeError(
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {c.shape} and output[{i}] "
+                    f"has a shape of {o.shape}."
+                )
+        if cot_spec != out_spec:
+            raise RuntimeError(
+                f"Expected pytree structure of cotangents to be the same as pytree structure of "
+                f"outputs to the function. cotangents: {pytree.treespec_pprint(cot_spec)}, primal output: "
+                f"{pytree.treespec_pprint(out_spec)}"
+            )
+        with enable_grad():
+            found = _gradients(flat_out, flat_in, flat_cots)
+        given = [c for c in flat_cots if c._requires_grad]
+        found = found if given else _released(found, flat_in)
+        return tuple(pytree.tree_unflatten(found, in_spec))
+
+    output, aux = _released((output, aux), flat_in)
+    return (output, pull, aux) if has_aux else (output, pull)
+
+
+def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
+    """The Jacobian of a function, by reverse mode: one pull-back per output, mapped over.
+
+    >>> import ftorch as torch
+    >>> torch.func.jacrev(torch.sin)(torch.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        _check_argnums(argnums, args)
+        chosen = _slice_args(args, argnums)
+
+        def partial(new):
+            return func(*_replace_args(args, argnums, new), **kwargs)
+
+        result = vjp(partial, chosen, has_aux=has_aux)
+        output, pull = result[0], result[1]
+        flat_out, out_spec = pytree.tree_flatten(output)
+        flat_in, in_spec = pytree.tree_flatten(chosen)
+        sizes = [o.numel() for o in flat_out]
+        basis = _basis(flat_out, sizes)
+
+        def pull_flat(*cots):
+            return pull(pytree.tree_unflatten(list(cots), out_spec))[0]
+
+        mapped = vmap(pull_flat, chunk_size=chunk_size)(*basis)
+        flat_mapped, _ = pytree.tree_flatten(mapped)
+        per_output = []
+        start = 0
+        for o, n in zip(flat_out, sizes):
+            parts = [
+                m.narrow(0, start, n).reshape(*o.shape, *t.shape)
+                for m, t in zip(flat_mapped, flat_in)
+            ]
+            per_output.append(pytree.tree_unflatten(parts, in_spec))
+            start += n
+        jacobian = pytree.tree_unflatten(per_output, out_spec)
+        return (jacobian, result[2]) if has_aux else jacobian
+
+    return wrapper
+
+
+def _basis(outputs, sizes):
+    """For each output, the cotangents of all output elements, one after the other."""
+    from ..eager import api
+
+    total = sum(sizes)
+    basis, start = [], 0
+    for o, n in zip(outputs, sizes):
+        eye = api.zeros((total, n), dtype=o.dtype, device=o.device)
+        if n:
+            eye.diagonal(-start).fill_(1)
+        basis.append(eye.view(total, *o.shape))
+        start += n
+    return basis

@@ -1,0 +1,19 @@
+"""Trees by their spec: how generated code takes nested arguments apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..utils._pytree import PyTree, TreeSpec
+
+
+def tree_flatten_spec(pytree: PyTree, spec: TreeSpec) -> list[Any]:
+    """The leaves of a tree, as a spec says: deeper structure stays whole.
+
+    Raises:
+        ValueError: if the tree does not have the spec's structure.
+    """
+    return spec.flatten_up_to(pytree)
+
+
+__all__ = ["tree_flatten_spec"]

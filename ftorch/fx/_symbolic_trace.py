@@ -1,0 +1,530 @@
+"""``symbolic_trace``: runs a function on proxies to find its graph."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import math
+import types
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from .._basics import _assert
+from ..eager.tensor import TensorBase
+from ..nn import Module, Parameter
+from ..utils import _pytree as pytree
+from ._codegen import PyTreeCodeGen, PyTreeInfo
+from ._watch import Patches
+from .graph import Graph
+from .graph_module import GraphModule
+from .node import Argument, has_side_effect, is_namedtuple
+from .proxy import ParameterProxy, Proxy, TracerBase, proxies_in
+
+_module_call, _module_getattr = Module.__call__, Module.__getattr__
+_VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+# Functions to record instead of running: (their module's dictionary, name).
+_wrapped_fns_to_patch: dict[tuple[int, str], dict] = {}
+_wrapped_methods_to_patch: list[tuple[type, str]] = []
+
+_is_tracing = [0]
+
+
+def is_fx_tracing() -> bool:
+    """Whether a function is being traced now."""
+    return _is_tracing[0] > 0
+
+
+is_fx_symbolic_tracing = is_fx_tracing
+
+
+class _Placeholder:
+    """`PH`: marks the arguments that stay arguments, in ``concrete_args``."""
+
+    def __repr__(self):
+        return "PH"
+
+
+PH = _Placeholder()
+
+
+@has_side_effect
+def _assert_is_none(value, msg):
+    assert value is None, msg
+
+
+has_side_effect(_assert)
+
+
+# --- wrap ----------------------------------------------------------------------------
+
+
+def wrap(fn_or_name: str | Callable):
+    """Marks a function of the calling module to be recorded as one call instead of traced into.
+
+    Call it at module scope, with a function's name (``wrap("len")``) or as a decorator.
+
+    Raises:
+        RuntimeError: the argument is neither a function nor a name.
+        NotImplementedError: called inside a function.
+    """
+    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
+        raise RuntimeError(
+            "Unsupported type for global function! Must be either a callable or string name"
+        )
+    name = fn_or_name.__name__ if callable(fn_or_name) else fn_or_name
+    frame = inspect.currentframe()
+    caller = frame.f_back if frame is not None else None
+    if caller is None:
+        raise AssertionError("Failed to get calling frame")
+    if caller.f_code.co_name != "<module>":
+        raise NotImplementedError("wrap must be called at the top level of a module")
+    _wrapped_fns_to_patch[(id(caller.f_globals), name)] = caller.f_globals
+    return fn_or_name
+
+
+def _recorded(function):
+    """A function that is recorded when a proxy is among its arguments."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        proxy = next(proxies_in((args, kwargs)), None)
+        if proxy is None:
+            return function(*args, **kwargs)
+        result = proxy.tracer.create_proxy("call_function", function, args, kwargs)
+        result.node.meta["is_wrapped"] = True
+        return result
+
+    return call
+
+
+def _recorded_method(name):
+    def call(*args, **kwargs):
+        proxy = next(proxies_in((args, kwargs)))
+        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
+
+    return call
+
+
+# --- the tracer ----------------------------------------------------------------------
+
+
+class Tracer(TracerBase):
+    """Traces functions and modules. Override its methods to change what becomes what.
+
+    Args:
+        autowrap_modules: modules whose functions are recorded where they are used as globals.
+        autowrap_functions: functions to be recorded so.
+        param_shapes_constant: shapes of parameters are values of the trace, not nodes.
+
+    >>> import ftorch as torch
+    >>> class Everything(torch.fx.Tracer):
+    ...     def is_leaf_module(self, m, module_qualified_name):
+    ...         return False
+    >>> graph = Everything().trace(torch.nn.Linear(2, 3))
+    >>> [node.name for node in graph.nodes]
+    ['input_1', 'weight', 'bias', 'linear', 'output']
+    """
+
+    def __init__(self, autowrap_modules: tuple[types.ModuleType, ...] = (math,),
+                 autowrap_functions: tuple[Callable, ...] = (),
+                 param_shapes_constant: bool = False) -> None:  # fmt: skip
+        super().__init__()
+        self._autowrap: dict[int, Callable] = {
+            id(value): _recorded(value)
+            for module in autowrap_modules for name, value in vars(module).items()
+            if not name.startswith("_") and callable(value)
+        }  # fmt: skip
+        self._autowrap.update((id(f), _recorded(f)) for f in autowrap_functions)
+        self._autowrap_modules = list(autowrap_modules)
+        self.param_shapes_constant = param_shapes_constant
+        self.submodule_paths: dict[Module, str] | None = None
+        self.root_module_name = ""
+        self.module_stack = OrderedDict()
+        self.num_calls: dict[str, int] = {}
+        self.node_name_to_scope = {}
+
+    # --- values
+
+    def create_arg(self, a: Any) -> Argument:
+        """What a node's arguments keep of a value: tensors become attributes of the root.
+
+        Raises:
+            NameError: a parameter or module that the root does not have.
+            NotImplementedError: a graph cannot hold values of the type.
+        """
+        if isinstance(a, Parameter):
+            for name, parameter in self.root.named_parameters():
+                if a is parameter:
+                    return self.create_node("get_attr", name, (), {})
+            raise NameError("parameter is not a member of this module")
+        if isinstance(a, TensorBase):
+            for name, buffer in self.root.named_buffers():
+                if a is buffer:
+                    return self.create_node("get_attr", name, (), {})
+        elif isinstance(a, Module):
+            for name, module in self.root.named_modules():
+                if a is module:
+                    return self.create_node("get_attr", name, (), {})
+        if is_namedtuple(a):
+            values = tuple(self.create_arg(item) for item in a)
+            return self.create_node("call_function", type(a), values, {})
+        if isinstance(a, TensorBase):
+            return self.create_node("get_attr", self._constant(a), (), {})
+        if type(a) in _proxyable_classes:
+            i = 0
+            while hasattr(self.root, f"_{type(a).__name__}_constant_{i}"):
+                i += 1
+            setattr(self.root, name := f"_{type(a).__name__}_constant_{i}", a)
+            return self.create_node("get_attr", name, (), {})
+        return super().create_arg(a)
+
+    def _constant(self, tensor):
+        """The path of a tensor in the root, which gets it as a constant if it lacks it."""
+        name = self.tensor_attrs.get(id(tensor), (None,))[0]
+        if name is None:
+            i = 0
+            while hasattr(self.root, f"_tensor_constant{i}"):
+                i += 1
+            name = f"_tensor_constant{i}"
+            self.tensor_attrs[id(tensor)] = (name, tensor)
+            setattr(self.root, name, tensor)
+        return name
+
+    # --- modules
+
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
+        """Whether calls of a module are recorded, rather than traced into: those of ``torch.nn``."""
+        return type(m).__module__.startswith("ftorch.nn") and not _is_sequential(m)
+
+    def path_of_module(self, mod: Module) -> str:
+        """The path of a submodule in the root.
+
+        Raises:
+            NameError: it is none.
+        """
+        if self.submodule_paths is not None:
+            path = self.submodule_paths.get(mod)
+            if path is None:
+                raise NameError("module is not installed as a submodule")
+            return path
+        for name, module in self.root.named_modules():
+            if module is mod:
+                return name
+        raise NameError("module is not installed as a submodule")
+
+    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...],
+                    kwargs: dict[str, Any]) -> Any:  # fmt: skip
+        """What a call of a module gives: a node for leaves, else what ``forward`` gives."""
+        path = self.path_of_module(m)
+        calls = self.num_calls.get(path, 0)
+        self.num_calls[path] = calls + 1
+        key = path if not calls else f"{path}@{calls}"
+        self.module_stack[key] = (path, type(m))
+        try:
+            if not self.is_leaf_module(m, path):
+                return forward(*args, **kwargs)
+            return self.create_proxy("call_module", path, args, kwargs)
+        finally:
+            del self.module_stack[key]
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]):
+        """What an attribute of a module gives: proxies for parameters (and buffers, if
+        ``proxy_buffer_attributes``), else the value."""
+        if isinstance(attr_val, Parameter):
+            found = self._proxy_of(attr_val, self.root.named_parameters(), parameter_proxy_cache)
+        elif self.proxy_buffer_attributes and isinstance(attr_val, TensorBase):
+            found = self._proxy_of(attr_val, self.root.named_buffers(), parameter_proxy_cache)
+        else:
+            found = None
+        return attr_val if found is None else found
+
+    def _proxy_of(self, value, named, cache):
+        for name, own in named:
+            if own is value:
+                if name not in cache:
+                    factory = None
+                    if self.param_shapes_constant:
+                        factory = lambda node: ParameterProxy(self, node, name, value)  # noqa: E731
+                    cache[name] = self.create_proxy(
+                        "get_attr", name, (), {}, **({"proxy_factory_fn": factory} if factory else {})
+                    )
+                return cache[name]
+        return None
+
+    # --- arguments
+
+    def create_args_for_root(self, root_fn: Callable[..., Any], is_module: bool,
+                             concrete_args: dict[str, Any] | tuple | None = None):  # fmt: skip
+        """Makes the placeholders.
+
+        Returns:
+            (the function to call, its arguments).
+
+        Raises:
+            RuntimeError: the function has no parameters to look at, or is a module's without
+                ``self``.
+        """
+        analyzed = inspect.unwrap(root_fn)
+        code = analyzed.__code__
+        total = code.co_argcount + code.co_kwonlyargcount
+        names = list(code.co_varnames[:total])
+        arguments: list[Any] = []
+        if is_module:
+            if not names:
+                raise RuntimeError("``self`` argument cannot be part of *args expansion!")
+            names = names[1:]
+            arguments.append(self.root)
+        concrete = self._concrete(concrete_args, names)
+        defaults = {
+            p.name: p.default for p in inspect.signature(analyzed).parameters.values()
+            if p.default is not p.empty
+        }  # fmt: skip
+        annotations = getattr(analyzed, "__annotations__", {})
+
+        def placeholder(name):
+            if name in concrete:
+                return self._specialized(name, concrete[name], defaults)
+            args = (defaults[name],) if name in defaults else ()
+            return self.create_proxy("placeholder", name, args, {}, type_expr=annotations.get(name))
+
+        arguments.extend(placeholder(name) for name in names)
+        stars = [s for flag, s in ((inspect.CO_VARARGS, "*"), (inspect.CO_VARKEYWORDS, "**"))
+                 if code.co_flags & flag]  # fmt: skip
+        for star, name in zip(stars, code.co_varnames[total:]):
+            arguments.append(placeholder(star + name))
+        nested = any(isinstance(v, (list, tuple, dict)) for v in concrete.values())
+        if nested:
+            return self._flattened(_positional(root_fn), analyzed, arguments, concrete, is_module)
+        if code.co_kwonlyargcount or stars:
+            root_fn = _positional(analyzed)
+        return root_fn, arguments
+
+    @staticmethod
+    def _concrete(concrete_args, names):
+        if concrete_args is None:
+            return {}
+        if isinstance(concrete_args, tuple):
+            if len(names) != len(concrete_args):
+                raise RuntimeError(
+                    f"Tracing expected {len(names)} arguments but got {len(concrete_args)} concrete "
+                    "arguments"
+                )
+            return dict(zip(names, concrete_args))
+        return concrete_args
+
+    def _specialized(self, name, concrete, defaults):
+        """The value of an argument with concrete leaves; the others become placeholders."""
+        made = 0
+        nested = isinstance(concrete, (list, tuple, dict))
+        default = (defaults[name],) if name in defaults and not nested else ()
+
+        def leaf(x):
+            nonlocal made
+            made += 1
+            if isinstance(x, (TensorBase, Proxy)):
+                return x
+            proxy = self.create_proxy("placeholder", f"{name}_{made}", default, {})
+            if x is PH:
+                return proxy
+            text = f"{name} has been specialized to have value {x} but got another value"
+            if x is None:
+                self.create_proxy("call_function", _assert_is_none, (proxy, text), {})
+            elif type(x) is bool or isinstance(x, (int, float, str, complex)):
+                self.create_proxy("call_function", _assert, (proxy == x, text), {})
+            else:
+                warnings.warn(
+                    "Was not able to add assertion to guarantee correct input "
+                    f"{name} to specialized function. It is up to the user to make sure that your "
+                    "inputs match the inputs you specialized the function with.",
+                    stacklevel=5,
+                )
+            return x
+
+        return pytree.tree_map(leaf, concrete)
+
+    def _flattened(self, function, analyzed, arguments, concrete, is_module):
+        """A function of the leaves of nested arguments."""
+        fixed = 1 if is_module else 0
+        code = analyzed.__code__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        shape = [
+            concrete.get(name, PH) if isinstance(concrete.get(name), (list, tuple, dict)) else PH
+            for name in names[fixed:]
+        ]  # fmt: skip
+        spec = pytree.tree_structure(shape)
+        leaves = [x for a, s in zip(arguments[fixed:], shape)
+                  for x in (pytree.tree_leaves(a) if isinstance(s, (list, tuple, dict)) else [a])]  # fmt: skip
+        self.graph._codegen = PyTreeCodeGen(PyTreeInfo(list(names), spec, None))
+
+        def flat(*args):
+            own, leaves = args[:fixed], args[fixed:]
+            result = function(*own, *pytree.tree_unflatten(leaves, spec))
+            flat_out, out_spec = pytree.tree_flatten(result)
+            codegen = self.graph._codegen
+            codegen.pytree_info = codegen.pytree_info._replace(out_spec=out_spec)
+            return flat_out
+
+        return flat, [*arguments[:fixed], *leaves]
+
+    # --- tracing
+
+    def trace(self, root: Module | Callable[..., Any],
+              concrete_args: dict[str, Any] | None = None) -> Graph:  # fmt: skip
+        """The graph of a function or module.
+
+        Args:
+            concrete_args: {parameter: value} to trace with; `PH` in nested values stays an argument.
+
+        Raises:
+            TraceError: the program depends on values.
+        """
+        _is_tracing[0] += 1
+        try:
+            return self._trace(root, concrete_args)
+        finally:
+            _is_tracing[0] -= 1
+
+    def _trace(self, root, concrete_args):
+        if isinstance(root, Module):
+            self.root = root
+            if not hasattr(type(root), self.traced_func_name):
+                raise AssertionError(
+                    f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
+                )
+            fn = getattr(type(root), self.traced_func_name)
+            self.root_module_name = root._get_name()
+            self.submodule_paths = {m: name for name, m in root.named_modules()}
+        else:
+            self.root = Module()
+            fn = root
+            self.submodule_paths = None
+        if not isinstance(inspect.unwrap(fn) if callable(fn) else fn, types.FunctionType):
+            raise AssertionError(f"Expected FunctionType, got {type(fn)}")
+        self.graph = Graph(tracer_cls=type(self))
+        self.tensor_attrs = {
+            id(v): (f"{prefix}.{k}" if prefix else k, v)
+            for prefix, module in self.root.named_modules() for k, v in vars(module).items()
+            if isinstance(v, TensorBase)
+        }  # fmt: skip
+        scope = inspect.unwrap(fn).__globals__
+        returns = getattr(inspect.unwrap(fn), "__annotations__", {}).get("return")
+        fn, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
+        with Patches() as patches:
+            self._patch(patches, scope)
+            result = fn(*args)
+            self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=returns)
+        self.submodule_paths = None
+        return self.graph
+
+    def _patch(self, patches, scope):
+        cache: dict[str, Proxy] = {}
+        seen: set[int] = set()
+
+        def module_getattr(module, name):
+            return self.getattr(name, _module_getattr(module, name), cache)
+
+        def module_call(module, *args, **kwargs):
+            def forward(*args, **kwargs):
+                return _module_call(module, *args, **kwargs)
+
+            own = getattr(module.forward, "__globals__", None)
+            if own is not None and id(own) not in seen:
+                seen.add(id(own))
+                patches.watch_scope(own, self._autowrap)
+            return self.call_module(module, forward, args, kwargs)
+
+        patches.watch()
+        patches.attribute(Module, "__getattr__", module_getattr)
+        patches.attribute(Module, "__call__", module_call)
+        seen.add(id(scope))
+        for module in self.root.modules():
+            patches.watch_scope(vars(module), self._autowrap)
+        patches.watch_scope(scope, self._autowrap)
+        for module in self._autowrap_modules:
+            patches.watch_scope(vars(module), self._autowrap)
+        for (_, name), dictionary in _wrapped_fns_to_patch.items():
+            if name not in dictionary and hasattr(builtins, name):
+                original = getattr(builtins, name)
+                patches._undo.append(functools.partial(dictionary.pop, name, None))
+                dictionary[name] = _recorded(original)
+            elif name in dictionary:
+                patches.entry(dictionary, name, _recorded(dictionary[name]))
+        for cls, name in _wrapped_methods_to_patch:
+            patches.attribute(cls, name, _recorded_method(name))
+
+
+def _is_sequential(module):
+    from ..nn import Sequential
+
+    return isinstance(module, Sequential)
+
+
+def _positional(function):
+    """The function with all of its parameters positional, ``*args`` and ``**kwargs`` single ones."""
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    code = code.replace(co_flags=code.co_flags & ~_VARIADIC, co_argcount=count,
+                        co_kwonlyargcount=0, co_posonlyargcount=0)  # fmt: skip
+    patched = types.FunctionType(code, function.__globals__, function.__name__, None,
+                                 function.__closure__)  # fmt: skip
+    return patched
+
+
+# --- classes whose construction is recorded ------------------------------------------
+
+_proxyable_classes: dict[type, None] = {}
+
+
+class ProxyableClassMeta(type):
+    """A metaclass: making an instance of proxies is recorded as a call of the class.
+
+    Instances without proxies become attributes of the traced module.
+    """
+
+    def __init__(cls, name, bases, attrs):
+        _proxyable_classes.setdefault(cls)
+        super().__init__(name, bases, attrs)
+
+    def __call__(cls, *args, **kwargs):
+        instance = cls.__new__(cls)
+        proxy = next(proxies_in((args, kwargs)), None)
+        if proxy is not None:
+            return proxy.tracer.create_proxy("call_function", cls, args, kwargs)
+        cls.__init__(instance, *args, **kwargs)  # type: ignore[misc]
+        return instance
+
+
+def symbolic_trace(root: Module | Callable[..., Any],
+                   concrete_args: dict[str, Any] | None = None) -> GraphModule:  # fmt: skip
+    """A module or function as a `GraphModule`, found by running it on proxies.
+
+    Args:
+        concrete_args: {parameter: value} to trace with, which removes control flow that depends on
+            it; `PH` inside nested values stays an argument.
+
+    Raises:
+        TraceError: the program depends on values.
+
+    >>> import ftorch as torch
+    >>> traced = torch.fx.symbolic_trace(lambda x: torch.relu(x) + 1)
+    >>> print(traced.code.strip())
+    def forward(self, x):
+        relu = torch.relu(x);  x = None
+        add = relu + 1;  relu = None
+        return add
+    """
+    tracer = Tracer()
+    graph = tracer.trace(root, concrete_args)
+    name = type(root).__name__ if isinstance(root, Module) else root.__name__
+    return GraphModule(tracer.root, graph, name)
+
+
+__all__ = [
+    "PH", "ProxyableClassMeta", "Tracer", "is_fx_symbolic_tracing", "is_fx_tracing",
+    "symbolic_trace", "wrap",
+]  # fmt: skip

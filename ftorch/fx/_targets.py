@@ -1,0 +1,186 @@
+"""The public functions and tensor methods that graphs record, and how they are called in print.
+
+A function of several names (``torch.abs`` and ``torch.absolute``) is recorded by its own; the paths
+begin with ``torch``, which is what users call ftorch.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import importlib
+import inspect
+import operator
+import types
+
+import ftorch
+
+from ..eager import api
+from ..eager.tensor import Tensor
+
+# Modules that hold the functions of a namespace of the api under their public names.
+_MODULES = {
+    "": "ftorch", "nn.functional": "ftorch.nn.functional", "linalg": "ftorch.linalg",
+    "fft": "ftorch.fft", "special": "ftorch.special",
+}  # fmt: skip
+
+# Functions of the top level that are written by hand, but recorded as the others are.
+_BASICS = ("_assert",)
+
+# Functions about the Python object rather than the tensor: a proxy is asked itself.
+_UNRECORDED = frozenset({"is_tensor"})
+
+# `torch.nn.functional` records these calls as they are made; of the others, which PyTorch writes in
+# Python, it records every optional argument by keyword, given or not.
+_AS_CALLED = frozenset(
+    "adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear celu_ channel_shuffle conv1d "
+    "conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity "
+    "elu_ gelu hardshrink hardtanh_ leaky_relu_ linear logsigmoid native_channel_shuffle one_hot "
+    "pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rrelu_ "
+    "scaled_dot_product_attention selu_ softplus softshrink threshold_".split()
+)
+
+# Parameters that PyTorch's functions do not have: NumPy's synonyms, and ATen's own.
+_UNKNOWN = frozenset({"axis", "cudnn_enable", "keepdims", "out"})
+
+# What a tensor's operator is recorded as, where the other operand is a proxy.
+METHOD_OF_OPERATOR = {
+    **{f"__{name}__": name for name in "add sub mul pow matmul eq ne lt le gt ge".split()},
+    "__truediv__": "div", "__mod__": "remainder",
+    **{name: name for name in (
+        "__floordiv__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__getitem__",
+        "__setitem__",
+    )},
+}  # fmt: skip
+
+
+def _namespaces():
+    """(path, dictionaries with the functions of that path)."""
+    pending: list = [("", api)]
+    while pending:
+        path, namespace = pending.pop()
+        holders = [vars(namespace)]
+        if path in _MODULES:
+            module = importlib.import_module(_MODULES[path])
+            for name in vars(namespace):
+                getattr(module, name, None)  # modules that look names up late keep them now
+            holders.append(vars(module))
+        yield path, holders
+        for name, value in vars(namespace).items():
+            if isinstance(value, types.SimpleNamespace):
+                pending.append((f"{path}.{name}" if path else name, value))
+
+
+@functools.cache
+def holders() -> list[tuple[dict, dict]]:
+    """(namespace dictionary, the public functions in it by name)."""
+    found = [(vars(ftorch), {name: getattr(ftorch, name) for name in _BASICS})]
+    for _, dictionaries in _namespaces():
+        own = dictionaries[0]
+        for dictionary in dictionaries:
+            functions = {
+                name: value for name, value in own.items()
+                if isinstance(value, types.FunctionType) and name not in _UNRECORDED
+                and not name.startswith("__") and dictionary.get(name) is value
+            }  # fmt: skip
+            found.append((dictionary, functions))
+    return found
+
+
+@functools.cache
+def _paths() -> dict[int, str]:
+    found = {id(getattr(ftorch, name)): f"torch.{name}" for name in _BASICS}
+    for path, dictionaries in _namespaces():
+        for name, value in dictionaries[0].items():
+            if isinstance(value, types.FunctionType):
+                if id(value) not in found or (name == value.__name__ and path[:1] != "_"):
+                    found[id(value)] = ".".join(filter(None, ("torch", path, name)))
+    return found
+
+
+@functools.cache
+def methods() -> dict[str, types.FunctionType]:
+    """The functions that are tensor methods and operators, by their names."""
+    return {
+        name: value for name, value in vars(Tensor).items()
+        if isinstance(value, types.FunctionType)
+        and (not name.startswith("_") or name in METHOD_OF_OPERATOR)
+    }  # fmt: skip
+
+
+@functools.cache
+def _method_names() -> dict[int, str]:
+    return {id(value): name for name, value in methods().items()}
+
+
+def public_path(function) -> str | None:
+    """``"torch.nn.functional.relu"`` for the function of that path; None for others."""
+    return _paths().get(id(function))
+
+
+def prepare() -> None:
+    """Fills the tables, which have to show the namespaces as they are outside of traces."""
+    for table in (holders, _paths, _method_names):
+        table()
+
+
+def method_name(function) -> str | None:
+    """The name of a tensor method that is no public function as well."""
+    if id(function) in _paths():
+        return None
+    name = _method_names().get(id(function))
+    return METHOD_OF_OPERATOR.get(name, name) if name else None
+
+
+def recorded_arguments(function, args, kwargs):
+    """The (args, kwargs) that a graph keeps of a call of a public function."""
+    path = public_path(function)
+    if path is None or not path.startswith("torch.nn.functional."):
+        return args, kwargs
+    if path.rpartition(".")[2] in _AS_CALLED:
+        return args, kwargs
+    parameters = inspect.signature(function).parameters
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values()):
+        return args, kwargs
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    given = bound.arguments
+    positional, named = [], {}
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty:
+            positional.append(given[name])
+        elif name in given:
+            named[name] = given[name]
+        elif name not in _UNKNOWN:
+            named[name] = parameter.default
+    return tuple(positional), named
+
+
+def is_of_torch(target) -> bool:
+    """Whether generated code can write the target as ``torch.<...>``."""
+    if public_path(target) is not None:
+        return True
+    root, *path = qualified_name(target).split(".")
+    found = ftorch
+    for part in path:
+        found = getattr(found, part, None)
+    return root == "torch" and found is target
+
+
+def qualified_name(target) -> str:
+    """The full name of a function: ``"torch.relu"``, ``"_operator.add"``, ``"my_module.f"``."""
+    path = public_path(target)
+    if path is not None:
+        return path
+    name = getattr(target, "__name__", type(target).__name__)
+    if hasattr(target, "overloadpacket") or type(target).__name__ == "OpOverloadPacket":
+        return f"torch.ops.{target}"
+    if getattr(builtins, name, None) is target:
+        return name
+    if getattr(operator, name, None) is target:
+        return f"_operator.{name}"
+    module = getattr(target, "__module__", None) or type(target).__module__
+    if module.partition(".")[0] == "ftorch":
+        module = "torch" + module[len("ftorch") :]
+    if isinstance(target, type):
+        name = target.__qualname__
+    return f"{module}.{name}"

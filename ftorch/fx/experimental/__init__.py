@@ -1,0 +1,1 @@
+"""Newer parts: ``make_fx`` and constant folding."""

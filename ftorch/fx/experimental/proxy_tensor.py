@@ -1,0 +1,397 @@
+"""``make_fx``: the graph of the ops that a function calls, found by running it.
+
+Where `symbolic_trace` records what a program writes, ``make_fx`` records what it does: the inputs are
+tensors with values, Python control flow on shapes runs, and the graph has the ops of ``torch.ops.aten``
+that were called, gradients and transforms included.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from ... import _ops
+from ...eager import derivatives, planning, tape
+from ...eager import op as _op
+from ...eager.dispatch import Level, Wrapped, record_wrapped, wrapped_plan
+from ...eager.randomness import FILL
+from ...eager.registry import STATIC, OpDef
+from ...eager.return_values import named
+from ...eager.tensor import TensorBase, modes
+from ...eager.viewing import ViewNode, view_call
+from ...nn import Module, Parameter
+from ...utils import _pytree as pytree
+from .._codegen import PyTreeCodeGen, PyTreeInfo
+from ..graph import Graph
+from ..graph_module import GraphModule
+from ..node import Node, map_aggregate
+
+_LOOK = (
+    "It appears that you're trying to get value out of a tracing tensor with "
+    "aten._local_scalar_dense.default - erroring out! It's likely that this is caused by "
+    "data-dependent control flow or similar.  It may be possible to trace this with dynamic shapes; "
+    "try setting tracing_mode='symbolic' in your make_fx call."
+)
+
+
+class Kernel:
+    """A function that is no part of ``torch.ops``, such as an op of a gradient.
+
+    Attributes:
+        writes: whether it changes its first argument.
+    """
+
+    def __init__(self, name: str, function: Callable, writes: bool = False):
+        self.function, self.writes = function, writes
+        self.__name__ = self.__qualname__ = name.replace(".", "_")
+        self.__module__ = "kernels"  # of no module: generated code has the object in its globals
+
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+def _kernel(op: _op.Op, static: tuple, form: str) -> Kernel:
+    """A call of an op with its static arguments."""
+    call, suffix = (_op.call_inplace, "_") if form == "inplace" else (_op.call, "")
+    return Kernel(
+        op.name + suffix, lambda *operands: call(op, operands, static), writes=form == "inplace"
+    )
+
+
+class Traced(Wrapped):
+    """A tensor whose ops are recorded. ``_node`` computes it; ``_inner`` is its value."""
+
+    __slots__ = ("_node",)
+    _node: Node
+
+
+class TraceLevel(Level):
+    """Records calls into a graph; constants become attributes of ``root``."""
+
+    def __init__(self):
+        super().__init__()
+        self.graph = Graph()
+        self.root = Module()
+        self._constants: dict[int, tuple[str, Any]] = {}
+
+    # --- tensors and nodes
+
+    def track(self, value, node: Node) -> Traced:
+        """A tensor as the value of a node."""
+        t = Traced.make(self, value, value._geometry)
+        t._node = node
+        return t
+
+    def results(self, value, node: Node):
+        """The results of an op as values of a node and of its items."""
+        if isinstance(value, TensorBase):
+            return self.track(value, node)
+        items = []
+        for i, item in enumerate(value):
+            part = self.graph.call_function(operator.getitem, (node, i))
+            items.append(self.track(item, part))
+        return items
+
+    def created(self, t, args, **options) -> Traced:
+        """A tensor that `ftorch.eager.op.create` made, as the value of a node."""
+        kwargs = {k: v for k, v in options.items() if v is not None}
+        name = args[0].partition(".")[0]
+        return self.track(t, self.graph.call_function(_op.create, args, kwargs, name=name))
+
+    def node_of(self, t) -> Node:
+        """The node of a tensor: its own, its creation's, or that of a constant."""
+        if isinstance(t, Traced) and t._level is self:
+            return t._node
+        name = self._constants.get(id(t), (None,))[0]
+        if name is None:
+            kind = "param" if isinstance(t, Parameter) else "tensor"
+            count = sum(n.startswith(f"_{kind}_") for n, _ in self._constants.values())
+            name = f"_{kind}_constant{count}"
+            self._constants[id(t)] = (name, t)
+            setattr(self.root, name, t)
+        return self.graph.get_attr(name)
+
+    def arguments(self, value):
+        """Nested operands with nodes for tensors."""
+        return map_aggregate(value, lambda a: self.node_of(a) if isinstance(a, TensorBase) else a)
+
+    def _inner(self, operands):
+        return map_aggregate(
+            tuple(operands),
+            lambda a: a._inner if isinstance(a, Traced) and a._level is self else a,
+        )
+
+    # --- recording
+
+    def _target(self, op, operands, static, form):
+        """(function, args, kwargs) that the graph keeps of a call."""
+        definition = op.definition if isinstance(op, _op.Op) else op
+        name = definition.name + ("_" if form == "inplace" else "")
+        if not isinstance(definition, OpDef) or not hasattr(_ops.ops.aten, name):
+            return _kernel(op, static, form), tuple(operands), {}
+        overload = getattr(_ops.ops.aten, name)
+        overload = getattr(overload, definition.schema.overload or "default")
+        dynamic, fixed = iter(operands), iter(static)
+        values = [next(fixed) if k == STATIC else next(dynamic) for k in definition.kinds]
+        args, kwargs = [], {}
+        for value, argument in zip(values, definition.schema.arguments):
+            if argument.type.is_list and value is not None:
+                value = list(value) if isinstance(value, (list, tuple)) else [value]
+            if argument.is_keyword_only:
+                if not _is_default(value, argument):
+                    kwargs[argument.name] = value
+            else:
+                args.append(value)
+        positional = [a for a in definition.schema.arguments if not a.is_keyword_only]
+        while args and _is_default(args[-1], positional[len(args) - 1]):
+            args.pop()
+        return overload, tuple(args), kwargs
+
+    def record(self, op, operands, static=(), form="function") -> Node:
+        """The node of a call."""
+        target, args, kwargs = self._target(op, operands, static, form)
+        args, kwargs = self.arguments(args), self.arguments(kwargs)
+        name = target.__name__.partition(".")[0]
+        return self.graph.call_function(target, args, dict(kwargs), name=name)
+
+    def call(self, op, operands, static):
+        node = self.record(op, operands, static)
+        with self.below():
+            value = _op.call(op, self._inner(operands), static)
+        outputs = self.results(value, node)
+        many = [outputs] if isinstance(outputs, Traced) else outputs
+        if not op.host and isinstance(value, (TensorBase, tuple, list)):
+            plan, tensors, scalars = wrapped_plan(op, operands, static)
+            record_wrapped(plan, self, tensors, scalars, many)
+        if isinstance(outputs, Traced):
+            return outputs
+        return named(op.definition, many) if isinstance(op.definition, OpDef) else tuple(many)
+
+    def call_inplace(self, op, operands, static):
+        target = operands[0]
+        tensors = list(planning.tensors_of(operands))
+        plan = planning.build_inplace(op, operands, static)
+        mask = tuple(isinstance(t, Traced) and t._requires_grad for t in tensors)
+        recorded = modes.grad and plan.differentiable and any(mask)
+        if recorded:
+            tape.check_inplace(target)
+        node = self.record(op, operands, static, "inplace")
+        if recorded:
+            scalars = [o for o in operands
+                       if not isinstance(o, (TensorBase, list, tuple, type(None)))]  # fmt: skip
+            backward = derivatives.of_plan(plan, mask, tape.node_class)
+            history = backward.node_class(backward, scalars)
+            history.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
+            history.saved = [tape.save(tensors[i] if i >= 0 else target) for i in backward.saved]
+        with self.below():
+            _op.call_inplace(op, self._inner(operands), static)
+        if isinstance(target, Traced):
+            target._node = node
+        target._storage.version += 1
+        if recorded:
+            tape.rebase(target, history)
+        return target
+
+    def _record_view(self, definition, x, static) -> Node:
+        if not definition.name.startswith("_index_"):
+            return self.record(definition, (x,), static)
+        # The views of ``x[...]``: what each part of the index does.
+        node, dim, aten = x._node, 0, _ops.ops.aten
+        shape = iter(x.shape)
+        for item in static[0]:
+            size = None if item is None else next(shape)
+            if item is None:
+                call = aten.unsqueeze.default, (node, dim)
+            elif isinstance(item, int):
+                call = aten.select.int, (node, dim, item)
+            else:
+                start, step, count = item
+                call = aten.slice.Tensor, (node, dim, start, start + step * (count - 1) + 1, step)
+            dim += not isinstance(item, int)
+            if item != (0, 1, size):
+                name = call[0].overloadpacket.__name__
+                node = self.graph.call_function(*call, name=name)
+        return node
+
+    def view(self, definition, x, static):
+        node = self._record_view(definition, x, static)
+        with self.below():
+            value = view_call(definition, x._inner, static)
+        out = self.track(value, node)
+        out._base = x if x._base is None else x._base
+        out._offset = value._offset
+        out._storage = x._storage
+        out._attr_version = x._storage.version
+        if x._requires_grad and modes.grad and value._geometry.dtype.category >= 2:
+            kind = tape.node_class(derivatives.node_name(definition), ViewNode)
+            history = kind(definition, static, x._geometry)
+            history.edges = (tape.edge_of(x),)
+            out._grad_fn, out._requires_grad = history, True
+        return out
+
+    def random(self, kind, function, args, kwargs):
+        target = Kernel(function.__name__, function, writes=True) if kind == FILL else function
+        node = self.graph.call_function(
+            target, self.arguments(tuple(args)), dict(self.arguments(kwargs))
+        )
+        with self.below():
+            value = function(*self._inner(args), **kwargs)
+        filled = args[0]
+        if kind == FILL:
+            if isinstance(filled, Traced):
+                filled._node = node
+            return filled
+        return self.results(value, node) if isinstance(value, (TensorBase, tuple)) else value
+
+    # --- the rest of what levels do
+
+    def detach(self, t):
+        out = self.track(t._inner.detach(), self.graph.call_method("detach", (t._node,)))
+        return out
+
+    def rewrapped(self, t, function):
+        return self.track(function(t._inner), t._node)
+
+    def alias(self, t):
+        """The tensor as one of this level, for a transform inside to differentiate."""
+        return self.track(t._inner if isinstance(t, Traced) else t, self.node_of(t))
+
+    def known(self, t, how):
+        raise RuntimeError(_LOOK)
+
+    def describe(self, t):
+        """The ``repr`` of a tensor that is traced."""
+        return f"{type(t).__name__}({t._inner!r}, node={t._node})"
+
+
+def _is_default(value, argument):
+    if not argument.has_default:
+        return False
+    default = list(argument.default) if isinstance(argument.default, tuple) else argument.default
+    return value is None or (type(value) is type(default) and value == default)
+
+
+def _names(f, count) -> list[str]:
+    """The parameters' names, or ``arg0``, ``arg1``, ... where the function does not say."""
+    unknown = [f"arg{i}" for i in range(count)]
+    if isinstance(f, Module) or isinstance(f, functools.partial):
+        return unknown
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return unknown
+    names = [p.name for p in parameters
+             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]  # fmt: skip
+    return names[:count] if len(names) >= count else unknown
+
+
+def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
+    """A function that gives the graph of the ops that ``f`` calls on the arguments.
+
+    Args:
+        f: a function or module. Tensors that it takes from elsewhere become constants of the graph.
+        decomposition_table: {op of ``torch.ops.aten``: function to run in its place}.
+        tracing_mode: "real", "fake" or "symbolic". The graph is the same: its sizes are those of the
+            example.
+        options: have no effect.
+
+    Returns:
+        A function from example arguments to a `GraphModule`.
+
+    Raises:
+        RuntimeError: the function depends on the value of a tensor.
+
+    >>> import ftorch as torch
+    >>> from ftorch.fx.experimental.proxy_tensor import make_fx
+    >>> print(make_fx(lambda x: x.sin() + 1)(torch.zeros(2)).code.strip())
+    def forward(self, x_1):
+        sin = torch.ops.aten.sin.default(x_1);  x_1 = None
+        add = torch.ops.aten.add.Tensor(sin, 1);  sin = None
+        return add
+    """
+    if tracing_mode not in ("real", "fake", "symbolic"):
+        raise AssertionError(f"tracing_mode must be real/fake/symbolic, got {tracing_mode}")
+    table = {str(op): replacement for op, replacement in (decomposition_table or {}).items()}
+
+    @functools.wraps(f)
+    def traced(*args):
+        level = _DecomposingLevel(table) if table else TraceLevel()
+        return _trace(level, f, args)
+
+    return traced
+
+
+class _DecomposingLevel(TraceLevel):
+    """Runs functions of a table in place of some ops."""
+
+    def __init__(self, table):
+        super().__init__()
+        self._table = table
+        self._active: set[str] = set()
+
+    def _replacement(self, op):
+        definition = op.definition if isinstance(op, _op.Op) else op
+        if not isinstance(definition, OpDef):
+            return None
+        name = f"aten.{definition.name}.{definition.schema.overload or 'default'}"
+        return None if name in self._active else self._table.get(name)
+
+    def _decomposed(self, replacement, op, operands, static):
+        overload, args, kwargs = self._target(op, operands, static, "function")
+        self._active.add(str(overload))
+        try:
+            return replacement(*args, **kwargs)
+        finally:
+            self._active.discard(str(overload))
+
+    def call(self, op, operands, static):
+        replacement = self._replacement(op)
+        if replacement is None:
+            return super().call(op, operands, static)
+        return self._decomposed(replacement, op, operands, static)
+
+
+def _trace(level: TraceLevel, f, args) -> GraphModule:
+    flat, spec = pytree.tree_flatten(list(args))
+    names = _names(f, len(args))
+    per_argument = [len(pytree.tree_leaves(a)) for a in args]
+    numbered = [f"{name}_{i + 1}" for name, n in zip(names, per_argument) for i in range(n)]
+    with level:
+        leaves = []
+        for name, leaf in zip(numbered, flat):
+            node = level.graph.placeholder(name)
+            if not isinstance(leaf, TensorBase):
+                leaves.append(leaf)
+                continue
+            t = level.track(leaf.detach(), node)
+            t._requires_grad = leaf.requires_grad
+            leaves.append(t)
+        result = f(*pytree.tree_unflatten(leaves, spec))
+        nested = any(isinstance(a, (list, tuple, dict)) for a in args)
+        if nested:
+            out, out_spec = pytree.tree_flatten(result)
+            level.graph.output(level.arguments(out))
+            level.graph.set_codegen(PyTreeCodeGen(PyTreeInfo(names, spec, out_spec)))
+        else:
+            level.graph.output(level.arguments(result))
+    level.graph.eliminate_dead_code()
+    name = type(f).__name__ if isinstance(f, Module) else getattr(f, "__name__", "GraphModule")
+    return GraphModule(level.root, level.graph, name)
+
+
+def get_proxy_mode() -> TraceLevel | None:
+    """The innermost trace of `make_fx`, or None."""
+    return next((level for level in reversed(modes.levels) if isinstance(level, TraceLevel)), None)
+
+
+def _created(t, args, **options):
+    level = get_proxy_mode()
+    return t if level is None else level.created(t, args, **options)
+
+
+_op.hooks["created"] = _created
+
+__all__ = ["get_proxy_mode", "make_fx"]

@@ -1,0 +1,213 @@
+"""Signatures of what nodes call, and their arguments with the defaults filled in."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, NamedTuple, Optional
+
+from .._ops import OpOverload
+from ..eager.device import device
+from ..eager.dtype import dtype
+from ..eager.formats import layout, memory_format
+from ..eager.registry import OpDef
+from ..eager.tensor import Tensor, TensorBase
+from . import _targets
+
+base_types = (str, int, float, bool, complex, bytes, dtype, device, layout, memory_format)
+
+_TYPES = {
+    "Tensor": Tensor, "int": int, "SymInt": int, "float": float, "bool": bool, "str": str,
+    "Scalar": (int, float, complex), "ScalarType": dtype, "Device": device, "Layout": layout,
+    "MemoryFormat": memory_format,
+}  # fmt: skip
+
+
+class ArgsKwargsPair(NamedTuple):
+    """Arguments of a call."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def _definitions(op) -> list[OpDef]:
+    """The declared overloads of a public function."""
+    if isinstance(op, OpOverload):
+        return [op._bound.definition]
+    first = getattr(op, "__ftorch_op__", None)
+    if first is None:
+        return []
+    from ..eager.registry import OVERLOADS
+
+    return [d for d in OVERLOADS[first.name] if "function" in d.forms] or [first]
+
+
+def _signature_of(definition: OpDef, first: str) -> inspect.Signature:
+    parameters = []
+    for i, a in enumerate(definition.schema.arguments):
+        name = first if i == 0 and a.name == "self" else a.name
+        kind = (inspect.Parameter.KEYWORD_ONLY if a.is_keyword_only
+                else inspect.Parameter.POSITIONAL_OR_KEYWORD)  # fmt: skip
+        default = a.default if a.has_default else inspect.Parameter.empty
+        parameters.append(
+            inspect.Parameter(name, kind, default=default, annotation=_python_type(a.type))
+        )
+    returns = [_python_type(r.type) for r in definition.schema.returns]
+    return inspect.Signature(
+        parameters, return_annotation=returns[0] if len(returns) == 1 else tuple[tuple(returns)]
+    )
+
+
+def _python_type(kind) -> Any:
+    """A schema's type as Python annotates it."""
+    base = _TYPES.get(kind.base, Any)
+    base = numbers.Number if isinstance(base, tuple) else base
+    base = list[base] if kind.is_list else base
+    return Optional[base] if kind.is_optional else base  # noqa: UP045  (dtypes are no types)
+
+
+def get_signature_for_torch_op(op: Callable, return_schemas: bool = False):
+    """The signatures of an op's overloads, or None for functions that are no op.
+
+    Args:
+        return_schemas: gives (signatures, schemas).
+    """
+    definitions = _definitions(op)
+    if not definitions:
+        return (None, None) if return_schemas else None
+    first = "self" if isinstance(op, OpOverload) else "input"
+    signatures = [_signature_of(d, first) for d in definitions]
+    return (signatures, [d.schema for d in definitions]) if return_schemas else signatures
+
+
+def _accepts(annotation, value) -> bool:
+    """Whether a value, or a type, fits a schema's type; unknown types fit everything."""
+    is_type = isinstance(value, type)
+    if value is None or value is type(None):
+        return annotation.is_optional
+    wanted = _TYPES.get(annotation.base)
+    if wanted is None:
+        return True
+    if annotation.is_list:
+        if is_type or isinstance(value, (types.GenericAlias, typing._GenericAlias)):  # type: ignore[attr-defined]
+            return typing.get_origin(value) in (list, tuple) or value in (list, tuple)
+        if isinstance(value, (list, tuple)):
+            return all(_fits_one(v, wanted) for v in value)
+        return annotation.size is not None and _fits_one(value, wanted)
+    if is_type:
+        kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+        return any(issubclass(value, k) for k in kinds)
+    return _fits_one(value, wanted)
+
+
+def _fits_one(value, wanted):
+    from .node import Node
+
+    if isinstance(value, Node):
+        return True
+    if wanted is Tensor:
+        return isinstance(value, TensorBase) or hasattr(type(value), "__torch_function__")
+    if isinstance(value, bool) and wanted is not bool:
+        return wanted is not float and wanted is not int
+    return isinstance(value, wanted) or (wanted is float and isinstance(value, int))
+
+
+def normalize_function(target: Callable, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None,
+                       arg_types: tuple[Any, ...] | None = None,
+                       kwarg_types: dict[str, Any] | None = None,
+                       normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
+    """The arguments of a call with defaults filled in.
+
+    Args:
+        arg_types, kwarg_types: types that choose among overloads that the values fit alike.
+        normalize_to_only_use_kwargs: gives all arguments by keyword.
+
+    Returns:
+        None for functions whose signature is not known.
+
+    Raises:
+        RuntimeError: several overloads fit.
+    """
+    kwargs = {} if kwargs is None else kwargs
+    definitions = _definitions(target)
+    if definitions:
+        return _normalize_op(target, args, kwargs, arg_types, kwarg_types,
+                             normalize_to_only_use_kwargs)  # fmt: skip
+    if _targets.public_path(target) is not None:
+        return args_kwargs_to_normalized(inspect.signature(target), args, kwargs,
+                                         normalize_to_only_use_kwargs)  # fmt: skip
+    return None
+
+
+def _normalize_op(target, args, kwargs, arg_types, kwarg_types, only_kwargs):
+    signatures, schemas = get_signature_for_torch_op(target, return_schemas=True)
+    given_args = args if arg_types is None else arg_types
+    given_kwargs = kwargs if kwarg_types is None else kwarg_types
+    fitting = []
+    for signature, schema in zip(signatures, schemas):
+        kinds = {n: a.type for n, a in zip(signature.parameters, schema.arguments)}
+        try:
+            bound = signature.bind(*given_args, **given_kwargs)
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            continue
+        if all(_accepts(kinds[n], v) for n, v in bound.arguments.items()):
+            fitting.append(signature)
+    if not fitting:
+        return None
+    if len(fitting) > 1:
+        texts = "\n".join(map(str, fitting))
+        raise RuntimeError(
+            f"Tried to normalize arguments to {_targets.qualified_name(target)} but the schema match "
+            "was ambiguous! Please provide argument types to the normalize_arguments() call. "
+            f"Available schemas:\n{texts}"
+        )
+    return args_kwargs_to_normalized(fitting[0], args, kwargs, only_kwargs)
+
+
+def args_kwargs_to_normalized(signature: inspect.Signature, args, kwargs,
+                              normalize_to_only_use_kwargs: bool = False):  # fmt: skip
+    """Binds a call to a signature: `ArgsKwargsPair` with the defaults, or None if it does not fit."""
+    supported = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if any(p.kind not in supported for p in signature.parameters.values()):
+        return None
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return None
+    positional, named = [], {}
+    for i, (name, parameter) in enumerate(signature.parameters.items()):
+        value = bound.arguments.get(name, parameter.default)
+        if not normalize_to_only_use_kwargs and i < len(args):
+            positional.append(value)
+        else:
+            named[name] = value
+    return ArgsKwargsPair(tuple(positional), named)
+
+
+def normalize_module(root, target: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None,
+                     normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
+    """The arguments of a module's call with defaults filled in; None for users' own modules.
+
+    Raises:
+        RuntimeError: there is no such submodule.
+    """
+    try:
+        module = root.get_submodule(target)
+    except AttributeError as e:
+        raise RuntimeError(
+            f"Tried to normalize node with target {target} but root did not have that target!"
+        ) from e
+    if not type(module).__module__.startswith("ftorch.nn"):
+        return None
+    signature = inspect.signature(module.forward)
+    return args_kwargs_to_normalized(signature, args, kwargs or {}, normalize_to_only_use_kwargs)
+
+
+__all__ = [
+    "ArgsKwargsPair", "args_kwargs_to_normalized", "base_types", "get_signature_for_torch_op",
+    "normalize_function", "normalize_module",
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Passes over graphs: shapes, splitting, drawing, common subexpressions, partitions."""

@@ -1,0 +1,1 @@
+"""What passes are made with: their base class, the pass manager, the partitioner."""

@@ -1,0 +1,42 @@
+"""Marks for ``jit.script`` on functions and values; to Python they mean nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["Final", "annotate", "export", "ignore", "unused"]
+
+
+def ignore(drop=False, **kwargs):
+    """Marks a method to be left to Python; ``@ignore`` or ``@ignore(drop=True)``."""
+    if callable(drop):
+        drop._torchscript_modifier = "IGNORE"
+        return drop
+
+    def decorate(function):
+        function._torchscript_modifier = "UNUSED" if drop else "IGNORE"
+        return function
+
+    return decorate
+
+
+def unused(fn):
+    """Marks a method that compiled code does not call: it becomes an exception there."""
+    if isinstance(fn, property):
+        for accessor in (fn.fget, fn.fset):
+            if accessor is not None:
+                accessor._torchscript_modifier = "UNUSED"
+        return fn
+    fn._torchscript_modifier = "UNUSED"
+    return fn
+
+
+def export(fn):
+    """Marks a method to be compiled although ``forward`` does not call it."""
+    fn._torchscript_modifier = "EXPORT"
+    return fn
+
+
+def annotate(the_type, the_value):
+    """``the_value``: the type is for the compiler."""
+    return the_value

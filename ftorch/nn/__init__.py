@@ -1,0 +1,18 @@
+"""``torch.nn``: modules, parameters, initialisation and functions of neural networks."""
+
+from . import functional, init, modules, parameter, utils
+from .modules import *  # noqa: F403 - every module class, listed in modules.__all__
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+
+__all__ = [
+    *modules.__all__,
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "functional",
+    "init",
+    "modules",
+    "parameter",
+    "utils",
+]

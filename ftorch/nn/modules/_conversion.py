@@ -1,0 +1,150 @@
+"""Moving and casting modules: `Module.to` and its relatives."""
+
+from __future__ import annotations
+
+import warnings
+
+from ...autograd import no_grad
+from ...eager import api as torch
+from ...eager import dtype as dtypes
+from ...eager.tensor import Tensor
+
+
+def _parse_to(*args, device=None, dtype=None, non_blocking=False, tensor=None, memory_format=None):
+    """The arguments of ``to``: a tensor stands for its dtype and device.
+
+    Returns:
+        device, dtype, non_blocking, memory_format.
+    """
+    for value in args:
+        if isinstance(value, Tensor):
+            tensor = value
+        elif isinstance(value, dtypes.dtype):
+            dtype = value
+        elif isinstance(value, bool):
+            non_blocking = value
+        elif value is not None:
+            device = value
+    if tensor is not None:
+        dtype, device = tensor.dtype, tensor.device
+    return device, dtype, non_blocking, memory_format
+
+
+class Conversion:
+    """The part of `Module` that replaces its tensors' data."""
+
+    _buffers: dict
+    _parameters: dict
+
+    def _apply(self, fn, recurse=True):
+        """Replaces every parameter, gradient and buffer by ``fn`` of it, parameters in place."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is None:
+                continue
+            grad = parameter.grad
+            with no_grad():
+                parameter.data = fn(parameter)
+                if grad is not None:
+                    grad.data = fn(grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def apply(self, fn):
+        """Calls ``fn`` with every submodule and then this module; for initialisation.
+
+        >>> import ftorch as torch
+        >>> layer = torch.nn.Linear(2, 1)
+        >>> _ = layer.apply(lambda m: torch.nn.init.ones_(m.weight))
+        >>> layer.weight.tolist()
+        [[1.0, 1.0]]
+        """
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _cast_floating(self, convert):
+        return self._apply(lambda t: convert(t) if t.is_floating_point() else t)
+
+    def float(self):
+        """Casts floating-point parameters and buffers to float32."""
+        return self._cast_floating(lambda t: t.float())
+
+    def double(self):
+        """Casts floating-point parameters and buffers to float64."""
+        return self._cast_floating(lambda t: t.double())
+
+    def half(self):
+        """Casts floating-point parameters and buffers to float16."""
+        return self._cast_floating(lambda t: t.half())
+
+    def bfloat16(self):
+        """Casts floating-point parameters and buffers to bfloat16."""
+        return self._cast_floating(lambda t: t.bfloat16())
+
+    def type(self, dst_type):
+        """Casts all parameters and buffers."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def cuda(self, device=None):
+        """Moves all parameters and buffers to a GPU."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def cpu(self):
+        """Moves all parameters and buffers to the CPU."""
+        return self._apply(lambda t: t.cpu())
+
+    def to_empty(self, *, device, recurse=True):
+        """Moves to a device without copying: the values are undefined afterwards."""
+        return self._apply(lambda t: torch.empty_like(t, device=device), recurse=recurse)
+
+    def to(self, *args, **kwargs):
+        """Moves or casts parameters and buffers in place: ``to(device, dtype)``, ``to(tensor)``.
+
+        Only floating-point and complex tensors are cast.
+
+        Raises:
+            TypeError: a dtype that is neither floating point nor complex.
+        """
+        device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
+        if dtype is not None:
+            if not (dtype.is_floating_point or dtype.is_complex):
+                raise TypeError(
+                    "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                    f"dtype={dtype}"
+                )
+            if dtype.is_complex:
+                warnings.warn(
+                    "Complex modules are a new feature under active development whose design may "
+                    "change, and some modules might not work as expected when using complex "
+                    "tensors as parameters or buffers. Please file an issue at "
+                    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a "
+                    "complex module does not work as expected.",
+                    stacklevel=2,
+                )
+
+        def convert(t):
+            castable = t.is_floating_point() or t.is_complex()
+            more = {}
+            if memory_format is not None and t.dim() in (4, 5):
+                more["memory_format"] = memory_format
+            try:
+                return t.to(device, dtype if castable else None, non_blocking, **more)
+            except NotImplementedError as error:
+                if str(error) != "Cannot copy out of meta tensor; no data!":
+                    raise
+                raise NotImplementedError(
+                    f"{error} Please use torch.nn.Module.to_empty() instead of "
+                    "torch.nn.Module.to() when moving module from meta to a different device."
+                ) from None
+
+        return self._apply(convert)
+
+    def share_memory(self):
+        """Moves the tensors where other processes see them: `Tensor.share_memory_` of each."""
+        return self._apply(lambda t: t.share_memory_())

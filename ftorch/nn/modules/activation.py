@@ -1,0 +1,352 @@
+"""Activation functions as modules. `MultiheadAttention` is in ``multihead.py``."""
+
+from __future__ import annotations
+
+import warnings
+
+from ...eager import api as torch
+from .. import functional as F
+from .. import init
+from ._function import FunctionModule
+from .module import Module
+from .multihead import MultiheadAttention
+from .utils import new_parameter
+
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "MultiheadAttention",
+    "PReLU",
+    "RReLU",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmax2d",
+    "Softmin",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
+]  # fmt: skip
+
+
+class _InPlace(FunctionModule):
+    """An activation whose only argument is ``inplace``: write the result over the input."""
+
+    arguments = ("inplace",)
+
+    def __init__(self, inplace=False):
+        super().__init__(inplace)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.__dict__.setdefault("inplace", False)
+
+
+class ReLU(_InPlace):
+    """``max(0, x)``.
+
+    >>> import ftorch as torch
+    >>> torch.nn.ReLU()(torch.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+
+    function = "relu"
+
+    def forward(self, input):  # the most frequent of all
+        return F.relu(input, inplace=self.inplace)
+
+
+class SELU(_InPlace):
+    """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))`` with the constants of the paper."""
+
+    function = "selu"
+
+
+class SiLU(_InPlace):
+    """``x * sigmoid(x)``, also called swish."""
+
+    function = "silu"
+
+
+class Mish(_InPlace):
+    """``x * tanh(softplus(x))``."""
+
+    function = "mish"
+
+
+class Hardswish(_InPlace):
+    """``x * relu6(x + 3) / 6``."""
+
+    function = "hardswish"
+    shown = ()
+
+
+class Hardsigmoid(_InPlace):
+    """``relu6(x + 3) / 6``."""
+
+    function = "hardsigmoid"
+    shown = ()
+
+
+class Threshold(FunctionModule):
+    """``x`` where it is greater than ``threshold``, else ``value``."""
+
+    function = "threshold"
+    arguments = ("threshold", "value", "inplace")
+
+    def __init__(self, threshold, value, inplace=False):
+        super().__init__(threshold, value, inplace)
+
+
+class RReLU(FunctionModule):
+    """`LeakyReLU` with a slope drawn from [lower, upper) in training, their mean otherwise."""
+
+    function = "rrelu"
+    arguments = ("lower", "upper", "training", "inplace")
+    shown = ("lower=", "upper=", "inplace=")
+
+    def __init__(self, lower=1.0 / 8, upper=1.0 / 3, inplace=False):
+        super().__init__(lower, upper, True, inplace)
+
+
+class Hardtanh(FunctionModule):
+    """Clamps to [min_val, max_val].
+
+    Raises:
+        ValueError: ``max_val`` is not greater than ``min_val``.
+    """
+
+    function = "hardtanh"
+    arguments = ("min_val", "max_val", "inplace")
+
+    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
+        for name, value in (("min_val", min_value), ("max_val", max_value)):
+            if value is not None:
+                warnings.warn(
+                    f"keyword argument `{name}ue` is deprecated and rename to `{name}`",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
+        super().__init__(min_val, max_val, inplace)
+        if not self.max_val > self.min_val:
+            raise ValueError(
+                f"max_val must be larger than min_val, got max_val={self.max_val} "
+                f"and min_val={self.min_val}"
+            )
+
+
+class ReLU6(Hardtanh):
+    """``min(max(0, x), 6)``."""
+
+    shown = ("inplace=",)
+
+    def __init__(self, inplace=False):
+        super().__init__(0.0, 6.0, inplace)
+
+
+class Sigmoid(Module):
+    """``1 / (1 + exp(-x))``."""
+
+    def forward(self, input):
+        return torch.sigmoid(input)
+
+
+class Tanh(Module):
+    """The hyperbolic tangent."""
+
+    def forward(self, input):
+        return torch.tanh(input)
+
+
+class ELU(FunctionModule):
+    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
+
+    function = "elu"
+    arguments = ("alpha", "inplace")
+
+    def __init__(self, alpha=1.0, inplace=False):
+        super().__init__(alpha, inplace)
+
+
+class CELU(ELU):
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+
+    function = "celu"
+
+
+class GLU(FunctionModule):
+    """Halves the input along ``dim`` and returns ``first * sigmoid(second)``."""
+
+    function = "glu"
+    arguments = ("dim",)
+
+    def __init__(self, dim=-1):
+        super().__init__(dim)
+
+
+class GELU(FunctionModule):
+    """``x`` times the normal distribution function of ``x``.
+
+    Args:
+        approximate: ``"none"`` or ``"tanh"``.
+    """
+
+    function = "gelu"
+    arguments = ("approximate",)
+
+    def __init__(self, approximate="none"):
+        super().__init__(approximate)
+
+    def forward(self, input):
+        return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self):
+        return f"approximate={self.approximate!r}"
+
+
+class Hardshrink(FunctionModule):
+    """``x`` where its size is greater than ``lambd``, else 0."""
+
+    function = "hardshrink"
+    arguments = shown = ("lambd",)
+
+    def __init__(self, lambd=0.5):
+        super().__init__(lambd)
+
+
+class Softshrink(Hardshrink):
+    """Moves ``x`` towards 0 by ``lambd``, and not beyond."""
+
+    function = "softshrink"
+
+
+class LeakyReLU(FunctionModule):
+    """``x`` where positive, else ``negative_slope * x``."""
+
+    function = "leaky_relu"
+    arguments = ("negative_slope", "inplace")
+
+    def __init__(self, negative_slope=1e-2, inplace=False):
+        super().__init__(negative_slope, inplace)
+
+
+class LogSigmoid(FunctionModule):
+    """``log(sigmoid(x))``."""
+
+    function = "logsigmoid"
+
+    def __init__(self, *args, **kwargs):
+        Module.__init__(self, *args, **kwargs)
+
+
+class Softsign(LogSigmoid):
+    """``x / (1 + |x|)``."""
+
+    function = "softsign"
+
+
+class Tanhshrink(LogSigmoid):
+    """``x - tanh(x)``."""
+
+    function = "tanhshrink"
+
+
+class Softplus(FunctionModule):
+    """``log(1 + exp(beta * x)) / beta``; linear where ``beta * x`` is above ``threshold``."""
+
+    function = "softplus"
+    arguments = ("beta", "threshold")
+
+    def __init__(self, beta=1.0, threshold=20.0):
+        super().__init__(beta, threshold)
+
+
+class PReLU(Module):
+    """`LeakyReLU` with a learned slope: one, or one per channel (dimension 1).
+
+    Args:
+        num_parameters: 1, or the number of channels.
+        init: the slopes' initial value.
+    """
+
+    def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
+        self.num_parameters = num_parameters
+        super().__init__()
+        self.init = init
+        self.weight = new_parameter(num_parameters, device=device, dtype=dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sets the slopes to their initial value."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input):
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self):
+        return f"num_parameters={self.num_parameters}"
+
+
+class Softmax(Module):
+    """``exp(x) / sum(exp(x))`` along ``dim``."""
+
+    _function = "softmax"
+
+    def __init__(self, dim=None):
+        super().__init__()
+        self.dim = dim
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.__dict__.setdefault("dim", None)
+
+    def forward(self, input):
+        return getattr(F, self._function)(input, self.dim, _stacklevel=5)
+
+    def extra_repr(self):
+        return f"dim={self.dim}"
+
+
+class Softmin(Softmax):
+    """`Softmax` of ``-x``."""
+
+    _function = "softmin"
+
+
+class LogSoftmax(Softmax):
+    """``log(softmax(x))`` along ``dim``."""
+
+    _function = "log_softmax"
+
+
+class Softmax2d(Module):
+    """`Softmax` over the channels of (N, C, H, W) or (C, H, W).
+
+    Raises:
+        ValueError: another number of dimensions.
+    """
+
+    def forward(self, input):
+        if input.dim() not in (3, 4):
+            raise ValueError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
+            )
+        return F.softmax(input, -3, _stacklevel=5)

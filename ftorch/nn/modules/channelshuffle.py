@@ -1,0 +1,17 @@
+"""Interleaving groups of channels."""
+
+from __future__ import annotations
+
+from ._function import FunctionModule
+
+__all__ = ["ChannelShuffle"]
+
+
+class ChannelShuffle(FunctionModule):
+    """Takes the channels of (N, C, *) from each of ``groups`` groups in turn."""
+
+    function = "channel_shuffle"
+    arguments = ("groups",)
+
+    def __init__(self, groups):
+        super().__init__(groups)

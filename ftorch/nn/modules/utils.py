@@ -1,0 +1,48 @@
+"""Small helpers of the modules: tuples from numbers, names of types, copies."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from itertools import repeat
+
+from ...eager import api as torch
+from ...eager.tensor import Tensor
+from ..parameter import Parameter
+
+
+def ntuple(n: int):
+    """A function that repeats a number ``n`` times and makes a tuple of anything iterable."""
+
+    def parse(x):
+        return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
+
+    return parse
+
+
+single, pair, triple = ntuple(1), ntuple(2), ntuple(3)
+
+
+def reverse_repeat(values, n: int) -> tuple:
+    """Every value ``n`` times, last value first: the order in which `functional.pad` counts."""
+    return tuple(x for x in reversed(values) for _ in range(n))
+
+
+def typename(obj) -> str:
+    """How PyTorch's messages name the type of ``obj``: ``str``, ``numpy.ndarray``."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = obj if isinstance(obj, type) else type(obj)
+    if isinstance(obj, type) or kind.__module__ in ("builtins", "__builtin__", None, ""):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def clones(module, n: int) -> list:
+    """``n`` independent copies of a module."""
+    return [copy.deepcopy(module) for _ in range(n)]
+
+
+def new_parameter(*shape, device=None, dtype=None):
+    """A parameter that is still to be initialised."""
+    return Parameter(torch.empty(shape, device=device, dtype=dtype))

@@ -1,0 +1,229 @@
+"""Optimizers that follow a rule of `_rules`: a step over a group is one program."""
+
+from __future__ import annotations
+
+from ..autograd import enable_grad, set_grad_enabled
+from ..eager import api as torch
+from ..eager import dtype as dtypes
+from ..eager import executor
+from ..eager.op import fused_update
+from ..eager.tensor import Tensor
+from . import _rules
+from ._math import TENSORS
+from .optimizer import Optimizer
+
+# What the hyperparameters that come in pairs are called in the rules.
+_PAIRS = {
+    "betas": ("beta1", "beta2"),
+    "etas": ("etaminus", "etaplus"),
+    "step_sizes": ("step_size_min", "step_size_max"),
+    "eps": ("eps1", "eps2"),
+}
+
+
+def check(message, value, is_valid=True) -> None:
+    """Raises PyTorch's ValueError, ``message: value``, unless the value is valid."""
+    if not is_valid:
+        raise ValueError(f"{message}: {value}")
+
+
+def check_not_negative(**values) -> None:
+    """Checks hyperparameters by name, with PyTorch's wording for each."""
+    wording = {"lr": "Invalid learning rate", "eps": "Invalid epsilon value"}
+    for name, value in values.items():
+        if name == "lr" and isinstance(value, Tensor) and value.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        check(wording.get(name, f"Invalid {name} value"), value, bool(value >= 0.0))
+
+
+def check_betas(betas) -> None:
+    """Checks that both are in [0, 1)."""
+    for i, beta in enumerate(betas):
+        check(f"Invalid beta parameter at index {i}", beta, bool(0.0 <= beta < 1.0))
+
+
+def number(value):
+    """A hyperparameter as a Python number; a one-element tensor becomes 0-d."""
+    return value.squeeze() if isinstance(value, Tensor) and value.dim() != 0 else value
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer whose step is its `rule`, run over all parameters of a group at once.
+
+    ``foreach``, ``fused`` and ``capturable`` choose among PyTorch's implementations; here there is one
+    program in any case, whose scalars may be tensors on the device.
+
+    Attributes:
+        rule: the update rule.
+        late_defaults: options that groups saved by older versions do not have.
+    """
+
+    rule: _rules.Rule
+    late_defaults = (("foreach", None), ("maximize", False), ("differentiable", False))
+    _step_name = "step"
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in self.late_defaults:
+                group.setdefault(name, default)
+            for p in group["params"]:
+                entry = self.state.get(p)
+                for name in ("step", "eta", "mu", "mu_product"):  # numbers in older versions
+                    if entry and isinstance(entry.get(name), (int, float)):
+                        entry[name] = torch.tensor(float(entry[name]), dtype=dtypes.float32)
+
+    def _check_fused(self, fused, foreach, differentiable):
+        """What ``fused=True`` excludes, after construction as in PyTorch."""
+        if not fused:
+            return
+        if differentiable:
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if foreach:
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        self._step_supports_amp_scaling = True
+
+    def step(self, closure=None):
+        """Updates the parameters from their gradients; see `Optimizer.step`."""
+        loss = None
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+            if closure is not None:
+                with enable_grad():
+                    loss = closure()
+            for group in self.param_groups:
+                self._update_group(group)
+        _step_end()
+        return loss
+
+    # hyperparameters
+
+    def _hyperparameters(self, group):
+        """The group's hyperparameters by the rule's names."""
+        values = {}
+        for key, value in group.items():
+            pair = _PAIRS.get(key) if isinstance(value, (tuple, list)) else None
+            if pair is None:
+                values[key] = value
+            else:
+                values.update(zip(pair, value, strict=True))
+        return values
+
+    # state
+
+    def _new_state(self, p, grad, values):
+        """The initial state of a parameter, as tensors."""
+        state = {}
+        h = _rules.hyperparameters(**values)
+        for name, kind in self.rule.state(grad, h).items():
+            if isinstance(kind, _rules.Scalar):
+                state[name] = torch.full((), float(kind.fill), dtype=dtypes.float32)
+            elif isinstance(kind, _rules.Shaped):
+                state[name] = grad.new_zeros(kind.shape)
+            elif kind.fill == 0:
+                state[name] = torch.zeros_like(p)
+            else:
+                fill = float(kind.fill)
+                state[name] = torch.full_like(p, complex(fill, fill) if p.is_complex() else fill)
+        return state
+
+    def _check_parameter(self, p, grad):
+        """Raises for what the optimizer cannot do."""
+        if grad.is_sparse:
+            raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+
+    def _gather(self, group, values):
+        """The parameters that have gradients, as triples with these and their states."""
+        gathered = []
+        for p in group["params"]:
+            grad = p.grad
+            if grad is None:
+                continue
+            self._check_parameter(p, grad)
+            state = self.state[p]
+            if not state:
+                state.update(self._new_state(p, grad, values))
+            gathered.append((p, grad, state))
+        return gathered
+
+    # the step
+
+    def _update_group(self, group):
+        values = self._hyperparameters(group)
+        self._update(self._gather(group, values), group, values)
+
+    def _update(self, gathered, group, values, **overrides):
+        """Updates parameters; ``overrides`` are hyperparameters other than the group's."""
+        if not gathered:
+            return
+        values = {**values, **overrides}
+        if group.get("differentiable"):
+            self._update_recorded(gathered, values)
+            return
+        rule = self.rule
+        mutable, inputs, layout = [], [], []
+        for p, grad, state in gathered:
+            keys = tuple(state)
+            mutable += (p, *state.values())
+            inputs.append(grad)
+            if layout and layout[-1][0] == keys:
+                layout[-1][1] += 1
+            else:
+                layout.append([keys, 1])
+        tensors, scalars, options = {}, {}, []
+        for name in rule.scalars:
+            value = values[name]
+            if isinstance(value, Tensor):
+                tensors[name] = value
+            elif value is None:
+                options.append((name, None))
+            else:
+                scalars[name] = float(value)
+        options += [(name, _frozen(values[name])) for name in rule.options]
+        on = tuple(s for s in rule.switches if isinstance(values[s], Tensor) or values[s] != 0)
+        inputs += tensors.values()
+        grad_scale, found_inf = (getattr(self, name, None) for name in ("grad_scale", "found_inf"))
+        scaled = found_inf is not None
+        if scaled:
+            inputs += [torch.ones_like(found_inf) if grad_scale is None else grad_scale, found_inf]
+        static = (
+            rule, tuple(map(tuple, layout)), (*tensors, *scalars), tuple(options), on, scaled,
+        )  # fmt: skip
+
+        def current():
+            # A compiled step asks again: schedulers may have changed the group.
+            now = {**self._hyperparameters(group), **overrides}
+            return [float(now[name]) for name in scalars]
+
+        fused_update(_rules.step, mutable, inputs, tuple(scalars.values()), static, current)
+
+    def _update_recorded(self, gathered, values):
+        """The step as recorded operations, so that gradients flow through it."""
+        rule = self.rule
+        on = tuple(s for s in rule.switches if isinstance(values[s], Tensor) or values[s] != 0)
+        h = _rules.hyperparameters(**values, on=on)
+        for p, grad, state in gathered:
+            if state.get("step") is not None and state["step"].requires_grad:
+                raise RuntimeError(
+                    "`requires_grad` is not supported for `step` in differentiable mode"
+                )
+            views = [p, -grad if values.get("maximize") else grad, *state.values()]
+            if p.is_complex():
+                views = [torch.view_as_real(v) if v.is_complex() else v for v in views]
+            old_p, g, *old = views
+            # Copies: what the graph keeps of the old values is not written over.
+            before = {name: v.clone() for name, v in zip(state, old, strict=True)}
+            new_p, new = rule.update(TENSORS, old_p.clone(), g, before, h)
+            old_p.copy_(new_p)
+            for name, view in zip(state, old, strict=True):
+                view.copy_(new[name])
+
+
+def _frozen(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _step_end():
+    """A step is where deferred work starts: the trace of one iteration ends here."""
+    executor.flush()
+
+

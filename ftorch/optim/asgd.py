@@ -1,0 +1,41 @@
+"""Averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+from . import _rules
+from ._fused import RuleOptimizer, check_not_negative
+
+__all__ = ["ASGD"]
+
+
+class ASGD(RuleOptimizer):
+    """Stochastic gradient descent that also keeps the mean of the parameters (state ``ax``).
+
+    Args:
+        params: parameters or groups, see `Optimizer`.
+        lr: the learning rate.
+        lambd: the decay term.
+        alpha: the power by which the rate gets smaller.
+        t0: the step at which averaging starts.
+        weight_decay: the factor of the parameter that is added to its gradient.
+        maximize: go up instead of down.
+        foreach, capturable: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
+
+    Raises:
+        ValueError: a hyperparameter out of range.
+    """
+
+    rule = _rules.asgd
+    late_defaults = (*RuleOptimizer.late_defaults, ("capturable", False))
+
+    def __init__(
+        self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None,
+        maximize=False, differentiable=False, capturable=False,
+    ):  # fmt: skip
+        check_not_negative(lr=lr, weight_decay=weight_decay)
+        super().__init__(params, {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "capturable": capturable,
+        })  # fmt: skip

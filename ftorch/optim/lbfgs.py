@@ -1,0 +1,178 @@
+"""L-BFGS."""
+
+from __future__ import annotations
+
+from ..autograd import enable_grad, no_grad
+from ..eager import api as torch
+from ..eager.executor import flush
+from ..eager.tensor import Tensor
+from ._fused import check_not_negative
+from ._line_search import strong_wolfe
+from .optimizer import Optimizer
+
+__all__ = ["LBFGS"]
+
+
+class LBFGS(Optimizer):
+    """Limited-memory BFGS. The closure is evaluated several times in a step.
+
+    Args:
+        params: parameters, in one group.
+        lr: the step size (without a line search), or the first one to try.
+        max_iter: iterations in a step.
+        max_eval: evaluations in a step; ``1.25 * max_iter`` by default.
+        tolerance_grad: stop when no gradient is larger.
+        tolerance_change: stop when neither loss nor parameters change more.
+        history_size: how many past steps are remembered.
+        line_search_fn: None or ``"strong_wolfe"``.
+
+    Raises:
+        ValueError: several groups, or a negative learning rate.
+    """
+
+    def __init__(
+        self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7,
+        tolerance_change=1e-9, history_size=100, line_search_fn=None,
+    ):  # fmt: skip
+        check_not_negative(lr=lr)
+        super().__init__(params, {
+            "lr": lr, "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
+            "history_size": history_size, "line_search_fn": line_search_fn,
+        })  # fmt: skip
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+        self._params = self.param_groups[0]["params"]
+        self._numel_cache = None
+
+    def _numel(self):
+        if self._numel_cache is None:
+            self._numel_cache = sum(
+                (2 if p.is_complex() else 1) * p.numel() for p in self._params
+            )
+        return self._numel_cache
+
+    def _gather_flat_grad(self):
+        flat = []
+        for p in self._params:
+            if p.grad is None:
+                grad = torch.zeros_like(p)
+            else:
+                grad = p.grad.to_dense() if p.grad.is_sparse else p.grad
+            flat.append((torch.view_as_real(grad) if grad.is_complex() else grad).reshape(-1))
+        return torch.cat(flat, 0)
+
+    def _add_grad(self, step_size, update):
+        offset = 0
+        for p in self._params:
+            target = torch.view_as_real(p) if p.is_complex() else p
+            size = target.numel()
+            target.add_(update[offset : offset + size].view_as(target), alpha=step_size)
+            offset += size
+
+    def _directional_evaluate(self, closure, x, t, d):
+        """Loss and gradient at ``x + t * d``; the parameters stay at ``x``."""
+        self._add_grad(t, d)
+        loss, gradient = float(closure()), self._gather_flat_grad()
+        for p, value in zip(self._params, x, strict=True):
+            p.copy_(value)
+        return loss, gradient
+
+    def step(self, closure):
+        """Performs one step of up to ``max_iter`` iterations.
+
+        Args:
+            closure: clears the gradients, computes the loss, calls ``backward``, returns the loss.
+
+        Returns:
+            the first loss.
+        """
+        with no_grad():
+            return self._step(enable_grad()(closure))
+
+    def _step(self, closure):
+        group, state = self.param_groups[0], self.state[self._params[0]]
+        lr = group["lr"].item() if isinstance(group["lr"], Tensor) else group["lr"]
+        max_iter, max_eval = group["max_iter"], group["max_eval"]
+        tolerance = group["tolerance_change"]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+
+        first_loss = closure()
+        loss, evaluations = float(first_loss), 1
+        state["func_evals"] += 1
+        gradient = self._gather_flat_grad()
+        if float(gradient.abs().max()) <= group["tolerance_grad"]:
+            return first_loss
+
+        d, t = state.get("d"), state.get("t")
+        previous = state.get("prev_flat_grad")
+        for n_iter in range(1, max_iter + 1):
+            state["n_iter"] += 1
+            is_first = state["n_iter"] == 1
+            if is_first:
+                d = gradient.neg()
+                state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
+            else:
+                d = self._direction(state, gradient, previous, d.mul(t), group["history_size"])
+            previous, previous_loss = gradient.clone(), loss
+            t = min(1.0, 1.0 / float(gradient.abs().sum())) * lr if is_first else lr
+            slope = float(gradient.dot(d))
+            if slope > -tolerance:
+                break
+            used = 0
+            if group["line_search_fn"] is not None:
+                if group["line_search_fn"] != "strong_wolfe":
+                    raise RuntimeError("only 'strong_wolfe' is supported")
+                start = [p.clone() for p in self._params]
+                loss, gradient, t, used = strong_wolfe(
+                    lambda t, x=start, d=d: self._directional_evaluate(closure, x, t, d),
+                    t, d, loss, gradient, slope, max_ls=max_eval - evaluations,
+                )  # fmt: skip
+                self._add_grad(t, d)
+            else:
+                self._add_grad(t, d)
+                if n_iter != max_iter:
+                    loss, gradient, used = float(closure()), None, 1
+                    gradient = self._gather_flat_grad()
+            evaluations += used
+            state["func_evals"] += used
+            if (
+                n_iter == max_iter
+                or evaluations >= max_eval
+                or float(gradient.abs().max()) <= group["tolerance_grad"]
+                or float(d.mul(t).abs().max()) <= tolerance
+                or abs(loss - previous_loss) < tolerance
+            ):
+                break
+        state.update(d=d, t=t, prev_flat_grad=previous, prev_loss=previous_loss)
+        return first_loss
+
+    @staticmethod
+    def _direction(state, gradient, previous, s, history_size):
+        """The quasi-Newton direction, by the two-loop recursion over the remembered steps."""
+        y = gradient.sub(previous)
+        curvature = y.dot(s)
+        directions, steps, ro = state["old_dirs"], state["old_stps"], state["ro"]
+        if float(curvature) > 1e-10:
+            if len(directions) == history_size:
+                for history in (directions, steps, ro):
+                    history.pop(0)
+            directions.append(y)
+            steps.append(s)
+            ro.append(1.0 / curvature)
+            state["H_diag"] = curvature / y.dot(y)
+        alphas = state.setdefault("al", [None] * history_size)
+        q = gradient.neg()
+        # Each turn is a program of its own, the same for any length of the history.
+        for i in reversed(range(len(directions))):
+            alphas[i] = steps[i].dot(q) * ro[i]
+            q = q - directions[i] * alphas[i]
+            flush()
+        r = q * state["H_diag"]
+        flush()
+        for i in range(len(directions)):
+            r = r + steps[i] * (alphas[i] - directions[i].dot(r) * ro[i])
+            flush()
+        return r

@@ -1,0 +1,37 @@
+"""RAdam."""
+
+from __future__ import annotations
+
+from . import _rules
+from ._fused import RuleOptimizer, check_betas, check_not_negative
+
+__all__ = ["RAdam"]
+
+
+class RAdam(RuleOptimizer):
+    """Adam with rectified variance: momentum alone, until the adaptive rate is reliable.
+
+    The arguments are those of `NAdam`, without a momentum decay.
+
+    Raises:
+        ValueError: a hyperparameter out of range.
+    """
+
+    rule = _rules.radam
+    late_defaults = (
+        *RuleOptimizer.late_defaults, ("capturable", False), ("decoupled_weight_decay", False),
+    )  # fmt: skip
+
+    def __init__(
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
+        decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False,
+        differentiable=False,
+    ):  # fmt: skip
+        check_not_negative(lr=lr, eps=eps)
+        check_betas(betas)
+        check_not_negative(weight_decay=weight_decay)
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
+        })  # fmt: skip

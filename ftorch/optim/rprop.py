@@ -1,0 +1,40 @@
+"""Rprop."""
+
+from __future__ import annotations
+
+from . import _rules
+from ._fused import RuleOptimizer, check_not_negative
+
+__all__ = ["Rprop"]
+
+
+class Rprop(RuleOptimizer):
+    """Resilient backpropagation: each element has a step size, changed by the gradient's sign.
+
+    Args:
+        params: parameters or groups, see `Optimizer`.
+        lr: the first step size.
+        etas: its factors where the sign turned, and where it stayed.
+        step_sizes: the least and the largest step size.
+        maximize: go up instead of down.
+        foreach, capturable: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
+
+    Raises:
+        ValueError: a hyperparameter out of range.
+    """
+
+    rule = _rules.rprop
+    late_defaults = (*RuleOptimizer.late_defaults, ("capturable", False))
+
+    def __init__(
+        self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False,
+        foreach=None, maximize=False, differentiable=False,
+    ):  # fmt: skip
+        check_not_negative(lr=lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        super().__init__(params, {
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        })  # fmt: skip

@@ -1,0 +1,105 @@
+"""Seeds and states of the default random number generators (``torch.random``)."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import warnings
+from collections.abc import Iterable, Iterator
+
+from .eager import device as _device
+from .eager import generator as _generators
+from .eager.generator import Generator, default_generator
+from .eager.tensor import Tensor
+
+__all__ = [
+    "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
+    "seed", "set_rng_state",
+]  # fmt: skip
+
+
+def manual_seed(seed) -> Generator:
+    """Restarts the default generators of all devices from a seed; returns the CPU's.
+
+    Raises:
+        ValueError: for a seed outside [-2^63, 2^64).
+
+    >>> import ftorch as torch
+    >>> torch.manual_seed(7).initial_seed()
+    7
+    """
+    seed = int(seed)
+    default_generator.manual_seed(seed)
+    _generators.seed_accelerators(seed)
+    return default_generator
+
+
+def seed() -> int:
+    """Restarts the default generators from a random seed, which is returned."""
+    value = secrets.randbits(64)
+    manual_seed(value)
+    return value
+
+
+def initial_seed() -> int:
+    """The seed that the CPU's default generator was started from."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The state of the CPU's default generator, a uint8 tensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Continues as the CPU's default generator did when `get_rng_state` was called.
+
+    Raises:
+        TypeError: unless ``new_state`` is a uint8 tensor.
+        RuntimeError: for what is no generator's state.
+    """
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Iterable | None = None, enabled: bool = True, _caller: str = "fork_rng",
+             _devices_kw: str = "devices", device_type: str | None = None) -> Iterator[None]:  # fmt: skip
+    """Inside the block random numbers may be drawn, after it the generators are as before.
+
+    Args:
+        devices: accelerators whose generators are kept, too; all of ``device_type`` by default.
+        enabled: False makes the block an ordinary one.
+
+    >>> import ftorch as torch
+    >>> _ = torch.manual_seed(0)
+    >>> with torch.random.fork_rng():
+    ...     _ = torch.rand(5)
+    >>> torch.rand(1)
+    tensor([0.4963])
+    """
+    if not enabled:
+        yield
+        return
+    kind = device_type or "cuda"
+    if devices is None:
+        count = len(_device.jax_devices(kind)) if kind != "cpu" else 0
+        if count > 1:
+            warnings.warn(
+                f"{kind.upper()} reports that you have {count} available devices, and you have used "
+                f"{_caller} without explicitly specifying which devices are being used. For safety, "
+                f"we initialize *every* {kind.upper()} device by default, which can be quite slow if "
+                f"you have a lot of {kind.upper()}s. If you know that you are only making use of a "
+                f"few {kind.upper()} devices, set the environment variable {kind.upper()}_VISIBLE_"
+                f"DEVICES or the '{_devices_kw}' keyword argument of {_caller} with the set of "
+                "devices you are actually using.",
+                stacklevel=3,
+            )
+        devices = range(count)
+    where = [_device.device(kind, d) if isinstance(d, int) else _device.device(d) for d in devices]
+    kept = [default_generator, *map(_generators.default_generator_of, where)]
+    states = [g.state() for g in kept]
+    try:
+        yield
+    finally:
+        for generator, state in zip(kept, states, strict=True):
+            generator.load_state(state)

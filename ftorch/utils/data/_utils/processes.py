@@ -1,0 +1,243 @@
+"""Worker processes, seen from the main process."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pathlib
+import re
+import select
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+from . import MP_STATUS_CHECK_INTERVAL, transport, worker
+from .server import PID, STATUS
+
+# A pickled reference to something in the package that needs the tensor engine.
+_ENGINE_REFERENCE = re.compile(rb"\x8c.ftorch(?!\.utils\.data|\._utils|\._arrays)", re.DOTALL)
+
+
+class _ServerProcess:
+    """The main process's connection to its `server.py`, which is started when first needed."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.owner = None  # the process that started it: a forked child needs its own
+        self.preload_engine = False  # whether workers have needed the engine so far
+
+    def start_worker(self):
+        """Asks for a worker; returns the socket to it and its status pipe."""
+        sock, worker_end = socket.socketpair()
+        status_pipe, status_end = os.pipe()
+        attached = struct.pack("2i", worker_end.fileno(), status_end)
+        request = b"e" if self.preload_engine else b"-"
+        with self.lock, worker_end:
+            try:
+                self._request(request, attached)
+            except (BrokenPipeError, ConnectionResetError):  # somebody killed it
+                self.owner = None
+                self._request(request, attached)
+            finally:
+                os.close(status_end)
+        return sock, status_pipe
+
+    def _request(self, request, attached):
+        if self.owner != os.getpid():
+            self._start()
+        self.control.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, attached)])
+
+    def _start(self):
+        self.control, server_end = socket.socketpair()
+        script = pathlib.Path(__file__).with_name("server.py")
+        flags = worker.ENVIRONMENT | {
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {worker.ENVIRONMENT['XLA_FLAGS']}"
+        }
+        with server_end:
+            # -P: the script's own folder is no place to import modules from.
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", str(script), str(server_end.fileno()), json.dumps(sys.path)],
+                pass_fds=[server_end.fileno()], stdin=subprocess.DEVNULL, env=os.environ | flags,
+            )  # fmt: skip
+        self.owner = os.getpid()
+
+
+_server = _ServerProcess()
+
+
+class WorkerProcess:
+    """A worker, with the part of `multiprocessing.Process` that applies."""
+
+    def __init__(self, worker_id: int):
+        self.name = f"DataLoaderWorker-{worker_id}"
+        self.daemon = True
+        self.exitcode: int | None = None
+        self.sock, self.sentinel = _server.start_worker()
+        self._pid: int | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        if self._pid is None:
+            answer = os.read(self.sentinel, PID.size)
+            if not answer:
+                raise RuntimeError("DataLoader worker could not be started: its server has ended")
+            (self._pid,) = PID.unpack(answer)
+        return self._pid
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits for the end of the process."""
+        _ = self.pid  # comes first in the pipe
+        if self.exitcode is None and select.select([self.sentinel], [], [], timeout)[0]:
+            status = os.read(self.sentinel, STATUS.size)
+            self.exitcode = STATUS.unpack(status)[0] if status else -signal.SIGKILL
+
+    def is_alive(self) -> bool:
+        """Whether the process has not ended."""
+        self.join(0)
+        return self.exitcode is None
+
+    def terminate(self) -> None:
+        """Ends the process."""
+        if self.is_alive():
+            os.kill(self.pid, signal.SIGTERM)
+
+    def close(self) -> None:
+        """Lets go of the process's descriptors."""
+        self.sock.close()
+        if self.sentinel >= 0:
+            os.close(self.sentinel)
+            self.sentinel = -1
+
+    def why_dead(self) -> str:
+        """PyTorch's words for an unexpected end."""
+        self.join()
+        code = self.exitcode
+        if code is not None and code < 0:
+            text = f"DataLoader worker (pid {self.pid}) is killed by signal: "
+            text += f"{signal.strsignal(-code)}. "
+            if -code == signal.SIGBUS:
+                text += (
+                    "It is possible that dataloader's workers are out of shared memory. "
+                    "Please try to raise your shared memory limit."
+                )
+            return text
+        return (
+            f"DataLoader worker (pid {self.pid}) exited unexpectedly with exit code {code}. "
+            "Details are lost due to multiprocessing. Rerunning with num_workers=0 may give "
+            "better error trace."
+        )
+
+
+class WorkerPool:
+    """The workers of one iterator, and the messages to and from them."""
+
+    def __init__(self, job: worker.Job):
+        self.selector = selectors.DefaultSelector()
+        self.arrived: collections.deque = collections.deque()
+        self.active = set(range(job.num_workers))  # those that are still listened to
+        with transport.Message(job) as message:
+            if _ENGINE_REFERENCE.search(message.pickle.getbuffer()):
+                _server.preload_engine = True
+            self.workers = [WorkerProcess(i) for i in range(job.num_workers)]
+            for i, process in enumerate(self.workers):
+                self.selector.register(process.sock, selectors.EVENT_READ, i)
+            for i in range(job.num_workers):
+                self.send(i, worker.Surroundings.of_this_process(i))
+                self._send(i, message)
+
+    def send(self, worker_id: int, obj) -> None:
+        """Sends an object to a worker.
+
+        Raises:
+            RuntimeError: if the worker is dead.
+        """
+        with transport.Message(obj) as message:
+            self._send(worker_id, message)
+
+    def _send(self, worker_id, message):
+        process, sent = self.workers[worker_id], 0
+        while sent < len(message.data):
+            try:
+                sent = message.send_some(process.sock, sent, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                # The worker may itself be waiting for its results to be taken.
+                self._wait(None, also_to_send=worker_id)
+            except ConnectionError:
+                self._give_up(worker_id)
+
+    def receive(self, timeout: float | None = None):
+        """The next ``(worker_id, key, result)`` of any worker, or None if time is up.
+
+        Raises:
+            RuntimeError: if a worker is dead.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.arrived:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            self._wait(left)
+        return self.arrived.popleft()
+
+    def _wait(self, timeout, also_to_send=None):
+        if also_to_send is not None:
+            process = self.workers[also_to_send]
+            events = selectors.EVENT_READ | selectors.EVENT_WRITE
+            self.selector.modify(process.sock, events, also_to_send)
+        ready = self.selector.select(_POLL if timeout is None else min(timeout, _POLL))
+        if also_to_send is not None:
+            self.selector.modify(process.sock, selectors.EVENT_READ, also_to_send)
+        for key, events in ready:
+            if events & selectors.EVENT_READ:
+                try:
+                    *message, needed_engine = transport.receive(key.fileobj)
+                except (EOFError, ConnectionError):
+                    self._give_up(key.data)
+                _server.preload_engine |= needed_engine
+                self.arrived.append(message)
+        if not ready:
+            # A dead worker's socket stays open if a process that it started has inherited it.
+            for i in self.active:
+                if not self.workers[i].is_alive():
+                    self._give_up(i)
+
+    def _give_up(self, worker_id):
+        self.retire(worker_id)
+        raise WorkerDied(worker_id, self.workers[worker_id].why_dead())
+
+    def retire(self, worker_id: int) -> None:
+        """Lets a worker end; nothing more is sent to it or expected of it."""
+        if worker_id in self.active:
+            self.active.remove(worker_id)
+            self.selector.unregister(self.workers[worker_id].sock)
+            self.workers[worker_id].sock.close()
+
+    def shut_down(self) -> None:
+        """Ends all workers: at once if they are idle, after a grace period if they are not."""
+        for i in range(len(self.workers)):
+            self.retire(i)
+        self.selector.close()
+        deadline = time.monotonic() + MP_STATUS_CHECK_INTERVAL
+        for process in self.workers:
+            process.join(max(0, deadline - time.monotonic()))
+            process.terminate()
+        for process in self.workers:
+            process.close()
+
+
+_POLL = MP_STATUS_CHECK_INTERVAL  # seconds between looks at whether workers are alive
+
+
+class WorkerDied(RuntimeError):
+    """A worker process has ended unexpectedly."""
+
+    def __init__(self, worker_id: int, message: str):
+        super().__init__(message)
+        self.worker_id = worker_id

@@ -1,0 +1,181 @@
+"""Messages between the main process and a worker: pickles over a Unix socket.
+
+What a message weighs more than a few kilobytes travels in an anonymous file in memory, whose
+descriptor goes over the socket: arrays are written once and mapped by the receiver. Such a file
+has no name, so nothing is left behind by a process that is killed. A socket thus never holds more
+than small messages, which keeps both ends from waiting for each other.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import resource
+import socket
+import struct
+import tempfile
+from collections.abc import Iterator
+
+import cloudpickle
+import numpy as np
+
+from . import engine
+
+_HEADER = struct.Struct("<QQ")  # how many parts, bytes of all parts with padding
+_SIZE = struct.Struct("<Q")
+_DESCRIPTOR = struct.Struct("i")
+_INLINE = 4096  # bytes that are sent over the socket itself
+_ALIGNMENT = 64  # of every part: what XLA wants, to use an array where it is
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Pickles functions and classes of ``__main__`` by value, and arrays out of band."""
+
+    def __init__(self, file, buffers):
+        super().__init__(file, protocol=5, buffer_callback=buffers.append)
+        self.storages: dict = {}
+
+    def reducer_override(self, obj):
+        if isinstance(obj, np.ndarray):
+            # NumPy copies arrays of foreign dtypes (bfloat16) into the pickle.
+            if type(obj) is np.ndarray and obj.dtype.kind == "V" and obj.dtype.isbuiltin == 2:
+                raw = np.ascontiguousarray(obj).reshape(-1).view(np.uint8)
+                return _view_array, (raw, obj.dtype, obj.shape)
+            return NotImplemented
+        if engine.loaded() and isinstance(obj, engine.tensor_type()):
+            from .tensors import reduce_for_transport
+
+            return reduce_for_transport(obj, self.storages)
+        return super().reducer_override(obj)
+
+
+def _view_array(raw, dtype, shape):
+    return raw.view(dtype).reshape(shape)
+
+
+class Message:
+    """A pickled object, ready to be sent, to several receivers if wanted.
+
+    Attributes:
+        data: the bytes that go over the socket.
+        file: the descriptor of the file with the rest, or None. It is closed with the message.
+    """
+
+    def __init__(self, obj):
+        pickled, buffers = io.BytesIO(), []
+        _Pickler(pickled, buffers).dump(obj)
+        parts = [pickled.getbuffer(), *(buffer.raw() for buffer in buffers)]
+        sizes = [part.nbytes for part in parts]
+        total = sum(_padded(size) for size in sizes)
+        head = _HEADER.pack(len(parts), total) + struct.pack(f"<{len(sizes)}Q", *sizes)
+        self.file = None
+        if total <= _INLINE:
+            self.data = head + b"".join(_with_padding(parts))
+        else:
+            self.data = head
+            self.file = _anonymous_file()
+            with open(self.file, "wb", closefd=False) as file:
+                file.writelines(_with_padding(parts))
+        self.pickle = pickled
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        if self.file is not None:
+            os.close(self.file)
+
+    def send_some(self, sock: socket.socket, start: int = 0, flags: int = 0) -> int:
+        """Sends ``data[start:]`` as far as the socket takes it; returns where it stopped."""
+        attached = []
+        if start == 0 and self.file is not None:
+            attached = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(self.file))]
+        return start + sock.sendmsg([memoryview(self.data)[start:]], attached, flags)
+
+
+def send(sock: socket.socket, obj) -> None:
+    """Sends an object, waiting until the socket has taken it."""
+    with Message(obj) as message:
+        send_message(sock, message)
+
+
+def send_message(sock: socket.socket, message: Message) -> None:
+    """Sends a message, waiting until the socket has taken it."""
+    sent = 0
+    while sent < len(message.data):
+        sent = message.send_some(sock, sent)
+
+
+def receive(sock: socket.socket, private: bool = False):
+    """Waits for an object.
+
+    Args:
+        private: map a message that others receive too: writing to its arrays copies them.
+
+    Raises:
+        EOFError: if the other end is gone.
+    """
+    data, attached, _, _ = sock.recvmsg(
+        _HEADER.size, socket.CMSG_LEN(_DESCRIPTOR.size), getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+    )
+    count, total = _HEADER.unpack(data + _read(sock, _HEADER.size - len(data)))
+    sizes = struct.unpack(f"<{count}Q", _read(sock, count * _SIZE.size))
+    if attached:
+        buffer = _take_file(*_DESCRIPTOR.unpack(attached[0][2]), total, private)
+    else:
+        buffer = _read(sock, total)
+    parts = list(_split(memoryview(buffer), sizes))
+    return pickle.loads(parts[0], buffers=parts[1:])
+
+
+def _read(sock, size):
+    buffer = bytearray(size)
+    view = memoryview(buffer)
+    while view:
+        n = sock.recv_into(view)
+        if n == 0:
+            raise EOFError
+        view = view[n:]
+    return buffer
+
+
+def _padded(size):
+    return size + -size % _ALIGNMENT
+
+
+def _with_padding(parts) -> Iterator:
+    for part in parts:
+        yield part
+        yield bytes(-part.nbytes % _ALIGNMENT)
+
+
+def _split(view, sizes):
+    start = 0
+    for size in sizes:
+        yield view[start : start + size]
+        start += _padded(size)
+
+
+def _anonymous_file():
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("ftorch")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _take_file(file, size, private):
+    try:
+        # A mapping keeps a duplicate of the descriptor, numbered from the lowest that is free: a
+        # high number says that many batches are alive. Then copy, before descriptors run out.
+        duplicate = os.dup(file)
+        os.close(duplicate)
+        if duplicate < resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2:
+            return mmap.mmap(file, size, mmap.MAP_PRIVATE if private else mmap.MAP_SHARED)
+        buffer, done = bytearray(size), 0
+        while done < size:
+            done += os.preadv(file, [memoryview(buffer)[done:]], done)
+        return buffer
+    finally:
+        os.close(file)

@@ -1,0 +1,80 @@
+"""``gradcheck`` finds wrong derivatives and accepts right ones, in PyTorch's words."""
+
+import warnings
+
+import pytest
+import torch
+
+import ftorch
+
+LIBRARIES = [ftorch, torch]
+
+
+def outcome(t, program):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            result = repr(program(t))
+        except Exception as e:
+            result = f"{type(e).__name__}: {e}"
+    return result, [str(w.message) for w in seen if w.category is UserWarning]
+
+
+def function_of(t, forward, backward):
+    class Made(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return forward(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return backward(t, ctx.saved_tensors[0], g)
+
+    return Made.apply
+
+
+def double(t, *values):
+    return t.tensor(values, dtype=t.float64, requires_grad=True)
+
+
+WRONG = lambda t: function_of(t, lambda x: x * x, lambda t, x, g: g)  # noqa: E731
+UNSCALED = lambda t: function_of(t, lambda x: x * 2, lambda t, x, g: t.full_like(g, 2.0))  # noqa: E731
+
+
+@pytest.mark.parametrize("program", [
+    lambda t: t.autograd.gradcheck(t.sin, double(t, 1.0, 2.0)),
+    lambda t: t.autograd.gradcheck(t.sin, double(t, 1.0, 2.0), fast_mode=True),
+    lambda t: t.autograd.gradcheck(t.mul, (double(t, 1.0, 2.0), double(t, 3.0, 4.0))),
+    lambda t: t.autograd.gradcheck(lambda x: (x * 2, x.sum()), double(t, 1.0, 2.0)),
+    lambda t: t.autograd.gradcheck(WRONG(t), double(t, 1.0, 2.0)),
+    lambda t: t.autograd.gradcheck(WRONG(t), double(t, 1.0, 2.0), raise_exception=False),
+    lambda t: t.autograd.gradcheck(UNSCALED(t), double(t, 1.0)),
+    lambda t: t.autograd.gradcheck(t.sin, t.ones(2)),
+    lambda t: t.autograd.gradcheck(lambda x: x.detach(), double(t, 1.0)),
+    lambda t: t.autograd.gradcheck(t.sin, double(t, 1.0).detach().expand(3).requires_grad_()),
+    lambda t: t.autograd.gradcheck(t.sin, double(t, 1.0), check_batched_grad=True),
+    lambda t: t.autograd.gradcheck(t.sin, double(t, 1.0), check_forward_ad=True),
+    lambda t: t.autograd.gradgradcheck(t.sin, double(t, 1.0, 2.0)),
+    lambda t: t.autograd.gradgradcheck(lambda x: x**3, double(t, 1.0, 2.0), fast_mode=True),
+    lambda t: t.autograd.gradcheck(
+        lambda z: z.abs(), t.tensor([1 + 2j], dtype=t.complex128, requires_grad=True)),
+    lambda t: t.autograd.gradcheck(
+        lambda z: z * z, t.tensor([1 + 2j], dtype=t.complex128, requires_grad=True)),
+    lambda t: t.autograd.gradcheck(
+        lambda z: z * z, t.tensor([1 + 2j], dtype=t.complex128, requires_grad=True),
+        fast_mode=True),
+    lambda t: t.autograd.gradcheck(
+        WRONG(t), t.tensor([1 + 2j], dtype=t.complex128, requires_grad=True)),
+    lambda t: t.autograd.gradcheck(t.sin, t.ones(1, requires_grad=True), atol=1, rtol=1),
+])  # fmt: skip
+def test_same_verdict(program):
+    assert outcome(ftorch, program) == outcome(torch, program)
+
+
+def test_fast_mode_shows_the_slow_jacobians():
+    def program(t):
+        return t.autograd.gradcheck(WRONG(t), double(t, 1.0, 2.0), fast_mode=True)
+
+    ours, theirs = (outcome(t, program)[0] for t in LIBRARIES)
+    assert ours.split("slow mode:")[1][:120] == theirs.split("slow mode:")[1][:120]

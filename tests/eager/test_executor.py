@@ -1,0 +1,132 @@
+"""The executor: what compiles, what is fused, and when it runs."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import ftorch as torch
+from ftorch.eager import executor
+from ftorch.jit import stats
+
+
+def settle():
+    torch.zeros(1).item()
+    stats.reset()
+
+
+def test_operations_wait_until_somebody_looks():
+    x = torch.ones(3)
+    torch.zeros(1).item()
+    executor.flush()
+    y = (x + 1) * 2
+    assert executor.pending_steps() == 2
+    assert y.tolist() == [4, 4, 4]
+    assert executor.pending_steps() == 0
+
+
+def test_nothing_compiles_after_warming_up():
+    """The learning rate, the step count, an index and a clamp bound change every step."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99)
+    data = torch.randn(64, 4)
+
+    def step(i):
+        optimizer.zero_grad()
+        out = model(data[i % 12 : i % 12 + 4]).clamp(-1.0 - i, 1.0 + 0.1 * i)
+        (out.square().mean() + out[i % 4, i % 3]).backward()
+        optimizer.step()
+        scheduler.step()
+
+    for i in range(8):
+        step(i)
+        executor.flush()
+    for i in range(24):  # twice each place; a view that starts at 0 is read by a program of its own
+        step(i)
+    executor.flush()
+    stats.reset()
+    for i in range(24, 60):
+        step(i)
+    executor.flush()
+    assert stats.compilations == 0
+    assert stats.programs <= 40
+
+
+def test_a_hot_trace_is_one_program():
+    def run():
+        x = torch.ones(5)
+        for _ in range(20):
+            x = torch.sin(x) + 1
+        return x.sum().item()
+
+    for _ in range(3):
+        run()
+    settle()
+    run()
+    assert stats.programs <= 2 and stats.compilations == 0 and stats.ops >= 41
+
+
+def test_a_long_trace_is_cut():
+    x = torch.zeros(2)
+    for _ in range(3 * executor.MAX_STEPS):
+        x = x + 1
+    assert x.tolist() == [3.0 * executor.MAX_STEPS] * 2
+
+
+def test_what_nobody_holds_is_not_computed():
+    x = torch.ones(4)
+    kept = x + 1
+    for _ in range(10):
+        x.exp()  # dropped at once
+    assert kept.tolist() == [2] * 4
+
+
+def test_threads_have_their_own_traces():
+    shared = torch.arange(4.0)
+    results = {}
+
+    def work(number):
+        x = shared
+        for _ in range(50):
+            x = x + number
+        results[number] = x.tolist()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == {n: [i + 50.0 * n for i in range(4)] for n in range(6)}
+
+
+def test_a_tensor_of_another_thread_is_waited_for():
+    box = []
+    thread = threading.Thread(target=lambda: box.append(torch.ones(2) * 3))
+    thread.start()
+    thread.join()
+    assert (box[0] + 1).tolist() == [4, 4]
+
+
+def test_an_error_leaves_the_program_usable():
+    with pytest.raises(RuntimeError):
+        torch.ones(2) + torch.ones(3)
+    assert (torch.ones(2) + 1).tolist() == [2, 2]
+
+
+def test_op_by_op_gives_the_same():
+    program = (
+        "import ftorch as torch; torch.manual_seed(0); x = torch.randn(4, requires_grad=True);"
+        "y = (x.exp() * 2).sum(); y.backward(); print(y.item(), x.grad.tolist())"
+    )
+    outputs = set()
+    for mode in ("op", "deferred"):
+        env = {**os.environ, "FTORCH_EXECUTOR": mode}
+        run = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True,
+                             check=True)  # fmt: skip
+        value, _, gradient = run.stdout.partition(" ")
+        outputs.add((round(float(value), 4), len(gradient.split(","))))
+    assert len(outputs) == 1

@@ -1,0 +1,73 @@
+"""Reading and writing by index, against PyTorch."""
+
+import pytest
+
+from tests.oracle import both
+
+INDICES = {
+    "integer": lambda m: 1,
+    "negative": lambda m: (-1, -2),
+    "slice": lambda m: slice(None, None, 2),
+    "none": lambda m: (None, 0, None),
+    "ellipsis": lambda m: (..., 1),
+    "list": lambda m: [1, 0, 1],
+    "tensor": lambda m: m.tensor([[0, 1], [1, -1]]),
+    "two tensors": lambda m: (m.tensor([0, 1]), m.tensor([2, 0])),
+    "apart": lambda m: (m.tensor([0, 1]), slice(None), m.tensor([2, 0])),
+    "broadcast": lambda m: (m.tensor([[0], [1]]), m.tensor([2, 0])),
+    "mask": lambda m: m.tensor([[True, False, True], [False, True, True]]),
+    "row mask": lambda m: m.tensor([False, True]),
+    "mask and slice": lambda m: (m.tensor([True, False]), slice(0, 2)),
+    "0-d tensor": lambda m: m.tensor(1),
+    "True": lambda m: True,
+    "False": lambda m: False,
+    "empty list": lambda m: [],
+    "empty slice": lambda m: slice(2, 1),
+    "integer and tensor": lambda m: (1, m.tensor([0, 2])),
+    "out of range": lambda m: 5,
+    "list out of range": lambda m: [0, 7],
+    "too many": lambda m: (0, 0, 0, 0),
+    "float": lambda m: 1.5,
+    "negative step": lambda m: slice(None, None, -1),
+    "mask of another shape": lambda m: m.tensor([True, False, True]),
+}
+
+
+def base(m):
+    return m.arange(24.0).reshape(2, 3, 4).clone()
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_read(name):
+    both(lambda m: base(m)[INDICES[name](m)])
+
+
+@pytest.mark.parametrize("name", [n for n in INDICES if n != "False"])
+@pytest.mark.parametrize("value", ["number", "tensor", "row"])
+def test_write(name, value):
+    def run(m):
+        t = base(m)
+        t[INDICES[name](m)] = {"number": -1, "tensor": m.tensor(7.0), "row": m.ones(4)}[value]
+        return t, t._version
+
+    both(run)
+
+
+@pytest.mark.parametrize("name", list(INDICES)[:19])
+def test_gradient(name):
+    def run(m):
+        x = base(m).requires_grad_()
+        (x[INDICES[name](m)] ** 2).sum().backward()
+        return x.grad
+
+    both(run)
+
+
+def test_accumulating_write():
+    both(lambda m: m.zeros(4).index_put_((m.tensor([1, 1, 3]),), m.ones(3), accumulate=True))
+
+
+def test_iteration_and_len():
+    both(lambda m: (list(m.arange(3)), len(base(m)), [t.sum() for t in base(m)]))
+    both(lambda m: len(m.tensor(1)))
+    both(lambda m: 3.0 in base(m))

@@ -1,0 +1,87 @@
+"""NumPy, JAX, DLPack, pickling and Python numbers."""
+
+import copy
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ftorch as ft
+from tests.oracle import both, both_with_text
+
+
+def test_from_numpy_shares_memory():
+    array = np.arange(4.0)
+    t = ft.from_numpy(array)
+    array[0] = 9
+    assert t.tolist() == [9, 1, 2, 3]
+    t[1] = 8
+    t.mul_(2)
+    assert array.tolist() == [18, 16, 4, 6]
+
+
+def test_numpy_shares_memory():
+    t = ft.arange(3.0)
+    array = t.numpy()
+    array[0] = 5
+    assert (t + 0).tolist() == [5, 1, 2]
+    t[2] = 7
+    assert array.tolist() == [5, 1, 7]
+
+
+def test_a_view_of_shared_memory():
+    array = np.zeros((2, 3))
+    ft.from_numpy(array)[:, 1] = 4
+    assert array[:, 1].tolist() == [4, 4]
+
+
+def test_jax_both_ways():
+    t = ft.from_jax(jnp.arange(3.0))
+    assert isinstance((t * 2).jax(), jax.Array)
+    assert jnp.sin(t).shape == (3,)
+    assert jax.jit(lambda a: a + 1)(t.jax()).tolist() == [1, 2, 3]
+
+
+def test_dlpack():
+    t = ft.arange(3.0)
+    assert np.from_dlpack(t).tolist() == [0, 1, 2]
+    assert ft.from_dlpack(np.arange(3.0)).tolist() == [0, 1, 2]
+
+
+def test_deepcopy_keeps_sharing():
+    t = ft.arange(4.0)
+    a, b = copy.deepcopy([t, t[1:]])
+    a[1] = 9
+    assert b[0].item() == 9
+    assert t[1].item() == 1
+
+
+def test_pickle():
+    both(lambda m: pickle.loads(pickle.dumps([m.arange(4.0)[1:], m.ones(2, 3).T])))
+
+
+def test_values():
+    both(lambda m: (m.tensor([1, 2]).tolist(), m.tensor(1.5).item(), int(m.tensor(3)),
+                    float(m.tensor(2)), bool(m.tensor([0])), complex(m.tensor(1j)),
+                    m.tensor([[1.0], [2.0]]).tolist(), list(range(5))[m.tensor(3)]))  # fmt: skip
+
+
+def test_arrays_and_numpy_scalars_as_operands():
+    both(lambda m: (m.ones(2) * np.float64(2), m.ones(2) + np.float32(1), m.tensor(np.int64(3)),
+                    m.tensor(np.arange(3)), m.as_tensor(np.ones(2, np.float16))))  # fmt: skip
+
+
+ERRORS = {
+    "item": lambda m: m.ones(2).item(),
+    "bool": lambda m: bool(m.ones(2)),
+    "bool of nothing": lambda m: bool(m.ones(0)),
+    "ragged": lambda m: m.tensor([[1, 2], [3]]),
+    "numpy of a gradient": lambda m: m.ones(2, requires_grad=True).numpy(),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    both_with_text(ERRORS[name])

@@ -1,0 +1,163 @@
+"""``grad``, ``vjp``, ``jvp``, ``jacrev``, ``jacfwd``, ``hessian`` against ``torch.func``."""
+
+from __future__ import annotations
+
+import pytest
+import torch as pt
+
+import ftorch as ft
+import ftorch.autograd.forward_ad
+import ftorch.nn.functional  # noqa: F401
+from tests.oracle import assert_same, assert_same_outcome, outcome
+
+
+def _cubes(t):
+    return lambda x: (x**3).sum()
+
+
+def _inplace(t):
+    def f(x):
+        y = x.clone()
+        y[0] = y[1] * 2
+        y.mul_(x)
+        return y.sin().sum()
+
+    return f
+
+
+def _two(t):
+    return lambda x, y: (x * y.exp()).sum()
+
+
+PROGRAMS = {
+    "grad": lambda t, x: t.func.grad(_cubes(t))(x),
+    "grad of grad": lambda t, x: t.func.grad(lambda x: t.func.grad(_cubes(t))(x).sum())(x),
+    "grad, in-place": lambda t, x: t.func.grad(_inplace(t))(x),
+    "grad of trees": lambda t, x: t.func.grad(lambda d: (d["a"] * d["b"][0]).sum())(
+        {"a": x, "b": (x.cos(),)})["b"],
+    "grad of several": lambda t, x: t.func.grad(_two(t), (1, 0))(x, x.cos()),
+    "grad with aux": lambda t, x: t.func.grad(lambda x: (x.sum(), (x, x * 2)), has_aux=True)(x),
+    "grad_and_value": lambda t, x: t.func.grad_and_value(_cubes(t))(x),
+    "grad under no_grad": lambda t, x: _no_grad(t, lambda: t.func.grad(_cubes(t))(x)),
+    "no_grad inside": lambda t, x: t.func.grad(
+        lambda x: (x * _no_grad(t, lambda: x.sin())).sum())(x),
+    "unused": lambda t, x: t.func.grad(lambda x, y: x.sum(), (0, 1))(x, x),
+    "constant": lambda t, x: t.func.grad(lambda x: t.tensor(1.0))(x),
+    "detach inside": lambda t, x: t.func.grad(lambda x: (x * x.detach()).sum())(x),
+    "vjp": lambda t, x: t.func.vjp(lambda x: (x.sin(), x.cos()), x)[1]((x, x)),
+    "vjp of several": lambda t, x: t.func.vjp(_two(t), x, x.cos())[1](t.tensor(2.0)),
+    "jvp": lambda t, x: t.func.jvp(_two(t), (x, x.cos()), (x.cos(), x)),
+    "jvp with aux": lambda t, x: t.func.jvp(lambda x: (x.sin(), x), (x,), (x,), has_aux=True),
+    "jvp, in-place": lambda t, x: t.func.jvp(_inplace(t), (x,), (x.cos(),)),
+    "jvp of jvp": lambda t, x: t.func.jvp(
+        lambda x: t.func.jvp(t.sin, (x,), (x,))[1], (x,), (x.cos(),)),
+    "jvp of grad": lambda t, x: t.func.jvp(t.func.grad(_cubes(t)), (x,), (x.cos(),)),
+    "grad of jvp": lambda t, x: t.func.grad(
+        lambda x: t.func.jvp(_cubes(t), (x,), (x.cos(),))[1])(x),
+    "jacrev": lambda t, x: t.func.jacrev(lambda x: x.sin().cumsum(0))(x),
+    "jacrev in chunks": lambda t, x: t.func.jacrev(lambda x: x.sin().cumsum(0), chunk_size=2)(x),
+    "jacrev of trees": lambda t, x: t.func.jacrev(lambda x: {"a": x.sin(), "b": x.sum()})(x)["a"],
+    "jacrev of several": lambda t, x: t.func.jacrev(lambda x, y: x * y[0], (0, 1))(x, x[:2]),
+    "jacrev with aux": lambda t, x: t.func.jacrev(lambda x: (x.sin(), x.sum()), has_aux=True)(x),
+    "jacfwd": lambda t, x: t.func.jacfwd(lambda x: x.sin().cumsum(0))(x),
+    "jacfwd of several": lambda t, x: t.func.jacfwd(lambda x, y: x * y[0], (0, 1))(x, x[:2]),
+    "jacfwd with aux": lambda t, x: t.func.jacfwd(lambda x: (x.sin(), x.sum()), has_aux=True)(x),
+    "jacrev of jacfwd": lambda t, x: t.func.jacrev(t.func.jacfwd(_cubes(t)))(x),
+    "jacfwd of jacrev": lambda t, x: t.func.jacfwd(t.func.jacrev(_cubes(t)))(x),
+    "hessian": lambda t, x: t.func.hessian(_cubes(t))(x),
+    "hessian of several": lambda t, x: t.func.hessian(_two(t), (0, 1))(x, x.cos()),
+    "linearize": lambda t, x: t.func.linearize(t.sin, x)[1](x.cos()),
+    "vmap of grad": lambda t, x: t.vmap(t.func.grad(_cubes(t)))(x.reshape(2, 2)),
+    "vmap of hessian": lambda t, x: t.vmap(t.func.hessian(_cubes(t)))(x.reshape(2, 2)),
+    "vmap of jvp": lambda t, x: t.vmap(lambda x, y: t.func.jvp(t.sin, (x,), (y,)))(x, x.cos()),
+    "grad of vmap": lambda t, x: t.func.grad(lambda x: t.vmap(t.sin)(x).sum())(x),
+    "jvp of vmap": lambda t, x: t.func.jvp(t.vmap(t.sin), (x,), (x.cos(),)),
+    "vmap of vmap of grad": lambda t, x: t.vmap(t.vmap(t.func.grad(t.sin)))(x.reshape(2, 2)),
+    "values are known in jvp": lambda t, x: t.func.jvp(
+        lambda x: x * x.sum().item() if x.sum() > 0 else x, (x,), (x,)),
+    "forward_ad": lambda t, x: _forward_ad(t, x),
+    "not a tensor": lambda t, x: t.func.grad(lambda x: 1)(x),
+    "not a scalar": lambda t, x: t.func.grad(lambda x: x)(x.reshape(2, 2)),
+    "argnums beyond": lambda t, x: t.func.grad(lambda x: x.sum(), argnums=1)(x),
+    "argnums of another type": lambda t, x: t.func.grad(lambda x: x.sum(), argnums="a")(x),
+    "argnums empty": lambda t, x: t.func.grad(lambda x: x.sum(), argnums=())(x),
+    "argnums twice": lambda t, x: t.func.grad(lambda x: x.sum(), argnums=(0, -1))(x),
+    "number given": lambda t, x: t.func.grad(lambda x: x)(1),
+    "integers given": lambda t, x: t.func.grad(lambda x: x.sum())(t.ones(2, dtype=t.int64)),
+    "aux missing": lambda t, x: t.func.grad(lambda x: x.sum(), has_aux=True)(x),
+    "vjp of a number": lambda t, x: t.func.vjp(lambda x: 1, x),
+    "vjp of nothing": lambda t, x: t.func.vjp(lambda x: (), x),
+    "vjp, other structure": lambda t, x: t.func.vjp(lambda x: (x, x), x)[1](x),
+    "vjp, other shape": lambda t, x: t.func.vjp(lambda x: x, x)[1](t.ones(2)),
+    "jvp of a list": lambda t, x: t.func.jvp(lambda x: x, [x], (x,)),
+    "jvp of nothing": lambda t, x: t.func.jvp(lambda: x, (), ()),
+    "jvp, other structure": lambda t, x: t.func.jvp(lambda x: x, (x,), (x, x)),
+    "jvp, other shape": lambda t, x: t.func.jvp(lambda x: x, (x,), (t.ones(2),)),
+    "jvp of a number": lambda t, x: t.func.jvp(lambda x: x, (1,), (x,)),
+    "jvp to a number": lambda t, x: t.func.jvp(lambda x: 1, (x,), (x,)),
+    "jacrev without chunks": lambda t, x: t.func.jacrev(lambda x: x, chunk_size=0)(x),
+    "no models": lambda t, x: t.func.stack_module_state([]),
+    "models of two modes": lambda t, x: t.func.stack_module_state(
+        [t.nn.Linear(1, 1), t.nn.Linear(1, 1).eval()]),
+    "models of two classes": lambda t, x: t.func.stack_module_state(
+        [t.nn.Linear(1, 1), t.nn.ReLU()]),
+    "functional_call with a number": lambda t, x: t.func.functional_call(t.nn.ReLU(), 1, x),
+    "functional_call, key twice": lambda t, x: t.func.functional_call(
+        t.nn.Linear(2, 2), ({"weight": x}, {"weight": x}), x),
+    "functional_call, strict": lambda t, x: t.func.functional_call(
+        t.nn.Linear(2, 2), {"weight": x, "foo": x}, x, strict=True),
+}  # fmt: skip
+
+
+def _no_grad(torch, run):
+    with torch.no_grad():
+        return run()
+
+
+def _forward_ad(torch, x):
+    ad = torch.autograd.forward_ad
+    with ad.dual_level():
+        primal, tangent = ad.unpack_dual(ad.make_dual(x, x.cos()) ** 2)
+        return primal, tangent
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name):
+    """The result is PyTorch's and as much of a graph has; so are the error's type and text."""
+    mine, theirs = (
+        outcome(PROGRAMS[name], t, t.linspace(0.5, 2, 4, dtype=t.float64)) for t in (ft, pt)
+    )
+    assert_same_outcome(mine, theirs)
+    if theirs[1] is not None:
+        assert str(mine[1]) == str(theirs[1])
+    elif isinstance(theirs[0], pt.Tensor):
+        assert mine[0].requires_grad == theirs[0].requires_grad
+
+
+def test_outer_graph():
+    """A gradient that depends on something outside keeps its graph there."""
+    w = ft.ones(3, requires_grad=True)
+    g = ft.func.grad(lambda x: (x**3 * w).sum())(ft.ones(3))
+    assert g.requires_grad
+    (second,) = ft.autograd.grad(g.sum(), w)
+    assert second.tolist() == [3.0] * 3
+    assert not ft.func.grad(lambda x: (x**3 * w.detach()).sum())(ft.ones(3)).requires_grad
+
+
+def test_outer_graph_of_mapped_gradients():
+    """What a gradient inside ``vmap`` saved of an outer parameter leads to that parameter."""
+    w, v = ft.tensor(2.0, requires_grad=True), ft.tensor([1.0, 3.0])
+    for f in (lambda r: (w * r).square(), lambda r: w * w * r**2, lambda r: (w * r) * (r * w)):
+        out = ft.vmap(ft.func.grad(f))(v)
+        assert ft.autograd.grad(out.sum(), w)[0].item() == 32.0
+        out = ft.vmap(lambda r, f=f: ft.func.vjp(f, r)[1](ft.tensor(1.0))[0])(v)
+        assert ft.autograd.grad(out.sum(), w)[0].item() == 32.0
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ft.compile])
+def test_compiled(wrap):
+    """Transforms run inside compiled functions."""
+    f = wrap(ft.vmap(ft.func.grad(lambda x: x.sin().sum())))
+    for _ in range(3):
+        x = ft.linspace(0, 1, 6).reshape(2, 3)
+        assert_same(f(x), x.cos())

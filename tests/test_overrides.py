@@ -1,0 +1,217 @@
+"""``__torch_function__``: subclasses, foreign types and modes, in ftorch as in PyTorch."""
+
+import pytest
+import torch
+
+import ftorch
+
+LIBRARIES = [ftorch, torch]
+
+
+def both(program):
+    """What a program gives in each library, as text."""
+    return [repr(program(t)) for t in LIBRARIES]
+
+
+def assert_same(program):
+    ours, theirs = both(program)
+    assert ours == theirs
+
+
+def names_seen(t, program):
+    """The names of the functions that a logging subclass sees."""
+    seen = []
+
+    class Logged(t.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append((func.__name__, [k.__name__ for k in types], len(args), sorted(kwargs or {})))
+            return super().__torch_function__(func, types, args, kwargs)
+
+    program(t, t.ones(2, 3).as_subclass(Logged))
+    return seen
+
+
+@pytest.mark.parametrize("program", [
+    lambda t, x: x + 1,
+    lambda t, x: x - x,
+    lambda t, x: -x,
+    lambda t, x: x @ x.t(),
+    lambda t, x: x.sum(),
+    lambda t, x: t.sum(x, dim=1),
+    lambda t, x: x.shape,
+    lambda t, x: x.reshape(-1),
+    lambda t, x: x.add_(1),
+    lambda t, x: t.cat([x, t.ones(2, 3)]),
+    lambda t, x: t.nn.functional.linear(x, x),
+    lambda t, x: t.stack([x, x]),
+    lambda t, x: x.max(0),
+    lambda t, x: t.ones(2, 3) + x,
+    lambda t, x: x.to(t.float64),
+    lambda t, x: t.einsum("ij,ij->i", x, x),
+])  # fmt: skip
+def test_subclass_sees_the_public_function(program):
+    assert names_seen(ftorch, program) == names_seen(torch, program)
+
+
+def test_subclass_without_override_keeps_its_class():
+    def program(t):
+        class Named(t.Tensor):
+            pass
+
+        x = Named([1.0, 2.0])
+        results = [x + 1, t.ones(2) + x, x.sum(), x.clone(), x.detach(), x[0], x.T, x.max(0)[0],
+                   t.stack([x, x]), x.to(t.int64), x.unbind()[0], x.reshape(2, 1)]  # fmt: skip
+        return [type(r).__name__ for r in results], x, results[0]
+
+    assert_same(program)
+
+
+def test_gradients_reach_leaves_of_a_subclass():
+    def program(t):
+        class Named(t.Tensor):
+            pass
+
+        x = Named([1.0, 2.0]).requires_grad_()
+        y = (x * x).sum()
+        y.backward()
+        return type(y).__name__, x.grad
+
+    assert_same(program)
+
+
+def test_inplace_on_a_view_of_a_subclass():
+    def program(t):
+        class Named(t.Tensor):
+            pass
+
+        w = t.tensor([3.0], requires_grad=True)
+        x = Named([1.0, 2.0])
+        x[:1].mul_(w)
+        x.sum().backward()
+        return x.detach(), w.grad
+
+    assert_same(program)
+
+
+def test_foreign_types():
+    def program(t):
+        class Diagonal:
+            def __init__(self, n):
+                self.n = n
+
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                if func is t.mean:
+                    return args[0].n
+                if func is t.stack:
+                    return [a.n for a in args[0]]
+                return NotImplemented
+
+        declined = None
+        try:
+            t.add(Diagonal(2), 1)
+        except TypeError as e:
+            declined = str(e).splitlines()[0]
+        return t.mean(Diagonal(3)), t.stack([Diagonal(1), Diagonal(2)]), declined
+
+    assert_same(program)
+
+
+def test_the_subclass_is_asked_before_its_base():
+    def program(t):
+        asked = []
+
+        class Base(t.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                asked.append(cls.__name__)
+                return NotImplemented
+
+        class Derived(Base):
+            pass
+
+        with pytest.raises(TypeError):
+            t.add(t.ones(2).as_subclass(Base), t.ones(2).as_subclass(Derived))
+        return asked
+
+    assert_same(program)
+
+
+def test_modes_nest_and_may_replace_results():
+    def program(t):
+        class Double(t.overrides.TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                result = func(*args, **(kwargs or {}))
+                return result * 2 if func is t.add else result
+
+        x = t.ones(2)
+        with Double():
+            y = t.add(x, 1)
+            with Double():
+                z = t.add(x, 1)
+        return y, z, t.add(x, 1)
+
+    assert_same(program)
+
+
+def test_disable_torch_function_subclass():
+    def program(t):
+        class Named(t.Tensor):
+            pass
+
+        x = Named([1.0])
+        with t._C.DisableTorchFunctionSubclass():
+            y = x + 1
+        return type(y).__name__, t.overrides.has_torch_function((x,))
+
+    assert_same(program)
+
+
+def test_helpers():
+    def program(t):
+        o = t.overrides
+        return (
+            o.is_tensor_like(t.ones(1)), o.is_tensor_like(1), o.has_torch_function((t.ones(1),)),
+            o.has_torch_function_unary(3), o.has_torch_function_variadic(1, t.nn.Parameter(t.ones(1))),
+            o.resolve_name(t.add), o.is_tensor_method_or_property(t.Tensor.add),
+            o.is_tensor_method_or_property(t.add),
+        )  # fmt: skip
+
+    assert_same(program)
+
+
+def test_wrap_torch_function():
+    def program(t):
+        @t.overrides.wrap_torch_function(lambda a: (a,))
+        def function(a):
+            return "ran"
+
+        class Foreign:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return func is function, args[0] is not None
+
+        return function(1), function(Foreign())
+
+    assert_same(program)
+
+
+def test_parameters_give_plain_tensors():
+    assert_same(lambda t: type(t.nn.Parameter(t.ones(2)) * 2).__name__)
+
+
+@pytest.mark.parametrize("arguments", [
+    lambda t: (), lambda t: (3,), lambda t: (2, 3), lambda t: (t.Size([2, 3]),), lambda t: ([1, 2],),
+    lambda t: ((2, 3),), lambda t: (t.tensor([1]),), lambda t: (3.0,), lambda t: ("a",),
+    lambda t: (None,),
+])  # fmt: skip
+def test_constructor(arguments):
+    def program(t):
+        try:
+            made = t.Tensor(*arguments(t))
+        except TypeError as e:
+            return str(e)
+        return tuple(made.shape), made.dtype
+
+    assert_same(program)

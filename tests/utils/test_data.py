@@ -1,0 +1,443 @@
+"""``torch.utils.data`` in one process: datasets, samplers, collation, the `DataLoader`."""
+
+import collections
+import itertools
+import re
+
+import numpy as np
+import pytest
+import torch as reference
+
+import ftorch as torch
+from ftorch.utils import data
+
+Point = collections.namedtuple("Point", "x y")
+PACKAGES = (torch, reference)
+
+
+def plain(value):
+    """Values, dtypes and containers' types, comparable between the packages."""
+    if isinstance(value, (torch.Tensor, reference.Tensor)):
+        return value.tolist(), str(value.dtype), tuple(value.shape), tuple(value.stride())
+    if isinstance(value, collections.abc.Mapping):
+        return type(value).__name__, {k: plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, [plain(v) for v in value]
+    return value
+
+
+def both(function):
+    """What a function of the package returns, or its error, which must be the same for both."""
+    outcomes = []
+    for package in PACKAGES:
+        try:
+            outcomes.append(plain(function(package)))
+        except Exception as e:  # noqa: BLE001
+            outcomes.append((type(e).__name__, str(e)))
+    assert outcomes[0] == outcomes[1]
+    return outcomes[0]
+
+
+# --- collation -------------------------------------------------------------------------
+
+BATCHES = [
+    [1, 2], [True, False], [True, 2], [1, 2.5], [1.5, 2], [1.5, float("inf")], ["a", "b"],
+    [b"a", b"b"], [np.float32(1), np.float32(2)], [np.float64(1), np.float64(2)],
+    [np.int8(1), np.int8(2)], [np.bool_(True)], [np.int64(1), np.float32(2)], [np.uint16(3)],
+    [np.array(1), np.array(2)], [np.ones((2, 0)), np.ones((2, 0))],
+    [np.float32([1, 2]), np.float64([1, 2])], [np.array([True]), np.array([False])],
+    [np.ones((3, 2), np.float32).T, np.zeros((2, 3), np.float32)],
+    [np.array([1, 2])[::-1]], [np.array(["a"])], [np.array([1, 2]), np.array([1])],
+    [np.array([1], ">i4")], [2**70], [None], [1j], [1, None], [(1, 2), (3, 4)], [[1, "a"], [2, "b"]],
+    [(1, 2), (1,)], [Point(1, 2.0), Point(3, 4.0)], [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}],
+    [collections.OrderedDict(a=1), collections.OrderedDict(a=2)],
+    [collections.defaultdict(list, a=1), collections.defaultdict(list, a=2)],
+    [{"n": [Point(1, (2, 3))]}, {"n": [Point(4, (5, 6))]}], [range(2), range(2)],
+]  # fmt: skip
+
+
+def _named(arguments):
+    """Arguments as a test's name: the same in every worker process, so without addresses."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(arguments))
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=repr)
+def test_default_collate(batch):
+    both(lambda package: package.utils.data.default_collate(batch))
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=repr)
+def test_collation_in_workers(batch):
+    """The function that workers use instead makes the same, with marked arrays for tensors."""
+    from ftorch.utils.data._utils import collate
+
+    def finish(value):
+        if isinstance(value, collate.TensorLeaf):
+            function, arguments = value.__reduce__()
+            return function(*arguments)
+        if isinstance(value, dict):
+            return type(value)({k: finish(v) for k, v in value.items()}) if type(
+                value) is not collections.defaultdict else collections.defaultdict(
+                    list, {k: finish(v) for k, v in value.items()})  # fmt: skip
+        if isinstance(value, Point):
+            return Point(*map(finish, value))
+        return [finish(v) for v in value] if type(value) is list else value
+
+    both(lambda package: finish(collate.collate(
+            batch, collate_fn_map=collate.array_fn_map)) if package is torch
+         else reference.utils.data.default_collate(batch))  # fmt: skip
+
+
+def test_default_collate_of_tensors():
+    def run(package, *make):
+        return package.utils.data.default_collate([m(package) for m in make])
+
+    both(lambda p: run(p, lambda t: t.ones(2, 3), lambda t: t.zeros(2, 3)))
+    both(lambda p: run(p, lambda t: t.ones(2, 3).t(), lambda t: t.ones(3, 2)))
+    both(lambda p: run(p, lambda t: t.tensor(1), lambda t: t.tensor(2)))
+    both(lambda p: run(p, lambda t: t.tensor(1), lambda t: t.tensor(2.5)))
+    both(lambda p: run(p, lambda t: t.ones(2), lambda t: t.ones(3)))
+    both(lambda p: run(p, lambda t: t.arange(6).view(2, 3)[1], lambda t: t.arange(9)[::3]))
+    both(lambda p: run(p, lambda t: t.ones(2).to(t.bfloat16), lambda t: t.ones(2).to(t.bfloat16)))
+    out = run(torch, lambda t: t.ones(2, requires_grad=True), lambda t: t.ones(2))
+    assert out.requires_grad
+    out.sum().backward()
+
+
+def test_collation_of_own_types():
+    class Own:
+        def __init__(self, x):
+            self.x = x
+
+    def collate_own(batch, *, collate_fn_map=None):
+        return [b.x for b in batch]
+
+    collate_map = data._utils.collate.default_collate_fn_map
+    assert next(iter(collate_map)) is torch.Tensor
+    with pytest.raises(TypeError, match="default_collate: batch must contain tensors"):
+        data.default_collate([Own(1)])
+    collate_map[Own] = collate_own
+    try:
+        assert data.default_collate([(Own(1), 2), (Own(3), 4)])[0] == [1, 3]
+        assert not data._utils.collate.registry_is_untouched()
+    finally:
+        del collate_map[Own]
+    assert data._utils.collate.registry_is_untouched()
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [np.array([1.5, 2]), np.float32(3), "text", 5, (np.array([1]), "x"), Point(np.array(1), 2),
+     {"a": np.array([1]), "b": [np.array([2])]}, np.array(["a"]), None, range(2)],
+    ids=_named,
+)  # fmt: skip
+def test_default_convert(sample):
+    both(lambda package: package.utils.data.default_convert(sample))
+
+
+# --- samplers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d, g: d.RandomSampler(range(10)), lambda d, g: d.RandomSampler(range(10), generator=g),
+        lambda d, g: d.RandomSampler(range(7), num_samples=20, generator=g),
+        lambda d, g: d.RandomSampler(range(7), replacement=True, num_samples=70),
+        lambda d, g: d.SubsetRandomSampler([5, 6, 9]),
+        lambda d, g: d.WeightedRandomSampler([0.1, 0.9, 0.4, 0.7], 3, replacement=False),
+        lambda d, g: d.WeightedRandomSampler([0.1, 0.9, 0.4, 0.7], 9, generator=g),
+        lambda d, g: d.BatchSampler(d.RandomSampler(range(10)), 3, False),
+        lambda d, g: d.BatchSampler(range(10), 3, True), lambda d, g: d.SequentialSampler(range(4)),
+        lambda d, g: d.DistributedSampler(range(10), 3, 1, seed=4),
+        lambda d, g: d.DistributedSampler(range(10), 3, 2, shuffle=False, drop_last=True),
+        lambda d, g: d.DistributedSampler(range(2), 5, 4, shuffle=False),
+        lambda d, g: d.DistributedSampler(range(2), 5, 4, drop_last=True),
+    ],
+)  # fmt: skip
+def test_samplers(make, seed):
+    def run(package):
+        package.manual_seed(seed)
+        generator = package.Generator().manual_seed(seed + 1)
+        sampler = make(package.utils.data, generator)
+        return [len(sampler), list(sampler), list(sampler), package.rand(2), package.rand(
+            2, generator=generator)]  # fmt: skip
+
+    both(run)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: d.RandomSampler(range(3), replacement=1), lambda d: d.RandomSampler([]),
+        lambda d: d.RandomSampler(range(3), num_samples=0),
+        lambda d: d.WeightedRandomSampler([1.0], 0), lambda d: d.WeightedRandomSampler([1.0], True),
+        lambda d: d.WeightedRandomSampler([1.0], 1, replacement=3),
+        lambda d: d.WeightedRandomSampler([[1.0]], 1), lambda d: d.BatchSampler(range(3), 0, False),
+        lambda d: d.BatchSampler(range(3), 1, 1), lambda d: d.BatchSampler(range(3), True, False),
+        lambda d: d.DistributedSampler(range(3), 2, 2), lambda d: next(iter(d.Sampler())),
+    ],
+)  # fmt: skip
+def test_samplers_errors(make):
+    both(lambda package: make(package.utils.data))
+
+
+def test_distributed_sampler_epochs():
+    def run(package):
+        sampler = package.utils.data.DistributedSampler(range(20), 2, 0)
+        orders = []
+        for epoch in range(3):
+            sampler.set_epoch(epoch)
+            orders.append(list(sampler))
+        return orders
+
+    both(run)
+
+
+# --- datasets --------------------------------------------------------------------------
+
+
+def make_datasets(package):
+    d = package.utils.data
+    rows = d.TensorDataset(package.arange(8).view(4, 2), package.arange(4) * 10.0)
+    return {
+        "tensor": rows, "concat": d.ConcatDataset([rows, rows]), "add": rows + rows,
+        "subset": d.Subset(rows, [3, 1, 0]), "nested": d.Subset(d.Subset(rows, [3, 1, 0]), [2, 0]),
+        "stack": d.StackDataset(rows, range(4)), "named": d.StackDataset(a=rows, b=rows),
+        "stack of subsets": d.StackDataset(d.Subset(rows, [0, 1]), d.Subset(rows, [3, 2])),
+        "subset of stack": d.Subset(d.StackDataset(a=rows), [1, 2]),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(make_datasets(reference)))
+def test_datasets(name):
+    def run(package):
+        dataset = make_datasets(package)[name]
+        loader = package.utils.data.DataLoader(dataset, batch_size=2)
+        return [len(dataset), [dataset[i] for i in range(len(dataset))], list(loader)]
+
+    both(run)
+
+
+def test_whole_batches_are_gathered_only_where_nobody_can_tell():
+    from ftorch.utils.data.dataset import batch_getter
+
+    found = {name: batch_getter(dataset) for name, dataset in make_datasets(torch).items()}
+    assert {name for name, get in found.items() if get} == {
+        "tensor", "subset", "nested", "named", "stack of subsets", "subset of stack",
+    }  # fmt: skip
+
+    class Own(data.TensorDataset):
+        def __getitem__(self, index):
+            return super().__getitem__(index)[0] + 1
+
+    own = Own(torch.arange(4))
+    assert batch_getter(own) is None
+    assert [b.tolist() for b in data.DataLoader(own, 2)] == [[1, 2], [3, 4]]
+    samples = next(iter(data.DataLoader(make_datasets(torch)["tensor"], 2, collate_fn=list)))
+    assert [type(s) for s in samples] == [tuple, tuple]
+
+
+def test_gathered_rows():
+    x = torch.arange(12.0).view(4, 3)
+    for tensor in (
+        x,
+        x.t(),
+        x[1:],
+        x[:, 1],
+        x.to(torch.bfloat16),
+        torch.from_numpy(np.ones((4, 2))),
+    ):
+        dataset = data.TensorDataset(tensor)
+        for indices in ([0, 2], [-1, 0], [1]):
+            ((batch,),) = data.DataLoader(dataset, batch_sampler=[indices])
+            assert batch.tolist() == [tensor[i].tolist() for i in indices]
+            assert batch.dtype is tensor.dtype
+            batch.add_(1)  # it shares nothing
+    assert x.tolist() == np.arange(12.0).reshape(4, 3).tolist()
+    grad = torch.ones(3, 2, requires_grad=True)
+    ((batch,),) = data.DataLoader(data.TensorDataset(grad), 3)
+    batch.sum().backward()
+    assert grad.grad.tolist() == [[1, 1]] * 3
+    dataset = data.TensorDataset(x)
+    x[0, 0] = 100  # seen by the next batch
+    assert next(iter(data.DataLoader(dataset)))[0][0, 0].item() == 100
+    both(lambda p: list(p.utils.data.DataLoader(
+        p.utils.data.TensorDataset(p.ones(3)), batch_sampler=[[0, 3]])))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: p.utils.data.TensorDataset(p.ones(2), p.ones(3)),
+        lambda p: p.utils.data.StackDataset(), lambda p: p.utils.data.ConcatDataset([]),
+        lambda p: p.utils.data.StackDataset([1], [1, 2]), lambda p: p.utils.data.Dataset()[0],
+        lambda p: p.utils.data.StackDataset([1], a=[1]),
+        lambda p: p.utils.data.ConcatDataset([[1, 2]])[-3],
+        lambda p: p.utils.data.ConcatDataset([p.utils.data.IterableDataset()]),
+        lambda p: list(p.utils.data.ChainDataset([[1]])),
+        lambda p: type("Sub", (p.utils.data.Subset,), {"__getitem__": lambda s, i: 0})([1], [0]),
+        lambda p: p.utils.data.random_split(range(3), [1, 1]),
+        lambda p: p.utils.data.random_split(range(3), [1.5, -0.5]),
+    ],
+)  # fmt: skip
+def test_datasets_errors(make):
+    both(make)
+
+
+def test_chains():
+    class Stream(data.IterableDataset):
+        def __init__(self, n):
+            self.n = n
+
+        def __iter__(self):
+            return iter(range(self.n))
+
+        def __len__(self):
+            return self.n
+
+    chain = Stream(2) + Stream(3)
+    assert isinstance(chain, data.ChainDataset)
+    assert list(chain) == [0, 1, 0, 1, 2]
+    assert len(chain) == 5
+
+
+@pytest.mark.filterwarnings("ignore:Length of split")
+@pytest.mark.parametrize("lengths", [[3, 7], [0.3, 0.7], [0.33, 0.33, 0.34], [0.05, 0.95], [10]])
+def test_random_split(lengths):
+    def run(package):
+        package.manual_seed(3)
+        generator = package.Generator().manual_seed(1)
+        split = package.utils.data.random_split
+        return [
+            [list(part) for part in split(range(10), lengths)],
+            [list(part) for part in split(range(10), lengths, generator=generator)],
+        ]
+
+    both(run)
+
+
+# --- the loader ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {}, {"batch_size": 4}, {"batch_size": 4, "drop_last": True}, {"batch_size": None},
+        {"batch_size": 3, "shuffle": True}, {"sampler": [3, 1, 2], "batch_size": 2},
+        {"batch_sampler": [[0, 5], [7]]}, {"batch_size": None, "sampler": [[1, 2], [3]]},
+        {"batch_size": 4, "collate_fn": lambda samples: [s[1] for s in samples]},
+    ],
+    ids=_named,
+)  # fmt: skip
+def test_loader(arguments):
+    def run(package):
+        package.manual_seed(7)
+        dataset = package.utils.data.TensorDataset(package.arange(20).view(10, 2), package.ones(10))
+        loader = package.utils.data.DataLoader(dataset, **arguments)
+        epochs = [list(loader) for _ in range(2)]
+        return [len(loader), epochs, package.rand(1)]
+
+    both(run)
+
+
+def test_shuffles_with_a_generator():
+    def run(package):
+        generator = package.Generator().manual_seed(3)
+        loader = package.utils.data.DataLoader(range(10), 4, shuffle=True, generator=generator)
+        return [list(loader), list(loader), package.rand(2, generator=generator)]
+
+    both(run)
+
+
+def stream(package):
+    """Seven numbers."""
+    methods = {"__iter__": lambda self: iter(range(7)), "__len__": lambda self: 7}
+    return type("Stream", (package.utils.data.IterableDataset,), methods)()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"batch_size": 3}, {"batch_size": 3, "drop_last": True}, {"batch_size": None}],
+)
+def test_streams(arguments):
+    def run(package):
+        loader = package.utils.data.DataLoader(stream(package), **arguments)
+        return [len(loader), list(loader), list(loader)]
+
+    both(run)
+
+
+def test_streams_longer_than_they_say():
+    class Wrong(data.IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+        def __len__(self):
+            return 1
+
+    loader = data.DataLoader(Wrong())
+    len(loader)
+    with pytest.warns(UserWarning, match="Length of IterableDataset .* was reported to be 1"):
+        list(loader)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "arguments"),
+    [
+        (range(3), {"num_workers": -1}), (range(3), {"timeout": -1}),
+        (range(3), {"prefetch_factor": 2}), (range(3), {"prefetch_factor": -1, "num_workers": 1}),
+        (range(3), {"persistent_workers": True}), (range(3), {"sampler": [1], "shuffle": True}),
+        (range(3), {"batch_sampler": [[1]], "batch_size": 2}),
+        (range(3), {"batch_sampler": [[1]], "drop_last": True}),
+        (range(3), {"batch_size": None, "drop_last": True}), (range(3), {"batch_size": 0}),
+        (range(3), {"multiprocessing_context": "fork"}), (stream, {"shuffle": True}),
+        (stream, {"sampler": [1]}), (stream, {"batch_sampler": [[1]]}),
+        ([], {"shuffle": True}), (range(3), {"timeout": 1}),
+    ],
+)  # fmt: skip
+def test_loader_errors(dataset, arguments):
+    def run(package):
+        source = dataset(package) if dataset is stream else dataset
+        iter(package.utils.data.DataLoader(source, **arguments))
+
+    both(run)
+
+
+def test_what_is_fixed_once_the_loader_is_made():
+    loader = data.DataLoader(range(3))
+    with pytest.raises(ValueError, match="batch_size attribute should not be set after DataLoader"):
+        loader.batch_size = 3
+    loader.collate_fn = list
+    assert list(loader) == [[0], [1], [2]]
+    with pytest.raises(NotImplementedError):
+        import pickle
+
+        pickle.dumps(iter(loader))
+
+
+def test_names_that_libraries_import():
+    from ftorch.utils.data import _utils, dataloader
+    from ftorch.utils.data._utils.collate import default_collate_fn_map  # noqa: F401
+    from ftorch.utils.data._utils.worker import WorkerInfo  # noqa: F401
+    from ftorch.utils.data.distributed import DistributedSampler  # noqa: F401
+
+    assert dataloader._MultiProcessingDataLoaderIter
+    assert dataloader.default_collate is data.default_collate
+    assert dataloader._DatasetKind.Map == data._DatasetKind.Map == 0
+    assert _utils.MP_STATUS_CHECK_INTERVAL == 5.0
+    assert list(itertools.islice(dataloader._InfiniteConstantSampler(), 2)) == [None, None]
+
+
+def test_pinning():
+    from ftorch.utils.data._utils.pin_memory import pin_memory
+
+    class Batch:
+        def pin_memory(self):
+            return "pinned"
+
+    value = {"a": [Batch(), 1], "b": (Batch(), "text"), "c": Point(1, Batch())}
+    assert pin_memory(value) == {
+        "a": ["pinned", 1], "b": ("pinned", "text"), "c": Point(1, "pinned"),
+    }  # fmt: skip

@@ -1,0 +1,370 @@
+"""Worker processes of the `DataLoader`."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+import torch as reference
+
+import ftorch as torch
+from ftorch.utils.data import DataLoader, TensorDataset
+
+from . import worker_datasets as datasets
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+ROOT = str(pathlib.Path(__file__).parents[2])
+
+
+def plain(value):
+    """Tensors as lists, in containers."""
+    if isinstance(value, (torch.Tensor, reference.Tensor)):
+        return value.tolist(), str(value.dtype)
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_batches_are_those_of_one_process(workers):
+    loader = DataLoader(datasets.Arrays(), batch_size=4, num_workers=workers)
+    alone = DataLoader(datasets.Arrays(), batch_size=4)
+    assert plain(list(loader)) == plain(list(alone))
+    expected = reference.utils.data.DataLoader(datasets.Arrays(), batch_size=4)
+    assert plain(list(loader)) == plain(list(expected))
+
+
+def test_samples_without_batches():
+    loader = DataLoader(datasets.Arrays(), batch_size=None, num_workers=2)
+    expected = reference.utils.data.DataLoader(datasets.Arrays(), batch_size=None)
+    assert plain(list(loader)) == plain(list(expected))
+
+
+def test_shuffling_is_that_of_one_process():
+    def order(workers):
+        generator = torch.Generator().manual_seed(3)
+        loader = DataLoader(range(20), shuffle=True, generator=generator, num_workers=workers)
+        return [plain(list(loader)) for _ in range(2)]
+
+    assert order(2) == order(0)
+
+
+def test_workers_of_arrays_do_not_load_the_engine():
+    script = """
+        import sys
+        sys.path[:0] = [{root!r}]
+        from ftorch.utils.data import DataLoader
+        from tests.utils.worker_datasets import Loaded
+        print([b.tolist() for batch in DataLoader(Loaded(), batch_size=2, num_workers=1)
+               for b in batch])
+    """
+    assert run_script(script) == "[[0, 0], [0, 0], [0, 0], [0, 0]]"
+
+
+def test_tensors_from_workers():
+    for _ in range(2):  # the second time the engine is loaded before the workers are forked
+        loader = DataLoader(datasets.Tensors(), batch_size=3, num_workers=2)
+        assert plain(list(loader)) == [
+            ([[0, 1], [1, 2], [2, 3]], "torch.int64"), ([[3, 4], [4, 5], [5, 6]], "torch.int64"),
+        ]  # fmt: skip
+
+
+def test_tensors_to_workers():
+    x = torch.arange(12.0).reshape(6, 2)
+    dataset = TensorDataset(x, torch.arange(6).to(torch.bfloat16), x.t()[0])
+    loader = DataLoader(dataset, batch_size=4, num_workers=1)
+    assert plain(list(loader)) == plain(list(DataLoader(dataset, batch_size=4)))
+
+
+def test_shared_storage_stays_shared():
+    x = torch.zeros(4)
+
+    def collate(samples):
+        import ftorch
+
+        x = ftorch.zeros(4)
+        return x, x.view(2, 2), ftorch.nn.Parameter(ftorch.ones(2))
+
+    ((a, b, p),) = DataLoader([x], collate_fn=collate, num_workers=1)
+    a[0] = 5
+    assert b[0, 0].item() == 5
+    assert isinstance(p, torch.nn.Parameter)
+    assert p.requires_grad
+
+
+def test_graphs_are_refused():
+    def collate(samples):
+        import ftorch
+
+        return ftorch.ones(2, requires_grad=True) * 2
+
+    with pytest.raises(RuntimeError, match="Cowardly refusing to serialize non-leaf tensor"):
+        list(DataLoader(range(1), collate_fn=collate, num_workers=1))
+
+
+def test_large_arrays():
+    batches = list(DataLoader(datasets.Large(), batch_size=2, num_workers=2))
+    expected = datasets.Large().rows
+    expected[:, 0] = -1
+    np.testing.assert_array_equal(torch.cat(batches).numpy(), expected)
+
+
+def test_arrays_that_stay_arrays():
+    loader = DataLoader(
+        datasets.Large(), batch_size=2, num_workers=1, collate_fn=datasets.keep_list
+    )
+    (batch, *_) = loader
+    assert isinstance(batch[0], np.ndarray)
+    batch[0][:] = 7  # they are the caller's own
+
+
+def test_streams():
+    for persistent in (False, True):
+        loader = DataLoader(
+            datasets.Shards(), batch_size=2, num_workers=3, persistent_workers=persistent
+        )
+        for _ in range(2):
+            # The order of torch.utils.data.DataLoader with the same dataset.
+            assert [b.tolist() for b in loader] == [[0, 3], [1, 4], [2, 5], [6, 9], [7], [8]]
+
+
+def test_persistent_workers_stay():
+    loader = DataLoader(datasets.Arrays(), num_workers=2, persistent_workers=True)
+    first = iter(loader)
+    pids = [w.pid for w in first._workers]
+    next(first)  # an epoch that is given up
+    assert len(list(loader)) == 10
+    assert [w.pid for w in loader._iterator._workers] == pids
+    assert len(list(loader)) == 10
+
+
+def test_results_in_any_order():
+    loader = DataLoader(range(20), batch_size=2, num_workers=2, in_order=False)
+    assert sorted(i for batch in loader for i in batch.tolist()) == list(range(20))
+
+
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # of PyTorch's workers
+def test_random_generators_are_pytorchs():
+    rows = {}
+    for package in (torch, reference):
+        package.manual_seed(5)
+        loader = package.utils.data.DataLoader(
+            datasets.Seeds(package.__name__), batch_size=None, num_workers=2,
+            **({} if package is torch else {"multiprocessing_context": "fork"}),
+        )  # fmt: skip
+        rows[package] = list(loader)
+    for ours, theirs in zip(rows[torch], rows[reference], strict=True):
+        assert ours == theirs  # seed, Python's and NumPy's generator
+    seeds = DataLoader(datasets.EngineSeeds(), batch_size=None, num_workers=2)
+    assert [worker for worker, *_ in seeds] == [0, 1, 0, 1]
+    assert all(seed == initial for _, seed, initial in seeds)
+
+
+def test_worker_init_fn_and_local_functions():
+    scale = 3
+
+    def init(worker_id):
+        info = torch.utils.data.get_worker_info()
+        info.dataset.append(100 + info.id)
+
+    def collate(samples):
+        return [s * scale for s in samples]
+
+    class Local(list):
+        def __len__(self):
+            return 2
+
+    loader = DataLoader(Local([1, 2]), num_workers=1, worker_init_fn=init, collate_fn=collate)
+    assert list(loader) == [[3], [6]]
+    loader = DataLoader(
+        Local([1, 2]), num_workers=1, worker_init_fn=init, collate_fn=collate, sampler=[2]
+    )
+    assert list(loader) == [[300]]
+
+
+@pytest.mark.parametrize("where", ["init", "iter"])
+def test_errors_before_the_first_batch(where):
+    def init(worker_id):
+        raise ValueError("in init")
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            raise ValueError("in iter")
+
+    dataset = Stream() if where == "iter" else range(4)
+    loader = DataLoader(dataset, num_workers=1, worker_init_fn=init if where == "init" else None)
+    with pytest.raises(ValueError, match=rf"(?s)Caught ValueError in DataLoader worker process 0.*"
+                                         rf"in {where}"):  # fmt: skip
+        list(loader)
+
+
+def test_errors_carry_the_traceback():
+    loader = DataLoader(datasets.Failing("raise"), batch_size=2, num_workers=1)
+    with pytest.raises(KeyError) as info:
+        list(loader)
+    text = str(info.value)
+    assert text.startswith(
+        "Caught KeyError in DataLoader worker process 0.\nOriginal Traceback (most recent call"
+    )
+    assert "in __getitem__" in text
+    assert text.rstrip().endswith("KeyError: 'the key'")
+
+
+def test_errors_that_cannot_be_made_again():
+    with pytest.raises(RuntimeError, match="Caught Special in DataLoader worker process 0"):
+        list(DataLoader(datasets.RaisesSpecial(""), num_workers=1))
+
+
+def test_iteration_goes_on_after_an_error():
+    iterator = iter(DataLoader(datasets.Failing("raise"), num_workers=2))
+    seen = []
+    while True:
+        try:
+            seen.append(next(iterator).item())
+        except KeyError:
+            seen.append("error")
+        except StopIteration:
+            break
+    assert seen == [0, 1, 2, "error", 4, 5, 6, 7]
+
+
+def test_results_that_cannot_be_sent():
+    loader = DataLoader(datasets.Failing("unpicklable"), num_workers=1, batch_size=None)
+    results = list(loader)  # by value: even this function travels
+    assert callable(results[3])
+
+    def collate(samples):
+        import threading
+
+        return threading.Lock()
+
+    with pytest.raises(TypeError, match="cannot pickle '_thread.lock' object"):
+        list(DataLoader(range(2), collate_fn=collate, num_workers=1))
+
+
+def test_datasets_that_cannot_be_sent():
+    import threading
+
+    with pytest.raises(TypeError, match="cannot pickle"):
+        iter(DataLoader([threading.Lock()], num_workers=1))
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        ("kill", r"DataLoader worker \(pid \d+\) is killed by signal: Killed. "),
+        ("exit", r"DataLoader worker \(pid \d+\) exited unexpectedly with exit code 3. "),
+    ],
+)
+def test_dead_workers(action, message):
+    iterator = iter(DataLoader(datasets.Failing(action), num_workers=1))
+    with pytest.raises(RuntimeError, match=message):
+        list(iterator)
+    with pytest.raises(StopIteration):
+        next(iterator)
+
+
+def test_timeout():
+    start = time.monotonic()
+    iterator = iter(DataLoader(datasets.Failing("sleep"), num_workers=1, timeout=1.5))
+    with pytest.raises(RuntimeError, match="DataLoader timed out after 1.5 seconds"):
+        list(iterator)
+    assert time.monotonic() - start < 10
+    os.kill(iterator._workers[0].pid, signal.SIGKILL)  # no need to wait for it to be terminated
+
+
+def test_workers_end_with_the_iterator():
+    iterator = iter(DataLoader(range(100), num_workers=2))
+    next(iterator)
+    processes = list(iterator._workers)
+    pids = [p.pid for p in processes]
+    del iterator
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_many_small_and_few_large_messages_do_not_block():
+    # Tasks and results that do not fit into a socket's buffer, both ways at once.
+    sampler = [list(range(20_000)) for _ in range(30)]
+    loader = DataLoader(
+        range(20_000), batch_sampler=sampler, num_workers=1, prefetch_factor=30,
+        collate_fn=datasets.keep_list,
+    )  # fmt: skip
+    assert [len(batch) for batch in loader] == [20_000] * 30
+    words = DataLoader(["word" * 50] * 3000, batch_size=5, num_workers=1, prefetch_factor=600)
+    assert sum(len(batch) for batch in words) == 3000
+
+
+def test_more_batches_than_file_descriptors():
+    script = """
+        import resource, sys
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        sys.path[:0] = [{root!r}]
+        import numpy as np
+        from ftorch.utils.data import DataLoader
+        loader = DataLoader([np.full(3000, i) for i in range(200)], num_workers=1,
+                            collate_fn=lambda samples: samples[0])
+        batches = list(loader)
+        print(len(batches), all((b == i).all() for i, b in enumerate(batches)))
+    """
+    assert run_script(script) == "200 True"
+
+
+def test_script_without_a_main_guard():
+    script = """
+        import sys
+        sys.path[:0] = [{root!r}]
+        import numpy as np
+        import ftorch as torch
+
+        OFFSET = 10
+
+        class Mine(torch.utils.data.Dataset):
+            def __len__(self):
+                return 4
+            def __getitem__(self, i):
+                return np.float32(helper(i))
+
+        def helper(i):
+            return i + OFFSET
+
+        class Batch:
+            def __init__(self, samples):
+                self.samples = samples
+
+        print([b.tolist() for b in torch.utils.data.DataLoader(Mine(), 2, num_workers=2)])
+        loader = torch.utils.data.DataLoader(Mine(), 4, num_workers=1, collate_fn=Batch)
+        print([isinstance(b, Batch) for b in loader])
+    """
+    assert run_script(script) == "[[10.0, 11.0], [12.0, 13.0]]\n[True]"
+
+
+def test_context_is_checked():
+    import multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    loader = DataLoader(range(2), num_workers=1, multiprocessing_context=context)
+    assert loader.multiprocessing_context is context
+    assert len(list(loader)) == 2
+    for bad, error in (("thread", ValueError), (object(), TypeError)):
+        with pytest.raises(error, match="multiprocessing_context option should"):
+            DataLoader(range(2), num_workers=1, multiprocessing_context=bad)
+    with pytest.raises(ValueError, match="can only be used with multi-process loading"):
+        DataLoader(range(2), multiprocessing_context="spawn")
+
+
+def run_script(text):
+    text = textwrap.dedent(text).format(root=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
