@@ -16,6 +16,8 @@ import torch
 import ftorch
 
 CHAIN = 40
+RUNS = 3  # measured at each turn
+SETTLE = 0.005  # s of unmeasured runs at each turn: the other library's threads go on spinning a while
 
 
 def add_chain(lib):
@@ -82,10 +84,14 @@ def measure(make, rounds):
     times: list[list[float]] = [[], []]
     for round in range(rounds + 5):
         for run, own in zip(runs, times):
-            start = time.perf_counter()
-            run()
-            if round >= 5:
-                own.append(time.perf_counter() - start)
+            settled = time.perf_counter() + SETTLE
+            while time.perf_counter() < settled:
+                run()
+            for _ in range(RUNS):
+                start = time.perf_counter()
+                run()
+                if round >= 5:
+                    own.append(time.perf_counter() - start)
     return [statistics.median(own) for own in times]
 
 

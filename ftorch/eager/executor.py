@@ -383,7 +383,7 @@ def capturing() -> CaptureTrace | None:
 
 def compile_trace(trace: Trace, live: list[int], donated: tuple[int, ...]):
     """The compiled program of a trace: ``program(kept, given, ints, floats) -> live values``."""
-    return program.compile_code(trace.code, live, donated)
+    return program.compile_code(trace.code, live, donated, trace.device)
 
 
 def pending_steps() -> int:

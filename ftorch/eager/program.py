@@ -203,7 +203,7 @@ def execute(device, code, inputs, ints, floats, steps, live, keep):
     donated = tuple([i for i in program.reusable if sys.getrefcount(inputs[i]) == 2])
     compiled = program.compiled.get(donated)
     if compiled is None:
-        compiled = program.compiled[donated] = compile_code(code, live, donated)
+        compiled = program.compiled[donated] = compile_code(code, live, donated, device)
     else:
         stats.hits += 1
     stats.programs += 1
@@ -273,7 +273,12 @@ def _element(vector, i):
     return jax.lax.squeeze(jax.lax.slice(vector, (i,), (i + 1,)), (0,))
 
 
-def compile_code(code, live, donated):
+# Programs of a training step are many small steps: in the order that keeps memory low they also run
+# up to a fifth faster than in the one that XLA's CPU backend takes to keep more threads busy.
+_CPU_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+
+
+def compile_code(code, live, donated, device):
     """The compiled program of a trace: ``program(kept, given, ints, floats) -> live values``."""
     stats.compilations += 1
     walk = list(_walk(code))
@@ -308,7 +313,8 @@ def compile_code(code, live, donated):
                 values.extend(results)
         return [values[slot] for slot in live]
 
-    return jax.jit(program, donate_argnums=(1,) if donated else ())
+    options = _CPU_OPTIONS if device is _device.CPU else None
+    return jax.jit(program, donate_argnums=(1,) if donated else (), compiler_options=options)
 
 
 # JAX says so when memory that was offered could not be reused; the executor only offers.
