@@ -130,7 +130,7 @@ _CROSS_ENTROPIES = {
     Beta: (_with_beta, (Uniform,)),
     ContinuousBernoulli: (_with_continuous_bernoulli, (Beta, Uniform)),
     Laplace: (_with_laplace, (Normal,)),
-    Uniform: (_with_uniform, (Beta, ContinuousBernoulli)),
+    Uniform: (_with_uniform, (Beta,)),
     Poisson: (_with_poisson, (Bernoulli,)),
 }  # fmt: skip
 
@@ -174,3 +174,10 @@ for _q, (_cross_entropy, _families) in _CROSS_ENTROPIES.items():
 for _p, _families in _INFINITE.items():
     for _q in _families:
         register_kl(_p, _q)(lambda p, q: infinite(p))
+
+
+@register_kl(ContinuousBernoulli, Uniform)
+def _continuous_bernoulli_uniform(p, q):
+    # PyTorch wants the uniform's support to reach beyond the unit interval on both sides.
+    outside = (q.low >= p.support.lower_bound) | (q.high <= p.support.upper_bound)
+    return torch.where(outside, torch.inf, _with_uniform(p, q) - p.entropy())

@@ -135,8 +135,13 @@ def test_gradients_of_samples(name, case):
     if not make(pt, name, case).has_rsample:
         return
     mine, theirs = (
-        gradients(m, name, case, lambda _, d: d.rsample((3,))) for m in (ft, pt)
+        outcome(gradients, m, name, case, lambda _, d: d.rsample((3,))) for m in (ft, pt)
     )
+    assert mine[1] is None
+    if theirs[1] is not None:  # Wishart
+        assert "modified by an inplace operation" in str(theirs[1])
+        pytest.skip("a redraw of singular samples overwrites what PyTorch's backward reads")
+    mine, theirs = mine[0], theirs[0]
     tolerance = (2e-3, 2e-3) if name in APPROXIMATE else (1e-3, 1e-4)
     assert_same(mine, theirs, tolerance=tolerance)
 

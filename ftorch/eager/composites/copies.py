@@ -8,7 +8,7 @@ from ..formats import contiguous_format
 from ..outputs import write_same
 from ..tensor import Tensor
 
-VIEWS = """alias as_strided detach diagonal expand narrow permute select slice squeeze t transpose
+VIEWS = """alias as_strided detach diagonal expand permute select slice squeeze t transpose
 unfold unsqueeze view view_as_complex view_as_real split split_with_sizes unbind""".split()
 
 # Views that are no public function or method.
@@ -47,6 +47,41 @@ def _declare(name):
     function.__name__ = function.__qualname__ = f"{name}_copy"
     function.__doc__ = f"What ``{name}`` gives, in memory of its own."
     return composite()(function)
+
+
+@composite("function method")
+def narrow_copy(input, dim, start, length, *, out=None):
+    """What ``narrow`` gives, in memory of its own.
+
+    Raises:
+        RuntimeError: for a part that reaches beyond the dimension, or another dtype of ``out``.
+        IndexError: for a start that is out of range.
+
+    >>> import ftorch as torch
+    >>> torch.narrow_copy(torch.arange(4), 0, 1, 2)
+    tensor([1, 2])
+    """
+    checks = {}
+    if input.ndim:
+        checks["dim < static_cast<int64_t>(self_sizes.size())"] = dim < input.ndim
+    if out is not None:
+        checks["self.dtype() == output.dtype()"] = input.dtype is out.dtype
+    for condition, holds in checks.items():
+        if not holds:
+            raise RuntimeError(
+                f"Expected {condition} to be true, but got false.  (Could this error message be "
+                "improved?  If so, please report an enhancement request to PyTorch.)"
+            )
+    if length < 0 and -input.ndim <= dim and -input.shape[dim] <= start <= input.shape[dim]:
+        start += input.shape[dim] if start < 0 else 0
+        raise RuntimeError(
+            f"start ({start}) + length ({length}) exceeds dimension size ({input.shape[dim]})."
+        )
+    result = input.narrow(dim, start, length)
+    if out is None:
+        return result.clone(memory_format=contiguous_format)
+    write_same(result, out)
+    return out
 
 
 for _name in VIEWS:

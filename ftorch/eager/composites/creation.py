@@ -326,8 +326,13 @@ def range_(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devi
            pin_memory=False, requires_grad=False):  # fmt: skip
     """Numbers from ``start`` up to and including ``end`` (``torch.range``, deprecated).
 
+    Warns:
+        UserWarning: always; use ``arange``, whose end is exclusive.
+
+    >>> import warnings
     >>> import ftorch as torch
-    >>> torch.range(0, 1, 0.5)
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     torch.range(0, 1, 0.5)
     tensor([0.0000, 0.5000, 1.0000])
     """
     if end is None:

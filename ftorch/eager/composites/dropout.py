@@ -60,7 +60,7 @@ def dropout(input, p=0.5, training=True, inplace=False):
     >>> import ftorch as torch
     >>> _ = torch.manual_seed(0)
     >>> torch.nn.functional.dropout(torch.ones(4), 0.5)
-    tensor([2., 0., 2., 2.])
+    tensor([0., 0., 2., 0.])
     """
     _check(p)
     return _dropped(input, p, inplace=inplace) if training else input

@@ -38,9 +38,14 @@ def _new(name, shape, sampler, args, *, generator, out, dtype, layout, device, r
     where = devices.resolve(out.device if out is not None else device)
     if where is devices.META:
         array = np.broadcast_to(np.zeros((), dtype.numpy), shape)
-    else:
-        array = draw(generator, where, sampler, shape, *args, dtype.numpy)
-    return _into(out, tensor_of(array, where, requires_grad))
+        return _into(out, tensor_of(array, where, requires_grad))
+
+    def make():
+        return tensor_of(
+            draw(generator, where, sampler, shape, *args, dtype.numpy), where, requires_grad
+        )
+
+    return _into(out, fills.replayable(make))
 
 
 def _into(out, result):
@@ -210,8 +215,14 @@ def _like(name, input, sampler, args, *, generator, dtype, layout, device, requi
         return empty.requires_grad_(requires_grad)
     if sampler is sampling.normal:
         options["contiguous"] = empty.is_contiguous()
-    array = drawn_like(empty, generator, sampler, *args, empty.dtype.numpy, **options)
-    return tensor_of(array, empty.device, requires_grad, empty.stride())
+    like = fills._Layout(empty)
+
+    def make():
+        array = drawn_like(like, generator, sampler, *args, dtype.numpy, **options)
+        return tensor_of(array, like.device, requires_grad, like.stride())
+
+    dtype = empty.dtype
+    return fills.replayable(make)
 
 
 @composite()

@@ -54,7 +54,7 @@ def draw(generator, device: devices.device, sampler, *args, **options) -> np.nda
         )
     capture = executor.capturing()
     if capture is not None and not capture.replays_draw:
-        capture.broken = "random numbers were drawn by a function that cannot be replayed"
+        capture.end("random numbers were drawn by a function that cannot be replayed")
     return sampler(generator, *args, **options)
 
 
@@ -103,22 +103,24 @@ def _fill(t, generator, sampler, *args, **options):
         )
     if t.device is devices.META or not t.numel():
         return t
-    capture = executor.capturing()
-    if capture is None:
-        return t.copy_(tensor_of(drawn_like(t, generator, sampler, *args, **options), t.device))
     like, device = _Layout(t), t.device
+    return t.copy_(
+        replayable(lambda: tensor_of(drawn_like(like, generator, sampler, *args, **options), device))
+    )
 
-    def redraw():
-        return tensor_of(drawn_like(like, generator, sampler, *args, **options), device)
 
-    # A captured program takes the numbers as an input that is drawn anew for each run.
+def replayable(make):
+    """The tensor of ``make()``, which draws it; a captured program calls that for each run."""
+    capture = executor.capturing()
+    if capture is None or capture.replays_draw:
+        return make()
     capture.replays_draw = True
     try:
-        source = redraw()
+        t = make()
     finally:
         capture.replays_draw = False
-    capture.draws[id(source._storage)] = lambda: redraw()._storage.value()
-    return t.copy_(source)
+    capture.draw(t._storage, lambda: make()._storage.value())
+    return t
 
 
 class _Layout:

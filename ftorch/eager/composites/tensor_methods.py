@@ -69,12 +69,6 @@ def result_type(tensor1, tensor2):
 
 
 @composite("method")
-def narrow_copy(self, dim, start, length):
-    """A copy of `narrow`."""
-    return self.narrow(dim, start, length).clone()
-
-
-@composite("method")
 def map2_(self, x, y, callable):
     """Replaces each element by ``callable(own, of x, of y)``; slow, CPU only."""
     arrays = np.broadcast_arrays(to_numpy(self), to_numpy(x), to_numpy(y))
