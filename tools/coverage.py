@@ -26,12 +26,10 @@ REASONS = [
      "follows from its algorithm"),
     (r"linalg\.eigh?|linalg\.(svd|qr).*", r"out ", "eigenvectors are unique up to a factor, which the "
      "harness does not know for `out=`"),
-    (r"svd_lowrank|pca_lowrank", "distributed", "random projections; not investigated"),
+    (r"svd_lowrank|pca_lowrank", "distributed", "signs of singular vectors of wide matrices, which LAPACK libraries choose differently"),
     (r"as_strided_scatter", "grad", "PyTorch lets the gradient through to the elements replaced"),
     (r"addbmm", "inplace", "PyTorch accepts a 0-d target of `addbmm_`"),
-    (r"narrow", "errors", "a start that is a tensor of one element is taken as a number"),
     (r"torch\._scaled_.*", "", "scaled products of 8-bit numbers are not implemented"),
-    (r"_batch_norm_with_update", "", "internal; `native_batch_norm` does the same"),
 ]  # fmt: skip
 
 

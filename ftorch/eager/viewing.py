@@ -7,7 +7,7 @@ derived from the rule applied to a contiguous tensor of the input's shape.
 from __future__ import annotations
 
 from . import derivatives
-from .geometry import Geometry, Size, geometry
+from .geometry import Geometry, Size, geometry, with_bits
 from .op import hooks, joined_graph, special
 from .registry import OPS, OpDef
 from .tape import Node, edge_of, node_class, strided_adjoint
@@ -26,7 +26,7 @@ class ViewNode(Node):
         self.definition, self.static, self.base = definition, static, base
 
     def apply(self, grads):
-        base = self.base
+        base = with_bits(self.base, 0)
         if not base.is_contiguous:
             if self.definition.name == "as_strided":
                 return [_as_strided_adjoint(grads[0], base, self.static)]
@@ -48,7 +48,8 @@ def _as_strided_adjoint(grad, base, static):
 def _apply_rule(definition, g: Geometry, static):
     result = definition.kernel(g, *static)
     dtype = result[3] if len(result) > 3 else g.dtype
-    return geometry(Size(result[0]), dtype, g.device, tuple(result[1])), result[2]
+    view = geometry(Size(result[0]), dtype, g.device, tuple(result[1]))
+    return with_bits(view, result[4] if len(result) > 4 else g.bits), result[2]
 
 
 def view_call(definition: OpDef, x, static=()):
@@ -78,11 +79,26 @@ def view_call(definition: OpDef, x, static=()):
         if any(isinstance(v, TensorBase) for v in static):
             from .planning import hashable
 
+            _check_numbers(definition, static)
             return view_call(definition, x, hashable(static))
         if len(memo) > _MEMO_LIMIT:
             memo.clear()
         found = memo[key] = _apply_rule(definition, g, static)
     return make_view(definition, x, static, found[0], found[1])
+
+
+def _check_numbers(definition, static):
+    """Raises where a tensor that stands for a number is none."""
+    for argument, value in zip(definition.schema.arguments[1:], static):
+        if not isinstance(value, TensorBase):
+            continue
+        g = value._geometry
+        if g.shape or g.dtype.category != 1:
+            if definition.name == "narrow" and argument.name == "start":
+                raise RuntimeError("start must be an 0-dim integral Tensor.")
+            raise TypeError(
+                f"{definition.name}(): argument '{argument.name}' must be int, not Tensor"
+            )
 
 
 def make_view(definition, x, static, view: Geometry, delta: int):

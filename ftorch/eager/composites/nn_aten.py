@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import api as torch
+from .. import dtype as _dtype
 from ..composite import composite
 from ..outputs import write_same
 
@@ -96,3 +97,18 @@ def _native_batch_norm_legit(input, weight, bias, *rest, out=None):
     if len(rest) == 3:
         rest = (None, None, *rest)
     return native_batch_norm(input, weight, bias, *rest, out=out)
+
+
+@composite()
+def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps, *,
+                            out=None):  # fmt: skip
+    """`native_batch_norm` in training, with the (empty) memory that a backward pass would reuse."""
+    results = native_batch_norm(
+        input, weight, bias, running_mean, running_var, True, momentum, eps,
+        out=None if out is None else out[:3],
+    )  # fmt: skip
+    reserve = input.new_empty(0, dtype=_dtype.uint8)
+    if out is None:
+        return (*results, reserve)
+    write_same(reserve, out[3])
+    return out
