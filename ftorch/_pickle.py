@@ -20,7 +20,7 @@ from . import _utils
 from .eager import device as _device
 from .eager import dtype as _dtype
 from .eager import formats as _formats
-from .eager.geometry import Size, geometry, memory_order
+from .eager.geometry import CONJ, NEG, Size, geometry, memory_order
 from .eager.storage import Storage
 from .eager.storages import TypedStorage, UntypedStorage
 from .eager.tensor import Tensor, wrap, wrap_view
@@ -330,9 +330,11 @@ def _reduce_data(tensor, storage_of):
         return _utils._rebuild_meta_tensor_no_storage, arguments
     storage = storage_of(tensor._storage, g.dtype)
     arguments = (storage, tensor._offset, size, stride, tensor.requires_grad, OrderedDict())
+    bits = {name: True for name, bit in (("conj", CONJ), ("neg", NEG)) if g.bits & bit}
+    metadata = (bits,) if bits else ()
     if g.dtype in _STORAGE_TYPE_OF:
-        return _utils._rebuild_tensor_v2, arguments
-    return _utils._rebuild_tensor_v3, (*arguments, g.dtype)
+        return _utils._rebuild_tensor_v2, (*arguments, *metadata)
+    return _utils._rebuild_tensor_v3, (*arguments, g.dtype, *metadata)
 
 
 class _TensorReducer:

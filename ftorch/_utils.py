@@ -72,10 +72,11 @@ def _rebuild_tensor_v3(
 
 
 def _finish(tensor, requires_grad, metadata):
-    if metadata and metadata.get("conj"):
-        tensor = tensor.conj()
-    if metadata and metadata.get("neg"):
-        tensor = tensor.neg()
+    if metadata:
+        from .eager.geometry import CONJ, NEG, with_bits
+
+        bits = CONJ * bool(metadata.get("conj")) + NEG * bool(metadata.get("neg"))
+        tensor._geometry = with_bits(tensor._geometry, bits)
     tensor.requires_grad = requires_grad
     return tensor
 

@@ -255,6 +255,7 @@ _NODE_NUMBERS = {
 _NODE_NAMES = {
     "_index_select": "SelectBackward0", "_index_slice": "SliceBackward0", "copy": "CopyBackwards",
     "_to_copy": "ToCopyBackward0", "_real_part": "SelectBackward0", "_imag_part": "SelectBackward0",
+    "_neg_view": "NegViewBackward0",
     "numpy_T": "PermuteBackward0", "adjoint": "TransposeBackward0", "narrow": "SliceBackward0",
     "movedim": "PermuteBackward0", "swapaxes": "TransposeBackward0", "swapdims": "TransposeBackward0",
     "broadcast_to": "ExpandBackward0", "unflatten": "ViewBackward0", "cross_entropy":
@@ -327,7 +328,7 @@ def clone_with(t, g: Geometry | None):
 
 def alias(t, g: Geometry, offset: int):
     """A part of a tensor's storage as a tensor, recorded as a view of it."""
-    return hooks["as_strided"](t, g.shape, g.stride, offset + t._offset)
+    return hooks["part"](t, g, offset)
 
 
 def overwrite(t, value):
@@ -351,7 +352,7 @@ def accumulate(variable, grad):
         held = variable._grad
         capture = executor.capturing()
         if capture is not None:
-            capture.grads.append((variable, held is None))
+            capture.touch_grad(variable, True)
         if held is None:
             if not modes.grad:
                 # The gradient may have gone to several leaves: each gets a tensor of its own.

@@ -14,6 +14,9 @@ from .dtype import dtype as Dtype
 _INTERNED: dict = {}
 _INTERN_LIMIT = 1 << 16
 
+# What reading through a geometry does to the elements, besides finding them.
+CONJ, NEG = 1, 2
+
 
 class Size(tuple):
     """The shape of a tensor: a tuple that prints and slices as ``torch.Size``.
@@ -101,23 +104,28 @@ class Geometry:
         is_dense: whether the elements fill a range of memory without gaps or overlaps, so that a
             storage can hold them as its root.
         expanse: the number of storage elements from the first to behind the last.
+        bits: ``CONJ`` and ``NEG``: the elements are conjugated, negated where they are read and
+            written (the views of ``conj()`` and of the imaginary part of such a view).
     """
 
     __slots__ = (
-        "shape", "stride", "dtype", "device", "numel", "ndim", "is_contiguous", "is_dense",
+        "shape", "stride", "dtype", "device", "bits", "numel", "ndim", "is_contiguous", "is_dense",
         "expanse", "is_zero_dim", "_reads", "_views",
     )  # fmt: skip
 
-    def __init__(self, shape, stride, dtype, device):
+    def __init__(self, shape, stride, dtype, device, bits=0):
         self.shape = shape
         self.stride = stride
         self.dtype = dtype
         self.device = device
+        self.bits = bits
         self.numel = math.prod(shape)
         self.ndim = len(shape)
         self.is_zero_dim = not shape
         self.is_contiguous = _is_dense_in(shape, stride, range(self.ndim))
-        self.is_dense = self.is_contiguous or _is_dense_in(shape, stride, memory_order(stride, shape))
+        self.is_dense = not bits and (
+            self.is_contiguous or _is_dense_in(shape, stride, memory_order(stride, shape))
+        )
         self.expanse = (
             1 + sum((n - 1) * s for n, s in zip(shape, stride)) if self.numel else 0
         )
@@ -166,6 +174,19 @@ def geometry(shape, dtype: Dtype, device: _device.device, stride=None) -> Geomet
         if len(_INTERNED) >= _INTERN_LIMIT:
             _INTERNED.clear()  # equality is only faster by identity, never decided by it
         _INTERNED[(shape, stride, dtype, device)] = found
+    return found
+
+
+def with_bits(g: Geometry, bits: int) -> Geometry:
+    """The geometry of the same memory, read with other bits."""
+    if g.bits == bits:
+        return g
+    if not bits:
+        return geometry(g.shape, g.dtype, g.device, g.stride)
+    key = (g.shape, g.stride, g.dtype, g.device, bits)
+    found = _INTERNED.get(key)
+    if found is None:
+        found = _INTERNED[key] = Geometry(g.shape, g.stride, g.dtype, g.device, bits)
     return found
 
 

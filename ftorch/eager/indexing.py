@@ -10,7 +10,7 @@ import numpy as np
 
 from . import api
 from .executor import IMMEDIATE
-from .geometry import Size, geometry, has_internal_overlap
+from .geometry import Size, geometry, has_internal_overlap, with_bits
 from .op import call, op_named, overlaps, special
 from .registry import OPS
 from .tensor import PLAIN, TensorBase, from_array
@@ -197,7 +197,8 @@ def _row(x, index):
     g = x._geometry
     row = g._views.get("row")
     if row is None:
-        row = g._views["row"] = geometry(Size(g.shape[1:]), g.dtype, g.device, g.stride[1:])
+        row = geometry(Size(g.shape[1:]), g.dtype, g.device, g.stride[1:])
+        row = g._views["row"] = with_bits(row, g.bits)
     return make_view(OPS["_index_select"], x, ((index,),), row, index * g.stride[0])
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from . import device as _device
 from . import dtype as _dtype
 from .executor import IMMEDIATE
-from .geometry import Size, geometry
+from .geometry import CONJ, Size, geometry
 from .op import read, to_numpy
 from .storage import Storage
-from .tensor import Tensor, TensorBase, from_array, wrap, wrap_view
+from .tensor import Tensor, TensorBase, from_array, wrap, wrap_view, modes
 
 
 def _infer(data, wanted=None):
@@ -276,6 +276,15 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return out.requires_grad_(True) if requires_grad else out
 
 
+def _refuse_bits(g):
+    if g.bits:
+        name, call = ("conjugate", "conj") if g.bits & CONJ else ("negative", "neg")
+        raise RuntimeError(
+            f"Can't call numpy() on Tensor that has {name} bit set. Use "
+            f"tensor.resolve_{call}().numpy() instead."
+        )
+
+
 def numpy(self, *, force=False):
     """The tensor as a NumPy array that shares its memory, if it is on the CPU.
 
@@ -286,12 +295,13 @@ def numpy(self, *, force=False):
         RuntimeError: for tensors that require grad. TypeError: for other devices and dtypes.
     """
     if force:
-        return self.detach().cpu().numpy()
-    if self._requires_grad:
+        return self.detach().cpu().resolve_conj().resolve_neg().numpy()
+    if self._requires_grad and modes.grad:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
     g = self._geometry
+    _refuse_bits(g)
     if g.device is not _device.CPU:
         raise TypeError(
             f"can't convert {g.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
@@ -374,6 +384,8 @@ def dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
             "Can't export tensors that require gradient, use tensor.detach()"
         )
     if self._geometry.device is _device.CPU and self._geometry.dtype.name != "bfloat16":
+        if self._geometry.bits & CONJ:
+            raise BufferError("Can't export tensors with the conjugate bit set")
         return self.numpy().__dlpack__()
     return jax_array(self).__dlpack__(stream=stream)
 

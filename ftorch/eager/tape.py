@@ -14,7 +14,7 @@ from typing import Any
 
 from . import derivatives
 from .executor import record
-from .geometry import Geometry
+from .geometry import Geometry, with_bits
 from .op import call, hooks, read, write_result
 from .return_values import named
 from .tensor import extras, modes, wrap, wrap_view
@@ -498,6 +498,7 @@ class CopySlices(Node):
 
     def __init__(self, base, view, offset, inner):
         super().__init__()
+        view, base = with_bits(view, view.bits ^ base.bits), with_bits(base, 0)
         self.base, self.view, self.offset, self.inner = base, view, offset, inner
 
     def release(self):

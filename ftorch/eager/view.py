@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .geometry import Geometry, memory_order
+from .geometry import CONJ, NEG, Geometry, memory_order
 
 
 def _reinterpret(flat, target):
@@ -195,7 +195,22 @@ class _Layout:
         access = self.accesses.get(kind)
         if access is None:
             access = self.accesses[kind] = make()
+            if self.view.bits:
+                _apply_bits(access, self.view.bits)
         return access
+
+
+def _apply_bits(access, bits):
+    """Makes an access conjugate and negate the elements on their way."""
+    read, write = access.read, access.write
+
+    def turned(x):
+        if bits & CONJ:
+            x = jax.lax.conj(x)
+        return -x if bits & NEG else x
+
+    access.read = lambda array, *starts: turned(read(array, *starts))
+    access.write = lambda array, value, *starts: write(array, turned(value), *starts)
 
 
 def access(root: Geometry, view: Geometry, offset: int) -> tuple[Access, tuple[int, ...]]:

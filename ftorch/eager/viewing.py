@@ -7,7 +7,7 @@ derived from the rule applied to a contiguous tensor of the input's shape.
 from __future__ import annotations
 
 from . import derivatives
-from .geometry import Geometry, Size, geometry, with_bits
+from .geometry import CONJ, NEG, Geometry, Size, geometry, with_bits
 from .op import hooks, joined_graph, special
 from .registry import OPS, OpDef
 from .tape import Node, edge_of, node_class, strided_adjoint
@@ -104,7 +104,10 @@ def _check_numbers(definition, static):
 def make_view(definition, x, static, view: Geometry, delta: int):
     """The tensor of a view whose geometry is known."""
     base = x._base
-    out = wrap_view(x._storage, view, x._offset + delta, x if base is None else base)
+    offset = x._offset
+    if view.dtype is not x._geometry.dtype and offset:
+        offset = _rescaled(offset, x._geometry.dtype, view.dtype, definition)
+    out = wrap_view(x._storage, view, offset + delta, x if base is None else base)
     if x._requires_grad or (base is not None and joined_graph(x)):
         if modes.grad:
             if view.dtype.category >= 2:
@@ -118,6 +121,19 @@ def make_view(definition, x, static, view: Geometry, delta: int):
     if x._meta is not None:
         _inherit(x, out)
     return out
+
+
+def _rescaled(offset, old, new, definition):
+    """An offset in elements of another dtype."""
+    count, rest = divmod(offset * old.itemsize, new.itemsize)
+    if not rest:
+        return count
+    if definition.name == "view_as_complex":
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    raise RuntimeError(
+        f"self.storage_offset() must be divisible by {new.itemsize // old.itemsize} to view "
+        f"{old.scalar_name} as {new.scalar_name} (different element sizes), but got {offset}"
+    )
 
 
 def _inherit(x, out):
@@ -151,4 +167,17 @@ def _check_bounds(x, size, stride, start):
         )
 
 
-hooks["as_strided"] = as_strided
+def _part(t, g: Geometry, offset: int):
+    """The tensor of a geometry, at an offset from ``t``, in the storage of ``t``."""
+    if g.dtype is not t._geometry.dtype:  # a part of complex numbers
+        items = (t._storage.nbytes // t._geometry.dtype.itemsize,)
+        t = as_strided(t, items, (1,), 0)
+        t = view_call(OPS["view.dtype"], t, (g.dtype,))
+    part = as_strided(t, g.shape, g.stride, offset + t._offset)
+    for bit, name in ((CONJ, "_conj"), (NEG, "_neg_view")):
+        if (part._geometry.bits ^ g.bits) & bit:
+            part = view_call(OPS[name], part)
+    return part
+
+
+hooks["part"] = _part

@@ -11,7 +11,7 @@ from ..eager import api, derivatives, planning, tape
 from ..eager import op as _op
 from ..eager.derivatives import Derived
 from ..eager.dispatch import Level, Wrapped, record_wrapped, save, wrapped_plan
-from ..eager.geometry import Geometry, Size, geometry
+from ..eager.geometry import Geometry, Size, geometry, with_bits
 from ..eager.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
 from ..eager.registry import OPS, OPTIONAL_TENSOR, SCALAR
 from ..eager.return_values import named
@@ -44,6 +44,7 @@ _INPLACE_DIFFERENT = (
     "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like "
     "same randomness. If this is necessary for your usage, please file an issue with functorch."
 )
+_ELEMENTWISE_VIEWS = ("view.dtype", "_conj", "_neg_view", "_real_part", "_imag_part")
 # Ops whose result has a shape that depends on values.
 _DYNAMIC = ("nonzero", "argwhere", "_unique2", "unique_dim", "unique_consecutive")
 
@@ -71,10 +72,11 @@ def example_geometry(g: Geometry, bdim: int | None) -> Geometry:
     """The geometry of one example."""
     if bdim is None:
         return g
-    return geometry(
+    example = geometry(
         Size(g.shape[:bdim] + g.shape[bdim + 1 :]), g.dtype, g.device,
         g.stride[:bdim] + g.stride[bdim + 1 :],
     )  # fmt: skip
+    return with_bits(example, g.bits)
 
 
 def batched(level: BatchLevel, inner, bdim: int | None) -> Batched:
@@ -225,14 +227,13 @@ class BatchLevel(Level):
             lowered = view_call(definition, inner, static)
             out_dim = None
         else:
-            if definition.full_name == "view.dtype":
+            if definition.full_name in _ELEMENTWISE_VIEWS:
                 lowered = view_call(definition, self.in_front(x), static)
             else:
                 lowered = _strided_below(inner, bdim, size, stride, offset, result[3:])
             out_dim = 0
-        out = Batched.make(self, lowered, geometry(
-            Size(size), lowered._geometry.dtype, g.device, tuple(stride)
-        ))  # fmt: skip
+        example = geometry(Size(size), lowered._geometry.dtype, g.device, tuple(stride))
+        out = Batched.make(self, lowered, with_bits(example, lowered._geometry.bits))
         out._bdim = out_dim
         out._base = x if x._base is None else x._base
         out._offset = x._offset + offset
@@ -346,8 +347,6 @@ def _strided_below(inner, bdim, size, stride, offset, dtype):
     """The view of all examples at once, with the batch dimension in front."""
     if dtype and dtype[0] is not inner._geometry.dtype:
         name = "view_as_real" if inner._geometry.dtype.is_complex else "view_as_complex"
-        if offset:  # the imaginary part
-            name = "view_as_real"
         inner_view = view_call(OPS[name], inner, ())
         scale = 2 if name == "view_as_real" else 0.5
         step = int(inner._geometry.stride[bdim] * scale)

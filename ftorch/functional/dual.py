@@ -13,7 +13,7 @@ from ..eager import derivatives, planning, tape
 from ..eager import op as _op
 from ..eager.derivatives import Derived
 from ..eager.dispatch import Level, Wrapped, record_wrapped, save, wrapped_plan
-from ..eager.geometry import geometry
+from ..eager.geometry import with_bits
 from ..eager.randomness import FILL
 from ..eager.registry import OPTIONAL_TENSOR, SCALAR
 from ..eager.tensor import TensorBase, extras, modes
@@ -255,9 +255,9 @@ def _make_dual(plan, mask):
 def _alias_like(tangent, view):
     """The part of a base's tangent that a view of the base covers."""
     g = view._geometry
-    return derivatives.alias(
-        tangent, geometry(g.shape, g.dtype, g.device, g.stride), view._offset - view._base._offset
-    )
+    base = view._base
+    relative = with_bits(g, g.bits ^ base._geometry.bits)
+    return derivatives.alias(tangent, relative, view._offset - base._offset)
 
 
 _op.hooks["alias"] = _alias_like

@@ -5,7 +5,9 @@ from __future__ import annotations
 from ..composite import composite
 from ..dtype import complex128, float64
 from ..op import call, call_inplace, call_out, op_named
+from ..registry import OPS
 from ..tensor import TensorBase
+from ..viewing import view_call
 
 
 @composite()
@@ -98,20 +100,27 @@ def float_power_(self, exponent):
 
 @composite(forms="function method")
 def conj(input):
-    """The complex conjugate. Conjugation is not deferred: `is_conj` is never true of the result."""
-    return conj_physical(input)
+    """A view of the complex conjugate; a real tensor is returned as it is.
+
+    >>> import ftorch as torch
+    >>> x = torch.tensor([1 + 2j])
+    >>> y = torch.conj(x)
+    >>> y, y.is_conj()
+    (tensor([1.-2.j]), True)
+    """
+    return view_call(OPS["_conj"], input) if input.is_complex() else input
 
 
 @composite(forms="function method")
 def resolve_conj(input):
-    """The tensor itself: conjugation is never deferred."""
-    return input
+    """The tensor itself, or a copy if it is a conjugate view."""
+    return input.clone() if input.is_conj() else input
 
 
 @composite(forms="function method")
 def resolve_neg(input):
-    """The tensor itself: negation is never deferred."""
-    return input
+    """The tensor itself, or a copy if it is the negated part of a conjugate view."""
+    return input.clone() if input.is_neg() else input
 
 
 @composite(forms="function method", aliases="absolute_")

@@ -1,13 +1,14 @@
 """View ops, each by its geometry rule: (geometry, arguments) -> (size, stride, offset).
 
-Offsets are relative to the input's. What a view shares, how it is read and written, its gradient and
+Offsets are relative to the input's. A fourth part of the result is another dtype, a fifth the bits of
+the view where they are not the input's. What a view shares, how it is read and written, its gradient and
 its batching follow from the rule.
 """
 
 from __future__ import annotations
 
 from ..dtype import dtype as Dtype
-from ..geometry import infer_size, view_stride
+from ..geometry import CONJ, NEG, infer_size, view_stride
 from ..registry import view
 from ._common import wrap_dim, wrap_dims
 
@@ -36,6 +37,11 @@ def view_(g, size):
 @view("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", forms="method")
 def view_dtype(g, dtype):
     target: Dtype = dtype
+    if g.bits and target is not g.dtype:
+        kind = "tensors with negative bit set" if g.bits == NEG else "conjugate view tensors"
+        raise RuntimeError(
+            f"torch.Tensor.view is not supported for {kind} when converting to a different dtype."
+        )
     old, new = g.dtype.itemsize, target.itemsize
     size, stride = list(g.shape), list(g.stride)
     if old == new:
@@ -75,6 +81,12 @@ def view_dtype(g, dtype):
 def view_as_real(g):
     if not g.dtype.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
+    if g.bits & CONJ:
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate "
+            "tensor so you can view it as real, use self.resolve_conj(); however, be warned that the "
+            "resulting tensor will NOT alias the original."
+        )
     return (*g.shape, 2), (*(2 * s for s in g.stride), 1), 0, g.dtype.to_real()
 
 
@@ -98,12 +110,23 @@ def view_as_complex(g):
 
 @view("_real_part(Tensor(a) self) -> Tensor(a)", forms="")
 def real_part(g):
-    return g.shape, tuple(2 * s for s in g.stride), 0, g.dtype.to_real()
+    return g.shape, tuple(2 * s for s in g.stride), 0, g.dtype.to_real(), g.bits & NEG
 
 
 @view("_imag_part(Tensor(a) self) -> Tensor(a)", forms="")
 def imag_part(g):
-    return g.shape, tuple(2 * s for s in g.stride), 1, g.dtype.to_real()
+    negated = bool(g.bits & NEG) != bool(g.bits & CONJ)
+    return g.shape, tuple(2 * s for s in g.stride), 1, g.dtype.to_real(), NEG * negated
+
+
+@view("_conj(Tensor(a) self) -> Tensor(a)", forms="")
+def conj(g):
+    return g.shape, g.stride, 0, g.dtype, g.bits ^ CONJ
+
+
+@view("_neg_view(Tensor(a) self) -> Tensor(a)", forms="function")
+def neg_view(g):
+    return g.shape, g.stride, 0, g.dtype, g.bits ^ NEG
 
 
 @view("permute(Tensor(a) self, int[] dims) -> Tensor(a)")
