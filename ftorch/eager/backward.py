@@ -82,7 +82,8 @@ def _run(roots, retain_graph, inputs):
     queued = set()
     for node in start:
         if counts.get(node, 0) == 0:
-            heap.append((-node.sequence, id(node), node))
+            # Of equal ones (leaves) the first comes first: the same order in every step, one program.
+            heap.append((-node.sequence, len(queued), node))
             queued.add(node)
     heapq.heapify(heap)
     while heap:
@@ -119,8 +120,8 @@ def _run(roots, retain_graph, inputs):
                         _add_to(held, nr, grad)
             counts[target] -= 1
             if counts[target] == 0 and target not in queued:
+                heapq.heappush(heap, (-target.sequence, len(queued), target))
                 queued.add(target)
-                heapq.heappush(heap, (-target.sequence, id(target), target))
     return None if captures is None else [captures[edge] for edge in inputs]
 
 

@@ -146,6 +146,8 @@ class LBFGS(Optimizer):
                 or abs(loss - previous_loss) < tolerance
             ):
                 break
+        if isinstance(group["lr"], Tensor) and not isinstance(t, Tensor):
+            t = torch.as_tensor(t, dtype=group["lr"].dtype)
         state.update(d=d, t=t, prev_flat_grad=previous, prev_loss=previous_loss)
         return first_loss
 

@@ -248,7 +248,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     In training the running statistics are updated in place.
 
     Raises:
-        ValueError: for a training batch with one value per channel.
+        ValueError: for a training batch with one value per channel, or an ``eps`` out of range.
         RuntimeError: in evaluation without running statistics, or for sizes that do not fit.
 
     >>> import ftorch as torch
@@ -258,6 +258,11 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     """
     if training:
         _check_batch(input.size())
+    if training and eps <= 0.0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps < 0.0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    if training:
         return _batch_norm_train(
             input, running_mean, running_var, weight, bias, momentum, eps
         )
