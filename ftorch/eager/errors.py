@@ -48,6 +48,17 @@ def translate_error(error: BaseException, name: str = "") -> BaseException:
     return error.with_traceback(None)
 
 
+# The package's files, and the functions made from schemas.
+_OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<ftorch ")
+
+
+def user_line(frame) -> str:
+    """``file:line`` of the innermost frame outside of this package."""
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
 def _raised_by_jax(error):
     trace = error.__traceback__
     if trace is None:

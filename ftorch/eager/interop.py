@@ -14,6 +14,7 @@ import numpy as np
 
 from . import device as _device
 from . import dtype as _dtype
+from . import value_checks
 from .executor import IMMEDIATE
 from .geometry import CONJ, Size, geometry
 from .op import read, to_numpy
@@ -315,6 +316,8 @@ def numpy(self, *, force=False):
             "the value of this tensor is not known: it is being traced by a JAX transformation"
         )
     memory = storage.share_host()
+    if value_checks.postponed.checks:
+        value_checks.run_postponed()
     if g.dtype is not storage.root.dtype:
         memory = memory.view(g.dtype.numpy)
     if not g.numel:
@@ -342,7 +345,10 @@ def from_jax(array, requires_grad=False) -> Tensor:
 
 def jax_array(self) -> jax.Array:
     """The tensor's value as a ``jax.Array``: a snapshot that later writes do not change."""
-    return read(self).value()
+    array = read(self).value()
+    if value_checks.postponed.checks:
+        value_checks.run_postponed()
+    return array
 
 
 class _Capsule:

@@ -254,7 +254,7 @@ def call_inplace(op: Op, operands, static=()):
         operands = planning.normalize(op, operands)
         scanned = scan(operands)
         if scanned is None:
-            scanned, result = hooks["override"](op, operands, static)
+            scanned, result = hooks["override"](op, operands, static, "inplace")
             if scanned is None:
                 return result
     key, tensors, scalars, grad = scanned
@@ -412,7 +412,7 @@ def fused_update(fn, mutable, inputs, scalars=(), static=(), source=None) -> Non
     """
     capture = executor.capturing()
     if capture is not None and scalars:
-        capture.sources.append((len(capture.floats), len(scalars), source, scalars))
+        capture.numbers(len(scalars), source)
     key = (fn, static, *[t._geometry for t in mutable], None, *[t._geometry for t in inputs],
            tuple(map(type, scalars)))  # fmt: skip
     plan = _updates.get(key)
@@ -437,8 +437,10 @@ _updates: dict = {}
 
 def to_numpy(t) -> np.ndarray:
     """The tensor's elements as a NumPy array of its shape (a copy or JAX's own read-only buffer)."""
-    storage = read(t)
-    return np.asarray(storage.value())
+    array = np.asarray(read(t).value())
+    if value_checks.postponed.checks:
+        value_checks.run_postponed()
+    return array
 
 
 dtypes.on_default_change.append(clear_plans)

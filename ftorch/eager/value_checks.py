@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import threading
 
 import numpy as np
 
 from . import device as _device
+from . import errors, executor
 from .dtype import dtype as Dtype
 from .executor import IMMEDIATE
 from .registry import Shape
@@ -43,10 +46,11 @@ def _waits(rule, slots, position):
 
 
 def check_values(plan, operands, tensors):
-    """Runs an op's value checks on tensors of the CPU whose values are at hand.
+    """Runs an op's value checks.
 
-    What is still pending is not waited for (the kernel then clamps, as JAX does), unless the check
-    says so.
+    Values that are still pending are not waited for, unless the check says so: it is made when
+    somebody next looks at a value (`run_postponed`), as with PyTorch on a GPU. Until then the kernel
+    clamps.
     """
     scalars = [o for o in operands if type(o) in _NUMBERS]
     for slots, function, waits in plan.checks:
@@ -56,7 +60,9 @@ def check_values(plan, operands, tensors):
             if tag == "t":
                 array = peek(tensors[slot[1]], waits)
                 if array is None:
-                    break
+                    array = _Later.of(tensors[slot[1]])
+                    if array is None:
+                        break
                 values.append(array)
             elif tag == "shape":
                 values.append(tensors[slot[1]]._geometry)
@@ -66,13 +72,97 @@ def check_values(plan, operands, tensors):
                 values.append(scalars[slot[1]])
             elif tag == "l":
                 arrays = [None if j is None else peek(tensors[j], waits) for j in slot[1]]
+                for i, j in enumerate(slot[1]):
+                    if arrays[i] is None and j is not None:
+                        arrays[i] = _Later.of(tensors[j])
                 if any(a is None and j is not None for a, j in zip(arrays, slot[1])):
                     break
                 values.append(arrays)
             else:
                 values.append(None)
         else:
-            function(*values)
+            if _pending(values):
+                _postpone(plan.name, function, values)
+            else:
+                _make(function, values)
+
+
+def _make(function, values):
+    try:
+        function(*values)
+    except Exception:
+        postponed.checks.clear()  # one error at a time
+        raise
+
+
+# --- checks of values that are not there yet ------------------------------------------
+
+_MOST_POSTPONED = 256
+
+
+class _Postponed(threading.local):
+    """The calling thread's checks that wait for a value: (op, the user's line, check, values)."""
+
+    def __init__(self):
+        self.checks = []
+
+
+postponed = _Postponed()
+
+
+class _Later:
+    """The value that a tensor has now, though nobody knows it yet."""
+
+    __slots__ = ("storage",)
+
+    def __init__(self, storage):
+        self.storage = storage
+
+    @classmethod
+    def of(cls, t):
+        """None where there will be no value: meta tensors, tracing, capturing."""
+        from .op import read
+
+        storage = t._storage
+        if t._geometry.device is _device.META or storage.trace is IMMEDIATE or executor.capturing():
+            return None
+        return cls(executor.duplicate(read(t)))
+
+
+def _pending(values):
+    return any(
+        v.__class__ is _Later or v.__class__ is list and any(w.__class__ is _Later for w in v)
+        for v in values
+    )
+
+
+def _known(value):
+    if value.__class__ is _Later:
+        return np.asarray(value.storage.value())
+    return [_known(v) for v in value] if value.__class__ is list else value
+
+
+def _postpone(name, function, values):
+    checks = postponed.checks
+    if len(checks) >= _MOST_POSTPONED:
+        run_postponed()
+    checks.append((name, errors.user_line(sys._getframe(1)), function, values))
+
+
+def run_postponed():
+    """Makes the checks that waited for values.
+
+    Raises:
+        Exception: PyTorch's, of the first op whose check fails.
+    """
+    checks = postponed.checks[:]
+    postponed.checks.clear()
+    for name, line, function, values in checks:
+        try:
+            function(*map(_known, values))
+        except Exception as error:
+            error.add_note(f"The value was still being computed when {name} was called ({line}).")
+            raise
 
 
 def peek(t, waits=False):

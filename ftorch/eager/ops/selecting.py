@@ -121,6 +121,7 @@ def index_add(self, dim, index, source, alpha):
 
     Raises:
         RuntimeError: for indices out of range, shapes that do not fit, or different dtypes.
+        IndexError: for indices out of range of a vector.
 
     >>> import ftorch as torch
     >>> torch.zeros(3).index_add(0, torch.tensor([2, 2]), torch.tensor([1., 2.]))
@@ -138,6 +139,8 @@ def _(self: Shape, dim, index):
     dim = wrap_dim(dim, self.ndim)
     wrong = first_outside(index, 0, size_at(self, dim))
     if wrong is not None:
+        if self.ndim < 2:
+            raise IndexError("index out of range in self")
         raise RuntimeError(
             f"index {wrong} is out of bounds for dimension {dim} with size {size_at(self, dim)}"
         )

@@ -1,0 +1,48 @@
+"""Indices out of range whose values are still being computed when the op is called."""
+
+from __future__ import annotations
+
+import pytest
+import torch as pt
+
+import ftorch as ft
+
+CALLS = {
+    "index": lambda t, i: t.arange(5.0)[i],
+    "index_put": lambda t, i: t.zeros(5).index_put((i,), t.tensor(1.0)),
+    "embedding": lambda t, i: t.nn.functional.embedding(i, t.ones(3, 2)),
+    "gather": lambda t, i: t.gather(t.ones(5), 0, i),
+    "index_add": lambda t, i: t.zeros(5).index_add(0, i, t.ones(2)),
+    "index_select": lambda t, i: t.ones(5).index_select(0, i),
+    "cross_entropy": lambda t, i: t.nn.functional.cross_entropy(t.ones(2, 3), i),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_raised_at_the_next_look(name):
+    """The exception is PyTorch's; it names the line of the call, and the next look is free of it."""
+    call = CALLS[name]
+    with pytest.raises(Exception) as theirs:
+        call(pt, pt.ones(2, dtype=pt.long) * 9)
+    result = call(ft, ft.ones(2, dtype=ft.long) * 9)
+    with pytest.raises(type(theirs.value)) as mine:
+        result.sum().item()
+    assert str(mine.value) == str(theirs.value)
+    assert __file__ in mine.value.__notes__[0]
+    assert ft.ones(1).item() == 1
+
+
+def test_what_the_index_was_counts():
+    """A later write to the index tensor changes nothing about the check."""
+    i = ft.ones(2, dtype=ft.long) * 2
+    result = ft.arange(5.0)[i]
+    i.fill_(9)
+    assert result.tolist() == [2.0, 2.0]
+
+
+def test_many_are_kept_in_bounds():
+    """Without a look, the checks are made now and then."""
+    i = ft.ones(1, dtype=ft.long) * 9
+    with pytest.raises(IndexError):
+        for _ in range(1000):
+            ft.arange(5.0)[i + 0]
