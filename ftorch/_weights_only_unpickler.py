@@ -114,6 +114,8 @@ class Unpickler:
         pickle.UnpicklingError: for what is not allowed, and for damaged data.
     """
 
+    handlers: dict[bytes, Any]  # what each opcode does
+
     def __init__(self, file, *, encoding: str = "bytes", collect_names: bool = False):
         self.file = file
         self.encoding = encoding
@@ -136,7 +138,7 @@ class Unpickler:
                     raise EOFError
                 if opcode == b".":
                     return self.stack.pop()
-                handler = _HANDLERS.get(opcode)
+                handler = self.handlers.get(opcode)
                 if handler is None:
                     raise UnpicklingError(f"Unsupported operand {opcode[0]}")
                 handler(self)
@@ -373,6 +375,9 @@ _HANDLERS = {
     b"b": Unpickler.build,
     b"Q": Unpickler.persistent,
 }
+
+
+Unpickler.handlers = _HANDLERS
 
 
 def get_globals_in_pkl(file) -> set[str]:

@@ -1,7 +1,16 @@
-"""Captured programs: ``torch.compile`` and the executor's statistics."""
+"""TorchScript (``script``, ``trace``, ``load``, ``save``) and captured programs (``compile``)."""
 
 from ..eager.executor import stats
 from ._annotations import Final, annotate, export, ignore, unused
+from ._builtins import Future, RaisedError as Error, fork, wait
+from ._module import (
+    RecursiveScriptModule,
+    ScriptFunction,
+    ScriptModule,
+    TopLevelTracedModule,
+    TracedModule,
+)
+from ._serialization import load, save
 from .compiler import compile, is_compiling
 
 
@@ -16,5 +25,7 @@ def is_tracing() -> bool:
 
 
 __all__ = [
-    "Final", "annotate", "compile", "export", "ignore", "is_compiling", "is_scripting", "is_tracing", "stats", "unused",
+    "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
+    "TopLevelTracedModule", "TracedModule", "annotate", "compile", "export", "fork", "ignore",
+    "is_compiling", "is_scripting", "is_tracing", "load", "save", "stats", "unused", "wait",
 ]  # fmt: skip

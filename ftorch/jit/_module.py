@@ -1,0 +1,434 @@
+"""Programs as Python sees them: `ScriptModule`, `ScriptFunction` and their methods."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import MutableMapping
+
+from ..eager.tensor import Tensor, TensorBase
+from ..nn import Module, Parameter
+from ..nn.modules.container import ModuleDict, ModuleList, Sequential
+from ._objects import ClassType, Function, ScriptObject
+from ._types import infer
+
+__all__ = ["RecursiveScriptModule", "ScriptFunction", "ScriptMethod", "ScriptModule",
+           "TopLevelTracedModule", "TracedModule", "wrap_module"]  # fmt: skip
+
+
+class ScriptFunction:
+    """A compiled function: what ``script`` and ``trace`` make of one.
+
+    Attributes:
+        code: its text; ``graph``: its operators; ``schema``: its signature.
+    """
+
+    def __init__(self, function: Function, original=None, name: str | None = None):
+        self._function = function
+        self._original = original
+        self.name = name or function.name
+        self.__name__ = self.name
+        self.__doc__ = getattr(original, "__doc__", None)
+        self.__module__ = getattr(original, "__module__", __name__)
+        if original is not None:
+            self.__wrapped__ = self._torchdynamo_inline = original
+
+    @property
+    def qualified_name(self) -> str:
+        return f"__torch__.{self.name}"
+
+    @property
+    def code(self) -> str:
+        """The text of the function."""
+        return self._function.code
+
+    @property
+    def graph(self):
+        """The function's operators, as a `Graph`."""
+        from ._graph import lower
+
+        return lower(self._function)
+
+    @property
+    def inlined_graph(self):
+        """The graph with the functions it calls written out."""
+        from ._graph import lower
+
+        return lower(self._function, inline=True)
+
+    @property
+    def schema(self):
+        return self._function.schema
+
+    @property
+    def code_with_constants(self):
+        """(the text, the constants that it refers to)."""
+        return self.code, ConstantMap(self._function.unit.constants)
+
+    def graph_for(self, *args, **kwargs):
+        """The graph; it does not depend on the arguments."""
+        return self.graph
+
+    def __call__(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+    def save(self, f, _extra_files=None) -> None:
+        """Writes the function to a file (`ftorch.jit.save`)."""
+        from ._serialization import save
+
+        save(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files=None) -> bytes:
+        """What `save` writes."""
+        return _saved(self, _extra_files)
+
+    def get_debug_state(self):
+        """How often it was compiled."""
+        return {"compiled": self._function._compiled is not None}
+
+    def __repr__(self):
+        return f"<torch.jit.ScriptFunction object at {id(self):#x}>"
+
+
+class ConstantMap:
+    """``c0``, ``c1``, ... of a program's constants."""
+
+    def __init__(self, constants):
+        self.const_mapping = {f"c{i}": c for i, c in enumerate(constants)}
+
+    def __getattr__(self, name):
+        if name in self.__dict__.get("const_mapping", ()):
+            return self.const_mapping[name]
+        raise AttributeError(name)
+
+
+class ScriptMethod(ScriptFunction):
+    """A method of a compiled module."""
+
+    def __init__(self, function: Function, owner: ScriptObject):
+        super().__init__(function)
+        self._owner = owner
+
+    @property
+    def owner(self):
+        return self._owner
+
+    def __call__(self, *args, **kwargs):
+        return self._function(self._owner, *args, **kwargs)
+
+
+class _Table(MutableMapping):
+    """The parameters, or the buffers, of a module: a part of its object's attributes."""
+
+    def __init__(self, owner: ScriptObject, names):
+        self._owner, self._names = owner, list(names)
+
+    def __getitem__(self, name):
+        if name not in self._names:
+            raise KeyError(name)
+        return self._owner.__dict__.get(name)
+
+    def __setitem__(self, name, value):
+        if name not in self._names:
+            self._names.append(name)
+        self._owner.__dict__[name] = value
+
+    def __delitem__(self, name):
+        self._names.remove(name)
+        del self._owner.__dict__[name]
+
+    def __iter__(self):
+        return iter(tuple(self._names))
+
+    def __len__(self):
+        return len(self._names)
+
+    def copy(self):
+        """A dictionary of the entries."""
+        return dict(self)
+
+
+class ScriptModule(Module):
+    """The base of compiled modules. A subclass compiles itself at the end of its ``__init__``."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("ftorch.jit"):
+            return
+        original = cls.__init__
+
+        def __init__(self, *args, **kwargs):
+            original(self, *args, **kwargs)
+            if type(self) is cls:
+                from ._recursive import script_module
+
+                compiled = script_module(self)
+                self.__dict__["_compiled"] = compiled
+
+        cls.__init__ = __init__  # type: ignore[method-assign]
+
+    def __call__(self, *args, **kwargs):
+        compiled = self.__dict__.get("_compiled")
+        return compiled(*args, **kwargs) if compiled is not None else super().__call__(*args, **kwargs)
+
+    @property
+    def code(self) -> str:
+        """The text of ``forward``."""
+        return self._script().code
+
+    @property
+    def graph(self):
+        """The graph of ``forward``."""
+        return self._script().graph
+
+    def _script(self):
+        compiled = self.__dict__.get("_compiled")
+        if compiled is None:
+            raise RuntimeError("the module is not compiled yet")
+        return compiled
+
+    def save(self, f, _extra_files=None):
+        """Writes the module to a file (`ftorch.jit.save`)."""
+        self._script().save(f, _extra_files)
+
+
+class RecursiveScriptModule(ScriptModule):
+    """A module whose methods are a program's: what ``script`` and ``load`` give.
+
+    Attributes:
+        original_name: the name of the class that it was made from.
+        code, graph, inlined_graph: of ``forward``.
+    """
+
+    def __init__(self, data: ScriptObject):
+        super().__init__()
+        state = self.__dict__
+        del state["training"], state["_is_full_backward_hook"]
+        state["_c"] = data
+        kind = data._type
+        state["_parameters"] = _Table(data, [n for n in kind.parameters if n in data.__dict__])
+        state["_buffers"] = _Table(data, [n for n in kind.buffers if n in data.__dict__])
+        for name, value in data.__dict__.items():
+            if isinstance(value, ScriptObject) and value._type.kind == "module":
+                state["_modules"][name] = wrap_module(value)
+
+    @property
+    def original_name(self) -> str:
+        return self._c._type.short_name
+
+    @property
+    def _type(self) -> ClassType:
+        return self._c._type
+
+    @property
+    def training(self):  # type: ignore[override]
+        return self._c.__dict__.get("training", True)
+
+    @property
+    def forward(self):  # type: ignore[override]
+        return self._method("forward")
+
+    @property
+    def forward_magic_method(self):
+        return self._method
+
+    @property
+    def code(self) -> str:
+        return self.forward.code
+
+    @property
+    def code_with_constants(self):
+        return self.forward.code_with_constants
+
+    @property
+    def graph(self):
+        return self.forward.graph
+
+    @property
+    def inlined_graph(self):
+        return self.forward.inlined_graph
+
+    def graph_for(self, *args, **kwargs):
+        """The graph of ``forward``."""
+        return self.forward.graph_for(*args, **kwargs)
+
+    def _method(self, name):
+        function = self._c._type.methods.get(name)
+        if function is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return ScriptMethod(function, self._c)
+
+    def __call__(self, *args, **kwargs):
+        return Module.__call__(self, *args, **kwargs)
+
+    def __getattr__(self, name):
+        data = self.__dict__.get("_c")
+        if data is not None:
+            if name in self.__dict__["_modules"]:
+                return self.__dict__["_modules"][name]
+            if name in data.__dict__:
+                return data.__dict__[name]
+            kind = data._type
+            if name in kind.constants:
+                return kind.constants[name]
+            if name in kind.methods:
+                return self._method(name)
+            if name in kind.unit.python.get(kind.name, {}):  # type: ignore[operator]
+                return kind.unit.python[kind.name][name].__get__(self)  # type: ignore[index]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name, value):
+        data = self.__dict__.get("_c")
+        if data is None or name in self.__dict__:
+            object.__setattr__(self, name, value)
+            return
+        if name in data._type.constants:
+            raise AttributeError(
+                f"Cannot mutate TorchScript constant value: '{name}'. Value: '{value}'"
+            )
+        modules = self.__dict__["_modules"]
+        if name in modules or isinstance(value, Module):
+            if not isinstance(value, RecursiveScriptModule):
+                raise RuntimeError(
+                    f"Cannot re-assign modules in a ScriptModule with non-scripted module, tried "
+                    f"to replace existing module '{name}': {value}"
+                )
+            modules[name] = value
+            data.__dict__[name] = value._c
+        elif name in data.__dict__ or name in data._type.attributes:
+            if name in self._parameters and isinstance(value, Tensor) and not isinstance(
+                value, Parameter
+            ):
+                value = Parameter(value.detach(), value.requires_grad)
+            data.__dict__[name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *self._c.__dict__, *self._c._type.methods})
+
+    def __copy__(self):
+        return wrap_module(copy.copy(self._c))
+
+    def __deepcopy__(self, memo):
+        return wrap_module(copy.deepcopy(self._c, memo))
+
+    def __getstate__(self):
+        import pickle
+
+        raise pickle.PickleError(
+            "ScriptModules cannot be deepcopied using copy.deepcopy or saved using torch.save. "
+            "Mixed serialization of script and non-script modules is not supported. For purely "
+            "script modules use my_module.save(<filename>) instead."
+        )
+
+    def copy(self):
+        """A module with the same attributes."""
+        return self.__copy__()
+
+    def save(self, f, _extra_files=None) -> None:
+        """Writes the module to a file (`ftorch.jit.save`)."""
+        from ._serialization import save
+
+        save(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files=None) -> bytes:
+        """What `save` writes."""
+        return _saved(self, _extra_files)
+
+    def _get_name(self):
+        return type(self).__name__
+
+    def extra_repr(self):
+        return f"original_name={self.original_name}"
+
+    def _container(self):
+        return list(self._modules.values())
+
+    def __iter__(self):
+        names = self._c._type.short_name
+        if names in ("ModuleDict", "ParameterDict"):
+            return iter(list(self._modules))
+        return iter(self._container())
+
+    def __len__(self):
+        if "__len__" in self._c._type.methods:
+            return self._method("__len__")()
+        if self.original_name in ("Sequential", "ModuleList", "ModuleDict"):
+            return len(self._modules)
+        raise TypeError(f"object of type '{self.original_name}' has no len()")
+
+    def __bool__(self):
+        return True
+
+    def __getitem__(self, index):
+        if isinstance(index, str):
+            return self._modules[index]
+        if "__getitem__" in self._c._type.methods:
+            return self._method("__getitem__")(index)
+        return self._container()[index]
+
+    def __contains__(self, key):
+        return key in self._modules
+
+    def keys(self):
+        """Names of a ``ModuleDict``'s modules."""
+        return self._modules.keys()
+
+    def values(self):
+        """Modules of a ``ModuleDict``."""
+        return self._modules.values()
+
+    def items(self):
+        """Names and modules of a ``ModuleDict``."""
+        return self._modules.items()
+
+
+class TracedModule(RecursiveScriptModule):
+    """A submodule of a traced module."""
+
+
+class TopLevelTracedModule(TracedModule):
+    """What ``trace`` makes of a module."""
+
+    def extra_repr(self):
+        return f"original_name={self.original_name}"
+
+
+_CONTAINERS = (Sequential, ModuleList, ModuleDict)
+
+
+def _saved(obj, extra):
+    import io
+
+    from ._serialization import save
+
+    buffer = io.BytesIO()
+    save(obj, buffer, extra)
+    return buffer.getvalue()
+
+
+def wrap_module(data: ScriptObject, kind=None) -> RecursiveScriptModule:
+    """The module of an object of a program's class."""
+    return (kind or RecursiveScriptModule)(data)
+
+
+def make_parameters(data: ScriptObject) -> None:
+    """Makes `Parameter` of the tensors that a module's class calls parameters."""
+    made: dict[int, Parameter] = {}
+
+    def walk(obj):
+        for name, value in obj.__dict__.items():
+            if isinstance(value, ScriptObject):
+                walk(value)
+            elif isinstance(value, TensorBase) and name in obj._type.parameters:
+                if not isinstance(value, Parameter):
+                    obj.__dict__[name] = made.setdefault(
+                        id(value), Parameter(value, value.requires_grad)
+                    )
+
+    walk(data)
+
+
+def attribute_type(value):
+    """The type of an attribute's value, or None."""
+    return infer(value)

@@ -1,0 +1,541 @@
+"""Records the ops of an example run, module by module, for `trace`.
+
+For the time of a trace the public functions and tensor methods are replaced by ones that write down
+each call with `_lowering`'s op. Tensors are real and keep their identity: what an object's value is
+called in the program is looked up by the object.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import warnings
+from dataclasses import dataclass, field
+
+from ..eager.geometry import Size
+from ..eager.tensor import Tensor, TensorBase
+from ..fx import _targets
+from ..fx._watch import Patches
+from ..nn import Module
+from ._lowering import _RESULT, lower
+
+__all__ = ["Frame", "Recorder", "Statement", "TracedInt", "TracerWarning", "Value"]
+
+
+class TracerWarning(Warning):
+    """A trace will not do what the function does for other inputs."""
+
+    __module__ = "ftorch.jit"
+
+    @staticmethod
+    def ignore_lib_warnings():
+        """Nothing: the library warns of nothing itself."""
+
+
+@dataclass(eq=False)
+class Value:
+    """A value of the program: the result of a statement, an input, an attribute or a constant."""
+
+    hint: str
+    kind: str = "result"  # "result", "input", "attribute", "constant"
+    type: str = "Tensor"
+    path: tuple[str, ...] = ()
+    object: object = None
+    frame: Frame | None = None
+
+
+@dataclass(eq=False)
+class Statement:
+    """A call of an op."""
+
+    op: str
+    args: list
+    kwargs: dict
+    results: list[Value]
+    shape: str = "one"  # "one", "tuple", "list", "none"
+    effect: bool = False
+
+
+@dataclass(eq=False)
+class Frame:
+    """A call of a module: what happened in it."""
+
+    module: object = None
+    path: tuple[str, ...] | None = ()
+    parent: Frame | None = None
+    items: list = field(default_factory=list)
+    inputs: list = field(default_factory=list)
+    outputs: list = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+
+class TracedInt(int):
+    """A size of a tensor, which the program computes."""
+
+    value: Value
+    recorder: Recorder
+
+    @classmethod
+    def make(cls, number, value, recorder):
+        made = cls(number)
+        made.value, made.recorder = value, recorder
+        return made
+
+
+def _traced_operator(name, op, swapped=False):
+    plain = getattr(int, name)
+
+    def apply(self, other):
+        number = plain(self, other)
+        if number is NotImplemented or type(number) is not int or not self.recorder.active:
+            return number
+        operands = [other, self] if swapped else [self, other]
+        return self.recorder.number(op, operands, number)
+
+    setattr(TracedInt, name, apply)
+
+
+for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("floordiv", "floordiv"),
+                   ("mod", "remainder")):  # fmt: skip
+    _traced_operator(f"__{_name}__", _op)
+    _traced_operator(f"__r{_name}__", _op, swapped=True)
+TracedInt.__neg__ = lambda self: self.recorder.number("neg", [self], -int(self))  # type: ignore
+
+
+_LOOKS = {
+    "__bool__": "Converting a tensor to a Python boolean", "__int__": "Converting a tensor to a "
+    "Python integer", "__float__": "Converting a tensor to a Python float", "__index__":
+    "Converting a tensor to a Python index", "item": "Converting a tensor to a Python number",
+    "tolist": "Converting a tensor to a Python list", "numpy": "Converting a tensor to a NumPy "
+    "array", "__array__": "Converting a tensor to a NumPy array",
+}  # fmt: skip
+_FROZEN = (
+    " might cause the trace to be incorrect. We can't record the data flow of Python values, so "
+    "this value will be treated as a constant in the future. This means that the trace might not "
+    "generalize to other inputs!"
+)
+_ITERATION = (
+    "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different "
+    "shape won't change the number of iterations executed (and might lead to errors or silently "
+    "give incorrect results)."
+)
+_LENGTH = (
+    "Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would "
+    "be tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give "
+    "incorrect results."
+)
+# Tensor attributes that are ops.
+_PROPERTIES = {"T": "numpy_T", "mT": "mT", "H": "matrix_H", "mH": "mH", "real": "real",
+               "imag": "imag", "data": "detach"}  # fmt: skip
+# Methods that give a value to Python, or are about the object.
+_PASSED = frozenset(
+    "backward dim element_size get_device is_complex is_contiguous is_floating_point is_pinned item "
+    "numel ndimension numpy requires_grad_ retain_grad size stride storage_offset tolist __format__ "
+    "data_ptr is_same_size untyped_storage storage register_hook cpu_ share_memory_ is_inference "
+    "is_signed type_ jax has_names as_subclass".split()
+)
+_OPERATORS = frozenset(
+    f"__{n}__" for n in (
+        "add radd sub rsub mul rmul truediv rtruediv pow rpow matmul rmatmul mod floordiv eq ne lt le gt "
+        "ge and or xor neg invert abs iadd isub imul itruediv iand ior getitem setitem"
+    ).split()
+)  # fmt: skip
+
+
+class Recorder:
+    """What happened in a run."""
+
+    active: bool = False
+    current: Recorder | None = None
+
+    def __init__(self, root: Module | None = None):
+        self.root = root
+        self.values: dict[int, Value] = {}
+        self.kept: list = []
+        self.frame = Frame(root, ())
+        self.top = self.frame
+        self.depth = 0
+        self.paths: dict[int, tuple[str, ...]] = {}
+        self.random: list[Statement] = []
+        if root is not None:
+            for name, module in root.named_modules():
+                path = tuple(filter(None, name.split(".")))
+                self.paths[id(module)] = path
+                for key, t in (*module._parameters.items(), *module._buffers.items()):
+                    if t is not None and id(t) not in self.values:
+                        self.bind(t, Value(key, "attribute", path=(*path, key)))
+
+    # --- values
+
+    def bind(self, obj, value: Value):
+        """Makes ``obj`` known as a value."""
+        value.object = obj
+        value.frame = value.frame or self.frame
+        self.values[id(obj)] = value
+        self.kept.append(obj)
+        return value
+
+    def of(self, obj) -> Value:
+        """The value of a tensor: its own, or a constant."""
+        found = self.values.get(id(obj))
+        return found or self.bind(obj, Value("c", "constant"))
+
+    def operand(self, a):
+        """An argument of an op with values in the place of tensors and sizes."""
+        if isinstance(a, TensorBase):
+            return self.of(a)
+        if type(a) is TracedInt and a.recorder is self:
+            return a.value
+        if isinstance(a, (list, tuple)):
+            return [self.operand(x) for x in a]
+        if isinstance(a, dict):
+            return {k: self.operand(v) for k, v in a.items()}
+        return a
+
+    def number(self, op, operands, number):
+        """The result of arithmetic on sizes."""
+        value = Value(op, type="int", frame=self.frame)
+        self.frame.items.append(
+            Statement(op, [self.operand(o) for o in operands], {}, [value])
+        )
+        return TracedInt.make(number, value, self)
+
+    # --- calls
+
+    def call(self, kind, name, function, args, kwargs):
+        """Makes a call and records it."""
+        if self.depth or not self.active:
+            return function(*args, **kwargs)
+        lowered = lower(kind, name, function, args, kwargs)
+        if lowered is None:
+            return function(*args, **kwargs)
+        self.depth += 1
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            self.depth -= 1
+        if isinstance(result, TensorBase) or (
+            isinstance(result, (tuple, list)) and any(isinstance(r, TensorBase) for r in result)
+        ):
+            self.record(lowered, result, args)
+        return result
+
+    def record(self, lowered, result, args=()):
+        """Writes down a call of an op, or of two (the first one's result goes into the second)."""
+        if isinstance(lowered[0], tuple):
+            (op, first, named), *lowered = lowered
+            middle = Value(op, frame=self.frame)
+            operands = [self.operand(a) for a in first]
+            self.frame.items.append(Statement(op, operands, named, [middle]))
+            lowered[1] = [middle if a is _RESULT else a for a in lowered[1]]
+        op, positional, named = lowered
+        operands = [a if isinstance(a, Value) else self.operand(a) for a in positional]
+        named = {k: self.operand(v) for k, v in named.items()}
+        writes = op.endswith("_") and not op.endswith("__")
+        inplace = writes and isinstance(result, TensorBase) and any(result is a for a in args)
+        hint = op.strip("_")
+        if isinstance(result, TensorBase):
+            results, shape = [Value(hint, frame=self.frame)], "one"
+            if not inplace:
+                self.bind(result, results[0])
+        else:
+            shape = "list" if isinstance(result, list) or op in _LISTS else "tuple"
+            results = []
+            for r in result:
+                results.append(self.bind(r, Value(hint, frame=self.frame)))
+        statement = Statement(op, operands, named, results, shape, writes or op in _EFFECTS)
+        self.frame.items.append(statement)
+        if op in _RANDOM and not (op.endswith("dropout") and not positional[2]):
+            self.random.append(statement)
+
+    def getitem(self, x, index, function):
+        """``x[index]``, as views and lookups."""
+        if self.depth or not self.active:
+            return function(x, index)
+        self.depth += 1
+        try:
+            result = function(x, index)
+        finally:
+            self.depth -= 1
+        found = self._viewed(x, index)
+        if isinstance(found, Value):
+            if found is not self.of(x):
+                self.bind(result, found)
+            else:
+                self.record(("alias", [x], {}), result)
+        else:
+            value, indices = found
+            self.record(("index", [value, indices], {}), result)
+        return result
+
+    def setitem(self, x, index, value, function):
+        """``x[index] = value``."""
+        if self.depth or not self.active:
+            return function(x, index, value)
+        found = self._viewed(x, index)
+        source = value
+        self.depth += 1
+        try:
+            if not isinstance(source, TensorBase):
+                source = x.new_tensor(source)
+            function(x, index, value)
+        finally:
+            self.depth -= 1
+        if isinstance(found, Value):
+            out, op, args = Value("copy", frame=self.frame), "copy_", [found, self.of(source)]
+        else:
+            out, op = Value("index_put", frame=self.frame), "index_put_"
+            args = [found[0], found[1], self.of(source), False]
+        self.frame.items.append(Statement(op, args, {}, [out], "one", True))
+
+    def _step(self, op, *args):
+        value = Value(op, frame=self.frame)
+        self.frame.items.append(Statement(op, [self.operand(a) if not isinstance(a, Value) else a
+                                               for a in args], {}, [value]))  # fmt: skip
+        return value
+
+    def _viewed(self, x, index):
+        """The value of ``x[index]``; where tensors index, (the value to look up in, the indices)."""
+        items = list(index) if isinstance(index, tuple) else [index]
+        if isinstance(index, list):
+            items = [index]
+        consumed = sum(
+            (i.dim() if isinstance(i, TensorBase) and str(i.dtype) == "torch.bool" else 1)
+            for i in items if i is not None and i is not Ellipsis and not isinstance(i, bool)
+        )  # fmt: skip
+        if not any(i is Ellipsis for i in items):
+            items.append(Ellipsis)
+        value, dim, indices = self.of(x), 0, []
+        shape, place = x._geometry.shape, 0
+        for item in items:
+            if item is None:
+                value = self._step("unsqueeze", value, dim)
+                dim += 1
+            elif item is Ellipsis:
+                dim += len(shape) - consumed
+                place += len(shape) - consumed
+            elif isinstance(item, slice):
+                size = shape[place]
+                if item.indices(size) != (0, size, 1) or any(
+                    type(p) is TracedInt for p in (item.start, item.stop)
+                ):
+                    value = self._step("slice", value, dim, item.start, item.stop, item.step or 1)
+                dim += 1
+                place += 1
+            elif isinstance(item, int) and not isinstance(item, bool):
+                value = self._step("select", value, dim, item)
+                place += 1
+            else:
+                t = item
+                if not isinstance(t, TensorBase):
+                    import ftorch as torch
+
+                    t = torch.tensor(item)
+                indices += [None] * (dim - len(indices)) + [self.of(t)]
+                width = t.dim() if str(t.dtype) == "torch.bool" else 1
+                dim += 1
+                place += width
+        return (value, indices) if indices else value
+
+    # --- modules
+
+    def module_call(self, module, args, kwargs, call):
+        """A call of a module, as a frame of its own where the module is the root's."""
+        if self.depth or not self.active or module is self.root:
+            return call(module, *args, **kwargs)
+        path = self.paths.get(id(module))
+        parent = self.frame
+        below = path is not None and parent.path is not None and (
+            path[: len(parent.path)] == parent.path and len(path) > len(parent.path)
+        )
+        if not below:
+            return call(module, *args, **kwargs)
+        frame = Frame(module, path, parent)
+        frame.inputs = [self.operand(a) for a in (*args, *kwargs.values())]
+        frame.names = _parameter_names(module)
+        parent.items.append(frame)
+        self.frame = frame
+        try:
+            result = call(module, *args, **kwargs)
+        finally:
+            self.frame = parent
+        frame.outputs = [v for v in _flat(self.operand(result)) if isinstance(v, Value)]
+        return result
+
+    # --- replacing
+
+    def __enter__(self):
+        self.before, Recorder.current = Recorder.current, self
+        self.patches = Patches()
+        self.patches.__enter__()
+        _targets.prepare()
+        for dictionary, functions in _targets.holders():
+            watched = {k: _function(f) for k, f in functions.items()}
+            self.patches._undo.append(functools.partial(dictionary.update, functions))
+            dictionary.update(watched)
+        for name, method in list(vars(Tensor).items()):
+            if isinstance(method, types.FunctionType) and name not in _PASSED and (
+                not name.startswith("_") or name in _OPERATORS
+            ):
+                self.patches.attribute(Tensor, name, _method(name, method))
+        self._patch_looks()
+        call = Module.__call__
+        self.patches.attribute(Module, "__call__", _module_call(call))
+        self.active = True
+        return self
+
+    def __exit__(self, *exc):
+        self.active = False
+        self.patches.__exit__(*exc)
+        Recorder.current = self.before
+
+    def _patch_looks(self):
+        for name, text in _LOOKS.items():
+            if hasattr(Tensor, name):
+                self.patches.attribute(Tensor, name, _look(name, text))
+        self.patches.attribute(Tensor, "__iter__", _warned("__iter__", _ITERATION))
+        self.patches.attribute(Tensor, "__len__", _warned("__len__", _LENGTH))
+        shape = _find(Tensor, "shape")
+        self.patches.attribute(Tensor, "shape", property(lambda t: _sizes(t, shape.__get__(t))))
+        size = _find(Tensor, "size")
+        self.patches.attribute(Tensor, "size", _size_method(size))
+        for name, op in _PROPERTIES.items():
+            attribute = _find(Tensor, name)
+            if isinstance(attribute, property):
+                self.patches.attribute(Tensor, name, _property(op, attribute))
+
+
+_LISTS = frozenset("chunk split split_with_sizes unbind tensor_split".split())
+_EFFECTS = frozenset({"batch_norm", "instance_norm"})
+_RANDOM = frozenset(
+    "dropout feature_dropout alpha_dropout bernoulli rand randn rand_like randn_like randint normal "
+    "multinomial bernoulli_ normal_ uniform_ random_ exponential_".split()
+)
+
+
+def _find(cls, name):
+    for c in cls.__mro__:
+        if name in vars(c):
+            return vars(c)[name]
+    raise AttributeError(name)
+
+
+def _flat(value):
+    if isinstance(value, (list, tuple)):
+        for v in value:
+            yield from _flat(v)
+    elif isinstance(value, dict):
+        for v in value.values():
+            yield from _flat(v)
+    else:
+        yield value
+
+
+def _parameter_names(module):
+    code = getattr(getattr(type(module), "forward", None), "__code__", None)
+    return list(code.co_varnames[1 : code.co_argcount]) if code is not None else []
+
+
+@functools.cache
+def _function(function):
+    path = (_targets.public_path(function) or "torch").split(".")
+    kind, name = ".".join(path[1:-1]), path[-1]
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        recorder = Recorder.current
+        if recorder is None:
+            return function(*args, **kwargs)
+        return recorder.call(kind, name, function, args, kwargs)
+
+    return call
+
+
+def _method(name, function):
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        recorder = Recorder.current
+        if recorder is None:
+            return function(*args, **kwargs)
+        if name == "__getitem__":
+            return recorder.getitem(args[0], args[1], function)
+        if name == "__setitem__":
+            return recorder.setitem(*args, function)
+        return recorder.call("method", name, function, args, kwargs)
+
+    return call
+
+
+def _module_call(function):
+    @functools.wraps(function)
+    def __call__(self, *args, **kwargs):
+        recorder = Recorder.current
+        if recorder is None:
+            return function(self, *args, **kwargs)
+        return recorder.module_call(self, args, kwargs, function)
+
+    return __call__
+
+
+def _warned(name, text):
+    function = _find(Tensor, name)
+
+    def call(self, *args, **kwargs):
+        recorder = Recorder.current
+        if recorder is not None and recorder.active and not recorder.depth:
+            found = recorder.values.get(id(self))
+            if found is None or found.kind in ("result", "input"):
+                warnings.warn(text, TracerWarning, stacklevel=2)
+        return function(self, *args, **kwargs)
+
+    return call
+
+
+def _look(name, text):
+    return _warned(name, text + _FROZEN)
+
+
+def _sizes(t, plain):
+    recorder = Recorder.current
+    if recorder is None or not recorder.active or recorder.depth:
+        return plain
+    value = recorder.values.get(id(t))
+    if value is None or value.kind not in ("result", "input"):
+        return plain
+    out = []
+    for i, n in enumerate(plain):
+        made = Value("size", type="int", frame=recorder.frame)
+        recorder.frame.items.append(Statement("size", [value, i], {}, [made]))
+        out.append(TracedInt.make(n, made, recorder))
+    return Size(out)
+
+
+def _size_method(function):
+    def size(self, dim=None):
+        plain = function(self)
+        sizes = _sizes(self, plain)
+        if dim is None:
+            return sizes
+        if sizes is plain or not isinstance(dim, int):
+            return function(self, dim)
+        function(self, dim)
+        return sizes[dim]
+
+    return size
+
+
+def _property(op, attribute):
+    def get(t):
+        recorder = Recorder.current
+        if recorder is None or recorder.depth or not recorder.active:
+            return attribute.fget(t)
+        recorder.depth += 1
+        try:
+            result = attribute.fget(t)
+        finally:
+            recorder.depth -= 1
+        if isinstance(result, TensorBase):
+            recorder.record((op, [t], {}), result)
+        return result
+
+    return property(get, attribute.fset, attribute.fdel)
