@@ -32,3 +32,30 @@ def _get_accelerator(check: bool | None = None):
     from .accelerator import current_accelerator
 
     return current_accelerator() or device("cpu")
+
+
+# What `torch.library` and dispatch modes bring, found when it is first asked for.
+_LIBRARY = {
+    "DispatchKey": "_keys", "DispatchKeySet": "_keys",
+    "_AutoDispatchBelowAutograd": "_keys.AutoDispatchBelowAutograd",
+    "_ExcludeDispatchKeyGuard": "_keys.ExcludeKeys", "_dispatch_keys": "_queries",
+    "_dispatch_key_name": "_queries", "_dispatch_key_parse": "_queries",
+    "_dispatch_key_for_device": "_queries", "_dispatch_has_kernel": "_queries",
+    "_dispatch_has_kernel_for_dispatch_key": "_queries", "_dispatch_dump": "_queries",
+    "_dispatch_get_all_op_names": "_queries",
+    "_dispatch_get_registrations_for_dispatch_key": "_queries",
+}  # fmt: skip
+
+
+def __getattr__(name: str):
+    import importlib
+
+    if name in ("_DisableTorchDispatch", "_disabled_torch_dispatch_impl"):
+        from . import _python_dispatch
+
+        own = {"_DisableTorchDispatch": "DisableTorchDispatch"}.get(name, "disabled")
+        return getattr(_python_dispatch, own)
+    if name not in _LIBRARY:
+        raise AttributeError(f"module 'torch._C' has no attribute '{name}'")
+    module, _, own = _LIBRARY[name].partition(".")
+    return getattr(importlib.import_module(f"ftorch.library.{module}"), own or name)

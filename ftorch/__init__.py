@@ -114,10 +114,11 @@ globals().update(_tensor_types())
 
 # Packages that are imported when they are first used.
 _PACKAGES = frozenset({
-    "_C", "_dynamo", "_functorch", "_higher_order_ops", "accelerator", "amp", "backends",
-    "compiler", "cpu", "cuda", "distributions", "fft", "func", "functional", "fx", "hub", "jit",
-    "linalg", "masked", "mps", "multiprocessing", "nn", "optim", "overrides", "return_types",
-    "serialization", "signal", "special", "testing", "types", "utils", "version", "xpu",
+    "_C", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_subclasses", "accelerator", "amp",
+    "backends", "compiler", "cpu", "cuda", "distributions", "export", "fft", "func", "functional",
+    "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx",
+    "optim", "overrides", "profiler", "return_types", "serialization", "signal", "special",
+    "testing", "types", "utils", "version", "xpu",
 })  # fmt: skip
 
 # Names of the top level that live in those packages.
@@ -137,7 +138,7 @@ _ELSEWHERE = {
     "set_autocast_cpu_enabled": "amp.autocast_mode", "set_autocast_dtype": "amp.autocast_mode",
     "set_autocast_enabled": "amp.autocast_mode", "set_autocast_gpu_dtype": "amp.autocast_mode",
     "cond": "functional.control_flow", "vmap": "functional",
-    "while_loop": "functional.control_flow",
+    "Tag": "_ops", "while_loop": "functional.control_flow",
 }  # fmt: skip
 
 
@@ -165,6 +166,15 @@ def _vmap(function):
 
 
 _hooks["vmap"] = _vmap
+
+
+def _python_classes(cls):
+    from . import _python_dispatch
+
+    _python_dispatch.register_class(cls)
+
+
+_hooks["python_classes"] = _python_classes
 
 
 def __dir__():

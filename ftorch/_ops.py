@@ -7,11 +7,57 @@ tensor([4., 4.])
 
 from __future__ import annotations
 
+import enum
 import functools
 import types
+from typing import Any
 
+from .eager import overrides
 from .eager.binding import Bound
-from .eager.registry import OVERLOADS
+from .eager.registry import OVERLOADS, STATIC, OpDef
+from .eager.tensor import PLAIN, modes
+
+
+class Tag(enum.Enum):
+    """Properties of an op that are told when it is registered."""
+
+    core = 0
+    cudagraph_unsafe = 1
+    data_dependent_output = 2
+    dynamic_output_shape = 3
+    flexible_layout = 4
+    generated = 5
+    inplace_view = 6
+    maybe_aliasing_or_mutating = 7
+    needs_contiguous_strides = 8
+    needs_exact_strides = 9
+    needs_fixed_stride_order = 10
+    nondeterministic_bitwise = 11
+    nondeterministic_seeded = 12
+    out_variant = 13
+    out = 14
+    pointwise = 15
+    pt2_compliant_tag = 16
+    reduction = 17
+    view_copy = 18
+
+
+def _flat(args, kwargs):
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (list, tuple)):
+            yield from value
+        else:
+            yield value
+
+
+def overridden(function, args, kwargs):
+    """(True, the result) of a call that ``__torch_function__`` takes over, or (False, None)."""
+    values = list(_flat(args, kwargs))
+    if modes.function_modes or (
+        modes.subclasses and any(v.__class__ not in PLAIN and overrides.has_say(type(v)) for v in values)
+    ):
+        return True, overrides.handle(function, values, args, kwargs)
+    return False, None
 
 
 class OpOverload:
@@ -19,7 +65,11 @@ class OpOverload:
 
     Attributes:
         _schema: its parsed schema; ``str(overload)`` is ``"aten.add.Tensor"``.
+        namespace: ``"aten"``.
     """
+
+    namespace = "aten"
+    tags: list = []  # noqa: RUF012
 
     def __init__(self, packet, definition, form="function"):
         self._packet = packet
@@ -28,7 +78,12 @@ class OpOverload:
         self._bound = Bound(definition, "self")
         self._form = form
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
+        handled, result = overridden(self, args, kwargs)
+        return result if handled else self._call(args, kwargs)
+
+    def _call(self, args, kwargs):
+        kwargs = dict(kwargs)
         out = kwargs.pop("out", None)
         values = self._bound.bind(args, kwargs)
         if values is None:
@@ -40,75 +95,166 @@ class OpOverload:
         return self._packet
 
     @property
+    def _overloadpacket(self):
+        return self._packet
+
+    @property
+    def _opname(self):
+        return self._packet.__name__
+
+    @property
     def __name__(self):
         return f"{self._packet.__name__}.{self._overloadname}"
 
     def name(self):
         """The qualified name, ``"aten::add.Tensor"``."""
         suffix = "" if self._overloadname == "default" else f".{self._overloadname}"
-        return f"aten::{self._packet.__name__}{suffix}"
+        return f"{self.namespace}::{self._packet.__name__}{suffix}"
+
+    @property
+    def _name(self):
+        return self.name()
+
+    @property
+    def is_view(self):
+        """Whether a result shares memory with an argument that is not written to."""
+        return self._schema.is_view
+
+    def decompose(self, *args, **kwargs):
+        """NotImplemented: kernels are functions of arrays."""
+        return NotImplemented
 
     def __str__(self):
-        return f"aten.{self.__name__}"
+        return f"{self.namespace}.{self.__name__}"
 
     def __repr__(self):
-        return f"<OpOverload(op='aten.{self._packet.__name__}', overload='{self._overloadname}')>"
+        return (
+            f"<OpOverload(op='{self.namespace}.{self._packet.__name__}', "
+            f"overload='{self._overloadname}')>"
+        )
+
+    def __deepcopy__(self, memo=None):
+        return self
+
+    def __reduce__(self):
+        return _find, (self.namespace, self._packet.__name__, self._overloadname)
+
+
+def _find(namespace, name, overload):
+    return getattr(getattr(getattr(ops, namespace), name), overload)
 
 
 class OpOverloadPacket:
     """All overloads of a name; calling it picks one by the arguments."""
 
-    def __init__(self, name, definitions, form):
+    def __init__(self, name, namespace="aten"):
         self.__name__ = name
-        self._overloads = {
-            d.schema.overload or "default": OpOverload(self, d, form) for d in definitions
-        }
+        self.namespace = namespace
+        self._overloads: dict[str, OpOverload] = {}
+
+    @property
+    def _qualified_op_name(self):
+        return f"{self.namespace}::{self.__name__}"
 
     def overloads(self):
         """The names of the overloads."""
         return list(self._overloads)
 
+    def __iter__(self):
+        return iter(self.overloads())
+
     def __getattr__(self, name):
         try:
             return self.__dict__["_overloads"][name]
         except KeyError:
+            if self.__dict__["namespace"] == "aten" and name[:2] != "__":
+                from ._aten import overload_of
+
+                if (found := overload_of(self, name)) is not None:
+                    return found
             raise AttributeError(
-                f"The underlying op of 'aten.{self.__dict__['__name__']}' has no overload name "
-                f"'{name}'"
+                f"The underlying op of '{self}' has no overload name '{name}'"
             ) from None
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
+        handled, result = overridden(self, args, kwargs)
+        if handled:
+            return result
+        return self._choose(args, kwargs)._call(args, kwargs)
+
+    def _choose(self, args, kwargs) -> OpOverload:
+        given = {k: v for k, v in kwargs.items() if k != "out"}
         for overload in self._overloads.values():
-            if overload._bound.bind(args, {k: v for k, v in kwargs.items() if k != "out"}) is not None:
-                return overload(*args, **kwargs)
-        raise TypeError(f"aten::{self.__name__}() got arguments that fit none of its overloads")
+            if overload._bound.bind(args, given) is not None:
+                return overload
+        raise TypeError(f"{self._qualified_op_name}() got arguments that fit none of its overloads")
 
     def __str__(self):
-        return f"aten.{self.__name__}"
+        return f"{self.__dict__['namespace']}.{self.__dict__['__name__']}"
 
     def __repr__(self):
-        return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
+        return f"<OpOverloadPacket(op='{self}')>"
+
+    def __deepcopy__(self, memo=None):
+        return self
 
 
-class _Namespace(types.ModuleType):
-    @functools.cache
-    def _packet(self, name):
-        if name in OVERLOADS:
-            return OpOverloadPacket(name, OVERLOADS[name], "function")
-        base = name.removesuffix("_")
-        own = [d for d in OVERLOADS.get(base, ()) if "inplace" in d.forms]
-        if base != name and own:
-            return OpOverloadPacket(name, own, "inplace")
-        return None
+REGISTERED: dict[str, OpOverloadPacket] = {}  # "ns::name" -> an op of `torch.library`
+
+
+class _OpNamespace(types.ModuleType):
+    """The ops of a namespace, as attributes."""
+
+    def __init__(self, name):
+        super().__init__(f"torch.ops.{name}")
+        self.__dict__["_of"] = name
 
     def __getattr__(self, name):
         packet = None if name.startswith("__") else self._packet(name)
         if packet is None:
-            raise AttributeError(f"'_OpNamespace' '{self.__name__}' object has no attribute '{name}'")
+            own = self.__dict__["_of"]
+            raise AttributeError(f"'_OpNamespace' '{own}' object has no attribute '{name}'")
+        return packet
+
+    def _packet(self, name):
+        return REGISTERED.get(f"{self.__dict__['_of']}::{name}")
+
+    def __dir__(self):
+        prefix = f"{self.__dict__['_of']}::"
+        return sorted(n[len(prefix) :] for n in REGISTERED if n.startswith(prefix))
+
+
+class _Aten(_OpNamespace):
+    def _packet(self, name):
+        return REGISTERED.get(f"aten::{name}") or self._method(name) or self._declared(name)
+
+    def _method(self, name):
+        if name not in ("detach", "_to_copy", "_local_scalar_dense", "lift_fresh"):
+            return None
+        from ._python_dispatch import METHODS
+
+        return METHODS[name].overloadpacket
+
+    @functools.cache  # noqa: B019  (lives as long as the process)
+    def _declared(self, name):
+        from ._aten import is_preferred, packet_of
+
+        form, definitions = "function", OVERLOADS.get(name)
+        if is_preferred(name):
+            return packet_of(name)
+        if definitions is None:
+            base = name.removesuffix("_")
+            form = "inplace"
+            definitions = [d for d in OVERLOADS.get(base, ()) if form in d.forms]
+            if base == name or not definitions:
+                return packet_of(name)
+        packet = OpOverloadPacket(name)
+        for d in definitions:
+            packet._overloads[d.schema.overload or "default"] = OpOverload(packet, d, form)
         return packet
 
     def __dir__(self):
-        return sorted(OVERLOADS)
+        return sorted({*OVERLOADS, *super().__dir__()})
 
 
 class _Ops(types.ModuleType):
@@ -116,8 +262,54 @@ class _Ops(types.ModuleType):
 
     def __init__(self):
         super().__init__("torch.ops")
-        self.aten = _Namespace("aten")
+        self.aten = _Aten("aten")
         self.prims = self.aten
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = _OpNamespace(name)
+        setattr(self, name, found)
+        return found
 
 
 ops = _Ops()
+
+
+# --- calls of the engine, as overloads -----------------------------------------------
+
+
+def is_default(value, argument) -> bool:
+    """Whether a value of an argument need not be written."""
+    if not argument.has_default:
+        return False
+    default = list(argument.default) if isinstance(argument.default, tuple) else argument.default
+    return value is None or (type(value) is type(default) and value == default)
+
+
+def overload_call(definition, operands, static, form="function") -> tuple[Any, tuple, dict] | None:
+    """(overload, args, kwargs) of a call of the engine; None for what is no op of ``torch.ops``."""
+    name = definition.name + ("_" if form == "inplace" else "")
+    packet = ops.aten._packet(name) if isinstance(definition, OpDef) else None
+    if packet is None:
+        return None
+    if name == "_to_copy":
+        return packet.default, tuple(operands), {"dtype": static[0]}
+    overload = getattr(packet, definition.schema.overload or "default")
+    dynamic, fixed = iter(operands), iter(static)
+    values = [next(fixed) if k == STATIC else next(dynamic) for k in definition.kinds]
+    if hasattr(packet, "arguments"):  # of ATen's own signature
+        return overload, *packet.arguments(definition, values)
+    args, kwargs = [], {}
+    for value, argument in zip(values, definition.schema.arguments):
+        if argument.type.is_list and value is not None:
+            value = list(value) if isinstance(value, (list, tuple)) else [value]
+        if argument.is_keyword_only:
+            if not is_default(value, argument):
+                kwargs[argument.name] = value
+        else:
+            args.append(value)
+    positional = [a for a in definition.schema.arguments if not a.is_keyword_only]
+    while args and is_default(args[-1], positional[len(args) - 1]):
+        args.pop()
+    return overload, tuple(args), kwargs

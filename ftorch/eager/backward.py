@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import heapq
 
-from . import derivatives
+from . import api, derivatives
 from .op import hooks
 from .tape import grad_fn_of
-from .tensor import modes
+from .tensor import DISPATCHING, modes
 
 
 def _dependencies(roots):
@@ -216,6 +216,12 @@ def edge_of_output(t):
     return accumulator(t), 0
 
 
+def _ones_like(out):
+    if out.__class__ in DISPATCHING or "python" in hooks:
+        return api.ones_like(out)
+    return derivatives.ones(out._geometry)
+
+
 def make_grads(outputs, grads, is_batched=False):
     """The gradients to start with; ones for scalars.
 
@@ -234,7 +240,7 @@ def make_grads(outputs, grads, is_batched=False):
                 raise RuntimeError(
                     f"grad can be implicitly created only for real scalar outputs but got {out.dtype}"
                 )
-            made.append(derivatives.ones(out._geometry))
+            made.append(_ones_like(out))
             continue
         if not hasattr(grad, "_geometry"):
             raise TypeError(

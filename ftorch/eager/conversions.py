@@ -8,6 +8,7 @@ from . import device as _device
 from . import dtype as _dtype
 from . import executor, formats
 from . import op as _op
+from .geometry import Size, geometry
 from .interop import dlpack, dlpack_device, jax_array, move_to_device, numpy
 from .methods import METHODS, clone, is_contiguous, method, write_array
 from .tape import (
@@ -15,7 +16,17 @@ from .tape import (
     edge_of,
     node_class,
 )
-from .tensor import IMMEDIATE, Tensor, TensorBase, from_array, modes, wrap_view
+from .storage import Storage
+from .tensor import (
+    DISPATCHING,
+    IMMEDIATE,
+    PLAIN,
+    Tensor,
+    TensorBase,
+    from_array,
+    modes,
+    wrap_view,
+)
 
 # --- dtype and device ----------------------------------------------------------------
 
@@ -34,6 +45,10 @@ class _MoveNode(Node):
 
 
 def _move(self, where):
+    if _op.special[0] or self.__class__ not in PLAIN:
+        handled, result = _op.hooks["python_method"]("_to_copy", self, device=where)
+        if handled:
+            return result
     out = move_to_device(self, where)
     if self._requires_grad and modes.grad:
         node = node_class("ToCopyBackward0", _MoveNode)()
@@ -159,8 +174,10 @@ def item(self):
     g = self._geometry
     if g.numel != 1:
         raise RuntimeError(f"a Tensor with {g.numel} elements cannot be converted to Scalar")
-    if _op.special[0]:
-        _op.hooks["look"](self, "item")
+    if _op.special[0] or self.__class__ not in PLAIN:
+        handled, result = _op.hooks["python_method"]("_local_scalar_dense", self)
+        if handled:
+            return result
     _known(self)
     return _op.to_numpy(self).item() if g.dtype.name in _PLAIN_NUMPY else float(_op.to_numpy(self).reshape(()))
 
@@ -281,7 +298,7 @@ def __repr__(self, *, tensor_contents=None):
     return representation(self)
 
 
-METHODS["__str__"] = __repr__
+METHODS["__str__"] = lambda self: self.__repr__()
 
 
 def _names(self):
@@ -383,3 +400,36 @@ def _make_subclass(cls, data, require_grad=False):
 
 
 METHODS["_make_subclass"] = staticmethod(_make_subclass)
+
+
+def _make_wrapper_subclass(
+    cls, size, *, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None,
+    device=None, pin_memory=False, requires_grad=False, dispatch_sizes_strides_policy=None,
+    dispatch_device=False, dispatch_layout=False, storage_size=None,
+):  # fmt: skip
+    """A tensor of a subclass with ``__torch_dispatch__``, which has a shape but no elements.
+
+    Raises:
+        TypeError: the class is no subclass of Tensor, or has no ``__torch_dispatch__``.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not "
+            "possible. Make sure your class inherits from Tensor."
+        )
+    if cls not in DISPATCHING:
+        raise TypeError(f"{cls.__name__} must define __torch_dispatch__")
+    g = geometry(
+        Size(tuple(size)), dtype or _dtype.get_default_dtype(), _device.resolve(device),
+        None if strides is None else tuple(strides),
+    )  # fmt: skip
+    storage = Storage(g)
+    storage.error = RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+    out = object.__new__(cls)
+    out._storage, out._geometry, out._offset = storage, g, storage_offset or 0
+    out._requires_grad, out._output_nr, out._attr_version = bool(requires_grad), 0, 0
+    out._grad_fn = out._grad = out._base = out._meta = None
+    return out
+
+
+METHODS["_make_wrapper_subclass"] = staticmethod(_make_wrapper_subclass)

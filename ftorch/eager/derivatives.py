@@ -17,7 +17,7 @@ from . import executor
 from .geometry import Geometry, geometry
 from .op import Op, call, hooks, op_named, read, write
 from .registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
-from .tensor import modes, wrap
+from .tensor import DISPATCHING, modes, wrap
 
 
 class Derived:
@@ -354,11 +354,13 @@ def accumulate(variable, grad):
         if capture is not None:
             capture.touch_grad(variable, True)
         if held is None:
-            if not modes.grad:
+            if grad.__class__ in DISPATCHING:
+                grad = grad if modes.grad else grad.detach()
+            elif not modes.grad:
                 # The gradient may have gone to several leaves: each gets a tensor of its own.
                 grad = detached(grad)
             variable._grad = grad
-        elif modes.grad:
+        elif modes.grad or held.__class__ in DISPATCHING or grad.__class__ in DISPATCHING:
             variable._grad = add(held, grad)
         else:
             write(held, read(add(held, grad)))

@@ -23,6 +23,8 @@ _new = object.__new__
 class Level:
     """One active transform. ``depth`` orders them: deeper ones see a call first."""
 
+    composites = False  # whether `composite` is asked
+
     def __init__(self):
         self.depth = 0
 
@@ -54,6 +56,13 @@ class Level:
 
     def view(self, definition, x, static):
         raise AssertionError("abstract")
+
+    def composite(self, function, args, kwargs):
+        """The result of a composite that the level takes as a whole, or NotImplemented."""
+        return NotImplemented
+
+    def relaid(self, t, strides):
+        """A fresh tensor of the level was given a memory layout."""
 
     def known(self, t, how):
         """A tensor with the value of ``t``, for whoever looks at it ("item", "bool", "numpy")."""
@@ -176,7 +185,8 @@ def _dispatch(op, operands, static):
             return True, result
     level = level_of(operands)
     if level is None:
-        return False, None
+        python = _op.hooks.get("python")  # modes with `__torch_dispatch__`
+        return (False, None) if python is None else python(op, operands, static)
     return True, level.call(op, planning.normalize(op, operands), planning.hashable(static))
 
 
@@ -187,7 +197,8 @@ def _dispatch_inplace(op, operands, static):
             return True, result
     level = level_of(operands)
     if level is None:
-        return False, None
+        python = _op.hooks.get("python")
+        return (False, None) if python is None else python(op, operands, static, "inplace")
     return True, level.call_inplace(op, planning.normalize(op, operands), planning.hashable(static))
 
 
@@ -197,7 +208,8 @@ def _dispatch_view(definition, x, static):
         if handled:
             return True, result
     if not isinstance(x, Wrapped):
-        return False, None
+        python = _op.hooks.get("python_view")
+        return (False, None) if python is None else python(definition, x, static)
     return True, x._level.view(definition, x, planning.hashable(static))
 
 
@@ -242,7 +254,7 @@ def save(level, t):
 _op.hooks["dispatch"] = _dispatch
 _op.hooks["dispatch_inplace"] = _dispatch_inplace
 _op.hooks["dispatch_view"] = _dispatch_view
-_op.hooks["look"] = lambda t, how: None  # wrapped tensors have their own `item`
+_op.hooks["python_method"] = lambda name, t, **named: (False, None)  # see `_python_dispatch`
 
 
 def is_wrapped(t) -> bool:

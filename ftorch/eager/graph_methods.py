@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import backward as _backward
+from . import executor
 from . import op as _op
 from .methods import METHODS, method
 from .tape import (
@@ -68,6 +69,9 @@ def _get_grad(self):
             "instead. See github.com/pytorch/pytorch/pull/30531 for more informations.",
             stacklevel=2,
         )
+    capture = executor.capturing()
+    if capture is not None:
+        capture.touch_grad(self, True)
     return self._grad
 
 
@@ -89,6 +93,9 @@ def _set_grad(self, value):
                 f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype "
                 f"'{self.dtype}'. Please ensure that the gradient and the tensor have the same dtype"
             )
+    capture = executor.capturing()
+    if capture is not None:
+        capture.touch_grad(self, False)
     self._grad = value
 
 
@@ -106,10 +113,10 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
 @method
 def detach(self):
     """The same elements outside the graph; writes are seen by both."""
-    if _op.special[0] and self.__class__ not in PLAIN:
-        found = _op.hooks["detach"](self)
-        if found is not None:
-            return found
+    if _op.special[0] or self.__class__ not in PLAIN:
+        handled, result = _op.hooks["python_method"]("detach", self)
+        if handled:
+            return result
     out = wrap_view(self._storage, self._geometry, self._offset, None)
     if self._meta is not None and self._meta.version is not None:
         extras(out).version = self._meta.version

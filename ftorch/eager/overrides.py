@@ -16,7 +16,7 @@ import sys
 
 from . import op as _op
 from .planning import tensors_of
-from .tensor import PLAIN, Tensor, TensorBase, modes
+from .tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
 
 _FOLDER = os.path.dirname(__file__) + os.sep
 # Frames between a public function and the hooks below; others are the engine's own doings.
@@ -184,24 +184,37 @@ def resolve_name(function) -> str:
 # --- where calls come in -------------------------------------------------------------
 
 
+def _is_asked(kind):
+    return has_say(kind) or kind in DISPATCHING
+
+
 def overridable(function):
     """A composite that asks for overrides before it runs."""
 
     @functools.wraps(function)
     def call(*args, **kwargs):
+        if modes.levels and modes.levels[-1].composites:
+            result = modes.levels[-1].composite(call, args, kwargs)
+            if result is not NotImplemented:
+                return result
         for value in args:
             kind = value.__class__
             if kind is list or kind is tuple:
-                if any(has_say(v.__class__) for v in value):
+                if any(_is_asked(v.__class__) for v in value):
                     break
-            elif kind not in PLAIN and has_say(kind):
+            elif kind not in PLAIN and _is_asked(kind):
                 break
         else:
             if not modes.function_modes and (
-                not kwargs or not any(has_say(v.__class__) for v in _flat((), kwargs))
+                not kwargs or not any(_is_asked(v.__class__) for v in _flat((), kwargs))
             ):
-                return function(*args, **kwargs)
+                if not _op.special[0] or "python_composite" not in _op.hooks:
+                    return function(*args, **kwargs)
         relevant = list(_flat(args, kwargs))
+        if not modes.function_modes and "python_composite" in _op.hooks and not (
+            modes.subclasses and any(has_say(v.__class__) for v in relevant)
+        ):
+            return _op.hooks["python_composite"](function, relevant, args, kwargs)
         if not modes.function_modes and not modes.subclasses and all(
             isinstance(v, TensorBase) for v in overloaded_args(relevant)
         ):
@@ -283,11 +296,11 @@ def _scan_any(operands):
     return key, tensors, scalars, grad
 
 
-def _override(op, operands, static):
+def _override(op, operands, static, form="function"):
     """(scan, None) of operands to be taken as plain tensors, or (None, the result)."""
     scanned = _scan_any(operands)
     if scanned is not None and not modes.subclasses:
-        return scanned, None
+        return _below_overrides(scanned, op, operands, static, form)
     relevant = [v for o in operands for v in (o if isinstance(o, (list, tuple)) else (o,))]
     call = _called() if overloaded_args(relevant) else None
     if call is not None:
@@ -295,18 +308,31 @@ def _override(op, operands, static):
         return None, handle(function, relevant, args, kwargs)
     if scanned is None:
         raise TypeError(f"{op.name}(): invalid combination of arguments")
+    return _below_overrides(scanned, op, operands, static, form)
+
+
+def _below_overrides(scanned, op, operands, static, form):
+    """What `_override` says where no ``__torch_function__`` answers: ``__torch_dispatch__`` may."""
+    if DISPATCHING:
+        handled, result = _op.hooks["subclass"](op, operands, static, form)
+        if handled:
+            return None, result
     return scanned, None
 
 
 def _override_view(definition, x, static):
     """(False, None) if the tensor is to be taken as a plain one, or (True, the result)."""
     if not modes.subclasses or not has_say(type(x)):
-        return False, None
+        return _view_below(definition, x, static)
     call = _called()
     if call is None:
-        return False, None
+        return _view_below(definition, x, static)
     function, args, kwargs = call
     return True, handle(function, [x], args, kwargs)
+
+
+def _view_below(definition, x, static):
+    return _op.hooks["subclass_view"](definition, x, static) if DISPATCHING else (False, None)
 
 
 def mode_call(operands):
@@ -361,7 +387,7 @@ def _forward_property(attribute):
 # Python's own protocols of objects, and what overriding needs itself.
 _NOT_FORWARDED = {
     "__class__", "__dir__", "__hash__", "__reduce_ex__", "__torch_function__", "as_subclass",
-    "_make_subclass", "__array_priority__", "_geometry",
+    "_make_subclass", "_make_wrapper_subclass", "__array_priority__", "_geometry",
 }  # fmt: skip
 
 
@@ -372,8 +398,15 @@ def forward_methods(cls, written) -> None:
         written: their names.
     """
     function = getattr(cls.__torch_function__, "__func__", cls.__torch_function__)
+    if getattr(cls, "__torch_dispatch__", None) is not getattr(Tensor, "__torch_dispatch__", None):
+        DISPATCHING.add(cls)
+        _op.hooks["python_classes"](cls)
+        if function is default:  # as in PyTorch: such a class sees calls at one place
+            cls.__torch_function__ = classmethod(disabled)
+            return
     if function is disabled:
-        PLAIN.add(cls)
+        if cls not in DISPATCHING:
+            PLAIN.add(cls)
         return
     before = cls.__mro__[: cls.__mro__.index(Tensor)]
     for name in written:

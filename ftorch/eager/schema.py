@@ -73,6 +73,14 @@ class Argument:
     def has_default(self):
         return self.default_text is not None
 
+    # What `torch._C.Argument` calls these.
+    has_default_value = has_default
+    default_value = property(lambda self: self.default)
+    kwarg_only = property(lambda self: self.is_keyword_only)
+    alias_info = property(lambda self: self.type.alias)
+    is_write = property(lambda self: self.type.alias is not None and self.type.alias.is_write)
+    is_out = property(lambda self: self.is_write and self.is_keyword_only)
+
     @property
     def default(self):
         """The default as a Python value; enum names (``Mean``, ``long``) stay strings."""
@@ -123,6 +131,15 @@ class Schema:
         return any(r.type.alias is not None and not r.type.alias.is_write for r in self.returns)
 
     @property
+    def overload_name(self):
+        return self.overload
+
+    @property
+    def is_mutable(self):
+        """Whether an argument is written to."""
+        return any(a.is_write for a in self.arguments)
+
+    @property
     def is_inplace(self):
         return bool(self.arguments) and self.arguments[0].name == "self" and self.mutates("self")
 
@@ -150,7 +167,7 @@ class Schema:
 _HEAD = re.compile(r"(?:(?P<namespace>\w+)::)?(?P<name>[\w]+)(?:\.(?P<overload>\w+))?\(")
 _TYPE = re.compile(
     r"(?P<base>[A-Za-z_][\w.]*)"
-    r"(?:\((?P<alias>[a-z*|]+)(?P<write>!)?(?:\s*->\s*(?P<after>[a-z*|]+))?\))?"
+    r"(?:\((?P<alias>[a-z0-9*|]+)(?P<write>!)?(?:\s*->\s*(?P<after>[a-z0-9*|]+))?\))?"
     r"(?P<suffixes>(?:\[\d*\]|\?)*)"
 )
 _SUFFIX = re.compile(r"\[\d*\]|\?")

@@ -215,7 +215,7 @@ def save(t):
         return SavedByHook(t, *modes.saved_hooks[-1])
     storage = t._storage
     if storage.error is not None and storage.array is None:
-        return SavedWrapped(t)
+        return SavedWrapped(t) if hasattr(t, "_level") else SavedOutside(t)
     return storage, t._geometry, t._offset, storage.version
 
 

@@ -78,6 +78,7 @@ class Tensor(TensorBase):
 
 
 PLAIN = {Tensor}  # the classes without overrides: calls on them take the fast path
+DISPATCHING: set[type] = set()  # the classes with a `__torch_dispatch__` of their own
 _new = object.__new__
 
 

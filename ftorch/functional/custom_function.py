@@ -25,6 +25,9 @@ _GUIDE = (
 )
 
 
+_TRANSFORMS = (BatchLevel, DualLevel)
+
+
 class VmapInfo(NamedTuple):
     """What the ``vmap`` static method is told of the transform."""
 
@@ -34,8 +37,8 @@ class VmapInfo(NamedTuple):
 
 def _custom_function(cls, args, kwargs):
     level = level_of(args)
-    if level is None:
-        return False, None
+    if level is None or not (isinstance(level, _TRANSFORMS) or hasattr(cls, "_overload")):
+        return False, None  # a trace records what the function calls
     if cls.setup_context is Function.setup_context and not (
         isinstance(level, DualLevel) and level.by_hand
     ):

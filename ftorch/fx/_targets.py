@@ -172,7 +172,7 @@ def qualified_name(target) -> str:
     if path is not None:
         return path
     name = getattr(target, "__name__", type(target).__name__)
-    if hasattr(target, "overloadpacket") or type(target).__name__ == "OpOverloadPacket":
+    if hasattr(target, "overloadpacket") or hasattr(target, "overloads"):
         return f"torch.ops.{target}"
     if getattr(builtins, name, None) is target:
         return name

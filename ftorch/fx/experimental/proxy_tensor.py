@@ -18,7 +18,7 @@ from ...eager import derivatives, planning, tape
 from ...eager import op as _op
 from ...eager.dispatch import Level, Wrapped, record_wrapped, wrapped_plan
 from ...eager.randomness import FILL
-from ...eager.registry import STATIC, OpDef
+from ...eager.registry import OpDef
 from ...eager.return_values import named
 from ...eager.tensor import TensorBase, modes
 from ...eager.viewing import ViewNode, view_call
@@ -129,26 +129,8 @@ class TraceLevel(Level):
     def _target(self, op, operands, static, form):
         """(function, args, kwargs) that the graph keeps of a call."""
         definition = op.definition if isinstance(op, _op.Op) else op
-        name = definition.name + ("_" if form == "inplace" else "")
-        if not isinstance(definition, OpDef) or not hasattr(_ops.ops.aten, name):
-            return _kernel(op, static, form), tuple(operands), {}
-        overload = getattr(_ops.ops.aten, name)
-        overload = getattr(overload, definition.schema.overload or "default")
-        dynamic, fixed = iter(operands), iter(static)
-        values = [next(fixed) if k == STATIC else next(dynamic) for k in definition.kinds]
-        args, kwargs = [], {}
-        for value, argument in zip(values, definition.schema.arguments):
-            if argument.type.is_list and value is not None:
-                value = list(value) if isinstance(value, (list, tuple)) else [value]
-            if argument.is_keyword_only:
-                if not _is_default(value, argument):
-                    kwargs[argument.name] = value
-            else:
-                args.append(value)
-        positional = [a for a in definition.schema.arguments if not a.is_keyword_only]
-        while args and _is_default(args[-1], positional[len(args) - 1]):
-            args.pop()
-        return overload, tuple(args), kwargs
+        found = _ops.overload_call(definition, operands, static, form)
+        return found or (_kernel(op, static, form), tuple(operands), {})
 
     def record(self, op, operands, static=(), form="function") -> Node:
         """The node of a call."""
@@ -232,6 +214,23 @@ class TraceLevel(Level):
             out._grad_fn, out._requires_grad = history, True
         return out
 
+    def custom(self, function, args):
+        """A call of an op of `torch.library` becomes a node."""
+        call, *leaves = args
+        given, named = call.written(leaves)
+        node = self.graph.call_function(
+            call.op, self.arguments(given), dict(self.arguments(named)), name=call.op._opname
+        )
+        with self.below():
+            value = function.apply(call, *self._inner(leaves))
+        for t in call.mutated(leaves):
+            t._storage.version += 1
+        parts = call.parts(lambda of, i: self.graph.call_function(operator.getitem, (of, i)), node)
+        return tuple(
+            self.track(item, part) if isinstance(item, TensorBase) else item
+            for item, part in zip(value, parts)
+        )
+
     def random(self, kind, function, args, kwargs):
         target = Kernel(function.__name__, function, writes=True) if kind == FILL else function
         node = self.graph.call_function(
@@ -265,13 +264,6 @@ class TraceLevel(Level):
     def describe(self, t):
         """The ``repr`` of a tensor that is traced."""
         return f"{type(t).__name__}({t._inner!r}, node={t._node})"
-
-
-def _is_default(value, argument):
-    if not argument.has_default:
-        return False
-    default = list(argument.default) if isinstance(argument.default, tuple) else argument.default
-    return value is None or (type(value) is type(default) and value == default)
 
 
 def _names(f, count) -> list[str]:

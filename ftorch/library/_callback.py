@@ -1,0 +1,168 @@
+"""How a backend's kernel runs: as Python, or called back from the compiled program.
+
+A kernel made of ftorch calls is recorded while it runs. One that looks at values (NumPy, a C library)
+cannot be part of a compiled program; where the op has a fake kernel, which says what its results look
+like, the program calls it back instead.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import jax
+import numpy as np
+
+from ..eager import executor
+from ..eager import op as _op
+from ..eager.derivatives import Derived
+from ..eager.registry import OPTIONAL_TENSOR
+from ..eager.tensor import TensorBase, from_array
+from ..utils import _pytree as pytree
+
+_ALIAS = (
+    "{} (with implementation in {}): The output of this custom operator (1) must not also be an "
+    "input to this custom operator and (2) may not alias any inputs to this custom operator or other "
+    "returns. The most common way to trigger this error is if we have y = custom_op(x) and y and x "
+    "are the same Tensor. Please instead return a clone of the offending output tensor(s) (e.g. "
+    "return x.clone()) or refactor the custom operator to not return y."
+)
+
+
+def run(op, kernel, tensors, args, kwargs):
+    """Runs a kernel; results are checked and writes counted as for a kernel of the engine."""
+    if op.definition is None:
+        return kernel.run(op._schema, args, kwargs)
+    if _is_traced(tensors) and not op.is_mutable and "Meta" in op.kernels:
+        if op.definition._fake is not None and not _is_traceable(op, kernel, tensors, args, kwargs):
+            return _called_back(op, kernel, args, kwargs)
+    result = kernel.run(op._schema, args, kwargs)
+    for t in _written(op, args, kwargs):  # besides what the kernel's own writes counted
+        t._storage.version += 1
+    _check_aliases(op, tensors, result)
+    return result
+
+
+def _written(op, args, kwargs):
+    values = [*args, *kwargs.values()]
+    arguments = [a for a in op._schema.arguments if not a.is_keyword_only]
+    arguments += [a for a in op._schema.arguments if a.is_keyword_only]
+    found: list = []
+    for argument, value in zip(arguments, values):
+        if argument.type.alias is not None and argument.type.alias.is_write:
+            found += [value] if isinstance(value, TensorBase) else (value or [])
+    return found
+
+
+def _check_aliases(op, tensors, result):
+    seen = {id(t._storage) for t in tensors}
+    for t in pytree.tree_leaves(result):
+        if isinstance(t, TensorBase):
+            if id(t._storage) in seen:
+                raise RuntimeError(_ALIAS.format(op._opname, op.definition._module))
+            seen.add(id(t._storage))
+
+
+# --- kernels that look at values -----------------------------------------------------
+
+
+def _is_traced(tensors):
+    return executor.capturing() is not None or any(
+        isinstance(t._storage.array, jax.core.Tracer) for t in tensors
+    )
+
+
+def _with_arrays(args, kwargs, arrays):
+    """The arguments with tensors made of arrays, in order."""
+    given = iter(arrays)
+    return pytree.tree_map(
+        lambda v: from_array(next(given)) if isinstance(v, TensorBase) else v, (args, kwargs)
+    )
+
+
+def _key(kernel, args, kwargs):
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    return (kernel, str(spec), *[
+        v._geometry if isinstance(v, TensorBase) else repr(v) for v in leaves
+    ])  # fmt: skip
+
+
+def _is_traceable(op, kernel, tensors, args, kwargs):
+    """Whether the kernel runs on tensors without values; found out by trying, once for each shape."""
+    key = _key(kernel, args, kwargs)
+    found = op.traceable.get(key)
+    if found is None:
+
+        def abstract(*arrays):
+            given, named = _with_arrays(args, kwargs, arrays)
+            result = kernel.run(op._schema, given, named)
+            return [t.jax() for t in pytree.tree_leaves(result) if isinstance(t, TensorBase)]
+
+        try:
+            jax.eval_shape(abstract, *map(_shape, tensors))
+            found = True
+        except Exception:  # whatever a library says of what is no array
+            found = False
+        op.traceable[key] = found
+    return found
+
+
+def _shape(t):
+    return jax.ShapeDtypeStruct(tuple(t._geometry.shape), t._geometry.dtype.numpy)
+
+
+def _called_back(op, kernel, args, kwargs):
+    key = ("called back", *_key(kernel, args, kwargs))
+    made = op.traceable.get(key)
+    if made is None:
+        made = op.traceable[key] = _make_callback(op, kernel, args, kwargs)
+    program, spec = made
+    tensors = [v for v in pytree.tree_leaves((args, kwargs)) if isinstance(v, TensorBase)]
+    results = _op.call(program, tuple(tensors))
+    return pytree.tree_unflatten(
+        list(results) if isinstance(results, tuple) else [results], spec
+    )
+
+
+def _make_callback(op, kernel, args, kwargs):
+    """(the op that calls the kernel back, the structure of its results)."""
+    count = sum(isinstance(v, TensorBase) for v in pytree.tree_leaves((args, kwargs)))
+    meta = pytree.tree_map(
+        lambda v: v.detach().to("meta") if isinstance(v, TensorBase) else v, (args, kwargs)
+    )
+    flat, spec = pytree.tree_flatten(op.kernels["Meta"].run(op._schema, *meta))
+    shapes = [_shape(t) for t in flat]
+    rest = pytree.tree_map(lambda v: _HOLE if isinstance(v, TensorBase) else v, (args, kwargs))
+
+    def compute(arrays, results):
+        given = iter(arrays)
+        filled = pytree.tree_map(
+            lambda v: from_array(np.array(next(given))) if v is _HOLE else v, rest
+        )
+        try:
+            result = kernel.run(op._schema, *filled)
+            results += [np.asarray(t.numpy(force=True)) for t in pytree.tree_leaves(result)]
+        except BaseException as error:  # raised again in the program's thread
+            results.append(error)
+
+    def host(*arrays):
+        # In a thread of its own: this one may be recording the program that calls back.
+        results: list = []
+        worker = threading.Thread(target=compute, args=(arrays, results))
+        worker.start()
+        worker.join()
+        if results and isinstance(results[-1], BaseException):
+            raise results[-1]
+        return tuple(results)
+
+    def call(*arrays):
+        results = jax.pure_callback(host, tuple(shapes), *arrays)
+        return results if len(results) > 1 else results[0]
+
+    return _op.Op(Derived(str(op), call, [OPTIONAL_TENSOR] * count)), spec
+
+
+class _Hole:
+    """Stands for a tensor."""
+
+
+_HOLE = _Hole()
