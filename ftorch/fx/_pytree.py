@@ -13,6 +13,13 @@ def tree_flatten_spec(pytree: PyTree, spec: TreeSpec) -> list[Any]:
     Raises:
         ValueError: if the tree does not have the spec's structure.
     """
+    if spec.type is tuple and isinstance(pytree, (list, tuple)):
+        # Generated code writes arguments as a list: ``([x, y], {"z": z})``.
+        children = [
+            tuple(tree) if child.type is tuple and isinstance(tree, list) else tree
+            for tree, child in zip(pytree, spec.children())
+        ]
+        pytree = tuple(children) if len(children) == len(pytree) else pytree
     return spec.flatten_up_to(pytree)
 
 

@@ -1,0 +1,174 @@
+"""Whole programs as graphs of ATen ops (``torch.export``): to inspect, change, save and run elsewhere.
+
+>>> import ftorch as torch
+>>> class Net(torch.nn.Module):
+...     def forward(self, x):
+...         return x.reshape(x.shape[0], -1).sum(1)
+>>> batch = torch.export.Dim("batch")
+>>> program = torch.export.export(Net(), (torch.ones(2, 3, 4),), dynamic_shapes={"x": {0: batch}})
+>>> program.module()(torch.ones(5, 3, 4))
+tensor([12., 12., 12., 12., 12.])
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+from ..nn import Module
+from ..utils import _pytree as pytree
+from . import dynamic_shapes, exported_program, graph_signature
+from ._generalize import trace_dynamic
+from ._trace import _input_names
+from .dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, UserError, dims
+from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from .graph_signature import ExportBackwardSignature, ExportGraphSignature, InputKind
+
+
+def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
+           preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):  # fmt: skip
+    """Records what a module computes.
+
+    Args:
+        mod: the module.
+        args, kwargs: an example call: nested containers of tensors and constants.
+        dynamic_shapes: for each argument the sizes that may differ: ``{"x": {0: Dim("batch")}}``, or a
+            tuple in the order of the arguments; ``Dim.AUTO`` finds out, ``Dim.DYNAMIC`` insists.
+        strict: has no effect: the module runs, and what it calls is recorded.
+        preserve_module_call_signature: paths of modules whose signatures `unflatten` keeps.
+
+    Returns:
+        An `ExportedProgram`.
+
+    Raises:
+        ValueError: ``mod`` is no module.
+        UserError: the example and ``dynamic_shapes`` do not fit, or the program needs one size.
+        GuardOnDataDependentSymNode: Python looks at the value of a tensor.
+    """
+    if not isinstance(mod, Module):
+        raise ValueError(
+            f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}."
+        )
+    if not isinstance(args, tuple):
+        raise UserError(
+            f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}"
+        )
+    kwargs = {} if kwargs is None else kwargs
+    from .dynamic_shapes import per_leaf
+
+    names = _input_names(mod, args, kwargs)
+    traces, dynamic = trace_dynamic(
+        mod, args, kwargs, per_leaf(mod, args, kwargs, dynamic_shapes), names
+    )
+    state = mod.state_dict(keep_vars=True)
+    in_spec = pytree.tree_structure((args, kwargs))
+    parameters = list(inspect.signature(mod.forward).parameters.values())
+    forward_names = _forward_names(parameters, args, kwargs)
+    calls = [
+        ModuleCallEntry(
+            "", ModuleCallSignature([], [], in_spec, traces.out_spec, forward_names)
+        )
+    ]
+    calls += [ModuleCallEntry(path) for path in traces.modules if path]
+    return ExportedProgram(
+        None, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,
+        dynamic.range_constraints, calls, (args, kwargs), traces.constants,
+    )  # fmt: skip
+
+
+def _forward_names(parameters, args, kwargs):
+    names: list[str] = []
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            names += [f"{p.name}_{i}" for i in range(len(args) - len(names))]
+        elif len(names) < len(args) and p.kind is not p.KEYWORD_ONLY:
+            names.append(p.name)
+    return [*names, *kwargs]
+
+
+def export_for_training(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
+                        preserve_module_call_signature=()):  # fmt: skip
+    """`export`: its graphs keep writes and layers as they are."""
+    return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,
+                  preserve_module_call_signature=preserve_module_call_signature)  # fmt: skip
+
+
+def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None,
+                 preserve_module_call_signature=(), strict=False, **_):  # fmt: skip
+    """`export`; where a size turns out to be constant, it becomes constant, with a warning."""
+    try:
+        return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)
+    except UserError as error:
+        if dynamic_shapes is None:
+            raise
+        warnings.warn(f"exported with the example's sizes: {error}", stacklevel=2)
+        return export(mod, args, kwargs)
+
+
+def register_dataclass(cls, *, serialized_type_name=None) -> None:
+    """Makes a dataclass a container of inputs and outputs.
+
+    >>> import dataclasses, ftorch as torch
+    >>> @dataclasses.dataclass
+    ... class Pair:
+    ...     a: torch.Tensor
+    ...     b: torch.Tensor
+    >>> torch.export.register_dataclass(Pair)
+    >>> torch.utils._pytree.tree_leaves(Pair(torch.ones(1), torch.zeros(1)))
+    [tensor([1.]), tensor([0.])]
+    """
+    pytree.register_dataclass(cls)
+
+
+def default_decompositions() -> dict:
+    """The table that `ExportedProgram.run_decompositions` uses."""
+    from ._functionalize import default_table
+
+    return default_table()
+
+
+def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2) -> None:
+    """Writes a program to a ``.pt2`` file, in the format of PyTorch.
+
+    Args:
+        f: a path or a binary file.
+        extra_files: {name: text or bytes} to keep in the file.
+    """
+    from ._archive import save_program
+
+    save_program(ep, f, extra_files)
+
+
+def load(f, *, extra_files=None, expected_opset_version=None) -> ExportedProgram:
+    """Reads a program that ftorch or PyTorch wrote.
+
+    Args:
+        extra_files: a dict; the values of its keys are filled in.
+    """
+    from ._archive import load_program
+
+    return load_program(f, extra_files)
+
+
+def save_stablehlo(ep, f, *, platforms=None) -> None:
+    """Writes a program as StableHLO that runs with JAX alone: `ExportedProgram.to_stablehlo`."""
+    from ._stablehlo import save_stablehlo
+
+    save_stablehlo(ep, f, platforms=platforms)
+
+
+def __getattr__(name):
+    if name in ("unflatten", "UnflattenedModule", "FlatArgsAdapter", "InterpreterModule"):
+        import importlib
+
+        module = importlib.import_module(f"{__name__}.unflatten")
+        return getattr(module, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+__all__ = [
+    "AdditionalInputs", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
+    "InputKind", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "default_decompositions",
+    "dims", "draft_export", "dynamic_shapes", "export", "export_for_training", "exported_program",
+    "graph_signature", "load", "register_dataclass", "save", "save_stablehlo",
+]  # fmt: skip

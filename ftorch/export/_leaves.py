@@ -1,0 +1,284 @@
+"""Composites that an exported graph has as one ATen op: layers, creation, random numbers, pieces.
+
+The rules say how the arguments of Python's function become those of ATen's op. What has no rule is
+traced through to the ops it is made of.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from .._ops import ops
+from ..eager.tensor import TensorBase
+
+# name of the composite: ATen's overload and its arguments, by the composite's names. ``name=value``
+# is left out where it is the default, ``name:=value`` is no argument of the composite.
+_RULES = """
+batch_norm: batch_norm.default input weight bias running_mean running_var training momentum eps cudnn:=True
+instance_norm: instance_norm.default input weight bias running_mean running_var use_input_stats momentum eps cudnn:=True
+chunk: chunk.default input chunks dim=0
+dropout: dropout.default input p training
+dropout_aten: dropout.default input p train
+feature_dropout: feature_dropout.default input p train
+alpha_dropout: alpha_dropout.default input p training
+flatten: flatten.using_ints input start_dim=0 end_dim=-1
+gru: gru.input input hx params has_biases num_layers dropout train bidirectional batch_first
+lstm: lstm.input input hx params has_biases num_layers dropout train bidirectional batch_first
+rnn_relu: rnn_relu.input input hx params has_biases num_layers dropout train bidirectional batch_first
+rnn_tanh: rnn_tanh.input input hx params has_biases num_layers dropout train bidirectional batch_first
+ravel: ravel.default input
+split_with_sizes: split_with_sizes.default input split_sizes dim=0
+unbind: unbind.int input dim=0
+"""
+
+
+class _Rule:
+    def __init__(self, text):
+        self.overload, *self.arguments = text.split()
+
+    def __call__(self, given):
+        out = []
+        for text in self.arguments:
+            name, constant, value = text.partition(":=")
+            if constant:
+                out.append((value == "True", False))
+                continue
+            name, _, default = text.partition("=")
+            value = given[name]
+            out.append((value, bool(default) and repr(value) == default))
+        while out and out[-1][1]:
+            out.pop()
+        packet, _, overload = self.overload.partition(".")
+        return getattr(getattr(ops.aten, packet), overload), tuple(v for v, _ in out), {}
+
+
+_TABLE = {
+    name: _Rule(rule)
+    for name, _, rule in (line.partition(": ") for line in _RULES.strip().splitlines())
+}
+
+
+@functools.cache
+def _signature(function):
+    return inspect.signature(function)
+
+
+def _bound(function, args, kwargs):
+    bound = _signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _options(given, names=("dtype", "device")):
+    return {k: given[k] for k in names if given.get(k) is not None}
+
+
+def _sizes(values):
+    """The sizes of ``zeros(2, 3)``, ``zeros((2, 3))`` or ``zeros(size=(2, 3))``."""
+    sizes, size = values
+    if size is None:
+        size = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    return [int(n) for n in size]
+
+
+def _of_sizes(name):
+    def rule(given):
+        sizes = _sizes((given["sizes_"], given["size"]))
+        overload = "memory_format" if name == "empty" else "default"
+        return getattr(getattr(ops.aten, name), overload), (sizes,), _options(given)
+
+    return rule
+
+
+def _of_new(name):
+    def rule(given):
+        if name == "new_full":
+            args = [int(n) for n in given["size"]], given["fill_value"]
+        else:
+            args = (_sizes((given["sizes_"], given["size"])),)
+        return getattr(ops.aten, name).default, (given["self"], *args), _options(given)
+
+    return rule
+
+
+def _like(name):
+    def rule(given):
+        args = (given["input"],) + ((given["fill_value"],) if name == "full_like" else ())
+        return getattr(ops.aten, name).default, args, _options(given)
+
+    return rule
+
+
+def _arange(given):
+    start, end, step = given["start"], given["end"], given["step"]
+    if end is None:
+        start, end = 0, start
+    options = _options(given)
+    if step != 1:
+        return ops.aten.arange.start_step, (start, end, step), options
+    if start != 0:
+        return ops.aten.arange.start, (start, end), options
+    return ops.aten.arange.default, (end,), options
+
+
+def _full(given):
+    return ops.aten.full.default, (list(given["size"]), given["fill_value"]), _options(given)
+
+
+def _eye(given):
+    if given["m"] is None:
+        return ops.aten.eye.default, (given["n"],), _options(given)
+    return ops.aten.eye.m, (given["n"], given["m"]), _options(given)
+
+
+def _linspace(given):
+    return ops.aten.linspace.default, (given["start"], given["end"], given["steps"]), _options(given)
+
+
+def _split(given):
+    tensor = given["tensor"] if "tensor" in given else given["self"]
+    size = given.get("split_size_or_sections", given.get("split_size"))
+    last = () if given["dim"] == 0 else (given["dim"],)
+    if isinstance(size, (list, tuple)):
+        return ops.aten.split_with_sizes.default, (tensor, list(size), *last), {}
+    return ops.aten.split.Tensor, (tensor, size, *last), {}
+
+
+def _attention(given):
+    args = [given[k] for k in ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")]
+    while len(args) > 3 and (args[-1] is None or args[-1] in (0.0, False)):
+        if isinstance(args[-1], TensorBase):
+            break
+        args.pop()
+    options = {k: given[k] for k in ("scale", "enable_gqa") if given[k] not in (None, False)}
+    return ops.aten.scaled_dot_product_attention.default, tuple(args), options
+
+
+def _embedding(given):
+    if given["max_norm"] is not None:
+        return None
+    weight, padding = given["weight"], given["padding_idx"]
+    args = [-1 if padding is None else padding % weight.shape[0], given["scale_grad_by_freq"],
+            given["sparse"]]  # fmt: skip
+    while args and args[-1] in (False, -1) and args[-1] is not True:
+        args.pop()
+    return ops.aten.embedding.default, (weight, given["input"], *args), {}
+
+
+def _interpolate(given):
+    mode, rank = given["mode"], given["input"].dim() - 2
+    if given["antialias"] or mode in ("area", "nearest-exact") or (
+        given["scale_factor"] is not None and given["recompute_scale_factor"]
+    ):
+        return None
+    size, scale = given["size"], given["scale_factor"]
+    size = [size] * rank if isinstance(size, int) else size and list(size)
+    scale = [float(scale)] * rank if isinstance(scale, (int, float)) else scale and list(scale)
+    names = {"linear": "linear1d", "bilinear": "bilinear2d", "trilinear": "trilinear3d",
+             "bicubic": "bicubic2d", "nearest": f"nearest{rank}d"}  # fmt: skip
+    align = () if mode == "nearest" else (bool(given["align_corners"]),)
+    overload = getattr(ops.aten, f"upsample_{names[mode]}").vec
+    return overload, (given["input"], size, *align, scale), {}
+
+
+def _einsum(given):
+    equation, *tensors = given["args"]
+    if not isinstance(equation, str):
+        return None
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tensors[0]
+    return ops.aten.einsum.default, (equation, list(tensors)), {}
+
+
+def _random(name):
+    """Random numbers of given sizes, or like a tensor."""
+
+    def rule(given):
+        if given.get("generator") is not None:
+            return None
+        if name.endswith("_like"):
+            bounds = tuple(given.get("bounds", ()))
+            return getattr(ops.aten, name).default, (given["input"], *bounds), _options(given)
+        if name == "randperm":
+            return ops.aten.randperm.default, (given["n"],), _options(given)
+        if name == "randint":
+            args = list(given["args"])
+            size = given["size"] if given["size"] is not None else args.pop()
+            bounds = [v for v in (given["low"], *args, given["high"]) if v is not None]
+            overload = "low" if len(bounds) == 2 else "default"
+            return getattr(ops.aten.randint, overload), (*bounds, list(size)), _options(given)
+        sizes = _sizes((given["sizes_"], given["size"]))
+        return getattr(ops.aten, name).default, (sizes,), _options(given)
+
+    return rule
+
+
+_TABLE.update({
+    **{n: _of_sizes(n) for n in ("zeros", "ones", "empty")},
+    **{n: _of_new(n) for n in ("new_zeros", "new_ones", "new_empty", "new_full")},
+    **{n: _like(n) for n in ("zeros_like", "ones_like", "empty_like", "full_like")},
+    **{n: _random(n) for n in ("rand", "randn", "randint", "randperm", "rand_like", "randn_like",
+                               "randint_like")},
+    "arange": _arange, "einsum": _einsum, "embedding": _embedding, "eye": _eye, "full": _full,
+    "interpolate": _interpolate, "linspace": _linspace, "scaled_dot_product_attention": _attention,
+    "split": _split,
+})  # fmt: skip
+
+CREATING = frozenset(
+    "zeros ones empty full arange eye linspace rand randn randint randperm".split()
+)
+
+
+def leaf(function, args, kwargs):
+    """(overload, args, kwargs) of a composite's call as one ATen op; None if it is traced through."""
+    name = function.__name__
+    rule = _TABLE.get(name)
+    if rule is None or kwargs.get("out") is not None or kwargs.get("requires_grad"):
+        return None
+    if name in ("lstm", "gru", "rnn_relu", "rnn_tanh"):
+        if kwargs or len(args) != 9:
+            return None
+        return getattr(ops.aten, name).input, tuple(
+            list(a) if isinstance(a, (tuple, list)) else a for a in args
+        ), {}
+    try:
+        given = _bound(function, args, kwargs)
+    except TypeError:
+        return None
+    if given.get("inplace"):
+        return None
+    if name == "dropout" and "train" in given:
+        rule = _TABLE["dropout_aten"]
+    if name in ("batch_norm", "instance_norm") and "cudnn_enabled" in given:
+        return getattr(ops.aten, name).default, tuple(given.values()), {}
+    return rule(given)
+
+
+# --- kernels whose calls are an ATen op of another name --------------------------------
+
+
+def _attention_kernel(args, kwargs):
+    query, key, value, mask, factor, causal = (*args, *(None, None, False)[len(args) - 3 :])
+    if factor is not None:
+        return None
+    last = (mask, 0.0, causal) if causal else (mask,) if mask is not None else ()
+    return ops.aten.scaled_dot_product_attention.default, (query, key, value, *last), kwargs
+
+
+def _batch_norm_kernel(args, kwargs):
+    input, mean, var, weight, bias, eps = args
+    return ops.aten.batch_norm.default, (
+        input, weight, bias, mean, var, False, 0.0, eps, True
+    ), {}  # fmt: skip
+
+
+_KERNELS = {
+    "_scaled_dot_product_attention": _attention_kernel, "_batch_norm_eval": _batch_norm_kernel,
+}  # fmt: skip
+
+
+def kernel(name, found):
+    """The ATen op of a kernel's (overload, args, kwargs), where it is one of another name."""
+    rule = _KERNELS.get(name)
+    return found if rule is None else rule(*found[1:]) or found

@@ -1,0 +1,181 @@
+"""PyTorch's numbers and words for dtypes, formats, sizes and ops in ``.pt2`` files."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import operator
+
+import ftorch as torch
+
+from .._ops import OpOverload
+from ..fx.experimental.symbolic_shapes import Expr, SymInt
+
+_DTYPES = {
+    1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32",
+    8: "float64", 9: "complex32", 10: "complex64", 11: "complex128", 12: "bool", 13: "bfloat16",
+    28: "uint16", 29: "float8_e4m3fn", 30: "float8_e5m2", 31: "float8_e4m3fnuz",
+    32: "float8_e5m2fnuz", 33: "float8_e8m0fnu", 34: "uint32", 35: "uint64",
+}  # fmt: skip
+_NUMBERS = {name: number for number, name in _DTYPES.items()}
+_FORMATS = {1: "contiguous_format", 2: "channels_last", 3: "channels_last_3d", 4: "preserve_format"}
+STRIDED = 7
+
+
+def dtype_number(dtype) -> int:
+    """The number of a dtype."""
+    return _NUMBERS[dtype.name]
+
+
+def dtype_of(number: int):
+    """The dtype of a number.
+
+    Raises:
+        RuntimeError: ftorch does not have it.
+    """
+    name = _DTYPES.get(number)
+    found = getattr(torch, name, None) if name else None
+    if found is None:
+        raise RuntimeError(f"dtype {name or number} of the file is not supported")
+    return found
+
+
+def format_number(memory_format) -> int:
+    """The number of a memory format."""
+    return {v: k for k, v in _FORMATS.items()}[memory_format._name]
+
+
+def format_of(number: int):
+    """The memory format of a number."""
+    return getattr(torch, _FORMATS[number])
+
+
+# --- sizes ----------------------------------------------------------------------------
+
+
+def expr_text(expr: Expr) -> str:
+    """An expression as SymPy's ``srepr`` writes it."""
+    if expr.kind == "symbol":
+        return f"Symbol('{expr.parts[0]}', positive=True, integer=True)"
+    if expr.kind == "number":
+        return f"Integer({expr.parts[0]})"
+    left, right = map(expr_text, expr.parts)
+    return {
+        "add": f"Add({left}, {right})", "sub": f"Add({left}, Mul(Integer(-1), {right}))",
+        "mul": f"Mul({left}, {right})", "floordiv": f"FloorDiv({left}, {right})",
+        "mod": f"Mod({left}, {right})",
+    }[expr.kind]  # fmt: skip
+
+
+_FUNCTIONS = {"Add": operator.add, "Mul": operator.mul, "FloorDiv": operator.floordiv}
+
+
+def expr_of(text: str) -> Expr:
+    """The expression of SymPy's text; one with functions unknown here is a symbol of its own."""
+
+    def build(node):
+        if isinstance(node, ast.Call):
+            name = node.func.id
+            if name == "Symbol":
+                return Expr.symbol(node.args[0].value)
+            if name == "Integer":
+                return Expr.of(ast.literal_eval(node.args[0]))
+            if name in ("Mod", "PythonMod"):
+                left, right = map(build, node.args)
+                return left._with("mod", right)
+            return functools.reduce(_FUNCTIONS[name], map(build, node.args))
+        if isinstance(node, ast.Name):
+            return Expr.symbol(node.id)
+        return Expr.of(ast.literal_eval(node))
+
+    try:
+        return build(ast.parse(text, mode="eval").body)
+    except (KeyError, ValueError, AttributeError, SyntaxError, TypeError):
+        return Expr.symbol(f"u_{abs(hash(text)) % 10**6}")
+
+
+def size_json(n):
+    """A size."""
+    if isinstance(n, SymInt):
+        return {"as_expr": {"expr_str": expr_text(n.expr), "hint": {"as_int": int(n)}}}
+    return {"as_int": int(n)}
+
+
+def size_of(data):
+    """The size of a description."""
+    if "as_int" in data:
+        return data["as_int"]
+    found = data["as_expr"]
+    hint = (found.get("hint") or {}).get("as_int", 2)
+    return SymInt(hint, expr_of(found["expr_str"]))
+
+
+# --- what nodes call ------------------------------------------------------------------
+
+
+def target_name(target) -> str:
+    """The name of what a node calls."""
+    if isinstance(target, OpOverload):
+        return f"torch.ops.{target}"
+    name = getattr(target, "__name__", "")
+    if getattr(operator, name, None) is target:
+        return f"_operator.{name}"
+    from . import _higher_order
+
+    for owner, prefix in ((builtins, "builtins"), (_Symbolic, "torch"),
+                          (_higher_order, "torch.ops.higher_order")):  # fmt: skip
+        if getattr(owner, name, None) is target:
+            return f"{prefix}.{name}"
+    raise RuntimeError(
+        f"{target} cannot be written to a file: it is no op of torch.ops. Call run_decompositions() "
+        "first, or write the program with ops that have one."
+    )
+
+
+class _Symbolic:
+    """``torch.sym_max`` and its sisters, on numbers."""
+
+    sym_max, sym_min = staticmethod(max), staticmethod(min)
+    sym_float, sym_int, sym_not = staticmethod(float), staticmethod(int), staticmethod(operator.not_)
+
+    @staticmethod
+    def sym_ite(condition, yes, no):
+        return yes if condition else no
+
+    @staticmethod
+    def sym_sum(values):
+        return sum(values)
+
+
+def target_of(name: str):
+    """What a node calls, by its name.
+
+    Raises:
+        RuntimeError: ftorch does not have it.
+    """
+    root, _, rest = name.partition(".")
+    if root == "_operator":
+        return getattr(operator, rest)
+    if root in ("builtins", "math"):
+        import math
+
+        return getattr(builtins if root == "builtins" else math, rest)
+    if name.startswith("torch.ops.higher_order."):
+        from . import _higher_order
+
+        found = getattr(_higher_order, rest.rpartition(".")[2], None)
+    elif name.startswith("torch.ops."):
+        found = torch.ops
+        for part in name.split(".")[2:]:
+            found = getattr(found, part, None)
+            if found is None:
+                break
+    else:
+        found = getattr(_Symbolic, rest, None)
+    if found is None:
+        raise RuntimeError(
+            f"The program calls {name}, which ftorch does not have. Export it in PyTorch after "
+            "program.run_decompositions(), which takes such ops apart."
+        )
+    return found

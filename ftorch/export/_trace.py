@@ -1,0 +1,491 @@
+"""One run of a module that records the graph of its ATen ops.
+
+Parameters, buffers and tensors among the module's attributes are inputs of the graph, then the user's
+own; writes stay what they are, so a graph that runs on the module's buffers updates them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import sys
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._ops import ops
+from .._subclasses.fake_tensor import fake_like
+from ..eager import op as _op
+from ..eager.geometry import Size
+from ..eager.randomness import FILL
+from ..eager.tensor import TensorBase
+from ..functional.functional_call import swapped
+from ..fx.experimental.proxy_tensor import Traced, TraceLevel
+from ..fx.graph import Graph
+from ..fx.node import Node
+from ..nn import Parameter
+from ..utils import _pytree as pytree
+from . import _leaves
+from .dynamic_shapes import UserError, combined_args
+from .graph_signature import (
+    ConstantArgument,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
+
+if Size not in pytree.SUPPORTED_NODES:  # sizes are containers, as PyTorch's exports have them
+    pytree._private_register_pytree_node(
+        Size, lambda size: (list(size), None), lambda sizes, _: Size(sizes),
+        serialized_type_name="torch.Size",
+    )  # fmt: skip
+
+_END = 9223372036854775807
+_ENGINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_LAYERS = os.path.join(_ENGINE, "nn", "modules") + os.sep
+
+
+@dataclass
+class Traces:
+    """What a run left.
+
+    Attributes:
+        inputs, outputs: what placeholders and results are.
+        constants: {name: tensor} that is neither parameter nor buffer.
+        modules: the paths of the modules that were called, in order.
+    """
+
+    graph: Graph
+    inputs: list[InputSpec]
+    outputs: list[OutputSpec]
+    constants: dict[str, Any]
+    out_spec: Any
+    modules: dict[str, str] = field(default_factory=dict)
+
+
+class ExportLevel(TraceLevel):
+    """Records calls with ATen's composites whole; every tensor is an input or computed."""
+
+    composites = True
+
+    def __init__(self):
+        super().__init__()
+        create = self.graph.create_node
+
+        def create_node(*args, **kwargs):
+            node = create(*args, **kwargs)
+            if node.op not in ("placeholder", "output"):
+                node.meta["nn_module_stack"] = dict(self.stack)
+                node.meta["stack_trace"] = _stack_trace()
+            return node
+
+        self.graph.create_node = create_node  # type: ignore[method-assign]
+        self.stack: dict[str, tuple[str, str]] = {}
+        self.lifted: dict[str, Any] = {}
+        self.first_input: Node | None = None
+        self._fresh: dict[int, tuple[Any, Node]] = {}
+
+    # --- tensors and nodes
+
+    def track(self, value, node):
+        t = super().track(value, node)
+        node.meta["val"] = fake_like(value)
+        return t
+
+    def node_of(self, t):
+        if isinstance(t, Traced) and t._level is self:
+            return t._node
+        found = self._fresh.get(id(t))
+        if found is None:
+            name = f"lifted_tensor_{len(self.lifted)}"
+            self.lifted[name] = t.detach().clone()
+            with self.graph.inserting_before(self.first_input):
+                constant = self.graph.placeholder(f"c_{name}")
+            constant.meta["val"] = fake_like(t)
+            fresh = self.graph.call_function(
+                ops.aten.lift_fresh_copy.default, (constant,), name="lift_fresh_copy"
+            )
+            fresh.meta["val"] = fake_like(t)
+            found = self._fresh[id(t)] = (t, fresh)
+        return found[1]
+
+    def results(self, value, node):
+        out = super().results(value, node)
+        if not isinstance(value, TensorBase):
+            node.meta["val"] = tuple(fake_like(v) for v in value)
+        return out
+
+    # --- calls
+
+    def _is_own(self, leaves):
+        return any(isinstance(v, Traced) and v._level is self for v in leaves)
+
+    def composite(self, function, args, kwargs):
+        leaves = pytree.tree_leaves((args, kwargs))
+        if not self._is_own(leaves) and function.__name__ not in _leaves.CREATING:
+            return NotImplemented
+        found = _leaves.leaf(function, args, kwargs)
+        if found is None:
+            return NotImplemented
+        overload, args, kwargs = found
+        return self.whole(overload, args, kwargs)
+
+    def whole(self, overload, args, kwargs):
+        """Calls an overload and records it as one node."""
+        node = self.graph.call_function(
+            overload, self.arguments(tuple(args)), dict(self.arguments(kwargs)),
+            name=overload.overloadpacket.__name__,
+        )  # fmt: skip
+        with self.below():
+            value = overload(*self._inner(args), **dict(zip(kwargs, self._inner(kwargs.values()))))
+        return self.results(value, node)
+
+    def call_inplace(self, op, operands, static):
+        target = super().call_inplace(op, operands, static)
+        if isinstance(target, Traced):
+            target._node.meta["val"] = fake_like(target._inner)
+        return target
+
+    def _target(self, op, operands, static, form):
+        definition = op.definition if isinstance(op, _op.Op) else op
+        if form == "inplace" and definition.name in ("copy", "fill", "zero"):
+            operands = [o for o in operands if o is not None]
+            return getattr(ops.aten, f"{definition.name}_").default, tuple(operands), {}
+        return _leaves.kernel(definition.name, super()._target(op, operands, static, form))
+
+    def _record_view(self, definition, x, static):
+        if not definition.name.startswith("_index_"):
+            return super()._record_view(definition, x, static)
+        # The views of ``x[...]``, one by one: each has a shape of its own.
+        node, inner, dim = x._node, x._inner, 0
+        shape = iter(x.shape)
+        for item in static[0]:
+            size = None if item is None else next(shape)
+            if item is None:
+                call = ops.aten.unsqueeze.default, (dim,)
+            elif isinstance(item, int):
+                call = ops.aten.select.int, (dim, item)
+            else:
+                start, step, count = item
+                stop = start + step * (count - 1) + 1
+                # To the end, whatever the size.
+                call = ops.aten.slice.Tensor, (dim, start, _END if stop == size else stop, step)
+            dim += not isinstance(item, int)
+            if item != (0, 1, size):
+                overload, args = call
+                args = args[:3] if args[3:] == (1,) else args
+                node = self.graph.call_function(overload, (node, *args), name=overload._opname)
+                with self.below():
+                    inner = overload(inner, *args)
+                node.meta["val"] = fake_like(inner)
+        return node
+
+    def relaid(self, t, strides):
+        node = t._node
+        if node.target is ops.aten.clone.default:
+            formats = _formats()
+            wanted = next((f for f, of in formats if of(t._geometry.shape) == strides), None)
+            if wanted is not None:
+                node.kwargs = {"memory_format": wanted}
+        if t._inner._geometry.stride != strides:
+            from ..eager.methods import relayout
+
+            relayout(t._inner, strides)
+        node.meta["val"] = fake_like(t._inner)
+
+    def created(self, t, args, **options):
+        definition = _op.op_named(args[0]).definition
+        packet = getattr(ops.aten, definition.name)
+        args, kwargs = packet.arguments(definition, args[1:]) if hasattr(packet, "arguments") else (
+            tuple(args[1:]), {}
+        )  # fmt: skip
+        names = [a.name for a in definition.schema.arguments if a.name != "dtype"]
+        kwargs = {**kwargs, **{k: options[k] for k in ("dtype", "device") if options.get(k)}}
+        node = self.graph.call_function(
+            packet.default, args[: len(names)], kwargs, name=definition.name
+        )
+        return self.track(t, node)
+
+    def random(self, kind, function, args, kwargs):
+        name = function.__name__
+        packet = getattr(ops.aten, name, None)
+        if packet is None or kind == FILL:
+            if packet is None:
+                return super().random(kind, function, args, kwargs)
+            target = args[0]
+            node = self.graph.call_function(
+                packet.default, self.arguments(tuple(args)), dict(self.arguments(kwargs)), name=name
+            )
+            with self.below():
+                function(*self._inner(args), **kwargs)
+            if isinstance(target, Traced):
+                target._node = node
+                node.meta["val"] = fake_like(target._inner)
+            return target
+        return self.whole(packet.default, args, kwargs)
+
+    def detach(self, t):
+        return self.whole(ops.aten.detach.default, (t,), {})
+
+    def known(self, t, how):
+        frame = next(
+            (f for f in reversed(traceback.extract_stack(sys._getframe(1)))
+             if not f.filename.startswith(_ENGINE)), None,
+        )  # fmt: skip
+        place = "" if frame is None else (
+            f'\n\nThe following call raised this error:\n  File "{frame.filename}", line '
+            f"{frame.lineno}, in {frame.name}\n    {frame.line}\n"
+        )
+        from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+        raise GuardOnDataDependentSymNode(
+            "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
+            "(Size-like symbols: none)\n\nThe program looks at the value of a tensor "
+            f"({how}) to decide what to do. Use torch.where, or torch.cond, to express it.{place}"
+        )
+
+
+def _formats():
+    from ..eager import formats
+
+    def of(f):
+        def strides(shape):
+            try:
+                return formats.strides_for(shape, f)
+            except RuntimeError:
+                return None
+
+        return strides
+
+    return [(f, of(f)) for f in (formats.contiguous_format, formats.channels_last,
+                                 formats.channels_last_3d)]  # fmt: skip
+
+
+def _stack_trace() -> str:
+    """The frames of the user's code and of layers, innermost last."""
+    frames, frame = [], sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(_ENGINE) and not name.startswith(_LAYERS):
+            if name.endswith(("export" + os.sep + "_trace.py",)) and (
+                frame.f_code.co_name == "trace_module"
+            ):
+                break
+        elif not name.endswith("module.py"):
+            frames.append(frame)
+        frame = frame.f_back
+    lines = traceback.StackSummary.extract(
+        ((f, f.f_lineno) for f in reversed(frames)), lookup_lines=True
+    )
+    return "".join(lines.format()).rstrip("\n")
+
+
+# --- a run ----------------------------------------------------------------------------
+
+
+def _input_names(module, args, kwargs) -> list[str]:
+    """The placeholder's name of each leaf: ``x``, ``d_k_0``."""
+    names: list[str] = []
+    combined = combined_args(module, args, kwargs)
+    signature = inspect.signature(module.forward).parameters
+    ordered = []
+    for name, value in combined.items():
+        if name in signature and signature[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            ordered += [(f"{name}_{i}", v) for i, v in enumerate(value)]
+        else:
+            ordered.append((name, value))
+    given = [*ordered[: len(args)]]
+    by_name = dict(ordered)
+    given += [(k, by_name.get(k, v)) for k, v in kwargs.items()]
+    for name, value in given:
+        for path, _ in pytree.tree_flatten_with_path(value)[0]:
+            parts = [str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", k)))) for k in path]
+            names.append(_identifier("_".join([name, *parts])))
+    return names
+
+
+def _identifier(text: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in text).lower()
+
+
+def state_of(module):
+    """[(kind, name, tensor, persistent)] of parameters, buffers and other tensor attributes."""
+    found, seen = [], set()
+    for name, p in module.named_parameters(remove_duplicate=False):
+        found.append((InputKind.PARAMETER, name, p, None))
+    for prefix, m in module.named_modules(remove_duplicate=False):
+        for key, b in m._buffers.items():
+            if b is not None:
+                name = f"{prefix}.{key}" if prefix else key
+                persistent = key not in m._non_persistent_buffers_set
+                found.append((InputKind.BUFFER, name, b, persistent))
+    for prefix, m in module.named_modules():
+        for key, value in vars(m).items():
+            if isinstance(value, TensorBase) and id(value) not in seen:
+                seen.add(id(value))
+                name = f"{prefix}.{key}" if prefix else key
+                found.append((InputKind.CONSTANT_TENSOR, name, value, None))
+    return found
+
+
+_PREFIXES = {InputKind.PARAMETER: "p", InputKind.BUFFER: "b", InputKind.CONSTANT_TENSOR: "c"}
+
+
+@contextlib.contextmanager
+def _module_stack(module, level, called):
+    """Keeps ``level.stack``: which modules are being called."""
+    handles = []
+
+    def watch(path, m):
+        name = f"{type(m).__module__}.{type(m).__qualname__}".replace("ftorch.", "torch.", 1)
+
+        def enter(*_):
+            key = "L__self__" + ("_" + path.replace(".", "_") if path else "")
+            called.setdefault(path, name)
+            level.stack[f"{key}@{len(level.stack)}"] = (path, name)
+
+        def leave(*_):
+            level.stack.popitem()
+
+        handles.append(m.register_forward_pre_hook(enter, prepend=True))
+        handles.append(m.register_forward_hook(leave))
+
+    for path, m in module.named_modules():
+        watch(path, m)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def _attributes(module, values):
+    """Other tensors for the module's attributes that are no parameters and buffers."""
+    undo = []
+    try:
+        for name, value in values.items():
+            path, _, key = name.rpartition(".")
+            owner = module.get_submodule(path) if path else module
+            undo.append((vars(owner), key, vars(owner)[key]))
+            vars(owner)[key] = value
+        yield
+    finally:
+        for scope, key, value in undo:
+            scope[key] = value
+
+
+def trace_module(module, args, kwargs) -> Traces:
+    """Runs a module on example inputs and records it.
+
+    Raises:
+        UserError: something that is no input of a graph.
+    """
+    level = ExportLevel()
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    names = _input_names(module, args, kwargs)
+    inputs: list[InputSpec] = []
+    constants: dict[str, Any] = {}
+    called: dict[str, str] = {}
+    with level:
+        state, attributes, same = {}, {}, {}
+        for kind, name, value, persistent in state_of(module):
+            node = level.graph.placeholder(f"{_PREFIXES[kind]}_{_identifier_of(name)}")
+            inputs.append(InputSpec(kind, TensorArgument(node.name), name, persistent))
+            if id(value) in same:  # tied: the first of the names
+                t = same[id(value)]
+                node.meta["val"] = fake_like(value)
+            else:
+                t = same[id(value)] = level.track(value.detach().clone(), node)
+                t._requires_grad = value.requires_grad
+            if kind is InputKind.CONSTANT_TENSOR:
+                attributes[name], constants[name] = t, value
+            else:
+                state[name] = t
+                if kind is InputKind.BUFFER and not persistent:
+                    constants[name] = value
+        traced, user = [], []
+        for name, leaf in zip(names, leaves):
+            node = level.graph.placeholder(name)
+            level.first_input = level.first_input or node
+            if isinstance(leaf, TensorBase):
+                t = level.track(leaf.detach().clone(), node)
+                t._requires_grad = leaf.requires_grad
+                traced.append(t)
+                user.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))
+            elif leaf is None or isinstance(leaf, (int, float, bool, str)):
+                traced.append(leaf)
+                node.meta["val"] = leaf
+                argument = ConstantArgument(node.name, leaf)
+                user.append(InputSpec(InputKind.USER_INPUT, argument, None))
+            else:
+                raise UserError(
+                    f"Unsupported input type {type(leaf)}. Export only supports pytree containers "
+                    "of basic types (Tensor, int, float, ...) as input. To register a custom "
+                    "dataclass, use torch.export.register_dataclass. To register a custom container "
+                    "type, use torch.utils._pytree.register_pytree_node."
+                )
+        new_args, new_kwargs = pytree.tree_unflatten(traced, spec)
+        if level.first_input is None:
+            level.first_input = level.graph._root
+        with _module_stack(module, level, called), swapped(module, state, tie_weights=False):
+            with _attributes(module, attributes):
+                result = module(*new_args, **new_kwargs)
+        flat, out_spec = pytree.tree_flatten(result)
+        outputs, values = [], []
+        for value in flat:
+            outputs.append(_output(level, value, values))
+        level.graph.output(tuple(values))
+    for name, value in level.lifted.items():
+        inputs.append(
+            InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(f"c_{name}"), name, None)
+        )
+        constants[name] = value
+    del level.graph.create_node  # the class's own again
+    traces = Traces(level.graph, inputs + user, outputs, constants, out_spec, called)
+    _clean(traces)
+    return traces
+
+
+def _identifier_of(name):
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+
+
+def _output(level, value, values):
+    if isinstance(value, TensorBase):
+        node = level.node_of(value)
+        values.append(node)
+        return OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None)
+    if value is None or isinstance(value, (int, float, bool, str)):
+        values.append(value)
+        return OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", value), None)
+    raise UserError(
+        f"It looks like one of the outputs with type `{type(value)}` is not supported or "
+        "pytree-flattenable. Exported graphs outputs can only contain the following supported types: "
+        "[Tensor, int, float, bool, str, None] and containers of them."
+    )
+
+
+def _clean(traces: Traces) -> None:
+    """Removes what nobody uses: nodes, and tensor attributes of the module."""
+    traces.graph.eliminate_dead_code()
+    unused = {
+        n.name: n for n in traces.graph.nodes if n.op == "placeholder" and not n.users
+    }  # fmt: skip
+    for spec in list(traces.inputs):
+        if spec.kind is InputKind.CONSTANT_TENSOR and spec.arg.name in unused:
+            traces.graph.erase_node(unused[spec.arg.name])
+            traces.inputs.remove(spec)
+            traces.constants.pop(spec.target, None)
+
+
+def symint_argument(node: Node) -> SymIntArgument:
+    """The specification of an output that is a size."""
+    return SymIntArgument(node.name)
+
+
+__all__ = ["ExportLevel", "Parameter", "Traces", "state_of", "trace_module"]
