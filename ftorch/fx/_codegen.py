@@ -57,7 +57,9 @@ class PythonCode:
 
 
 def tensor_annotation(value: Any, stride: bool = False, device: bool = False) -> str:
-    """``"f32[4, 3]"`` for a tensor or its metadata, "" for other things."""
+    """``"f32[4, 3]"`` for a tensor or its metadata, ``"Sym(s0)"`` for a symbolic size, else ""."""
+    if isinstance(value, int) and hasattr(value, "expr"):
+        return f"Sym({value})"
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None or not hasattr(dtype, "is_floating_point"):
         return ""
