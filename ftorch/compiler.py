@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
+from ._dynamo.backends import list_backends as _list_backends
+from ._dynamo.compiled import Compiled, is_compiling
+from ._dynamo.compiled import stance as _stance
 from .eager import executor
-from .jit.compiler import Compiled, compile, is_compiling
+from .jit.compiler import compile
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
-    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset",
+    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "set_stance",
+    "substitute_in_graph",
 ]  # fmt: skip
 
 
 def disable(fn=None, recursive: bool = True, *, reason: str | None = None):
-    """A function that is never part of a captured program: the caller's code stays eager.
+    """A function that is never part of a captured program: the caller's code runs in Python.
 
     >>> import ftorch as torch
     >>> @torch.compiler.disable
@@ -32,11 +37,12 @@ def disable(fn=None, recursive: bool = True, *, reason: str | None = None):
     def function(*args, **kwargs):
         capture = executor.capturing()
         if capture is not None:
-            capture.broken = f"{getattr(fn, '__qualname__', fn)} is disabled ({reason})" if reason \
-                else f"{getattr(fn, '__qualname__', fn)} is disabled"  # fmt: skip
+            name = getattr(fn, "__qualname__", fn)
+            capture.end(f"{name} is disabled ({reason})" if reason else f"{name} is disabled")
             capture.flush()
         return fn(*args, **kwargs)
 
+    function._torchdynamo_orig_callable = fn  # type: ignore[attr-defined]
     return function
 
 
@@ -49,9 +55,27 @@ def allow_in_graph(fn):
     return fn
 
 
+def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False):
+    """A decorator that gives the replacement back: functions are captured as they run."""
+    return lambda traceable_fn: traceable_fn
+
+
 def assume_constant_result(fn):
-    """The function as it is: what is not a tensor is a constant of the program anyway."""
-    return fn
+    """A function whose result a program takes as it was when it was captured.
+
+    >>> import ftorch as torch
+    >>> @torch.compiler.assume_constant_result
+    ... def scale(): return torch.tensor(2.0).item()
+    >>> torch.compile(lambda x: x * scale(), fullgraph=True)(torch.ones(1))
+    tensor([2.])
+    """
+
+    @functools.wraps(fn)
+    def function(*args, **kwargs):
+        with executor.outside_capture():
+            return fn(*args, **kwargs)
+
+    return function
 
 
 def is_dynamo_compiling() -> bool:
@@ -69,11 +93,52 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def list_backends(exclude_tags=("debug", "experimental")) -> list[str]:
-    """The backends of ``torch.compile``: XLA."""
-    return ["xla"]
+    """The backends of ``torch.compile``."""
+    return _list_backends(exclude_tags)
 
 
 def reset() -> None:
     """Forgets every captured program; functions are captured anew when next called."""
+    from ._dynamo import logs
+
+    logs._warned.clear()
     for compiled in list(Compiled.instances):
-        compiled.entries.clear()
+        compiled.reset()
+
+
+_STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
+
+
+class set_stance(contextlib.ContextDecorator):
+    """How compiled functions behave from now on, or within a ``with`` block, or a function.
+
+    Args:
+        stance: "default"; "force_eager": as if not compiled; "eager_on_recompile": calls that no
+            program stands for run in Python; "fail_on_recompile": they raise.
+
+    Raises:
+        RuntimeError: for other stances.
+
+    >>> import ftorch as torch
+    >>> double = torch.compile(lambda x: x * 2)
+    >>> with torch.compiler.set_stance("force_eager"):
+    ...     double(torch.ones(1))
+    tensor([2.])
+    """
+
+    def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
+        if stance not in _STANCES:
+            raise RuntimeError(f"invalid torch.compile stance '{stance}'")
+        self._new, self._before = stance, _stance.name
+        _stance.name = stance
+
+    def __enter__(self):
+        _stance.name = self._new
+        return self
+
+    def __exit__(self, *_):
+        _stance.name = self._before
+
+    def __call__(self, func):
+        _stance.name = self._before  # as a decorator it counts during calls only
+        return super().__call__(func)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable
 
 from ..eager import api as torch
+from ..eager import executor
 from ..eager.tensor import Tensor
 
 __all__ = ["GradScaler", "OptState"]
@@ -76,6 +77,10 @@ class GradScaler:
             self._states: dict = collections.defaultdict(_fresh_state)
 
     def _make_scale(self, where):
+        with executor.outside_capture():
+            self._make_scale_now(where)
+
+    def _make_scale_now(self, where):
         self._scale = torch.full((), self._init_scale, dtype=torch.tensor(0.0).dtype, device=where)
         self._growth_tracker = torch.full(
             (), self._init_growth_tracker, dtype=torch.tensor(0).int().dtype, device=where
@@ -164,7 +169,14 @@ class GradScaler:
         if state["found_inf"] is None:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         result = None
-        if not state["found_inf"].item():
+        if executor.capturing() is not None and hasattr(optimizer, "rule"):
+            # In a compiled step the update itself looks at the flag.
+            optimizer.found_inf = state["found_inf"]
+            try:
+                result = optimizer.step(*args, **kwargs)
+            finally:
+                del optimizer.found_inf
+        elif not state["found_inf"].item():
             result = optimizer.step(*args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
@@ -187,7 +199,10 @@ class GradScaler:
             found = [s["found_inf"] for s in self._states.values() if s["found_inf"] is not None]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            self._adapt(any(f.item() for f in found))
+            if executor.capturing() is not None:
+                self._adapt_recorded(torch.stack(found).any())
+            else:
+                self._adapt(any(f.item() for f in found))
         self._states = collections.defaultdict(_fresh_state)
 
     def _adapt(self, found_inf):
@@ -202,6 +217,15 @@ class GradScaler:
                 self._scale.copy_(grown)
             good = 0
         self._growth_tracker.fill_(good)
+
+    def _adapt_recorded(self, found_inf):
+        """`_adapt` by tensor operations, for a compiled step."""
+        good = self._growth_tracker + 1
+        grows = good == self._growth_interval
+        grown = self._scale * self._growth_factor
+        grown = torch.where(grows & grown.isfinite(), grown, self._scale)
+        self._scale.copy_(torch.where(found_inf, self._scale * self._backoff_factor, grown))
+        self._growth_tracker.copy_(torch.where(found_inf | grows, torch.zeros_like(good), good))
 
     def get_scale(self) -> float:
         """The scale, 1.0 if disabled."""

@@ -8,6 +8,7 @@ outputs and dead inputs donated. With ``FTORCH_EXECUTOR=op`` every step runs at 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 
 from . import device as _device
 from . import program
+from . import storage as storage_module
 from .errors import OutOfMemoryError, translate_error
 from .geometry import Geometry
 from .program import COMPLEX, FLOAT, INT, Plan, stats, weak
@@ -120,6 +122,7 @@ class _Immediate:
 
 
 IMMEDIATE = _Immediate()
+_OVERWRITTEN: Any = Storage(None)  # type: ignore[arg-type]
 _new = object.__new__
 
 
@@ -145,6 +148,8 @@ def record(plan: Plan, storages, scalars=(), into: Storage | None = None) -> Any
                 return _run_now(plan, storages, scalars, into)
             if other is not None:
                 other.flush()
+    if into is not None and into.host is not None and trace.captures:
+        trace.flush()  # the user sees such writes at once
     if not DEFERRED or (into is not None and into.host is not None):
         return _run_now(plan, storages, scalars, into)
     lock = trace.lock
@@ -159,7 +164,8 @@ def record(plan: Plan, storages, scalars=(), into: Storage | None = None) -> Any
                 array = s.array
                 if array is None:
                     array = s.load()
-                key = id(array)
+                # What shares an array now may have arrays of its own when the program runs again.
+                key = id(s) if trace.captures else id(array)
                 index = trace.input_of.get(key)
                 if index is None:
                     index = -1 - len(trace.inputs)
@@ -181,6 +187,8 @@ def record(plan: Plan, storages, scalars=(), into: Storage | None = None) -> Any
         trace.steps = steps = trace.steps + 1
         stats.ops += 1
         if into is not None:
+            if into.trace is trace:
+                owners[into.slot] = _OVERWRITTEN  # nobody needs the value that it had
             into.trace, into.slot, into.array = trace, len(owners), None
             into.version += 1
             owners.append(into)
@@ -258,8 +266,12 @@ def move(source: Storage, target: Storage) -> None:
             if source.trace is None:
                 target.array, target.trace = source.array, None
             else:
+                if target.trace is trace:
+                    trace.owners[target.slot] = _OVERWRITTEN
                 trace.owners[source.slot] = target
                 target.trace, target.slot, target.array = trace, source.slot, None
+                if trace.captures:
+                    trace.born.discard(id(source))
     target.version += 1
 
 
@@ -332,53 +344,121 @@ def flush() -> None:
 
 
 class CaptureTrace(Trace):
-    """A trace that is not run but kept, to become a program (`ftorch.jit.compiler`).
+    """A trace that is not run but kept, to become a program (`ftorch._dynamo`).
 
     Attributes:
         cells: the storage that each input was read from.
         born: ids of the storages made while capturing.
-        sources: {position of a float operand: function giving its current value}.
-        draws: {id of a storage: function that draws its (random) array anew}.
-        replays_draw: whether numbers being drawn are registered in ``draws``.
+        actions: what each run of the program does in Python, in order: ("draw", id of a storage,
+            function that draws its array anew), ("numbers", position among the float operands, how
+            many, function giving their current values), ("do", function).
+        grads: {id of a leaf: (leaf, its gradient before, whether that made a difference)}.
+        made: {id of a storage made meanwhile with a value at hand: (it, the value)}.
+        replays_draw: whether numbers being drawn are registered in ``actions``.
         broken: why capturing ended early: somebody needed a value.
+        on_break: called with the reason when that happens.
     """
 
     captures = True
 
-    def __init__(self, device):
+    def __init__(self, device, on_break=None):
         self.cells: list[Storage] = []
         self.born: set[int] = set()
-        self.sources: list = []
-        self.draws: dict = {}
-        self.grads: list = []
+        self.actions: list[tuple] = []
+        self.grads: dict[int, tuple] = {}
+        self.made: dict[int, tuple] = {}
         self.replays_draw = False
         self.broken: str | None = None
+        self.on_break = on_break
         super().__init__(device)
 
     def flush(self):
         """Somebody looks at a value: the capture is over, and the trace an ordinary one."""
-        self.captures = False
-        self.broken = self.broken or "a value was needed"
+        self.end(self.broken or "a value was needed")
         super().flush()
+
+    def end(self, reason: str) -> None:
+        """Gives up: what is recorded runs like an ordinary trace, and is not kept."""
+        if self.captures:
+            self.captures = False
+            self.broken = self.broken or reason
+            if self.on_break is not None:
+                self.on_break(self.broken)
+
+    def draw(self, storage: Storage, redraw) -> None:
+        """Registers random numbers: ``redraw()`` gives the storage's array for another run."""
+        self.made.setdefault(id(storage), (storage, storage.array))
+        self.actions.append(("draw", id(storage), redraw))
+
+    def is_drawn(self, storage) -> bool:
+        """Whether a storage holds random numbers that are drawn anew for each run."""
+        return any(a[0] == "draw" and a[1] == id(storage) for a in self.actions)
+
+    def numbers(self, count: int, source) -> None:
+        """The next ``count`` float operands are ``source()`` in another run."""
+        self.actions.append(("numbers", len(self.floats), count, source))
+
+    def touch_grad(self, variable, reads: bool) -> None:
+        """Somebody asks for (or sets) the ``.grad`` of a tensor."""
+        if id(variable) not in self.grads:
+            self.grads[id(variable)] = (variable, variable._grad, reads)
 
 
 def swap_trace(trace: Trace | None) -> Trace:
-    """Makes another trace the calling thread's (None: a fresh one); gives the old one, flushed."""
+    """Makes another trace the calling thread's (None: a fresh one); gives the old one, flushed.
+
+    A `CaptureTrace` is told when somebody looks at a value.
+    """
     old = _threads.cpu
-    old.flush()
+    if not old.captures:
+        old.flush()
     _threads.cpu = Trace(_device.CPU) if trace is None else trace
+    _set_watch(_threads.cpu)
     return old
 
 
 def restore_trace(old: Trace) -> None:
     """Makes an earlier trace the calling thread's again."""
     _threads.cpu = old
+    _set_watch(old)
+
+
+def _set_watch(trace):
+    storage_module.on_look[0] = _looked if trace.captures else None
+    storage_module.on_new[0] = _made if trace.captures else None
+
+
+def _looked(storage):
+    trace = _threads.cpu
+    if trace.captures and (id(storage) not in trace.made or trace.is_drawn(storage)):
+        trace.flush()
+
+
+def _made(storage):
+    trace = _threads.cpu
+    if trace.captures:
+        trace.made[id(storage)] = (storage, storage.array)
 
 
 def capturing() -> CaptureTrace | None:
     """The capture in progress in this thread, or None."""
     trace = _threads.cpu
     return trace if trace.captures else None  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def outside_capture():
+    """Within, work is not part of the program that is being captured: it is done once, now."""
+    capture = capturing()
+    if capture is None:
+        yield
+        return
+    swap_trace(None)
+    try:
+        yield
+        _threads.cpu.flush()
+    finally:
+        restore_trace(capture)
 
 
 def compile_trace(trace: Trace, live: list[int], donated: tuple[int, ...]):

@@ -86,12 +86,24 @@ def _set_grad(self, value):
             raise RuntimeError("can't assign Variable as its own grad")
         if value.shape != self.shape:
             raise RuntimeError(
-                "assigned grad has data of a different size"
+                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
+                f"'{list(self.shape)}'. Please ensure that the gradient and the tensor are the same "
+                "size"
+            )
+        if value.device.type != self.device.type:
+            raise RuntimeError(
+                f"attempting to assign a gradient with device type '{value.device.type}' to a tensor "
+                f"with device type '{self.device.type}'. Please ensure that the gradient and the "
+                "tensor are on the same device"
             )
         if value.dtype is not self.dtype:
             raise RuntimeError(
-                f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype "
-                f"'{self.dtype}'. Please ensure that the gradient and the tensor have the same dtype"
+                f"attempting to assign a gradient with dtype '{value.dtype.c_name}' to a tensor with "
+                f"grad_dtype '{self.dtype.scalar_name}'. The gradient must match the tensor's "
+                "grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype "
+                "attribute with a specific dtype, or None to allow any dtype. Set grad_dtype with "
+                "caution. Diverging the dtypes of a tensor and its gradient may break downstream "
+                "systems that assume they match."
             )
     capture = executor.capturing()
     if capture is not None:

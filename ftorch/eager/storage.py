@@ -16,6 +16,10 @@ import numpy as np
 from . import device as _device
 from .geometry import Geometry, geometry, memory_order
 
+# Called with a storage whose value somebody looks at, while a program is being captured.
+on_look: list[Any] = [None]
+on_new: list[Any] = [None]  # the same for a storage that is made with a value at hand
+
 
 class Storage:
     """A cell. Its value is, in this order of precedence:
@@ -47,6 +51,8 @@ class Storage:
         self.host = None
         self.error = None
         self.extra = None
+        if array is not None and on_new[0] is not None:
+            on_new[0](self)
 
     @property
     def nbytes(self):
@@ -61,6 +67,8 @@ class Storage:
         trace = self.trace
         if trace is not None:
             trace.flush()
+        elif on_look[0] is not None:
+            on_look[0](self)
         array = self.array
         return self.load() if array is None else array
 
@@ -91,6 +99,8 @@ class Storage:
 
     def share_host(self) -> np.ndarray:
         """The flat NumPy buffer, in memory order, that this CPU storage's memory is from now on."""
+        if self.host is not None and on_look[0] is not None:
+            on_look[0](self)
         if self.host is None:
             order = memory_order(self.root.stride, self.root.shape)
             value = np.asarray(self.value())

@@ -141,7 +141,8 @@ class RuleOptimizer(Optimizer):
             self._check_parameter(p, grad)
             state = self.state[p]
             if not state:
-                state.update(self._new_state(p, grad, values))
+                with executor.outside_capture():  # a compiled step has the state as an input
+                    state.update(self._new_state(p, p.detach(), values))
             gathered.append((p, grad, state))
         return gathered
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import wraps
 from weakref import ref
 
+from ..eager import executor
 from ..eager.tensor import Tensor
 from .optimizer import Optimizer
 
@@ -136,6 +137,12 @@ class LRScheduler:
                 stacklevel=3,
             )
 
+    def __init_subclass__(cls, **kwargs):
+        """A compiled step goes to the next epoch anew each time it runs."""
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _replayed(cls.__dict__["step"])
+
     def step(self, epoch=None) -> None:
         """Goes to the next epoch (or, deprecated, to a given one) and sets the rates."""
         if self._step_count == 1:
@@ -173,6 +180,24 @@ class LRScheduler:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             set_group_value(group, "lr", rate)
         self._last_lr = group_values(self.optimizer, "lr")
+
+
+def _replayed(step):
+    @wraps(step)
+    def replayed(self, *args, **kwargs):
+        capture = executor.capturing()
+        if capture is None:
+            return step(self, *args, **kwargs)
+        if any(isinstance(a, Tensor) for a in (*args, *kwargs.values())):
+            capture.flush()  # a metric: the rates depend on its value
+        capture.actions.append(("do", lambda: step(self, *args, **kwargs)))
+        with executor.outside_capture():
+            return step(self, *args, **kwargs)
+
+    return replayed
+
+
+LRScheduler.step = _replayed(LRScheduler.step)
 
 
 class _LRScheduler(LRScheduler):

@@ -162,11 +162,11 @@ class Optimizer:
         """Clears the gradients: None, or zeros."""
         for group in self.param_groups:
             for p in group["params"]:
-                grad = p.grad
-                if grad is None:
-                    continue
                 if set_to_none:
                     p.grad = None
+                    continue
+                grad = p.grad
+                if grad is None:
                     continue
                 if grad.grad_fn is not None:
                     grad.detach_()

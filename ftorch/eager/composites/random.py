@@ -15,10 +15,11 @@ from .. import dtype as dtypes
 from .. import formats, sampling
 from ..composite import composite
 from ..op import call, hooks, op_named, to_numpy
+from ..ops._common import check_fits
 from ..randomness import ELEMENT, LIKE, NEW, ROWS, randomized
 from ..tensor import TensorBase, modes
 from . import random_inplace as fills
-from ._arguments import check_fits, integer, mismatch, sizes
+from ._arguments import integer, mismatch, sizes
 from .creation import _dtype_with_out, check_options
 from .random_inplace import FLOATS, check_generator, draw, drawn_like, tensor_of
 

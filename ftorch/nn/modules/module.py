@@ -428,11 +428,11 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
     def zero_grad(self, set_to_none=True) -> None:
         """Clears the gradients of all parameters: None, or zeros."""
         for parameter in self.parameters():
-            grad = parameter.grad
-            if grad is None:
-                continue
             if set_to_none:
                 parameter.grad = None
+                continue
+            grad = parameter.grad
+            if grad is None:
                 continue
             if grad.grad_fn is not None:
                 grad.detach_()

@@ -1,0 +1,171 @@
+"""Backends: what makes something to call of a captured graph.
+
+The default, "inductor" (or "xla"), is XLA. Others get a ``fx.GraphModule`` whose inputs are everything
+that the program reads, parameters included, and example inputs; they give a function of such inputs,
+which returns the list of outputs. Backward passes are XLA programs with any backend.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..eager.op import read
+from ..eager.storage import Storage
+from ..eager.tensor import wrap
+from . import exc
+
+_registry: dict[str, tuple[Callable | None, tuple[str, ...]]] = {}
+_NATIVE = ("inductor", "xla", "cudagraphs", "openxla", "tvm")
+
+
+def register_backend(compiler_fn=None, name: str | None = None, tags=()):
+    """Registers a backend under its name, or another; also a decorator.
+
+    >>> import ftorch as torch
+    >>> from ftorch._dynamo import register_backend
+    >>> @register_backend
+    ... def shows(graph_module, example_inputs):
+    ...     return graph_module.forward
+    >>> torch.compile(torch.sin, backend="shows")(torch.zeros(1))
+    tensor([0.])
+    """
+    if compiler_fn is None:
+        return functools.partial(register_backend, name=name, tags=tags)
+    if not callable(compiler_fn):
+        raise AssertionError(f"a backend has to be callable, not {compiler_fn!r}")
+    _registry[name or compiler_fn.__name__] = (compiler_fn, tuple(tags))
+    return compiler_fn
+
+
+def list_backends(exclude_tags=("debug", "experimental")) -> list[str]:
+    """The names of the backends, without those with certain tags."""
+    excluded = set(exclude_tags or ())
+    return sorted(name for name, (_, tags) in _registry.items() if not excluded & set(tags))
+
+
+def lookup_backend(backend):
+    """The function of a backend's name.
+
+    Raises:
+        InvalidBackend: nobody registered it.
+    """
+    if not isinstance(backend, str):
+        return backend
+    if backend not in _registry:
+        raise exc.InvalidBackend(backend)
+    return _registry[backend][0]
+
+
+def find(backend):
+    """What `Compiled` keeps of a backend: None for XLA, else the function."""
+    if backend is None or backend in _NATIVE:
+        return None
+    if not isinstance(backend, str) and not callable(backend):
+        raise RuntimeError(f"a backend has to be a name or callable, not {backend!r}")
+    return lookup_backend(backend)
+
+
+def inductor(gm, example_inputs=None, **_):
+    """The graph as one XLA program."""
+    from .compiled import Compiled
+
+    return Compiled(gm.forward)
+
+
+def eager(gm, example_inputs=None, **_):
+    """The graph as it is."""
+    return gm.forward
+
+
+def eager_noexcept(gm, example_inputs=None, **_):
+    """The graph as it is; an error is said to come from it."""
+
+    def run(*args):
+        try:
+            return gm(*args)
+        except Exception as error:
+            raise exc.TorchDynamoException(
+                "Unexpected exception when running generated GraphModule"
+            ) from error
+
+    return run
+
+
+def aot_autograd(fw_compiler=None, bw_compiler=None, **_):
+    """A backend of a compiler of forward graphs (``torch._dynamo.backends.common.aot_autograd``)."""
+
+    def backend(gm, example_inputs, **_):
+        return (fw_compiler or eager)(gm, example_inputs)
+
+    return backend
+
+
+def make_boxed_func(f):
+    """A function of a list of inputs, which it empties."""
+
+    def boxed(args):
+        given = list(args)
+        args.clear()
+        return f(*given)
+
+    boxed._boxed_call = True
+    return boxed
+
+
+register_backend(inductor)
+register_backend(eager, tags=("debug",))
+register_backend(eager_noexcept, tags=("debug",))
+register_backend(eager, name="aot_eager", tags=("debug",))
+register_backend(eager, name="aot_eager_decomp_partition", tags=("debug",))
+register_backend(inductor, name="cudagraphs")
+register_backend(inductor, name="openxla")
+register_backend(inductor, name="xla", tags=("experimental",))
+
+
+def attach(captured, backend, options: Any = None) -> None:
+    """Lets a backend make a captured program's forward part."""
+    from .graphs import graph_module
+
+    forward = captured.forward
+    trace = captured.trace
+    gm = graph_module(captured)
+    examples = []
+    for operand in forward.starts:
+        root = trace.cells[-1 - operand].root
+        examples.append(wrap(Storage(root, trace.inputs[-1 - operand])))
+    if forward.places is not None:
+        examples.append(_numbers(captured.floats[forward.places]))
+    try:
+        function = backend(gm, examples, **({} if options is None else {"options": options}))
+    except Exception as error:
+        raise exc.BackendCompilerFailed(backend, error) from error
+    if not callable(function):
+        raise exc.BackendCompilerFailed(
+            backend, TypeError(f"the backend gave {function!r}, which is not callable")
+        )
+    boxed = getattr(function, "_boxed_call", False)
+    roots = [trace.cells[-1 - operand].root for operand in forward.starts]
+
+    def program(kept, given, numbers):
+        arrays: list = [None] * len(forward.starts)
+        for p, a in (*zip(forward.kept, kept), *zip(forward.donated, given)):
+            arrays[p] = a
+        inputs = [wrap(Storage(root, a)) for root, a in zip(roots, arrays)]
+        if numbers is not None:
+            inputs.append(_numbers(numbers))
+        from ..autograd import no_grad
+
+        with no_grad():
+            outputs = function(inputs) if boxed else function(*inputs)
+        outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+        return [read(t).value() for t in outputs]
+
+    forward._jitted = program
+
+
+def _numbers(values):
+    from ..eager.tensor import from_array
+
+    return from_array(values)

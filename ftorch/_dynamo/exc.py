@@ -1,0 +1,63 @@
+"""The exceptions of ``torch.compile`` (``torch._dynamo.exc``)."""
+
+from __future__ import annotations
+
+
+class TorchDynamoException(RuntimeError):
+    """The base of all of them."""
+
+
+class Unsupported(TorchDynamoException):
+    """A call that cannot be one program, with ``fullgraph=True``."""
+
+    def __init__(self, msg: str, **_):
+        super().__init__(msg)
+        self.msg = msg
+
+
+class BackendCompilerFailed(TorchDynamoException):
+    """A backend raised."""
+
+    def __init__(self, backend_fn, inner_exception, *_):
+        name = getattr(backend_fn, "__name__", "?")
+        self.backend_name, self.inner_exception = name, inner_exception
+        super().__init__(
+            f"backend={name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}"
+        )
+
+
+class InvalidBackend(TorchDynamoException):
+    """A backend's name that nobody registered."""
+
+    def __init__(self, name):
+        super().__init__(
+            f"Invalid backend: {name!r}, see `torch._dynamo.list_backends()` for available backends."
+        )
+
+
+class RecompileLimitExceeded(Unsupported):
+    """Too many programs for one function."""
+
+
+class FailOnRecompileLimitHit(Unsupported):
+    """Too many programs for one function, with ``fullgraph=True``."""
+
+
+class RecompileError(TorchDynamoException):
+    """A second program was needed, with ``config.error_on_recompile``."""
+
+
+class ResetRequired(TorchDynamoException):
+    """A function is compiled again with another backend."""
+
+
+class TorchRuntimeError(TorchDynamoException):
+    """An operation raised while it was captured."""
+
+
+class InternalTorchDynamoError(TorchDynamoException):
+    """A bug."""
+
+
+class UserError(Unsupported):
+    """A program that cannot be exported as it is."""

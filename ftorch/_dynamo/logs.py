@@ -1,0 +1,65 @@
+"""What is said of captures: ``TORCH_LOGS=recompiles,graph_breaks,graph_code`` and `set_logs`."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+logger = logging.getLogger("torch._dynamo")
+enabled: set[str] = set()
+_NAMES = ("recompiles", "graph_breaks", "graph_code", "graph", "dynamo", "guards", "output_code")
+_warned: set[str] = set()
+
+
+def set_logs(**names) -> None:
+    """Switches kinds of messages: ``set_logs(recompiles=True, graph_breaks=True, graph_code=True)``."""
+    for name, on in names.items():
+        if on and on is not logging.NOTSET:
+            enabled.add(name)
+        else:
+            enabled.discard(name)
+
+
+def _from_environment():
+    for name in os.environ.get("TORCH_LOGS", "").split(","):
+        name = name.strip().lstrip("+-")
+        if name in _NAMES:
+            enabled.add(name)
+
+
+_from_environment()
+
+
+def _say(message):
+    # Asked for: said even where nobody set up logging, as PyTorch does.
+    logger.warning(message)
+
+
+def recompile(name, reasons) -> None:
+    """A call of a function fits none of its programs."""
+    if "recompiles" in enabled:
+        _say(f"Recompiling function {name}\n    triggered by the following guard failure(s):\n"
+             + "\n".join(f"    - {r}" for r in reasons))  # fmt: skip
+
+
+def graph_break(name, reason, where) -> None:
+    """A function runs in Python."""
+    if "graph_breaks" in enabled:
+        _say(f"Graph break in {name}: {reason}{where}")
+
+
+def graph(captured) -> None:
+    """A program was captured."""
+    if enabled & {"graph_code", "graph", "output_code"}:
+        from .graphs import graph_module
+
+        _say(f"TRACED GRAPH\n{graph_module(captured).code}")
+    if "guards" in enabled:
+        _say("GUARDS\n" + "\n".join(captured.guards._texts))
+
+
+def warn_limit(name, message) -> None:
+    """The recompilation limit was hit: said once for each function."""
+    if name not in _warned:
+        _warned.add(name)
+        logger.warning(message)

@@ -1,0 +1,184 @@
+"""Parts of a captured trace as XLA programs.
+
+A trace is a flat list of steps (`ftorch.eager.executor.Trace`). A program takes what some of its
+operands hold and gives others: of the steps, just those that these need.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from ..eager import program as _program
+from ..eager.program import COMPLEX, FLOAT, INT, Plan, stats, weak
+
+# Reads through strides, and constants, are computed again rather than kept for the backward pass.
+_CHEAP = frozenset(("view", "full", "zeros", "ones", "empty", "arange"))
+
+
+class Step(NamedTuple):
+    """A step: its operands (slots, or ``-1 - input``), first result slot and first numbers."""
+
+    plan: Plan
+    operands: tuple[int, ...]
+    slot: int
+    int_at: int
+    float_at: int
+
+
+class Table:
+    """The steps of a trace, and which one makes a slot."""
+
+    def __init__(self, trace):
+        self.steps: list[Step] = []
+        self.maker: dict[int, int] = {}
+        self.ints, self.floats = list(trace.ints), list(trace.floats)
+        code, i, slot, int_at, float_at = trace.code, 0, 0, 0, 0
+        while i < len(code):
+            plan = code[i]
+            j = i + 1
+            while j < len(code) and code[j].__class__ is int:
+                j += 1
+            self.steps.append(Step(plan, tuple(code[i + 1 : j]), slot, int_at, float_at))
+            for k in range(slot, slot + len(plan.geometries)):
+                self.maker[k] = len(self.steps) - 1
+            slot += len(plan.geometries)
+            for kind in plan.scalars:
+                int_at += kind == INT
+                float_at += 0 if kind == INT else 1 if kind == FLOAT else 2
+            i = j
+
+    def needed(self, outputs, given=()):
+        """(the indices of the steps that outputs need, in order; the operands they start from).
+
+        Args:
+            outputs, given: operands; what is given is not computed.
+        """
+        given = set(given)
+        indices: set[int] = set()
+        starts: dict[int, None] = {}
+        stack = list(outputs)
+        while stack:
+            operand = stack.pop()
+            if operand < 0 or operand in given:
+                starts[operand] = None
+                continue
+            index = self.maker[operand]
+            if index not in indices:
+                indices.add(index)
+                stack.extend(self.steps[index].operands)
+        return sorted(indices), list(starts)
+
+    def residuals(self, outputs, forward_slots: int):
+        """The forward slots that have to be kept to compute outputs afterwards."""
+        indices, _ = self.needed(outputs)
+        after = [self.steps[i] for i in indices if self.steps[i].slot >= forward_slots]
+        kept: dict[int, None] = {}
+        stack = [o for s in after for o in s.operands] + [o for o in outputs]
+        seen = set()
+        while stack:
+            operand = stack.pop()
+            if operand < 0 or operand >= forward_slots or operand in seen:
+                continue
+            seen.add(operand)
+            step = self.steps[self.maker[operand]]
+            if step.plan.name in _CHEAP:
+                stack.extend(step.operands)
+            else:
+                kept[operand] = None
+        return sorted(kept)
+
+
+class Lowered:
+    """A program: ``run(arrays, numbers)`` gives the outputs' arrays.
+
+    Attributes:
+        starts: the operands whose arrays it takes, in order.
+        donated: positions in ``starts`` whose memory it may take over.
+        function: the same as a function of arrays, for JAX.
+        code: the steps it has.
+    """
+
+    def __init__(self, table: Table, outputs, *, given=(), donated=(), varying=(), device=None):
+        self.outputs = list(outputs)
+        indices, self.starts = table.needed(self.outputs, given)
+        self.steps = [table.steps[i] for i in indices]
+        self.table = table
+        self.device = device
+        self.donated = [p for p, o in enumerate(self.starts) if o in set(donated)]
+        taken = set(self.donated)
+        self.kept = [p for p in range(len(self.starts)) if p not in taken]
+        varying = dict.fromkeys(varying)
+        used = [
+            k for s in self.steps for k in range(s.float_at, s.float_at + _floats(s.plan.scalars))
+            if k in varying
+        ]  # fmt: skip
+        self.varying = {k: n for n, k in enumerate(used)}
+        self.places = np.array(used, np.int64) if used else None
+        self._jitted = None
+
+    def function(self, arrays, numbers=None):
+        """The outputs for the arrays of ``starts``."""
+        table, varying = self.table, self.varying
+        values = dict(zip(self.starts, arrays))
+        for step in self.steps:
+            scalars, i, f = [], step.int_at, step.float_at
+            for kind in step.plan.scalars:
+                if kind == INT:
+                    scalars.append(weak(np.int64(table.ints[i]), INT))
+                    i += 1
+                elif kind == FLOAT:
+                    scalars.append(weak(self._float(f, numbers, varying), FLOAT))
+                    f += 1
+                else:
+                    value = complex(table.floats[f], table.floats[f + 1])
+                    scalars.append(weak(np.complex128(value), COMPLEX))
+                    f += 2
+            with _program._quiet():
+                results = step.plan.fn(*[values[o] for o in step.operands], *scalars)
+            if step.plan.is_single:
+                values[step.slot] = results
+            else:
+                for k, result in enumerate(results):
+                    values[step.slot + k] = result
+        return [values[o] for o in self.outputs]
+
+    def _float(self, position, numbers, varying):
+        at = varying.get(position)
+        if at is None:
+            return np.float64(self.table.floats[position])
+        return _program._element(numbers, at)
+
+    def jitted(self):
+        """The compiled function of (arrays that are kept, arrays that are given away, numbers)."""
+        if self._jitted is None:
+            stats.compilations += 1
+            kept_at, given_at, count = self.kept, self.donated, len(self.starts)
+
+            def program(kept, given, numbers):
+                arrays = [None] * count
+                for p, a in zip(kept_at, kept):
+                    arrays[p] = a
+                for p, a in zip(given_at, given):
+                    arrays[p] = a
+                return self.function(arrays, numbers)
+
+            self._jitted = jax.jit(
+                program, donate_argnums=(1,) if given_at else (),
+                compiler_options=_program._CPU_OPTIONS if _on_cpu(self.device) else None,
+            )
+        return self._jitted
+
+    def numbers(self, floats):
+        """The numbers that vary, out of the trace's."""
+        return None if self.places is None else floats[self.places]
+
+
+def _on_cpu(device):
+    return device is None or device.type == "cpu"
+
+
+def _floats(kinds):
+    return sum(0 if k == INT else 1 if k == FLOAT else 2 for k in kinds)

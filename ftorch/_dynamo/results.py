@@ -1,0 +1,191 @@
+"""What a compiled call gives back: descriptions of the results, and how a run makes them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ..eager import tape
+from ..eager.op import hooks
+from ..eager.storage import Storage
+from ..eager.tensor import TensorBase, modes, wrap, wrap_view
+from ..utils import _pytree as pytree
+from .gradients import FreedNode
+
+
+class New:
+    """A tensor made by the program: output ``position``, seen through a geometry."""
+
+    __slots__ = ("position", "geometry", "offset", "root", "requires_grad", "number", "label", "t")
+
+    def __init__(self, position, t):
+        self.position, self.t = position, t
+        self.geometry, self.offset, self.root = t._geometry, t._offset, t._storage.root
+        self.requires_grad, self.number, self.label = t._requires_grad, None, None
+
+
+class Results:
+    """The results of a captured call.
+
+    Attributes:
+        differentiable: those that have a graph; ``freed`` the ids of those whose graph is used up.
+    """
+
+    def __init__(self, captured, outputs, leaves, slots):
+        self.captured, self.slots = captured, slots
+        self.given = {id(leaf): i for i, leaf in enumerate(leaves) if isinstance(leaf, TensorBase)}
+        self.differentiable: list = []
+        self.freed: set[int] = set()
+        self._described: dict[int, Any] = {}
+        flat, self.spec = pytree.tree_flatten(outputs)
+        self.flat = [self._any(value, slots) for value in flat]
+        self.is_single = len(flat) == 1 and flat[0] is outputs
+
+    def _any(self, value, slots):
+        if isinstance(value, TensorBase):
+            return self.describe(value, slots)
+        parts = _parts(value)
+        if parts and id(value) not in self.captured.known:
+            described = [(k, is_item, self._any(v, slots)) for k, is_item, v in parts]
+            return "object", value, described
+        return "constant", value
+
+    def describe(self, t, slots):
+        """How a run makes a tensor."""
+        found = self._described.get(id(t))
+        if found is None:
+            found = self._described[id(t)] = self._describe(t, slots)
+        return found
+
+    def _describe(self, t, slots):
+        captured, storage = self.captured, t._storage
+        if id(t) in self.given:
+            return "argument", self.given[id(t)]
+        if id(t) in captured.sources.of_tensor:
+            return "tensor", captured.sources.of_tensor[id(t)]
+        if captured.is_born(storage):
+            new = New(captured._ref(storage, slots), t)
+            if t._requires_grad and tape.grad_fn_of(t) is not None:
+                self.differentiable.append(t)
+            return "new", new
+        source = captured.sources.storage(storage)
+        if source is not None:
+            return "view", source, t._geometry, t._offset, t._requires_grad
+        if id(storage) in captured.draws:
+            return "draw", captured.draws[id(storage)], storage.root, t._requires_grad
+        if id(storage) in captured.trace.made:
+            return "made", storage.root, captured.trace.made[id(storage)][1], t._requires_grad
+        if captured.is_made(storage):
+            raise captured.Unsupported("a result shares the memory of a tensor that is not known")
+        if t._requires_grad and t._grad_fn is not None:
+            raise captured.Unsupported("a result has a graph made outside")
+        return "constant", t
+
+    # --- the first call
+
+    def rewire(self, node):
+        """Gives the captured call's results the graph that a run's have."""
+        number = 0
+        for kind, new in [d[:2] for d in self._described.values()]:
+            if kind != "new" or new.t._grad_fn is None or not new.requires_grad:
+                if kind == "new":
+                    new.t = None
+                continue
+            t = new.t
+            if id(t) in self.freed:
+                new.label = t._grad_fn.name()
+                t._grad_fn, t._output_nr = FreedNode(new.label), 0
+            else:
+                new.number = number
+                t._grad_fn, t._output_nr = node, number
+                number += 1
+            if t._base is not None:
+                t._base = None
+            new.t = None
+        self.differentiable = []
+
+    # --- a run
+
+    def making(self, values, leaves, originals, node):
+        """A function that makes a described tensor out of a program's values."""
+        storages: dict[int, Storage] = {}
+        made: dict[int, Any] = {}
+
+        def make(how):
+            kind = how[0]
+            if kind == "constant":
+                return how[1]
+            if kind == "argument":
+                return originals[how[1]]
+            if kind == "tensor":
+                return how[1].get(leaves)
+            found = made.get(id(how))
+            if found is None:
+                found = made[id(how)] = fresh(how)
+            return found
+
+        def fresh(how):
+            kind = how[0]
+            if kind == "view":
+                _, source, g, offset, requires_grad = how
+                base = source.get(leaves)
+                if requires_grad and base._requires_grad:
+                    return hooks["as_strided"](base, g.shape, g.stride, offset)
+                return wrap_view(base._storage, g, offset, base if not base._requires_grad else None)
+            if kind == "draw":
+                t = wrap(Storage(how[2], self.captured.drawn[how[1]]))
+                t._requires_grad = how[3]
+                return t
+            if kind == "made":
+                t = wrap(Storage(how[1], how[2]))
+                t._requires_grad = how[3]
+                return t
+            if kind == "object":
+                return self._object(how, make)
+            new = how[1]
+            storage = storages.get(new.position)
+            if storage is None:
+                storage = storages[new.position] = Storage(new.root, values[new.position])
+            if new.geometry is new.root:
+                t = wrap(storage)
+            else:
+                t = wrap_view(storage, new.geometry, new.offset, None)
+            if new.requires_grad:
+                t._requires_grad = True
+                if new.number is not None:
+                    t._grad_fn, t._output_nr = node, new.number
+                elif new.label is not None:
+                    t._grad_fn = FreedNode(new.label)
+            return t
+
+        return make
+
+    @staticmethod
+    def _object(how, make):
+        _, template, described = how
+        result = copy.copy(template)
+        for key, is_item, part in described:
+            if is_item:
+                result[key] = make(part)
+            else:
+                object.__setattr__(result, key, make(part))
+        return result
+
+    def build(self, make):
+        """The results of a run, in the form that the function gave them."""
+        if self.is_single:
+            return make(self.flat[0])
+        return pytree.tree_unflatten([make(how) for how in self.flat], self.spec)
+
+
+def _parts(value):
+    """[(key, whether it is an item, value)] of a new object that holds tensors, else None."""
+    found = []
+    if isinstance(value, dict):
+        found += [(k, True, v) for k, v in value.items()]
+    scope = getattr(value, "__dict__", None)
+    if isinstance(scope, dict) and not isinstance(value, type) and not callable(value):
+        found += [(k, False, v) for k, v in scope.items()]
+    if any(isinstance(v, TensorBase) or _parts(v) for _, _, v in found):
+        return found
+    return None
