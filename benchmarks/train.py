@@ -1,0 +1,70 @@
+"""The training recipes of examples/ against PyTorch: eager steps of both in one process, in turns.
+
+    python benchmarks/train.py [--rounds 20] [recipe ...]
+
+Needs PyTorch. Both use the machine's threads. A ratio below 1 means ftorch is faster; the goals are
+1.0 for the geometric mean and 1.5 for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+
+import torch
+from tqdm import tqdm
+
+import ftorch
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples"))
+
+import common  # noqa: E402 - examples/common.py
+
+RUNS = 3  # steps measured at each turn
+SETTLE = 0.02  # s of unmeasured steps at each turn: the other library's threads go on spinning
+WARM_UP = 5
+
+
+def measure(recipe, rounds):
+    """(median seconds of a step, of each library), the libraries taking turns."""
+    steps = []
+    for library in (ftorch, torch):
+        library.manual_seed(0)
+        step, _ = common.load(recipe, library.__name__).trainer()
+        for _ in range(WARM_UP):
+            step().item()
+        steps.append(step)
+    times: list[list[float]] = [[], []]
+    for _ in range(rounds):
+        for step, own in zip(steps, times):
+            settled = time.perf_counter() + SETTLE
+            while time.perf_counter() < settled:
+                step().item()
+            for _ in range(RUNS):
+                start = time.perf_counter()
+                step().item()
+                own.append(time.perf_counter() - start)
+    return [statistics.median(own) for own in times]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("recipes", nargs="*", default=common.RECIPES, metavar="recipe")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--no-progress", action="store_true", help="no progress bar")
+    options = parser.parse_args()
+    rows = []
+    for recipe in tqdm(options.recipes, disable=options.no_progress):
+        rows.append((recipe, *measure(recipe, options.rounds)))
+    print(f"{'step of':12}{'ftorch':>12}{'PyTorch':>12}{'ratio':>8}")
+    for recipe, mine, theirs in rows:
+        print(f"{recipe:12}{mine * 1e3:>9.2f} ms{theirs * 1e3:>9.2f} ms{mine / theirs:>8.2f}")
+    mean = statistics.geometric_mean(mine / theirs for _, mine, theirs in rows)
+    print(f"{'geometric mean':36}{mean:>8.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""`functional_call` under its old name."""
+
+from __future__ import annotations
+
+import warnings
+
+from ...functional.functional_call import functional_call as _functional_call
+
+__all__ = ["functional_call"]
+
+
+def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True,
+                    strict=False):  # fmt: skip
+    """Deprecated: `torch.func.functional_call`, which see."""
+    warnings.warn(
+        "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be "
+        "removed in a future version of PyTorch. Please use `torch.func.functional_call` instead "
+        "which is a drop-in replacement.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return _functional_call(
+        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
+    )

@@ -1,0 +1,57 @@
+"""The recipes of examples/ learn the same in both libraries, step by step, and as one program a step."""
+
+import importlib.util
+import pathlib
+
+import numpy as np
+import pytest
+import torch as reference
+
+import ftorch as torch
+from ftorch.eager.program import stats
+
+STEPS = 100
+# Rounding differs, and training multiplies what differs: after 100 steps by up to 50 (ViT, ResNet).
+TOLERANCE = 1e-4
+WARM_UP = 10
+
+
+def _common():
+    path = pathlib.Path(__file__).parents[2] / "examples" / "common.py"
+    spec = importlib.util.spec_from_file_location("recipes_common", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+common = _common()
+
+
+def losses(recipe, library):
+    """100 losses from seed 0, and how many programs were compiled after the first ten steps."""
+    library.manual_seed(0)
+    step, report = common.load(recipe, library.__name__).trainer()
+    curve, compiled = [], 0
+    for i in range(STEPS):
+        curve.append(step().item())
+        if i == WARM_UP:
+            compiled = stats.compilations
+    return curve, stats.compilations - compiled, report
+
+
+@pytest.mark.parametrize("recipe", common.RECIPES)
+def test_the_loss_curve_is_pytorchs(recipe):
+    expected, _, their_report = losses(recipe, reference)
+    actual, compiled, report = losses(recipe, torch)
+    np.testing.assert_allclose(actual, expected, rtol=TOLERANCE)
+    assert compiled == 0, "a hot loop must not compile"
+    if recipe not in ("lstm", "gpt", "gan"):  # which sample from a model that has learnt little
+        assert report() == their_report()
+
+
+def test_a_recipe_is_a_program(capsys, monkeypatch):
+    recipe = common.load("graph")
+    monkeypatch.setattr("sys.argv", ["graph.py", "--steps", "3", "--no-progress"])
+    common.main(torch, recipe.trainer, 200, recipe.__doc__)
+    printed = capsys.readouterr().out
+    assert printed.startswith("3 steps in ") and "communities found" in printed
