@@ -118,7 +118,7 @@ class OpOverload:
     @property
     def is_view(self):
         """Whether a result shares memory with an argument that is not written to."""
-        return self._schema.is_view
+        return getattr(self._schema, "is_view", False)
 
     def decompose(self, *args, **kwargs):
         """NotImplemented: kernels are functions of arrays."""

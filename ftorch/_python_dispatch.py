@@ -13,7 +13,7 @@ import threading
 from types import SimpleNamespace
 
 from . import _ops
-from .eager import derivatives, tape
+from .eager import api, derivatives, overrides, tape
 from .eager import op as _op
 from .eager.device import get_default_device
 from .eager.dispatch import wrapped_plan
@@ -62,12 +62,20 @@ def _install():
     _op.hooks["python_method"] = _method
 
 
+def _run_disabled(func, args, kwargs):
+    with DisableTorchDispatch():
+        return func(*args, **kwargs)
+
+
+_op.hooks["python_disabled"] = _run_disabled
+
+
 def register_class(cls) -> None:
     """A class with a ``__torch_dispatch__`` was made: calls on its tensors come here."""
     _op.hooks["subclass"] = engine_call
     _op.hooks["subclass_view"] = engine_view
     _install()
-    for name in ("numpy", "tolist"):
+    for name in ("numpy", "tolist", "data_ptr"):
         if not any(name in vars(c) for c in cls.__mro__[: cls.__mro__.index(Tensor)]):
             setattr(cls, name, _refused(name, vars(Tensor)[name]))
 
@@ -78,6 +86,8 @@ def _refused(name, method):
     @functools.wraps(method)
     def call(self, *args, **kwargs):
         if self._storage.error is not None and self._storage.array is None:
+            if name == "data_ptr":
+                return 0
             of = f", got {type(self).__name__}" if name == "tolist" else "."
             raise RuntimeError(f".{name}() is not supported for tensor subclasses{of}")
         return method(self, *args, **kwargs)
@@ -109,10 +119,7 @@ class DeclaredKernels(_Off):
     name = "declared"
 
 
-def disabled(func, types, args=(), kwargs=None):
-    """The ``__torch_dispatch__`` of classes that take part as plain tensors do."""
-    with DisableTorchDispatch():
-        return func(*args, **({} if kwargs is None else kwargs))
+disabled = overrides.dispatch_disabled  # the `__torch_dispatch__` of ordinary classes
 
 
 def has_dispatch(kind: type) -> bool:
@@ -172,7 +179,7 @@ def run(func, tensors, args, kwargs):
         declined.append(f"tensor subclass {kind}")
     lines = "\n".join(f"  - {d}" for d in declined)
     raise TypeError(
-        f"Multiple dispatch failed for 'torch.ops.{func}'; all __torch_dispatch__ handlers returned "
+        f"Multiple dispatch failed for 'torch._ops.{func}'; all __torch_dispatch__ handlers returned "
         f"NotImplemented:\n\n{lines}\n\nFor more information, try re-running with "
         "TORCH_LOGS=not_implemented"
     )
@@ -193,7 +200,10 @@ class EngineOverload(_ops.OpOverload):
         packet = _ops.OpOverloadPacket(op.name.replace(".", "_") + ("_" if form == "inplace" else ""))
         packet._overloads["default"] = self
         self._packet, self._overloadname, self._form = packet, "default", form
-        self._schema = op.definition.schema
+        self._schema = SimpleNamespace(
+            name=f"aten::{op.name}", arguments=(), returns=(), is_view=False, overload_name="",
+            is_mutable=form == "inplace",
+        )  # fmt: skip
         self._op, self._static = op, static
 
     def _call(self, args, kwargs):
@@ -208,9 +218,51 @@ class EngineOverload(_ops.OpOverload):
 
 
 def _overload(op, operands, static, form):
+    """(overload, args, kwargs) of a call, as ATen names it."""
     definition = op.definition if isinstance(op, _op.Op) else op
     found = _ops.overload_call(definition, operands, static, form)
-    return found or (EngineOverload(op, static, form), tuple(operands), {})
+    if found is None:
+        return EngineOverload(op, static, form), tuple(operands), {}
+    func, args, kwargs = found
+    aten, name = _ops.ops.aten, definition.name
+    if name in _BY_NUMBER and len(operands) > 1 and not isinstance(operands[1], TensorBase):
+        overload = "Tensor_Scalar" if name == "pow" else "Scalar"
+        func = getattr(getattr(aten, func._opname), overload)
+    elif name in ("softmax", "log_softmax") and len(args) == 2 and not kwargs:
+        func, args = getattr(aten, f"_{name}").default, (*args, False)
+    elif name == "argwhere":
+        func = aten.nonzero.default
+    elif name == "copy":
+        args = args[:2]
+    return func, args, kwargs
+
+
+# Where ATen has an overload for numbers that it does not turn into tensors first.
+_BY_NUMBER = frozenset(
+    "eq ne lt le gt ge pow remainder fmod bitwise_and bitwise_or bitwise_xor fill".split()
+)
+
+
+def _matmul(x, y):
+    """The products that PyTorch's ``matmul`` is made of; None for what is broadcast."""
+    name = {(2, 2): "mm", (1, 1): "dot", (2, 1): "mv", (3, 3): "bmm"}.get((x.dim(), y.dim()))
+    if name is None or (name == "bmm" and x.shape[0] != y.shape[0]):
+        return None
+    return _op.call(_op.op_named(name), (x, y))
+
+
+def _linear(x, weight, bias=None):
+    if weight.dim() != 2 or x.dim() not in (2, 3):
+        return None
+    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+    if bias is None:
+        out = _op.call(_op.op_named("mm"), (rows, weight.t()))
+    else:
+        out = api.addmm(bias, rows, weight.t())
+    return out if x.dim() == 2 else out.view(*x.shape[:-1], out.shape[-1])
+
+
+_DECOMPOSED = {"matmul": _matmul, "linear": _linear}
 
 
 def _override(definition, tensors, names):
@@ -236,6 +288,11 @@ def engine_call(op, operands, static, form="function"):
     asked = not state.off and (state.stack or _subclasses(tensors))
     if kernel is None and below is None and not asked:
         return False, None
+    decomposed = _DECOMPOSED.get(op.name) if form == "function" else None
+    if decomposed is not None:
+        result = decomposed(*operands)
+        if result is not None:
+            return True, result
     func, args, kwargs = _overload(op, operands, static, form)
     if kernel is not None and modes.grad:
         return True, kernel.function(*args, **kwargs)
@@ -451,7 +508,7 @@ _FACTORIES = _SIZED | frozenset(
 _LEAVES = _FACTORIES | frozenset(
     "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_zeros "
     "new_ones new_full bernoulli multinomial normal poisson uniform_ normal_ bernoulli_ "
-    "exponential_ geometric_ cauchy_ log_normal_ random_ equal split".split()
+    "exponential_ geometric_ cauchy_ log_normal_ random_ equal".split()
 )
 
 
@@ -482,8 +539,12 @@ def _composite(function, values, args, kwargs):
 
 @functools.cache
 def _overload_of(name, function):
-    overload = {"empty": "memory_format", "bernoulli_": "float", "split": "Tensor"}.get(name)
-    return FunctionOverload(name, function, overload=overload or "default")
+    overload = {"empty": "memory_format", "bernoulli_": "float"}.get(name)
+
+    def again(*args, **kwargs):  # the modes around may want to see it, too
+        return _composite(function, list(_ops._flat(args, kwargs)), args, kwargs)
+
+    return FunctionOverload(name, again, overload=overload or "default")
 
 
 __all__ = ["activate", "deactivate", "engine_call", "engine_view", "run", "state"]

@@ -194,6 +194,7 @@ def _init_subclass(cls, **kwargs):
 
 def _bind_overrides():
     Tensor.__torch_function__ = classmethod(overrides.default)  # type: ignore[attr-defined]
+    Tensor.__torch_dispatch__ = staticmethod(overrides.dispatch_disabled)  # type: ignore[attr-defined]
     Tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[assignment]
     for name, method in methods.METHODS.items():
         if isinstance(method, types.FunctionType):

@@ -48,6 +48,11 @@ def disabled(cls, func, types, args=(), kwargs=None):
         return func(*args, **({} if kwargs is None else kwargs))
 
 
+def dispatch_disabled(func, types, args=(), kwargs=None):
+    """The ``__torch_dispatch__`` of classes that take part as plain tensors do."""
+    return _op.hooks["python_disabled"](func, args, {} if kwargs is None else kwargs)
+
+
 def default(cls, func, types, args=(), kwargs=None):
     """Runs the function on the tensors as they are; results become instances of the subclass.
 

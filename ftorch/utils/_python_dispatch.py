@@ -129,20 +129,16 @@ def return_and_correct_aliasing(func, args, kwargs, out):
     An op that writes to an argument returns that argument itself; a view of a wrapper shares its
     storage, so that autograd and ``untyped_storage`` see that they alias.
     """
-    schema = func._schema
-    mutated = [
-        i for i, a in enumerate(schema.arguments)
-        if a.type.alias is not None and a.type.alias.is_write
-    ]  # fmt: skip
-    if mutated:
-        given = [*args, *[None] * len(schema.arguments)]
+    arguments = getattr(func._schema, "arguments", ())
+    written = [i for i, a in enumerate(arguments) if a.is_write]
+    if func._form == "inplace" and not written:
+        written = [0]
+    if written:
         named = {} if kwargs is None else kwargs
-        returned = [
-            named.get(schema.arguments[i].name, given[i] if i < len(args) else None) for i in mutated
-        ]
+        given = [args[i] if i < len(args) else named.get(arguments[i].name) for i in written]
         if isinstance(out, TensorBase):
-            return returned[0]
-        return out if out is None or not isinstance(out, (tuple, list)) else type(out)(returned)
+            return given[0]
+        return type(out)(given) if isinstance(out, (tuple, list)) and out else out
     if func.is_view and args and isinstance(args[0], TensorBase):
         source = args[0]
         for t in pytree.tree_leaves(out):
