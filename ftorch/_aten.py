@@ -388,6 +388,16 @@ def _native_batch_norm_legit(input, weight, bias, *rest):
 
 
 @aten
+def _native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training,
+                                        momentum, eps):  # fmt: skip
+    mean, var = running_mean.clone(), running_var.clone()
+    out, *saved = torch.native_batch_norm(
+        input, weight, bias, mean, var, training, momentum, eps
+    )
+    return (out, *saved, mean, var)
+
+
+@aten
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     rank = input.dim() - 2
     if transposed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 
-from .._ops import ops
+from .._ops import OpOverload, ops
 from ..eager.tensor import TensorBase
 
 # name of the composite: ATen's overload and its arguments, by the composite's names. ``name=value``
@@ -273,6 +273,35 @@ def _batch_norm_kernel(args, kwargs):
     ), {}  # fmt: skip
 
 
+def _number(value):
+    return isinstance(value, (int, float, complex))
+
+
+_SCALAR = frozenset(
+    "eq ne lt le gt ge remainder fmod bitwise_and bitwise_or bitwise_xor floor_divide rsub".split()
+)
+
+
+def _of_numbers(found):
+    """The overload for numbers, where ATen has one of its own."""
+    overload, args, kwargs = found
+    name = overload._opname
+    base = name.removesuffix("_")
+    packet = overload.overloadpacket
+    if base in _SCALAR and len(args) > 1 and _number(args[1]) and _number(args[0]) is False:
+        return packet.Scalar, args, kwargs
+    if base == "pow" and overload._overloadname == "Tensor_Tensor" and len(args) > 1:
+        if _number(args[1]):
+            return packet.Tensor_Scalar, args, kwargs
+        if _number(args[0]):
+            return packet.Scalar, args, kwargs
+    if base == "where" and len(args) == 3 and (_number(args[1]) or _number(args[2])):
+        kind = ("Scalar" if _number(args[1]) else "") + ("Self" if not _number(args[2]) else "")
+        kind = "Scalar" if _number(args[1]) and _number(args[2]) else kind or "ScalarOther"
+        return getattr(packet, kind), args, kwargs
+    return found
+
+
 _KERNELS = {
     "_scaled_dot_product_attention": _attention_kernel, "_batch_norm_eval": _batch_norm_kernel,
 }  # fmt: skip
@@ -281,4 +310,6 @@ _KERNELS = {
 def kernel(name, found):
     """The ATen op of a kernel's (overload, args, kwargs), where it is one of another name."""
     rule = _KERNELS.get(name)
-    return found if rule is None else rule(*found[1:]) or found
+    if rule is not None:
+        return rule(*found[1:]) or found
+    return _of_numbers(found) if isinstance(found[0], OpOverload) else found

@@ -241,8 +241,10 @@ def _argument_names(target, count):
     known = _NAMES.get(target.__name__) or _NAMES.get(target._opname)
     if known is not None:
         return known.split()[:count]
-    if target._schema is not None:
-        return [a.name for a in target._schema.arguments][:count]
+    # An overload for numbers has the names of that for tensors.
+    for overload in (target, *target.overloadpacket._overloads.values()):
+        if overload._schema is not None:
+            return [a.name for a in overload._schema.arguments][:count]
     return ["self", *(f"argument_{i}" for i in range(1, count))]
 
 
