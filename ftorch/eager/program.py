@@ -18,6 +18,7 @@ import numpy as np
 from jax._src.lax.lax import _convert_element_type  # the only way to make a weak type; tested
 
 from . import device as _device
+from . import host_memory
 from .geometry import Geometry
 
 MAX_PROGRAMS = 1024  # compiled programs kept
@@ -319,3 +320,5 @@ def compile_code(code, live, donated, device):
 
 # JAX says so when memory that was offered could not be reused; the executor only offers.
 warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
+
+host_memory.keep_freed_memory()
