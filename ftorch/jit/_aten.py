@@ -525,7 +525,8 @@ _ADAPTED: dict = {
     "_log_softmax": lambda x, dim, half: torch.log_softmax(x, dim),
     "_softmax": lambda x, dim, half: torch.softmax(x, dim),
     "get_device": lambda x: x.get_device(), "_assert_tensor_metadata": lambda *a, **k: None,
-    "_get_tracing_state": lambda: False,
+    "_get_tracing_state": lambda: False, "numpy_T": lambda x: x.T, "matrix_H": lambda x: x.H,
+    **{n: (lambda name: lambda x: getattr(x, name))(n) for n in ("mT", "mH")},
 }  # fmt: skip
 
 

@@ -50,7 +50,8 @@ def _declared(name, args, kwargs):
         return None
     kwargs = {_SYNONYMS.get(k, k): v for k, v in kwargs.items() if k != "out"}
     for bound in found:
-        if bound.definition.name.startswith("_") and bound.definition.name not in _PRIVATE:
+        own = bound.definition.name
+        if own in _OWN or (own.startswith("_") and own not in _PRIVATE):
             continue
         values = bound.bind(args, kwargs)
         if values is None:
@@ -59,7 +60,7 @@ def _declared(name, args, kwargs):
         for value, argument in zip(values, bound.definition.schema.arguments):
             kind = argument.type
             if kind.is_list and value is not None and not isinstance(value, (list, tuple)):
-                value = [value] if kind.base in ("int", "SymInt") else value
+                value = [value] * (kind.size or 1) if kind.base in ("int", "SymInt") else value
             if isinstance(value, tuple):
                 value = list(value)
             default = argument.default if argument.has_default else _NOTHING
@@ -82,6 +83,11 @@ def _declared(name, args, kwargs):
 _NOTHING = object()
 _SYNONYMS = {"axis": "dim", "keepdims": "keepdim"}
 _PRIVATE = frozenset({"_unsafe_view"})
+# Kernels that ATen has under other names, or not at all.
+_OWN = frozenset(
+    "affine_grid cross_entropy grid_sample local_response_norm logsigmoid normalize softsign "
+    "multilabel_soft_margin_loss tanhshrink".split()
+)
 
 
 def rule(*keys):
@@ -430,6 +436,34 @@ def _(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=N
     return "scaled_dot_product_attention", args, named
 
 
+@rule("any._scaled_dot_product_attention")
+def _(query, key, value, attn_mask=None, dropout_factor=None, is_causal=False, *, scale=None,
+      enable_gqa=False):  # fmt: skip
+    if dropout_factor is not None:
+        return None
+    named = {} if scale is None else {"scale": scale}
+    if enable_gqa:
+        named["enable_gqa"] = True
+    args = [query, key, value, attn_mask, 0.0, is_causal]
+    return "scaled_dot_product_attention", args, named
+
+
+def _adaptive(name, n):
+    def apply(input, output_size, return_indices=False):
+        sizes = [output_size] * n if isinstance(output_size, int) else list(output_size)
+        sizes = [input.shape[i - n] if s is None else s for i, s in enumerate(sizes)]
+        if "max" in name and not return_indices:
+            return lambda x, *a, **k: getattr(torch.nn.functional, name)(x, output_size, True)[0]
+        return name, [input, sizes], {}
+
+    return apply
+
+
+for _n in (1, 2, 3):
+    for _name in (f"adaptive_avg_pool{_n}d", f"adaptive_max_pool{_n}d"):
+        _RULES["nn.functional", _name] = _adaptive(_name, _n)
+
+
 def _recurrent(name):
     def apply(*args, **kwargs):
         if kwargs:
@@ -513,10 +547,72 @@ for _name, _parameters in {
     "cross_entropy": "weight reduction ignore_index label_smoothing",
     "nll_loss": "weight reduction ignore_index", "mse_loss": "reduction", "l1_loss": "reduction",
     "smooth_l1_loss": "reduction beta", "huber_loss": "reduction delta",
-    "binary_cross_entropy": "weight reduction",
+    "binary_cross_entropy": "weight reduction", "soft_margin_loss": "reduction",
     "binary_cross_entropy_with_logits": "weight pos_weight reduction",
+    "poisson_nll_loss": "log_input full eps reduction", "hinge_embedding_loss": "margin reduction",
+    "multi_margin_loss": "p margin weight reduction", "multilabel_margin_loss": "reduction",
+    "kl_div": "reduction",
 }.items():  # fmt: skip
     _RULES["nn.functional", _name] = _loss(_name, _parameters)
+
+
+# --- functions that ATen has no op for: what they are made of --------------------------
+
+
+def _made_of(*keys):
+    """Registers a function as what a call is recorded by."""
+
+    def decorate(function):
+        for key in keys:
+            kind, _, name = key.rpartition(".")
+            _RULES[kind, name] = lambda *args, **kwargs: function
+        return function
+
+    return decorate
+
+
+@_made_of("nn.functional.normalize")
+def _normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    return input / torch.linalg.vector_norm(input, p, dim, True).clamp_min(eps)
+
+
+@_made_of("nn.functional.softsign")
+def _softsign(input):
+    return input / (input.abs() + 1)
+
+
+@_made_of("nn.functional.tanhshrink")
+def _tanhshrink(input):
+    return input - input.tanh()
+
+
+@_made_of("nn.functional.local_response_norm")
+def _local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    squared = input.mul(input).unsqueeze(1)
+    functional = torch.nn.functional
+    flat = squared.reshape(input.shape[0], 1, input.shape[1], -1)
+    padded = functional.pad(flat, (0, 0, size // 2, (size - 1) // 2))
+    mean = functional.avg_pool2d(padded, (size, 1), stride=1).reshape(input.shape)
+    return input / mean.mul(alpha).add(k).pow(beta)
+
+
+@rule("nn.functional.logsigmoid")
+def _(input):
+    return "log_sigmoid", [input], {}
+
+
+@rule("nn.functional.affine_grid")
+def _(theta, size, align_corners=None):
+    return "affine_grid_generator", [theta, list(size), bool(align_corners)], {}
+
+
+@rule("nn.functional.grid_sample")
+def _(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    modes = ["bilinear", "nearest", "bicubic"].index(mode)
+    padding = ["zeros", "border", "reflection"].index(padding_mode)
+    return "grid_sampler", [input, grid, modes, padding, bool(align_corners)], {}
+
+
 for _name in ("layer_norm", "group_norm", "rms_norm"):
     _RULES["nn.functional", _name] = functools.partial(
         lambda n, *a, **k: _layer_norm(n, *a, **k), _name

@@ -13,6 +13,7 @@ import warnings
 from dataclasses import dataclass, field
 
 from ..eager.geometry import Size
+from ..eager.overrides import TorchFunctionMode
 from ..eager.tensor import Tensor, TensorBase
 from ..fx import _targets
 from ..fx._watch import Patches
@@ -142,6 +143,21 @@ _OPERATORS = frozenset(
 )  # fmt: skip
 
 
+class _Stored(TorchFunctionMode):
+    """Sees calls of public functions that a program keeps in variables of its own."""
+
+    def __init__(self, recorder):
+        self.recorder = recorder
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        path = _targets.public_path(func)
+        if path is None or self.recorder.depth or not self.recorder.active:
+            return func(*args, **kwargs)
+        kind, _, name = path.removeprefix("torch.").rpartition(".")
+        return self.recorder.call(kind, name, func, args, kwargs)
+
+
 class Recorder:
     """What happened in a run."""
 
@@ -207,11 +223,13 @@ class Recorder:
         if self.depth or not self.active:
             return function(*args, **kwargs)
         lowered = lower(kind, name, function, args, kwargs)
-        if lowered is None:
-            return function(*args, **kwargs)
+        if lowered is None or callable(lowered):
+            result = (lowered or function)(*args, **kwargs)
+            self.check_known(name, result, args)
+            return result
         self.depth += 1
         try:
-            result = function(*args, **kwargs)
+            result = function(*_plain(args), **_plain(kwargs))
         finally:
             self.depth -= 1
         if isinstance(result, TensorBase) or (
@@ -219,6 +237,20 @@ class Recorder:
         ):
             self.record(lowered, result, args)
         return result
+
+    def check_known(self, name, result, args):
+        """Refuses a call that gave a tensor which nothing in the program computes."""
+        moving = ("result", "input")
+        if any(
+            isinstance(r, TensorBase) and id(r) not in self.values for r in _flat(result)
+        ) and any(
+            isinstance(a, TensorBase) and id(a) in self.values
+            and self.values[id(a)].kind in moving for a in _flat(args)
+        ):  # fmt: skip
+            raise RuntimeError(
+                f"{name} cannot be part of a traced program: TorchScript has no such op. Write it "
+                "with others, or use script."
+            )
 
     def record(self, lowered, result, args=()):
         """Writes down a call of an op, or of two (the first one's result goes into the second)."""
@@ -254,7 +286,7 @@ class Recorder:
             return function(x, index)
         self.depth += 1
         try:
-            result = function(x, index)
+            result = function(x, _plain(index))
         finally:
             self.depth -= 1
         found = self._viewed(x, index)
@@ -278,7 +310,7 @@ class Recorder:
         try:
             if not isinstance(source, TensorBase):
                 source = x.new_tensor(source)
-            function(x, index, value)
+            function(x, _plain(index), _plain(value))
         finally:
             self.depth -= 1
         if isinstance(found, Value):
@@ -381,11 +413,14 @@ class Recorder:
         self._patch_looks()
         call = Module.__call__
         self.patches.attribute(Module, "__call__", _module_call(call))
+        self.mode = _Stored(self)
+        self.mode.__enter__()
         self.active = True
         return self
 
     def __exit__(self, *exc):
         self.active = False
+        self.mode.__exit__(*exc)
         self.patches.__exit__(*exc)
         Recorder.current = self.before
 
@@ -418,6 +453,19 @@ def _find(cls, name):
         if name in vars(c):
             return vars(c)[name]
     raise AttributeError(name)
+
+
+def _plain(value):
+    """Arguments with Python's own integers."""
+    if type(value) is TracedInt:
+        return int(value)
+    if type(value) in (list, tuple, Size):
+        return type(value)(map(_plain, value))
+    if type(value) is dict:
+        return {k: _plain(v) for k, v in value.items()}
+    if type(value) is slice:
+        return slice(*map(_plain, (value.start, value.stop, value.step)))
+    return value
 
 
 def _flat(value):
