@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 
+from ..eager import executor
+from ..eager.storage import INFERENCE
 from ..eager.tensor import modes
 
 
@@ -145,12 +147,17 @@ class inference_mode(DecoratorContextManager):
 
     def __enter__(self):
         self.previous = (modes.grad, modes.inference)
-        modes.inference = self.mode
-        if self.mode:
-            modes.grad = False
+        self._set(self.mode)
+        modes.grad = not self.mode
 
     def __exit__(self, *_):
-        modes.grad, modes.inference = self.previous
+        modes.grad, inference = self.previous
+        self._set(inference)
+
+    @staticmethod
+    def _set(inference):
+        modes.inference = inference
+        executor.set_birth(INFERENCE if inference else 0)
 
     def clone(self):
         return type(self)(self.mode)

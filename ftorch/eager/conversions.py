@@ -11,12 +11,12 @@ from . import op as _op
 from .geometry import Size, geometry
 from .interop import dlpack, dlpack_device, jax_array, move_to_device, numpy
 from .methods import METHODS, clone, is_contiguous, method, write_array
+from .storage import Storage
 from .tape import (
     Node,
     edge_of,
     node_class,
 )
-from .storage import Storage
 from .tensor import (
     DISPATCHING,
     IMMEDIATE,
@@ -369,13 +369,14 @@ def __reduce_ex__(self, protocol):
     kind = None if self.__class__ is Tensor else self.__class__
     state = (kind, np.asarray(array).view(f"V{dtype.itemsize}").tobytes()
              if array.ndim and array.size else np.asarray(array).tobytes(),
-             tuple(self.shape), dtype, str(self.device), self._requires_grad, self.__dict__ or None)  # fmt: skip
+             tuple(self.shape), dtype, str(self.device), self._requires_grad, self.__dict__ or None,
+             self.stride() if self._geometry.is_dense else None)  # fmt: skip
     return _rebuild, state
 
 
-def _rebuild(cls, data, shape, dtype, where, requires_grad, attributes):
+def _rebuild(cls, data, shape, dtype, where, requires_grad, attributes, stride=None):
     array = np.frombuffer(data, dtype.numpy).reshape(shape)
-    out = from_array(array, where)
+    out = from_array(array, where, stride=stride)
     if cls is not None:
         out = out.as_subclass(cls)
     out._requires_grad = requires_grad

@@ -42,6 +42,17 @@ class dtype:
     def __reduce__(self):
         return _by_name, (self.name,)
 
+    @property
+    def c_name(self) -> str:
+        """The C++ type, as PyTorch's messages spell most of them: ``unsigned char``."""
+        return _C_NAMES.get(self.name) or f"c10::{self.scalar_name}"
+
+    @property
+    def cpp_name(self) -> str:
+        """The C++ type as in "cannot be converted to type uint8_t without overflow"."""
+        is_sized = self.category == _INT and self is not int32
+        return f"{self.name}_t" if is_sized else self.c_name
+
     def to_real(self) -> dtype:
         """The dtype of the real part."""
         return _TO_REAL.get(self, self)
@@ -85,6 +96,12 @@ half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
 cfloat, cdouble = complex64, complex128
 
+_C_NAMES = {
+    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
+    "int64": "long int", "uint16": "short unsigned int", "uint32": "unsigned int",
+    "uint64": "long unsigned int", "float32": "float", "float64": "double", "bool": "bool",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
 _TO_REAL = {complex64: float32, complex128: float64}
 _TO_COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
 _NAMES = {d.name: d for d in _ALL}

@@ -43,12 +43,13 @@ class Trace:
     """
 
     __slots__ = ("lock", "code", "owners", "inputs", "input_of", "ints", "floats", "steps", "device",
-                 "__weakref__")  # fmt: skip
+                 "birth", "__weakref__")  # fmt: skip
     captures = False
 
     def __init__(self, device):
         self.lock = threading.RLock()
         self.device = device
+        self.birth = 0
         self._clear()
 
     def _clear(self):
@@ -100,12 +101,14 @@ class _Threads(threading.local):
     def __init__(self):
         self.cpu = Trace(_device.CPU)
         self.others: dict = {}
+        self.birth = 0
         _all_traces.append(self.cpu)
 
     def of(self, device):
         trace = self.others.get(device)
         if trace is None:
             trace = self.others[device] = Trace(device)
+            trace.birth = self.birth
             _all_traces.append(trace)
         return trace
 
@@ -199,7 +202,7 @@ def record(plan: Plan, storages, scalars=(), into: Storage | None = None) -> Any
             result.trace = trace
             result.slot = len(owners)
             result.root = plan.geometry
-            result.version = 0
+            result.version = trace.birth
             owners.append(result)
             if trace.captures:
                 trace.born.add(id(result))
@@ -249,7 +252,7 @@ def record_binary(plan: Plan, a: Storage, b: Storage) -> Storage:
         result.trace = trace
         result.slot = len(owners)
         result.root = plan.geometry
-        result.version = 0
+        result.version = trace.birth
         owners.append(result)
         return result
     finally:
@@ -354,6 +357,7 @@ class CaptureTrace(Trace):
             many, function giving their current values), ("do", function).
         grads: {id of a leaf: (leaf, its gradient before, whether that made a difference)}.
         made: {id of a storage made meanwhile with a value at hand: (it, the value)}.
+        states: {id of a storage with a random generator's state: [the state]}.
         replays_draw: whether numbers being drawn are registered in ``actions``.
         broken: why capturing ended early: somebody needed a value.
         on_break: called with the reason when that happens.
@@ -367,6 +371,7 @@ class CaptureTrace(Trace):
         self.actions: list[tuple] = []
         self.grads: dict[int, tuple] = {}
         self.made: dict[int, tuple] = {}
+        self.states: dict[int, list] = {}
         self.replays_draw = False
         self.broken: str | None = None
         self.on_break = on_break
@@ -402,6 +407,13 @@ class CaptureTrace(Trace):
         """Somebody asks for (or sets) the ``.grad`` of a tensor."""
         if id(variable) not in self.grads:
             self.grads[id(variable)] = (variable, variable._grad, reads)
+
+
+def set_birth(version: int) -> None:
+    """Sets the version that the calling thread's new storages begin with."""
+    _threads.birth = version
+    for trace in (_threads.cpu, *_threads.others.values()):
+        trace.birth = version
 
 
 def swap_trace(trace: Trace | None) -> Trace:

@@ -11,7 +11,7 @@ from .tape import (
     grad_fn_of,
     version_of,
 )
-from .tensor import PLAIN, TensorBase, extras, wrap_view
+from .tensor import PLAIN, TensorBase, extras, modes, wrap_view
 
 # --- autograd ------------------------------------------------------------------------
 
@@ -25,6 +25,10 @@ def _set_requires_grad(self, value):
         )
     if value and self._geometry.dtype.category < 2:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+    if value and self._storage.version < 0 and not modes.inference:
+        raise RuntimeError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+        )
     self._requires_grad = bool(value)
 
 
@@ -43,10 +47,16 @@ def requires_grad_(self, requires_grad=True):
     return self
 
 
+def _version(self):
+    if self._storage.version < 0:
+        raise RuntimeError("Inference tensors do not track version counter.")
+    return version_of(self)
+
+
 METHODS["grad_fn"] = property(grad_fn_of)
 METHODS["is_leaf"] = property(lambda self: grad_fn_of(self) is None or not self._requires_grad)
 METHODS["output_nr"] = property(lambda self: self._output_nr)
-METHODS["_version"] = property(version_of)
+METHODS["_version"] = property(_version)
 METHODS["_base_"] = property(lambda self: self._base)
 
 

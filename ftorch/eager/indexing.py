@@ -115,6 +115,8 @@ def _parse(x, index):
         elif hasattr(item, "__index__"):
             view.append(_integer(x, item.__index__(), dim))
             dim, last = dim + 1, "select"
+        elif isinstance(item, str):
+            raise TypeError("new(): invalid data type 'str'")
         else:
             raise IndexError(
                 "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "

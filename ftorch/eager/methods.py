@@ -10,7 +10,7 @@ import numpy as np
 from . import api, executor, formats
 from . import dtype as _dtype
 from . import op as _op
-from .geometry import Size, geometry, infer_size, view_stride
+from .geometry import CONJ, NEG, Size, geometry, infer_size, view_stride
 from .registry import OPS
 from .storage import Storage
 from .tape import (
@@ -134,17 +134,20 @@ def is_signed(self):
 
 @method
 def is_conj(self):
-    return False
+    """Whether the tensor is a conjugate view (``torch.is_conj``)."""
+    return bool(self._geometry.bits & CONJ)
 
 
 @method
 def is_neg(self):
-    return False
+    """Whether the tensor is a negated view (``torch.is_neg``)."""
+    return bool(self._geometry.bits & NEG)
 
 
 @method
 def is_inference(self):
-    return self._meta is not None and self._meta.is_inference
+    """Whether the tensor was made in ``inference_mode``."""
+    return self._storage.version < 0
 
 
 @method
@@ -222,6 +225,8 @@ def relayout(t, strides):
         new = geometry(g.shape, g.dtype, g.device, strides)
         executor.relabel(t._storage, new)
         t._geometry = new
+        if _op.special[0] and hasattr(t, "_level"):
+            t._level.relaid(t, strides)
     return t
 
 

@@ -282,6 +282,12 @@ def call_inplace(op: Op, operands, static=()):
     for t in tensors:
         if t._storage is target._storage and t is not target and partly_overlaps(t, target):
             raise RuntimeError(OVERLAP)
+    if target._storage.version < 0 and not modes.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
+            "clone to get a normal tensor before doing inplace update.See "
+            "https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
     if modes.grad and (grad or target._base is not None):
         return hooks["record_inplace"](plan, tensors, scalars, grad)
     write_result(plan, target, tensors, scalars)

@@ -61,13 +61,6 @@ _MESSAGES = {
 }  # fmt: skip
 _WORDS = {name: text for text, names in _MESSAGES.items() for name in names.split()}
 
-_C_NAMES = {
-    "Byte": "unsigned char", "Char": "signed char", "Short": "short int", "Int": "int",
-    "Long": "long int", "Half": "c10::Half", "Float": "float", "Double": "double",
-    "ComplexHalf": "c10::complex<c10::Half>", "ComplexFloat": "c10::complex<float>",
-    "ComplexDouble": "c10::complex<double>", "Bool": "bool", "BFloat16": "c10::BFloat16",
-}  # fmt: skip
-
 # Operators that write while they read: not even the same memory will do. The first argument of the
 # second group is copied before.
 _NO_OVERLAP = frozenset("cat gather index_select masked_select take take_along_dim".split())
@@ -121,7 +114,7 @@ def _words(template, wanted, given, name=""):
     names = {"result": wanted.scalar_name, "out": given.scalar_name}
     return template.format(
         name=name, flag=wanted is _dtype.int32, **names,
-        **{f"{key}_c": _C_NAMES.get(n, n) for key, n in names.items()},
+        result_c=wanted.c_name, out_c=given.c_name,
     )  # fmt: skip
 
 

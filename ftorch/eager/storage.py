@@ -16,6 +16,9 @@ import numpy as np
 from . import device as _device
 from .geometry import Geometry, geometry, memory_order
 
+# The version of storages made in inference mode, which stays negative whatever is written to them.
+INFERENCE = -(1 << 60)
+
 # Called with a storage whose value somebody looks at, while a program is being captured.
 on_look: list[Any] = [None]
 on_new: list[Any] = [None]  # the same for a storage that is made with a value at hand
@@ -29,7 +32,7 @@ class Storage:
     - ``host``: a NumPy buffer shared with the user, read anew each time;
     - nothing (the meta device).
 
-    ``version`` counts writes. ``error`` is raised by whoever needs a value that could not be computed.
+    ``version`` counts writes (from `INFERENCE` on, if the storage was made in inference mode). ``error`` is raised by whoever needs a value that could not be computed.
     """
 
     __slots__ = (

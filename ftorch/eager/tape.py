@@ -214,6 +214,13 @@ def save(t):
     if modes.saved_hooks:
         return SavedByHook(t, *modes.saved_hooks[-1])
     storage = t._storage
+    if storage.version < 0:
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+            "inference mode in computation tracked by autograd. To work around this, you can make a "
+            "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+            "`torch.inference_mode()`."
+        )
     if storage.error is not None and storage.array is None:
         return SavedWrapped(t) if hasattr(t, "_level") else SavedOutside(t)
     return storage, t._geometry, t._offset, storage.version
@@ -244,10 +251,10 @@ def unpack(saved, node, edge):
         if storage.version != version:
             raise RuntimeError(_modified(storage, g, version, edge))
         t = wrap(storage) if g is storage.root else wrap_view(storage, g, offset, None)
+    if edge is not None and edge[0].is_accumulate:
+        return edge[0].variable
     if modes.grad and edge is not None:
         source, nr = edge
-        if source.is_accumulate:
-            return source.variable
         t._grad_fn, t._output_nr, t._requires_grad = source, nr, True
     return t
 
@@ -417,18 +424,22 @@ def check_inplace(t):
         )
     creation = t._meta.creation if t._meta is not None else None
     if creation and (t._requires_grad or base._requires_grad):
-        raise RuntimeError(_CREATION_ERRORS[creation])
+        if creation == "no_grad":
+            raise RuntimeError(_MADE_WITHOUT_GRAD)
+        raise RuntimeError(_ONE_OF_MANY.format(*creation))
 
 
-_CREATION_ERRORS = {
-    "no_grad": "A view was created in no_grad mode and is being modified inplace with grad mode "
+_MADE_WITHOUT_GRAD = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode "
     "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
     "your code by moving both the view and the inplace either both inside the no_grad block (if you "
-    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).",
-    "multi": "Output 0 of {} is a view and is being modified inplace. This view is the output of a "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+)
+_ONE_OF_MANY = (
+    "Output {} of {} is a view and is being modified inplace. This view is the output of a "
     "function that returns multiple views. Such functions do not allow the output views to be "
-    "modified inplace. You should replace the inplace operation by an out-of-place one.",
-}
+    "modified inplace. You should replace the inplace operation by an out-of-place one."
+)
 
 
 def _record_inplace(plan, tensors, scalars, grad):

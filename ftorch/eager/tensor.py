@@ -15,7 +15,7 @@ from . import device as _device
 from . import dtype as _dtype
 from .executor import IMMEDIATE
 from .geometry import Geometry, Size, geometry
-from .storage import Storage
+from .storage import INFERENCE, Storage
 
 
 class TensorBase:
@@ -50,13 +50,13 @@ class Extras:
     """What few tensors have: hooks, the gradient accumulator, an own version counter, names."""
 
     __slots__ = (
-        "hooks", "accumulator", "post_hooks", "version", "retains_grad", "is_inference", "level",
+        "hooks", "accumulator", "post_hooks", "version", "retains_grad", "level",
         "creation", "value", "bdim",
     )  # fmt: skip
 
     def __init__(self):
         self.hooks = self.accumulator = self.post_hooks = self.version = self.level = None
-        self.retains_grad = self.is_inference = False
+        self.retains_grad = False
         self.creation = self.value = self.bdim = None
 
 
@@ -138,6 +138,8 @@ def from_array(array, device=None, requires_grad=False, stride=None) -> Tensor:
             if isinstance(array, np.ndarray):
                 array = np.array(array, order="C")  # JAX may keep the buffer it is given
             storage = Storage(root, _put(array, where))
+    if modes.inference:
+        storage.version = INFERENCE
     t = wrap(storage)
     t._requires_grad = requires_grad
     return t

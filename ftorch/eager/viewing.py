@@ -123,6 +123,21 @@ def make_view(definition, x, static, view: Geometry, delta: int):
     return out
 
 
+def of_one_call(views, name: str, guarded=True) -> tuple:
+    """Views that are the outputs of one PyTorch operator: their nodes are named after it.
+
+    Args:
+        guarded: whether they must not be written to in place while graphs are recorded.
+    """
+    for i, view in enumerate(views):
+        node = view._grad_fn
+        if node is not None and isinstance(node, ViewNode):
+            node.__class__ = node_class(f"{name}Backward0", ViewNode)
+            if guarded:
+                extras(view).creation = (i, name)
+    return tuple(views)
+
+
 def _rescaled(offset, old, new, definition):
     """An offset in elements of another dtype."""
     count, rest = divmod(offset * old.itemsize, new.itemsize)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from .. import dtype as dtypes
@@ -12,13 +10,6 @@ from ..tensor import TensorBase
 _FROM_PYTHON = {
     bool: dtypes.bool, int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128,
 }  # fmt: skip
-_C_NAMES = {
-    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t",
-    "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "float32": "float",
-    "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-}  # fmt: skip
-
-
 def _is_integer(value):
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
@@ -120,33 +111,6 @@ def as_dtype(name: str, given) -> dtypes.dtype | None:
     if isinstance(given, type) and given in _FROM_PYTHON:
         return _FROM_PYTHON[given]
     raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {type(given).__name__}")
-
-
-def check_fits(value, dtype: dtypes.dtype) -> None:
-    """Raises PyTorch's error where a number has no counterpart in a dtype.
-
-    Unsigned types take negative numbers modulo their size, half precision takes everything.
-    """
-    if dtype.category == 0 or dtype.is_complex:
-        return
-    if isinstance(value, complex):
-        if value.imag != 0:
-            raise _overflow(dtype)
-        value = value.real
-    if dtype.is_floating_point:
-        is_finite = dtype is dtypes.float32 and math.isfinite(value)
-        if is_finite and abs(value) > dtypes.finfo(dtypes.float32).max:
-            raise _overflow(dtype)
-        return
-    limits = dtypes.iinfo(dtype)
-    lowest = limits.min if dtype.is_signed else -limits.max
-    if not lowest <= value <= limits.max:
-        raise _overflow(dtype)
-
-
-def _overflow(dtype):
-    name = _C_NAMES.get(dtype.name, dtype.name)
-    return RuntimeError(f"value cannot be converted to type {name} without overflow")
 
 
 def mismatch(name: str, *given, **named) -> TypeError:

@@ -16,8 +16,9 @@ from .. import formats
 from ..composite import composite
 from ..geometry import Size, geometry, permuted_stride
 from ..op import create, hooks
+from ..ops._common import check_fits
 from ..tensor import TensorBase
-from ._arguments import as_dtype, check_fits, integer, mismatch, number, sizes
+from ._arguments import as_dtype, integer, mismatch, number, sizes
 
 
 def check_options(name, dtype, layout, requires_grad):

@@ -6,8 +6,9 @@ from .. import api, formats
 from ..composite import composite
 from ..geometry import Size
 from ..op import call, dense_like, op_named, special
+from ..ops._common import check_fits
 from ..tensor import TensorBase
-from ._arguments import as_dtype, check_fits, number, sizes
+from ._arguments import as_dtype, number, sizes
 from .creation import check_options, make, make_strided, size_tuple
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from .. import api as torch
 from .. import device as devices
 from .. import dtype as dtypes
-from .. import formats, sampling
+from .. import executor, formats, sampling
 from ..composite import composite
 from ..op import call, hooks, op_named, to_numpy
 from ..ops._common import check_fits
@@ -406,6 +406,16 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         raise RuntimeError("number of categories cannot exceed 2^24")
     if out is not None and out.dtype is not dtypes.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_name}")
+    if executor.capturing() is not None and (not replacement or num_samples == 1) and (
+        input.is_contiguous()
+    ):
+        # In a captured program the weights are not known: see `sampling.multinomial`.
+        clocks = torch.empty_like(input, requires_grad=False).exponential_(generator=generator)
+        clocks = input.detach() / clocks
+        if num_samples == 1:
+            return _into(out, clocks.argmax(-1, keepdim=True))
+        order = (-clocks).argsort(-1, stable=True)
+        return _into(out, order.narrow(-1, 0, num_samples).clone())
     weights = to_numpy(input.detach())
     _check_weights(weights, sequential=replacement and num_samples > 1)
     transposed = input.dim() == 2 and not input.is_contiguous() and input.t().is_contiguous()

@@ -11,6 +11,7 @@ import warnings
 import jax
 import numpy as np
 
+from .. import api as torch
 from .. import device as devices
 from .. import dtype as dtypes
 from .. import executor, sampling
@@ -415,6 +416,11 @@ def _bernoulli_tensor(self, p, generator):
         raise unsupported("bernoulli_tensor_cpu_p_", p.dtype)
     if self.dtype.is_complex:
         raise unsupported("bernoulli_tensor_cpu_self_", self.dtype)
+    if executor.capturing() is not None and self.is_contiguous():
+        # In a captured program the probabilities are not known: the same numbers decide there.
+        dtype = dtypes.float64 if p.dtype is dtypes.float64 else dtypes.float32
+        u = torch.rand(self.shape, generator=generator, dtype=dtype, device=self.device)
+        return self.copy_(u < p.detach().to(dtype))
     probabilities = to_numpy(p.detach().expand(self.shape))
     check_probabilities(probabilities)
 

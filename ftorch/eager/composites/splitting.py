@@ -8,16 +8,17 @@ from .. import formats
 from ..composite import composite
 from ..ops._common import wrap_dim
 from ..tensor import TensorBase
+from ..viewing import of_one_call
 from ._arguments import integer, mismatch
 
 
-def _pieces(x, sizes, dim):
-    """Consecutive pieces along a dimension."""
+def _pieces(x, sizes, dim, name="Split", guarded=True):
+    """Consecutive pieces along a dimension, in the graph as outputs of an op of this name."""
     pieces, start = [], 0
     for n in sizes:
         pieces.append(x.narrow(dim, start, n))
         start += n
-    return tuple(pieces)
+    return of_one_call(pieces, name, guarded)
 
 
 def _check_not_0d(name, x):
@@ -25,7 +26,7 @@ def _check_not_0d(name, x):
         raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
 
 
-def _split_evenly(x, size, dim):
+def _split_evenly(x, size, dim, name="Split", guarded=True):
     _check_not_0d("split", x)
     if size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
@@ -37,9 +38,10 @@ def _split_evenly(x, size, dim):
                 "split_size can only be 0 if dimension size is 0, but got dimension size of "
                 f"{total}"
             )
-        return _pieces(x, [0], dim)
+        return _pieces(x, [0], dim, name, guarded)
     count = max(-(-total // size), 1)
-    return _pieces(x, [size] * (count - 1) + [total - size * (count - 1)], dim)
+    sizes = [size] * (count - 1) + [total - size * (count - 1)]
+    return _pieces(x, sizes, dim, name, guarded)
 
 
 @composite("function method")
@@ -49,6 +51,10 @@ def split_with_sizes(input, split_sizes, dim=0):
     Raises:
         RuntimeError: for sizes that are negative or do not add up to the dimension's.
     """
+    return _split_by_sizes(input, split_sizes, dim, "SplitWithSizes", True)
+
+
+def _split_by_sizes(input, split_sizes, dim, name, guarded):
     _check_not_0d("split_with_sizes", input)
     dim = wrap_dim(dim, input.ndim)
     total, sizes = input.shape[dim], [int(n) for n in split_sizes]
@@ -62,7 +68,7 @@ def split_with_sizes(input, split_sizes, dim=0):
             f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size "
             f"at dimension {dim}), but got split_sizes={sizes}"
         )
-    return _pieces(input, sizes, dim)
+    return _pieces(input, sizes, dim, name, guarded)
 
 
 def _split(x, size_or_sizes, dim):
@@ -102,6 +108,10 @@ def chunk(input, chunks, dim=0):
     >>> [piece.tolist() for piece in torch.chunk(torch.arange(5), 3)]
     [[0, 1], [2, 3], [4]]
     """
+    return _chunk(input, chunks, dim, "Split", True)
+
+
+def _chunk(input, chunks, dim, name, guarded):
     _check_not_0d("chunk", input)
     chunks = integer("chunk", "chunks", 2, chunks)
     if chunks <= 0:
@@ -109,26 +119,26 @@ def chunk(input, chunks, dim=0):
     dim = wrap_dim(dim, input.ndim)
     size = -(-input.shape[dim] // chunks)
     if size == 0:
-        return _pieces(input, [0] * chunks, dim)
-    return _split_evenly(input, size, dim)
+        return _pieces(input, [0] * chunks, dim, name, guarded)
+    return _split_evenly(input, size, dim, name, guarded)
 
 
 @composite("function method")
 def unsafe_split(input, split_size, dim=0):
-    """`split` into pieces of one size."""
-    return _split_evenly(input, split_size, dim)
+    """`split` into pieces of one size, which may be written to in place while graphs are recorded."""
+    return _split_evenly(input, split_size, dim, "UnsafeSplit", False)
 
 
 @composite("function method")
 def unsafe_split_with_sizes(input, split_sizes, dim=0):
-    """The same as `split_with_sizes`."""
-    return split_with_sizes(input, split_sizes, dim)
+    """`split_with_sizes`, whose pieces may be written to in place while graphs are recorded."""
+    return _split_by_sizes(input, split_sizes, dim, "UnsafeSplitWithSizes", False)
 
 
 @composite("function method")
 def unsafe_chunk(input, chunks, dim=0):
-    """The same as `chunk`."""
-    return chunk(input, chunks, dim)
+    """`chunk`, whose pieces may be written to in place while graphs are recorded."""
+    return _chunk(input, chunks, dim, "UnsafeSplit", False)
 
 
 @composite("function method")
@@ -142,7 +152,7 @@ def unbind(input, dim=0):
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim(dim, input.ndim)
-    return tuple(input.select(dim, i) for i in range(input.shape[dim]))
+    return of_one_call([input.select(dim, i) for i in range(input.shape[dim])], "Unbind")
 
 
 @composite("function method")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+
+from ..dtype import dtype as Dtype
+from ..dtype import finfo, float32, iinfo
 
 Array = jax.Array
 
@@ -99,3 +104,30 @@ def broadcast_shapes(*shapes) -> tuple[int, ...]:
                 )
         result = tuple(m if n == 1 else n for m, n in zip(a, b, strict=True))
     return result
+
+
+def check_fits(value, dtype: Dtype, halves: bool = False) -> None:
+    """Raises PyTorch's error where a number has no counterpart in a dtype.
+
+    Unsigned types take negative numbers modulo their size, half precision takes everything unless
+    ``halves``.
+    """
+    if dtype.category == 0 or dtype.is_complex:
+        return
+    if isinstance(value, complex):
+        if value.imag != 0:
+            raise _overflow(dtype)
+        value = value.real
+    if dtype.is_floating_point:
+        checked = halves or dtype is float32
+        if checked and math.isfinite(value) and abs(value) > finfo(dtype).max:
+            raise _overflow(dtype)
+        return
+    limits = iinfo(dtype)
+    lowest = limits.min if dtype.is_signed else -limits.max
+    if not lowest <= value <= limits.max:
+        raise _overflow(dtype)
+
+
+def _overflow(dtype: Dtype):
+    return RuntimeError(f"value cannot be converted to type {dtype.cpp_name} without overflow")

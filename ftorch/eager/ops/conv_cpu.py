@@ -94,24 +94,17 @@ def _by_planes(x, weight, stride, pads, dilation):
 
 
 def _depthwise(x, weight, stride, dilation):
-    """On rows laid end to end: an offset is then one contiguous shift of the whole plane, which the
-    weight gradient sums over in one long vector. Strides pick from the dense result."""
     n, channels, *extent = x.shape
     window, outputs = weight.shape[2:], weight.shape[0]
     out = _out(extent, window, stride, dilation)
-    dense = _out(extent, window, (1,) * len(window), dilation)
-    pitch = [math.prod(extent[i + 1 :]) for i in range(len(extent))]
-    length = sum((m - 1) * p for m, p in zip(dense, pitch, strict=True)) + 1
-    flat = x.reshape(n, channels, 1, -1)
+    ones = (1,) * len(out)
     w = weight.reshape(channels, outputs // channels, -1)
+    x = x if outputs == channels else x[:, :, None]
     total = 0
-    for k, offset in enumerate(product(*map(range, window))):
-        shift = sum(j * d * p for j, d, p in zip(offset, dilation, pitch, strict=True))
-        total = total + flat[..., shift : shift + length] * w[:, :, k, None]
-    total = jnp.pad(total, [(0, 0)] * 3 + [(0, dense[0] * pitch[0] - length)])
-    y = total.reshape(n, outputs, dense[0], *extent[1:])
-    stop = [(o - 1) * s + 1 for o, s in zip(out, stride, strict=True)]
-    return lax.slice(y, (0,) * y.ndim, (n, outputs, *stop), (1, 1, *stride))
+    for k, part in enumerate(_slices(x, window, stride, dilation, out)):
+        taps = w[:, 0, k] if outputs == channels else w[:, :, k]
+        total = total + part * taps.reshape(*taps.shape, *ones)
+    return total.reshape(n, outputs, *out)
 
 
 def _as_product(x, weight, stride, dilation, groups):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from ..registry import op
-from ._common import is_complex
+from ..registry import Shape, op
+from ._common import check_fits, is_complex
 
 
 def cast(x, dtype):
@@ -82,6 +82,11 @@ def _(grad):
     layout="pointwise")  # fmt: skip
 def fill_scalar(self, value):
     return jnp.full(self.shape, cast(jnp.asarray(value), self.dtype))
+
+
+@fill_scalar.check
+def _(self: Shape, value):
+    check_fits(value, self.dtype, halves=self.numel != 1)  # PyTorch fills single elements apart
 
 
 @fill_scalar.derivative

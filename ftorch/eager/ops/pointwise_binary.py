@@ -349,7 +349,8 @@ def atan2(self, other):
 @atan2.derivative
 def _(grad, *, self, other):
     y, x = up(self), up(other)
-    inverse = 1 / (y * y + x * x)
+    square = y * y + x * x
+    inverse = jnp.where(square == 0, 0, 1 / square)
     return times(grad, x * inverse), times(grad, -y * inverse)
 
 

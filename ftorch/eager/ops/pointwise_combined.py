@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
+from ..dtype import from_numpy
 from ..registry import op
 from ._common import broadcast_shapes, dtype_name, up
 from .pointwise import FORMS, require, require_floating, sgn_of, times
@@ -19,11 +19,8 @@ def _lerp(schema, kernel_name):
         for name, value in {"end": end, "weight": weight}.items():
             is_number = name == "weight" and jnp.ndim(value) == 0
             if not is_number and value.dtype != self.dtype:
-                want, have = np.dtype(self.dtype).name, np.dtype(value.dtype).name
-                raise RuntimeError(
-                    f"expected dtype {_C_NAMES.get(want, want)} for `{name}` but got dtype "
-                    f"{_C_NAMES.get(have, have)}"
-                )
+                want, have = (from_numpy(x.dtype).c_name for x in (self, value))
+                raise RuntimeError(f"expected dtype {want} for `{name}` but got dtype {have}")
         require_floating(self, kernel_name, complex=True)
         broadcast_shapes(self.shape, end.shape, jnp.shape(weight))
         start, span = up(self), up(end) - up(self)
@@ -40,11 +37,6 @@ def _lerp(schema, kernel_name):
         return (*ends, times(grad, up(end) - up(self))) if "Scalar" not in schema else ends
 
 
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-    "int64": "long int", "int32": "int", "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}  # fmt: skip
 _lerp("Scalar(Tensor self, Tensor end, Scalar weight)", "lerp_kernel_scalar")
 _lerp("Tensor(Tensor self, Tensor end, Tensor weight)", "lerp_kernel_tensor")
 

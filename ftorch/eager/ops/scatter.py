@@ -8,17 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..dtype import from_numpy
 from ..registry import Shape, op
 from ._common import dtype_name, is_complex, is_integral, up, wrap_dim
 
 # Indices are checked before a kernel runs wherever their values are at hand. Where they are not,
 # XLA clamps what is read out of bounds and drops what is written there.
 UNCHECKED = "promise_in_bounds"
-
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t",
-}  # fmt: skip
 
 
 def not_implemented(kernel, x):
@@ -33,7 +29,7 @@ def number(value, x):
     """
     value = jnp.asarray(value)
     if is_complex(value) and not is_complex(x) and x.dtype != np.bool_:
-        name = _C_NAMES.get(x.dtype.name, dtype_name(x.dtype))
+        name = from_numpy(x.dtype).cpp_name
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     return value.astype(x.dtype)
 

@@ -128,16 +128,8 @@ def bincount(self, weights=None, minlength=0):
 
 # --- histograms ----------------------------------------------------------------------
 
-_C_NAMES = {
-    "Float": "float", "Double": "double", "Long": "long int", "Int": "int", "Short": "short int",
-    "Char": "signed char", "Byte": "unsigned char", "Bool": "bool", "Half": "c10::Half",
-    "BFloat16": "c10::BFloat16",
-}  # fmt: skip
-
-
 def _c_name(x):
-    name = dtype_name(x.dtype)
-    return _C_NAMES.get(name, name)
+    return from_numpy(x.dtype).c_name
 
 
 def _outer_edges(low, high, x):
