@@ -215,3 +215,53 @@ def test_constructor(arguments):
         return tuple(made.shape), made.dtype
 
     assert_same(program)
+
+
+def test_names():
+    def program(t):
+        resolve = t.overrides.resolve_name
+        return [resolve(f) for f in (
+            t.Tensor.add, t.Tensor.add_, t.add, t.nn.functional.relu, t.Tensor.shape.__get__,
+            t.ops.aten.add.Tensor, t.ops.aten.add, len, t.linalg.norm, t.fft.fft, t.special.erf,
+        )]  # fmt: skip
+
+    assert_same(program)
+
+
+@pytest.mark.parametrize("name, count", [
+    ("add", 2), ("matmul", 2), ("cat", 1), ("sin", 1), ("linalg.norm", 1), ("nn.functional.relu", 1),
+    ("Tensor.view", 1), ("Tensor.add_", 2), ("Tensor.shape", 1), ("zeros", 1), ("manual_seed", 1),
+])  # fmt: skip
+def test_overridable_functions(name, count):
+    def program(t):
+        function = t
+        for part in name.split("."):
+            function = getattr(function, part)
+        if name == "Tensor.shape":
+            function = function.__get__
+        everything = [f for fs in t.overrides.get_overridable_functions().values() for f in fs]
+        stand_in = t.overrides.get_testing_overrides().get(function)
+        result = None if stand_in is None else stand_in(*[1] * count)
+        return function in everything, result, function in t.overrides.get_ignored_functions()
+
+    assert_same(program)
+
+
+def test_stack_of_modes():
+    def program(t):
+        o, seen = t.overrides, []
+
+        class Mode(o.TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                seen.append(func.__name__)
+                return func(*args, **(kwargs or {}))
+
+        with Mode() as mode:
+            inside = o._get_current_function_mode() is mode, o._len_torch_function_stack()
+            with o._pop_mode_temporarily() as popped:
+                t.ones(2).sin()
+                inside += (popped is mode, o._len_torch_function_stack())
+            t.ops.aten.sin.default(t.zeros(2))
+        return inside, seen, o._get_current_function_mode()
+
+    assert_same(program)

@@ -175,15 +175,49 @@ def handle(function, relevant, args, kwargs):
     )
 
 
-def resolve_name(function) -> str:
-    """``"torch.add"``, ``"torch.Tensor.add"``."""
-    if isinstance(function, property):
-        return "torch.Tensor." + next(k for k, v in vars(Tensor).items() if v is function)
-    name = getattr(function, "__name__", str(function))
-    if vars(Tensor).get(name) is function:
-        return f"torch.Tensor.{name}"
-    module = (getattr(function, "__module__", "") or "").partition(".eager")[0]
-    return f"{module.replace('ftorch', 'torch', 1) or 'torch'}.{name}"
+def resolve_name(function) -> str | None:
+    """``"torch.add"``, ``"torch.Tensor.add"``, ``"torch.Tensor.shape.__get__"``; None if unknown."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(function, property) or isinstance(owner, property):
+        attribute = function if isinstance(function, property) else owner
+        name = next((k for k, v in vars(Tensor).items() if v is attribute), None)
+        suffix = "" if attribute is function else f".{function.__name__}"
+        return None if name is None else f"torch.Tensor.{name}{suffix}"
+    if hasattr(function, "namespace") and hasattr(function, "name"):  # an overload
+        return str(function)
+    return _names().get(id(function)) or _own_name(function)
+
+
+def _own_name(function):
+    if hasattr(function, "overloads"):
+        return str(function)
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if inspect.isfunction(function) and module and not module.startswith("ftorch"):
+        return f"{module}.{name}"
+    return None
+
+
+@functools.cache
+def _names() -> dict[int, str]:
+    """{id of a public function: its full name}."""
+    from . import api
+
+    found: dict[int, str] = {}
+
+    def add(scope, path):
+        for name, value in scope.items():
+            if type(value).__name__ == "SimpleNamespace":
+                add(vars(value), f"{path}.{name}")
+            elif inspect.isfunction(value) and not name.startswith("__"):
+                found.setdefault(id(value), f"{path}.{name}")
+
+    add(vars(api), "torch")
+    for name, value in vars(Tensor).items():
+        if inspect.isfunction(value):
+            found.setdefault(id(value), f"torch.Tensor.{name}")
+            if name.endswith("_") and name != "__init__":  # as a function it is the same object
+                found[id(value)] = f"torch.Tensor.{name}"
+    return found
 
 
 # --- where calls come in -------------------------------------------------------------
