@@ -213,7 +213,7 @@ def call(op: Op, operands, static=()):
             op.plans.clear()
         op.plans[key] = plan
     if plan.checks:
-        value_checks.check_values(plan, operands, tensors)
+        value_checks.check_values(plan, operands, tensors, read)
     if grad and plan.differentiable and modes.grad:
         return hooks["record"](plan, tensors, scalars)
     storages = [t._storage if t._geometry is t._storage.root else read(t) for t in tensors]
@@ -272,7 +272,7 @@ def call_inplace(op: Op, operands, static=()):
     if plan.checks:
         if modes.grad:
             hooks["check_inplace"](target)  # before errors about values
-        value_checks.check_values(plan, operands, tensors)
+        value_checks.check_values(plan, operands, tensors, read)
     to_itself = op.name == "copy" and operands[1] is target
     if has_overlap(target) and op.name not in _IDEMPOTENT and not to_itself:
         raise RuntimeError(

@@ -45,8 +45,10 @@ def _waits(rule, slots, position):
     return rule(**{name: static_value(slots[position[name]][1]) for name in names})
 
 
-def check_values(plan, operands, tensors):
+def check_values(plan, operands, tensors, read):
     """Runs an op's value checks.
+
+    ``read`` gives the storage whose root a tensor is (`ftorch.eager.op.read`).
 
     Values that are still pending are not waited for, unless the check says so: it is made when
     somebody next looks at a value (`run_postponed`), as with PyTorch on a GPU. Until then the kernel
@@ -60,7 +62,7 @@ def check_values(plan, operands, tensors):
             if tag == "t":
                 array = peek(tensors[slot[1]], waits)
                 if array is None:
-                    array = _Later.of(tensors[slot[1]])
+                    array = _Later.of(tensors[slot[1]], read)
                     if array is None:
                         break
                 values.append(array)
@@ -74,7 +76,7 @@ def check_values(plan, operands, tensors):
                 arrays = [None if j is None else peek(tensors[j], waits) for j in slot[1]]
                 for i, j in enumerate(slot[1]):
                     if arrays[i] is None and j is not None:
-                        arrays[i] = _Later.of(tensors[j])
+                        arrays[i] = _Later.of(tensors[j], read)
                 if any(a is None and j is not None for a, j in zip(arrays, slot[1])):
                     break
                 values.append(arrays)
@@ -119,10 +121,8 @@ class _Later:
         self.storage = storage
 
     @classmethod
-    def of(cls, t):
+    def of(cls, t, read):
         """None where there will be no value: meta tensors, tracing, capturing."""
-        from .op import read
-
         storage = t._storage
         if t._geometry.device is _device.META or storage.trace is IMMEDIATE or executor.capturing():
             return None
