@@ -1,0 +1,233 @@
+"""ONNX models of programs (``torch.onnx``). Needs the extra ``ftorch[onnx]``.
+
+A module is exported to a graph of ATen ops (`ftorch.export`), and each op has one translation to ONNX
+nodes (the files ``_ops_*.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+from ..export import ExportedProgram
+from ..export import export as export_program
+from ..export.dynamic_shapes import Dim
+from ..nn import Module
+from ..utils import _pytree as pytree
+from .errors import OnnxExporterError, UnsupportedOperatorError
+
+_DEFAULT_OPSET = 18
+
+
+class ONNXProgram:
+    """An ONNX model and the program that it is of.
+
+    Attributes:
+        model_proto: the ``onnx.ModelProto``; ``model`` is the same.
+        exported_program: the `ExportedProgram`.
+    """
+
+    def __init__(self, model_proto, exported_program):
+        self.model_proto, self.exported_program = model_proto, exported_program
+        self._session: Any = None
+
+    model = property(lambda self: self.model_proto)
+
+    def save(self, destination, *, include_initializers=True, keep_initializers_as_inputs=False,
+             external_data=None) -> None:
+        """Writes the model to a file.
+
+        Args:
+            external_data: writes the weights to a second file, ``<destination>.data``; models of
+                more than 2 GB need it.
+        """
+        import onnx
+
+        destination = os.fspath(destination)
+        if external_data is None:
+            external_data = self.model_proto.ByteSize() > 2**31 - 1
+        model = self.model_proto
+        if not include_initializers or keep_initializers_as_inputs:
+            model = onnx.ModelProto()
+            model.CopyFrom(self.model_proto)
+            known = {i.name for i in model.graph.input}
+            for t in model.graph.initializer:
+                if t.name not in known:
+                    model.graph.input.append(
+                        onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims))
+                    )
+            if not include_initializers:
+                del model.graph.initializer[:]
+        if external_data:
+            onnx.save_model(model, destination, save_as_external_data=True,
+                            location=os.path.basename(destination) + ".data", size_threshold=1024)  # fmt: skip
+        else:
+            onnx.save_model(model, destination)
+
+    def optimize(self) -> None:
+        """Folds constants and removes what nobody needs; needs onnxscript's optimizer if there is one."""
+        from ._optimize import optimized
+
+        self.model_proto = optimized(self.model_proto)
+        self._session = None
+
+    def initialize_inference_session(self, initializer=None) -> None:
+        """Makes the onnxruntime session that calls use."""
+        import onnxruntime
+
+        make = initializer or (lambda data: onnxruntime.InferenceSession(
+            data, providers=["CPUExecutionProvider"]))  # fmt: skip
+        self._session = make(self.model_proto.SerializeToString())
+
+    def release(self) -> None:
+        """Forgets the session."""
+        self._session = None
+
+    def __call__(self, *args, **kwargs):
+        """The model's outputs for tensors, as tensors, computed by onnxruntime."""
+        from ..eager.tensor import from_array
+        from ._exporting import flat_arrays
+
+        if self._session is None:
+            self.initialize_inference_session()
+        names = [i.name for i in self._session.get_inputs()]
+        outputs = self._session.run(None, dict(zip(names, flat_arrays((args, kwargs)))))
+        return tuple(from_array(o) for o in outputs)
+
+    def __repr__(self):
+        import onnx
+
+        return f"ONNXProgram\n(\n{onnx.printer.to_text(self.model_proto)}\n)"
+
+
+def _from_axes(axes, names, count):
+    """``dynamic_shapes`` of ``dynamic_axes``: {input: [dimensions] or {dimension: name}}."""
+    shapes: list[Any] = [None] * count
+    labels: dict[str, Dim] = {}
+    for name, dims in (axes or {}).items():
+        if names is None or name not in names:
+            continue  # an output's
+        spec = {}
+        for d in dims:
+            label = dims[d] if isinstance(dims, dict) else None
+            if label is not None and str(label).isidentifier():
+                spec[d] = labels.setdefault(label, Dim(label))
+            else:
+                spec[d] = Dim.AUTO
+        shapes[names.index(name)] = spec
+    return tuple(shapes)
+
+
+def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=None,
+           output_names=None, opset_version=None, dynamo=True, external_data=None,
+           dynamic_shapes=None, custom_translation_table=None, report=False, optimize=True,
+           verify=False, export_params=True, keep_initializers_as_inputs=False, dynamic_axes=None,
+           training=None, do_constant_folding=True, fallback=False, **_):  # fmt: skip
+    """The ONNX model of a module.
+
+    Args:
+        model: a module (in the mode in which it is to run: call ``eval()`` first) or a program.
+        args, kwargs: an example call; a single tensor counts as one argument.
+        f: where to write the model; None writes nothing.
+        input_names, output_names: of the model's inputs and outputs.
+        opset_version: of ONNX; 18 by default.
+        dynamic_shapes: as for `ftorch.export.export`.
+        dynamic_axes: the older way: {input name: [dimensions] or {dimension: name}}.
+        custom_translation_table: {op: function(g, *args) giving values}.
+        optimize: folds constants.
+        verify: runs the model with onnxruntime, and compares.
+        dynamo: both ways of PyTorch are this one.
+
+    Returns:
+        An `ONNXProgram`.
+
+    Raises:
+        UnsupportedOperatorError: an op has no translation; the message names it and its call.
+        OnnxExporterError: for the arguments of an op, or for a missing package.
+    """
+    try:
+        from ._exporting import to_model
+    except ModuleNotFoundError as error:
+        if error.name != "onnx":
+            raise
+        raise OnnxExporterError(
+            "Module onnx is not installed! Please install it: pip install 'ftorch[onnx]'"
+        ) from None
+    args = args if isinstance(args, tuple) else (args,)
+    if args and isinstance(args[-1], dict) and kwargs is None and not isinstance(
+        model, ExportedProgram
+    ) and not _takes_dict(model, args):  # fmt: skip
+        args, kwargs = args[:-1], args[-1]
+    names: dict[str, str] = {}
+    if isinstance(model, ExportedProgram):
+        program = model
+    else:
+        if not isinstance(model, Module):
+            raise OnnxExporterError(f"a module or an ExportedProgram is needed, got {type(model)}")
+        if dynamic_axes and dynamic_shapes is None:
+            dynamic_shapes = _from_axes(dynamic_axes, input_names, len(args) + len(kwargs or {}))
+        program = export_program(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+        names = _labels(program, dynamic_shapes)
+    opset = _DEFAULT_OPSET if opset_version is None else opset_version
+    if opset < 17:
+        warnings.warn(
+            f"opset_version {opset} lacks ops that are needed; 18 is used", UserWarning, stacklevel=2
+        )
+        opset = _DEFAULT_OPSET
+    proto = to_model(program, input_names, output_names, opset, custom_translation_table, names)
+    made = ONNXProgram(proto, program)
+    if optimize:
+        made.optimize()
+    if verify:
+        _verify(made, model, args, kwargs or {})
+    if f is not None:
+        if hasattr(f, "write"):
+            f.write(made.model_proto.SerializeToString())
+        else:
+            made.save(f, include_initializers=export_params, external_data=external_data,
+                      keep_initializers_as_inputs=keep_initializers_as_inputs)  # fmt: skip
+    if verbose:
+        print(made)
+    return made
+
+
+def _takes_dict(model, args):
+    import inspect
+
+    try:
+        inspect.signature(model.forward).bind(*args[:-1], **args[-1])
+    except TypeError:
+        return True
+    return False
+
+
+def _labels(program, dynamic_shapes):
+    """{symbol: the user's name of the size}."""
+    labels = {}
+    leaves = pytree.tree_leaves(
+        dynamic_shapes, is_leaf=lambda v: isinstance(v, Dim) or v is None
+    )
+    named = list(dict.fromkeys(d.__name__ for d in leaves if isinstance(d, Dim)))
+    for symbol, name in zip(program.range_constraints, named):
+        labels[str(symbol)] = name
+    return labels
+
+
+def _verify(made, model, args, kwargs):
+    from ..testing import assert_close
+
+    expected = pytree.tree_leaves(model(*args, **kwargs) if isinstance(model, Module) else
+                                  model.module()(*args, **kwargs))  # fmt: skip
+    for mine, wanted in zip(made(*args, **kwargs), expected):
+        assert_close(mine, wanted.detach(), atol=1e-4, rtol=1e-4)
+
+
+def is_in_onnx_export() -> bool:
+    """Whether a model is being exported: False, the program is what always runs."""
+    return False
+
+
+__all__ = [
+    "ONNXProgram", "OnnxExporterError", "UnsupportedOperatorError", "export", "is_in_onnx_export",
+]  # fmt: skip

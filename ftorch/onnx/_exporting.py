@@ -1,0 +1,187 @@
+"""From an `ExportedProgram` to an ONNX model."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from .._ops import OpOverload
+from ..eager import dtype as dtypes
+from ..eager.op import to_numpy
+from ..eager.tensor import TensorBase
+from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
+from ..fx.node import Node, map_aggregate
+from . import _ops_elementwise, _ops_nn, _ops_shape  # noqa: F401  (they fill the table)
+from ._builder import Value, onnx, value_info
+from ._table import Context, lookup
+from .errors import OnnxExporterError, UnsupportedOperatorError
+
+_ARITHMETIC = {operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", operator.floordiv: "Div",
+               operator.mod: "Mod"}  # fmt: skip
+
+
+class _Exporter:
+    def __init__(self, program, opset, custom):
+        self.program, self.custom = program, custom or {}
+        self.g = Context(opset)
+        self.values: dict[Node, Any] = {}
+
+    # --- inputs
+
+    def inputs(self, names, sizes):
+        """The ONNX inputs; parameters, buffers and constants become initializers."""
+        infos, given = [], list(names or ())
+        specs = {s.arg.name: s for s in self.program.graph_signature.input_specs}
+        for node in self.program.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            spec = specs[node.name]
+            if spec.kind is not InputKind.USER_INPUT:
+                tensor = self.program._tensor_of(spec)
+                name = spec.target
+                array = to_numpy(tensor.detach())
+                if node.users:
+                    self.g.initializers[self.g.fresh(name)] = _tensor(array, name)
+                self.values[node] = Value(name, tuple(tensor.shape), tensor.dtype)
+            elif isinstance(spec.arg, ConstantArgument):
+                self.values[node] = spec.arg.value
+            else:
+                val = node.meta["val"]
+                name = self.g.fresh(given.pop(0) if given else node.name)
+                self.values[node] = Value(name, tuple(val.shape), val.dtype)
+                infos.append(value_info(name, val.shape, val.dtype, sizes))
+        return infos
+
+    # --- nodes
+
+    def argument(self, value):
+        """An argument as translations take it."""
+        return map_aggregate(value, lambda v: self.values[v] if isinstance(v, Node) else v)
+
+    def run(self):
+        """Translates the nodes."""
+        for node in self.program.graph.nodes:
+            if node.op == "call_function":
+                self.values[node] = self._call(node)
+            elif node.op == "get_attr":
+                raise OnnxExporterError(f"{node.target}: control flow has no ONNX form here")
+
+    def _call(self, node):
+        args = self.argument(tuple(node.args))
+        kwargs = dict(self.argument(dict(node.kwargs)))
+        target = node.target
+        if target is operator.getitem:
+            return args[0][args[1]]
+        if target in _ARITHMETIC or target in (operator.truediv, operator.pow, operator.neg):
+            return self._number(target, args, node)
+        if not isinstance(target, OpOverload):
+            raise UnsupportedOperatorError(getattr(target, "__name__", str(target)), node)
+        val = node.meta.get("val")
+        g = self.g
+        g.name = target._opname
+        g.results = val if isinstance(val, tuple) else (val,)
+        function = self.custom.get(target) or self.custom.get(target.overloadpacket)
+        if function is None:
+            function = lookup(g.name)
+        if function is None:
+            raise UnsupportedOperatorError(target.__name__, node)
+        out = function(g, *args, **kwargs)
+        if isinstance(out, Value) and val is not None and hasattr(val, "dtype"):
+            out = self._typed(out, val)
+        return out
+
+    def _typed(self, out, val):
+        """The result with the shape and dtype that the program says."""
+        if out.dtype is not val.dtype:
+            out = self.g.cast(out, val.dtype)
+        return Value(out.name, tuple(val.shape), val.dtype)
+
+    def _number(self, target, args, node):
+        if not any(isinstance(a, Value) for a in args):
+            return target(*args)
+        g = self.g
+        if target in (operator.truediv, operator.pow):
+            values = [g.cast(a, dtypes.float64) for a in args]
+            kind = "Div" if target is operator.truediv else "Pow"
+            return g.op(kind, *values, shape=(), dtype=dtypes.float64)
+        values = [g.cast(a, dtypes.int64) if not isinstance(a, float) else
+                  g.number(a, dtypes.float64) for a in args]  # fmt: skip
+        if any(v.dtype is dtypes.float64 for v in values):
+            values = [g.cast(v, dtypes.float64) for v in values]
+        if target is operator.neg:
+            return g.op("Neg", values[0])
+        return g.op(_ARITHMETIC[target], *values, shape=())
+
+    # --- outputs
+
+    def outputs(self, names, sizes):
+        """The ONNX outputs."""
+        infos, given = [], list(names or ())
+        results = self.program.graph.output_node().args[0]
+        taken = set()
+        for spec, node in zip(self.program.graph_signature.output_specs, results):
+            if spec.kind is not OutputKind.USER_OUTPUT:
+                continue  # what buffers became
+            value = self.values[node] if isinstance(node, Node) else node
+            if value is None:
+                continue
+            if not isinstance(value, Value):
+                kind = dtypes.from_python(type(value))
+                value = self.g.number(value, kind)
+            name = given.pop(0) if given else self.g.fresh("output" if not taken else "output")
+            taken.add(name)
+            self.g.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
+            infos.append(value_info(name, value.shape, value.dtype, sizes))
+        return infos
+
+
+def _tensor(array, name):
+    return onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+
+
+def _used(nodes, outputs):
+    """The nodes that outputs need, in order."""
+    needed, kept = set(outputs), []
+    for node in reversed(nodes):
+        if any(o in needed for o in node.output):
+            kept.append(node)
+            needed.update(node.input)
+    return kept[::-1], needed
+
+
+def to_model(program, input_names=None, output_names=None, opset=18, custom=None, sizes=None):
+    """The ONNX model of a program.
+
+    Args:
+        sizes: {symbol: name of the size in the model}.
+
+    Raises:
+        UnsupportedOperatorError: an op has no translation.
+        OnnxExporterError: it has none with these arguments.
+    """
+    from ..export._functionalize import functionalized
+
+    functional = functionalized(program, {})
+    exporter = _Exporter(functional, opset, custom)
+    sizes = sizes or {}
+    inputs = exporter.inputs(input_names, sizes)
+    exporter.run()
+    outputs = exporter.outputs(output_names, sizes)
+    nodes, needed = _used(exporter.g.nodes, [o.name for o in outputs])
+    initializers = [t for name, t in exporter.g.initializers.items() if name in needed]
+    graph = onnx.helper.make_graph(nodes, "main_graph", inputs, outputs, initializers)
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", opset)], producer_name="ftorch"
+    )
+    model.ir_version = min(model.ir_version, 10)
+    onnx.checker.check_model(model)
+    return model
+
+
+def flat_arrays(values):
+    """Tensors as NumPy arrays, for a run of a model."""
+    from ..utils import _pytree as pytree
+
+    return [to_numpy(v.detach()) for v in pytree.tree_leaves(values) if isinstance(v, TensorBase)]

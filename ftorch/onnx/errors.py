@@ -1,0 +1,25 @@
+"""What `ftorch.onnx` raises."""
+
+from __future__ import annotations
+
+
+class OnnxExporterError(RuntimeError):
+    """A program that has no ONNX form, or a wrong argument."""
+
+
+class UnsupportedOperatorError(OnnxExporterError):
+    """An op without translation."""
+
+    def __init__(self, name: str, node=None):
+        place = ""
+        if node is not None and node.meta.get("stack_trace"):
+            place = f"\n\nIt is called here:\n{node.meta['stack_trace']}"
+        super().__init__(
+            f"No ONNX function found for the op '{name}'. Give a translation of your own with "
+            f"custom_translation_table={{torch.ops.aten.{name}: function}}, or write the model "
+            f"without it.{place}"
+        )
+        self.name = name
+
+
+__all__ = ["OnnxExporterError", "UnsupportedOperatorError"]
