@@ -140,3 +140,24 @@ def both_with_text(function):
     assert type(mine).__name__ == type(theirs).__name__, f"{mine!r} instead of {theirs!r}"
     assert str(mine) == str(theirs)
     return str(theirs)
+
+
+# --- programs that say something ------------------------------------------------------
+
+LIBRARIES = [ft, pt]
+
+
+def said(t, program, category=Warning):
+    """(text of a program's result or exception, texts of its warnings) with one of the libraries."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            result = repr(program(t))
+        except Exception as error:
+            result = f"{type(error).__name__}: {error}"
+    return result, [str(w.message) for w in seen if issubclass(w.category, category)]
+
+
+def assert_says_same(program):
+    """A program's result, exception and warnings read the same with both libraries."""
+    assert said(ft, program) == said(pt, program)

@@ -1,29 +1,12 @@
 """``torch.amp``: the dtypes and numbers of autocast, and the gradient scaler, as in PyTorch."""
 
-import warnings
 
 import pytest
 import torch
 
 import ftorch
 
-LIBRARIES = [ftorch, torch]
-
-
-def outcome(t, program):
-    """A program's result as text, or the exception it ends with."""
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        try:
-            result = repr(program(t))
-        except Exception as e:
-            result = f"{type(e).__name__}: {e}"
-    return result, [str(w.message) for w in seen]
-
-
-def assert_same(program):
-    assert outcome(ftorch, program) == outcome(torch, program)
-
+from .oracle import LIBRARIES, assert_says_same
 
 OPS = {
     "mm": lambda t, a, b: a(2, 2) @ b(2, 2),
@@ -67,7 +50,7 @@ def test_result_dtypes_on_the_cpu(name, dtype):
                     found.append("error")
         return found
 
-    assert_same(program)
+    assert_says_same(program)
 
 
 @pytest.mark.parametrize("program", [
@@ -84,7 +67,7 @@ def test_inside(program):
         with t.autocast("cpu"):
             return program(t)
 
-    assert_same(inside)
+    assert_says_same(inside)
 
 
 @pytest.mark.parametrize("program", [
@@ -101,7 +84,7 @@ def test_inside(program):
     lambda t: t.cuda.amp.GradScaler().get_scale(),
 ])  # fmt: skip
 def test_construction(program):
-    assert_same(program)
+    assert_says_same(program)
 
 
 def test_contexts_nest_and_restore():
@@ -116,7 +99,7 @@ def test_contexts_nest_and_restore():
             found.append((x @ x).dtype)
         return found, (x @ x).dtype, t.is_autocast_enabled("cpu")
 
-    assert_same(program)
+    assert_says_same(program)
 
 
 def test_training_step():
@@ -156,7 +139,7 @@ def test_decorator():
 
         return product(t.ones(2, 2)).dtype
 
-    assert_same(program)
+    assert_says_same(program)
 
 
 def test_custom_function():
@@ -180,7 +163,7 @@ def test_custom_function():
         y.sum().backward()
         return y.dtype, flag, a.grad
 
-    assert_same(program)
+    assert_says_same(program)
 
 
 def test_grad_scaler_over_good_and_bad_steps():
@@ -201,7 +184,7 @@ def test_grad_scaler_over_good_and_bad_steps():
         scaler.update(16.0)
         return found, other.get_scale(), scaler.get_scale()
 
-    assert_same(program)
+    assert_says_same(program)
 
 
 def test_grad_scaler_misuse():
@@ -213,4 +196,4 @@ def test_grad_scaler_misuse():
         scaler.unscale_(optimizer)
         scaler.unscale_(optimizer)
 
-    assert_same(program)
+    assert_says_same(program)

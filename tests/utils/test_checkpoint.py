@@ -1,6 +1,5 @@
 """``torch.utils.checkpoint``: gradients, random numbers and errors, as in PyTorch."""
 
-import warnings
 
 import pytest
 import torch
@@ -8,21 +7,7 @@ import torch.utils.checkpoint
 
 import ftorch
 
-LIBRARIES = [ftorch, torch]
-
-
-def outcome(t, program):
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        try:
-            result = repr(program(t))
-        except Exception as e:
-            result = f"{type(e).__name__}: {e}"
-    return result, [str(w.message) for w in seen]
-
-
-def assert_same(program):
-    assert outcome(ftorch, program) == outcome(torch, program)
+from ..oracle import LIBRARIES, assert_says_same, said
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])
@@ -42,7 +27,7 @@ class TestBothForms:
             y.sum().backward()
             return y.detach(), x.grad, w.grad, before, len(calls)
 
-        assert_same(program)
+        assert_says_same(program)
 
     def test_same_random_numbers(self, use_reentrant):
         def program(t):
@@ -56,7 +41,7 @@ class TestBothForms:
             y.sum().backward()
             return y.detach(), x.grad, t.rand(2)
 
-        assert_same(program)
+        assert_says_same(program)
 
     def test_sequential(self, use_reentrant):
         def program(t):
@@ -67,7 +52,7 @@ class TestBothForms:
             y.sum().backward()
             return [p.grad.sum() for p in model.parameters()]
 
-        assert_same(program)
+        assert_says_same(program)
 
     def test_autocast_is_restored(self, use_reentrant):
         def program(t):
@@ -84,7 +69,7 @@ class TestBothForms:
             y.sum().backward()
             return seen, x.grad
 
-        assert_same(program)
+        assert_says_same(program)
 
     def test_several_results_and_other_arguments(self, use_reentrant):
         def program(t):
@@ -97,14 +82,14 @@ class TestBothForms:
             (y + z).backward()
             return x.grad
 
-        assert_same(program)
+        assert_says_same(program)
 
     def test_without_grad(self, use_reentrant):
         def program(t):
             y = t.utils.checkpoint.checkpoint(t.exp, t.ones(1), use_reentrant=use_reentrant)
             return y.requires_grad
 
-        assert_same(program)
+        assert_says_same(program)
 
 
 def test_keyword_arguments_and_autograd_grad():
@@ -117,7 +102,7 @@ def test_keyword_arguments_and_autograd_grad():
         y = t.utils.checkpoint.checkpoint(function, x, power=3, use_reentrant=False)
         return t.autograd.grad(y, x)
 
-    assert_same(program)
+    assert_says_same(program)
 
 
 def test_nested():
@@ -134,7 +119,7 @@ def test_nested():
         checkpoint(outer, x, use_reentrant=False).backward()
         return x.grad
 
-    assert_same(program)
+    assert_says_same(program)
 
 
 def test_retain_graph():
@@ -145,7 +130,7 @@ def test_retain_graph():
         y.backward()
         return x.grad
 
-    assert_same(program)
+    assert_says_same(program)
 
 
 def test_early_stop():
@@ -169,7 +154,7 @@ def test_early_stop():
 
         return count(True), count(False)
 
-    assert_same(program)
+    assert_says_same(program)
 
 
 def test_nondeterministic_functions_are_found():
@@ -186,7 +171,7 @@ def test_nondeterministic_functions_are_found():
     def more(t, x, again):
         return x.sin().cos() if not again else x.sin()
 
-    ours, theirs = (outcome(t, lambda t: program(t, more))[0] for t in LIBRARIES)
+    ours, theirs = (said(t, lambda t: program(t, more))[0] for t in LIBRARIES)
     assert ours.splitlines() == theirs.splitlines()[:3]  # PyTorch adds a tip about its debug mode
 
 
@@ -199,7 +184,7 @@ def test_misuse(arguments):
         x = t.ones(1, requires_grad=True)
         return t.utils.checkpoint.checkpoint(t.exp, x, **arguments)
 
-    ours, theirs = outcome(ftorch, program), outcome(torch, program)
+    ours, theirs = said(ftorch, program), said(torch, program)
     if arguments.get("determinism_check"):
         assert ours[0].split(":")[0] == theirs[0].split(":")[0]
     else:
