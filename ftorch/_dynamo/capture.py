@@ -70,16 +70,7 @@ class Source:
 class Sources:
     """All tensors that can be found, by their storage and by themselves."""
 
-    def __init__(self, leaves, originals, watch: Watch, trace: CaptureTrace):
-        # Arguments that are parts of one tensor, though their stand-ins are not.
-        count: dict[int, list] = {}
-        for i, t in enumerate(originals):
-            if isinstance(t, TensorBase):
-                count.setdefault(id(t._storage), []).append(i)
-        self.shared = {
-            i for same in count.values() for i in same
-            if len(same) > 1 and any(leaves[j] is not originals[j] for j in same)
-        }  # fmt: skip
+    def __init__(self, leaves, watch: Watch, trace: CaptureTrace):
         self.of_storage: dict[int, Source] = {}
         self.of_tensor: dict[int, Source] = {}
         self.held: list = []
@@ -145,7 +136,7 @@ class Captured:
 
     Unsupported = Unsupported
 
-    def __init__(self, trace: CaptureTrace, watch: Watch, leaves, originals, outputs, started: int):
+    def __init__(self, trace: CaptureTrace, watch: Watch, leaves, outputs, started: int):
         self.trace, self.device, self.started = trace, trace.device, started
         self.backward: Lowered | None = None
         self.input_grads: list = []
@@ -153,7 +144,7 @@ class Captured:
         self.known = watch.known
         draws = [a for a in trace.actions if a[0] == "draw"]
         self.draws = {a[1]: n for n, a in enumerate(draws)}
-        sources = self.sources = Sources(leaves, originals, watch, trace)
+        sources = self.sources = Sources(leaves, watch, trace)
         for t, _ in sources.held:
             if t._grad_fn is not None and t._grad_fn.sequence >= started:
                 raise Unsupported("a tensor with a graph was changed in place")
@@ -219,12 +210,9 @@ class Captured:
 
     def _written(self, slots):
         self.written = []
-        shared = self.sources.shared
         for slot, storage in enumerate(self.trace.owners):
             if storage.trace is self.trace and storage.slot == slot and not self.is_born(storage):
                 source = self.sources.storage(storage)
-                if source is not None and source.kind == "argument" and source.key in shared:
-                    raise Unsupported("an argument that shares memory with another is changed")
                 self.written.append((self._ref(storage, slots), source, storage))
 
     def _gradients(self, slots):

@@ -8,6 +8,7 @@ runs in Python, where the deferred executor fuses its operations between the loo
 
 from __future__ import annotations
 
+import collections
 import functools
 import os
 import threading
@@ -85,6 +86,23 @@ def _stand_in(t):
     return new
 
 
+def _stand_ins(leaves):
+    """Arguments with stand-ins for parts of tensors, unless two are parts of one."""
+    count = collections.Counter(id(t._storage) for t in leaves if isinstance(t, TensorBase))
+    return [
+        _stand_in(t) if isinstance(t, TensorBase) and count[id(t._storage)] == 1 else t
+        for t in leaves
+    ]
+
+
+def _share_parts(leaves):
+    return any(
+        isinstance(t, TensorBase) and t._geometry is not t._storage.root
+        and any(s is not t and isinstance(s, TensorBase) and s._storage is t._storage for s in leaves)
+        for t in leaves
+    )  # fmt: skip
+
+
 def _is_array(leaf):
     return type(leaf).__module__ == "numpy"
 
@@ -125,6 +143,7 @@ class Compiled:
         self.mode, self.options = mode, options
         self.entries: dict = {}
         self.events: list[Event] = []
+        self._only_reads = False  # none of its arguments is written to
         self._held: list = []  # arguments that keys name by id
         Compiled.instances.add(self)
         functools.update_wrapper(self, function, updated=())
@@ -175,7 +194,7 @@ class Compiled:
         originals = leaves
         for t in originals:
             if isinstance(t, TensorBase) and t._geometry is not t._storage.root:
-                leaves = [_stand_in(t) for t in leaves]
+                leaves = _stand_ins(originals)
                 break
         key = (spec, tuple(map(_argument_key, leaves)), _aliases(leaves), _modes_key())
         try:
@@ -194,6 +213,16 @@ class Compiled:
 
     def _miss(self, key, programs, reasons, leaves, originals, args, kwargs):
         """A call that no program stands for."""
+        if programs is None and self._only_reads and _share_parts(leaves):
+            # Where in one tensor they lie makes no difference to a function that only reads.
+            leaves = [_stand_in(t) for t in originals]
+            key = (key[0], tuple(map(_argument_key, leaves)), _aliases(leaves), key[3])
+            programs = self.entries.get(key)
+            if programs.__class__ is str:
+                return self.function(*args, **kwargs)
+            for program in programs or ():
+                if program.mismatch(leaves) is None:
+                    return program.run(leaves, originals)
         if any(map(_is_array, leaves)) or _other_device(leaves) or _has_overrides(leaves):
             return self.function(*args, **kwargs)
         if self.entries:
@@ -290,7 +319,7 @@ class Compiled:
                 self._flush_quietly(trace)
                 raise
             if trace.captures:
-                captured, reason = self._finish(trace, watch, leaves, originals, outputs, started, grad_before)
+                captured, reason = self._finish(trace, watch, leaves, outputs, started, grad_before)
                 if captured is not None and leaves is not originals:
                     outputs = captured.give_back(leaves, originals, outputs)
             else:
@@ -312,7 +341,7 @@ class Compiled:
         except Exception:  # the user's own error is the one to raise
             pass
 
-    def _finish(self, trace, watch, leaves, originals, outputs, started, grad_before):
+    def _finish(self, trace, watch, leaves, outputs, started, grad_before):
         """(the program, None) of a captured call, which is made; or (None, why there is none)."""
         lengths = _lengths(trace)
 
@@ -323,11 +352,11 @@ class Compiled:
         if not trace.steps:
             trace.on_break = None
             if not trace.actions and not trace.grads:
-                return self._of_nothing(trace, watch, leaves, originals, outputs, started)
+                return self._of_nothing(trace, watch, leaves, outputs, started)
         try:
             if modes.grad is not grad_before:
                 raise Unsupported("the function changed the grad mode")
-            captured = Captured(trace, watch, leaves, originals, outputs, started)
+            captured = Captured(trace, watch, leaves, outputs, started)
         except Unsupported as error:
             _truncate(trace, lengths)
             trace.on_break = None
@@ -342,9 +371,9 @@ class Compiled:
         reason = captured.finish(leaves)
         return (captured, None) if reason is None else (None, reason)
 
-    def _of_nothing(self, trace, watch, leaves, originals, outputs, started):
+    def _of_nothing(self, trace, watch, leaves, outputs, started):
         try:
-            captured = Captured(trace, watch, leaves, originals, outputs, started)
+            captured = Captured(trace, watch, leaves, outputs, started)
             if captured.results.differentiable:
                 return None, "nothing was computed"
             reason = captured.finish(leaves)
@@ -365,6 +394,7 @@ class Compiled:
                 self.entries[key] = reason
             return
         logs.graph(captured)
+        self._only_reads = not any(s and s.kind == "argument" for _, s, _ in captured.written)
         programs = self.entries.get(key)
         if isinstance(programs, list):
             programs.insert(0, captured)

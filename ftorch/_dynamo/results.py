@@ -44,6 +44,9 @@ class Results:
     def _any(self, value, slots):
         if isinstance(value, TensorBase):
             return self.describe(value, slots)
+        if type(value) in (list, tuple, dict) or (isinstance(value, tuple) and _holds(value)):
+            flat, spec = pytree.tree_flatten(value)
+            return "tree", spec, [self._any(v, slots) for v in flat]
         parts = _parts(value)
         if parts and id(value) not in self.captured.known:
             described = [(k, is_item, self._any(v, slots)) for k, is_item, v in parts]
@@ -142,6 +145,8 @@ class Results:
                 return t
             if kind == "object":
                 return self._object(how, make)
+            if kind == "tree":
+                return pytree.tree_unflatten([make(part) for part in how[2]], how[1])
             new = how[1]
             storage = storages.get(new.position)
             if storage is None:
@@ -186,6 +191,13 @@ def _parts(value):
     scope = getattr(value, "__dict__", None)
     if isinstance(scope, dict) and not isinstance(value, type) and not callable(value):
         found += [(k, False, v) for k, v in scope.items()]
-    if any(isinstance(v, TensorBase) or _parts(v) for _, _, v in found):
-        return found
-    return None
+    return found if any(_holds(v) for _, _, v in found) else None
+
+
+def _holds(value):
+    """Whether there is a tensor in a value."""
+    if isinstance(value, TensorBase):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds, value))
+    return bool(_parts(value))

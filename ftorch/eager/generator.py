@@ -17,6 +17,7 @@ import numpy as np
 
 from . import device as _device
 from . import dtype as _dtype
+from . import executor
 from .tensor import TensorBase, from_array
 
 DEFAULT_SEED = 67280421310721
@@ -146,6 +147,9 @@ class Generator:
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         if not -(2**63) <= seed < 2**64:
             raise ValueError("Overflow when unpacking long long")
+        capture = executor.capturing()
+        if capture is not None:
+            capture.actions.append(("do", functools.partial(self.manual_seed, seed)))
         seed &= 2**64 - 1
         self._engine.seed(seed & 0xFFFFFFFF)
         self._start(seed)
@@ -153,6 +157,9 @@ class Generator:
 
     def seed(self) -> int:
         """Restarts the stream from a seed of the operating system's, and returns the seed."""
+        capture = executor.capturing()
+        if capture is not None:
+            capture.end("a generator was seeded by the operating system")
         seed = secrets.randbits(64)
         self.manual_seed(seed)
         return seed
@@ -207,7 +214,17 @@ class Generator:
 
     def get_state(self):
         """The state as a tensor of 5056 bytes; PyTorch reads it, too."""
-        return from_array(self.state(), _device.CPU)
+        state = [self.state()]
+        t = from_array(state[0], _device.CPU)
+        capture = executor.capturing()
+        if capture is not None:  # a program that runs again takes the state anew
+
+            def take():
+                state[0] = self.state()
+
+            capture.states[id(t._storage)] = state
+            capture.actions.append(("do", take))
+        return t
 
     def set_state(self, new_state) -> None:
         """Continues from what `get_state` returned.
@@ -220,6 +237,13 @@ class Generator:
             raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
         if new_state.dtype is not _dtype.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
+        capture = executor.capturing()
+        if capture is not None:
+            state = capture.states.get(id(new_state._storage))
+            if state is None:
+                capture.flush()
+            else:
+                capture.actions.append(("do", lambda: self.load_state(state[0])))
         self.load_state(np.asarray(new_state))
 
     def clone_state(self) -> Generator:

@@ -71,7 +71,7 @@ def check_generator(name, generator):
 def tensor_of(array: np.ndarray, device, requires_grad=False, stride=None):
     """A tensor of an array that nobody else will write to."""
     if array.nbytes >= _COPY_BELOW and device is not devices.META:
-        array = jax.device_put(array, devices.to_jax(device), may_alias=True)
+        array = devices.put(array, device)
     return from_array(array, device, requires_grad, stride)
 
 
