@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
-NAMES = ["per_sample_gradients", "jacobians_and_hessians", "how_ftorch_works"]
+NAMES = [
+    "per_sample_gradients", "jacobians_and_hessians", "how_ftorch_works", "model_ensembling",
+    "neural_tangent_kernel",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_notebook(name):
+def test_notebook(name, monkeypatch):
     """Every code cell runs, in one namespace."""
+    monkeypatch.setenv("MPLBACKEND", "agg")
     cells = json.loads((FOLDER / f"{name}.ipynb").read_text())["cells"]
     scope = {"__name__": "__main__"}
     for cell in cells:
