@@ -10,13 +10,10 @@ import io
 import mmap as _mmap
 import os
 import pickle
-import re
 import sys
-import threading
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from enum import Enum
 from typing import IO, Any
 
 import numpy as np
@@ -24,6 +21,23 @@ import numpy as np
 import ftorch as torch
 
 from . import _pickle, _weights_only_unpickler, _zip
+from ._load_locations import (
+    default_restore_location,
+    location_tag,
+    register_package,
+    restorer,
+)
+from ._load_options import (
+    OPTIONS,
+    LoadEndianness,
+    get_crc32_options,
+    get_default_load_endianness,
+    get_default_mmap_options,
+    set_crc32_options,
+    set_default_load_endianness,
+    set_default_mmap_options,
+    skip_data,
+)
 from ._pickle import LoadedStorage, StorageType
 
 __all__ = [
@@ -61,98 +75,6 @@ UNSAFE_MESSAGE = (
     "likely succeed, but it can result in arbitrary code execution. Do it only if you got the "
     "file from a trusted source."
 )
-
-
-# --- options -----------------------------------------------------------------------------
-
-
-class LoadEndianness(Enum):
-    """The byte order of files that do not state theirs."""
-
-    NATIVE = 1
-    LITTLE = 2
-    BIG = 3
-
-
-class _Options(threading.local):
-    """The calling thread's settings."""
-
-    endianness: LoadEndianness | None = None
-    mmap_flags = getattr(_mmap, "MAP_PRIVATE", None)
-    compute_crc32 = True
-    skip_data = False
-
-
-_options = _Options()
-
-
-def get_default_load_endianness() -> LoadEndianness | None:
-    """The byte order that `load` assumes for files that state none; None means little."""
-    return _options.endianness
-
-
-def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Sets what `get_default_load_endianness` returns.
-
-    Raises:
-        TypeError: unless given a `LoadEndianness` or None.
-    """
-    if endianness is not None and not isinstance(endianness, LoadEndianness):
-        raise TypeError("Invalid argument type in function set_default_load_endianness")
-    _options.endianness = endianness
-
-
-def get_crc32_options() -> bool:
-    """Whether checksums are asked for. They are always written: zip files need them."""
-    return _options.compute_crc32
-
-
-def set_crc32_options(compute_crc32: bool) -> None:
-    """Sets what `get_crc32_options` returns."""
-    _options.compute_crc32 = compute_crc32
-
-
-def get_default_mmap_options() -> int | None:
-    """``MAP_PRIVATE`` or ``MAP_SHARED``, which ``load(mmap=True)`` maps files with."""
-    return _options.mmap_flags
-
-
-class set_default_mmap_options:
-    """Sets what `get_default_mmap_options` returns, as a function or for a ``with`` block.
-
-    Raises:
-        ValueError: for other flags.
-    """
-
-    def __init__(self, flags: int) -> None:
-        if flags not in (_mmap.MAP_PRIVATE, _mmap.MAP_SHARED):
-            raise ValueError(
-                "Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE "
-                f"or mmap.MAP_SHARED, but got {flags}"
-            )
-        self.previous = _options.mmap_flags
-        _options.mmap_flags = flags
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc) -> None:
-        _options.mmap_flags = self.previous
-
-
-class skip_data:
-    """Within a ``with`` block, `save` leaves room for storages without writing their contents,
-    and `load` makes tensors of zeros."""
-
-    def __init__(self, materialize_fake_tensors: bool = False):
-        self.materialize_fake_tensors = materialize_fake_tensors
-
-    def __enter__(self):
-        self.previous = _options.skip_data
-        _options.skip_data = True
-
-    def __exit__(self, *exc):
-        _options.skip_data = self.previous
 
 
 # --- what may be loaded ------------------------------------------------------------------
@@ -198,110 +120,6 @@ def get_unsafe_globals_in_checkpoint(f) -> list[str]:
             )
         names = _weights_only_unpickler.get_globals_in_pkl(io.BytesIO(archive.read("data.pkl")))
     return list(names - _weights_only_unpickler.allowed_names())
-
-
-# --- devices -----------------------------------------------------------------------------
-
-_package_registry: list[tuple[int, Callable, Callable]] = []
-
-
-def register_package(
-    priority: int,
-    tagger: Callable[[Any], str | None],
-    deserializer: Callable[[Any, str], Any],
-) -> None:
-    """Registers how storages of a device are tagged in files, and restored by their tag.
-
-    The entry with the lowest priority whose function does not return None decides.
-    """
-    _package_registry.append((priority, tagger, deserializer))
-    _package_registry.sort(key=lambda entry: entry[0])
-
-
-def _register_device(priority, kind):
-    def restore(storage, location):
-        if re.fullmatch(rf"{kind}(:?\d+)?", location):
-            return storage.to(device=_validate_device(location, kind))
-        return None
-
-    def tag(storage):
-        device = storage.device
-        return str(device) if device.type == kind else None
-
-    register_package(priority, tag, restore)
-
-
-def _validate_device(location, kind):
-    device = torch.device(location)
-    if kind in ("cpu", "meta"):
-        return torch.device(kind)
-    module = getattr(torch, kind)
-    if not module.is_available():
-        raise RuntimeError(
-            f"Attempting to deserialize object on a {kind.upper()} device but "
-            f"torch.{kind}.is_available() is False. If you are running on a CPU-only machine, "
-            "please use torch.load with map_location=torch.device('cpu') to map your storages to "
-            "the CPU."
-        )
-    if (device.index or 0) >= module.device_count():
-        raise RuntimeError(
-            f"Attempting to deserialize object on {kind.upper()} device {device.index} but "
-            f"torch.{kind}.device_count() is {module.device_count()}. Please use torch.load with "
-            "map_location to map your storages to an existing device."
-        )
-    return device
-
-
-for _priority, _kind in enumerate(("cpu", "cuda", "meta")):
-    _register_device(10 * (_priority + 1), _kind)
-
-
-def location_tag(storage) -> str:
-    """The name of a storage's device in files.
-
-    Raises:
-        RuntimeError: if no registered function knows.
-    """
-    for _, tagger, _ in _package_registry:
-        location = tagger(storage)
-        if location:
-            return location
-    raise RuntimeError(f"don't know how to determine data location of {type(storage).__name__}")
-
-
-def default_restore_location(storage, location: str):
-    """The storage, on the device with that name.
-
-    Raises:
-        RuntimeError: if no registered function knows, or the device is not there.
-    """
-    for _, _, deserializer in _package_registry:
-        result = deserializer(storage, location)
-        if result is not None:
-            return result
-    raise RuntimeError(
-        "don't know how to restore data location of torch.storage.UntypedStorage (tagged with "
-        f"{location})"
-    )
-
-
-def _restorer(map_location) -> Callable:
-    """The function from a storage and its location that ``map_location`` stands for."""
-    if map_location is None:
-        return default_restore_location
-    if isinstance(map_location, dict):
-        return lambda storage, location: default_restore_location(
-            storage, map_location.get(location, location)
-        )
-    if isinstance(map_location, (str, bytes, torch.device)):
-        target = map_location.decode() if isinstance(map_location, bytes) else str(map_location)
-        return lambda storage, location: default_restore_location(storage, target)
-
-    def restore(storage, location):
-        result = map_location(storage, location)
-        return default_restore_location(storage, location) if result is None else result
-
-    return restore
 
 
 # --- saving ------------------------------------------------------------------------------
@@ -352,10 +170,10 @@ def save(obj: object, f: str | os.PathLike | IO[bytes], pickle_module: Any = pic
             if not _disable_byteorder_record:
                 archive.write("byteorder", sys.byteorder.encode())
             for key, storage in storages.items():
-                skipped = _options.skip_data
+                skipped = OPTIONS.skip_data
                 archive.write(f"data/{key}", bytes(storage.nbytes) if skipped else storage.data())
             archive.write("version", b"3\n")
-    elif _options.skip_data:
+    elif OPTIONS.skip_data:
         raise RuntimeError("Cannot use skip_data=True with _use_new_zipfile_serialization=False")
     else:
         pickled, storages = _pickled(obj, pickle_module, pickle_protocol, legacy=True)
@@ -424,7 +242,7 @@ def load(f: str | os.PathLike | IO[bytes], map_location: Any = None, pickle_modu
             if mmap:
                 if not is_path:
                     raise ValueError("f must be a file path in order to use the mmap argument")
-                shared = _options.mmap_flags == getattr(_mmap, "MAP_SHARED", -1)
+                shared = OPTIONS.mmap_flags == getattr(_mmap, "MAP_SHARED", -1)
                 archive.mapped = _zip.map_file(os.fspath(f), shared)
             reader = _ZipReader(archive, map_location)
         elif mmap:
@@ -520,7 +338,7 @@ class _Reader:
     """What the two formats have in common."""
 
     def __init__(self, map_location):
-        self.restore = _restorer(map_location)
+        self.restore = restorer(map_location)
         self.storages: dict[Any, Any] = {}
 
     def unpickle(self, file, pickle_module, arguments):
@@ -563,7 +381,7 @@ class _ZipReader(_Reader):
             if order not in ("little", "big"):
                 raise ValueError(f"Unknown endianness type: {order}")
             return order
-        assumed = _options.endianness or LoadEndianness.LITTLE
+        assumed = OPTIONS.endianness or LoadEndianness.LITTLE
         return sys.byteorder if assumed is LoadEndianness.NATIVE else assumed.name.lower()
 
     def load(self, pickle_module, arguments):
@@ -571,7 +389,7 @@ class _ZipReader(_Reader):
         return self.unpickle(io.BytesIO(self.archive.read("data.pkl")), pickle_module, arguments)
 
     def make_storage(self, key, nbytes, dtype, location):
-        if _options.skip_data or self.is_meta:
+        if OPTIONS.skip_data or self.is_meta:
             data = None if self.is_meta else np.zeros(nbytes, np.uint8)
         else:
             data = self.archive.read_array(f"data/{key}")
