@@ -438,9 +438,9 @@ def _inlined(function):
     """A rule that records what a function of tensors does, at the sizes of the example."""
 
     def rule(f, node, *args, **kwargs):
-        from ..fx.experimental.proxy_tensor import make_fx
-
         import ftorch as torch
+
+        from ..fx.experimental.proxy_tensor import make_fx
 
         given = [a for a in args if isinstance(a, Node)]
 

@@ -158,14 +158,19 @@ def _choices(symbol: Symbol, multiples: bool, start: int) -> list[int]:
     return fits
 
 
+# How far each symbol is from the example's value, trial by trial: no two are in proportion.
+_STEPS = ((0, 1, 3, 6, 4, 8, 2, 5, 9), (2, 0, 4, 1, 7, 3, 9, 6, 5), (1, 4, 0, 7, 2, 9, 5, 3, 8),
+          (3, 2, 7, 0, 5, 1, 8, 4, 6))  # fmt: skip
+
+
 def _points(symbols, count, multiples):
     """``count`` points beside the example's."""
     points = []
     for trial in range(count):
         point = []
         for k, s in enumerate(symbols):
-            # Strides that differ from symbol to symbol keep sizes apart.
-            choices = _choices(s, multiples, trial * (k + 1) + k)
+            steps = _STEPS[k % len(_STEPS)]
+            choices = _choices(s, multiples, steps[trial % len(steps)] + trial * (k // len(_STEPS)))
             point.append(choices[0] if choices else s.hint)
         points.append(point)
     return points

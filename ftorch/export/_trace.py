@@ -272,7 +272,7 @@ def _stack_trace() -> str:
         name = frame.f_code.co_filename
         if name.startswith(_ENGINE) and not name.startswith(_LAYERS):
             if name.endswith(("export" + os.sep + "_trace.py",)) and (
-                frame.f_code.co_name == "trace_module"
+                frame.f_code.co_name == "_traced"
             ):
                 break
         elif not name.endswith("module.py"):
@@ -385,6 +385,15 @@ def trace_module(module, args, kwargs) -> Traces:
     Raises:
         UserError: something that is no input of a graph.
     """
+    try:
+        return _traced(module, args, kwargs, grad=False)
+    except RuntimeError as error:
+        if "does not require grad" not in str(error):
+            raise
+    return _traced(module, args, kwargs, grad=True)  # it takes gradients itself
+
+
+def _traced(module, args, kwargs, grad) -> Traces:
     level = ExportLevel()
     leaves, spec = pytree.tree_flatten((args, kwargs))
     names = _input_names(module, args, kwargs)
@@ -401,7 +410,8 @@ def trace_module(module, args, kwargs) -> Traces:
                 node.meta["val"] = fake_like(value)
             else:
                 t = same[id(value)] = level.track(value.detach().clone(), node)
-                t._requires_grad = value.requires_grad
+                t._requires_grad = grad and value.requires_grad
+            node.meta["val"]._requires_grad = value.requires_grad
             if kind is InputKind.CONSTANT_TENSOR:
                 attributes[name], constants[name] = t, value
             else:
@@ -414,7 +424,8 @@ def trace_module(module, args, kwargs) -> Traces:
             level.first_input = level.first_input or node
             if isinstance(leaf, TensorBase):
                 t = level.track(leaf.detach().clone(), node)
-                t._requires_grad = leaf.requires_grad
+                t._requires_grad = grad and leaf.requires_grad
+                node.meta["val"]._requires_grad = leaf.requires_grad
                 traced.append(t)
                 user.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))
             elif leaf is None or isinstance(leaf, (int, float, bool, str)):
