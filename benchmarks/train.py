@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import common  # noqa: E402 - examples/common.py
 
-RUNS = 3  # steps measured at each turn
+STEPS = 10  # in a run, after which the loss is looked at
 SETTLE = 0.02  # s of unmeasured steps at each turn: the other library's threads go on spinning
 WARM_UP = 5
 
@@ -43,10 +43,11 @@ def measure(recipe, rounds):
             settled = time.perf_counter() + SETTLE
             while time.perf_counter() < settled:
                 step().item()
-            for _ in range(RUNS):
-                start = time.perf_counter()
-                step().item()
-                own.append(time.perf_counter() - start)
+            start = time.perf_counter()
+            for _ in range(STEPS - 1):
+                step()
+            step().item()
+            own.append((time.perf_counter() - start) / STEPS)
     return [statistics.median(own) for own in times]
 
 
@@ -55,7 +56,10 @@ def main():
     parser.add_argument("recipes", nargs="*", default=common.RECIPES, metavar="recipe")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--no-progress", action="store_true", help="no progress bar")
+    parser.add_argument("--threads", type=int, help="PyTorch's; with 1, pin the process to a core")
     options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
     rows = []
     for recipe in tqdm(options.recipes, disable=options.no_progress):
         rows.append((recipe, *measure(recipe, options.rounds)))

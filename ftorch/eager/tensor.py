@@ -150,7 +150,10 @@ def _put(array, where):
         return _device.put(array, where)
     import jax
 
-    return jax.device_put(array, _device.to_jax(where))
+    target = _device.to_jax(where)
+    if array.committed and array.device == target:
+        return array
+    return jax.device_put(array, target)
 
 
 # --- modes of the calling thread -----------------------------------------------------

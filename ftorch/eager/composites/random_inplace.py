@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 
-import jax
 import numpy as np
 
 from .. import api as torch
