@@ -133,7 +133,7 @@ def _resized(leaf, sizes: dict[int, int]):
     return leaf
 
 
-def _at(module, leaves, spec, symbols, point) -> Traces:
+def _at(module, leaves, spec, symbols, point, whole=True) -> Traces:
     """A trace at the sizes of a point ({symbol's index: value})."""
     sizes: list[dict[int, int]] = [{} for _ in leaves]
     for s, value in zip(symbols, point):
@@ -145,7 +145,7 @@ def _at(module, leaves, spec, symbols, point) -> Traces:
         for leaf, size in zip(leaves, sizes)
     ]  # fmt: skip
     args, kwargs = pytree.tree_unflatten(new, spec)
-    return trace_module(module, args, kwargs)
+    return trace_module(module, args, kwargs, whole)
 
 
 def _choices(symbol: Symbol, multiples: bool, start: int) -> list[int]:
@@ -184,45 +184,48 @@ def _base(symbols):
 # --- the export -----------------------------------------------------------------------
 
 
-def trace_dynamic(module, args, kwargs, dims, names) -> tuple[Traces, Dynamic]:
+def trace_dynamic(module, args, kwargs, dims, names, whole=True) -> tuple[Traces, Dynamic]:
     """The graph of a module for all sizes of a specification.
+
+    Args:
+        whole: as in `trace_module`.
 
     Raises:
         UserError: a size that should vary is constant for the program, or decides what it does.
     """
     leaves, spec = pytree.tree_flatten((args, kwargs))
     symbols = symbols_of(leaves, dims, names)
-    attempt = _attempt(module, leaves, spec, symbols)
+    attempt = _attempt(module, leaves, spec, symbols, whole)
     if isinstance(attempt, Exception) and any(s.is_auto for s in symbols):
         symbols = _inferred(module, leaves, spec, symbols)
-        attempt = _attempt(module, leaves, spec, symbols)
+        attempt = _attempt(module, leaves, spec, symbols, whole)
     if isinstance(attempt, Exception):
         raise _violation(module, leaves, spec, symbols, attempt) from attempt
     return attempt
 
 
-def _attempt(module, leaves, spec, symbols):
+def _attempt(module, leaves, spec, symbols, whole=True):
     """(traces, symbols), or the error of the first way that failed."""
     for i, s in enumerate(symbols):
         s.name = f"s{i}"
     first = None
     count = 2 if len(symbols) < 2 else 2 + len(symbols)
     if not symbols:
-        return _at(module, leaves, spec, symbols, []), Dynamic([], len(leaves))
+        return _at(module, leaves, spec, symbols, [], whole), Dynamic([], len(leaves))
     base = _base(symbols)
-    main = _at(module, leaves, spec, symbols, base)  # the program's own errors are its own
+    main = _at(module, leaves, spec, symbols, base, whole)  # the program's own errors are its own
     dynamic = Dynamic(symbols, len(leaves))
     # Division rounds, so an expression with it is believed only after more sizes.
     for multiples, more in ((False, 0), (False, 5), (True, 0), (True, 5)):
         points = _points(symbols, count + more, multiples)
         try:
-            others = [_at(module, leaves, spec, symbols, p) for p in points]
+            others = [_at(module, leaves, spec, symbols, p, whole) for p in points]
             values = {s.name: [p[k] for p in (base, *points)] for k, s in enumerate(symbols)}
             _generalize(main, others, values, dynamic, rounding=more > 0)
             return main, dynamic
         except Exception as error:  # noqa: BLE001  (a module can raise anything at another size)
             first = first or error
-            main = _at(module, leaves, spec, symbols, base)
+            main = _at(module, leaves, spec, symbols, base, whole)
     return first
 
 

@@ -71,6 +71,7 @@ class ExportLevel(TraceLevel):
     """Records calls with ATen's composites whole; every tensor is an input or computed."""
 
     composites = True
+    renames = True
 
     def __init__(self):
         super().__init__()
@@ -155,7 +156,8 @@ class ExportLevel(TraceLevel):
         if form == "inplace" and definition.name in ("copy", "fill", "zero"):
             operands = [o for o in operands if o is not None]
             return getattr(ops.aten, f"{definition.name}_").default, tuple(operands), {}
-        return _leaves.kernel(definition.name, super()._target(op, operands, static, form))
+        found = super()._target(op, operands, static, form)
+        return _leaves.kernel(definition.name, found) if self.renames else found
 
     def _record_view(self, definition, x, static):
         if not definition.name.startswith("_index_"):
@@ -379,22 +381,26 @@ def _attributes(module, values):
             scope[key] = value
 
 
-def trace_module(module, args, kwargs) -> Traces:
+def trace_module(module, args, kwargs, whole=True) -> Traces:
     """Runs a module on example inputs and records it.
+
+    Args:
+        whole: records composites as one op; else as the kernels that they call.
 
     Raises:
         UserError: something that is no input of a graph.
     """
     try:
-        return _traced(module, args, kwargs, grad=False)
+        return _traced(module, args, kwargs, False, whole)
     except RuntimeError as error:
         if "does not require grad" not in str(error):
             raise
-    return _traced(module, args, kwargs, grad=True)  # it takes gradients itself
+    return _traced(module, args, kwargs, True, whole)  # it takes gradients itself
 
 
-def _traced(module, args, kwargs, grad) -> Traces:
+def _traced(module, args, kwargs, grad, whole) -> Traces:
     level = ExportLevel()
+    level.composites = level.renames = whole
     leaves, spec = pytree.tree_flatten((args, kwargs))
     names = _input_names(module, args, kwargs)
     inputs: list[InputSpec] = []

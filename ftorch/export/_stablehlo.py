@@ -1,0 +1,506 @@
+"""Programs as StableHLO that runs with JAX alone, with symbolic sizes where the program has them.
+
+The program is traced down to kernels, which are JAX functions already; what is a view in the engine has
+its JAX form here. `jax.export` then lowers the whole.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+
+from .._ops import OpOverload
+from ..eager import op as _op
+from ..eager import planning
+from ..eager.op import to_numpy
+from ..eager.registry import STATIC
+from ..fx.experimental.symbolic_shapes import SymInt
+from ..fx.node import Node, map_aggregate
+from ..utils import _pytree as pytree
+from ._functionalize import functionalized
+from ._generalize import trace_dynamic
+from .dynamic_shapes import Dim
+from .exported_program import ExportedProgram, ModuleCallEntry
+from .graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    OutputKind,
+)
+
+_FORMS: dict[str, Any] = {}
+_END = 9223372036854775807
+
+
+def _form(names: str):
+    """Declares the JAX form of ops that have no kernel: they take arrays and numbers."""
+
+    def register(function):
+        for name in names.split():
+            _FORMS[name] = function
+        return function
+
+    return register
+
+
+# --- views and copies -----------------------------------------------------------------
+
+
+@_form("view reshape _unsafe_view")
+def _reshape(node, x, shape):
+    if sum(type(n) is int and n == -1 for n in shape):
+        rest = math.prod(n for n in shape if not (type(n) is int and n == -1))
+        shape = [x.size // rest if type(n) is int and n == -1 else n for n in shape]
+    return jnp.reshape(x, tuple(shape))
+
+
+@_form("permute")
+def _permute(node, x, dims):
+    return jnp.transpose(x, dims)
+
+
+@_form("transpose swapaxes swapdims")
+def _transpose(node, x, a, b):
+    return jnp.swapaxes(x, a, b) if x.ndim else x
+
+
+@_form("t mT")
+def _t(node, x):
+    return jnp.swapaxes(x, -1, -2) if x.ndim > 1 else x
+
+
+@_form("numpy_T")
+def _reversed(node, x):
+    return x.T
+
+
+@_form("adjoint")
+def _adjoint(node, x):
+    return jnp.conj(_t(node, x))
+
+
+@_form("_conj")
+def _conj(node, x):
+    return jnp.conj(x)
+
+
+@_form("_neg_view")
+def _negated(node, x):
+    return -x
+
+
+@_form("unflatten")
+def _unflatten(node, x, dim, sizes):
+    dim %= x.ndim
+    return _reshape(node, x, [*x.shape[:dim], *sizes, *x.shape[dim + 1 :]])
+
+
+@_form("movedim")
+def _movedim(node, x, source, destination):
+    return jnp.moveaxis(x, source, destination)
+
+
+@_form("unsqueeze")
+def _unsqueeze(node, x, dim):
+    return jnp.expand_dims(x, dim)
+
+
+@_form("squeeze")
+def _squeeze(node, x, dims=None):
+    dims = range(x.ndim) if dims is None else [dims] if isinstance(dims, int) else dims
+    return jnp.squeeze(x, tuple(d for d in dims if x.ndim and x.shape[d] == 1))
+
+
+@_form("expand broadcast_to")
+def _expand(node, x, sizes, implicit=False):
+    gap = len(sizes) - x.ndim
+    sizes = [x.shape[i - gap] if type(n) is int and n == -1 else n for i, n in enumerate(sizes)]
+    return jnp.broadcast_to(x, tuple(sizes))
+
+
+@_form("select")
+def _select(node, x, dim, index):
+    return jax.lax.index_in_dim(x, index if type(index) is not int or index >= 0 else
+                                x.shape[dim] + index, dim, keepdims=False)  # fmt: skip
+
+
+@_form("slice")
+def _slice(node, x, dim=0, start=None, end=None, step=1):
+    if type(end) is int and end >= _END:
+        end = None
+    if any(v is not None and type(v) is not int for v in (start, end)):  # symbolic
+        return jax.lax.slice_in_dim(jnp.asarray(x), start or 0, end, step, dim)
+    index = [slice(None)] * x.ndim
+    index[dim] = slice(start, end, step)
+    return x[tuple(index)]
+
+
+@_form("narrow")
+def _narrow(node, x, dim, start, length):
+    return _slice(node, x, dim, start, start + length)
+
+
+@_form("diagonal")
+def _diagonal(node, x, offset=0, dim1=0, dim2=1):
+    return jnp.diagonal(x, offset, dim1, dim2)
+
+
+@_form("unfold")
+def _unfold(node, x, dim, size, step):
+    count = (x.shape[dim] - size) // step + 1
+    index = jnp.arange(count)[:, None] * step + jnp.arange(size)[None]
+    taken = jnp.take(x, index, axis=dim)
+    return jnp.moveaxis(taken, dim % x.ndim + 1, -1)
+
+
+@_form("real _real_part")
+def _real(node, x):
+    return jnp.real(x)
+
+
+@_form("imag _imag_part")
+def _imag(node, x):
+    return jnp.imag(x)
+
+
+@_form("view_as_real")
+def _view_as_real(node, x):
+    return jnp.stack([jnp.real(x), jnp.imag(x)], -1)
+
+
+@_form("view_as_complex")
+def _view_as_complex(node, x):
+    return jax.lax.complex(x[..., 0], x[..., 1])
+
+
+@_form("clone detach alias lift_fresh_copy lift_fresh contiguous")
+def _same(node, x, **_):
+    return x
+
+
+@_form("copy")
+def _copy(node, x, source, *_):
+    return jnp.broadcast_to(source, x.shape).astype(x.dtype)
+
+
+@_form("_to_copy to")
+def _to_copy(node, x, *_, **__):
+    return x.astype(_dtype(node))
+
+
+@_form("sym_size")
+def _sym_size(node, x, dim):
+    return x.shape[dim]
+
+
+@_form("select_scatter")
+def _select_scatter(node, x, source, dim, index):
+    return x.at[(slice(None),) * (dim % x.ndim) + (index,)].set(source)
+
+
+@_form("slice_scatter")
+def _slice_scatter(node, x, source, dim=0, start=None, end=None, step=1):
+    end = None if type(end) is int and end >= _END else end
+    return x.at[(slice(None),) * (dim % x.ndim) + (slice(start, end, step),)].set(source)
+
+
+# --- creation
+
+
+def _dtype(node):
+    return node.meta["val"].dtype.numpy
+
+
+@_form("full zeros ones empty")
+def _full(node, sizes, value=0, *_, **__):
+    value = 1 if node.target._opname == "ones" else value
+    return jnp.full(tuple(sizes), value, _dtype(node))
+
+
+@_form("full_like zeros_like ones_like empty_like")
+def _full_like(node, x, value=0, *_, **__):
+    value = 1 if node.target._opname == "ones_like" else value
+    return jnp.full(x.shape, value, _dtype(node))
+
+
+@_form("new_full new_zeros new_ones new_empty")
+def _new_full(node, x, sizes, value=0, *_, **__):
+    return _full(node, sizes, 1 if node.target._opname == "new_ones" else value)
+
+
+@_form("arange")
+def _arange(node, start, end=None, step=1, **_):
+    if end is None:
+        start, end = 0, start
+    dtype = _dtype(node)
+    if all(isinstance(v, (int, float)) for v in (start, end, step)):
+        return jnp.asarray(np.arange(start, end, step).astype(dtype))
+    count = (end - start + step - 1) // step
+    return (jnp.arange(count) * step + start).astype(dtype)
+
+
+@_form("eye")
+def _eye(node, n, m=None, **_):
+    return jnp.eye(n, m, dtype=_dtype(node))
+
+
+@_form("linspace")
+def _linspace(node, start, end, steps, **_):
+    return jnp.linspace(start, end, steps, dtype=_dtype(node))
+
+
+# --- kernels --------------------------------------------------------------------------
+
+
+def _example(value):
+    """The tensor or number of the example that an argument was."""
+    if isinstance(value, Node):
+        val = value.meta["val"]
+        return int(val) if isinstance(val, SymInt) else val
+    return value
+
+
+def _kernel_call(node, args, kwargs):
+    """Calls a kernel on arrays, promoted as the engine does."""
+    overload = node.target
+    definition = overload._bound.definition
+    bind = overload._bound.bind
+    examples = map_aggregate((tuple(node.args), dict(node.kwargs)), _example)
+    values = bind(*examples)
+    actual = bind_same(definition, overload, args, kwargs)
+    if values is None:
+        raise RuntimeError(f"the arguments of {overload} do not fit its schema")
+    operands = tuple(v for v, k in zip(values, definition.kinds) if k != STATIC)
+    given = tuple(v for v, k in zip(actual, definition.kinds) if k != STATIC)
+    static = tuple(v for v, k in zip(actual, definition.kinds) if k == STATIC)
+    op = _op.op_named(definition.full_name)
+    operands = planning.normalize(op, operands)
+    slots, tensors, scalars, _ = planning._layout_arguments(definition, operands, _frozen(static))
+    casts, numbers = planning._promotion(op, definition, slots, tensors, scalars)
+    _, fn = planning.make_function(
+        definition, slots, casts, numbers, len(tensors), [type(s) for s in scalars], None
+    )
+    arrays = [a for g in given for a in (g if isinstance(g, (list, tuple)) else (g,))
+              if _is_array(a)]  # fmt: skip
+    return fn(*arrays, *_numbers(operands, given))
+
+
+def _numbers(operands, given):
+    """The numbers among operands, where the example has numbers."""
+    return [
+        g for o, g in zip(operands, given) if isinstance(o, (bool, int, float, complex))
+    ]  # fmt: skip
+
+
+def _is_array(value):
+    return isinstance(value, (jax.Array, np.ndarray)) or isinstance(value, jax.core.Tracer)
+
+
+def _frozen(static):
+    return tuple(tuple(v) if isinstance(v, list) else v for v in static)
+
+
+def bind_same(definition, overload, args, kwargs):
+    """The values of a schema's arguments, by position and name, without looking at their types."""
+    schema = definition.schema.arguments
+    positional = [i for i, a in enumerate(schema) if not a.is_keyword_only]
+    values: list[Any] = [
+        (None if k != STATIC and a.default_text is not None else a.default)
+        for a, k in zip(schema, definition.kinds)
+    ]
+    for i, value in zip(positional, args):
+        values[i] = value
+    names = {a.name: i for i, a in enumerate(schema)}
+    for name, value in kwargs.items():
+        values[names[name]] = value
+    return values
+
+
+# --- the program ----------------------------------------------------------------------
+
+
+def _run(graph, values):
+    """The outputs of a functional graph on arrays."""
+    env: dict[Node, Any] = dict(values)
+
+    def look(value):
+        return env[value] if isinstance(value, Node) else value
+
+    for node in graph.nodes:
+        if node.op == "call_function":
+            args = map_aggregate(tuple(node.args), look)
+            kwargs = dict(map_aggregate(dict(node.kwargs), look))
+            env[node] = _call(node, args, kwargs)
+        elif node.op == "output":
+            return [look(v) for v in node.args[0]]
+    raise AssertionError("a graph without output")
+
+
+def _call(node, args, kwargs):
+    target = node.target
+    if not isinstance(target, OpOverload):
+        if target in (operator.pow, operator.truediv) and not _is_array(args[0]):
+            # Of symbolic sizes there are only sums and products as such.
+            args = tuple(a if isinstance(a, (int, float)) else jnp.asarray(a, jnp.float64) for a in args)
+        return target(*args, **kwargs)
+    form = _FORMS.get(target._opname)
+    if form is not None:
+        return form(node, *args, **kwargs)
+    if target._schema is None or not hasattr(target._bound, "definition"):
+        raise RuntimeError(f"{target} has no form in StableHLO")
+    return _kernel_call(node, args, kwargs)
+
+
+def _dims_of(program):
+    """{dimension: `Dim`} of each input, as the program has them."""
+    placeholders = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    ranges = {str(k): v for k, v in program.range_constraints.items()}
+    roots: dict[str, Dim] = {}
+    found = []
+    for spec in program._user_specs():
+        dims = {}
+        if not isinstance(spec.arg, ConstantArgument):
+            for i, n in enumerate(placeholders[spec.arg.name].meta["val"].shape):
+                if isinstance(n, SymInt):
+                    dims[i] = _dim(n.expr, ranges, roots)
+        found.append(dims)
+    return found
+
+
+def _dim(expr, ranges, roots):
+    if expr.kind == "symbol":
+        name = str(expr)
+        if name not in roots:
+            limits = ranges.get(name)
+            high = None if limits is None or limits.upper == math.inf else int(limits.upper)
+            roots[name] = Dim(name, min=None if limits is None else int(limits.lower), max=high)
+        return roots[name]
+    left, right = expr.parts
+    if expr.kind == "mul":
+        number, other = (left, right) if left.kind == "number" else (right, left)
+        return _dim(other, ranges, roots) * number.parts[0]
+    change = right.parts[0]
+    return _dim(left, ranges, roots) + (change if expr.kind == "add" else -change)
+
+
+def kernels_only(program):
+    """The program down to kernels, without writes."""
+    if program.example_inputs is None:
+        raise RuntimeError("the program was saved without example inputs, which are needed here")
+    args, kwargs = program.example_inputs
+    module = program.module(check_guards=False)
+    names = [s.arg.name for s in program._user_specs()]
+    traces, dynamic = trace_dynamic(
+        module, args, kwargs, _dims_of(program), names, whole=False
+    )
+    state = {k: v.detach() for k, v in module.state_dict(keep_vars=True).items()}
+    made = ExportedProgram(
+        None, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,
+        dynamic.range_constraints,
+        [ModuleCallEntry("", program.module_call_graph[0].signature)], program.example_inputs,
+        traces.constants,
+    )  # fmt: skip
+    return functionalized(made, {})
+
+
+def jax_function(program):
+    """(function of JAX arrays in the program's own structure, specifications of its arguments).
+
+    The parameters and buffers are constants of the function; what it writes to buffers is left out.
+    """
+    kernels = kernels_only(program)
+    constants, inputs, shapes, fixed = {}, [], [], {}
+    specs = {s.arg.name: s for s in kernels.graph_signature.input_specs}
+    scope_text = []
+    for symbol, limits in kernels.range_constraints.items():
+        scope_text.append(f"{symbol} >= {max(int(limits.lower), 1)}")
+        if limits.upper != math.inf:
+            scope_text.append(f"{symbol} <= {int(limits.upper)}")
+    scope = jax.export.SymbolicScope(scope_text)
+    for node in kernels.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        spec = specs[node.name]
+        if spec.kind is not InputKind.USER_INPUT:
+            if node.users:
+                constants[node] = to_numpy(kernels._tensor_of(spec).detach())
+        elif isinstance(spec.arg, ConstantArgument):
+            inputs.append(None)
+            fixed[node] = spec.arg.value
+        else:
+            val = node.meta["val"]
+            text = ", ".join(str(n) for n in val.shape)
+            sizes = jax.export.symbolic_shape(text, scope=scope) if kernels.range_constraints else (
+                tuple(val.shape))  # fmt: skip
+            inputs.append(node)
+            shapes.append(jax.ShapeDtypeStruct(tuple(sizes), val.dtype.numpy))
+    in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+    kinds = [s.kind for s in kernels.graph_signature.output_specs]
+
+    def function(*args, **kwargs):
+        leaves = pytree.tree_leaves((args, kwargs))
+        values = {n: v for n, v in zip(inputs, leaves) if n is not None}
+        outputs = _run(kernels.graph, {**constants, **fixed, **values})
+        users = [o for o, k in zip(outputs, kinds) if k is OutputKind.USER_OUTPUT]
+        return _plain(out_spec, [o if _is_array(o) or o is None else jnp.asarray(o) for o in users])
+
+    rest = iter(shapes)
+    leaves = [None if n is None else next(rest) for n in inputs]
+    args, kwargs = pytree.tree_unflatten(leaves, in_spec)
+    return function, args, kwargs
+
+
+def _plain(out_spec, outputs):
+    """The result in its structure, if JAX knows the containers; else flat."""
+    kinds = {spec.type for spec in _specs(out_spec)}
+    if kinds <= {tuple, list, dict, None}:
+        return pytree.tree_unflatten(outputs, out_spec)
+    return tuple(outputs)
+
+
+def _specs(spec):
+    yield spec
+    for child in spec.children():
+        yield from _specs(child)
+
+
+def to_stablehlo(program, *, platforms=None) -> bytes:
+    """The program as serialized StableHLO.
+
+    ``jax.export.deserialize(data).call(*arrays)`` runs it, without ftorch; sizes that vary in the
+    program vary there. Parameters are part of it; updates of buffers are not.
+
+    Args:
+        platforms: ``["cpu", "cuda", "tpu"]`` or some of them; the default is the current one.
+
+    Raises:
+        RuntimeError: an op has no form there (random numbers), or the sizes cannot be symbolic.
+
+    >>> import ftorch as torch, jax, numpy
+    >>> program = torch.export.export(torch.nn.ReLU(), (torch.ones(2),))
+    >>> jax.export.deserialize(program.to_stablehlo()).call(numpy.float32([-1, 2]))
+    Array([0., 2.], dtype=float32)
+    """
+    function, args, kwargs = jax_function(program)
+    exported = jax.export.export(jax.jit(function), platforms=platforms)(*args, **kwargs)
+    return bytes(exported.serialize())
+
+
+def save_stablehlo(program, f, *, platforms=None) -> None:
+    """Writes `to_stablehlo` to a path or binary file."""
+    data = to_stablehlo(program, platforms=platforms)
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "wb") as file:
+            file.write(data)
+    else:
+        f.write(data)
+
+
+__all__ = ["jax_function", "save_stablehlo", "to_stablehlo"]
