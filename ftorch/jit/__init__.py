@@ -2,6 +2,7 @@
 
 from ..eager.executor import stats
 from ._annotations import Final, annotate, export, ignore, unused
+from . import _script
 from ._builtins import Future, RaisedError as Error, fork, wait
 from ._module import (
     RecursiveScriptModule,
@@ -10,22 +11,27 @@ from ._module import (
     TopLevelTracedModule,
     TracedModule,
 )
+from ._script import (
+    Attribute,
+    CompilationUnit,
+    interface,
+    is_scripting,
+    isinstance,
+    script,
+    script_if_tracing,
+    script_method,
+)
 from ._serialization import load, save
+from ._trace import TracerWarning, TracingCheckError, is_tracing, trace, trace_module
 from .compiler import compile, is_compiling
 
 
-def is_scripting() -> bool:
-    """Whether code is being compiled by ``jit.script``: never, in eager code."""
-    return False
-
-
-def is_tracing() -> bool:
-    """Whether code is being captured."""
-    return is_compiling()
-
+_script._calls_of_marks()
 
 __all__ = [
-    "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
-    "TopLevelTracedModule", "TracedModule", "annotate", "compile", "export", "fork", "ignore",
-    "is_compiling", "is_scripting", "is_tracing", "load", "save", "stats", "unused", "wait",
+    "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
+    "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError",
+    "annotate", "compile", "export", "fork", "ignore",
+    "interface", "is_compiling", "is_scripting", "is_tracing", "isinstance", "load", "save", "script",
+    "script_if_tracing", "script_method", "stats", "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip

@@ -300,12 +300,19 @@ def call_method(obj, name, *args, **kwargs):
     if isinstance(obj, ScriptObject):
         method = obj._type.methods.get(name)
         if method is not None:
+            if kwargs:
+                kwargs = {f"v_{k}": v for k, v in kwargs.items()}
             return method.compiled(obj, *args, **kwargs)
         value = obj.__dict__.get(name)
         if isinstance(value, ScriptObject):
             return call_method(value, "forward", *args, **kwargs)
         if name == "__init__" and not args:
             return None
+        left = obj._type.unit.python.get(obj._script_name)
+        if isinstance(left, dict) and name in left:
+            from ._module import wrap_module
+
+            return left[name](wrap_module(obj), *args, **kwargs)
         if callable(value):
             return value(*args, **kwargs)
         raise RuntimeError(f"Tried to access nonexistent attribute or method '{name}' of type "

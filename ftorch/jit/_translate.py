@@ -369,7 +369,8 @@ class _Translator:
                 ast.Name("_call", ast.Load()), [receiver, ast.Constant(f.attr), *arguments], keywords
             )
         if isinstance(f, ast.Name) and f.id in self.locals:
-            return ast.Call(self.constant(_call_value, "g"), [self.expr(f), *arguments], keywords)
+            call = self.constant(_call_value, "g")
+            return ast.Call(call, [self.expr(f), *arguments], keywords)
         raise self.error(f, "is not a function of the program")
 
     def arguments(self, e):
@@ -405,10 +406,13 @@ class _Translator:
             return _called("_isinstance", self.expr(e.args[0]), found)
         if head in ("getattr", "hasattr") and isinstance(e.args[1], ast.Constant):
             return _called("_get", self.expr(e.args[0]), ast.Constant(str(e.args[1].value)))
+        if head == "fork" and isinstance(e.args[0], ast.Attribute):
+            inner = ast.Call(e.args[0], e.args[1:], e.keywords)
+            return ast.Call(self.constant(_builtins.Future, "g"), [self.expr(inner)], [])
         if head in ("fork", "awaitable", "wait"):
             name = "_wait" if head == "wait" else "_fork"
             arguments, keywords = self.arguments(e)
-            return ast.Call(ast.Name(name, ast.Load()), arguments, keywords)
+            return ast.Call(ast.Name(name, ast.Load()), arguments, _renamed(keywords))
         if head in conversions or head in _PLAIN_FUNCTIONS:
             return ast.Call(ast.Name(f"_f_{head}", ast.Load()), *self.arguments(e))
         return None
@@ -433,7 +437,10 @@ class _Translator:
         function = self.qualified(path, e.func)
         if isinstance(found, ClassType) and found.kind == "class":
             function = self.constant(_constructor(found), "g")
-        return ast.Call(function, *self.arguments(e))
+        arguments, keywords = self.arguments(e)
+        if isinstance(found, Function):
+            keywords = _renamed(keywords)
+        return ast.Call(function, arguments, keywords)
 
     def type(self, node) -> Type:
         return self.unit.resolve_type(parse_type(node))
@@ -444,6 +451,11 @@ class _Translator:
         if kind.name in ("int", "float", "bool", "complex") and not isinstance(value, ast.Constant):
             return _called("_convert", made, self.constant(kind, "y"))
         return made
+
+
+def _renamed(keywords):
+    """Keywords as the parameters of compiled functions are called."""
+    return [ast.keyword(f"v_{k.arg}", k.value) for k in keywords]
 
 
 def _new(kind):
@@ -466,6 +478,8 @@ def _call_value(value, *args, **kwargs):
     if isinstance(value, ScriptObject):
         name = "forward" if "forward" in value._type.methods else "__call__"
         return _objects.call_method(value, name, *args, **kwargs)
+    if hasattr(value, "_script_function"):
+        kwargs = {f"v_{k}": v for k, v in kwargs.items()}
     return value(*args, **kwargs)
 
 

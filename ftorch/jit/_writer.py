@@ -214,7 +214,7 @@ def write_archive(data: ScriptObject, f, extra_files=None) -> None:
         for key, content in (extra_files or {}).items():
             content = content.encode() if isinstance(content, str) else bytes(content)
             archive.write(f"extra/{key}", content)
-        archive.write("version", b"3\n")
+        archive.write("version", b"10\n")  # of the ops' signatures: PyTorch 1.11 and later
         archive.write("byteorder", sys.byteorder.encode())
 
 
