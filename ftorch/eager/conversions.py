@@ -133,7 +133,7 @@ for _name, _target in (
     ("float", _dtype.float32), ("double", _dtype.float64), ("half", _dtype.float16),
     ("bfloat16", _dtype.bfloat16), ("long", _dtype.int64), ("int", _dtype.int32),
     ("short", _dtype.int16), ("char", _dtype.int8), ("byte", _dtype.uint8), ("bool", _dtype.bool),
-    ("cfloat", _dtype.complex64), ("cdouble", _dtype.complex128),
+    ("chalf", _dtype.complex32), ("cfloat", _dtype.complex64), ("cdouble", _dtype.complex128),
 ):  # fmt: skip
 
     def _conversion(self, memory_format=None, _target=_target):
@@ -179,12 +179,16 @@ def item(self):
         if handled:
             return result
     _known(self)
+    if g.dtype.is_shell:
+        raise NotImplementedError(
+            f"\"_local_scalar_dense_cpu\" not implemented for '{g.dtype.scalar_name}'"
+        )
     return _op.to_numpy(self).item() if g.dtype.name in _PLAIN_NUMPY else float(_op.to_numpy(self).reshape(()))
 
 
 _PLAIN_NUMPY = {
     "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16",
-    "float32", "float64", "complex64", "complex128",
+    "float32", "float64", "complex32", "complex64", "complex128",
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 import numpy as np
 
@@ -16,18 +18,22 @@ class dtype:
         is_floating_point, is_complex, is_signed: PyTorch's flags.
         numpy: the NumPy (or ``ml_dtypes``) dtype that JAX stores it in.
         category: 0 bool, 1 integer, 2 floating point, 3 complex; promotion never lowers it.
+        stored: whether JAX has no such dtype, and ``numpy`` is another one's that stands in for it.
+        is_shell: whether tensors of it can be made, viewed and copied, and nothing else.
     """
 
     __slots__ = (
         "name", "numpy", "category", "itemsize", "is_floating_point", "is_complex", "is_signed",
-        "abbreviation", "scalar_name", "_index",
+        "abbreviation", "scalar_name", "stored", "is_shell", "_index",
     )  # fmt: skip
 
-    def __init__(self, name, numpy_dtype, category, scalar_name, abbreviation):
+    def __init__(self, name, numpy_dtype, category, scalar_name, abbreviation, itemsize=None,
+                 is_shell=False):  # fmt: skip
         self.name = name
         self.numpy = np.dtype(numpy_dtype)
         self.category = category
-        self.itemsize = self.numpy.itemsize
+        self.itemsize = itemsize or self.numpy.itemsize
+        self.stored, self.is_shell = is_shell or itemsize is not None, is_shell
         self.is_floating_point = category == _FLOAT
         self.is_complex = category == _COMPLEX
         self.is_signed = category >= _FLOAT or self.numpy.kind == "i"
@@ -90,11 +96,31 @@ float8_e4m3fnuz = dtype(
 float8_e8m0fnu = dtype(
     "float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, _FLOAT, "Float8_e8m0fnu", "f8e8m0fnu"
 )
+# Half-precision complex numbers are computed in single precision and rounded (`planning`).
+complex32 = dtype("complex32", np.complex64, _COMPLEX, "ComplexHalf", "c32", itemsize=4)
+
+
+def _shell(name, numpy_dtype=np.uint8, category=_INT, scalar_name=None):
+    if scalar_name is None:
+        scalar_name = name[:1].upper() + name[1:]
+        for start in ("Uint", "Qint", "Quint"):
+            scalar_name = scalar_name.replace(start, start[:-3].upper() + "Int")
+    return dtype(name, numpy_dtype, category, scalar_name, name, is_shell=True)
+
+
+int1, int2, int3, int4, int5, int6, int7 = (_shell(f"int{n}", np.int8) for n in range(1, 8))
+uint1, uint2, uint3, uint4, uint5, uint6, uint7 = (_shell(f"uint{n}") for n in range(1, 8))
+bits8, bits1x8, bits2x4, bits4x2 = map(_shell, ("bits8", "bits1x8", "bits2x4", "bits4x2"))
+bits16 = _shell("bits16", np.uint16)
+quint8, quint4x2, quint2x4 = map(_shell, ("quint8", "quint4x2", "quint2x4"))
+qint8, qint32 = _shell("qint8", np.int8), _shell("qint32", np.int32)
+float4_e2m1fn_x2 = _shell("float4_e2m1fn_x2", np.uint8, _FLOAT)
+bit = uint1
 
 # PyTorch's second names, and the Python types it accepts as dtypes.
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
-cfloat, cdouble = complex64, complex128
+chalf, cfloat, cdouble = complex32, complex64, complex128
 
 _C_NAMES = {
     "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
@@ -102,10 +128,10 @@ _C_NAMES = {
     "uint64": "long unsigned int", "float32": "float", "float64": "double", "bool": "bool",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
-_TO_REAL = {complex64: float32, complex128: float64}
-_TO_COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
+_TO_REAL = {complex32: float16, complex64: float32, complex128: float64}
+_TO_COMPLEX = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128}
 _NAMES = {d.name: d for d in _ALL}
-_FROM_NUMPY = {d.numpy: d for d in _ALL}
+_FROM_NUMPY = {d.numpy: d for d in _ALL if not d.stored}
 _FROM_PYTHON = {
     type(True): bool,
     type(1): int64,
@@ -184,13 +210,14 @@ def set_default_dtype(d: dtype) -> None:
 _SIGNED_ABOVE = {1: int16, 2: int32, 4: int64}
 _FLOAT_ORDER = {float16: 1, bfloat16: 1, float32: 2, float64: 3}
 _COMPLEX_OF_FLOAT = {
-    float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128,
+    float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128,
 }  # fmt: skip
 
 
 def _promote(a: dtype, b: dtype) -> dtype:
     if a is b:
         return a
+    _check_shells(a, b)
     if a.category > b.category:
         a, b = b, a
     if a.category != b.category:
@@ -207,7 +234,7 @@ def _promote(a: dtype, b: dtype) -> dtype:
             return float32
         return a if _FLOAT_ORDER[a] > _FLOAT_ORDER[b] else b
     if a.is_complex:
-        return complex128
+        return complex128 if complex128 in (a, b) else complex64
     if a.is_signed == b.is_signed:
         if not a.is_signed and uint8 not in (a, b):
             return _wider_unsigned(a, b)
@@ -219,6 +246,14 @@ def _promote(a: dtype, b: dtype) -> dtype:
             f"{a.scalar_name} and {b.scalar_name}"
         )
     return signed if signed.itemsize > 1 else _SIGNED_ABOVE[unsigned.itemsize]
+
+
+def _check_shells(a, b):
+    for d in (a, b):
+        if d.is_shell:
+            raise RuntimeError(
+                f"Promotion from {a.scalar_name} and {b.scalar_name} is unsupported."
+            )
 
 
 def _wider_unsigned(a, b):
@@ -275,7 +310,7 @@ class _Limits:
         return hash(self._dtype)
 
     def __repr__(self):
-        fields = ", ".join(f"{name}={getattr(self, name)}" for name in self._printed)
+        fields = ", ".join(f"{name}={getattr(self, name):g}" for name in self._printed)
         return f"{type(self).__name__}({fields}, dtype={self.dtype})"
 
 
@@ -294,20 +329,20 @@ class finfo(_Limits):
 
     def __init__(self, type: dtype | None = None):
         type = _default if type is None else type
-        if not isinstance(type, dtype) or type.category < _FLOAT:
+        if not isinstance(type, dtype) or type.category < _FLOAT or type.is_shell:
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
                 f"'{type}'"
             )
-        self._dtype = type
-        self._info = ml_dtypes.finfo(type.to_real().numpy)
+        self._dtype = type.to_real()
+        self._info = ml_dtypes.finfo(self._dtype.numpy)
 
     max = property(lambda self: self._number(self._info.max))
     min = property(lambda self: self._number(self._info.min))
     eps = property(lambda self: self._number(self._info.eps))
     tiny = property(lambda self: self._number(self._info.tiny))
     smallest_normal = property(lambda self: self._number(self._info.smallest_normal))
-    resolution = property(lambda self: self._number(self._info.resolution))
+    resolution = property(lambda self: 10.0 ** -math.floor(self._info.nmant * math.log10(2)))
 
     @staticmethod
     def _number(value):
@@ -328,7 +363,7 @@ class iinfo(_Limits):
     _printed = ("min", "max")
 
     def __init__(self, type: dtype):
-        if not isinstance(type, dtype) or type.category != _INT:
+        if not isinstance(type, dtype) or type.category != _INT or type.is_shell:
             raise TypeError(
                 f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'"
             )

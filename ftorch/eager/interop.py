@@ -19,7 +19,7 @@ from .executor import IMMEDIATE
 from .geometry import CONJ, Size, geometry
 from .op import read, to_numpy
 from .storage import Storage
-from .tensor import Tensor, TensorBase, from_array, wrap, wrap_view, modes
+from .tensor import Tensor, TensorBase, from_array, modes, wrap, wrap_view
 
 
 def _infer(data, wanted=None):
@@ -161,8 +161,12 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if isinstance(data, jax.core.Tracer):
         out = from_array(data)
         return out if dtype is None else out.to(dtype)
+    if dtype is not None and dtype.is_shell:
+        raise RuntimeError("store_scalar: invalid type")
     array = _cast_array(_infer(data, dtype), dtype)
     out = from_array(array, device)
+    if dtype is not None and dtype.stored:
+        out = out.to(dtype)
     if requires_grad:
         out.requires_grad_(True)
     return out
@@ -308,9 +312,11 @@ def numpy(self, *, force=False):
             f"can't convert {g.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
             "tensor to host memory first."
         )
-    if g.dtype.numpy.kind == "V" or g.dtype.name == "bfloat16":
+    if g.dtype.numpy.kind == "V" or g.dtype.name == "bfloat16" or g.dtype.stored:
         raise TypeError(f"Got unsupported ScalarType {g.dtype.scalar_name}")
     storage = self._storage
+    if storage.root.dtype.stored:
+        return np.array(to_numpy(self))  # other bytes than PyTorch's
     if storage.trace is IMMEDIATE:
         raise RuntimeError(
             "the value of this tensor is not known: it is being traced by a JAX transformation"

@@ -213,7 +213,10 @@ def build(op, operands, static) -> OpPlan:
     except Exception as error:
         raise translate_error(error, op.name) from None
     plan.is_single = is_single
-    plan.geometries = _result_geometries(definition, results, tensors, device)
+    stored = _stored_dtype(op, slots, tensors, casts)
+    plan.geometries = _result_geometries(definition, results, tensors, device, stored)
+    if stored is not None:
+        plan.fn = _storing(fn, [g.dtype for g in plan.geometries])
     plan.geometry = plan.geometries[0] if plan.geometries else None
     plan.op, plan.static = op, static
     plan.inputs = tuple(t._geometry for t in tensors)
@@ -348,7 +351,55 @@ def _abstract(fn, shaped, kinds):
     return (results,), True
 
 
-def _result_geometries(definition, results, tensors, device):
+# What can be done with tensors of dtypes that have no arithmetic.
+_OF_SHELLS = frozenset("empty empty_strided empty_like clone detach alias".split())
+
+
+def _stored_dtype(op, slots, tensors, casts):
+    """The dtype without a JAX one of its own that the results have, or None."""
+    asked = [s[1] for s in slots if s[0] == "v" and isinstance(s[1], _dtype.dtype)]
+    given = [t._geometry.dtype for t in tensors]
+    for d in (*given, *asked):
+        if d.is_shell and op.name not in _OF_SHELLS:
+            raise NotImplementedError(f"\"copy_\" not implemented for '{d.scalar_name}'")
+    if asked or casts:
+        found = (*asked, *casts.values())[0]
+        return found if found.stored else None
+    if any(d.is_complex and not d.stored for d in given):
+        return None
+    if op.name == "complex" and given[0] is _dtype.float16:
+        return _dtype.complex32
+    return next((d for d in given if d.stored), None)
+
+
+def _dtype_of_result(numpy_dtype, stored):
+    if stored is not None:
+        if numpy_dtype == stored.numpy:
+            return stored
+        if stored is _dtype.complex32 and numpy_dtype == np.float32:
+            return _dtype.float16
+    return _dtype.from_numpy(numpy_dtype)
+
+
+def as_stored(array, dtype):
+    """An array in the dtype that stands in for a tensor's, with its precision."""
+    array = array.astype(dtype.numpy)
+    if dtype is _dtype.complex32:  # a cast there and back could be optimized away
+        return jax.lax.complex(*(jax.lax.reduce_precision(p, 5, 10) for p in (array.real, array.imag)))
+    return array
+
+
+def _storing(fn, dtypes):
+    def storing(*operands):
+        results = fn(*operands)
+        if isinstance(results, tuple):
+            return tuple(map(as_stored, results, dtypes))
+        return as_stored(results, dtypes[0])
+
+    return storing
+
+
+def _result_geometries(definition, results, tensors, device, stored=None):
     geometries = []
     inputs = [t._geometry for t in tensors]
     follows = definition.promote is not None or definition.layout == "pointwise"
@@ -361,7 +412,7 @@ def _result_geometries(definition, results, tensors, device):
         ):
             if all(_broadcasts_to(g.shape, shape) for g in inputs):
                 stride = pointwise_stride(shape, inputs)
-        geometries.append(geometry(shape, _dtype.from_numpy(r.dtype), device, stride))
+        geometries.append(geometry(shape, _dtype_of_result(r.dtype, stored), device, stride))
     return tuple(geometries)
 
 
@@ -390,9 +441,9 @@ def build_inplace(op, operands, static) -> OpPlan:
             f"{list(result.shape)}"
         )
     if result is not target:
-        inner, to = plan.fn, target.dtype.numpy
-        if result.dtype is not target.dtype:
-            plan.fn = lambda *operands: inner(*operands).astype(to)
+        inner, to = plan.fn, target.dtype
+        if result.dtype is not to:
+            plan.fn = lambda *operands: as_stored(inner(*operands), to)
         dense = target if target.is_dense else preserved(target)
         plan.geometries, plan.geometry = (dense,), dense
     plan.inplace = True
@@ -439,7 +490,7 @@ def create(op, args, device, dtype, stride):
         ):
             inner = plan.fn
             if dtype is not None and plan.geometry.dtype is not dtype:
-                plan.fn = lambda *numbers: inner(*numbers).astype(dtype.numpy)
+                plan.fn = lambda *numbers: as_stored(inner(*numbers), dtype)
             g = plan.geometry
             g = geometry(g.shape, dtype or g.dtype, device, stride)
             plan.device, plan.geometry, plan.geometries = device, g, (g,)

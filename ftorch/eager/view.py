@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .dtype import complex32
 from .geometry import CONJ, NEG, Geometry, memory_order
 
 
@@ -37,6 +38,19 @@ def _reinterpret(flat, target):
     if source.itemsize < target.itemsize:
         flat = flat.reshape(-1, target.itemsize // source.itemsize)
     return jax.lax.bitcast_convert_type(flat, target).reshape(-1)
+
+
+def _reinterpret_as(flat, source, target):
+    """The bytes of a flat array of a dtype as another one; halves of complex32 are kept as floats."""
+    if source is target:
+        return flat
+    if source is complex32:
+        parts = jnp.stack([flat.real, flat.imag], axis=-1).reshape(-1)
+        return _reinterpret(parts.astype(np.float16), target.numpy)
+    if target is complex32:
+        parts = _reinterpret(flat, np.dtype(np.float16)).reshape(-1, 2).astype(np.float32)
+        return jax.lax.complex(parts[:, 0], parts[:, 1])
+    return _reinterpret(flat, target.numpy)
 
 
 class Access:
@@ -95,10 +109,10 @@ class _Layout:
 
     def _flat(self, array):
         flat = jnp.transpose(array, self.order).reshape(-1)
-        return _reinterpret(flat, self.view.dtype.numpy)
+        return _reinterpret_as(flat, self.root.dtype, self.view.dtype)
 
     def _unflat(self, flat):
-        flat = _reinterpret(flat, self.root.dtype.numpy)
+        flat = _reinterpret_as(flat, self.view.dtype, self.root.dtype)
         inverse = [0] * len(self.order)
         for position, d in enumerate(self.order):
             inverse[d] = position

@@ -42,9 +42,10 @@ def _new(name, shape, sampler, args, *, generator, out, dtype, layout, device, r
         return _into(out, tensor_of(array, where, requires_grad))
 
     def make():
-        return tensor_of(
-            draw(generator, where, sampler, shape, *args, dtype.numpy), where, requires_grad
-        )
+        array = draw(generator, where, sampler, shape, *args, dtype.numpy)
+        if dtype.stored:
+            return tensor_of(array, where).to(dtype).requires_grad_(requires_grad)
+        return tensor_of(array, where, requires_grad)
 
     return _into(out, fills.replayable(make))
 
@@ -220,6 +221,9 @@ def _like(name, input, sampler, args, *, generator, dtype, layout, device, requi
 
     def make():
         array = drawn_like(like, generator, sampler, *args, dtype.numpy, **options)
+        if dtype.stored:
+            new = tensor_of(array, like.device, stride=like.stride())
+            return new.to(dtype).requires_grad_(requires_grad)
         return tensor_of(array, like.device, requires_grad, like.stride())
 
     dtype = empty.dtype
