@@ -4,6 +4,7 @@ from ..eager.executor import stats
 from ._annotations import Final, annotate, export, ignore, unused
 from . import _script
 from ._builtins import Future, RaisedError as Error, fork, wait
+from ._freeze import freeze, optimize_for_inference, run_frozen_optimizations
 from ._module import (
     RecursiveScriptModule,
     ScriptFunction,
@@ -22,16 +23,31 @@ from ._script import (
     script_method,
 )
 from ._serialization import load, save
+from ._settings import (
+    enable_onednn_fusion,
+    export_opnames,
+    fuser,
+    last_executed_optimized_graph,
+    onednn_fusion_enabled,
+    optimized_execution,
+    set_fusion_strategy,
+    strict_fusion,
+)
 from ._trace import TracerWarning, TracingCheckError, is_tracing, trace, trace_module
 from .compiler import compile, is_compiling
 
 
 _script._calls_of_marks()
 
+_isinstance, _fork, _wait, _set_fusion_strategy = isinstance, fork, wait, set_fusion_strategy
+
 __all__ = [
-    "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
-    "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError",
-    "annotate", "compile", "export", "fork", "ignore",
-    "interface", "is_compiling", "is_scripting", "is_tracing", "isinstance", "load", "save", "script",
-    "script_if_tracing", "script_method", "stats", "trace", "trace_module", "unused", "wait",
+    "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule",
+    "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "TracedModule", "TracerWarning",
+    "TracingCheckError", "annotate", "compile", "enable_onednn_fusion", "export", "export_opnames",
+    "fork", "freeze", "fuser", "ignore", "interface", "is_compiling", "is_scripting", "is_tracing",
+    "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
+    "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save", "script",
+    "script_if_tracing", "script_method", "set_fusion_strategy", "stats", "strict_fusion", "trace",
+    "trace_module", "unused", "wait",
 ]  # fmt: skip

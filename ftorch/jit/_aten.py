@@ -132,7 +132,7 @@ _FROM_FUNCTIONAL = frozenset(
     "linear gelu silu mish hardswish hardsigmoid relu6 elu leaky_relu softplus log_sigmoid glu "
     "hardtanh logsigmoid avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
     "adaptive_avg_pool3d scaled_dot_product_attention one_hot pixel_shuffle pixel_unshuffle "
-    "hardtanh_ elu_ leaky_relu_ fold unfold channel_shuffle".split()
+    "softshrink hardshrink tanhshrink hardtanh_ elu_ leaky_relu_ fold unfold channel_shuffle".split()
 )
 
 
@@ -464,6 +464,19 @@ def _sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, 
     )
 
 
+def _im2col(x, kernel_size, dilation, padding, stride):
+    from ..nn import functional as F
+
+    return F.unfold(x, tuple(kernel_size), tuple(dilation), tuple(padding), tuple(stride))
+
+
+def _col2im(x, output_size, kernel_size, dilation, padding, stride):
+    from ..nn import functional as F
+
+    sizes = (tuple(s) for s in (output_size, kernel_size, dilation, padding, stride))
+    return F.fold(x, *sizes)
+
+
 def _type_as(x, other):
     return x.to(other.dtype)
 
@@ -525,6 +538,8 @@ _ADAPTED: dict = {
     "_log_softmax": lambda x, dim, half: torch.log_softmax(x, dim),
     "_softmax": lambda x, dim, half: torch.softmax(x, dim),
     "get_device": lambda x: x.get_device(), "_assert_tensor_metadata": lambda *a, **k: None,
+    "is_autocast_enabled": lambda *_: torch.is_autocast_enabled(),
+    "is_autocast_cpu_enabled": lambda *_: torch.is_autocast_enabled("cpu"), "im2col": _im2col, "col2im": _col2im,
     "_get_tracing_state": lambda: False, "numpy_T": lambda x: x.T, "matrix_H": lambda x: x.H,
     **{n: (lambda name: lambda x: getattr(x, name))(n) for n in ("mT", "mH")},
 }  # fmt: skip

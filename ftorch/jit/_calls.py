@@ -186,13 +186,12 @@ def _op_call(c, path, function, node):
 
 def _bound(c, function, node):
     """{parameter: expression} of a call of a public function, defaults included."""
-    given = inspect.signature(function).bind(
-        *node.args, **{k.arg: k.value for k in node.keywords}
-    ).arguments
+    args, keywords = _arguments(c, node)
+    given = inspect.signature(function).bind(*args, **{k.arg: k.value for k in keywords}).arguments
     out = {}
     for name, p in inspect.signature(function).parameters.items():
         if name in given:
-            out[name] = c.expr(given[name])
+            out[name] = given[name]
         else:
             out[name] = ast.parse(repr(p.default), mode="eval").body
     return out
