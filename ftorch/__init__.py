@@ -105,8 +105,15 @@ from .eager.formats import (
     contiguous_format,
     jagged,
     layout,
+    legacy_contiguous_format,
     memory_format,
+    per_channel_affine,
+    per_channel_affine_float_qparams,
+    per_channel_symmetric,
+    per_tensor_affine,
+    per_tensor_symmetric,
     preserve_format,
+    qscheme,
     sparse_bsc,
     sparse_bsr,
     sparse_coo,
@@ -146,14 +153,14 @@ _PACKAGES = frozenset({
     "backends", "compiler", "cpu", "cuda", "distributions", "export", "fft", "func", "functional",
     "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx",
     "optim", "overrides", "profiler", "return_types", "serialization", "signal", "special",
-    "testing", "types", "utils", "version", "xpu",
+    "distributed", "testing", "types", "utils", "version", "xpu",
 })  # fmt: skip
 
 # Names of the top level that live in those packages.
 _ELSEWHERE = {
     "autocast": "amp", "autocast_decrement_nesting": "amp.autocast_mode",
     "autocast_increment_nesting": "amp.autocast_mode",
-    "clear_autocast_cache": "amp.autocast_mode",
+    "clear_autocast_cache": "amp.autocast_mode", "GradScaler": "amp",
     "compile": "jit", "Event": "cuda", "Stream": "cuda",
     "get_autocast_cpu_dtype": "amp.autocast_mode", "get_autocast_dtype": "amp.autocast_mode",
     "get_autocast_gpu_dtype": "amp.autocast_mode",
@@ -166,7 +173,7 @@ _ELSEWHERE = {
     "set_autocast_cpu_enabled": "amp.autocast_mode", "set_autocast_dtype": "amp.autocast_mode",
     "set_autocast_enabled": "amp.autocast_mode", "set_autocast_gpu_dtype": "amp.autocast_mode",
     "cond": "functional.control_flow", "vmap": "functional",
-    "Tag": "_ops", "while_loop": "functional.control_flow",
+    "SymInt": "fx.experimental.symbolic_shapes", "Tag": "_ops", "while_loop": "functional.control_flow",
 }  # fmt: skip
 
 

@@ -1,0 +1,17 @@
+"""Exceptions of ``torch.distributed``."""
+
+
+class DistError(RuntimeError):
+    """Something went wrong between processes."""
+
+
+class DistBackendError(DistError):
+    """A collective failed."""
+
+
+class DistNetworkError(DistError):
+    """A process cannot be reached."""
+
+
+class DistStoreError(DistError):
+    """A key was not set in time."""
