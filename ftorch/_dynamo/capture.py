@@ -38,10 +38,10 @@ class Unsupported(Exception):
 class Source:
     """How a run of the program finds a tensor: ``get(leaves)``."""
 
-    __slots__ = ("kind", "holder", "key")
+    __slots__ = ("kind", "holder", "key", "label")
 
-    def __init__(self, kind, holder, key=None):
-        self.kind, self.holder, self.key = kind, holder, key
+    def __init__(self, kind, holder, key=None, label=None):
+        self.kind, self.holder, self.key, self.label = kind, holder, key, label
 
     def get(self, leaves):
         kind = self.kind
@@ -62,6 +62,8 @@ class Source:
             return f"arg{self.key}"
         if self.kind == "grad":
             return f"{self.holder.name}_grad"
+        if self.label:
+            return self.label
         if isinstance(self.key, str):
             return self.key
         return "captured"
@@ -95,7 +97,7 @@ class Sources:
         for place in watch.places.values():
             if isinstance(place.value, TensorBase):
                 kind = "attribute" if place.attribute else "item"
-                self._add(place.value, Source(kind, place.holder, place.key))
+                self._add(place.value, Source(kind, place.holder, place.key, place.label))
         for container, before, _ in watch.containers.values():
             if isinstance(container, dict):
                 for key, value in before:
@@ -145,6 +147,7 @@ class Captured:
         draws = [a for a in trace.actions if a[0] == "draw"]
         self.draws = {a[1]: n for n, a in enumerate(draws)}
         sources = self.sources = Sources(leaves, watch, trace)
+        self._adopt(watch, sources)
         for t, _ in sources.held:
             if t._grad_fn is not None and t._grad_fn.sequence >= started:
                 raise Unsupported("a tensor with a graph was changed in place")
@@ -160,6 +163,22 @@ class Captured:
         self._guard_inputs()
 
     # --- what the function changed in Python
+
+    def _adopt(self, watch, sources):
+        """Tensors that were made for good, outside of the program, as if they had been there before."""
+        trace = self.trace
+        for place in watch.places.values():
+            now = place.get()
+            if isinstance(now, TensorBase) and now is not place.value and (
+                id(now) not in sources.of_tensor and not self.is_born(now._storage)
+                and id(now._storage) not in trace.made
+            ):  # fmt: skip
+                sources._add(now, Source("attribute" if place.attribute else "item", place.holder,
+                                         place.key))  # fmt: skip
+                place.value = now
+        for state in watch.modules.values():
+            if any(tuple(table.values()) != before for table, before in state.hooks):
+                trace.only_once = "hooks were registered or removed"
 
     def _effects(self, watch, sources):
         """Rebindings to repeat: [(place, new value)]."""
@@ -500,7 +519,8 @@ class Captured:
             del array
         kept = [inputs[lowered.starts[p]] for p in lowered.kept]
         del inputs
-        values = lowered.jitted()(kept, given, lowered.numbers(self.floats))
+        with executor.outside_capture():
+            values = lowered.jitted()(kept, given, lowered.numbers(self.floats))
         executor.stats.programs += 1
         if node is not None:
             node.saved = list(values[self.count : len(forward.outputs)])

@@ -329,7 +329,8 @@ class Compiled:
             _local.depth -= 1
             executor.restore_trace(old)
         trace.flush() if trace.steps else None
-        self._keep(key, leaves, captured, reason, where[0] if where else "")
+        if trace.only_once is None or captured is None:
+            self._keep(key, leaves, captured, reason, where[0] if where else "")
         if captured is None and leaves is not originals:
             outputs = _returned(leaves, originals, outputs)
         return outputs
@@ -367,7 +368,8 @@ class Compiled:
         if self.backend is not None:
             from .backends import attach
 
-            attach(captured, self.backend, self.options)
+            with executor.outside_capture():
+                attach(captured, self.backend, self.options)
         reason = captured.finish(leaves)
         return (captured, None) if reason is None else (None, reason)
 
@@ -470,9 +472,14 @@ def _without_sizes(key):
     ), aliases, mode  # fmt: skip
 
 
+def _likeness(a, b):
+    same = sum(x == y for x, y in zip(a[1], b[1]))
+    return a[0] == b[0], same, a[3] == b[3]
+
+
 def _difference(key, entries):
-    """Why a call is of another kind than the last one."""
-    other = next(reversed(entries))
+    """Why a call is of another kind than the most similar one before."""
+    other = max(reversed(entries), key=lambda k: _likeness(k, key))
     if key[0] != other[0]:
         return "the arguments have another structure"
     for i, (a, b) in enumerate(zip(key[1], other[1])):

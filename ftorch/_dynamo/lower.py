@@ -69,7 +69,7 @@ class Table:
             if index not in indices:
                 indices.add(index)
                 stack.extend(self.steps[index].operands)
-        return sorted(indices), list(starts)
+        return sorted(indices), sorted(starts, key=lambda o: (o >= 0, abs(o)))
 
     def residuals(self, outputs, forward_slots: int):
         """The forward slots that have to be kept to compute outputs afterwards."""

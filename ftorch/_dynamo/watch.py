@@ -109,6 +109,11 @@ class Place:
         self.holder, self.key, self.value = holder, key, value
         self.attribute, self.name = attribute, name
 
+    @property
+    def label(self):
+        """The last part of the name."""
+        return self.name.rpartition(".")[2]
+
     def get(self):
         if self.attribute:
             try:

@@ -359,6 +359,7 @@ class CaptureTrace(Trace):
         made: {id of a storage made meanwhile with a value at hand: (it, the value)}.
         states: {id of a storage with a random generator's state: [the state]}.
         replays_draw: whether numbers being drawn are registered in ``actions``.
+        only_once: why the program must not run again, though it can be captured anew.
         broken: why capturing ended early: somebody needed a value.
         on_break: called with the reason when that happens.
     """
@@ -373,6 +374,7 @@ class CaptureTrace(Trace):
         self.made: dict[int, tuple] = {}
         self.states: dict[int, list] = {}
         self.replays_draw = False
+        self.only_once: str | None = None
         self.broken: str | None = None
         self.on_break = on_break
         super().__init__(device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..eager import api as torch
+from ..eager import executor
 from ..eager.tensor import Tensor
 from . import _rules
 from ._fused import RuleOptimizer, check, check_not_negative
@@ -73,13 +74,18 @@ class SGD(RuleOptimizer):
                 continue
             state = self.state[p]
             if state.get("momentum_buffer") is None:
-                state["momentum_buffer"] = torch.zeros_like(p)
-                fresh.append((p, grad, state))
+                with executor.outside_capture():  # a compiled step has it as an input
+                    state["momentum_buffer"] = torch.zeros_like(p)
+                (fresh if values["dampening"] else started).append((p, grad, state))
             else:
                 started.append((p, grad, state))
         self._update(started, group, values)
         # The first momentum is the gradient: from zero, it is so without dampening.
-        self._update(fresh, group, values, dampening=0.0)
+        if fresh:
+            capture = executor.capturing()
+            if capture is not None:
+                capture.only_once = "an optimizer's first step"
+            self._update(fresh, group, values, dampening=0.0)
 
     def _sparse_update(self, p, grad, values):
         if values["maximize"]:
