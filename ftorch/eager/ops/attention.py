@@ -107,7 +107,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
             scores = scores + attn_mask.astype(precise)
     if is_causal:
         rows, columns = scores.shape[-2:]
-        scores = jnp.where(np.tri(rows, columns, dtype=bool), scores, -jnp.inf)
+        kept = jnp.arange(rows)[:, None] >= jnp.arange(columns)
+        scores = jnp.where(kept, scores, -jnp.inf)
     weights = _safe_softmax(scores)
     if dropout_factor is not None:
         weights = weights * dropout_factor.astype(precise)
