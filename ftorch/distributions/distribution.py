@@ -6,10 +6,18 @@ import warnings
 
 import ftorch as torch
 
+from ..eager.dispatch import Wrapped
 from . import constraints
 from .utils import lazy_property
 
 __all__ = ["Distribution"]
+
+
+def _all_true(t) -> bool:
+    """Whether all elements are true, for all examples of a transform at once."""
+    while isinstance(t, Wrapped):
+        t = t._inner
+    return bool(t.all())
 
 
 class Distribution:
@@ -68,7 +76,7 @@ class Distribution:
             if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
                 continue  # derived from parameters that are checked
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not _all_true(constraint.check(value)):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
@@ -203,7 +211,7 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is unexpectedly None")
-        if not support.check(value).all():
+        if not _all_true(support.check(value)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) "
                 f"to be within the support ({support!r}) of the distribution {self!r}, but found "

@@ -127,6 +127,12 @@ METHODS["grad"] = property(_get_grad, _set_grad, lambda self: _set_grad(self, No
 @method
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Adds the gradients of this tensor to the ``.grad`` of the leaves of its graph."""
+    if modes.differentiating:
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use "
+            "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
+            "transforms."
+        )
     _backward.backward(
         self, gradient, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs
     )

@@ -218,6 +218,11 @@ def _expanded(advanced):
         out.extend([None] * (dim - len(out)))
         t = advanced[dim]
         if t.dtype.name in ("bool", "uint8"):
+            if getattr(t, "_bdim", None) is not None:
+                raise RuntimeError(
+                    "vmap: We do not support batching operators that can support dynamic shape. "
+                    "Attempting to batch over indexing with a boolean mask."
+                )
             out.extend(api.nonzero(t).unbind(1))
         else:
             out.append(t)

@@ -160,7 +160,7 @@ def _put(array, where):
 
 
 class _Modes(threading.local):
-    """grad: whether operations record; inference: inside ``inference_mode``; special: why calls must
+    """differentiating: how many functions of `torch.func` run; grad: whether operations record; inference: inside ``inference_mode``; special: why calls must
     take the slow path (levels of transforms, function modes, autocast, saved-tensor hooks)."""
 
     def __init__(self):
@@ -172,6 +172,7 @@ class _Modes(threading.local):
         self.saved_hooks = []
         self.autocast = None
         self.anomaly = False
+        self.differentiating = 0
 
 
 modes = _Modes()

@@ -49,6 +49,13 @@ _ELEMENTWISE_VIEWS = ("view.dtype", "_conj", "_neg_view", "_real_part", "_imag_p
 _DYNAMIC = ("nonzero", "argwhere", "_unique2", "unique_dim", "unique_consecutive")
 
 
+# How PyTorch refuses in-place ops whose target is shared: most complain about room.
+_BROADCAST_FIRST = ("add", "atan2", "bitwise_and", "bitwise_or", "bitwise_xor")
+_ARITHMETIC = frozenset(
+    "sub mul div copy clamp clamp_min clamp_max logical_and logical_or logical_xor".split()
+)
+
+
 def _no_room(name):
     """The error of an in-place op whose target is shared by all examples."""
     inplace = "" if name.endswith("_") else "inplace "
@@ -191,8 +198,7 @@ class BatchLevel(Level):
         target = operands[0]
         tensors = list(planning.tensors_of(operands))
         if not self.is_batched(target) and any(map(self.is_batched, tensors)):
-            name = "arithmetic" if op.definition.promote or op.name == "copy" else f"{op.name}_"
-            raise _no_room(name)
+            raise self._refused(op, target)
         plan = planning.build_inplace(op, operands, static)
         mask = tuple(
             isinstance(t, Wrapped) and t._level is self and t._requires_grad for t in tensors
@@ -215,6 +221,17 @@ class BatchLevel(Level):
         if recorded:
             tape.rebase(target, node)
         return target
+
+    def _refused(self, op, target):
+        if op.name in _BROADCAST_FIRST:
+            shape = list(target._geometry.shape)
+            return RuntimeError(
+                f"output with shape {shape} doesn't match the broadcast shape "
+                f"{[self.batch_size, *shape]}"
+            )
+        if op.name in _ARITHMETIC:
+            return _no_room("arithmetic")
+        return _no_room(f"aten::{op.name}_" if op.definition.promote else f"{op.name}_")
 
     # --- views
 

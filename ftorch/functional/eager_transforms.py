@@ -6,6 +6,7 @@ is a tensor of that level, so gradients come out per example.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 from ..autograd.grad_mode import enable_grad
@@ -78,6 +79,16 @@ def _leads_outside(start, own, known):
     return False
 
 
+@contextlib.contextmanager
+def _inside():
+    """Within, a function is being differentiated: ``backward()`` has no place there."""
+    modes.differentiating += 1
+    try:
+        yield
+    finally:
+        modes.differentiating -= 1
+
+
 def _wrap_tree(tree):
     return pytree.tree_map(lambda x: _fresh(x) if isinstance(x, TensorBase) else x, tree)
 
@@ -134,7 +145,8 @@ def grad_and_value(func, argnums=0, has_aux=False):
             for leaf in pytree.tree_leaves(chosen):
                 _check_input(leaf)
             inputs = _wrap_tree(chosen)
-            output = func(*_replace_args(args, argnums, inputs), **kwargs)
+            with _inside():
+                output = func(*_replace_args(args, argnums, inputs), **kwargs)
             aux = None
             if has_aux:
                 if not (isinstance(output, tuple) and len(output) == 2):
@@ -229,7 +241,8 @@ def vjp(func, *primals, has_aux=False):
         _check_input(leaf)
     with enable_grad():
         inputs = _wrap_tree(primals)
-        output = func(*inputs)
+        with _inside():
+            output = func(*inputs)
         aux = None
         if has_aux:
             if not (isinstance(output, tuple) and len(output) == 2):
@@ -252,7 +265,7 @@ def vjp(func, *primals, has_aux=False):
             )
     flat_in, in_spec = pytree.tree_flatten(inputs)
 
-    def pull(cotangents, retain_graph=True, create_graph=None):
+    def wrapper(cotangents, retain_graph=True, create_graph=None):
         flat_cots, cot_spec = pytree.tree_flatten(cotangents)
         for i, (c, o) in enumerate(zip(flat_cots, flat_out)):
             if cot_spec == out_spec and c.shape != o.shape:
@@ -273,7 +286,8 @@ def vjp(func, *primals, has_aux=False):
         return tuple(pytree.tree_unflatten(found, in_spec))
 
     output, aux = _released((output, aux), flat_in)
-    return (output, pull, aux) if has_aux else (output, pull)
+    wrapper.__qualname__ = "_vjp_with_argnums.<locals>.wrapper"  # errors name it
+    return (output, wrapper, aux) if has_aux else (output, wrapper)
 
 
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):

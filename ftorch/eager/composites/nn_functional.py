@@ -236,8 +236,17 @@ def _check_batch(size):
 
 
 def _track(running, new):
-    if running is not None:
-        running.copy_(new.detach())
+    if running is None:
+        return
+    if getattr(new, "_bdim", None) is not None and getattr(running, "_bdim", None) is None:
+        raise RuntimeError(
+            "Batch norm got a batched tensor as input while the running_mean or running_var, which "
+            "will be updated in place, were not batched.\nIf you are using a module and do not need "
+            "eval mode, please set `track_running_stats` to be False.If you are using a prebuilt "
+            "module and do not need eval mode, please see the functorch website for resources on how "
+            "to patch your module to work with vmap"
+        )
+    running.copy_(new.detach())
 
 
 @composite(public="nn.functional")
