@@ -1,4 +1,5 @@
 """Programs of several processes (``torch.distributed``): groups and collectives on the CPU."""
+# ruff: noqa: F401
 
 from . import distributed_c10d
 from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError
