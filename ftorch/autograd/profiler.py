@@ -1,71 +1,99 @@
-"""Profiling (``torch.autograd.profiler``), by JAX's profiler."""
+"""The older profiler (``torch.autograd.profiler``); see `ftorch.profiler`."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import time
+import importlib
 
-import jax
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "emit_nvtx", "profile",
+           "record_function"]  # fmt: skip
 
-from ..eager import executor
+_NAMES = {
+    "EventList": "_events", "FunctionEvent": "_events", "FunctionEventAvg": "_events",
+    "record_function": "_collector",
+}  # fmt: skip
 
-__all__ = ["emit_nvtx", "profile", "record_function"]
 
-
-class record_function:
-    """Names a part of a program in traces; a ``with`` block or a decorator."""
-
-    def __init__(self, name: str, args: str | None = None):
-        self.name, self.args = name, args
-        self._annotation = None
-
-    def __enter__(self):
-        self._annotation = jax.profiler.TraceAnnotation(self.name)
-        self._annotation.__enter__()
-        return self
-
-    def __exit__(self, *exception):
-        self._annotation.__exit__(*exception)
-
-    def __call__(self, function):
-        @functools.wraps(function)
-        def named(*args, **kwargs):
-            with record_function(self.name, self.args):
-                return function(*args, **kwargs)
-
-        return named
+def __getattr__(name):
+    # The profiler stands above the engine's graphs: it is imported when it is used.
+    if name in _NAMES:
+        module = importlib.import_module(f"ftorch.profiler.{_NAMES[name]}")
+        return getattr(module, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 class profile:
-    """Times a ``with`` block, and writes JAX's trace of it to a folder if one is given.
+    """Collects calls, programs and compilations in a ``with`` block.
 
     Args:
         enabled: False does nothing.
-        logdir: where the trace goes, for TensorBoard or Perfetto.
+        record_shapes, profile_memory, with_stack: as in `ftorch.profiler.profile`.
+        logdir: where JAX's own trace goes, for TensorBoard or Perfetto.
 
     Attributes:
-        self_cpu_time_total: microseconds of the block, its computations included.
+        self_cpu_time_total: microseconds of the events.
+
+    >>> import ftorch as torch
+    >>> with torch.autograd.profiler.profile() as p:
+    ...     y = torch.ones(2).exp()
+    >>> p.key_averages()[-1].key
+    'aten::exp'
     """
 
-    def __init__(self, enabled: bool = True, *, logdir: str | None = None, **_):
-        self.enabled, self.logdir = enabled, logdir
-        self.self_cpu_time_total = 0.0
+    def __init__(self, enabled: bool = True, *, record_shapes=False, profile_memory=False,
+                 with_stack=False, logdir: str | None = None, synchronous=False, **_):  # fmt: skip
+        self.enabled = enabled
+        self._options = {"record_shapes": record_shapes, "profile_memory": profile_memory,
+                         "with_stack": with_stack, "logdir": logdir,
+                         "synchronous": synchronous}  # fmt: skip
+        self._profile = None
 
     def __enter__(self):
         if self.enabled:
-            executor.flush()
-            if self.logdir is not None:
-                jax.profiler.start_trace(self.logdir)
-            self._start = time.perf_counter()
+            from ..profiler import profile as inner
+
+            self._profile = inner(**self._options)
+            self._profile.start()
         return self
 
     def __exit__(self, *_):
-        if self.enabled:
-            executor.flush()
-            self.self_cpu_time_total = (time.perf_counter() - self._start) * 1e6
-            if self.logdir is not None:
-                jax.profiler.stop_trace()
+        if self._profile is not None:
+            self._profile.stop()
+
+    def _inner(self):
+        if self._profile is None:
+            raise RuntimeError("Profiler didn't finish running")
+        return self._profile
+
+    @property
+    def function_events(self):
+        """The events."""
+        return self._inner().events()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds of the events."""
+        return 0.0 if self._profile is None else self._profile.events().self_cpu_time_total
+
+    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0,
+                     group_by_overload_name=False):  # fmt: skip
+        """The averages by name."""
+        return self._inner().key_averages(group_by_input_shape, group_by_stack_n)
+
+    def total_average(self):
+        """All events as one."""
+        return self._inner().events().total_average()
+
+    def table(self, *args, **kwargs) -> str:
+        """The events as a table."""
+        return self._inner().events().table(*args, **kwargs)
+
+    def export_chrome_trace(self, path) -> None:
+        """Writes the events for ``chrome://tracing``."""
+        self._inner().export_chrome_trace(path)
+
+    def __str__(self):
+        return self.table() if self._profile is not None else repr(self)
 
 
 @contextlib.contextmanager

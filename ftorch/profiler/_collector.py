@@ -1,0 +1,282 @@
+"""``Collector``: takes down calls, programs and compilations while it is on.
+
+While it is off nothing is asked on a call's path: the collector puts itself in front of the engine's
+hooks when it starts and takes itself away when it stops.
+
+Calls only record (`docs/architecture.md`), so an op's own time is that of recording it; what is
+computed runs later, in programs of many ops, and is an event of its own (``ftorch::program``) inside
+the call that needed a value. ``synchronous`` runs each op at once, as PyTorch does, and so tells what
+each costs alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from ..eager import executor, program
+from ..eager import op as _op
+from ..eager.planning import tensors_of
+from ..eager.tensor import TensorBase
+from ._events import FunctionEvent
+
+_active: list[Collector] = []
+_HOOKS = ("dispatch", "dispatch_inplace", "dispatch_view")
+_local = threading.local()
+
+
+def active() -> Collector | None:
+    """The collector that is on, if one is."""
+    return _active[-1] if _active else None
+
+
+def _on_duration(event, seconds, **named):
+    collector = active()
+    if collector is not None and event == "/jax/core/compile/backend_compile_duration":
+        now = collector.now()
+        collector.add("ftorch::compile", "compile", now - seconds * 1e6, now, {
+            "function": str(named.get("fun_name", ""))})  # fmt: skip
+
+
+jax.monitoring.register_event_duration_secs_listener(_on_duration)
+
+
+class Collector:
+    """Collects events between `start` and `stop`.
+
+    Attributes:
+        events: in the order in which they began.
+    """
+
+    def __init__(self, record_shapes=False, profile_memory=False, with_stack=False,
+                 synchronous=False):  # fmt: skip
+        self.record_shapes, self.profile_memory = record_shapes, profile_memory
+        self.with_stack, self.synchronous = with_stack, synchronous
+        self.events: list[FunctionEvent] = []
+        self.began = 0.0
+        self._saved: dict[str, Any] = {}
+        self._handles: list[Any] = []
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        """Microseconds since the start."""
+        return (time.perf_counter() - self._start) * 1e6
+
+    # --- events
+
+    def _stack(self) -> list[FunctionEvent]:
+        found = getattr(_local, "stack", None)
+        if found is None or getattr(_local, "owner", None) is not self:
+            _local.stack, _local.owner = [], self
+        return _local.stack
+
+    def open(self, name, category, shapes=(), **args) -> FunctionEvent:
+        """Begins an event inside those that are open in this thread."""
+        stack = self._stack()
+        parent = stack[-1] if stack else None
+        with self._lock:
+            event = FunctionEvent(
+                len(self.events) + 1, name, category, threading.get_ident(), self.now(),
+                input_shapes=list(shapes), args=args, cpu_parent=parent,
+                is_user_annotation=category == "user",
+            )  # fmt: skip
+            self.events.append(event)
+        if parent is not None:
+            parent.cpu_children.append(event)
+        if self.with_stack:
+            event.stack = _frames()
+        stack.append(event)
+        return event
+
+    def close(self, event) -> None:
+        """Ends an event (and those that were left open inside it)."""
+        stack = self._stack()
+        event.end = self.now()
+        while stack:
+            if stack.pop() is event:
+                break
+
+    def add(self, name, category, start, end, args) -> None:
+        """Adds an event that is over."""
+        event = self.open(name, category, **args)
+        self.close(event)
+        event.start, event.end = start, end
+
+    # --- hooks
+
+    def start(self) -> None:
+        """Begins to collect."""
+        executor.flush()
+        self._start, self.began = time.perf_counter(), time.time() * 1e6
+        for name in _HOOKS:
+            self._saved[name] = _op.hooks[name]
+            _op.hooks[name] = self._wrapped(name, _op.hooks[name])
+        self._saved["execute"], program.execute = program.execute, self._timed(program.execute)
+        _op.special[0] += 1
+        self._watch_optimizers()
+        if self.synchronous:
+            self._saved["deferred"], executor.DEFERRED = executor.DEFERRED, False
+        _active.append(self)
+
+    def stop(self) -> None:
+        """Runs what is pending, and ends."""
+        executor.flush()
+        _active.remove(self)
+        _op.special[0] -= 1
+        for name in _HOOKS:
+            _op.hooks[name] = self._saved[name]
+        program.execute = self._saved["execute"]
+        if self.synchronous:
+            executor.DEFERRED = self._saved["deferred"]
+        for handle in self._handles:
+            handle.remove()
+        end = self.now()
+        for event in self.events:
+            event.end = event.end or end
+
+    def _wrapped(self, kind, hook) -> Callable:
+        run = {
+            "dispatch": _op.call, "dispatch_inplace": _op.call_inplace,
+        }.get(kind)  # fmt: skip
+        if run is None:
+            from ..eager.viewing import view_call
+
+            run = view_call
+        suffix = "_" if kind == "dispatch_inplace" else ""
+
+        def collect(op, operands, static):
+            if getattr(_local, "inside", False):
+                _local.inside = False  # what it calls is collected again
+                return hook(op, operands, static)
+            name = getattr(op, "name", None) or op.definition.name
+            event = self.open(f"aten::{name}{suffix}", "op", self._shapes(operands))
+            _local.inside = True
+            try:
+                result = run(op, operands, static)
+                if self.synchronous:
+                    _wait(result)
+            finally:
+                _local.inside = False
+                self.close(event)
+            if self.profile_memory and kind == "dispatch":
+                event.self_cpu_memory_usage += _bytes(result)
+            return True, result
+
+        return collect
+
+    def _shapes(self, operands):
+        if not self.record_shapes:
+            return ()
+        operands = (operands,) if isinstance(operands, TensorBase) else operands
+        return [
+            list(o.shape) if isinstance(o, TensorBase) else
+            [list(t.shape) for t in tensors_of((o,))] if isinstance(o, (list, tuple)) else []
+            for o in operands
+        ]  # fmt: skip
+
+    def _timed(self, execute) -> Callable:
+        @functools.wraps(execute)
+        def timed(device, code, *args):
+            names = [item.name for item in code if isinstance(item, program.Plan)]
+            event = self.open("ftorch::program", "program", ops=names[:64], count=len(names))
+            try:
+                results = execute(device, code, *args)
+                jax.block_until_ready(results)
+                return results
+            finally:
+                self.close(event)
+
+        return timed
+
+    def _watch_optimizers(self):
+        optimizers = sys.modules.get("ftorch.optim.optimizer")
+        before = getattr(optimizers, "register_optimizer_step_pre_hook", None)
+        after = getattr(optimizers, "register_optimizer_step_post_hook", None)
+        if before is None or after is None:
+            return
+        opened: list[FunctionEvent] = []
+
+        def enter(optimizer, *_):
+            opened.append(self.open(f"Optimizer.step#{type(optimizer).__name__}.step", "user"))
+
+        def leave(optimizer, *_):
+            if opened:
+                self.close(opened.pop())
+
+        self._handles = [before(enter), after(leave)]
+
+
+def _wait(result):
+    for t in tensors_of((result,) if isinstance(result, TensorBase) else tuple(result or ())):
+        if getattr(t._storage, "array", None) is not None:
+            jax.block_until_ready(t._storage.array)
+
+
+def _bytes(result) -> int:
+    values = (result,) if isinstance(result, TensorBase) else result
+    if not isinstance(values, (tuple, list)):
+        return 0
+    return sum(
+        t._geometry.numel * t._geometry.dtype.itemsize for t in values if isinstance(t, TensorBase)
+    )
+
+
+def _frames() -> list[str]:
+    """The frames of the user's code, innermost first."""
+    here = __file__.rpartition("/ftorch/")[0] + "/ftorch/"
+    return [
+        f"{f.filename}({f.lineno}): {f.name}"
+        for f in reversed(traceback.extract_stack(sys._getframe(2), limit=40))
+        if not f.filename.startswith(here)
+    ]
+
+
+class record_function:
+    """Names a part of a program in profiles and in JAX's traces; a ``with`` block or a decorator.
+
+    >>> import ftorch as torch
+    >>> from ftorch.profiler import profile, record_function
+    >>> with profile() as p:
+    ...     with record_function("step"):
+    ...         y = torch.ones(2) + 1
+    >>> [e.key for e in p.key_averages() if e.is_user_annotation]
+    ['step']
+    """
+
+    def __init__(self, name: str, args: str | None = None):
+        self.name, self.args = name, args
+        self._annotation: Any = None
+        self._event = None
+
+    def __enter__(self):
+        self._annotation = jax.profiler.TraceAnnotation(self.name)
+        self._annotation.__enter__()
+        collector = active()
+        if collector is not None:
+            self._event = collector, collector.open(self.name, "user")
+        return self
+
+    def __exit__(self, *exception):
+        if self._event is not None:
+            collector, event = self._event
+            collector.close(event)
+            self._event = None
+        self._annotation.__exit__(*exception)
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def named(*args, **kwargs):
+            with record_function(self.name, self.args):
+                return function(*args, **kwargs)
+
+        return named
+
+
+__all__ = ["Collector", "active", "record_function"]
