@@ -5,17 +5,28 @@ from __future__ import annotations
 import builtins
 import importlib
 import math
+import os
 from collections.abc import Callable
 
+import numpy as np
+
 from .eager import device as _device
+from .eager import dtype as _dtype
+from .eager.interop import from_numpy
 from .eager.storages import TypedStorage, UntypedStorage
 from .eager.tensor import Tensor
 
 __all__ = [
-    "AcceleratorError", "compiled_with_cxx11_abi", "get_device_module", "is_storage", "is_tensor",
+    "AcceleratorError", "compiled_with_cxx11_abi", "from_file", "get_device_module", "has_lapack",
+    "has_mkl", "has_openmp", "has_spectral", "is_storage", "is_tensor",
     "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt",
-    "sym_sum", "typename",
+    "sym_sum", "thread_safe_generator", "typename",
 ]  # fmt: skip
+
+
+# What PyTorch was built with; here XLA, LAPACK through SciPy's, and threads of XLA's own.
+has_lapack = has_spectral = True
+has_mkl = has_openmp = False
 
 
 class AcceleratorError(RuntimeError):
@@ -71,6 +82,50 @@ def get_device_module(device=None):
         raise RuntimeError(
             f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
         ) from None
+
+
+def thread_safe_generator():
+    """The generator of the data loader's thread that calls, or None (``torch.thread_safe_generator``)."""
+    from .utils.data import get_worker_info
+
+    info = get_worker_info()
+    return info.rng if info is not None and info.worker_method == "thread" else None
+
+
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None,
+              pin_memory=False):  # fmt: skip
+    """A tensor whose memory is a file's (``torch.from_file``).
+
+    Args:
+        shared: whether what is written to the tensor is written to the file, which is made or
+            extended if it has not ``size`` elements.
+        size: how many elements.
+
+    Raises:
+        RuntimeError: for a file that is too small.
+
+    >>> import ftorch as torch, tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = torch.from_file(file.name, shared=True, size=3).fill_(2)
+    ...     torch.from_file(file.name, size=2)
+    tensor([2., 2.])
+    """
+    dtype = _dtype.get_default_dtype() if dtype is None else dtype
+    if not size:
+        return from_numpy(np.empty(0, dtype.numpy))
+    needed = size * dtype.itemsize
+    if shared:
+        with open(filename, "ab") as file:
+            if file.tell() < needed:
+                file.truncate(needed)
+    found = os.path.getsize(filename)
+    if found < needed:
+        raise RuntimeError(
+            f"file <{filename}> size <{found}> is smaller than the required mapping size <{needed}>"
+        )
+    memory = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(needed,))
+    result = from_numpy(np.asarray(memory)).view(dtype)
+    return result if device is None else result.to(device)
 
 
 def compiled_with_cxx11_abi() -> builtins.bool:

@@ -31,6 +31,25 @@ class memory_format:
         return self._name
 
 
+class qscheme:
+    """How numbers are quantized: ``torch.per_tensor_affine``, ..."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __repr__(self):
+        return f"torch.{self._name}"
+
+    def __reduce__(self):
+        return self._name
+
+
+(per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric,
+ per_channel_affine_float_qparams) = map(
+    qscheme,
+    ("per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric",
+     "per_channel_affine_float_qparams"),
+)  # fmt: skip
 strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = map(
     layout,
     ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"),
@@ -39,6 +58,8 @@ _mkldnn = layout("_mkldnn")
 contiguous_format, preserve_format, channels_last, channels_last_3d = map(
     memory_format, ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 )
+
+legacy_contiguous_format = contiguous_format
 
 
 def strides_for(shape, wanted: memory_format) -> tuple[int, ...]:

@@ -232,3 +232,29 @@ def _to_dlpack(tensor):
 for _name, _value in {"name": None, "volatile": False}.items():
     setattr(Tensor, _name, property(lambda self, _value=_value: _value))
 Tensor.grad_dtype = property(lambda self: self.dtype)  # type: ignore[attr-defined]
+
+
+@composite("function method")
+def dequantize(self):
+    """The numbers as float32: tensors are never quantized here."""
+    return self.to(dtypes.float32)
+
+
+@composite("method")
+def slice_inverse(self, src, dim=0, start=None, end=None, step=1):
+    """The tensor that a slice was taken of: ``self`` with the sizes, strides and offset of ``src``."""
+    return as_strided(self, src.shape, src.stride(), src.storage_offset())
+
+
+def _declare_absent(name, error, text):
+    def method(self, device=None, non_blocking=False, memory_format=None):
+        raise error(text)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"There are no {name} devices."
+    composite("method", name=name)(method)
+
+
+_declare_absent("ipu", RuntimeError, "PyTorch is not linked with support for ipu devices")
+_declare_absent("mtia", AssertionError, "Torch not compiled with MTIA enabled")
+_declare_absent("xpu", AssertionError, "Torch not compiled with XPU enabled")
