@@ -1,0 +1,77 @@
+"""`FlopCounterMode` against PyTorch's counts."""
+
+import pytest
+import torch as reference
+import torch.utils.flop_counter
+
+import ftorch as torch
+
+PACKAGES = (torch, reference)
+
+
+def counter(package, **options):
+    return package.utils.flop_counter.FlopCounterMode(**{"display": False, **options})
+
+
+def conv(package, name, x, w, **options):
+    weight = package.ones(w, requires_grad=True)
+    return getattr(package.nn.functional, name)(package.ones(x), weight, **options)
+
+
+CASES = {
+    "mm": lambda p: p.ones(2, 3, requires_grad=True) @ p.ones(3, 4, requires_grad=True),
+    "one gradient": lambda p: p.ones(2, 3, requires_grad=True) @ p.ones(3, 4),
+    "left gradient": lambda p: p.ones(3, 3) @ p.ones(3, 4, requires_grad=True),
+    "square": lambda p: p.ones(2, 4) @ p.ones(4, 4, requires_grad=True),
+    "vector": lambda p: p.ones(2, 4) @ p.ones(4, requires_grad=True),
+    "bmm": lambda p: p.bmm(p.ones(5, 2, 3, requires_grad=True), p.ones(5, 3, 4)),
+    "batched": lambda p: p.ones(6, 5, 2, 3, requires_grad=True) @ p.ones(6, 5, 3, 4),
+    "addmm": lambda p: p.addmm(p.ones(4), p.ones(2, 3, requires_grad=True),
+                               p.ones(3, 4, requires_grad=True)),
+    "baddbmm": lambda p: p.baddbmm(p.ones(4), p.ones(2, 2, 3), p.ones(2, 3, 4)),
+    "linear": lambda p: p.nn.Linear(3, 4)(p.ones(2, 5, 3, requires_grad=True)),
+    "conv1d": lambda p: conv(p, "conv1d", (2, 3, 8), (4, 3, 3), stride=2),
+    "conv2d": lambda p: conv(p, "conv2d", (2, 4, 8, 9), (6, 4, 3, 2), padding=1),
+    "transposed": lambda p: conv(p, "conv_transpose2d", (2, 3, 5, 6), (3, 4, 3, 2), stride=2),
+    "nothing": lambda p: p.ones(3, requires_grad=True).exp(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_totals(case):
+    totals = []
+    for package in PACKAGES:
+        with counter(package) as counts:
+            out = CASES[case](package)
+        forward = counts.get_total_flops()
+        with counter(package) as counts:
+            if out.requires_grad:
+                out.sum().backward()
+        totals.append((forward, counts.get_total_flops()))
+    assert totals[0] == totals[1]
+
+
+def model(package):
+    nn = package.nn
+    return nn.Sequential(nn.Linear(40, 30), nn.ReLU(), nn.Sequential(nn.Linear(30, 2)))
+
+
+def test_modules_and_custom_formulas(capsys):
+    by_module, names = [], []
+    for package in PACKAGES:
+        with counter(package) as counts:
+            model(package)(package.ones(5, 40, requires_grad=True)).sum().backward()
+        by_module.append({m: sum(c.values()) for m, c in counts.get_flop_counts().items()})
+        rows = map(str.split, counts.get_table().splitlines())
+        names.append([row for row in rows if not row[0].startswith("-")])
+    assert by_module[0] == by_module[1]
+    assert names[0] == names[1]
+    for package in PACKAGES:
+        formula = {package.ops.aten.exp: lambda x, out_shape: 7 * len(x)}
+        with counter(package, display=True, custom_mapping=formula) as counts:
+            package.ones(2, 3).exp()
+        assert counts.get_total_flops() == 14
+    ours, theirs = capsys.readouterr().out.split("Module")[1:]
+    # tabulate's columns may be narrower, and a name may be joined to its bullet
+    words = [[w for w in table.split() if "---" not in w and w != "-"] for table in (ours, theirs)]
+    assert words[0] == words[1]
