@@ -15,26 +15,53 @@ from .sorting import scatter_gradient
 # --- cumulative operators ------------------------------------------------------------
 
 
-def _declare_cumulative(name, scan):
+def _along(self, dim, dtype, scan, of_bool):
+    dim = wrap_dim(dim, self.ndim)
+    if dtype is None:
+        dtype = np.dtype(np.int64) if is_integral(self) else self.dtype
+    x = at_least_1d(up(self.astype(dtype)))
+    if x.dtype == np.bool_:
+        scanned = of_bool(x.astype(np.uint8), dim)
+    else:
+        scanned = scan(x, dim)
+    return scanned.reshape(self.shape).astype(dtype)
+
+
+def _one_by_one(step, start):
+    """A cumulative function in PyTorch's order and, for floating point numbers, double precision.
+
+    On CPUs a loop is several times faster than XLA's own scans, which are made for many cores.
+    """
+
+    def scan(x, dim):
+        wide = {"f": np.float64, "c": np.complex128}.get(x.dtype.kind, x.dtype)
+        rows = jnp.moveaxis(x, dim, 0)
+
+        def add(total, row):
+            total = step(total, row.astype(wide))
+            return total, total.astype(x.dtype)
+
+        _, scanned = lax.scan(add, jnp.full(rows.shape[1:], start, wide), rows)
+        return jnp.moveaxis(scanned, 0, dim)
+
+    return scan
+
+
+def _declare_cumulative(name, scan, of_bool, on_cpu):
     @op(f"{name}(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
         forms="function method inplace out")  # fmt: skip
     def cumulate(self, dim, dtype=None):
-        dim = wrap_dim(dim, self.ndim)
-        if dtype is None:
-            dtype = np.dtype(np.int64) if is_integral(self) else self.dtype
-        x = at_least_1d(up(self.astype(dtype)))
-        if x.dtype == np.bool_:
-            x = x.astype(np.uint8)
-            scanned = (lax.cummax if scan is lax.cumsum else lax.cummin)(x, dim)
-        else:
-            scanned = scan(x, dim)
-        return scanned.reshape(self.shape).astype(dtype)
+        return _along(self, dim, dtype, scan, of_bool)
+
+    @cumulate.backend("cpu")
+    def _(self, dim, dtype=None):
+        return _along(self, dim, dtype, on_cpu, of_bool)
 
     return cumulate
 
 
-_declare_cumulative("cumsum", lax.cumsum)
-_cumprod = _declare_cumulative("cumprod", lax.cumprod)
+_declare_cumulative("cumsum", lax.cumsum, lax.cummax, _one_by_one(jnp.add, 0))
+_cumprod = _declare_cumulative("cumprod", lax.cumprod, lax.cummin, _one_by_one(jnp.multiply, 1))
 
 
 def _reverse_recurrence(factor, term, dim):
