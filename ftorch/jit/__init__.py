@@ -1,9 +1,10 @@
 """TorchScript (``script``, ``trace``, ``load``, ``save``) and captured programs (``compile``)."""
 
 from ..eager.executor import stats
-from ._annotations import Final, annotate, export, ignore, unused
 from . import _script
-from ._builtins import Future, RaisedError as Error, fork, wait
+from ._annotations import Final, annotate, export, ignore, unused
+from ._builtins import Future, fork, wait
+from ._builtins import RaisedError as Error
 from ._freeze import freeze, optimize_for_inference, run_frozen_optimizations
 from ._module import (
     RecursiveScriptModule,
@@ -35,7 +36,6 @@ from ._settings import (
 )
 from ._trace import TracerWarning, TracingCheckError, is_tracing, trace, trace_module
 from .compiler import compile, is_compiling
-
 
 _script._calls_of_marks()
 

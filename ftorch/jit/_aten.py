@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 
 import ftorch as torch
@@ -61,8 +60,8 @@ def _converting(function, positions):
     return call
 
 
-def _positions(names):
-    return [(i, _CONVERT[n]) for i, n in enumerate(names) if n in _CONVERT]
+# Ops that have a dtype among the positional arguments; elsewhere it comes by keyword.
+_POSITIONS = {"softmax": 2, "log_softmax": 2}
 
 
 # Methods of tensors that are ops without being declared as such.
@@ -168,18 +167,8 @@ def _tensor_op(name):
     function = _public(name)
     if function is None:
         return None
-    definitions = OVERLOADS.get(name) or OVERLOADS.get(name.removesuffix("_"))
-    if definitions:
-        names = [a.name for a in definitions[0].schema.arguments if not a.is_keyword_only]
-    else:
-        try:
-            names = [
-                p.name for p in inspect.signature(function).parameters.values()
-                if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-            ]  # fmt: skip
-        except (TypeError, ValueError):
-            names = []
-    return _converting(function, _positions(names))
+    place = _POSITIONS.get(name)
+    return _converting(function, [] if place is None else [(place, _dtype)])
 
 
 def builtin(namespace: str, name: str):
@@ -232,6 +221,14 @@ def _to(x, *args, **kwargs):
     options.update(kwargs)
     options = {k: v for k, v in options.items() if v is not None and k != "layout"}
     return x.to(**options)
+
+
+def _view(x, *args, dtype=None, size=None):
+    if size is not None:
+        return x.view(size)
+    if dtype is None and len(args) == 1 and type(args[0]) is int:
+        dtype = args[0]  # sizes come as a list
+    return x.view(*args) if dtype is None else x.view(_dtype(dtype))
 
 
 def _slice(x, *args):
@@ -486,6 +483,7 @@ def _is_first(x, *args):
 
 
 _ADAPTED: dict = {
+    "view": _view,
     "tensor": _tensor, "as_tensor": _tensor, "to": _to, "slice": _slice, "select": _select,
     "index": _index, "index_put_": _index_put(True), "index_put": _index_put(False),
     "_convolution": _convolution, **{f"conv{n}d": _conv(n) for n in (1, 2, 3)},

@@ -49,7 +49,11 @@ def call(c: FunctionCompiler, node: ast.Call):
     if not isinstance(found, Known) or found.node is not None:
         if isinstance(found, Known):
             found = c.node_of(found, node.func)
-        return ast.Call(found, *_arguments(c, node))
+        args, keywords = _arguments(c, node)
+        if isinstance(found, ast.Attribute) and found.attr == "view" and len(node.args) == 1:
+            if isinstance(c.static_value(node.args[0]), ftorch.dtype):
+                keywords, args = [ast.keyword("dtype", args[0])], []
+        return ast.Call(found, args, keywords)
     function = found.value
     special = _SPECIAL.get(_key(function))
     if special is not None:

@@ -52,13 +52,11 @@ def _highlight(source, node):
 
 
 _UNSUPPORTED = {
-    "Try": "try blocks", "GeneratorExp": "generator expressions", "Lambda": "lambda functions",
-    "Global": "global variables", "Nonlocal": "nonlocal variables", "ClassDef": "class definitions",
-    "FunctionDef": "function definitions", "AsyncFunctionDef": "async function definitions",
-    "Import": "import statements", "ImportFrom": "import statements", "Yield": "yield",
-    "YieldFrom": "yield", "Await": "await expressions", "AsyncFor": "async for loops",
-    "AsyncWith": "async with statements", "Set": "set literals", "SetComp": "set comprehensions",
-    "NamedExpr": "named expressions", "Match": "match statements",
+    "Try": "try blocks", "Global": "global variables", "Nonlocal": "nonlocal variables",
+    "ClassDef": "class definitions", "FunctionDef": "function definitions",
+    "AsyncFunctionDef": "async function definitions", "Import": "import statements",
+    "ImportFrom": "import statements", "AsyncFor": "async for loops",
+    "AsyncWith": "async with statements",
 }  # fmt: skip
 
 
@@ -67,6 +65,10 @@ class Known:
 
     def __init__(self, value, node: ast.expr | None = None):
         self.value, self.node = value, node
+
+
+class Global(Known):
+    """What a global name stands for: functions, classes and modules, but no values."""
 
 
 class ModuleRef(Known):
@@ -82,6 +84,19 @@ class MethodRef(Known):
 
 
 _MISSING = object()
+
+
+def uncontained(name: str) -> str:
+    """What is said of ``List``, ``Dict`` and ``Tuple`` without parameters."""
+    if name == "Dict":
+        return (
+            "Attempted to use Dict without contained types. Please add contained type, e.g. "
+            "Dict[int, int]"
+        )
+    return (
+        f"Attempted to use {name} without a contained type. Please add a contained type, "
+        f"e.g. {name}[int]"
+    )
 
 
 def parse_function(function):
@@ -148,10 +163,11 @@ class FunctionCompiler:
     def compile(self, name: str) -> str:
         """The text of the function under a name."""
         a = self.node.args
-        if a.vararg is not None or a.kwarg is not None:
+        keyword = next((d for d in a.kw_defaults if d is not None), None)
+        if a.vararg is not None or a.kwarg is not None or keyword is not None:
             raise NotSupportedError(
                 "Compiled functions can't take variable number of arguments or use keyword-only "
-                "arguments with defaults", self.source, a.vararg or a.kwarg,
+                "arguments with defaults", self.source, a.kwarg or a.vararg or keyword,
             )  # fmt: skip
         names = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
         types, returns = self.signature(names)
@@ -206,21 +222,18 @@ class FunctionCompiler:
         text = ast.unparse(node)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             text = node.value
-        scope = {**vars(typing), **vars(builtins), **self.scope, **self.closure}
+        scope = {**vars(typing), "Tensor": ftorch.Tensor, **vars(builtins), **self.scope,
+                 **self.closure}  # fmt: skip
         try:
             annotation = eval(compile(ast.parse(text, mode="eval"), "<annotation>", "eval"), scope)
         except Exception:
             if self.class_name and text == self.class_name.rpartition(".")[2]:
                 return Type(self.class_name)
-            annotation = typing.get_type_hints(self.function, scope).get(text, None)
+            raise self.error(f"Unknown type name '{text}'", node) from None
         if isinstance(annotation, str):
             return self.type(ast.parse(annotation, mode="eval").body)
         if annotation in (list, dict, tuple, typing.List, typing.Dict, typing.Tuple):  # noqa: UP006
-            name = getattr(annotation, "__name__", text).capitalize()
-            raise RuntimeError(
-                f"Attempted to use {name} without a contained type. Please add a contained type, "
-                f"e.g. {name}[int]" + ("" if name != "Dict" else ", e.g. Dict[int, int]")
-            )
+            raise RuntimeError(uncontained(getattr(annotation, "__name__", text).capitalize()))
         found = type_of_annotation(annotation, self.program.class_name)
         if found is None:
             raise self.error(f"Unknown type name '{text}'", node)
@@ -583,7 +596,7 @@ class FunctionCompiler:
             found = self.lookup(node.id)
             if found is _MISSING:
                 raise self.error(f"undefined value {node.id}", node)
-            return Known(found)
+            return Global(found)
         if isinstance(node, ast.Attribute):
             return self.attribute(self.value(node.value), node.attr, node)
         if isinstance(node, ast.Subscript):
@@ -676,7 +689,8 @@ class FunctionCompiler:
         value = found.value
         if isinstance(value, MethodRef):
             raise self.error("methods are no values", node)
-        text = self.program.value_text(value)
+        closed = isinstance(found, Global) and not callable(value)
+        text = None if closed else self.program.value_text(value)
         if text is None:
             kind = type(value).__name__
             raise self.error(
@@ -778,6 +792,8 @@ class FunctionCompiler:
         made = ast.ListComp(self.expr(node.elt), [ast.comprehension(target, iterated, [], 0)])
         self.locals, self.statics = outer, statics
         return made
+
+    _GeneratorExp_ = _ListComp_
 
     def unrolled_list(self, node, g, items):
         out, outer, statics = [], set(self.locals), dict(self.statics)

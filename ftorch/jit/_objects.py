@@ -250,13 +250,15 @@ class Schema:
         parameter, kind, _ = self.parameters[i]
         found = "Tensor" if isinstance(value, TensorBase) else type(value).__name__
         return (
-            f"{self.function.name}() Expected a value of type '{kind.shown()}' for argument "
+            f"{self.function.name}() Expected a value of type '{kind}' for argument "
             f"'{parameter}' but instead found type '{found}'.\nPosition: {i}\nValue: {value!r}\n"
             f"Declaration: {self}\nCast error details: {error}"
         )
 
 
 def _default_text(node):
+    if isinstance(node, ast.Constant) and type(node.value) is float:
+        return repr(node.value).removesuffix("0") if node.value % 1 == 0 else repr(node.value)
     return ast.unparse(node).replace("'", '"')
 
 
@@ -317,8 +319,11 @@ def call_method(obj, name, *args, **kwargs):
             return value(*args, **kwargs)
         raise RuntimeError(f"Tried to access nonexistent attribute or method '{name}' of type "
                            f"'{obj._script_name}'.")  # fmt: skip
-    if name == "tolist" and isinstance(obj, TensorBase):
-        return obj.tolist()
+    if isinstance(obj, TensorBase):
+        if name == "tolist":
+            return obj.tolist()
+        if name == "view" and args and type(args[0]) is int:  # x.view(2, 3)
+            args = (list(args),)
     function = None if name.startswith("__") else operator_named(name)
     if function is None:
         raise RuntimeError(f"'{type(obj).__name__}' object has no attribute or method '{name}'.")

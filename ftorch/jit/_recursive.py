@@ -183,7 +183,7 @@ class Program:
     def property_call(self, owner: ModuleRef, name, declared):
         """A read of a property: a call of its getter."""
         program = self.module_program(owner.value)
-        getter = program.compiled(f"__property_{name}", declared.fget)
+        getter = program.compiled(f"property_{name}", declared.fget)
         return ast.Call(ast.Attribute(owner.node, getter, ast.Load()), [], [])
 
     def module_program(self, module) -> _ModuleProgram:

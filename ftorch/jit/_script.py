@@ -11,6 +11,7 @@ import ftorch
 
 from ..nn import Module
 from . import _annotations, _calls
+from ._frontend import uncontained
 from ._module import ScriptFunction, ScriptModule
 from ._objects import Function
 from ._recursive import Program, script_function, script_module
@@ -143,11 +144,7 @@ def isinstance(obj, target_type) -> bool:  # noqa: A001
     kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
     for kind in kinds:
         if kind in (list, dict, tuple, typing.List, typing.Dict, typing.Tuple):  # noqa: UP006
-            name = getattr(kind, "__name__", str(kind)).capitalize()
-            raise RuntimeError(
-                f"Attempted to use {name} without a contained type. Please add a contained type, "
-                f"e.g. {name}[int]"
-            )
+            raise RuntimeError(uncontained(getattr(kind, "__name__", str(kind)).capitalize()))
         found = type_of_annotation(kind)
         if found is not None and conforms(obj, found):
             return True

@@ -241,8 +241,6 @@ def _enter(recorder, key, value, unpacking):
             "Dicts, and Tuples of Tensors can be traced"
         )
 
-    if isinstance(value, (bool, int, float)) and False:
-        return type(value).__name__, value
     return walk(value, lambda names: key, (key,))
 
 
@@ -267,9 +265,16 @@ def _output(recorder, result, strict):
         return recorder.of(result)
     if isinstance(result, tuple):
         return tuple(_output(recorder, r, strict) for r in result)
+    if result is None:
+        raise RuntimeError(
+            "The traced function didn't return any values! Side-effects are not captured in traces, "
+            "so it would be a no-op."
+        )
     if isinstance(result, (list, dict)):
+        if strict and isinstance(result, dict):
+            raise RuntimeError(_CONTAINER.format("dict"))
         if strict:
-            raise RuntimeError(_CONTAINER.format(type(result).__name__))
+            warnings.warn(_CONTAINER.format("list"), TracerWarning, stacklevel=5)
         if isinstance(result, list):
             return [_output(recorder, r, strict) for r in result]
         return {k: _output(recorder, r, strict) for k, r in result.items()}

@@ -1,0 +1,250 @@
+"""`jit.script`: the same results as PyTorch's, files that PyTorch runs, and the same refusals."""
+
+import io
+import warnings
+from typing import Dict, List, Optional, Tuple  # noqa: UP035
+
+import pytest
+import torch as pt
+
+import ftorch as ft
+
+from . import programs
+from .both import MINE, mine, same, saved, seeded, twins
+from .test_archives import CASES, ROWS, SEQUENCE
+
+# ruff: noqa: UP006, UP045
+
+FUNCTIONS = {**{k: v for k, v in CASES.items() if k[0].islower()}, "helper": [(ROWS,), (ROWS, ROWS)],
+             "opt": [(None,), (ROWS, 2)]}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_functions(name):
+    theirs, own = getattr(programs, name), getattr(MINE, name)
+    scripted, reference = ft.jit.script(own), pt.jit.script(theirs)
+    loaded = pt.jit.load(saved(scripted, ft.jit.save))
+    for args in FUNCTIONS[name]:
+        expected = seeded(reference, *args)
+        same(seeded(scripted, *mine(args)), expected)
+        if len(args) == len(scripted.schema.parameters):
+            same(seeded(loaded, *args), expected)
+
+
+@pytest.mark.parametrize("name", ["ResNet", "Lstm", "Misc", "Trans"])
+def test_modules(name):
+    theirs, own = twins(name)
+    scripted = ft.jit.script(own)
+    file = saved(scripted, ft.jit.save)
+    loaded, again = pt.jit.load(io.BytesIO(file.getvalue())), ft.jit.load(file)
+    reference = pt.jit.script(theirs)
+    for args in CASES[name][:2]:
+        expected = seeded(reference, *args)
+        for found in (seeded(scripted, *mine(args)), seeded(loaded, *args), seeded(again, *mine(args))):
+            same(found, expected)
+    assert list(scripted.state_dict()) == list(reference.state_dict())
+    assert str(scripted) == str(reference)
+    assert next(scripted.parameters()) is next(own.parameters())
+
+
+def test_methods_attributes_and_python():
+    theirs, own = twins("M1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's, about annotations in __init__
+        reference, scripted = pt.jit.script(theirs), ft.jit.script(own)
+        other = pt.jit.script(twins("M2")[0])
+    for _ in range(2):
+        same(scripted(mine(ROWS)), reference(ROWS))
+        same(scripted.extra(mine(ROWS), 2), reference.extra(ROWS, 2))
+    assert scripted.count == reference.count == 2 and scripted.scale == 2.0
+    with pytest.raises(AttributeError):
+        scripted.unused
+    nested = ft.jit.script(twins("M2")[1])
+    same(nested(mine(ROWS), mine([ROWS, ROWS])), other(ROWS, [ROWS, ROWS]))
+
+
+LAYERS = {
+    "AvgPool2d": ((2,), (2, 3, 8, 8)), "MaxPool1d": ((2,), (2, 3, 8)), "GroupNorm": ((2, 4), (3, 4, 5)),
+    "InstanceNorm1d": ((4,), (3, 4, 5)), "LocalResponseNorm": ((2,), (3, 4, 5, 5)),
+    "Conv1d": ((4, 3, 3), (2, 4, 8)), "ConvTranspose1d": ((4, 3, 3, 2), (2, 4, 5)),
+    "ELU": ((), (3, 4)), "GELU": ((), (3, 4)), "SiLU": ((), (3, 4)), "Softmax": ((1,), (3, 4)),
+    "PReLU": ((), (3, 4)), "Threshold": ((0.1, 2.0), (3, 4)), "Flatten": ((), (3, 4, 5)),
+    "Upsample": ((None, 2), (1, 2, 4, 4)), "ReflectionPad2d": ((1,), (1, 2, 4, 4)),
+    "Unfold": ((2,), (1, 2, 4, 4)), "GRU": ((4, 3), (5, 2, 4)), "LSTMCell": ((4, 3), (2, 4)),
+    "Bilinear": ((4, 4, 2), (3, 4), (3, 4)), "SmoothL1Loss": ((), (3, 4), (3, 4)),
+    "TransformerDecoderLayer": ((8, 2, 16), (3, 2, 8), (4, 2, 8)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(LAYERS))
+def test_layers(name):
+    arguments, *shapes = LAYERS[name]
+    theirs, own = getattr(pt.nn, name)(*arguments).eval(), getattr(ft.nn, name)(*arguments).eval()
+    own.load_state_dict({k: mine(v) for k, v in theirs.state_dict().items()})
+    args = tuple(pt.linspace(-1, 1, pt.Size(s).numel()).reshape(s).sin() for s in shapes)
+    scripted = ft.jit.script(own)
+    expected = theirs(*args)
+    same(scripted(*mine(args)), expected)
+    same(pt.jit.load(saved(scripted, ft.jit.save))(*args), expected)
+
+
+def test_frozen_modules():
+    for scripted in (ft.jit.script(twins("Trans")[1]), ft.jit.trace(twins("Trans")[1], mine(SEQUENCE))):
+        frozen = ft.jit.freeze(scripted)
+        assert not list(frozen.parameters()) and not list(frozen.children())
+        expected = twins("Trans")[0](SEQUENCE)
+        same(frozen(mine(SEQUENCE)), expected)
+        same(pt.jit.load(saved(frozen, ft.jit.save))(SEQUENCE), expected)
+    same(ft.jit.optimize_for_inference(scripted)(mine(SEQUENCE)), expected)
+    with pytest.raises(RuntimeError, match="only implemented for modules in eval mode"):
+        ft.jit.freeze(scripted.train())
+    with pytest.raises(RuntimeError, match="Freezing expects a ScriptModule as input"):
+        ft.jit.freeze(twins("helper")[1])
+
+
+def test_frozen_attributes_are_kept_if_asked_for():
+    class Net(ft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin, self.version = ft.nn.Linear(2, 2), 3
+
+        def forward(self, x):
+            return self.lin(x) * self.version
+
+        @ft.jit.export
+        def twice(self, x):
+            return self.lin(x) * 2
+
+    frozen = ft.jit.freeze(ft.jit.script(Net().eval()), ["version", "twice"])
+    x = ft.ones(1, 2)
+    assert frozen.version == 3
+    same(frozen(x) * 2, frozen.twice(x) * 3)
+
+
+# --- refusals ---------------------------------------------------------------------------
+
+OUTSIDE = 3
+
+
+def undefined(x):
+    return x + not_there  # noqa: F821
+
+
+def closed_over(x):
+    return x * OUTSIDE
+
+
+def tries(x):
+    try:
+        return x
+    except ValueError:
+        return x
+
+
+def variable(*xs):
+    return xs
+
+
+def untyped(x: List):
+    return x
+
+
+def untyped_dict(x: Dict):
+    return x
+
+
+def filtered(x):
+    return [i for i in range(3) if i]
+
+
+def anonymous(x):
+    return (lambda y: y)(x)
+
+
+def raises(x: int) -> int:
+    if x > 1:
+        raise ValueError(f"too large: {x}")
+    assert x > 0, "not positive"
+    return x
+
+
+def outcome(t, function, *args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compiled = t.jit.script(function)
+            return compiled(*args)
+        except Exception as error:
+            return type(error).__name__, str(error).strip().split("\n")[0]
+
+
+@pytest.mark.parametrize("function", [
+    undefined, closed_over, tries, variable, untyped, untyped_dict, filtered, anonymous,
+])  # fmt: skip
+def test_refused(function):
+    assert outcome(ft, function) == outcome(pt, function)
+
+
+def test_exceptions_of_programs():
+    scripted, reference = ft.jit.script(raises), pt.jit.script(raises)
+    assert scripted(1) == reference(1)
+    for value, text in ((5, "too large: 5"), (0, "not positive")):
+        with pytest.raises(ft.jit.Error, match=text):
+            scripted(value)
+        with pytest.raises(pt.jit.Error, match=text):
+            reference(value)
+
+
+def optional(x: int, y: Optional[Tuple[int, str]] = None, z: float = 2.0) -> float:
+    return x + z if y is None else float(y[0])
+
+
+@pytest.mark.parametrize(("args", "kwargs"), [
+    ((1,), {}), ((1, (2, "a")), {}), ((1,), {"z": 3.0}), ((1,), {"z": 3}), (("a",), {}), ((), {}),
+    ((1, (2, 3)), {}), ((1, None, 2.0), {}), ((1,), {"w": 1}), ((1.5,), {}),
+])  # fmt: skip
+def test_calls_are_checked(args, kwargs):
+    found = []
+    for t in (ft, pt):
+        scripted = t.jit.script(optional)
+        try:
+            found.append(scripted(*args, **kwargs))
+        except Exception as error:
+            found.append((type(error).__name__, str(error).split(" '?' (")[0].split(". Decl")[0]))
+    assert found[0] == found[1]
+
+
+def test_compilation_units_and_small_functions():
+    text = "def f(x: Tensor, n: int) -> Tensor:\n  return x * n\ndef g(x):\n  return x + 1\n"
+    same(ft.jit.CompilationUnit(text).f(ft.ones(2), 3), pt.jit.CompilationUnit(text).f(pt.ones(2), 3))
+    assert ft.jit.isinstance([1], List[int]) and not ft.jit.isinstance(["a"], List[int])
+    assert ft.jit.annotate(int, 3) == 3 and not ft.jit.is_scripting()
+    assert ft.jit.wait(ft.jit.fork(lambda a: a + 1, 2)) == 3
+    assert ft.jit.script(ft.jit.script(raises)) is not None
+    before = ft.jit.set_fusion_strategy([("STATIC", 3)])
+    assert ft.jit.set_fusion_strategy(before) == [("STATIC", 3)]
+    with ft.jit.optimized_execution(False), ft.jit.strict_fusion():
+        assert not ft.jit.onednn_fusion_enabled()
+
+
+def test_dropped_methods_and_left_ones():
+    class Net(ft.nn.Module):
+        def forward(self, x):
+            if x.sum() > 100:
+                return self.gone(x)
+            return self.left(x)
+
+        @ft.jit.unused
+        def gone(self, x):
+            return x
+
+        @ft.jit.ignore
+        def left(self, x):
+            return ft.from_numpy(x.numpy() + 1)
+
+    scripted = ft.jit.script(Net())
+    assert scripted(ft.zeros(1)).item() == 1
+    with pytest.raises(ft.jit.Error):
+        scripted(ft.full((1,), 200.0))
+    with pytest.raises(RuntimeError, match="Could not export Python function call 'left'"):
+        ft.jit.save(scripted, io.BytesIO())
