@@ -130,3 +130,36 @@ def _set_obj_state(obj, state):
     for name, value in {**(attributes or {}), **(slots or {})}.items():
         setattr(obj, name, value)
     return obj
+
+
+# --- buckets of tensors, which programs of several processes exchange -------------------
+
+
+def _flatten_dense_tensors(tensors):
+    """One vector with the elements of all tensors, which have one dtype."""
+    import ftorch as torch
+
+    return torch.cat([t.reshape(-1) for t in tensors])
+
+
+def _unflatten_dense_tensors(flat, tensors):
+    """Parts of a vector, in the shapes of tensors."""
+    parts = flat.split([t.numel() for t in tensors])
+    return tuple(part.view(t.shape) for part, t in zip(parts, tensors))
+
+
+def _take_tensors(tensors, size_limit):
+    """Groups of tensors of one type, of about ``size_limit`` bytes each."""
+    groups: dict = {}
+    for t in tensors:
+        kind = t.type()
+        group, size = groups.get(kind, ([], 0))
+        nbytes = t.numel() * t.element_size()
+        if group and size + nbytes > size_limit:
+            yield group
+            group, size = [], 0
+        group.append(t)
+        groups[kind] = group, size + nbytes
+    for group, _ in groups.values():
+        if group:
+            yield group

@@ -146,7 +146,8 @@ class AccumulateGrad(Node):
         post = self.variable._meta and self.variable._meta.post_hooks
         if post:
             for hook in list(post.values()):
-                hook(self.variable)
+                if hook(self.variable) is not None:
+                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
         return []
 
 

@@ -105,11 +105,11 @@ class Optimizer:
         self.defaults.setdefault("differentiable", False)
 
     def __repr__(self):
-        lines = [f"{type(self).__name__} ("]
+        groups = []
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join([*lines, ")"])
+            settings = [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+            groups.append("\n".join([f"Parameter Group {i}", *settings, ""]))
+        return f"{type(self).__name__} (\n" + "\n".join(groups) + ")"
 
     # steps
 
