@@ -18,6 +18,7 @@ from ..fx.graph_module import GraphModule
 from ..nn import Module
 from ..utils import _pytree as pytree
 from ._schema import dtype_of, expr_of, format_of, size_of, target_of
+from ._trace import placeholder
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import (
     ConstantArgument,
@@ -138,7 +139,7 @@ class _GraphReader:
         for i, data in enumerate(self.data["inputs"]):
             found = data.get("as_tensor") or data.get("as_sym_int") or data.get("as_sym_float") or {}
             name = found.get("name") or found.get("as_name") or (names[i] if names else f"arg{i}")
-            node = self.graph.placeholder(name)
+            node = placeholder(self.graph, name)
             self.define(name, node)
             if node.meta["val"] is None:
                 node.meta["val"] = next(iter(data.values())) if not found else None

@@ -17,6 +17,7 @@ from .._ops import OpOverload, ops
 from .._subclasses.fake_tensor import fake_like
 from ..fx.graph import Graph
 from ..fx.node import Node, map_arg
+from ._trace import placeholder
 from .graph_signature import (
     ExportGraphSignature,
     InputKind,
@@ -149,7 +150,7 @@ class Functionalizer:
         kinds = {s.arg.name: s for s in signature.input_specs}
         for node in self.program.graph.nodes:
             if node.op == "placeholder":
-                new = self.graph.placeholder(node.target)
+                new = placeholder(self.graph, node.target)
                 new.meta = dict(node.meta)
                 base = _Base(new, placeholder=node)
                 self.views[node] = _View(base, node=new)

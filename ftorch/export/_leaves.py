@@ -147,9 +147,7 @@ def _split(given):
 
 def _attention(given):
     args = [given[k] for k in ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")]
-    while len(args) > 3 and (args[-1] is None or args[-1] in (0.0, False)):
-        if isinstance(args[-1], TensorBase):
-            break
+    while len(args) > 3 and not isinstance(args[-1], TensorBase) and args[-1] in (None, 0.0, False):
         args.pop()
     options = {k: given[k] for k in ("scale", "enable_gqa") if given[k] not in (None, False)}
     return ops.aten.scaled_dot_product_attention.default, tuple(args), options

@@ -6,6 +6,7 @@ own; writes stay what they are, so a graph that runs on the module's buffers upd
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import inspect
 import os
@@ -289,6 +290,14 @@ def _stack_trace() -> str:
 # --- a run ----------------------------------------------------------------------------
 
 
+def placeholder(graph: Graph, name: str) -> Node:
+    """A placeholder that keeps its name, though it be one of Python's (``input``)."""
+    node = graph.placeholder(name)
+    if node.name != name and hasattr(builtins, name):
+        node.name = name
+    return node
+
+
 def _input_names(module, args, kwargs) -> list[str]:
     """The placeholder's name of each leaf: ``x``, ``d_k_0``."""
     names: list[str] = []
@@ -426,7 +435,7 @@ def _traced(module, args, kwargs, grad, whole) -> Traces:
                     constants[name] = value
         traced, user = [], []
         for name, leaf in zip(names, leaves):
-            node = level.graph.placeholder(name)
+            node = placeholder(level.graph, name)
             level.first_input = level.first_input or node
             if isinstance(leaf, TensorBase):
                 t = level.track(leaf.detach().clone(), node)

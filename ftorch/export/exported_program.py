@@ -160,6 +160,10 @@ class ExportedProgram:
     def __init__(self, root, graph: Graph, graph_signature: ExportGraphSignature, state_dict,
                  range_constraints, module_call_graph, example_inputs=None, constants=None, *,
                  verifiers=None):  # fmt: skip
+        # A copied graph may have given names that are Python's another form.
+        placeholders = [n for n in graph.nodes if n.op == "placeholder"]
+        for node, spec in zip(placeholders, graph_signature.input_specs):
+            node.name = spec.arg.name
         self._graph_module = GraphModule(root if root is not None else Module(), graph)
         self._graph_signature = graph_signature
         self._state_dict = state_dict

@@ -139,9 +139,11 @@ class ExportGraphSignature:
         return tuple(s.target for s in self._inputs(InputKind.BUFFER) if s.target)
 
     @property
-    def non_persistent_buffers(self) -> set[str]:
+    def non_persistent_buffers(self) -> tuple[str, ...]:
         """The names of the buffers that are in no state dict."""
-        return {s.target for s in self._inputs(InputKind.BUFFER) if not s.persistent and s.target}
+        return tuple(
+            s.target for s in self._inputs(InputKind.BUFFER) if not s.persistent and s.target
+        )
 
     @property
     def lifted_tensor_constants(self) -> tuple[str, ...]:

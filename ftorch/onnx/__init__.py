@@ -61,7 +61,7 @@ class ONNXProgram:
                 del model.graph.initializer[:]
         if external_data:
             onnx.save_model(model, destination, save_as_external_data=True,
-                            location=os.path.basename(destination) + ".data", size_threshold=1024)  # fmt: skip
+                            location=os.path.basename(destination) + ".data", size_threshold=0)  # fmt: skip
         else:
             onnx.save_model(model, destination)
 

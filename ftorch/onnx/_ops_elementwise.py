@@ -12,7 +12,7 @@ from ._table import SIMPLE, translation
 
 SIMPLE.update({
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
-    "atan": "Atan", "atanh": "Atanh", "bitwise_not": "BitwiseNot", "ceil": "Ceil", "cos": "Cos",
+    "atan": "Atan", "atanh": "Atanh", "ceil": "Ceil", "cos": "Cos",
     "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor", "hardswish": "HardSwish",
     "log": "Log", "logical_not": "Not", "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu",
     "round": "Round", "selu": "Selu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin",
@@ -273,6 +273,11 @@ def _bitwise(g, x, y):
     if x.dtype is not dtypes.bool:
         kind = f"Bitwise{kind}"
     return g.op(kind, x, y, shape=g.result.shape)
+
+
+@translation("bitwise_not")
+def _bitwise_not(g, x):
+    return g.op("Not" if x.dtype is dtypes.bool else "BitwiseNot", x)
 
 
 @translation("lerp")

@@ -372,6 +372,21 @@ def _norm(g, x, p=2, dim=None, keepdim=False, dtype=None):
     return _reduce(g, kinds[p], x, _dims(x, dim), keepdim)
 
 
+@translation("normalize")
+def _normalize(g, x, p=2.0, dim=1, eps=1e-12):
+    norm = g.translate("linalg_vector_norm", x, p, dim, True)
+    return g.op("Div", x, g.op("Max", norm, g.number(eps, x.dtype)))
+
+
+@translation("cosine_similarity")
+def _cosine(g, x, y, dim=1, eps=1e-8):
+    shape = g.result.shape
+    dot = _reduce(g, "ReduceSum", g.op("Mul", x, y), [dim % x.rank], False)
+    norms = [g.translate("linalg_vector_norm", v, 2, dim, False) for v in (x, y)]
+    norms = [g.op("Max", n, g.number(eps, x.dtype)) for n in norms]
+    return g.op("Div", dot, g.op("Mul", *norms), shape=shape)
+
+
 @translation("cumsum")
 def _cumsum(g, x, dim, dtype=None):
     return g.op("CumSum", g.cast(x, g.result.dtype), g.array(np.int64(dim)))

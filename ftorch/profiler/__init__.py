@@ -165,7 +165,7 @@ class profile:
             jax.profiler.start_trace(self.logdir)
         self._collector.start()
         if self._has_schedule:
-            self._step = self._collector.open(f"ProfilerStep#{self.step_num}", "user")
+            self._step = self._collector.open("ProfilerStep*", "user", step=self.step_num)
 
     def _finish(self):
         collector = self._collector
@@ -211,7 +211,7 @@ class profile:
             if self._collector is None:
                 self._begin()
             elif self._has_schedule:
-                self._step = self._collector.open(f"ProfilerStep#{self.step_num}", "user")
+                self._step = self._collector.open("ProfilerStep*", "user", step=self.step_num)
 
     def __enter__(self):
         self.start()

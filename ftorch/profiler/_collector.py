@@ -196,11 +196,8 @@ class Collector:
         return timed
 
     def _watch_optimizers(self):
-        optimizers = sys.modules.get("ftorch.optim.optimizer")
-        before = getattr(optimizers, "register_optimizer_step_pre_hook", None)
-        after = getattr(optimizers, "register_optimizer_step_post_hook", None)
-        if before is None or after is None:
-            return
+        from ..optim import optimizer as optimizers
+
         opened: list[FunctionEvent] = []
 
         def enter(optimizer, *_):
@@ -210,7 +207,10 @@ class Collector:
             if opened:
                 self.close(opened.pop())
 
-        self._handles = [before(enter), after(leave)]
+        self._handles = [
+            optimizers.register_optimizer_step_pre_hook(enter),
+            optimizers.register_optimizer_step_post_hook(leave),
+        ]
 
 
 def _wait(result):
@@ -234,7 +234,7 @@ def _frames() -> list[str]:
     return [
         f"{f.filename}({f.lineno}): {f.name}"
         for f in reversed(traceback.extract_stack(sys._getframe(2), limit=40))
-        if not f.filename.startswith(here)
+        if not f.filename.startswith((here, "<ftorch"))
     ]
 
 

@@ -264,8 +264,9 @@ def write_chrome_trace(events, path: str, metadata=None, began: float = 0.0) -> 
         if e.stack:
             args["Call stack"] = ";".join(reversed(e.stack))
         items.append({
-            "ph": "X", "cat": _CATEGORIES[e.category], "name": e.name, "pid": pid, "tid": e.thread,
-            "ts": began + e.start, "dur": e.end - e.start, "args": args,
+            "ph": "X", "cat": _CATEGORIES[e.category],
+            "name": e.name.replace("*", f"#{e.args['step']}") if "step" in e.args else e.name, "pid": pid,
+            "tid": e.thread, "ts": began + e.start, "dur": e.end - e.start, "args": args,
         })  # fmt: skip
     data = {"schemaVersion": 1, "displayTimeUnit": "ms", **(metadata or {}), "traceEvents": items,
             "traceName": os.fspath(path)}  # fmt: skip
