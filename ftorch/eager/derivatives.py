@@ -191,6 +191,13 @@ def gradients_of(plan, mask, differentiable):
     return make(plan, mask, differentiable)
 
 
+def _endless(inputs, scalars, results, grads):
+    raise RuntimeError(
+        "while_loop: the gradient of a traced loop cannot be differentiated backwards again, since the "
+        "number of its steps is not known; use scan, or forward mode (torch.func.jvp)"
+    )
+
+
 def of_plan(plan, mask, node_class) -> Backward:
     """The derivative of a plan, with respect to the inputs of the mask."""
     mask = tuple(m and _is_inexact(g.dtype) for m, g in zip(mask, plan.inputs))
@@ -208,7 +215,12 @@ def of_plan(plan, mask, node_class) -> Backward:
     structs += [jax.ShapeDtypeStruct((), {"i": np.int64, "f": np.float64}.get(k, np.complex128))
                 for k in kinds]  # fmt: skip
     structs += [_struct(g) for g in plan.geometries] * 2
-    used = _used_operands(flat, structs)
+    try:
+        used = _used_operands(flat, structs)
+    except ValueError as error:
+        if "Reverse-mode differentiation does not work" not in str(error):
+            raise
+        gradients, used = _endless, [False] * len(structs)  # an error for who asks for it
     inputs = [i for i in range(n) if used[i]]
     results = [j for j in range(r) if used[n + m + j]]
     shapes = [(g.shape, g.dtype.numpy) for g in plan.inputs]

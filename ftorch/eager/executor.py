@@ -318,7 +318,7 @@ def _run_now(plan, storages, scalars, into):
     stats.ops += 1
     try:
         if traced:
-            results = plan.fn(*arrays, *scalars)
+            results = plan.fn(*arrays, *map(weak, scalars, plan.scalars))
         else:
             results = plan.run(arrays, scalars)
     except Exception as error:

@@ -17,97 +17,15 @@ from ..eager import api, executor
 from ..eager import op as _op
 from ..eager.derivatives import Derived
 from ..eager.executor import IMMEDIATE
-from ..eager.interop import jax_array
 from ..eager.registry import OPTIONAL_TENSOR
-from ..eager.tensor import TensorBase, from_array, modes
+from ..eager.tensor import TensorBase
 from ..utils import _pytree as pytree
+from . import loop_gradients
 from .batching import Batched
-from .dual import Dual, DualLevel, dual
+from .dual import Dual
+from .tracing import TracedFunction, TraceLevel, seeds
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
-
-
-# --- tracing -------------------------------------------------------------------------
-
-
-class _TraceLevel(DualLevel):
-    """The level of a function that is traced to a jaxpr; finds out which tensors it captures."""
-
-    def __init__(self, captured_arrays=None):
-        super().__init__()
-        self.given = captured_arrays
-        self.captured: list = []
-        self.stand_ins: dict = {}
-
-    def _primal(self, t):
-        if not isinstance(t, TensorBase):
-            return t
-        if isinstance(t, Dual) and t._level is self:
-            return t._inner
-        found = self.stand_ins.get(id(t))
-        if found is None:
-            index = len(self.captured)
-            self.captured.append(t)
-            array = (
-                jnp.zeros(t.shape, t.dtype.numpy) if self.given is None else self.given[index]
-            )
-            found = self.stand_ins[id(t)] = from_array(array)
-        return found
-
-    def known(self, t, how):
-        raise RuntimeError(
-            "the value of a tensor inside a traced control flow operator is not known; use torch.where "
-            "or a control flow operator instead of Python control flow on values"
-        )
-
-    def random(self, kind, function, args, kwargs):
-        raise RuntimeError(
-            "random operations are not possible inside a control flow operator that is traced; draw "
-            "the numbers outside and pass them in"
-        )
-
-
-class _Traced:
-    """A function as a jaxpr: ``captured`` tensors are its first operands.
-
-    It runs twice. The first run, on zeros whose results nobody asks for, finds the captured tensors:
-    what it computes from those alone is an ordinary computation, on the outer tape. The second gives
-    the jaxpr.
-    """
-
-    def __init__(self, function, structs):
-        self.spec = None
-
-        def run(level, arrays):
-            with level:
-                output = function(*(dual(level, from_array(a), None) for a in arrays))
-                flat, self.spec = pytree.tree_flatten(output)
-                return [level._primal(t) if isinstance(t, TensorBase) else t for t in flat]
-
-        def trace(captured_arrays, arrays):
-            outer, modes.grad = modes.grad, False
-            try:
-                results = run(_TraceLevel(captured_arrays), arrays)
-                return [
-                    jax_array(t) if isinstance(t, TensorBase) else jnp.asarray(t) for t in results
-                ]
-            finally:
-                modes.grad = outer
-
-        level = _TraceLevel()
-        run(level, [jnp.zeros(s.shape, s.dtype) for s in structs])
-        captured = level.captured
-        held = [jax.ShapeDtypeStruct(t.shape, t.dtype.numpy) for t in captured]
-        self.closed = jax.make_jaxpr(trace)(held, structs)
-        # Arrays in closures are operands too: inside JAX's transformations they may be tracers.
-        self.captured = [*captured, *(from_array(c) for c in self.closed.consts)]
-        self.count = len(captured)
-        self.outputs = self.closed.out_avals
-        self.key = str(self.closed.jaxpr)
-
-    def __call__(self, captured, arrays):
-        captured, constants = captured[: self.count], captured[self.count :]
-        return jax.core.eval_jaxpr(self.closed.jaxpr, constants, *captured, *arrays)
 
 
 def _structs(tensors):
@@ -117,7 +35,7 @@ def _structs(tensors):
 def _is_known(t):
     """Whether Python can look at a tensor's value."""
     while isinstance(t, (Dual, Batched)):
-        if isinstance(t._level, _TraceLevel) or (isinstance(t, Batched) and t._bdim is not None):
+        if isinstance(t._level, TraceLevel) or (isinstance(t, Batched) and t._bdim is not None):
             return False
         t = t._inner
     return t._storage.trace is not IMMEDIATE
@@ -130,14 +48,7 @@ def _in_python(tensors):
 _ops: dict = {}
 
 
-def _no_reverse(mask, differentiable):
-    raise NotImplementedError(
-        "while_loop: a traced loop has no reverse-mode derivative, since the number of its steps is not "
-        "known; use scan"
-    )
-
-
-def _call(name, key, traced, kernel, tensors):
+def _call(name, key, traced, kernel, tensors, make_gradients=None):
     """Calls the op of a kernel ``kernel(captured arrays of each function, arrays)``."""
     counts = [len(t.captured) for t in traced]
     key = (name, key, len(tensors), *(t.key for t in traced))
@@ -156,10 +67,12 @@ def _call(name, key, traced, kernel, tensors):
         if len(_ops) > 1024:
             _ops.clear()
         derived = Derived(name, flat, [OPTIONAL_TENSOR] * total)
-        if name == "while_loop":
-            derived.make_gradients = _no_reverse
+        derived.make_gradients = make_gradients
         op = _ops[key] = _op.Op(derived)
-    result = op(*(t for f in traced for t in f.captured), *tensors)
+    captured = [t for f in traced for t in f.captured]
+    for f in traced:
+        f.captured = ()  # the op stays, and must not keep them
+    result = op(*captured, *tensors)
     return list(result) if isinstance(result, tuple) else [result]
 
 
@@ -233,26 +146,31 @@ def cond(pred, true_fn, false_fn, operands=()):
         return (true_fn if pred else false_fn)(*operands)
     tensors, join = _split(operands)
     branches = [
-        _Traced(lambda *ts, f=f: f(*join(ts)), _structs(tensors)) for f in (true_fn, false_fn)
+        TracedFunction(lambda *ts, f=f: f(*join(ts)), _structs(tensors)) for f in (true_fn, false_fn)
     ]
+    given = [pred, *tensors]
+    if any(b.draws for b in branches):
+        given.append(seeds())
     _dims_agree("torch.cond", *branches)
 
     def kernel(captured, arrays):
         pred, *operands = arrays
+        own = [operands if b.draws else operands[: len(tensors)] for b in branches]
         return jax.lax.cond(
             pred.reshape(()) != 0,
-            lambda: branches[0](captured[0], operands), lambda: branches[1](captured[1], operands),
+            lambda: branches[0](captured[0], own[0]), lambda: branches[1](captured[1], own[1]),
         )  # fmt: skip
 
     return pytree.tree_unflatten(
-        _call("cond", (), branches, kernel, [pred, *tensors]), branches[0].spec
+        _call("cond", (), branches, kernel, given), branches[0].spec
     )
 
 
 def while_loop(cond_fn, body_fn, carried_inputs):
     """Applies ``body_fn`` to the carried values while ``cond_fn`` of them is true.
 
-    Traced loops have a forward-mode derivative only, since their number of steps is not known.
+    A traced loop's gradient recomputes its steps from checkpoints (`loop_gradients`), and cannot be
+    differentiated backwards again, since the number of steps is not known: use `scan` for that.
 
     Args:
         cond_fn: ``cond_fn(*carried)`` gives a bool or a tensor of one element.
@@ -280,18 +198,61 @@ def while_loop(cond_fn, body_fn, carried_inputs):
         return lambda *ts: function(*pytree.tree_unflatten(list(ts), spec))
 
     structs = _structs(leaves)
-    traced = [_Traced(spread(f), structs) for f in (cond_fn, body_fn)]
-    _carry_agrees("while_loop", structs, traced[1].outputs)
+    condition = TracedFunction(spread(cond_fn), structs, may_draw=False)
+    body = TracedFunction(spread(body_fn), structs)
+    _carry_agrees("while_loop", structs, body.outputs)
+    count = len(leaves)
+    if body.draws:
+        leaves = [*leaves, seeds()]
+    goes_on, step = _loop_functions(condition, body, count)
 
     def kernel(captured, arrays):
         return jax.lax.while_loop(
-            lambda carry: traced[0](captured[0], carry)[0].reshape(()) != 0,
-            lambda carry: tuple(traced[1](captured[1], carry)),
+            lambda carry: goes_on(captured[0], carry), lambda carry: step(captured[1], carry),
             tuple(arrays),
-        )
+        )[:count]  # fmt: skip
 
-    results = _call("while_loop", (), traced, kernel, leaves)
+    gradients = _loop_gradients(condition, body, count)
+    results = _call("while_loop", (), [condition, body], kernel, leaves, gradients)
     return tuple(pytree.tree_unflatten(results, spec))
+
+
+def _loop_functions(condition, body, count):
+    """(whether a loop goes on, its step) as functions of captured arrays and carried ones.
+
+    A body that draws carries a seed behind the values, which each step counts up.
+    """
+
+    def goes_on(captured, carry):
+        return condition(captured, carry[:count])[0].reshape(()) != 0
+
+    def step(captured, carry):
+        following = tuple(body(captured, carry))
+        return (*following, carry[-1] + 1) if body.draws else following
+
+    return goes_on, step
+
+
+def _loop_gradients(condition, body, count):
+    """``make_gradients`` of a traced ``while_loop``'s op."""
+    goes_on, step = _loop_functions(condition, body, count)
+    first, second = len(condition.captured), len(condition.captured) + len(body.captured)
+
+    def make(mask, differentiable):
+        def gradients(inputs, scalars, results, grads):
+            by_body, by_carry = loop_gradients.gradients(
+                lambda carry: goes_on(inputs[:first], carry), step,
+                list(inputs[first:second]), list(inputs[second:]), [jnp.conj(g) for g in grads] + [None],
+            )  # fmt: skip
+            found = [*[None] * first, *by_body, *by_carry]
+            return [
+                jnp.zeros_like(x) if g is None else jnp.conj(g)
+                for x, g, wanted in zip(inputs, found, mask) if wanted
+            ]  # fmt: skip
+
+        return gradients
+
+    return make
 
 
 def _decided(pred):
@@ -355,8 +316,10 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
         carry, y = combine_fn(restart(ts[:count]), join(ts[count:]))
         return _split(carry)[0], y
 
-    traced = _Traced(step, [*_structs(starts), *_structs([t[0] for t in slices])])
+    traced = TracedFunction(step, [*_structs(starts), *_structs([t[0] for t in slices])])
     _carry_agrees("scan", _structs(starts), traced.outputs[:count])
+    if traced.draws:
+        slices = [*slices, seeds(steps)]
 
     def kernel(captured, arrays):
         def body(carry, x):
@@ -412,9 +375,10 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
         )
     count = len(slices)
     examples = _structs([t[0] for t in slices])
-    traced = _Traced(
-        lambda *ts: combine_fn(join(ts[:count]), join(ts[count:])), [*examples, *examples]
-    )
+    traced = TracedFunction(
+        lambda *ts: combine_fn(join(ts[:count]), join(ts[count:])), [*examples, *examples],
+        may_draw=False,
+    )  # fmt: skip
     _carry_agrees("associative_scan", examples, traced.outputs)
 
     def kernel(captured, arrays):
@@ -448,7 +412,9 @@ def map(f, xs, *args):
     if _in_python([*slices, *shared]):
         results = [f(join([t[i] for t in slices]), *args) for i in range(sizes[0])]
         return pytree.tree_map(lambda *ys: api.stack(ys), *results)
-    traced = _Traced(lambda *ts: f(join(ts), *args), _structs([t[0] for t in slices]))
+    traced = TracedFunction(lambda *ts: f(join(ts), *args), _structs([t[0] for t in slices]))
+    if traced.draws:
+        slices = [*slices, seeds(sizes[0])]
 
     def kernel(captured, arrays):
         return jax.lax.map(lambda x: traced(captured[0], x), list(arrays))

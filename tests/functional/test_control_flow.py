@@ -123,12 +123,8 @@ def test_errors():
         while_loop(lambda x: x, lambda x: (x,), (x,))
     with pytest.raises(RuntimeError, match="must keep their dtypes and shapes"):
         torch.vmap(lambda x: while_loop(lambda x: x.sum() < 1, lambda x: (x[:1],), (x,)))(x)
-    with pytest.raises(NotImplementedError, match="no reverse-mode derivative"):
-        torch.vmap(torch.func.grad(lambda x: _while(x, x).sum()))(x)
-    with pytest.raises(RuntimeError, match="random operations"):
-        torch.vmap(
-            lambda x: map(lambda v: v + torch.rand(()), x), randomness="different"
-        )(x)
+    with pytest.raises(RuntimeError, match="random operations are not possible in this function"):
+        associative_scan(lambda a, b: a + b * torch.rand(()), x, 0)
     with pytest.raises(RuntimeError, match="is not known"):
         torch.vmap(lambda x: map(lambda v: v.item(), x))(x)
 
