@@ -24,7 +24,11 @@ def _log_api_usage_once(event: str) -> None:
 
 
 def _get_tracing_state():
-    """None: no ``jit.trace`` is at work."""
+    """What ``jit.trace`` records into, or None where none is at work."""
+    import sys
+
+    recorder = sys.modules.get("ftorch.jit._recorder")
+    return None if recorder is None else recorder.Recorder.current
 
 
 def _get_accelerator(check: bool | None = None):

@@ -235,10 +235,20 @@ def load(f: str | os.PathLike | IO[bytes], map_location: Any = None, pickle_modu
         if _zip.is_zip(file):
             archive = _zip.ArchiveReader(file)
             if _is_torchscript(archive):
-                raise RuntimeError(
-                    f"{f if is_path else 'the file'} is a TorchScript archive: its program cannot "
-                    "be run here. Save the model's state_dict() with torch.save instead."
+                warnings.warn(
+                    "'torch.load' received a zip file that looks like a TorchScript archive "
+                    "dispatching to 'torch.jit.load' (call 'torch.jit.load' directly to silence this "
+                    "warning)",
+                    UserWarning,
+                    stacklevel=2,
                 )
+                if weights_only:
+                    raise RuntimeError(
+                        "Cannot use ``weights_only=True`` with TorchScript archives passed to "
+                        "``torch.load``. " + UNSAFE_MESSAGE
+                    )
+                file.seek(0)
+                return torch.jit.load(file, map_location=map_location)
             if mmap:
                 if not is_path:
                     raise ValueError("f must be a file path in order to use the mmap argument")

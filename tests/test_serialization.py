@@ -422,7 +422,10 @@ def test_damaged_files_raise_ordinary_errors():
         torch.load(io.BytesIO(b""))
     with pytest.raises(RuntimeError, match="Invalid magic number; corrupt file"):
         torch.load(io.BytesIO(pickle.dumps({"a": 1}, 2)))
-    with pytest.raises(RuntimeError, match="TorchScript archive"):
+    with (
+        pytest.warns(UserWarning, match="looks like a TorchScript archive"),
+        pytest.raises(RuntimeError, match="with TorchScript archives passed to ``torch.load``"),
+    ):
         torch.load(archive(b"", **{"constants.pkl": b""}))
 
 

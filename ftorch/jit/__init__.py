@@ -1,8 +1,17 @@
 """TorchScript (``script``, ``trace``, ``load``, ``save``) and captured programs (``compile``)."""
 
 from ..eager.executor import stats
-from . import _script
-from ._annotations import Final, annotate, export, ignore, unused
+from . import _script, annotations
+from ._annotations import (
+    Final,
+    ScriptWarning,
+    _overload,
+    _overload_method,
+    annotate,
+    export,
+    ignore,
+    unused,
+)
 from ._builtins import Future, fork, wait
 from ._builtins import RaisedError as Error
 from ._freeze import freeze, optimize_for_inference, run_frozen_optimizations
@@ -43,8 +52,8 @@ _isinstance, _fork, _wait, _set_fusion_strategy = isinstance, fork, wait, set_fu
 
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule",
-    "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "TracedModule", "TracerWarning",
-    "TracingCheckError", "annotate", "compile", "enable_onednn_fusion", "export", "export_opnames",
+    "ScriptFunction", "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedModule", "TracerWarning",
+    "TracingCheckError", "_overload", "_overload_method", "annotate", "annotations", "compile", "enable_onednn_fusion", "export", "export_opnames",
     "fork", "freeze", "fuser", "ignore", "interface", "is_compiling", "is_scripting", "is_tracing",
     "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
     "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save", "script",

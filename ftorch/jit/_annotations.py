@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["Final", "annotate", "export", "ignore", "unused"]
+__all__ = ["Final", "ScriptWarning", "annotate", "export", "ignore", "unused"]
+
+
+class ScriptWarning(Warning):
+    """Something in scripted code is probably not meant so."""
+
+    __module__ = "ftorch.jit"
+
+
+def _overload(func):
+    """Marks a signature of a function of several; the last definition is the one that is compiled."""
+    return func
+
+
+_overload_method = _overload
 
 
 def ignore(drop=False, **kwargs):
