@@ -4,7 +4,7 @@ XLA hands dense convolutions of one and two dimensions to Eigen, and runs groupe
 with a dilated input (as transposed convolutions and some weight gradients have it) as plain loops,
 10 to 300 times slower than PyTorch. What was measured to be fastest, with the gradients in mind:
 
-- one channel per group (depthwise): a sum of shifted products;
+- one channel per group (depthwise): a sum of shifted products (`conv_depthwise`);
 - kernels of one element: a matrix product;
 - few elements under the kernel (an image's first layer, many small groups): these gathered into
   columns (im2col), and one matrix product per group;
@@ -22,30 +22,14 @@ from itertools import product
 import jax.numpy as jnp
 from jax import lax
 
-from . import conv_xla
+from . import conv_depthwise, conv_xla
 from ._common import up
+from .conv_depthwise import out_extent, slices
 
 # Below this many elements under the kernel, gathering them beats Eigen's convolution.
 _FEW = 32
 # Above this many groups one convolution each costs more than gathering.
 _MANY = 16
-
-
-def _slices(x, window, stride, dilation, out):
-    """For each kernel offset the elements of ``x`` under it, (..., *out)."""
-    lead = x.ndim - len(window)
-    head = x.shape[:lead]
-    for offset in product(*map(range, window)):
-        start = [j * d for j, d in zip(offset, dilation, strict=True)]
-        stop = [a + (o - 1) * s + 1 for a, o, s in zip(start, out, stride, strict=True)]
-        yield lax.slice(x, (0,) * lead + tuple(start), (*head, *stop), (1,) * lead + tuple(stride))
-
-
-def _out(extent, window, stride, dilation):
-    return tuple(
-        (n - d * (k - 1) - 1) // s + 1
-        for n, k, s, d in zip(extent, window, stride, dilation, strict=True)
-    )
 
 
 def convolve(x, weight, stride, pads, dilation, groups):
@@ -54,7 +38,7 @@ def convolve(x, weight, stride, pads, dilation, groups):
     window = weight.shape[2:]
     taps = math.prod(window)
     if weight.shape[1] == 1 and groups > 1:
-        return _depthwise(_padded(x, pads), weight, stride, dilation)
+        return conv_depthwise.convolve(_padded(x, pads), weight, stride, dilation)
     if taps == 1 and groups == 1:
         return _pointwise(_padded(x, pads), weight, stride)
     if weight.shape[1] * taps <= _FEW or groups > _MANY:
@@ -80,7 +64,7 @@ def _pointwise(x, weight, stride):
 
 def _by_planes(x, weight, stride, pads, dilation):
     x = jnp.pad(x, [(0, 0), (0, 0), pads[0], (0, 0), (0, 0)]).swapaxes(1, 2)
-    depth = _out(x.shape[1:2], weight.shape[2:3], stride[:1], dilation[:1])[0]
+    depth = out_extent(x.shape[1:2], weight.shape[2:3], stride[:1], dilation[:1])[0]
     n, _, channels, *extent = x.shape
     total = 0
     for k in range(weight.shape[2]):
@@ -93,27 +77,13 @@ def _by_planes(x, weight, stride, pads, dilation):
     return total.reshape(n, depth, *total.shape[1:]).swapaxes(1, 2)
 
 
-def _depthwise(x, weight, stride, dilation):
-    n, channels, *extent = x.shape
-    window, outputs = weight.shape[2:], weight.shape[0]
-    out = _out(extent, window, stride, dilation)
-    ones = (1,) * len(out)
-    w = weight.reshape(channels, outputs // channels, -1)
-    x = x if outputs == channels else x[:, :, None]
-    total = 0
-    for k, part in enumerate(_slices(x, window, stride, dilation, out)):
-        taps = w[:, 0, k] if outputs == channels else w[:, :, k]
-        total = total + part * taps.reshape(*taps.shape, *ones)
-    return total.reshape(n, outputs, *out)
-
-
 def _as_product(x, weight, stride, dilation, groups):
     n, channels = x.shape[:2]
     window, outputs = weight.shape[2:], weight.shape[0]
-    out = _out(x.shape[2:], window, stride, dilation)
+    out = out_extent(x.shape[2:], window, stride, dilation)
     # Channels outermost: every offset is then a block of rows of the matrix.
     x = x.swapaxes(0, 1).reshape(groups, channels // groups, n, *x.shape[2:])
-    parts = list(_slices(x, window, stride, dilation, out))
+    parts = list(slices(x, window, stride, dilation, out))
     columns = jnp.stack(parts, 1).reshape(groups, -1, n * math.prod(out))
     w = weight.reshape(groups, outputs // groups, channels // groups, -1).swapaxes(2, 3)
     y = jnp.matmul(w.reshape(groups, outputs // groups, -1), columns)
