@@ -57,7 +57,7 @@ def _sprite(images, path):
     from PIL import Image
 
     side = math.ceil(math.sqrt(len(images)))
-    canvas = np.ones((side * side, *images.shape[1:]), images.dtype)
+    canvas = np.zeros((side * side, *images.shape[1:]), images.dtype)
     canvas[: len(images)] = images
     n, channels, height, width = canvas.shape
     grid = canvas.reshape(side, side, channels, height, width).transpose(0, 3, 1, 4, 2)
