@@ -1,21 +1,26 @@
-"""Downloads of weights (``torch.hub``), kept in a folder of the user's cache.
+"""Models and weights that others publish (``torch.hub``), kept in a folder of the user's cache.
 
-Models in repositories written for PyTorch (``torch.hub.load``) import ``torch`` themselves; run them by
-``python -m ftorch``.
+A repository says in its ``hubconf.py`` which models it offers. One that is written for PyTorch imports
+``torch`` itself; run the program by ``python -m ftorch`` and it is given ftorch.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
 import sys
 import tempfile
 import urllib.request
+import zipfile
 from urllib.parse import urlparse
 
-__all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
+__all__ = [
+    "download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir",
+]  # fmt: skip
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _folder: list[str | None] = [None]
@@ -108,3 +113,152 @@ def load_state_dict_from_url(url: str, model_dir: str | None = None, map_locatio
         match = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, match[1] if match else None, progress)
     return load(path, map_location=map_location, weights_only=weights_only)
+
+
+# --- repositories ----------------------------------------------------------------------
+
+_REPOSITORY = re.compile(r"([^/:]+)/([^/:]+)(?::(.+))?")
+
+
+@contextlib.contextmanager
+def _in_path(folder):
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _hubconf(folder):
+    """The repository's ``hubconf.py``, run as a module."""
+    path = os.path.join(folder, "hubconf.py")
+    spec = importlib.util.spec_from_file_location("hubconf.py", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with _in_path(folder):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _entry(module, name):
+    if not isinstance(name, str):
+        raise ValueError("Invalid input: model should be a string of function name")
+    needed = getattr(module, "dependencies", None) or ()
+    missing = [package for package in needed if not _is_installed(package)]
+    if missing:
+        raise RuntimeError(f"Missing dependencies: {', '.join(missing)}")
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise RuntimeError(f"Cannot find callable {name} in hubconf")
+    return function
+
+
+def _is_installed(package):
+    # What runs is ftorch, also where ``torch`` is asked for.
+    return package == "torch" or importlib.util.find_spec(package) is not None
+
+
+def _check_trust(folder, owner, name, trust_repo):
+    """Asks whether a repository's code may run, unless it has been trusted before.
+
+    Raises:
+        Exception: if not, as in PyTorch.
+    """
+    path = os.path.join(get_dir(), "trusted_list")
+    trusted = set()
+    if os.path.exists(path):
+        with open(path) as file:
+            trusted = set(file.read().split())
+    known = f"{owner}_{name}" in trusted or os.path.isdir(folder)
+    if trust_repo is False or (trust_repo == "check" and not known):
+        answer = input(
+            f"The repository {owner}_{name} does not belong to the list of trusted repositories and "
+            "as such cannot be downloaded. Do you trust this repository and wish to add it to the "
+            "trusted list of repositories (y/N)?"
+        ).lower()
+        if answer in ("n", "no", ""):
+            raise Exception("Untrusted repository.")
+        if answer not in ("y", "yes"):
+            raise ValueError(f"Unrecognized response {answer}.")
+    if not known:
+        with open(path, "a") as file:
+            file.write(f"{owner}_{name}\n")
+
+
+def _repository(github, force_reload, trust_repo, verbose=True):
+    """The folder of a repository on GitHub, downloaded unless it is there."""
+    match = _REPOSITORY.fullmatch(github)
+    if match is None:
+        raise ValueError(
+            f"Invalid repository {github!r}: it should have the form owner/name or owner/name:ref"
+        )
+    owner, name, ref = match.groups()
+    os.makedirs(get_dir(), exist_ok=True)
+    candidates = [ref] if ref else ["main", "master"]
+    folders = [
+        os.path.join(get_dir(), f"{owner}_{name}_{r.replace('/', '_')}") for r in candidates
+    ]
+    for folder in folders:
+        if os.path.isdir(folder) and not force_reload:
+            _check_trust(folder, owner, name, trust_repo)
+            if verbose:
+                sys.stderr.write(f"Using cache found in {folder}\n")
+            return folder
+    _check_trust(folders[0], owner, name, trust_repo)
+    url = f"https://github.com/{owner}/{name}/zipball/{ref or 'HEAD'}"
+    with tempfile.TemporaryDirectory(dir=get_dir()) as work:
+        archive = os.path.join(work, "archive.zip")
+        sys.stdout.write(f'Downloading: "{url}" to {archive}\n')
+        download_url_to_file(url, archive, progress=False)
+        with zipfile.ZipFile(archive) as file:
+            top = file.namelist()[0].split("/")[0]
+            file.extractall(os.path.join(work, "content"))
+        shutil.rmtree(folders[0], ignore_errors=True)
+        shutil.move(os.path.join(work, "content", top), folders[0])
+    return folders[0]
+
+
+def list(github, force_reload=False, skip_validation=False, trust_repo="check", verbose=True):
+    """The names of the models that a repository offers.
+
+    Args:
+        github: ``"owner/name"`` or ``"owner/name:ref"``, a branch or tag.
+        force_reload: whether to download it again.
+        trust_repo: True runs its code, False asks, ``"check"`` asks unless it has been trusted.
+    """
+    module = _hubconf(_repository(github, force_reload, trust_repo, verbose))
+    return [n for n in dir(module) if callable(getattr(module, n)) and not n.startswith("_")]
+
+
+def help(github, model, force_reload=False, skip_validation=False, trust_repo="check"):
+    """The docstring of a model's function; for the arguments see `list`."""
+    folder = _repository(github, force_reload, trust_repo)
+    return _entry(_hubconf(folder), model).__doc__
+
+
+def load(repo_or_dir, model, *args, source="github", trust_repo="check", force_reload=False,
+         verbose=True, skip_validation=False, **kwargs):  # fmt: skip
+    """Calls the function of a repository's ``hubconf.py`` that makes a model.
+
+    Args:
+        repo_or_dir: ``"owner/name:ref"`` on GitHub, or with ``source="local"`` a folder.
+        model: the function's name; it is given ``args`` and ``kwargs``.
+
+    Raises:
+        ValueError: for another source. RuntimeError: for no such function, or missing packages.
+
+    >>> import ftorch as torch, os, tempfile
+    >>> code = "from ftorch import nn\\ndef model(n):\\n    return nn.Linear(n, 1)\\n"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(os.path.join(folder, "hubconf.py"), "w") as file:
+    ...         _ = file.write(code)
+    ...     torch.hub.load(folder, "model", 3, source="local")
+    Linear(in_features=3, out_features=1, bias=True)
+    """
+    source = source.lower()
+    if source not in ("github", "local"):
+        raise ValueError(f'Unknown source: "{source}". Allowed values: "github" | "local".')
+    if source == "github":
+        repo_or_dir = _repository(repo_or_dir, force_reload, trust_repo, verbose)
+    with _in_path(repo_or_dir):
+        return _entry(_hubconf(repo_or_dir), model)(*args, **kwargs)

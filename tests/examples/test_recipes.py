@@ -2,6 +2,7 @@
 
 import importlib.util
 import pathlib
+import sys
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ def _common():
     path = pathlib.Path(__file__).parents[2] / "examples" / "common.py"
     spec = importlib.util.spec_from_file_location("recipes_common", path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # the recipes import it by this name
     spec.loader.exec_module(module)
     return module
 
