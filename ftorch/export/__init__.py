@@ -20,6 +20,7 @@ from ..utils import _pytree as pytree
 from . import dynamic_shapes, exported_program, graph_signature
 from ._generalize import trace_dynamic
 from ._trace import _input_names
+from ._unflatten import FlatArgsAdapter, InterpreterModule, UnflattenedModule, unflatten
 from .dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, UserError, dims
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature, InputKind
@@ -60,7 +61,9 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
     traces, dynamic = trace_dynamic(
         mod, args, kwargs, per_leaf(mod, args, kwargs, dynamic_shapes), names
     )
-    state = mod.state_dict(keep_vars=True)
+    saved = mod.state_dict(keep_vars=True)  # parameters first, then buffers
+    names_of_parameters = [n for n, _ in mod.named_parameters(remove_duplicate=False)]
+    state = {n: saved[n] for n in dict.fromkeys([*names_of_parameters, *saved]) if n in saved}
     in_spec = pytree.tree_structure((args, kwargs))
     parameters = list(inspect.signature(mod.forward).parameters.values())
     forward_names = _forward_names(parameters, args, kwargs)
@@ -157,18 +160,10 @@ def save_stablehlo(ep, f, *, platforms=None) -> None:
     save_stablehlo(ep, f, platforms=platforms)
 
 
-def __getattr__(name):
-    if name in ("unflatten", "UnflattenedModule", "FlatArgsAdapter", "InterpreterModule"):
-        import importlib
-
-        module = importlib.import_module(f"{__name__}.unflatten")
-        return getattr(module, name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-
-
 __all__ = [
     "AdditionalInputs", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
-    "InputKind", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "default_decompositions",
-    "dims", "draft_export", "dynamic_shapes", "export", "export_for_training", "exported_program",
-    "graph_signature", "load", "register_dataclass", "save", "save_stablehlo",
+    "FlatArgsAdapter", "InputKind", "InterpreterModule", "ModuleCallEntry", "ModuleCallSignature",
+    "ShapesCollection", "UnflattenedModule", "UserError", "default_decompositions", "dims",
+    "draft_export", "dynamic_shapes", "export", "export_for_training", "exported_program",
+    "graph_signature", "load", "register_dataclass", "save", "save_stablehlo", "unflatten",
 ]  # fmt: skip

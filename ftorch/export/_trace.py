@@ -472,6 +472,8 @@ def _traced(module, args, kwargs, grad, whole) -> Traces:
         )
         constants[name] = value
     del level.graph.create_node  # the class's own again
+    hidden = {s.target for s in inputs if s.kind is InputKind.BUFFER}
+    constants = dict(sorted(constants.items(), key=lambda item: item[0] in hidden))  # buffers last
     traces = Traces(level.graph, inputs + user, outputs, constants, out_spec, called)
     _clean(traces)
     return traces
