@@ -38,7 +38,7 @@ def _called(path: str, arguments=(), keywords=()):
 
 def call(c: FunctionCompiler, node: ast.Call):
     """What a call becomes: an expression, or a `Known`."""
-    from ._frontend import Known, MethodRef, ModuleRef
+    from ._known import Known, MethodRef, ModuleRef
 
     found = c.value(node.func)
     if isinstance(found, ModuleRef):
@@ -86,7 +86,7 @@ def _arguments(c, node):
         args += [c.expr(a)] if items is None else items
     for k in node.keywords:
         if k.arg is None:
-            from ._frontend import NotSupportedError
+            from ._known import NotSupportedError
 
             raise NotSupportedError(
                 "keyword-arg expansion is not supported", c.source, node
@@ -313,7 +313,7 @@ def _hasattr(c, node):
 
 
 def _fork(c, node):
-    from ._frontend import Known, MethodRef, ModuleRef
+    from ._known import Known, MethodRef, ModuleRef
 
     first = c.value(node.args[0])
     rest = ast.Call(node.args[0], node.args[1:], node.keywords)

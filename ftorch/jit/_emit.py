@@ -11,7 +11,8 @@ import numpy as np
 
 from ..eager.device import device as device_class
 from ._objects import CompilationUnitData, Function
-from ._recorder import Frame, Recorder, Statement, Value, _flat
+from ._recorder import Recorder, _flat
+from ._records import Frame, Statement, Value
 from ._source import define_class
 from ._types import code
 

@@ -11,7 +11,7 @@ from ..eager.dtype import dtype as dtype_class
 from ..eager.formats import layout, memory_format
 from ..eager.tensor import TensorBase
 from ..nn import Module, ParameterDict, ParameterList
-from . import _prelude
+from . import _layers, _prelude
 from ._emit import class_text, define, emit_function, literal, qualified_class_name
 from ._frontend import FunctionCompiler, ModuleRef
 from ._module import ScriptFunction, ScriptModule, wrap_module
@@ -290,7 +290,7 @@ class _ModuleProgram:
         own = self.module.__dict__.get(name)
         if own is not None:
             function = getattr(own, "__func__", own)
-        written = _prelude.forward_of(self.module) if name == "forward" else None
+        written = _layers.forward_of(self.module) if name == "forward" else None
         if written is not None:
             if "forward" not in self.started:
                 self.started.add("forward")
@@ -435,5 +435,3 @@ def script_function(function) -> ScriptFunction:
     program = Program()
     name = program.function(function)
     return ScriptFunction(program.unit.functions[name], function, function.__name__)
-
-

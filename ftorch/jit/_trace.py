@@ -12,7 +12,8 @@ from ..nn import Module
 from ._emit import Emitter, emit_function, emit_module
 from ._module import ScriptFunction, ScriptModule, TopLevelTracedModule, wrap_module
 from ._objects import CompilationUnitData
-from ._recorder import Recorder, Statement, TracedInt, TracerWarning, Value, _flat
+from ._recorder import Recorder, _flat
+from ._records import Statement, TracedInt, TracerWarning, Value
 
 __all__ = ["TracerWarning", "TracingCheckError", "is_tracing", "trace", "trace_module"]
 

@@ -58,9 +58,8 @@ def same(found, expected, where=""):
         for i, (a, b) in enumerate(zip(found, expected)):
             same(a, b, f"{where}[{i}]")
     elif isinstance(expected, (pt.Tensor, ft.Tensor)):
-        assert_same(found, expected, where=where, tolerance=(2e-4, 2e-5) if
-                    expected.is_floating_point() and expected.dtype in (pt.float32, ft.float32)
-                    else None)  # fmt: skip
+        tolerance = (2e-4, 2e-5) if expected.is_floating_point() else None
+        assert_same(found, expected, where=where, tolerance=tolerance)
     else:
         assert found == expected, where
 
