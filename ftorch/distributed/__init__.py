@@ -2,14 +2,7 @@
 # ruff: noqa: F401
 
 from . import distributed_c10d
-from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError
-from ._store import HashStore, PrefixStore, Store, TCPStore
-from .distributed_c10d import (
-    Backend,
-    GroupMember,
-    ProcessGroup,
-    ReduceOp,
-    Work,
+from ._collectives import (
     all_gather,
     all_gather_into_tensor,
     all_gather_object,
@@ -19,9 +12,27 @@ from .distributed_c10d import (
     barrier,
     broadcast,
     broadcast_object_list,
-    destroy_process_group,
     gather,
     gather_object,
+    irecv,
+    isend,
+    monitored_barrier,
+    recv,
+    reduce,
+    reduce_scatter,
+    reduce_scatter_tensor,
+    scatter,
+    scatter_object_list,
+    send,
+)
+from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError
+from ._groups import (
+    Backend,
+    GroupMember,
+    ProcessGroup,
+    ReduceOp,
+    Work,
+    destroy_process_group,
     get_backend,
     get_global_rank,
     get_group_rank,
@@ -31,7 +42,6 @@ from .distributed_c10d import (
     get_world_size,
     group,
     init_process_group,
-    irecv,
     is_available,
     is_backend_available,
     is_gloo_available,
@@ -41,16 +51,8 @@ from .distributed_c10d import (
     is_torchelastic_launched,
     is_ucc_available,
     is_xccl_available,
-    isend,
-    monitored_barrier,
     new_group,
-    recv,
-    reduce,
-    reduce_scatter,
-    reduce_scatter_tensor,
-    scatter,
-    scatter_object_list,
-    send,
 )
+from ._store import HashStore, PrefixStore, Store, TCPStore
 
 __all__ = [name for name in dir() if not name.startswith("_")]
