@@ -186,7 +186,7 @@ class TCPStore(Store):
                 peer = self._listener.accept()
             except OSError:
                 return  # closed with the process
-            except Exception:  # noqa: BLE001, S112: somebody else knocked
+            except Exception:  # somebody else knocked
                 continue
             threading.Thread(target=self._answer, args=(peer, table), daemon=True).start()
 
