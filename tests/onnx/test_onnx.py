@@ -36,7 +36,7 @@ def dims(names):
     return ({i: ft.export.Dim(n, max=12 if n == "length" else None) for i, n in enumerate(names)},)
 
 
-@pytest.mark.parametrize("name", programs.MODELS)
+@pytest.mark.parametrize("name", ["mlp", "resnet", "lstm", "transformer"])
 def test_models(name):
     make, example, other, names = programs.MODELS[name]
     mine, theirs = pair(make)
@@ -48,7 +48,7 @@ def test_models(name):
         assert_same(run(program.model_proto, inputs(ft).numpy()), theirs(inputs(pt)))
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_recurrent(kind):
     mine, theirs = pair(programs.recurrent, kind, bidirectional=True)
     program = ft.onnx.export(mine, (programs.tokens(ft),), optimize=False)

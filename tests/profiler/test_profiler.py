@@ -189,3 +189,17 @@ def test_decorated_functions():
     with ft.profiler.profile() as p:
         assert f(ft.ones(1)).item() == 2
     assert "named" in {e.key for e in p.key_averages()}
+
+
+def test_bottleneck(tmp_path, capsys):
+    from ftorch.utils.bottleneck import main
+
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nimport ftorch as torch\n"
+        "print((torch.ones(int(sys.argv[1]), 5) * 3.5).sinh().sum().item() > 0)\n"
+    )
+    main([str(script), "11"])
+    out = capsys.readouterr().out
+    assert out.startswith("True\n")
+    assert "Environment Summary" in out and "programs run: 1" in out and "aten::sinh" in out
