@@ -65,12 +65,14 @@ class _Frame:
 
     Attributes:
         values: {node of the program: node here}.
+        seen: the program's nodes in it and in calls inside.
     """
 
     def __init__(self, path: str):
         self.path, self.graph = path, Graph()
         self.values: dict[Node, Node] = {}
         self.inputs: list[Node] = []
+        self.seen: set[Node] = set()
 
 
 class UnflattenedModule(Module):
@@ -135,6 +137,8 @@ class UnflattenedModule(Module):
             wanted = path.split(".") if path else []
             self._move(stack, wanted, node, graph)
             frame = stack[-1]
+            for each in stack:
+                each.seen.add(node)
             frame.values[node] = frame.graph.node_copy(node, lambda n: self._value(n, stack))
         self.graph = root.graph
 
@@ -165,8 +169,11 @@ class UnflattenedModule(Module):
                 found = frame.graph.get_attr(target)
         if found is None:
             first = next((n for n in frame.graph.nodes if n.op != "placeholder"), None)
-            with frame.graph.inserting_before(first):
+            if first is None:
                 found = frame.graph.placeholder(node.name)
+            else:
+                with frame.graph.inserting_before(first):
+                    found = frame.graph.placeholder(node.name)
             frame.inputs.append(node)
         frame.values[node] = found
         return found
@@ -177,7 +184,7 @@ class UnflattenedModule(Module):
         made = set(frame.values) - set(frame.inputs)
         later = [
             n for n in graph.nodes if n in made and n.op != "placeholder"
-            and any(u not in frame.values for u in n.users)
+            and any(u not in frame.seen for u in n.users)
         ]  # fmt: skip
         frame.graph.output(tuple(frame.values[n] for n in later))
         count = self._counts.get(frame.path, 0)
