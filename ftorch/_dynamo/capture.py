@@ -28,6 +28,9 @@ from .watch import MISSING, Watch
 _DONATION_BYTES = 1 << 14
 
 
+NUMBERS = "a hyperparameter of an optimizer changed"
+
+
 class Unsupported(Exception):
     """Why a call cannot be captured; it runs in Python."""
 
@@ -138,7 +141,9 @@ class Captured:
 
     Unsupported = Unsupported
 
-    def __init__(self, trace: CaptureTrace, watch: Watch, leaves, outputs, started: int):
+    def __init__(self, trace: CaptureTrace, watch: Watch, leaves, outputs, started: int,
+                 all_vary=False):  # fmt: skip
+        self.all_vary = all_vary
         self.trace, self.device, self.started = trace, trace.device, started
         self.backward: Lowered | None = None
         self.input_grads: list = []
@@ -282,9 +287,16 @@ class Captured:
         self.count = len(outputs)
         varying = []
         self.actions = trace.actions
+        self.fixed = []  # numbers that are constants: (function giving the current ones, {which: value})
+        certain = not self.all_vary
         for action in trace.actions:
+            certain = certain and action[0] != "do"  # a schedule may come before the step
             if action[0] == "numbers":
-                varying += range(action[1], action[1] + action[2])
+                _, start, count, source, fixed = action
+                fixed = fixed if certain else ()
+                varying += [start + i for i in range(count) if i not in fixed]
+                if fixed:
+                    self.fixed.append((source, [(i, trace.floats[start + i]) for i in fixed]))
         grads = [o for o, _ in self.input_grads if o is not None] if self.edges else []
         if grads:
             tangents = {t.operand for t in self.tangents}
@@ -361,6 +373,11 @@ class Captured:
         """Why the program does not stand for a call, or None."""
         if not self.guards.check():
             return self.guards.reason() or "the state of a module"
+        for source, known in self.fixed:
+            now = source()
+            for i, value in known:
+                if now[i] != value:
+                    return NUMBERS
         for source, g in self.grad_checks:
             held = source.get(leaves)._grad
             if (held is None) != (g is None) or (g is not None and held._geometry is not g):
@@ -479,7 +496,9 @@ class Captured:
             source.get(leaves)._grad = None if how is None else made(how)
         for place, how in self.puts:
             place.set(made(how))
-        return self.results.build(made)
+        results = self.results.build(made)
+        values.clear()  # what holds them is a cycle, and they could not be donated
+        return results
 
     # --- the first call, which was captured
 

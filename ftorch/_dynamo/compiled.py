@@ -16,7 +16,7 @@ import types
 import weakref
 
 from ..autograd.grad_mode import no_grad
-from ..eager import autocast, executor, tape
+from ..eager import autocast, executor, tape, value_checks
 from ..eager import device as _device
 from ..eager import dtype as _dtype
 from ..eager.executor import CaptureTrace
@@ -24,7 +24,7 @@ from ..eager.op import read
 from ..eager.tensor import Tensor, TensorBase, modes, wrap
 from ..utils import _pytree as pytree
 from . import config, exc, logs
-from .capture import Captured, Unsupported
+from .capture import NUMBERS, Captured, Unsupported
 from .watch import SCALARS, Watch, users_line
 
 _local = threading.local()
@@ -143,6 +143,7 @@ class Compiled:
         self.mode, self.options = mode, options
         self.entries: dict = {}
         self.events: list[Event] = []
+        self._numbers_vary = False  # hyperparameters of optimizers besides the rate
         self._only_reads = False  # none of its arguments is written to
         self._held: list = []  # arguments that keys name by id
         Compiled.instances.add(self)
@@ -209,6 +210,7 @@ class Compiled:
             if reason is None:
                 return program.run(leaves, originals)
             reasons.append(reason)
+            self._numbers_vary = self._numbers_vary or reason is NUMBERS
         return self._miss(key, programs, reasons, leaves, originals, args, kwargs)
 
     def _miss(self, key, programs, reasons, leaves, originals, args, kwargs):
@@ -299,6 +301,7 @@ class Compiled:
             if self.fullgraph:
                 raise exc.Unsupported(f"{_explained(reason)}{where[0]}")
 
+        value_checks.run_postponed()  # of what came before
         trace = CaptureTrace(_device.CPU, on_break)
         old = executor.swap_trace(trace)
         _local.depth = getattr(_local, "depth", 0) + 1
@@ -357,7 +360,7 @@ class Compiled:
         try:
             if modes.grad is not grad_before:
                 raise Unsupported("the function changed the grad mode")
-            captured = Captured(trace, watch, leaves, outputs, started)
+            captured = Captured(trace, watch, leaves, outputs, started, self._numbers_vary)
         except Unsupported as error:
             _truncate(trace, lengths)
             trace.on_break = None
@@ -375,7 +378,7 @@ class Compiled:
 
     def _of_nothing(self, trace, watch, leaves, outputs, started):
         try:
-            captured = Captured(trace, watch, leaves, outputs, started)
+            captured = Captured(trace, watch, leaves, outputs, started, self._numbers_vary)
             if captured.results.differentiable:
                 return None, "nothing was computed"
             reason = captured.finish(leaves)

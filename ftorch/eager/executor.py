@@ -401,9 +401,13 @@ class CaptureTrace(Trace):
         """Whether a storage holds random numbers that are drawn anew for each run."""
         return any(a[0] == "draw" and a[1] == id(storage) for a in self.actions)
 
-    def numbers(self, count: int, source) -> None:
-        """The next ``count`` float operands are ``source()`` in another run."""
-        self.actions.append(("numbers", len(self.floats), count, source))
+    def numbers(self, count: int, source, fixed=()) -> None:
+        """The next ``count`` float operands are ``source()`` in another run.
+
+        Args:
+            fixed: the positions among them that hardly ever change: programs have them as constants.
+        """
+        self.actions.append(("numbers", len(self.floats), count, source, tuple(fixed)))
 
     def touch_grad(self, variable, reads: bool) -> None:
         """Somebody asks for (or sets) the ``.grad`` of a tensor."""

@@ -405,7 +405,7 @@ def op_named(full_name: str) -> Op:
     return found
 
 
-def fused_update(fn, mutable, inputs, scalars=(), static=(), source=None) -> None:
+def fused_update(fn, mutable, inputs, scalars=(), static=(), source=None, fixed=()) -> None:
     """Records one step that updates many tensors in place.
 
     Args:
@@ -415,10 +415,11 @@ def fused_update(fn, mutable, inputs, scalars=(), static=(), source=None) -> Non
         scalars: Python numbers; new values do not compile again.
         static: hashable; part of the program.
         source: gives the scalars anew when a captured program runs again.
+        fixed: positions of scalars that hardly ever change.
     """
     capture = executor.capturing()
     if capture is not None and scalars:
-        capture.numbers(len(scalars), source)
+        capture.numbers(len(scalars), source, fixed)
     key = (fn, static, *[t._geometry for t in mutable], None, *[t._geometry for t in inputs],
            tuple(map(type, scalars)))  # fmt: skip
     plan = _updates.get(key)

@@ -195,7 +195,10 @@ class RuleOptimizer(Optimizer):
             now = {**self._hyperparameters(group), **overrides}
             return [float(now[name]) for name in scalars]
 
-        fused_update(_rules.step, mutable, inputs, tuple(scalars.values()), static, current)
+        # Schedulers change the rate, and those that cycle the momentum leave a sign of it.
+        cycles = "max_momentum" in group
+        fixed = [i for i, name in enumerate(scalars) if name != "lr" and not cycles]
+        fused_update(_rules.step, mutable, inputs, tuple(scalars.values()), static, current, fixed)
 
     def _update_recorded(self, gathered, values):
         """The step as recorded operations, so that gradients flow through it."""
