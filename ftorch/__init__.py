@@ -173,7 +173,11 @@ _ELSEWHERE = {
     "set_autocast_cpu_enabled": "amp.autocast_mode", "set_autocast_dtype": "amp.autocast_mode",
     "set_autocast_enabled": "amp.autocast_mode", "set_autocast_gpu_dtype": "amp.autocast_mode",
     "cond": "functional.control_flow", "vmap": "functional",
-    "SymInt": "fx.experimental.symbolic_shapes", "Tag": "_ops", "while_loop": "functional.control_flow",
+    "SymInt": "fx.experimental.symbolic_shapes", **dict.fromkeys((
+        "sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor",
+        "sparse_bsc_tensor", "sparse_compressed_tensor",
+    ), "sparse"),
+    "Tag": "_ops", "while_loop": "functional.control_flow",
 }  # fmt: skip
 
 
@@ -201,6 +205,15 @@ def _vmap(function):
 
 
 _hooks["vmap"] = _vmap
+
+
+def _sparse():
+    from . import sparse
+
+    return sparse
+
+
+_hooks["sparse"] = _sparse
 
 
 def _python_classes(cls):

@@ -306,7 +306,8 @@ def reduce_tensor(tensor, storage_of):
             return _utils._rebuild_parameter_with_state, (*arguments, attributes)
         return _utils._rebuild_parameter, arguments
     function, arguments = _reduce_data(tensor, storage_of)
-    if type(tensor) is Tensor and not attributes:
+    sparse = tensor.layout is not _formats.strided
+    if (type(tensor) is Tensor or sparse) and not attributes:
         return function, arguments
     return _rebuild_from_type_v2, (function, type(tensor), arguments, attributes)
 

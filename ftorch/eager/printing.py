@@ -212,11 +212,16 @@ def _shape_and_dtype(array, dtype):
     )
 
 
-def with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
-    """``text`` and the suffixes, on a new line where one is full, and the closing bracket."""
+def with_suffixes(text: str, suffixes: list[str], indent: int, force_newline: bool = False) -> str:
+    """``text`` and the suffixes, on a new line where one is full, and the closing bracket.
+
+    Args:
+        force_newline: begin a new line in any case.
+    """
     length = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        if length + len(suffix) + 2 > PRINT_OPTS.linewidth:
+        if force_newline or length + len(suffix) + 2 > PRINT_OPTS.linewidth:
+            force_newline = False
             text += ",\n" + " " * indent + suffix
             length = indent + len(suffix)
         else:

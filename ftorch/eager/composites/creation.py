@@ -20,6 +20,9 @@ from ..ops._common import check_fits
 from ..tensor import TensorBase
 from ._arguments import as_dtype, integer, mismatch, number, sizes
 
+_SPARSE = frozenset((formats.sparse_coo, formats.sparse_csr, formats.sparse_csc, formats.sparse_bsr,
+                     formats.sparse_bsc))  # fmt: skip
+
 
 def check_options(name, dtype, layout, requires_grad):
     """Raises PyTorch's errors for layouts and dtypes that cannot be."""
@@ -53,6 +56,8 @@ def _dtype_with_out(name, dtype, out, device):
 
 def make(name, kernel, args, dtype, layout, device, requires_grad, out=None, stride=None):
     """Calls a creation kernel, whose last argument is the dtype."""
+    if layout in _SPARSE and name in ("zeros", "empty"):
+        return hooks["sparse"]()._zeros(args[0], dtype, layout, device, requires_grad)
     if layout is not None or requires_grad:
         check_options(name, dtype, layout, requires_grad)
     if out is None:

@@ -12,6 +12,8 @@ import warnings
 from .. import api as torch
 from .. import dtype as dtypes
 from ..composite import composite
+from ..op import hooks
+from ..tensor import modes
 
 
 def _front_end(name):
@@ -368,6 +370,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0,
         padding_idx %= weight.size(0)
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
+    if sparse and weight.requires_grad and modes.grad:
+        return hooks["sparse"]()._embedding_rows(weight, input, padding_idx, scale_grad_by_freq)
     return torch.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
@@ -434,7 +438,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2,
             per_sample_weights = per_sample_weights.reshape(-1)
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
-    return torch._embedding_bag(
+    bags = torch._embedding_bag
+    if sparse and weight.requires_grad and modes.grad:
+        bags = hooks["sparse"]()._embedding_bag
+    return bags(
         weight, input, offsets, mode, scale_grad_by_freq, per_sample_weights, include_last_offset,
         padding_idx,
     )  # fmt: skip

@@ -114,40 +114,6 @@ def dim_order(self, ambiguity_check=False):
 
 
 @composite("method")
-def to_dense(self, dtype=None, *, masked_grad=True):
-    """The tensor itself, cast if asked: it is dense."""
-    return self if dtype is None else self.to(dtype)
-
-
-@composite("method")
-def sparse_dim(self):
-    """How many dimensions are sparse: none."""
-    return 0
-
-
-@composite("method")
-def dense_dim(self):
-    """How many dimensions are dense: all."""
-    return self.dim()
-
-
-def _needs_sparse(name, wanted):
-    def method(self):
-        raise RuntimeError(f"{name} expected {wanted} layout but got Strided")
-
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"Raises RuntimeError: {name} is for sparse tensors."
-    return method
-
-
-for _name, _wanted in {
-    "coalesce": "sparse coordinate tensor", "indices": "sparse coordinate tensor",
-    "is_coalesced": "sparse coordinate tensor", "values": "sparse tensor",
-}.items():  # fmt: skip
-    composite("method")(_needs_sparse(_name, _wanted))
-
-
-@composite("method")
 def record_stream(self, stream):
     """Does nothing: XLA frees memory once its work is done."""
 

@@ -1,0 +1,372 @@
+"""Copies, dtypes, devices and sizes of sparse tensors, and what they refuse to be."""
+
+from __future__ import annotations
+
+from ..eager import api as torch
+from ..eager import formats
+from ..eager.dtype import int64
+from ..eager.geometry import Size, geometry
+from ._convert import to_compressed, to_dense, to_sparse
+from ._tensor import (
+    _LAYOUT_NAME,
+    TABLE,
+    CompressedPattern,
+    CooPattern,
+    SparseTensor,
+    _blank,
+    is_compressed,
+    is_coo,
+    layout_name,
+    not_run,
+    rebuilt,
+    sparse_op,
+    values_of,
+)
+
+# --- copies, dtypes and devices ------------------------------------------------------
+
+
+@sparse_op()
+def clone(input, *, memory_format=None):
+    return rebuilt(input, values_of(input).clone(), "Clone")
+
+
+def _outside(input):
+    return _blank(input._pattern, input._v)
+
+
+@sparse_op()
+def detach(input):
+    return _outside(input)
+
+
+TABLE["data"] = detach
+
+
+@sparse_op()
+def to(input, *args, **kwargs):
+    """Another dtype or device."""
+    layout = kwargs.pop("layout", None)
+    copy = kwargs.get("copy", False)
+    v = values_of(input)
+    args = tuple(a._v if isinstance(a, SparseTensor) else a for a in args)
+    moved = v.to(*args, **kwargs)
+    if moved is v and not copy:
+        return input if layout is None else to_sparse(input, layout=layout)
+    pattern = input._pattern
+    if moved.device is not v.device:
+        pattern = _on_device(pattern, moved.device)
+    return pattern.build(moved, "ToCopy")
+
+
+sparse_op("cpu")(lambda input, memory_format=None: to(input, "cpu"))
+sparse_op("cuda")(
+    lambda input, device=None, non_blocking=False, memory_format=None: to(
+        input, "cuda" if device is None else device
+    )
+)
+sparse_op("type_as")(lambda input, other: to(input, other.dtype))
+sparse_op("__format__")(lambda input, spec="": repr(input))
+
+
+def _on_device(p, device):
+    if isinstance(p, CooPattern):
+        return CooPattern(p.indices.to(device), p.size, p.coalesced)
+    return CompressedPattern(p.compressed.to(device), p.plain.to(device), p.size, p.layout, p.block)
+
+
+def _conversion(name):
+    def convert(input, *args, **kwargs):
+        v = values_of(input)
+        moved = getattr(v, name)(*args, **kwargs)
+        return input if moved is v else rebuilt(input, moved, "ToCopy")
+
+    sparse_op(name)(convert)
+
+
+for _name in ("float double half bfloat16 int long short char byte bool cfloat cdouble").split():
+    _conversion(_name)
+
+
+@sparse_op("type", "type_")
+def type_(input, dtype=None, non_blocking=False, **kwargs):
+    """The type's name, or the tensor of another type."""
+    if dtype is not None:
+        return to(input, dtype)
+    if is_compressed(input):
+        raise RuntimeError(f"Unimplemented backend SparseCsr{input.device.type.upper()}")
+    return input._v.type().replace("torch.", "torch.sparse.", 1)
+
+
+@sparse_op()
+def numpy(input, *, force=False):
+    raise TypeError(
+        f"can't convert {layout_name(input)} layout tensor to numpy. Use Tensor.to_dense() first."
+    )
+
+
+sparse_op("__array__")(lambda input, dtype=None, copy=None: numpy(input))
+
+
+@sparse_op("tolist", "data_ptr")
+def tolist(input):
+    raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+
+@sparse_op("untyped_storage", "storage", "_typed_storage")
+def untyped_storage(input):
+    raise input._storage.error
+
+
+@sparse_op()
+def item(input):
+    """The only element as a number."""
+    if input.numel() != 1:
+        raise RuntimeError(f"a Tensor with {input.numel()} elements cannot be converted to Scalar")
+    return to_dense(input).item()
+
+
+for _name, _kind in (("__float__", float), ("__int__", int), ("__complex__", complex)):
+    sparse_op(_name)(lambda input, _kind=_kind: _kind(item(input)))
+
+
+@sparse_op()
+def stride(input, dim=None):
+    if is_compressed(input):
+        raise RuntimeError(f"Sparse {_short(input)} tensors do not have strides")
+    return (0,) * input.dim() if dim is None else 0
+
+
+def _short(input):
+    return {"SparseCsr": "CSR"}.get(layout_name(input), layout_name(input)[6:].upper())
+
+
+@sparse_op()
+def is_contiguous(input, memory_format=None):
+    if is_compressed(input):
+        raise RuntimeError(f"Sparse {_short(input)} tensors do not have is_contiguous")
+    return False
+
+
+@sparse_op()
+def storage_offset(input):
+    return 0
+
+
+@sparse_op()
+def contiguous(input, memory_format=None):
+    return input
+
+
+@sparse_op()
+def as_subclass(input, cls):
+    return input
+
+
+# --- size and contents ---------------------------------------------------------------
+
+
+def _empty(like, size, sparse_dim, dense_dim=0, dtype=None):
+    """A tensor of coordinates without elements."""
+    v = like._v if isinstance(like, SparseTensor) else like
+    values = torch.zeros(
+        (0, *size[len(size) - dense_dim :]), dtype=dtype or v.dtype, device=v.device
+    )
+    indices = torch.zeros((sparse_dim, 0), dtype=int64, device=v.device)
+    return CooPattern(indices, size, True).build(values)
+
+
+def zeros(size, dtype, layout, device, requires_grad):
+    """``torch.zeros`` and ``torch.empty`` of a sparse layout."""
+    if layout is formats.sparse_coo:
+        like = torch.zeros(0, dtype=dtype, device=device)
+        return _empty(like, tuple(size), len(size)).requires_grad_(requires_grad)
+    if len(size) < 2:
+        raise RuntimeError(
+            "torch.empty: Only batched sparse compressed (non-block) tensors are supported, but got "
+            f"size {list(size)}"
+        )
+    if layout in (formats.sparse_bsr, formats.sparse_bsc):
+        raise RuntimeError(
+            "torch.empty: Only batched sparse compressed (non-block) tensors are supported, but got "
+            f"layout {_LAYOUT_NAME[layout]}"
+        )
+    out = to_compressed(torch.zeros(size, dtype=dtype, device=device), layout)
+    return out.requires_grad_(requires_grad)
+
+
+def emptied(input, dtype=None, size=None):
+    """A tensor like ``input`` without elements."""
+    size = tuple(input.shape if size is None else size)
+    if is_coo(input):
+        sparse = input._pattern.sparse_dim
+        return _empty(input, size, sparse, len(size) - sparse, dtype)
+    p = input._pattern
+    v = torch.zeros((*p.batch, 0, *(p.block or ()), *p.dense_size), dtype=dtype or input.dtype,
+                    device=input.device)  # fmt: skip
+    plain = torch.zeros((*p.batch, 0), dtype=p.plain.dtype, device=p.plain.device)
+    pattern = CompressedPattern(torch.zeros_like(p.compressed), plain, size, p.layout, p.block)
+    return pattern.build(v)
+
+
+@sparse_op("zeros_like", "empty_like")
+def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+               memory_format=None):  # fmt: skip
+    if layout is formats.strided:
+        return torch.zeros(input.shape, dtype=dtype or input.dtype, device=input.device)
+    return emptied(input, dtype).requires_grad_(requires_grad)
+
+
+@sparse_op("ones_like", "full_like")
+def ones_like(input, *args, layout=None, **kwargs):
+    if layout is formats.strided:
+        return torch.ones(input.shape, dtype=kwargs.get("dtype") or input.dtype)
+    raise not_run("fill_.Scalar", input)
+
+
+def _new(input, *size, dtype=None, device=None, layout=None, requires_grad=False, **_):
+    size = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    if is_compressed(input):
+        raise not_run("new_zeros", input)
+    return _empty(input, tuple(size), len(size), 0, dtype).requires_grad_(requires_grad)
+
+
+sparse_op("new_zeros", "new_empty")(_new)
+
+
+@sparse_op()
+def new_tensor(input, data, **kwargs):
+    return input._v.new_tensor(data, **kwargs)
+
+
+def become(input, out):
+    """Gives a tensor other contents, without a graph."""
+    input._pattern, input._v = out._pattern, out._v
+    input._geometry = geometry(Size(out.shape), out.dtype, out.device)
+    input._storage.version += 1
+    return input
+
+
+@sparse_op()
+def zero_(input):
+    return become(input, emptied(input))
+
+
+@sparse_op()
+def copy_(input, src, non_blocking=False):
+    """Takes over the elements of another sparse tensor."""
+    if not isinstance(src, SparseTensor):
+        raise RuntimeError(
+            "copy_() between dense and sparse Tensors is not implemented! Found self type = "
+            f"{input.type()} and src type = {src.type()}"
+        )
+    if not isinstance(input, SparseTensor):
+        raise RuntimeError(
+            "copy_() between dense and sparse Tensors is not implemented! Found self type = "
+            f"{input.type()} and src type = {src.type()}"
+        )
+    return become(input, clone(src.detach()).to(input.dtype))
+
+
+def _check_resizable(input, size, sparse_dim, dense_dim, keep):
+    if sparse_dim + dense_dim != len(size):
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, "
+            f"sparse_dim = {sparse_dim}, dense_dim = {dense_dim}"
+        )
+    p = input._pattern
+    if not keep or not p.nnz:
+        return
+    hint = (
+        "You could try the following options:\n1. If you need an empty sparse tensor of this size, "
+        "call `x = torch.sparse_coo_tensor(size)`.\n2. If you need to resize this tensor, you have the "
+        "following options:\n    1. For both sparse and dense dimensions, keep the number of them "
+        "constant and the size of them non-shrinking, and then try the same call again.\n    2. Or, "
+        "create a new sparse tensor with the correct indices and values from this sparse tensor."
+    )
+    for what, was, now in (("sparse", p.sparse_dim, sparse_dim),
+                           ("dense", input.dim() - p.sparse_dim, dense_dim)):  # fmt: skip
+        if was != now:
+            raise RuntimeError(
+                f"changing the number of {what} dimensions (from {was} to {now}) on a non-empty sparse "
+                f"tensor is not supported.\n{hint}"
+            )
+    for what, part in (("sparse", slice(0, sparse_dim)), ("dense", slice(sparse_dim, None))):
+        was, now = tuple(input.shape[part]), tuple(size[part])
+        if any(b < a for a, b in zip(was, now)):
+            raise RuntimeError(
+                f"shrinking the size of {what} dimensions (from {list(was)} to {list(now)}) on a "
+                f"non-empty sparse tensor is not supported.\n{hint}"
+            )
+
+
+@sparse_op()
+def sparse_resize_(input, size, sparse_dim, dense_dim):
+    """Another size in place; elements stay."""
+    size = tuple(size)
+    _check_resizable(input, size, sparse_dim, dense_dim, True)
+    p = input._pattern
+    if not p.nnz:
+        return become(input, _empty(input, size, sparse_dim, dense_dim))
+    v = input._v
+    if tuple(v.shape[1:]) != size[sparse_dim:]:
+        wider = torch.zeros((p.nnz, *size[sparse_dim:]), dtype=v.dtype, device=v.device)
+        wider[tuple(slice(0, n) for n in v.shape)] = v
+        v = wider
+    return become(input, CooPattern(p.indices, size, p.coalesced).build(v))
+
+
+@sparse_op()
+def sparse_resize_and_clear_(input, size, sparse_dim, dense_dim):
+    """Another size in place, without elements."""
+    size = tuple(size)
+    _check_resizable(input, size, sparse_dim, dense_dim, False)
+    return become(input, _empty(input, size, sparse_dim, dense_dim))
+
+
+@sparse_op("resize_as_sparse_", "resize_as_")
+def resize_as_sparse_(input, the_template, memory_format=None):
+    """The size of another sparse tensor in place."""
+    if is_coo(input) and is_coo(the_template):
+        t = the_template._pattern
+        return sparse_resize_(input, t.size, t.sparse_dim, len(t.size) - t.sparse_dim)
+    return become(input, emptied(the_template, input.dtype))
+
+
+@sparse_op()
+def resize_(input, *sizes, memory_format=None):
+    size = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    if is_coo(input):
+        p = input._pattern
+        return sparse_resize_(input, size, p.sparse_dim, len(size) - p.sparse_dim)
+    p = input._pattern
+    pattern = CompressedPattern(p.compressed, p.plain, size, p.layout, p.block)
+    return become(input, pattern.build(input._v))
+
+
+# Attributes and methods that have a say of their own on every sparse tensor.
+
+
+def _bind():
+    def fixed(function):
+        return property(function)
+
+    SparseTensor.layout = fixed(lambda self: self._pattern.layout)
+    SparseTensor.is_sparse = fixed(lambda self: isinstance(self._pattern, CooPattern))
+    SparseTensor.is_sparse_csr = fixed(lambda self: self.layout is formats.sparse_csr)
+    SparseTensor.data = property(_outside, lambda self, value: become(self, value))
+    for name, function in list(TABLE.items()):
+        own = vars(SparseTensor).get(name)
+        if name != "data" and own is None or name in ("numpy", "tolist", "data_ptr", "__array__"):
+            setattr(SparseTensor, name, _as_method(function))
+
+
+def _as_method(function):
+    def method(self, *args, **kwargs):
+        return function(self, *args, **kwargs)
+
+    method.__name__ = getattr(function, "__name__", "method")
+    return method
+
+
+_bind()

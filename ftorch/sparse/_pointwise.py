@@ -1,0 +1,341 @@
+"""Element by element: functions that keep zeros, and arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..eager import api as torch
+from ..eager.dtype import promote_types
+from ..eager.tensor import Tensor
+from ._convert import coalesce, to_compressed, to_coo
+from ._tensor import (
+    CooPattern,
+    SparseTensor,
+    adopt,
+    host,
+    index_tensor,
+    is_compressed,
+    is_coo,
+    not_run,
+    rebuilt,
+    sparse_op,
+    values_of,
+)
+
+# --- one operand ---------------------------------------------------------------------
+
+# Functions f with f(0) = 0: they are applied to the elements, each place taken once.
+_UNARY = (
+    "abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac isinf isnan isneginf isposinf "
+    "log1p nan_to_num rad2deg relu round sgn sign signbit sin sinh sqrt tan tanh trunc angle "
+    "conj_physical positive"
+)
+_ALIASES = {
+    "absolute": "abs", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctanh": "atanh",
+    "fix": "trunc", "special_erf": "erf", "special_expm1": "expm1",
+}  # fmt: skip
+# These are linear: places that occur more than once may stay.
+_LINEAR = "neg negative conj resolve_conj resolve_neg real imag".split()
+
+
+def _unary(name, of):
+    def apply(input, *args, **kwargs):
+        out = kwargs.pop("out", None)
+        t = coalesce(input) if is_coo(input) and name not in _LINEAR else input
+        v = values_of(t)
+        attribute = getattr(v, of) if hasattr(v, of) else getattr(torch, of)
+        result = (
+            attribute
+            if isinstance(attribute, Tensor)
+            else (attribute(*args, **kwargs) if hasattr(v, of) else attribute(v, *args, **kwargs))
+        )
+        result = rebuilt(t, result, of.capitalize())
+        return result if out is None else adopt(out, result)
+
+    def apply_(input, *args, **kwargs):
+        return adopt(input, apply(input, *args, **kwargs))
+
+    sparse_op(name)(apply)
+    sparse_op(f"{name}_")(apply_)
+
+
+for _name in (*_UNARY.split(), *_LINEAR):
+    _unary(_name, _name)
+for _name, _of in _ALIASES.items():
+    _unary(_name, _of)
+
+
+# --- sums ----------------------------------------------------------------------------
+
+
+def _sizes(name, a, b):
+    return (
+        f"{name}: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != "
+        f"{list(b.shape)}"
+    )
+
+
+def _scaled(v, alpha):
+    return v if alpha == 1 else v * alpha
+
+
+def _dense_plus_sparse(dense, sparse, alpha):
+    if tuple(dense.shape) != tuple(sparse.shape):
+        raise RuntimeError(
+            "add: expected 'self' and 'other' to have same size, but self has size "
+            f"{list(dense.shape)} while other has size {list(sparse.shape)} (FYI: dense-sparse "
+            "addition does not currently support broadcasting)"
+        )
+    dtype = promote_types(dense.dtype, sparse.dtype)
+    v = _scaled(values_of(sparse), alpha).to(dtype)
+    p = sparse._pattern
+    if is_compressed(sparse):
+        p, v = p.element_coo(), p.elements(v)
+    if p.sparse_dim == 0:
+        return dense.to(dtype) + v.sum(0)
+    return dense.to(dtype).index_put(tuple(p.indices.unbind(0)), v, accumulate=True)
+
+
+def _joined(a, b, alpha):
+    """The sum of two tensors of coordinates."""
+    if tuple(a.shape) != tuple(b.shape):
+        raise RuntimeError(_sizes("add", a, b))
+    p, q = a._pattern, b._pattern
+    dtype = promote_types(a.dtype, b.dtype)
+    va, vb = values_of(a).to(dtype), _scaled(values_of(b), alpha).to(dtype)
+    if p.sparse_dim != q.sparse_dim:
+        raise RuntimeError(
+            "add: expected 'self' and 'other' to have same number of sparse dimensions, but "
+            f"{p.sparse_dim} != {q.sparse_dim}"
+        )
+    if p.same(q) or (p.nnz == q.nnz and np.array_equal(host(p.indices), host(q.indices))):
+        return CooPattern(p.indices, p.size, p.coalesced and q.coalesced).build(va + vb, "Add")
+    if q.nnz == 0:
+        return p.build(va, "Add")
+    if p.nnz == 0:
+        return q.build(vb, "Add")
+    indices = torch.cat([p.indices, q.indices], 1)
+    both = CooPattern(indices, p.size).build(torch.cat([va, vb]), "Add")
+    if p.coalesced and q.coalesced or both._pattern.nnz > a.numel():
+        return coalesce(both)  # the number of elements must not grow without bound
+    return both
+
+
+@sparse_op()
+def add(input, other, *, alpha=1, out=None):
+    """The sum: dense if the first operand is, else sparse."""
+    if not isinstance(input, SparseTensor):
+        input = input if isinstance(input, Tensor) else torch.tensor(input)
+        result = _dense_plus_sparse(input, other, alpha)
+    elif not isinstance(other, SparseTensor):
+        if is_coo(input) or not isinstance(other, Tensor):
+            raise RuntimeError(
+                "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
+            )
+        result = _dense_plus_sparse(other * alpha if alpha != 1 else other, input, 1)
+    elif is_coo(input) and is_coo(other):
+        result = _joined(input, other, alpha)
+    elif is_compressed(input) and input.layout is other.layout:
+        if input._pattern.same(other._pattern):
+            result = rebuilt(input, values_of(input) + _scaled(values_of(other), alpha), "Add")
+        else:
+            block = input._pattern.block
+            result = to_compressed(
+                _joined(to_coo(input), to_coo(other), alpha), input.layout, block
+            )
+    else:
+        raise RuntimeError("add: expected 'self' and 'other' to have the same layout")
+    if out is None:
+        return result
+    return adopt(out, result) if isinstance(out, SparseTensor) else out.copy_(result)
+
+
+@sparse_op("sub", "subtract")
+def sub(input, other, *, alpha=1, out=None):
+    return add(input, other, alpha=-alpha, out=out)
+
+
+@sparse_op()
+def rsub(input, other, *, alpha=1):
+    return add(other, input, alpha=-alpha)
+
+
+sparse_op("__rsub__")(lambda input, other: add(other, input, alpha=-1))
+sparse_op("__radd__")(lambda input, other: add(other, input))
+
+
+@sparse_op("add_")
+def add_(input, other, *, alpha=1):
+    if not isinstance(input, SparseTensor):
+        p, v = other._pattern, _scaled(values_of(other), alpha)
+        if tuple(input.shape) != tuple(other.shape):
+            return _dense_plus_sparse(input, other, alpha)  # which says what is wrong
+        if is_compressed(other):
+            p, v = p.element_coo(), p.elements(v)
+        if p.sparse_dim == 0:
+            return input.add_(v.sum(0))
+        places = tuple(p.indices.unbind(0))
+        return input.index_put_(places, v.to(input.dtype), accumulate=True)
+    return adopt(input, add(input, other, alpha=alpha))
+
+
+@sparse_op("sub_", "subtract_")
+def sub_(input, other, *, alpha=1):
+    return add_(input, other, alpha=-alpha)
+
+
+# --- products ------------------------------------------------------------------------
+
+
+def _is_number(x):
+    return not isinstance(x, Tensor) or (x.dim() == 0 and not isinstance(x, SparseTensor))
+
+
+def _times_dense(sparse, dense):
+    if dense.shape != sparse.shape:
+        shape = torch.broadcast_shapes(tuple(dense.shape), tuple(sparse.shape))
+        if tuple(shape) != tuple(sparse.shape):
+            sparse = broadcast_to(sparse, shape)
+        dense = dense.expand(shape)
+    p = sparse._pattern
+    return p.build(values_of(sparse) * p.gather(dense), "Mul")
+
+
+def _intersection(a, b):
+    """The product of two tensors of coordinates."""
+    if tuple(a.shape) != tuple(b.shape):
+        shape = torch.broadcast_shapes(tuple(a.shape), tuple(b.shape))
+        a, b = broadcast_to(a, shape), broadcast_to(b, shape)
+    if a._pattern.same(b._pattern) and a._pattern.coalesced:
+        return rebuilt(a, values_of(a) * values_of(b), "Mul")
+    a, b = coalesce(a), coalesce(b)
+    p, q = a._pattern, b._pattern
+    if p.sparse_dim != q.sparse_dim:
+        raise RuntimeError(
+            "mul operands have incompatible number of sparse dimensions: "
+            f"{p.sparse_dim} and {q.sparse_dim}"
+        )
+    _, at, bt = np.intersect1d(p.host_keys(), q.host_keys(), assume_unique=True,
+                               return_indices=True)  # fmt: skip
+    va = values_of(a).index_select(0, index_tensor(at, p.indices))
+    vb = values_of(b).index_select(0, index_tensor(bt, p.indices))
+    return p.moved(host(p.indices)[:, at], p.size, True).build(va * vb, "Mul")
+
+
+@sparse_op("broadcast_to")
+def broadcast_to(input, size):
+    """The elements repeated along dimensions of extent one, and new ones in front."""
+    size = tuple(size)
+    p = input._pattern
+    if size == tuple(input.shape):
+        return input
+    new = len(size) - input.dim()
+    sparse = p.sparse_dim + new
+    at = np.concatenate([np.zeros((new, p.nnz), np.int64), host(p.indices)])
+    old = (1,) * new + tuple(p.size)
+    chosen = np.arange(p.nnz)
+    for d in range(sparse):
+        if old[d] != size[d]:
+            if old[d] != 1:
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({size[d]}) must match the existing size "
+                    f"({old[d]}) at non-singleton dimension {d}."
+                )
+            count = at.shape[1]
+            at = np.tile(at, (1, size[d]))
+            at[d] = np.repeat(np.arange(size[d]), count)
+            chosen = np.tile(chosen, size[d])
+    v = values_of(input).index_select(0, index_tensor(chosen, p.indices))
+    v = v.expand((len(chosen), *size[sparse:]))
+    return p.moved(at, size).build(v, "Expand")
+
+
+@sparse_op("mul", "multiply", "__rmul__")
+def mul(input, other, *, out=None):
+    """The product; sparse."""
+    if not isinstance(input, SparseTensor):
+        input, other = other, input
+    if _is_number(other):
+        result = rebuilt(input, values_of(input) * other, "Mul")
+    elif not isinstance(other, SparseTensor):
+        result = _times_dense(input, other)
+    elif is_coo(input) and is_coo(other):
+        result = _intersection(input, other)
+    elif is_compressed(input) and input.layout is other.layout:
+        if input._pattern.same(other._pattern):
+            result = rebuilt(input, values_of(input) * values_of(other), "Mul")
+        else:
+            product = _intersection(to_coo(input), to_coo(other))
+            result = to_compressed(product, input.layout, input._pattern.block)
+    else:
+        raise RuntimeError("mul: expected 'self' and 'other' to have the same layout")
+    return result if out is None else adopt(out, result)
+
+
+@sparse_op("mul_", "multiply_")
+def mul_(input, other):
+    if not isinstance(input, SparseTensor):
+        raise not_run("mul_.Tensor", other)
+    return adopt(input, mul(input, other))
+
+
+@sparse_op("div", "divide", "true_divide")
+def div(input, other, *, rounding_mode=None, out=None):
+    """The quotient by a number."""
+    if not isinstance(input, SparseTensor):
+        if is_coo(other):
+            raise (
+                not_run("reciprocal", other) if _is_number(input) else RuntimeError(_divisor(other))
+            )
+        raise not_run("div.Tensor", other)
+    if not _is_number(other):
+        raise RuntimeError(_divisor(other))
+    if rounding_mode is not None and is_coo(input):
+        input = coalesce(input)
+    v = values_of(input)
+    v = v.div(other) if rounding_mode is None else v.div(other, rounding_mode=rounding_mode)
+    result = rebuilt(input, v, "Div")
+    return result if out is None else adopt(out, result)
+
+
+def _divisor(other):
+    return (
+        "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+        f"{list(other.shape)} for divisor)"
+    )
+
+
+sparse_op("__rtruediv__", "__rdiv__")(lambda input, other: div(other, input))
+sparse_op("floor_divide")(lambda input, other: div(input, other, rounding_mode="floor"))
+
+
+@sparse_op("div_", "divide_", "true_divide_")
+def div_(input, other, *, rounding_mode=None):
+    return adopt(input, div(input, other, rounding_mode=rounding_mode))
+
+
+sparse_op("floor_divide_")(lambda input, other: div_(input, other, rounding_mode="floor"))
+
+
+@sparse_op("pow")
+def power(input, exponent, *, out=None):
+    """A power by a number that is not zero."""
+    if not isinstance(input, SparseTensor) or not _is_number(exponent):
+        raise not_run("pow.Tensor_Tensor", input if isinstance(input, SparseTensor) else exponent)
+    if exponent == 0:
+        raise RuntimeError(
+            "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense"
+        )
+    t = coalesce(input) if is_coo(input) else input
+    result = rebuilt(t, values_of(t).pow(exponent), "Pow")
+    return result if out is None else adopt(out, result)
+
+
+sparse_op("pow_")(lambda input, exponent: adopt(input, power(input, exponent)))
+
+
+@sparse_op()
+def fill_(input, value):
+    if is_coo(input):
+        raise not_run("fill_.Scalar", input)
+    return adopt(input, rebuilt(input, values_of(input).fill_(value), "Fill"))

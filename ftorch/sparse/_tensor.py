@@ -1,0 +1,493 @@
+"""Sparse tensors: a pattern (where elements are) and dense values, and the table of what they can do.
+
+`SparseTensor` takes part in calls by ``__torch_function__``: a public function is looked up in `TABLE`
+by its name; what is not there raises PyTorch's error. Autograd needs two primitives only: `values_of`
+(a sparse tensor's values as a dense tensor) and `Pattern.build` (a sparse tensor of dense values).
+Everything between them is ordinary calls on dense tensors, which compile and differentiate.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..eager import api as torch
+from ..eager import formats, overrides, tape
+from ..eager import op as _op
+from ..eager.geometry import Size, geometry
+from ..eager.storage import INFERENCE, Storage
+from ..eager.tensor import Tensor, modes
+
+TABLE: dict[str, Callable] = {}  # the name of a public function or method -> what it does here
+
+
+def sparse_op(*names: str):
+    """Declares what the public functions and methods of some names do when an operand is sparse."""
+
+    def register(function):
+        for name in names or (function.__name__,):
+            TABLE[name] = function
+        return function
+
+    return register
+
+
+# --- autograd ------------------------------------------------------------------------
+
+
+class SparseNode(tape.Node):
+    """A node whose backward is a Python function of the result's gradient."""
+
+    __slots__ = ("function",)
+    function: Any
+
+    def apply(self, grads):
+        return self.function(grads[0])
+
+
+def record(name, inputs, out, backward):
+    """Puts a fresh tensor into the graph if an input requires grad.
+
+    Args:
+        backward: the gradients of the inputs, of that of ``out``.
+    """
+    if modes.grad and any(t.requires_grad for t in inputs):
+        node = tape.node_class(f"{name}Backward0", SparseNode)()
+        node.edges = tuple(tape.edge_of(t) if t.requires_grad else None for t in inputs)
+        node.function = backward
+        out._requires_grad, out._grad_fn, out._output_nr = True, node, 0
+    return out
+
+
+def renamed(out, name):
+    """A fresh result whose node goes by the name of the whole operation."""
+    node = out._grad_fn
+    if node is not None:
+        base = type(node).__mro__[1]
+        node.__class__ = tape.node_class(f"{name}Backward0", base)
+    return out
+
+
+def host(t) -> np.ndarray:
+    """The elements of a dense tensor as an array that nobody writes to."""
+    return np.asarray(_op.to_numpy(t))
+
+
+def index_tensor(array, like=None):
+    """A tensor of indices, on the device of another."""
+    t = torch.from_numpy(np.ascontiguousarray(array))
+    return t if like is None else t.to(like.device)
+
+
+def accumulated(values, target, count):
+    """The sums of the rows of ``values`` that have the same ``target``: (count, ...)."""
+    zeros = torch.zeros((count, *values.shape[1:]), dtype=values.dtype, device=values.device)
+    if values.dtype is _BOOL:
+        ints = zeros.to(_INT).index_add(0, target, values.to(_INT))
+        return ints > 0
+    return zeros.index_add(0, target, values)
+
+
+def _dtypes():
+    from ..eager import dtype as d
+
+    return d.bool, d.int64
+
+
+_BOOL, _INT = _dtypes()
+
+
+# --- patterns ------------------------------------------------------------------------
+
+
+class Pattern:
+    """Where the elements of a sparse tensor are. ``size`` is the tensor's."""
+
+    size: Size
+    layout: formats.layout
+
+    def build(self, values, name="SparseCooTensorWithDimsAndTensors"):
+        """The sparse tensor of these elements; gradients flow to ``values``."""
+        out = _blank(self, values.detach())
+        return record(name, [values], out, lambda grad: [self.take(grad)])
+
+    def take(self, t):
+        """The elements that a dense or sparse tensor of the size has at these places."""
+        if isinstance(t, SparseTensor):
+            if t._pattern.same(self):
+                return values_of(t)
+            if t._pattern is self.unique[0]:
+                return values_of(t).index_select(0, self.unique[2])
+            t = t.to_dense()
+        return self.gather(t)
+
+    @property
+    def unique(self):
+        """(the pattern with each place once, where its places come first, which is whose): the pattern
+        itself and None if places do not repeat."""
+        return self, None, None
+
+    def same(self, other) -> bool:
+        """Whether both are known to be the same places in the same order."""
+        raise AssertionError("abstract")
+
+    def gather(self, dense):
+        """The elements of a dense tensor at these places."""
+        raise AssertionError("abstract")
+
+
+class CooPattern(Pattern):
+    """Coordinates: ``indices`` is (sparse dimensions, number of elements)."""
+
+    layout = formats.sparse_coo
+
+    def __init__(self, indices, size, coalesced=False):
+        self.indices, self.size, self.coalesced = indices, Size(size), coalesced
+
+    @property
+    def sparse_dim(self) -> int:
+        return self.indices.shape[0]
+
+    @property
+    def nnz(self) -> int:
+        return self.indices.shape[1]
+
+    @functools.cached_property
+    def unique(self):
+        if self.coalesced or self.nnz < 2:
+            return self, None, None
+        _, first, inverse = np.unique(self.host_keys(), return_index=True, return_inverse=True)
+        if len(first) == self.nnz:
+            return self, None, None
+        pattern = self.moved(host(self.indices)[:, first], self.size, True)
+        first, inverse = (index_tensor(a.reshape(-1), self.indices) for a in (first, inverse))
+        return pattern, first, inverse
+
+    def same(self, other):
+        return isinstance(other, CooPattern) and (
+            other is self or (other.indices is self.indices and other.size == self.size)
+        )
+
+    def gather(self, dense):
+        if self.sparse_dim == 0:
+            return dense.unsqueeze(0).expand((self.nnz, *dense.shape))
+        return dense[tuple(self.indices.unbind(0))]
+
+    def scatter(self, values):
+        """The dense tensor with these elements, summed where places are the same."""
+        sparse, dense = self.size[: self.sparse_dim], self.size[self.sparse_dim :]
+        return (
+            accumulated(values, self.keys(), math.prod(sparse)).reshape(self.size)
+            if (math.prod(self.size))
+            else torch.zeros((*sparse, *dense), dtype=values.dtype, device=values.device)
+        )
+
+    def keys(self, dims=None):
+        """The places as one number each, as a tensor (row-major over the sparse dimensions)."""
+        dims = range(self.sparse_dim) if dims is None else dims
+        key = torch.zeros(self.nnz, dtype=_INT, device=self.indices.device)
+        for d in dims:
+            key = key * self.size[d] + self.indices[d]
+        return key
+
+    def host_keys(self, dims=None) -> np.ndarray:
+        """`keys` as an array."""
+        indices = host(self.indices)
+        key = np.zeros(self.nnz, np.int64)
+        for d in range(self.sparse_dim) if dims is None else dims:
+            key = key * self.size[d] + indices[d]
+        return key
+
+    def moved(self, indices, size, coalesced=False) -> CooPattern:
+        """A pattern of other places."""
+        if isinstance(indices, np.ndarray):
+            indices = index_tensor(indices, self.indices)
+        return CooPattern(indices, size, coalesced)
+
+
+class CompressedPattern(Pattern):
+    """Rows (or columns) compressed: ``compressed`` says where in ``plain`` each begins.
+
+    Dimensions: batch, the two sparse ones, dense ones. Blocks are (rows, columns) of the block layouts.
+    """
+
+    def __init__(self, compressed, plain, size, layout, block=None):
+        self.compressed, self.plain, self.size = compressed, plain, Size(size)
+        self.layout, self.block = layout, block
+
+    @property
+    def by_row(self) -> bool:
+        return self.layout in (formats.sparse_csr, formats.sparse_bsr)
+
+    @property
+    def batch(self):
+        return tuple(self.compressed.shape[:-1])
+
+    @property
+    def nnz(self) -> int:
+        return self.plain.shape[-1]
+
+    def same(self, other):
+        return isinstance(other, CompressedPattern) and (
+            other is self
+            or (other.compressed is self.compressed and other.plain is self.plain
+                and other.size == self.size and other.block == self.block)
+        )  # fmt: skip
+
+    @functools.cached_property
+    def coordinates(self) -> np.ndarray:
+        """(batch dimensions + 2, elements of all batches): places, of blocks for block layouts."""
+        n, batches = len(self.batch), math.prod(self.batch)
+        compressed = host(self.compressed).reshape(batches, -1)
+        plain = host(self.plain).reshape(batches, -1).astype(np.int64)
+        rows = np.stack([
+            np.repeat(np.arange(c.shape[0] - 1), np.diff(c)) for c in compressed
+        ]) if batches else plain  # fmt: skip
+        batch = np.unravel_index(np.repeat(np.arange(batches), self.nnz), self.batch) if n else ()
+        pair = (rows, plain) if self.by_row else (plain, rows)
+        return np.stack([*batch, *(p.ravel().astype(np.int64) for p in pair)])
+
+    @property
+    def dense_size(self):
+        return tuple(self.size[len(self.batch) + 2 :])
+
+    def flat(self, values):
+        """Values with the batches joined: (elements, [block], dense dimensions)."""
+        n = len(self.batch)
+        return values.reshape((-1, *values.shape[n + 1 :])) if n else values
+
+    def unflat(self, values):
+        """The inverse of `flat`."""
+        return values.reshape((*self.batch, self.nnz, *values.shape[1:])) if self.batch else values
+
+    def element_coo(self) -> CooPattern:
+        """The places of single elements; those of blocks row by row."""
+        at = self.coordinates
+        if self.block is not None:
+            r, c = self.block
+            grid = np.indices((r, c)).reshape(2, 1, -1)
+            pair = at[-2:, :, None] * np.array([[[r]], [[c]]]) + grid
+            at = np.concatenate([np.repeat(at[:-2], r * c, axis=1), pair.reshape(2, -1)])
+        return CooPattern(index_tensor(at, self.plain), self.size)
+
+    def elements(self, values):
+        """Values as those of `element_coo`: (elements, dense dimensions)."""
+        flat = self.flat(values)
+        return flat if self.block is None else flat.reshape((-1, *self.dense_size))
+
+    def gather(self, dense):
+        taken = self.element_coo().gather(dense)
+        if self.block is not None:
+            taken = taken.reshape((-1, *self.block, *self.dense_size))
+        return self.unflat(taken)
+
+    def scatter(self, values):
+        """The dense tensor with these elements."""
+        return self.element_coo().scatter(self.elements(values))
+
+
+# --- the tensor ----------------------------------------------------------------------
+
+_BACKEND = {formats.sparse_coo: "Sparse", formats.strided: ""}
+_LAYOUT_NAME = {
+    formats.strided: "Strided", formats.sparse_coo: "Sparse", formats.sparse_csr: "SparseCsr",
+    formats.sparse_csc: "SparseCsc", formats.sparse_bsr: "SparseBsr", formats.sparse_bsc: "SparseBsc",
+}  # fmt: skip
+
+
+def layout_name(t) -> str:
+    """``"SparseCsr"``: how PyTorch's messages name a layout."""
+    return _LAYOUT_NAME[t.layout]
+
+
+# Public names whose operator is called otherwise.
+_ATEN = {
+    "vector_norm": "linalg_vector_norm", "softmax": "_softmax", "log_softmax": "_log_softmax",
+    "argwhere": "nonzero", "mean": "mean.dim", "sort": "sort.stable", "isclose": "eq.Tensor",
+    **{n: f"{n}.Tensor" for n in ("eq", "ne", "lt", "le", "gt", "ge", "remainder", "fmod", "bitwise_and",
+                                  "bitwise_or", "bitwise_xor")},
+}  # fmt: skip
+
+
+def not_run(name, t):
+    """PyTorch's error for an operator that a layout does not have."""
+    name = _ATEN.get(name, name)
+    kind = t.device.type.upper()
+    backend = f"{_BACKEND.get(t.layout, 'SparseCsr')}{kind}"
+    return NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the '{backend}' backend. This could be "
+        "because the operator doesn't exist for this backend, or was omitted during the "
+        "selective/custom build process (if using custom build). Call .to_dense() first to compute "
+        f"it on a strided tensor. 'aten::{name}' is only available for these backends: [{kind}, Meta]."
+    )
+
+
+def _name_of(function) -> str:
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, property):
+        name = (overrides.resolve_name(function) or "").removeprefix("torch.Tensor.")
+        return name.removesuffix(".__get__")
+    return getattr(function, "__name__", None) or getattr(function, "name", str(function))
+
+
+class SparseTensor(Tensor):
+    """A tensor that keeps its elements at some places only; zero elsewhere."""
+
+    __slots__ = ("_pattern", "_v")
+    _pattern: Any
+    _v: Any
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = _name_of(func)
+        found = TABLE.get(name)
+        if found is not None:
+            return found(*args, **kwargs)
+        inner = getattr(func, "__wrapped__", None)
+        if inner is not None:  # a composition: what it calls may be there
+            return inner(*args, **kwargs)
+        t = next(a for a in overrides._flat(args, kwargs) if isinstance(a, SparseTensor))
+        raise not_run(name, t)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        """Calls of the engine's own: sums of gradients, and nodes that gradients reach."""
+        kwargs = kwargs or {}
+        if func._opname == "add":
+            return sum_of_gradients(*args[:2])
+        dense = [a.to_dense() if isinstance(a, SparseTensor) else a for a in args]
+        return func(*dense, **kwargs)
+
+    def __repr__(self, *, tensor_contents=None):
+        from ._printing import representation
+
+        opening = "Parameter containing:\n" if self.__dict__.get("_is_param") else ""
+        return opening + representation(self)
+
+    __str__ = __repr__
+
+    def __hash__(self):
+        return id(self)
+
+    def __reduce_ex__(self, protocol):
+        from .. import _utils
+
+        return _utils._rebuild_sparse_tensor, (self.layout, self._saved_parts())
+
+    def _saved_parts(self):
+        p = self._pattern
+        if isinstance(p, CooPattern):
+            return p.indices, self._v, tuple(self.shape), p.coalesced
+        return p.compressed, p.plain, self._v, tuple(self.shape)
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            copy = self.detach().clone()
+            copy.requires_grad_(self.requires_grad)
+            memo[id(self)] = copy
+        return memo[id(self)]
+
+    def __iter__(self):
+        return iter(self.unbind(0))
+
+    def __bool__(self):
+        if self.numel() != 1:
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        return bool(self.to_dense())
+
+    def _coalesced_(self, coalesced):
+        """Says whether the elements are sorted and at different places; nothing is checked."""
+        p = self._pattern
+        self._pattern = CooPattern(p.indices, p.size, bool(coalesced))
+        return self
+
+
+def _blank(pattern, values):
+    t = object.__new__(SparseTensor)
+    storage = Storage(geometry(pattern.size, values.dtype, values.device))
+    storage.error = NotImplementedError(
+        f"Cannot access storage of {'Sparse' if pattern.layout is formats.sparse_coo else 'SparseCsr'}"
+        "TensorImpl"
+    )
+    if modes.inference:
+        storage.version = INFERENCE
+    t._storage, t._geometry, t._offset = storage, storage.root, 0
+    t._requires_grad = False
+    t._grad_fn = t._grad = t._base = t._meta = None
+    t._output_nr = t._attr_version = 0
+    t._pattern, t._v = pattern, values
+    return t
+
+
+def values_of(t: SparseTensor):
+    """The elements of a sparse tensor, as a dense tensor in its graph."""
+    pattern = t._pattern
+
+    def backward(grad):
+        # As a dense gradient would, it has each place once. Elements of the same place have the same.
+        places, first, _ = pattern.unique
+        return [places.build(grad if first is None else grad.index_select(0, first))]
+
+    return record("Values", [t], t._v.detach(), backward)
+
+
+def rebuilt(t, values, name):
+    """The tensor with other values at the same places."""
+    return t._pattern.build(values, name)
+
+
+def adopt(t, out):
+    """Makes a tensor what an out-of-place operation on it gave: the in-place form."""
+    if modes.grad:
+        tape.check_inplace(t)
+    if out.dtype is not t.dtype:
+        raise RuntimeError(
+            f"result type {out.dtype.scalar_name} can't be cast to the desired output type "
+            f"{t.dtype.scalar_name}"
+        )
+    t._pattern, t._v = out._pattern, out._v
+    t._geometry = geometry(out.shape, out.dtype, out.device)
+    t._requires_grad, t._grad_fn, t._output_nr = out._requires_grad, out._grad_fn, out._output_nr
+    t._storage.version += 1
+    return t
+
+
+def sum_of_gradients(a, b):
+    """The sum of two gradients of which at least one is sparse: dense if the other one is."""
+    if not isinstance(a, SparseTensor):
+        return TABLE["add"](a, b)
+    if not isinstance(b, SparseTensor):
+        return TABLE["add"](b, a)
+    return TABLE["add"](a, b)
+
+
+def is_coo(t) -> bool:
+    """Whether a value is a sparse tensor of coordinates."""
+    return isinstance(t, SparseTensor) and isinstance(t._pattern, CooPattern)
+
+
+def is_compressed(t) -> bool:
+    """Whether a value is a sparse tensor of a compressed layout."""
+    return isinstance(t, SparseTensor) and isinstance(t._pattern, CompressedPattern)
+
+
+# What works on a tensor's geometry and its place in the graph is the same as for dense tensors.
+for _name in (
+    "shape", "dtype", "device", "ndim", "itemsize", "is_cuda", "is_cpu", "is_meta", "is_xla", "size",
+    "dim", "ndimension", "numel", "nelement", "element_size", "is_floating_point", "is_complex",
+    "is_signed", "is_conj", "is_neg", "is_inference", "is_same_size", "get_device", "requires_grad",
+    "requires_grad_", "grad_fn", "is_leaf", "output_nr", "_version", "_base_", "_is_view", "grad",
+    "backward", "detach_", "retain_grad", "retains_grad", "register_hook", "share_memory_",
+    "register_post_accumulate_grad_hook", "is_shared", "is_pinned", "pin_memory", "__len__",
+    "__dir__",
+):  # fmt: skip
+    _value = vars(Tensor).get(_name)
+    if _value is not None:
+        setattr(SparseTensor, _name, _value)
+        if callable(_value):
+            TABLE[_name] = _value
