@@ -36,8 +36,8 @@ class profile:
     >>> import ftorch as torch
     >>> with torch.autograd.profiler.profile() as p:
     ...     y = torch.ones(2).exp()
-    >>> p.key_averages()[-1].key
-    'aten::exp'
+    >>> "aten::exp" in {e.key for e in p.key_averages()}
+    True
     """
 
     def __init__(self, enabled: bool = True, *, record_shapes=False, profile_memory=False,
