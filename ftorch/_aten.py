@@ -84,7 +84,7 @@ class CompositePacket(OpOverloadPacket):
             start, step = given["start"], given["step"]
             return (start, start + step * given["length"], step), {"dtype": given["dtype"]}
         reduction = given.get("reduction")
-        if isinstance(reduction, str):
+        if reduction in _REDUCTIONS:  # "batchmean" has no number
             given["reduction"] = _REDUCTIONS.index(reduction)
         for old in ("size_average", "reduce"):
             given.pop(old, None)
@@ -480,7 +480,8 @@ _LOSSES = {
 def _loss(name, order):
     def call(self, target, *args, **options):
         options.update(zip(order.split(), args))
-        options["reduction"] = _REDUCTIONS[options.get("reduction", 1)]
+        reduction = options.get("reduction", 1)
+        options["reduction"] = reduction if isinstance(reduction, str) else _REDUCTIONS[reduction]
         return getattr(torch.nn.functional, name)(self, target, **options)
 
     _FUNCTIONS[name] = call

@@ -304,6 +304,8 @@ def overload_call(definition, operands, static, form="function") -> tuple[Any, t
     for value, argument in zip(values, definition.schema.arguments):
         if argument.type.is_list and value is not None:
             value = list(value) if isinstance(value, (list, tuple)) else [value]
+            if len(value) == 1 and argument.type.size:  # one number for all dimensions
+                value *= argument.type.size
         if argument.is_keyword_only:
             if not is_default(value, argument):
                 kwargs[argument.name] = value

@@ -180,6 +180,21 @@ def _interpolate(given):
     return overload, (given["input"], size, *align, scale), {}
 
 
+def _bernoulli(given):
+    if given["generator"] is not None:
+        return None
+    if given["p"] is None:
+        return ops.aten.bernoulli.default, (given["input"],), {}
+    return ops.aten.bernoulli.p, (given["input"], given["p"]), {}
+
+
+def _multinomial(given):
+    if given["generator"] is not None:
+        return None
+    args = (given["input"], given["num_samples"], given["replacement"])
+    return ops.aten.multinomial.default, args, {}
+
+
 def _einsum(given):
     equation, *tensors = given["args"]
     if not isinstance(equation, str):
@@ -218,7 +233,7 @@ _TABLE.update({
     **{n: _like(n) for n in ("zeros_like", "ones_like", "empty_like", "full_like")},
     **{n: _random(n) for n in ("rand", "randn", "randint", "randperm", "rand_like", "randn_like",
                                "randint_like")},
-    "arange": _arange, "einsum": _einsum, "embedding": _embedding, "eye": _eye, "full": _full,
+    "arange": _arange, "bernoulli": _bernoulli, "multinomial": _multinomial, "einsum": _einsum, "embedding": _embedding, "eye": _eye, "full": _full,
     "interpolate": _interpolate, "linspace": _linspace, "scaled_dot_product_attention": _attention,
     "split": _split,
 })  # fmt: skip

@@ -291,10 +291,21 @@ def _call_entry(entry):
     if signature is not None:
         signature = {
             "inputs": [], "outputs": [], "in_spec": pytree.treespec_dumps(signature.in_spec),
-            "out_spec": pytree.treespec_dumps(signature.out_spec),
+            "out_spec": pytree.treespec_dumps(_plain(signature.out_spec)),
             "forward_arg_names": signature.forward_arg_names,
         }  # fmt: skip
     return {"fqn": entry.fqn, "signature": signature}
+
+
+def _plain(spec):
+    """A structure with tuples in place of ``torch.return_types``, which have no names in files."""
+    if not isinstance(spec.type, type):
+        return spec
+    if spec.type.__module__.endswith("return_types"):
+        return pytree.treespec_tuple([_plain(child) for child in spec.children()])
+    if spec.type in (tuple, list, dict):
+        return pytree.TreeSpec(spec.type, spec.context, [_plain(child) for child in spec.children()])
+    return spec
 
 
 def to_json(program) -> dict[str, Any]:

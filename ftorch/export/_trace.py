@@ -248,7 +248,7 @@ class ExportLevel(TraceLevel):
         raise GuardOnDataDependentSymNode(
             "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
             "(Size-like symbols: none)\n\nThe program looks at the value of a tensor "
-            f"({how}) to decide what to do. Use torch.where, or torch.cond, to express it.{place}"
+            f"({how}) to decide what to do. Use torch.where to express it.{place}"
         )
 
 
