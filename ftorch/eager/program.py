@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src.core import trace_ctx as _trace_context  # there is no public way to ask
 from jax._src.lax.lax import _convert_element_type  # the only way to make a weak type; tested
 
 from . import device as _device
@@ -183,6 +184,15 @@ def execute(device, code, inputs, ints, floats, steps, live, keep):
         code, inputs, ints, floats: see `ftorch.eager.executor.Trace`; ``inputs`` is used up.
         live: the slots wanted; ``keep`` their storages.
     """
+    if not _trace_context.is_top_level():
+        # JAX traces the function that calls ftorch. What is recorded here are values, constants of
+        # that trace: they are computed at once (and a program with options cannot be nested).
+        with jax.ensure_compile_time_eval():
+            return _execute(device, code, inputs, ints, floats, steps, live, keep)
+    return _execute(device, code, inputs, ints, floats, steps, live, keep)
+
+
+def _execute(device, code, inputs, ints, floats, steps, live, keep):
     if steps == 1:
         plan = code[0]
         operands = [inputs[-1 - operand] for operand in code[1:]]
