@@ -50,6 +50,20 @@ def _tensor(data, *, dtype=None, device=None, requires_grad=False):
     return torch.tensor(data, dtype=_dtype(dtype), device=device, requires_grad=requires_grad)
 
 
+def div_before_4(a, b, rounding_mode=None):
+    """``div`` of files before version 4: of integer tensors it gave integers."""
+    def is_float(x):
+        return x.is_floating_point() or x.is_complex() if isinstance(x, TensorBase) else (
+            isinstance(x, (float, complex))
+        )  # fmt: skip
+
+    if not isinstance(a, TensorBase) and not isinstance(b, TensorBase):
+        return SCALAR["div"](a, b)
+    if rounding_mode is None and not is_float(a) and not is_float(b):
+        rounding_mode = "trunc"
+    return torch.div(a, b, rounding_mode=rounding_mode)
+
+
 def _to(x, *args, **kwargs):
     """All overloads of aten::to."""
     kwargs = {k: v for k, v in _keywords(kwargs).items() if v is not None}

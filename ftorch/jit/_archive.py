@@ -164,6 +164,7 @@ class Archive(serialization._ZipReader):
         self.version = int(self.archive.read(
             "version" if "version" in self.archive else ".data/version"
         ).decode().strip() or 0)  # fmt: skip
+        self.unit.version = self.version
         self.unit.constants = self._read("constants")
 
     def _read(self, name):

@@ -348,6 +348,7 @@ class CompilationUnitData:
         self.constants: list = []
         self.python: dict[str, object] = {}  # functions left to Python (`ignore`)
         self.importer = importer
+        self.version = 10  # of the ops' signatures, as files state it
 
     def find(self, name: str):
         """The `Function` or `ClassType` of a qualified name, or None."""

@@ -98,7 +98,7 @@ def script_method(fn):
 
 
 def script_if_tracing(fn):
-    """A function that is compiled when `trace` first calls it, and is Python's otherwise.
+    """Marks a function for scripting inside `trace`. Here traces follow it as it runs in Python.
 
     >>> import ftorch as torch
     >>> torch.jit.script_if_tracing(lambda x: x + 1)(torch.zeros(1))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import math
 
-from . import _builtins, _objects
+from . import _adapted, _builtins, _objects
 from ._aten import ATTRIBUTES, builtin
 from ._builtins import conversions
 from ._environment import ENVIRONMENT
@@ -367,6 +367,8 @@ class _Translator:
     def op(self, namespace, name) -> ast.expr:
         """A global name for an op. One that does not exist is an error only where it is called."""
         try:
+            if name == "div" and self.unit.version < 4:
+                return self.constant(_adapted.div_before_4, "o")
             found = builtin(namespace, name)
         except RuntimeError as error:
             message = str(error)

@@ -39,15 +39,15 @@ class ResNet(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem = nn.Sequential(
-            nn.Conv2d(3, 8, 7, 2, 3, bias=False),
-            nn.BatchNorm2d(8),
+            nn.Conv2d(3, 4, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(4),
             nn.ReLU(inplace=True),
             nn.MaxPool2d(3, 2, 1),
         )
-        self.layers = nn.Sequential(Block(8, 8), Block(8, 16, 2), Block(16, 16))
+        self.layers = nn.Sequential(Block(4, 4), Block(4, 8, 2))
         self.pool = nn.AdaptiveAvgPool2d((1, 1))
         self.drop = nn.Dropout(0.3)
-        self.fc = nn.Linear(16, 10)
+        self.fc = nn.Linear(8, 10)
 
     def forward(self, x):
         x = self.layers(self.stem(x))
@@ -58,7 +58,7 @@ class Lstm(nn.Module):
     def __init__(self):
         super().__init__()
         self.emb = nn.Embedding(20, 8)
-        self.lstm = nn.LSTM(8, 12, 2, batch_first=True, bidirectional=True)
+        self.lstm = nn.LSTM(8, 12, batch_first=True, bidirectional=True)
         self.cell = nn.LSTMCell(24, 5)
         self.out = nn.Linear(5, 20)
 
