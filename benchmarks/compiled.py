@@ -292,7 +292,7 @@ def show(label, mine, theirs, goal, count=1):
 
 def generation(lib, steps, batch=4):
     """Greedy generation with a cache: ftorch's compiled loop, PyTorch's eager one."""
-    nn, F = lib.nn, lib.nn.functional
+    F = lib.nn.functional
     lib.manual_seed(0)
     model = gpt(lib).eval()
     size = (LAYERS, batch, HEADS, steps, WIDTH // HEADS)

@@ -8,7 +8,7 @@ from typing import Any
 from ..eager import tape
 from ..eager.op import hooks
 from ..eager.storage import Storage
-from ..eager.tensor import TensorBase, modes, wrap, wrap_view
+from ..eager.tensor import TensorBase, wrap, wrap_view
 from ..utils import _pytree as pytree
 from .gradients import FreedNode
 

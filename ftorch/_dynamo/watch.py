@@ -402,8 +402,8 @@ def unchanged(container, before):
     if len(container) != len(before):
         return False
     if isinstance(container, dict):
-        for (k, v), (l, w) in zip(container.items(), before):
-            if (v is not w and not same_scalar(v, w)) or (k is not l and k != l):
+        for (k, v), (key, w) in zip(container.items(), before):
+            if (v is not w and not same_scalar(v, w)) or (k is not key and k != key):
                 return False
         return True
     return all(v is w or same_scalar(v, w) for v, w in zip(container, before))
