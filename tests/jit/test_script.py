@@ -248,3 +248,31 @@ def test_dropped_methods_and_left_ones():
         scripted(ft.full((1,), 200.0))
     with pytest.raises(RuntimeError, match="Could not export Python function call 'left'"):
         ft.jit.save(scripted, io.BytesIO())
+
+
+def test_graphs():
+    scripted = ft.jit.script(MINE.helper)
+    assert [n.kind() for n in scripted.graph.nodes()] == ["prim::Constant", "aten::__isnot__", "prim::If"]
+    module = ft.jit.script(twins("Trans")[1])
+    assert module.graph.findNode("prim::CallMethod") is not None
+    inlined = module.inlined_graph
+    assert inlined.findNode("prim::CallMethod") is None
+    assert len(inlined.findAllNodes("aten::layer_norm")) == 2
+    traced = ft.jit.trace(lambda x: ft.relu(x) * 2, ft.ones(2))
+    reference = pt.jit.trace(lambda x: pt.relu(x) * 2, pt.ones(2))
+    kinds = [[n.kind() for n in t.graph.nodes()] for t in (traced, reference)]
+    assert kinds[0] == kinds[1]
+
+
+def test_copies_and_hooks():
+    import copy
+
+    scripted = ft.jit.script(ft.nn.Sequential(ft.nn.Linear(2, 2)))
+    twin = copy.deepcopy(scripted)
+    twin[0].weight.data.zero_()
+    assert scripted[0].weight.abs().sum() > 0 and twin[0].weight.abs().sum() == 0
+    handle = scripted.register_forward_hook(lambda module, args, out: out * 0)
+    assert scripted(ft.ones(1, 2)).abs().sum() == 0
+    handle.remove()
+    replaced = {name: p * 0 for name, p in scripted.named_parameters()}
+    assert ft.func.functional_call(scripted, replaced, (ft.ones(1, 2),)).abs().sum() == 0
