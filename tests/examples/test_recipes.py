@@ -15,6 +15,11 @@ STEPS = 100
 # Rounding differs, and training multiplies what differs: after 100 steps by up to 50 (ViT, ResNet).
 TOLERANCE = 1e-4
 WARM_UP = 10
+# Smaller than in the examples, so that compiling and running them is quick.
+SIZES = {
+    "cnn": {"width": 8}, "resnet": {"width": 8}, "lstm": {"width": 64}, "gpt": {"depth": 1},
+    "vit": {"depth": 1},
+}  # fmt: skip
 
 
 def _common():
@@ -32,7 +37,7 @@ common = _common()
 def losses(recipe, library):
     """100 losses from seed 0, and how many programs were compiled after the first ten steps."""
     library.manual_seed(0)
-    step, report = common.load(recipe, library.__name__).trainer()
+    step, report = common.load(recipe, library.__name__).trainer(**SIZES.get(recipe, {}))
     curve, compiled = [], 0
     for i in range(STEPS):
         curve.append(step().item())
