@@ -286,6 +286,20 @@ def _batch_norm_kernel(args, kwargs):
     ), {}  # fmt: skip
 
 
+def _cross_entropy_kernel(args, kwargs):
+    defaults = (None, None, None, None, -100, None, "mean", 0.0)
+    given = (*args, *defaults[len(args) :])
+    input, target, weight, average, ignore, reduce, reduction, smoothing = given
+    if average is not None or reduce is not None:
+        return None
+    rest = [weight, ("none", "mean", "sum").index(reduction), ignore, smoothing]
+    for default in (0.0, -100, 1, None):
+        if rest[-1] is not default and rest[-1] != default:
+            break
+        rest.pop()
+    return ops.aten.cross_entropy_loss.default, (input, target, *rest), {}
+
+
 def _number(value):
     return isinstance(value, (int, float, complex))
 
@@ -317,6 +331,7 @@ def _of_numbers(found):
 
 _KERNELS = {
     "_scaled_dot_product_attention": _attention_kernel, "_batch_norm_eval": _batch_norm_kernel,
+    "cross_entropy": _cross_entropy_kernel,
 }  # fmt: skip
 
 

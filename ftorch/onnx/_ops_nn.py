@@ -360,7 +360,7 @@ def _recurrent(g, x, hx, params, has_biases, layers, dropout, train, bidirection
 # --- losses
 
 
-@translation("cross_entropy_loss nll_loss_nd nll_loss cross_entropy")
+@translation("cross_entropy_loss nll_loss_nd nll_loss")
 def _cross_entropy(g, x, target, weight=None, reduction=1, ignore_index=-100, smoothing=0.0):
     if smoothing or target.dtype.is_floating_point:
         raise g.error("label smoothing and probabilities as targets")

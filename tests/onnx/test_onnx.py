@@ -118,6 +118,8 @@ FUNCTIONS = {
         F.log_softmax(x, -1), F.normalize(x, dim=2), F.rms_norm(x, (8,), x[0, 0]),
         F.group_norm(x[:, :2], 2), F.instance_norm(x), F.cosine_similarity(x, x + 1, dim=2),
         F.mse_loss(x, x * 2), F.l1_loss(x, x * 2, reduction="sum"),
+        F.cross_entropy(x, torch.zeros(2, 8, dtype=torch.int64)),
+        F.cross_entropy(x[0], torch.tensor([1, 7, 2]), x[0, 0].abs(), reduction="none"),
     ),
     "writes": lambda torch, F, x: (
         (y := x.clone()).mul_(2), y.add_(1), y[:, 1].zero_(), y[:, :, 2:4].fill_(9), y + 0,
