@@ -151,7 +151,7 @@ globals().update(_tensor_types())
 _PACKAGES = frozenset({
     "_C", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_subclasses", "accelerator", "amp",
     "backends", "compiler", "cpu", "cuda", "distributions", "export", "fft", "func", "functional",
-    "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx",
+    "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx",
     "optim", "overrides", "profiler", "return_types", "serialization", "signal", "special",
     "distributed", "testing", "types", "utils", "version", "xpu",
 })  # fmt: skip

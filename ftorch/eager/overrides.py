@@ -188,6 +188,14 @@ def resolve_name(function) -> str | None:
     return _names().get(id(function)) or _own_name(function)
 
 
+def called_name(function) -> str:
+    """``"add"``, ``"T"``: the bare name of a public function, method or attribute."""
+    if isinstance(getattr(function, "__self__", None), property):
+        name = (resolve_name(function) or "").removeprefix("torch.Tensor.")
+        return name.removesuffix(".__get__")
+    return getattr(function, "__name__", None) or getattr(function, "name", str(function))
+
+
 def _own_name(function):
     if hasattr(function, "overloads"):
         return str(function)

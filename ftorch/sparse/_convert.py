@@ -184,8 +184,7 @@ def to_coo(input, sparse_dim=None):
         coo = p.element_coo()
         elements = p.elements(values_of(input))
         in_order = p.layout is formats.sparse_csr
-        out = CooPattern(coo.indices, coo.size, in_order).build(elements, "ToSparse")
-        return coalesce(out)._coalesced_(False) if p.layout is formats.sparse_bsr else out
+        return CooPattern(coo.indices, coo.size, in_order).build(elements, "ToSparse")
     ndim = input.dim()
     if sparse_dim is None:
         sparse_dim = ndim
@@ -344,7 +343,7 @@ def _from_dense(input, layout, block, dense_dim, known=None):
 for _layout, _name in _COMPRESSED.items():
     if _layout in (formats.sparse_bsr, formats.sparse_bsc):
 
-        def _method(input, blocksize=None, dense_dim=None, *, _layout=_layout):
+        def _method(input, blocksize=None, dense_dim=None, *, _layout=_layout):  # type: ignore
             return to_compressed(input, _layout, blocksize, dense_dim)
     else:
 

@@ -83,7 +83,7 @@ def sum(input, dim=None, dtype=None):
     if dim is None:
         v = values_of(input)
         return v.sum() if dtype is None else v.sum(dtype=dtype)
-    return summed(input, dim, False, dtype, "SparseSum")
+    return summed(coalesce(input), dim, False, dtype, "SparseSum")
 
 
 def spdiags(diagonals, offsets, shape, layout=None):

@@ -233,7 +233,7 @@ def index_select(input, dim, index):
     moved = at[:, where]
     moved[dim] = new
     out = _chosen(input, where, moved, size, "IndexSelect")
-    return coalesce(out._coalesced_(False)) if p.coalesced else out
+    return out if dim == 0 else out._coalesced_(False)
 
 
 @sparse_op()

@@ -79,7 +79,8 @@ def host(t) -> np.ndarray:
 
 def index_tensor(array, like=None):
     """A tensor of indices, on the device of another."""
-    t = torch.from_numpy(np.ascontiguousarray(array))
+    array = np.ascontiguousarray(array)
+    t = torch.from_numpy(array if array.flags.writeable else array.copy())
     return t if like is None else t.to(like.device)
 
 
@@ -146,7 +147,8 @@ class CooPattern(Pattern):
     layout = formats.sparse_coo
 
     def __init__(self, indices, size, coalesced=False):
-        self.indices, self.size, self.coalesced = indices, Size(size), coalesced
+        self.indices, self.size = indices, Size(size)
+        self.coalesced = coalesced or indices.shape[1] < 2
 
     @property
     def sparse_dim(self) -> int:
@@ -308,9 +310,10 @@ def layout_name(t) -> str:
 _ATEN = {
     "vector_norm": "linalg_vector_norm", "softmax": "_softmax", "log_softmax": "_log_softmax",
     "argwhere": "nonzero", "mean": "mean.dim", "sort": "sort.stable", "isclose": "eq.Tensor",
-    **{n: f"{n}.Tensor" for n in ("eq", "ne", "lt", "le", "gt", "ge", "remainder", "fmod", "bitwise_and",
-                                  "bitwise_or", "bitwise_xor")},
 }  # fmt: skip
+_COMPARED = frozenset(
+    "eq ne lt le gt ge remainder fmod bitwise_and bitwise_or bitwise_xor".split()
+)
 
 
 def not_run(name, t):
@@ -326,14 +329,6 @@ def not_run(name, t):
     )
 
 
-def _name_of(function) -> str:
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, property):
-        name = (overrides.resolve_name(function) or "").removeprefix("torch.Tensor.")
-        return name.removesuffix(".__get__")
-    return getattr(function, "__name__", None) or getattr(function, "name", str(function))
-
-
 class SparseTensor(Tensor):
     """A tensor that keeps its elements at some places only; zero elsewhere."""
 
@@ -344,7 +339,7 @@ class SparseTensor(Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        name = _name_of(func)
+        name = overrides.called_name(func)
         found = TABLE.get(name)
         if found is not None:
             return found(*args, **kwargs)
@@ -352,6 +347,8 @@ class SparseTensor(Tensor):
         if inner is not None:  # a composition: what it calls may be there
             return inner(*args, **kwargs)
         t = next(a for a in overrides._flat(args, kwargs) if isinstance(a, SparseTensor))
+        if name in _COMPARED:
+            name += ".Tensor" if len(args) < 2 or isinstance(args[1], Tensor) else ".Scalar"
         raise not_run(name, t)
 
     @classmethod

@@ -26,7 +26,7 @@ def assert_agree(mine, theirs, where=""):
         assert tuple(mine.shape) == tuple(theirs.shape), where
         layout = name_of(theirs.layout)
         if layout == "sparse_coo":
-            assert mine.is_coalesced() == theirs.is_coalesced(), where
+            assert mine.is_coalesced() or not theirs.is_coalesced(), where
         for part in _PARTS[layout]:
             a, b = getattr(mine.detach(), part)(), getattr(theirs.detach(), part)()
             assert_same(a, b, where=f"{where}.{part}")

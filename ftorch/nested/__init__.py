@@ -1,0 +1,159 @@
+"""``torch.nested``: batches of tensors whose sizes differ.
+
+>>> import ftorch as torch
+>>> n = torch.nested.nested_tensor([torch.ones(2), torch.ones(1)], layout=torch.jagged)
+>>> (n * 2).to_padded_tensor(0.0)
+tensor([[2., 2.],
+        [2., 0.]])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..eager import api as _torch
+from ..eager import formats as _formats
+from ..eager import op as _op
+from ..eager.tensor import Tensor as _Tensor
+from ._tensor import NestedTensor, made, to_padded
+
+__all__ = [
+    "as_nested_tensor",
+    "masked_select",
+    "nested_tensor",
+    "nested_tensor_from_jagged",
+    "to_padded_tensor",
+]
+
+
+def _layout(layout):
+    if layout is None or layout is _formats.strided:
+        return _formats.strided
+    if layout is not _formats.jagged:
+        raise RuntimeError(f"Specified layout is unsupported for nested tensors: {layout}")
+    return layout
+
+
+def _build(parts, layout):
+    if layout is _formats.strided:
+        for i, x in enumerate(parts):
+            if x.dim() != parts[0].dim():
+                raise RuntimeError(
+                    "All Tensors given to nested_tensor must have the same dimension. Found dimension "
+                    f"{x.dim()} for Tensor at index {i} and dimension {parts[0].dim()} for Tensor at "
+                    "index 0."
+                )
+        return made(parts)
+    if not parts:
+        raise RuntimeError("Cannot construct a nested tensor from an empty tensor list")
+    if len({x.dim() for x in parts}) != 1:
+        raise RuntimeError(
+            "When constructing a nested tensor, all tensors in list must have the same dim"
+        )
+    if len({tuple(x.shape[1:]) for x in parts}) != 1:
+        raise RuntimeError(
+            "When constructing a nested tensor from the list of tensors, the sizes of the tensors must "
+            "be the same except in the first dimension"
+        )
+    offsets = np.concatenate([[0], np.cumsum([x.shape[0] for x in parts])]).astype(np.int64)
+    return made([_torch.cat(parts)], _torch.from_numpy(offsets).to(parts[0].device))
+
+
+def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False,
+                  pin_memory=False):  # fmt: skip
+    """A nested tensor of copies, a leaf of the graph (``torch.nested.nested_tensor``).
+
+    Args:
+        tensor_list: tensors (or lists of numbers) of the same number of dimensions.
+        layout: ``torch.strided`` (the default: any sizes) or ``torch.jagged`` (sizes differ in the
+            first dimension).
+
+    Raises:
+        RuntimeError: for components that do not fit together, and for other layouts.
+
+    >>> import ftorch as torch
+    >>> torch.nested.nested_tensor([torch.tensor([1.]), torch.tensor([2., 3.])])
+    nested_tensor([
+      tensor([1.]),
+      tensor([2., 3.])
+    ])
+    """
+    layout = _layout(layout)
+    parts = [
+        (x.detach().clone() if isinstance(x, _Tensor) else _torch.tensor(x)).to(
+            dtype=dtype, device=device
+        )
+        for x in tensor_list
+    ]
+    return _build(parts, layout).requires_grad_(requires_grad)
+
+
+def as_nested_tensor(ts, dtype=None, device=None, layout=None):
+    """A nested tensor through which gradients flow to ``ts`` (``torch.nested.as_nested_tensor``).
+
+    Args:
+        ts: tensors, or one tensor whose first dimension is the batch.
+    """
+    layout = _layout(layout)
+    if isinstance(ts, NestedTensor):
+        return ts
+    parts = ts.unbind(0) if isinstance(ts, _Tensor) else ts
+    return _build([x.to(dtype=dtype, device=device) for x in parts], layout)
+
+
+def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None,
+                              max_seqlen=None):  # fmt: skip
+    """A nested tensor of the jagged layout of the rows of all components.
+
+    Args:
+        values: (rows, ...).
+        offsets: where each component begins, and the end; or ``lengths``, that of each.
+
+    Raises:
+        RuntimeError: if both are missing, and for holes (offsets with other lengths).
+
+    >>> import ftorch as torch
+    >>> n = torch.nested.nested_tensor_from_jagged(torch.arange(3.), torch.tensor([0, 1, 3]))
+    >>> n.unbind()
+    (tensor([0.]), tensor([1., 2.]))
+    """
+    if offsets is None and lengths is None:
+        raise RuntimeError(
+            "nested_tensor_from_jagged(): At least one of offsets or lengths is required."
+        )
+    if jagged_dim not in (None, 1):
+        raise RuntimeError("nested_tensor_from_jagged(): only jagged_dim=1 is supported")
+    if offsets is None:
+        offsets = _torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    elif lengths is not None:
+        steps = np.diff(np.asarray(_op.to_numpy(offsets)))
+        if not np.array_equal(steps, np.asarray(_op.to_numpy(lengths))):
+            raise RuntimeError(
+                "nested_tensor_from_jagged(): components with holes between them are not supported: "
+                "give either offsets or lengths"
+            )
+    return made([values], offsets)
+
+
+def to_padded_tensor(input, padding, output_size=None, out=None):
+    """A dense tensor of the components, filled up at their ends (``torch.nested.to_padded_tensor``).
+
+    Args:
+        output_size: a larger size than that of the largest component.
+
+    Raises:
+        RuntimeError: if ``output_size`` is too small.
+    """
+    return to_padded(input, padding, output_size)
+
+
+def masked_select(tensor, mask):
+    """The rows of a batch where ``mask`` holds, as a jagged tensor (``torch.nested.masked_select``).
+
+    >>> import ftorch as torch
+    >>> x = torch.arange(4.).reshape(2, 2)
+    >>> torch.nested.masked_select(x, x > 0).unbind()
+    (tensor([1.]), tensor([2., 3.]))
+    """
+    lengths = mask.sum(-1).reshape(-1)
+    return nested_tensor_from_jagged(tensor.masked_select(mask), lengths=lengths)

@@ -1,0 +1,398 @@
+"""Nested tensors: a batch of tensors whose sizes differ.
+
+A nested tensor holds dense tensors, its *leaves*: in the jagged layout the rows of all components one
+after the other, and offsets that say where each component begins; in the strided layout the components.
+What works on each row alone is done on the leaves, by the function that was called. The leaves carry
+the graph; a nested tensor requires grad if one of them does.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from ..eager import api as torch
+from ..eager import backward as _backward
+from ..eager import formats, overrides
+from ..eager import op as _op
+from ..eager.geometry import Size
+from ..eager.storage import Storage
+from ..eager.tensor import Tensor
+
+_numbers = itertools.count(1)
+
+
+class Ragged:
+    """The extent of a dimension that differs from component to component: equal to itself only."""
+
+    def __init__(self):
+        self.number = next(_numbers)
+
+    def __repr__(self):
+        return f"j{self.number}"
+
+
+# Functions of single elements, or of the last dimensions: they are done on the leaves.
+_ON_LEAVES = frozenset(
+    "abs add sub subtract mul multiply div divide true_divide neg negative pow exp log log1p expm1 sqrt "
+    "rsqrt square reciprocal sin cos tan tanh sigmoid relu relu_ gelu silu mish elu selu celu softplus "
+    "softsign hardtanh hardswish hardsigmoid leaky_relu logsigmoid erf clamp clip where dropout "
+    "alpha_dropout floor ceil round trunc sign isnan isinf isfinite logical_not logical_and logical_or "
+    "eq ne lt le gt ge maximum minimum lerp addcmul addcdiv linear layer_norm rms_norm clone contiguous "
+    "to double float half bfloat16 int long bool zeros_like ones_like full_like empty_like rand_like "
+    "randn_like detach nan_to_num embedding add_ sub_ mul_ div_ fill_ zero_ __radd__ __rmul__ __rsub__ "
+    "__rtruediv__ rsub threshold threshold_ tanhshrink softshrink hardshrink cpu cuda type_as "
+    "masked_fill _relu normalize positive".split()
+)  # fmt: skip
+_LAST_DIMENSIONS = frozenset("softmax log_softmax sum mean amax amin prod cumsum argmax".split())
+
+
+class NestedTensor(Tensor):
+    """A batch of tensors whose sizes differ (``torch.nested``)."""
+
+    __slots__ = ("_leaves", "_offsets", "_ragged")
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = overrides.called_name(func)
+        first = next(a for a in overrides._flat(args, kwargs) if isinstance(a, NestedTensor))
+        if name in _ON_LEAVES:
+            return mapped(func, name, first, args, kwargs)
+        if (
+            name in _LAST_DIMENSIONS
+            and first._offsets is not None
+            or name in ("softmax", "log_softmax")
+        ):
+            return reduced(func, name, *args, **kwargs)
+        if name in ("matmul", "bmm", "__matmul__"):
+            return _matmul(func, *args)
+        if name in ("cat", "concat"):
+            return _cat(func, *args, **kwargs)
+        inner = getattr(func, "__wrapped__", None)
+        if inner is not None:
+            return inner(*args, **kwargs)
+        raise NotImplementedError(
+            f"Could not run 'aten::{name}' with arguments from the 'NestedTensorCPU' backend: "
+            f"unbind() gives the components, on which {name} can be called."
+        )
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise NotImplementedError(
+            f"{func} is not implemented for nested tensors: call unbind() first"
+        )
+
+    # what it is
+
+    layout = property(lambda self: formats.strided if self._offsets is None else formats.jagged)
+    is_nested = True
+    dtype = property(lambda self: self._leaves[0].dtype)
+    device = property(lambda self: self._leaves[0].device)
+    requires_grad = property(
+        lambda self: any(x.requires_grad for x in self._leaves),
+        lambda self, value: self.requires_grad_(value) and None,
+    )
+    is_leaf = property(lambda self: all(x.is_leaf for x in self._leaves))
+    grad_fn = property(lambda self: self._leaves[0].grad_fn if self._leaves else None)
+    ndim = property(lambda self: self.dim())
+    shape = property(lambda self: self.size())
+
+    @property
+    def grad(self):
+        """The gradient, nested likewise; None if there is none."""
+        grads = [x.grad for x in self._leaves]
+        if any(g is None for g in grads):
+            return None
+        return made(grads, self._offsets, self._ragged)
+
+    def requires_grad_(self, requires_grad=True):
+        """Sets whether autograd records operations on the tensor."""
+        for x in self._leaves:
+            x.requires_grad_(requires_grad)
+        return self
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """Adds the gradients of this tensor to the ``.grad`` of the leaves of its graph."""
+        if gradient is None:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        _backward.backward(self._leaves, gradient._leaves, retain_graph, create_graph, None, inputs)
+
+    def dim(self):
+        """The number of dimensions, the batch's included."""
+        return self._leaves[0].dim() + 1
+
+    ndimension = dim
+
+    def numel(self):
+        """The number of elements."""
+        return sum(x.numel() for x in self._leaves)
+
+    def size(self, dim=None):
+        """The size, of which one dimension is ragged in the jagged layout; or that of one dimension.
+
+        Raises:
+            RuntimeError: in the strided layout for the whole size, and for irregular dimensions.
+        """
+        if self._offsets is not None:
+            whole = (len(self), self._ragged, *self._leaves[0].shape[1:])
+            return tuple.__new__(Size, whole) if dim is None else whole[dim]
+        if dim is None:
+            raise RuntimeError(
+                "Internal error: NestedTensorImpl doesn't support sizes. Please file an issue."
+            )
+        dim %= self.dim()
+        if dim == 0:
+            return len(self._leaves)
+        sizes = {x.shape[dim - 1] for x in self._leaves}
+        if len(sizes) != 1:
+            raise RuntimeError(f"Given dimension {dim} is irregular and does not have a size.")
+        return sizes.pop()
+
+    def __len__(self):
+        if self._offsets is None:
+            self.size()
+        return self._offsets.shape[0] - 1
+
+    def is_contiguous(self, memory_format=None):
+        """Whether the elements lie one after the other."""
+        return all(x.is_contiguous() for x in self._leaves)
+
+    # what it holds
+
+    def values(self):
+        """The elements of all components: rows in the jagged layout, one dimension in the strided."""
+        if self._offsets is not None:
+            return self._leaves[0]
+        return torch.cat([x.reshape(-1) for x in self._leaves])
+
+    _values = values
+
+    def offsets(self):
+        """Where in `values` each component begins, and the end."""
+        if self._offsets is None:
+            raise AttributeError("'Tensor' object has no attribute 'offsets'")
+        return self._offsets
+
+    def lengths(self):
+        """None: components follow each other without holes."""
+        return None
+
+    def unbind(self, dim=0):
+        """The components.
+
+        Raises:
+            RuntimeError: for another dimension.
+        """
+        if dim != 0:
+            raise RuntimeError(
+                f"NestedTensor can only be unbound along dimension 0 , got dimension {dim} instead."
+            )
+        if self._offsets is None:
+            return tuple(self._leaves)
+        return tuple(self._leaves[0].split(self.counts().tolist()))
+
+    def counts(self) -> np.ndarray:
+        """The lengths of the components."""
+        return np.diff(np.asarray(_op.to_numpy(self._offsets)))
+
+    def __iter__(self):
+        return iter(self.unbind())
+
+    def __getitem__(self, key):
+        if isinstance(key, int):
+            return self.unbind()[key]
+        if isinstance(key, tuple) and key and isinstance(key[0], int):
+            return self.unbind()[key[0]][key[1:]]
+        raise NotImplementedError(
+            "nested tensors can be indexed by a number first: call unbind() for other parts"
+        )
+
+    def to_padded_tensor(self, padding, output_size=None):
+        """A dense tensor with the components, filled up with ``padding``."""
+        return to_padded(self, padding, output_size)
+
+    def transpose(self, dim0, dim1):
+        """Two dimensions of each component swapped (strided layout)."""
+        d0, d1 = dim0 % self.dim(), dim1 % self.dim()
+        if self._offsets is not None and min(d0, d1) < 2 or 0 in (d0, d1):
+            raise RuntimeError(
+                "transpose(): only dimensions of the components can be swapped, and not the ragged one "
+                "of the jagged layout"
+            )
+        return mapped(lambda x: x.transpose(d0 - 1, d1 - 1), "transpose", self, (self,), {})
+
+    def __hash__(self):
+        return id(self)
+
+    def __repr__(self, *, tensor_contents=None):
+        grad = self.grad_fn
+        if self._offsets is not None:
+            sizes = ", ".join(str(n) for n in self.size())
+            how = (
+                f", grad_fn={grad}"
+                if grad is not None
+                else (", requires_grad=True" if self.requires_grad else "")
+            )
+            return (
+                f"NestedTensor(size=({sizes}), offsets={self._offsets}{how}, "
+                f"contiguous={self.is_contiguous()})"
+            )
+        parts = [x.detach().requires_grad_(self.requires_grad) for x in self._leaves]
+        lines = ",\n".join("  " + repr(x).replace("\n", "\n  ") for x in parts)
+        end = (
+            f", grad_fn=<{grad.name()}>"
+            if grad is not None
+            else (", requires_grad=True" if self.requires_grad else "")
+        )
+        return f"nested_tensor([\n{lines}\n]{end})"
+
+    __str__ = __repr__
+
+
+def made(leaves, offsets=None, ragged=None) -> NestedTensor:
+    """A nested tensor around leaves."""
+    t = object.__new__(NestedTensor)
+    g = leaves[0]._geometry if leaves else torch.zeros(0)._geometry
+    storage = Storage(g)
+    storage.error = NotImplementedError("Cannot access storage of NestedTensorImpl")
+    t._storage, t._geometry, t._offset = storage, g, 0
+    t._requires_grad = False
+    t._grad_fn = t._grad = t._base = t._meta = None
+    t._output_nr = t._attr_version = 0
+    t._leaves, t._offsets = list(leaves), offsets
+    t._ragged = ragged if ragged is not None or offsets is None else Ragged()
+    return t
+
+
+def _same_structure(a, b, name):
+    if (a._offsets is None) != (b._offsets is None):
+        raise RuntimeError(f"{name}: both nested tensors must have the same layout")
+    if a._offsets is None:
+        fit = len(a._leaves) == len(b._leaves)
+    else:
+        fit = a._offsets is b._offsets
+    if not fit:
+        raise RuntimeError(
+            f"cannot call binary pointwise function {name} with inputs of shapes "
+            f"{_shape(a)} and {_shape(b)}"
+        )
+
+
+def _shape(t):
+    if t._offsets is None:
+        return [tuple(x.shape) for x in t._leaves]
+    return "(" + ", ".join(str(n) for n in t.size()) + ")"
+
+
+def mapped(func, name, like, args, kwargs):
+    """A function called on the leaves of its nested operands."""
+    for value in overrides._flat(args, kwargs):
+        if isinstance(value, NestedTensor) and value is not like:
+            _same_structure(like, value, name)
+
+    def leaf(value, i):
+        if isinstance(value, NestedTensor):
+            return value._leaves[i]
+        if isinstance(value, (list, tuple)) and any(isinstance(v, NestedTensor) for v in value):
+            return type(value)(leaf(v, i) for v in value)
+        return value
+
+    leaves = [
+        func(*[leaf(a, i) for a in args], **{k: leaf(v, i) for k, v in kwargs.items()})
+        for i in range(len(like._leaves))
+    ]
+    if name.endswith("_") and not name.startswith("__"):
+        return like
+    return made(leaves, like._offsets, like._ragged)
+
+
+def reduced(func, name, input, dim=None, *args, **kwargs):
+    """A function of dimensions: the components' own by the leaves, the ragged one by segments."""
+    keepdim = kwargs.get("keepdim", bool(args and args[0] is True))
+    if dim is None:
+        return func(input._leaves[0], *args, **kwargs)
+    at = dim if isinstance(dim, int) else tuple(dim)[0] if len(tuple(dim)) == 1 else None
+    if at is None:
+        raise RuntimeError(f"{name}(): not supported for NestedTensor on several dimensions")
+    at %= input.dim()
+    if at == 1 and input._offsets is not None and name in ("sum", "mean") and not keepdim:
+        return _over_ragged(input, name)
+    if at == 0 or (at == 1 and input._offsets is not None):
+        raise RuntimeError(f"{name}(): not supported for NestedTensor on dim={at}")
+    call = mapped(lambda x: func(x, at - 1, *args, **kwargs), name, input, (input,), {})
+    return call
+
+
+def _places(input):
+    """(the component that each row belongs to, its place there), as tensors."""
+    counts = input.counts()
+    total = int(counts.sum())
+    batch = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    return torch.from_numpy(batch), torch.from_numpy(place)
+
+
+def _over_ragged(input, name):
+    values = input._leaves[0]
+    counts = input.counts()
+    zeros = torch.zeros((len(counts), *values.shape[1:]), dtype=values.dtype, device=values.device)
+    total = zeros.index_add(0, _places(input)[0].to(values.device), values)
+    if name == "sum":
+        return total
+    shape = (len(counts),) + (1,) * (values.dim() - 1)
+    return total / torch.from_numpy(counts).to(values.dtype).reshape(shape)
+
+
+def _matmul(func, a, b):
+    if isinstance(a, NestedTensor) and isinstance(b, NestedTensor):
+        if a._offsets is not None or b._offsets is not None:
+            raise RuntimeError("matmul(): not supported between inputs of jagged layout")
+        return made([x @ y for x, y in zip(a._leaves, b._leaves, strict=True)])
+    if not isinstance(a, NestedTensor):
+        raise RuntimeError("Expected both to be nested, but got a non-nested self and nested other")
+    if a._offsets is None:
+        raise RuntimeError("Expected both to be nested, but got a nested self and non-nested other")
+    return mapped(func, "matmul", a, (a, b), {})
+
+
+def _cat(func, tensors, dim=0):
+    first = tensors[0]
+    dim %= first.dim()
+    if first._offsets is None and dim == 0:
+        return made([x for t in tensors for x in t._leaves])
+    if dim < 2:
+        raise RuntimeError(f"cat(): not supported for NestedTensor on dim={dim}")
+    return mapped(lambda parts: func(parts, dim - 1), "cat", first, (list(tensors),), {})
+
+
+def to_padded(input, padding, output_size=None):
+    """See `ftorch.nested.to_padded_tensor`."""
+    parts = input.unbind()
+    largest = [max((x.shape[d] for x in parts), default=0) for d in range(input.dim() - 1)]
+    size = (len(parts), *largest)
+    if output_size is not None:
+        wanted = tuple(output_size)
+        cut = slice(1, None) if input._offsets is not None else slice(None)  # jagged ones may be
+        if len(wanted) != len(size) or any(
+            w < n for w, n in zip(wanted[1:][cut], largest[cut])
+        ):
+            raise RuntimeError(
+                "Value in output_size is less than NestedTensor padded size. Truncation is not "
+                "supported."
+            )
+        size = wanted
+    if input._offsets is not None and size[2:] == tuple(input._leaves[0].shape[1:]):
+        values = input._leaves[0]
+        full = torch.full(size, padding, dtype=values.dtype, device=values.device)
+        batch, place = (p.to(values.device) for p in _places(input))
+        if size[1] < largest[0]:
+            kept = (place < size[1]).nonzero().reshape(-1)
+            batch, place, values = (x.index_select(0, kept) for x in (batch, place, values))
+        return full.index_put((batch, place), values)
+    padded = []
+    for x in parts:
+        widths = [w for d in range(x.dim() - 1, -1, -1) for w in (0, size[d + 1] - x.shape[d])]
+        padded.append(torch.nn.functional.pad(x, widths, value=padding))
+    return torch.stack(padded)

@@ -1,0 +1,170 @@
+"""Nested tensors against PyTorch's, component by component."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import pytest
+import torch as pt
+
+import ftorch as ft
+
+from ..oracle import assert_same, outcome
+
+LAYOUTS = ["strided", "jagged"]
+
+
+def parts(t):
+    return [t.arange(6.0).reshape(2, 3), t.arange(9.0).reshape(3, 3) - 4]
+
+
+def nested(t, layout, **options):
+    return t.nested.nested_tensor(parts(t), layout=getattr(t, layout), **options)
+
+
+def compare(mine, theirs, where=""):
+    if isinstance(theirs, pt.Tensor) and theirs.is_nested:
+        assert mine.is_nested, where
+        mine, theirs = mine.unbind(), theirs.unbind()
+    if isinstance(theirs, (tuple, list)):
+        assert len(mine) == len(theirs), where
+        for i, (a, b) in enumerate(zip(mine, theirs)):
+            compare(a, b, f"{where}[{i}]")
+    else:
+        assert_same(mine, theirs, where=where)
+
+
+def run(program, *args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = program(pt, *args)
+    compare(program(ft, *args), theirs)
+
+
+COMPUTED = {
+    "unbind": lambda t, n: n.unbind(),
+    "index": lambda t, n: n[0],
+    "padded": lambda t, n: t.nested.to_padded_tensor(n, 0.5),
+    "values of padded": lambda t, n: n.to_padded_tensor(9.0, (2, 3, 3)),
+    "padded to": lambda t, n: n.to_padded_tensor(-1.0, (2, 4, 3)),
+    "values": lambda t, n: n.values(),
+    "sizes": lambda t, n: [n.size(0), n.size(2), n.dim(), n.numel(), n.is_nested, str(n.layout)],
+    "number": lambda t, n: (n * 2 + 1) / 3,
+    "both": lambda t, n: n + n * n,
+    "relu": lambda t, n: t.relu(n),
+    "sin": lambda t, n: n.sin(),
+    "gelu": lambda t, n: t.nn.functional.gelu(n),
+    "neg": lambda t, n: -n,
+    "softmax": lambda t, n: t.softmax(n, -1),
+    "linear": lambda t, n: t.nn.functional.linear(n, t.ones(2, 3), t.ones(2)),
+    "layer norm": lambda t, n: t.nn.functional.layer_norm(n, (3,), t.ones(3), t.zeros(3)),
+    "dropout": lambda t, n: t.nn.functional.dropout(n, 0.0),
+    "double": lambda t, n: n.double(),
+    "clone": lambda t, n: n.clone(),
+    "zeros_like": lambda t, n: t.zeros_like(n),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", COMPUTED)
+def test_computed(name, layout):
+    run(lambda t: COMPUTED[name](t, nested(t, layout)))
+
+
+JAGGED = {
+    "offsets": lambda t, n: n.offsets(),
+    "sum": lambda t, n: n.sum(),
+    "sum of rows": lambda t, n: n.sum(-1),
+    "sum of components": lambda t, n: n.sum(1),
+    "mean": lambda t, n: n.mean(-1),
+    "matmul": lambda t, n: n @ t.arange(6.0).reshape(3, 2),
+    "compare": lambda t, n: n > 1,
+    "cat": lambda t, n: t.cat([n, n], -1),
+    "cut": lambda t, n: n.to_padded_tensor(0.0, (2, 2, 3)),
+    "length": lambda t, n: len(n),
+}
+
+
+@pytest.mark.parametrize("name", JAGGED)
+def test_jagged(name):
+    run(lambda t: JAGGED[name](t, nested(t, "jagged")))
+
+
+def test_strided_of_any_sizes():
+    def program(t):
+        n = t.nested.nested_tensor([t.ones(2, 1), t.ones(1, 3)])
+        return n, n.to_padded_tensor(0.0), n.transpose(1, 2), t.cat([n, n])
+
+    run(program)
+
+
+def test_from_jagged():
+    def program(t):
+        values, offsets = t.arange(10.0).reshape(5, 2), t.tensor([0, 2, 5])
+        n = t.nested.nested_tensor_from_jagged(values, offsets)
+        m = t.nested.nested_tensor_from_jagged(values, lengths=t.tensor([2, 3]))
+        return n, m, m.offsets(), t.nested.as_nested_tensor(t.ones(2, 2, 3), layout=t.jagged)
+
+    run(program)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_printed(layout):
+    def text(t, requires_grad):
+        return re.sub(r"j\d+", "j", repr(nested(t, layout, requires_grad=requires_grad)))
+
+    assert text(ft, False) == text(pt, False)
+    assert text(ft, True) == text(pt, True)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_of_components(layout):
+    def program(t):
+        x = [p.requires_grad_() for p in parts(t)]
+        n = t.nested.as_nested_tensor(x, layout=getattr(t, layout))
+        (n * n).to_padded_tensor(0.0).sum().backward()
+        return [p.grad for p in x]
+
+    run(program)
+
+
+def test_gradients_of_a_layer():
+    def program(t):
+        layer = t.nn.Linear(3, 2)
+        with t.no_grad():
+            layer.weight.fill_(0.5)
+            layer.bias.fill_(-1.0)
+        n = nested(t, "jagged", requires_grad=True)
+        t.softmax(layer(n), -1).to_padded_tensor(0.0)[..., 0].pow(2).sum().backward()
+        return layer.weight.grad, layer.bias.grad, n.grad
+
+    run(program)
+
+
+REFUSED = {
+    "dimensions": lambda t, layout: t.nested.nested_tensor(
+        [t.ones(2, 3), t.ones(2)], layout=getattr(t, layout)
+    ),
+    "padding of too many dimensions": lambda t, layout: nested(t, layout).to_padded_tensor(
+        0.0, (2, 3, 3, 1)
+    ),
+    "unbind": lambda t, layout: nested(t, layout).unbind(1),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name, layout):
+    mine, theirs = (outcome(REFUSED[name], t, layout)[1] for t in (ft, pt))
+    assert theirs is not None and type(mine) is type(theirs), (mine, theirs)
+
+
+def test_other_structures_do_not_add():
+    n, m = nested(ft, "jagged"), nested(ft, "jagged")
+    with pytest.raises(RuntimeError, match="cannot call binary pointwise function add"):
+        n + m
+    with pytest.raises(RuntimeError, match="doesn't support sizes"):
+        nested(ft, "strided").size()
+    with pytest.raises(RuntimeError, match="irregular"):
+        nested(ft, "strided").size(1)
