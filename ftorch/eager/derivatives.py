@@ -36,6 +36,7 @@ class Derived:
     make_gradients = None  # (mask, differentiable) -> gradients, where another plan's are reused
     public = ()
     keywords = ()
+    result_dtypes = None  # those of the results, where their arrays' dtypes do not say it
 
     def __init__(self, name, kernel, kinds):
         self.name = self.full_name = name
@@ -251,6 +252,7 @@ def of_plan(plan, mask, node_class) -> Backward:
         f"{definition.name}_backward", kernel,
         [OPTIONAL_TENSOR] * tensors + [SCALAR] * m + [OPTIONAL_TENSOR] * r,
     )  # fmt: skip
+    derived.result_dtypes = tuple(g.dtype for g, m in zip(plan.inputs, mask) if m)
     saved = [*inputs, *(-1 - j for j in results)]
     return Backward(Op(derived), mask, saved, differentiable, node_class(node_name(definition, plan)))
 
@@ -314,7 +316,9 @@ def adjoint_of(way, base: Geometry, view: Geometry) -> Op:
             _, pull = jax.vjp(lambda x: way.read(x, *starts), jnp.zeros(struct.shape, struct.dtype))
             return _conj(pull(_conj(grad.astype(view.dtype.numpy)))[0])
 
-        found = Op(Derived("as_strided_backward", kernel, [TENSOR] + [SCALAR] * way.count))
+        derived = Derived("as_strided_backward", kernel, [TENSOR] + [SCALAR] * way.count)
+        derived.result_dtypes = (base.dtype,)
+        found = Op(derived)
         if len(_adjoints) > 1 << 14:
             _adjoints.clear()
         _adjoints[(way, key)] = found

@@ -215,7 +215,7 @@ def build(op, operands, static) -> OpPlan:
     plan.is_single = is_single
     stored = _stored_dtype(op, slots, tensors, casts)
     plan.geometries = _result_geometries(definition, results, tensors, device, stored)
-    if stored is not None:
+    if stored is not None or any(g.dtype.stored for g in plan.geometries):
         plan.fn = _storing(fn, [g.dtype for g in plan.geometries])
     plan.geometry = plan.geometries[0] if plan.geometries else None
     plan.op, plan.static = op, static
@@ -404,7 +404,9 @@ def _result_geometries(definition, results, tensors, device, stored=None):
     inputs = [t._geometry for t in tensors]
     follows = definition.promote is not None or definition.layout == "pointwise"
     keeps = definition.layout == "preserve" and inputs[0].is_dense
-    for r in results:
+    declared = getattr(definition, "result_dtypes", None)
+    dtypes = declared or [_dtype_of_result(r.dtype, stored) for r in results]
+    for r, dtype in zip(results, dtypes, strict=True):
         shape = Size(r.shape)
         stride = inputs[0].stride if keeps and shape == inputs[0].shape else None
         if (follows or definition.layout == "preserve") and stride is None and shape and not all(
@@ -412,7 +414,7 @@ def _result_geometries(definition, results, tensors, device, stored=None):
         ):
             if all(_broadcasts_to(g.shape, shape) for g in inputs):
                 stride = pointwise_stride(shape, inputs)
-        geometries.append(geometry(shape, _dtype_of_result(r.dtype, stored), device, stride))
+        geometries.append(geometry(shape, dtype, device, stride))
     return tuple(geometries)
 
 
