@@ -22,10 +22,10 @@ from .._subclasses.fake_tensor import FakeTensor, fake_like
 from ..eager.tensor import TensorBase
 from ..fx.experimental.symbolic_shapes import Expr, SymInt, ValueRanges
 from ..fx.graph import Graph
-from ..fx.node import Node, map_aggregate
+from ..fx.node import Node
 from ..utils import _pytree as pytree
 from ._trace import Traces, trace_module
-from .dynamic_shapes import Dim, UserError, _DerivedDim, _DimHint
+from .dynamic_shapes import UserError, _DerivedDim, _DimHint
 from .graph_signature import ConstantArgument, SymIntArgument
 
 
@@ -527,4 +527,4 @@ def fit_floor(numbers, symbols) -> Expr | None:
     return None
 
 
-__all__ = ["Dim", "Dynamic", "Symbol", "fit", "fit_floor", "map_aggregate", "trace_dynamic"]
+__all__ = ["Dynamic", "Symbol", "fit", "fit_floor", "trace_dynamic"]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..eager import dtype as dtypes
-from ._builder import Value, is_static, onnx_type
+from ._builder import Value, is_static
 from ._table import translation
 
 _LARGE = 9223372036854775807
@@ -406,5 +406,3 @@ def _sort(g, x, dim=-1, descending=False, stable=False):
     values = Value(names[0], x.shape, x.dtype), Value(names[1], x.shape, dtypes.int64)
     return values[1] if g.name == "argsort" else values
 
-
-__all__ = ["onnx_type"]
