@@ -439,9 +439,10 @@ def unravel_index(indices, shape):
     if any(n < 0 for n in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    return tuple(
-        indices.div(step, rounding_mode="floor") % n for n, step in zip(shape, steps)
+    steps, sizes = (
+        api.tensor(v, dtype=dtypes.int64, device=indices.device) for v in (steps, shape)
     )
+    return (indices.unsqueeze(-1).div(steps, rounding_mode="floor") % sizes).unbind(-1)
 
 
 # --- concatenating chunks ------------------------------------------------------------

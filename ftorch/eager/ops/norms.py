@@ -13,6 +13,7 @@ from jax import lax
 from ..registry import op
 from ._common import (
     Array,
+    default_float,
     dtype_name,
     is_complex,
     is_floating,
@@ -205,9 +206,16 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
 
 
 @op("pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False)"
-    " -> Tensor", promote="float", public=". nn.functional")  # fmt: skip
+    " -> Tensor", promote="common", public=". nn.functional")  # fmt: skip
 def pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False):
-    difference = x1 - x2
+    if x1.dtype == np.bool_:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
+        )
+    difference = x1 - x2  # of integers: as integers
+    if is_integral(difference):
+        difference = difference.astype(default_float())
     dims = (difference.ndim - 1,) if difference.ndim else ()
     return linalg_vector_norm(difference + np.asarray(eps, difference.dtype), p, dims, keepdim)
 
