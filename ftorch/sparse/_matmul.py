@@ -334,7 +334,8 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     result = p.build(products if beta == 0 else products + _scale(kept, beta), "SparseSampledAddmm")
     if input.requires_grad:  # whose gradient is all of the result's, not what is at its places only
         inner, result = result, result.detach()
-        record("SparseSampledAddmm", [input, inner], result, lambda grad: [grad * beta, grad])
+        conjugate = beta.conjugate() if isinstance(beta, complex) else beta
+        record("SparseSampledAddmm", [input, inner], result, lambda grad: [grad * conjugate, grad])
     return _give(result, out)
 
 

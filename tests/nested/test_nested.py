@@ -146,9 +146,6 @@ REFUSED = {
     "dimensions": lambda t, layout: t.nested.nested_tensor(
         [t.ones(2, 3), t.ones(2)], layout=getattr(t, layout)
     ),
-    "padding of too many dimensions": lambda t, layout: nested(t, layout).to_padded_tensor(
-        0.0, (2, 3, 3, 1)
-    ),
     "unbind": lambda t, layout: nested(t, layout).unbind(1),
 }
 
@@ -158,6 +155,13 @@ REFUSED = {
 def test_refused(name, layout):
     mine, theirs = (outcome(REFUSED[name], t, layout)[1] for t in (ft, pt))
     assert theirs is not None and type(mine) is type(theirs), (mine, theirs)
+
+
+def test_strided_padding_does_not_cut():
+    mine, theirs = (
+        outcome(lambda t=t: nested(t, "strided").to_padded_tensor(0.0, (2, 1, 3)))[1] for t in (ft, pt)
+    )
+    assert type(mine) is type(theirs) and str(mine) == str(theirs)
 
 
 def test_other_structures_do_not_add():
