@@ -449,7 +449,10 @@ def adopt(t, out):
         )
     t._pattern, t._v = out._pattern, out._v
     t._geometry = geometry(out.shape, out.dtype, out.device)
-    t._requires_grad, t._grad_fn, t._output_nr = out._requires_grad, out._grad_fn, out._output_nr
+    if modes.grad:
+        t._requires_grad, t._grad_fn, t._output_nr = (
+            out._requires_grad, out._grad_fn, out._output_nr
+        )  # fmt: skip
     t._storage.version += 1
     return t
 

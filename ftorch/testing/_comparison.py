@@ -10,6 +10,7 @@ import numpy as np
 
 from ..eager import api as torch
 from ..eager import dtype as dtypes
+from ..eager import formats
 from ..eager.op import to_numpy
 from ..eager.tensor import Tensor
 
@@ -222,6 +223,14 @@ class _Comparison:
         if actual.dtype is not expected.dtype:
             common = dtypes.promote_types(actual.dtype, expected.dtype)
             actual, expected = actual.to(common), expected.to(common)
+        if actual.layout is not expected.layout:
+            actual, expected = actual.to_dense(), expected.to_dense()
+        if actual.layout in _PARTS:
+            self._compare_sparse(actual, expected, rtol, atol, path)
+        else:
+            self._compare_values(actual, expected, rtol, atol, path)
+
+    def _compare_values(self, actual, expected, rtol, atol, path, what="Tensor-likes"):
         a, e = to_numpy(actual), to_numpy(expected)
         matches = _matches(a, e, rtol, atol, self.equal_nan)
         if matches.all():
@@ -229,13 +238,30 @@ class _Comparison:
         if a.ndim == 0:
             text = _scalar_text(a.item(), e.item(), rtol, atol)
         else:
-            text = _tensor_text(a, e, matches, rtol, atol)
+            text = _tensor_text(a, e, matches, rtol, atol, what)
         raise _Mismatch(AssertionError, text, path)
+
+    def _compare_sparse(self, actual, expected, rtol, atol, path):
+        kind, names = _PARTS[actual.layout]
+        if actual.layout is formats.sparse_coo:
+            if not (actual.is_coalesced() and expected.is_coalesced()):
+                actual, expected = actual.coalesce(), expected.coalesce()
+        counts = actual._nnz(), expected._nnz()
+        if counts[0] != counts[1]:
+            text = (
+                f"The number of specified values in sparse {kind} tensors does not match: "
+                f"{counts[0]} != {counts[1]}"
+            )
+            raise _Mismatch(AssertionError, text, path)
+        for name in names:
+            a, e = (getattr(t, name)().detach() for t in (actual, expected))
+            tolerances = (rtol, atol) if name == "values" else (0, 0)
+            self._compare_values(a, e, *tolerances, path, f"Sparse {kind} {name}")
 
     def _compare_attributes(self, actual, expected, path):
         checks = [("shape", True, lambda t: t.shape),
                   ("layout", self.check_layout, lambda t: t.layout),
-                  ("stride()", self.check_stride, lambda t: t.stride()),
+                  ("stride()", self.check_stride and actual.layout is formats.strided, lambda t: t.stride()),
                   ("device", self.check_device, lambda t: t.device),
                   ("dtype", self.check_dtype, lambda t: t.dtype)]  # fmt: skip
         for name, is_wanted, get in checks:
@@ -245,6 +271,16 @@ class _Comparison:
                     f"The values for attribute '{name}' do not match: {get(actual)} != "
                     f"{get(expected)}.", path,
                 )  # fmt: skip
+
+
+_ROWS, _COLUMNS = (
+    ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
+)  # fmt: skip
+_PARTS = {  # layout -> (its name, the methods that give the parts of a tensor)
+    formats.sparse_coo: ("COO", ("indices", "values")), formats.sparse_csr: ("CSR", _ROWS),
+    formats.sparse_bsr: ("BSR", _ROWS), formats.sparse_csc: ("CSC", _COLUMNS),
+    formats.sparse_bsc: ("BSC", _COLUMNS),
+}  # fmt: skip
 
 
 def _is_sequence(value):
@@ -304,7 +340,7 @@ def _scalar_text(actual, expected, rtol, atol):
     )  # fmt: skip
 
 
-def _tensor_text(a, e, matches, rtol, atol):
+def _tensor_text(a, e, matches, rtol, atol, what):
     wrong, total = int((~matches).sum()), matches.size
     x, y = (_wide(v) if v.dtype.kind in "bui" else v for v in (a, e))
     with np.errstate(all="ignore"):
@@ -323,7 +359,7 @@ def _tensor_text(a, e, matches, rtol, atol):
             quotient = absolute.astype(np.float32) / np.abs(y).astype(np.float32)
         relative = np.where(matches, np.float32(0), quotient)
     return (
-        f"{_header('Tensor-likes', rtol, atol)}Mismatched elements: {wrong} / {total} "
+        f"{_header(what, rtol, atol)}Mismatched elements: {wrong} / {total} "
         f"({wrong / total:.1%})\n"
         + _differences(lambda kind, d, i: f"Greatest {kind} difference: {d} at index {i}",
                        greatest(absolute), greatest(relative), rtol, atol)

@@ -261,3 +261,33 @@ def test_sparse_gradcheck():
 
 def test_in_place_on_a_leaf_is_refused():
     check_error(lambda t: _leaf(t).mul_(2))
+
+
+def test_optimizing_a_sparse_parameter():
+    def program(t):
+        w = t.eye(2).to_sparse().requires_grad_()
+        optimizer = t.optim.SGD([w], lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            t.sparse.mm(w, dense(t, 2, 1)).pow(2).sum().backward()
+            optimizer.step()
+        return w, w.requires_grad, w.is_leaf
+
+    check(program)
+
+
+def test_assert_close():
+    def other(t, value, column):
+        return t.sparse_coo_tensor([[0, 1], [1, column]], [1.0, value], (2, 2))
+
+    def compared(value, column, to):
+        def program(t):
+            t.testing.assert_close(to(other(t, value, column)), to(other(t, 2.0, 0)))
+
+        return program
+
+    for to in (lambda x: x, lambda x: x.to_sparse_csr()):
+        check(compared(2.0, 0, to))
+        check_error(compared(3.0, 0, to), 1000)
+        check_error(compared(2.0, 1, to), 1000)
+    check_error(lambda t: t.testing.assert_close(other(t, 2.0, 0), other(t, 2.0, 0).to_dense()))
