@@ -535,8 +535,9 @@ def run_host(op, operands, static, to_numpy):
     if not isinstance(results, tuple):
         results = (results,)
     arrays, geometries = [], []
+    stored = _stored_dtype(op, slots, tensors, casts)
     for r in results:
         r = np.asarray(r)
-        geometries.append(geometry(Size(r.shape), _dtype.from_numpy(r.dtype), device))
+        geometries.append(geometry(Size(r.shape), _dtype_of_result(r.dtype, stored), device))
         arrays.append(_device.put(r, device))
     return arrays, geometries
