@@ -120,10 +120,17 @@ def _quotient_slopes(grad, self, other):
     return times(grad, 1 / other), times(grad, -((self / other) / other))
 
 
+def _quotient(x, y):
+    """``x / y``, rounded once: with a divisor that it sees to be broadcast, XLA would multiply by the
+    reciprocal, and 49 / 49 would not be 1."""
+    shape = jnp.broadcast_shapes(x.shape, y.shape)
+    return x / lax.optimization_barrier(jnp.broadcast_to(y, shape))
+
+
 @op("div.Tensor(Tensor self, Tensor other) -> Tensor", promote="float", forms=FORMS,
     aliases="divide true_divide", dunder="truediv rtruediv itruediv")  # fmt: skip
 def div(self, other):
-    return self / other
+    return _quotient(self, other)
 
 
 @div.derivative
@@ -154,7 +161,7 @@ def _truncated_quotient(self, other):
     require(self, "div_trunc_cpu", boolean=False)
     if is_integral(self):
         return lax.div(*jnp.broadcast_arrays(self, _nonzero_divisor(other)))
-    return jnp.trunc(up(self) / up(other)).astype(self.dtype)
+    return jnp.trunc(_quotient(up(self), up(other))).astype(self.dtype)
 
 
 @op("div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", promote="common",
@@ -162,7 +169,7 @@ def _truncated_quotient(self, other):
 def div_mode(self, other, rounding_mode):
     if rounding_mode is None:
         dtype = default_float() if is_integral(self) else self.dtype
-        return self.astype(dtype) / other.astype(dtype)
+        return _quotient(self.astype(dtype), other.astype(dtype))
     if rounding_mode == "floor":
         return _floor_quotient(self, other)
     if rounding_mode == "trunc":
