@@ -32,8 +32,9 @@ register(
     S(T(3), T(3, dtype="int64"), 0), S(T(2, 3), T(2, 3), 0, 0.5), S(T(), T(), 0),
 )  # fmt: skip
 register(
-    "pairwise_distance", S(T(2, 3, dtype="uint8", low=0, high=200), T(2, 3, dtype="uint8", low=0, high=200)),
-    S(T(2, 3, dtype="int32", low=0, high=9), T(2, 3)), S(T(2, 3), T(2, 3)), S(T(2, 3), T(3), 1.0, keepdim=True), S(ZERO, ZERO),
+    "pairwise_distance", S(T(2, 3), T(2, 3)), S(T(2, 3), T(3), 1.0, keepdim=True), S(ZERO, ZERO),
+    S(T(2, 3, dtype="uint8", low=0, high=99), T(2, 3, dtype="uint8", low=0, high=99)),
+    S(T(2, 3, dtype="int32", low=0, high=9), T(2, 3)),
     S(T(3, dtype="int64"), T(3, dtype="int64")), S(T(2, 2, 3), T(3), INF),
 )  # fmt: skip
 REPEATED = T(3, 2, values=[[1.0, 2.0], [1.0, 2.0], [0.0, 3.0]])
