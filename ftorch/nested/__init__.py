@@ -20,6 +20,7 @@ from ._tensor import NestedTensor, made, to_padded
 __all__ = [
     "as_nested_tensor",
     "masked_select",
+    "narrow",
     "nested_tensor",
     "nested_tensor_from_jagged",
     "to_padded_tensor",
@@ -145,6 +146,36 @@ def to_padded_tensor(input, padding, output_size=None, out=None):
         RuntimeError: if ``output_size`` is too small.
     """
     return to_padded(input, padding, output_size)
+
+
+def narrow(tensor, dim, start, length, layout=None):
+    """Parts of the rows of a batch, as a nested tensor (``torch.nested.narrow``).
+
+    Args:
+        dim: 1, the dimension to take parts of.
+        start, length: (batch,) of each component (jagged layout), or a number for all.
+
+    Raises:
+        RuntimeError: for another dimension.
+
+    >>> import ftorch as torch
+    >>> x = torch.arange(6.).reshape(2, 3)
+    >>> torch.nested.narrow(x, 1, torch.tensor([0, 1]), torch.tensor([1, 2]),
+    ...                     layout=torch.jagged).unbind()
+    (tensor([0.]), tensor([4., 5.]))
+    """
+    if dim != 1:
+        raise RuntimeError("narrow(): only dim=1 supported for nested tensors")
+    if _layout(layout) is _formats.strided and not (isinstance(start, int) and isinstance(length, int)):
+        raise RuntimeError("start and length must be integers for the strided layout NT impl")
+    starts, lengths = (
+        np.broadcast_to(np.asarray(_op.to_numpy(n) if isinstance(n, _Tensor) else n), len(tensor))
+        for n in (start, length)
+    )
+    parts = [
+        x.narrow(0, int(s), int(n)) for x, s, n in zip(tensor.unbind(0), starts, lengths, strict=True)
+    ]
+    return _build(parts, _layout(layout))
 
 
 def masked_select(tensor, mask):

@@ -110,6 +110,20 @@ def test_from_jagged():
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+def test_parts_of_a_batch(layout):
+    def program(t):
+        x = t.arange(12.0).reshape(2, 6)
+        start, length = (1, 2) if layout == "strided" else (t.tensor([0, 1]), t.tensor([2, 3]))
+        return t.nested.narrow(x, 1, start, length, layout=getattr(t, layout)).unbind()
+
+    run(program)
+
+
+def test_masked_select():
+    run(lambda t: t.nested.masked_select(t.arange(6.0).reshape(2, 3), t.arange(6).reshape(2, 3) > 1))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_printed(layout):
     def text(t, requires_grad):
         return re.sub(r"j\d+", "j", repr(nested(t, layout, requires_grad=requires_grad)))

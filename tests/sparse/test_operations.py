@@ -69,6 +69,11 @@ COMPUTED = {
     "linear": lambda t: t.nn.functional.linear(coo(t), dense(t, 4, 3), dense(t, 4)),
     "smm": lambda t: t.smm(coo(t), dense(t, 3, 2)),
     "hspmm": lambda t: t.hspmm(coo(t), dense(t, 3, 2)),
+    "former names": lambda t: [
+        t.spmm(coo(t), dense(t, 3, 2)), t.dsmm(csr(t), dense(t, 3, 2)), t.hsmm(coo(t), dense(t, 3, 2)),
+        t.saddmm(t.eye(2).to_sparse(), coo(t), dense(t, 3, 2)),
+        t.resize_as_sparse_(coo(t), t.zeros(4, 4).to_sparse()),
+    ],  # fmt: skip
     "sspaddmm": lambda t: t.sspaddmm(t.eye(2).to_sparse(), coo(t), dense(t, 3, 2)),
     "reduced": lambda t: [
         t.sparse.mm(csr(t), dense(t, 3, 2), how) for how in ("sum", "mean", "amax", "amin")

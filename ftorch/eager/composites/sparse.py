@@ -5,6 +5,7 @@ Sparse tensors stand above the engine (`ftorch.sparse`); they are imported when 
 
 from __future__ import annotations
 
+from .. import api as torch
 from .. import formats
 from .. import op as _op
 from ..composite import composite
@@ -117,8 +118,18 @@ for _name, _wanted in {
 }.items():  # fmt: skip
     _declare(_name, _refusal(_name, _wanted))
 for _name in ("_nnz", "_indices", "_values", "sparse_resize_", "sparse_resize_and_clear_",
-              "resize_as_sparse_", "_coalesced_"):  # fmt: skip
+              "_coalesced_"):  # fmt: skip
     _declare(_name, _missing(_name))
+
+
+@composite("function method")
+def resize_as_sparse_(input, the_template):
+    """Gives a sparse tensor the size of another, in place.
+
+    Raises:
+        NotImplementedError: if ``input`` is dense.
+    """
+    return _missing("resize_as_sparse_")(input)
 
 
 @composite("method")
@@ -142,7 +153,7 @@ def smm(input, mat):
     return _missing("sspaddmm")(input)
 
 
-@composite("function method")
+@composite("function method", aliases="saddmm")
 def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
     """``beta * input + alpha * (mat1 @ mat2)`` of sparse ``input`` and ``mat1``.
 
@@ -152,7 +163,13 @@ def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
     return _missing("sspaddmm")(input)
 
 
-@composite("function")
+@composite("function", aliases="dsmm")
+def spmm(input, mat2):
+    """``torch.mm`` by a former name."""
+    return torch.mm(input, mat2)
+
+
+@composite("function", aliases="hsmm")
 def hspmm(mat1, mat2, *, out=None):
     """A sparse matrix times a dense one, as a tensor of rows.
 
