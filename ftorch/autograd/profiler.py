@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "emit_nvtx", "profile",
-           "record_function"]  # fmt: skip
-
 _NAMES = {
     "EventList": "_events", "FunctionEvent": "_events", "FunctionEventAvg": "_events",
     "record_function": "_collector",
 }  # fmt: skip
+
+__all__ = ["emit_nvtx", "profile", *_NAMES]
 
 
 def __getattr__(name):
