@@ -152,11 +152,11 @@ def narrow(tensor, dim, start, length, layout=None):
     """Parts of the rows of a batch, as a nested tensor (``torch.nested.narrow``).
 
     Args:
-        dim: 1, the dimension to take parts of.
-        start, length: (batch,) of each component (jagged layout), or a number for all.
+        dim: 1, of which each component gives a part (jagged layout); 0, the batch (strided).
+        start, length: numbers; for the jagged layout also (batch,), for each component.
 
     Raises:
-        RuntimeError: for another dimension.
+        RuntimeError: for another dimension, and for lengths that the strided layout cannot have.
 
     >>> import ftorch as torch
     >>> x = torch.arange(6.).reshape(2, 3)
@@ -164,10 +164,14 @@ def narrow(tensor, dim, start, length, layout=None):
     ...                     layout=torch.jagged).unbind()
     (tensor([0.]), tensor([4., 5.]))
     """
+    if _layout(layout) is _formats.strided:
+        if not (isinstance(start, int) and isinstance(length, int)):
+            raise RuntimeError("start and length must be integers for the strided layout NT impl")
+        if dim != 0:
+            raise RuntimeError(f"narrow(): only dim=0 supported for nested tensors, but got: {dim}")
+        return _build(list(tensor.narrow(0, start, length).unbind(0)), _formats.strided)
     if dim != 1:
-        raise RuntimeError("narrow(): only dim=1 supported for nested tensors")
-    if _layout(layout) is _formats.strided and not (isinstance(start, int) and isinstance(length, int)):
-        raise RuntimeError("start and length must be integers for the strided layout NT impl")
+        raise RuntimeError("narrow(): only dim=1 supported for nested tensors of the jagged layout")
     starts, lengths = (
         np.broadcast_to(np.asarray(_op.to_numpy(n) if isinstance(n, _Tensor) else n), len(tensor))
         for n in (start, length)
