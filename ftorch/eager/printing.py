@@ -206,7 +206,8 @@ def _shape_and_dtype(array, dtype):
     if not array.size:
         # Without elements nothing tells integers or the shape.
         return (shape if array.ndim != 1 else []) + ([f"dtype={dtype}"] if dtype is not default else [])
-    unsaid = (default, default.to_complex(), _dtype.int64, _dtype.bool)
+    of_complex = _dtype.complex128 if default is _dtype.float64 else _dtype.complex64
+    unsaid = (default, of_complex, _dtype.int64, _dtype.bool)
     return (shape if not PRINT_OPTS.edgeitems else []) + (
         [f"dtype={dtype}"] if dtype not in unsaid else []
     )
