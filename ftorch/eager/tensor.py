@@ -135,7 +135,7 @@ def from_array(array, device=None, requires_grad=False, stride=None) -> Tensor:
         if where is _device.META:
             storage = Storage(root)
         else:
-            if isinstance(array, np.ndarray):
+            if isinstance(array, (np.ndarray, np.generic)):
                 array = np.array(array, order="C")  # JAX may keep the buffer it is given
             storage = Storage(root, _put(array, where))
     if modes.inference:
@@ -160,8 +160,9 @@ def _put(array, where):
 
 
 class _Modes(threading.local):
-    """differentiating: how many functions of `torch.func` run; grad: whether operations record; inference: inside ``inference_mode``; special: why calls must
-    take the slow path (levels of transforms, function modes, autocast, saved-tensor hooks)."""
+    """differentiating: how many functions of `torch.func` run; grad: whether operations record;
+    inference: inside ``inference_mode``; special: why calls must take the slow path (levels of
+    transforms, function modes, autocast, saved-tensor hooks)."""
 
     def __init__(self):
         self.grad = True
