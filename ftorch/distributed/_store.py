@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import time
 from datetime import timedelta
@@ -10,6 +12,7 @@ from multiprocessing.connection import Client, Connection, Listener
 from . import _errors
 
 DEFAULT_TIMEOUT = timedelta(minutes=5)
+_LINGER = 10.0  # s that a process which serves a store waits at its end for the others
 _KEY = b"ftorch.distributed"  # both ends of a connection prove that they know it
 
 
@@ -123,6 +126,30 @@ class _Table:
             return len(self.values)
 
 
+class _Peers:
+    """The connections of other processes to a store."""
+
+    def __init__(self):
+        self.count = 0
+        self.changed = threading.Condition()
+
+    def _add(self, process, amount):
+        if process is not None and process != os.getpid():
+            with self.changed:
+                self.count += amount
+                self.changed.notify_all()
+
+    def joined(self, process):
+        self._add(process, 1)
+
+    def left(self, process):
+        self._add(process, -1)
+
+    def wait_for_end(self, timeout):
+        with self.changed:
+            self.changed.wait_for(lambda: self.count == 0, timeout)
+
+
 class HashStore(Store):
     """A store within one process.
 
@@ -163,8 +190,10 @@ class TCPStore(Store):
         if is_master:
             self._listener = Listener((host_name, port), authkey=_KEY)
             self.port = self._listener.address[1]
-            table = _Table()
-            threading.Thread(target=self._serve, args=(table,), daemon=True).start()
+            self._peers = _Peers()
+            threading.Thread(target=self._serve, args=(_Table(),), daemon=True).start()
+            # Others may still read what this process gave to the last collective.
+            atexit.register(self._peers.wait_for_end, _LINGER)
         self._connection()
         self.add("init/", 1)
         if is_master and wait_for_workers and world_size:
@@ -190,14 +219,18 @@ class TCPStore(Store):
                 continue
             threading.Thread(target=self._answer, args=(peer, table), daemon=True).start()
 
-    @staticmethod
-    def _answer(peer, table):
+    def _answer(self, peer, table):
+        process = None
         try:
+            process, *_ = peer.recv()  # whoever connects says who it is
+            self._peers.joined(process)
             while True:
                 method, arguments = peer.recv()
                 peer.send(getattr(table, method)(*arguments))
         except (EOFError, OSError):
             peer.close()
+        finally:
+            self._peers.left(process)
 
     def _connection(self) -> Connection:
         """The calling thread's own, so that one that waits is in nobody's way."""
@@ -207,8 +240,9 @@ class TCPStore(Store):
         limit = time.monotonic() + _seconds(self.timeout)
         while True:
             try:
-                self._connections.one = Client((self.host, self.port), authkey=_KEY)
-                return self._connections.one
+                connection = self._connections.one = Client((self.host, self.port), authkey=_KEY)
+                connection.send((os.getpid(),))
+                return connection
             except ConnectionRefusedError:
                 if time.monotonic() > limit:
                     raise _errors.DistNetworkError(

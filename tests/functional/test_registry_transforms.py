@@ -28,6 +28,9 @@ SKIPPED_JVP: dict[str, str] = {
     "_batch_norm_train": _STATISTICS,
     "_instance_norm_train": _STATISTICS,
     "polar": "the derivative takes the magnitude to be positive, as in PyTorch",
+    **dict.fromkeys(
+        (n for n in OPS if n.startswith("fake_quantize_")), "the derivative passes straight through"
+    ),
     "_ctc_loss": "the derivative is that of log_softmax before it, as in PyTorch",
 }
 
