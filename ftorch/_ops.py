@@ -42,17 +42,9 @@ class Tag(enum.Enum):
     view_copy = 18
 
 
-def _flat(args, kwargs):
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, (list, tuple)):
-            yield from value
-        else:
-            yield value
-
-
 def overridden(function, args, kwargs):
     """(True, the result) of a call that ``__torch_function__`` takes over, or (False, None)."""
-    values = list(_flat(args, kwargs))
+    values = list(overrides.flat_arguments(args, kwargs))
     if modes.function_modes or (
         modes.subclasses and any(v.__class__ not in PLAIN and overrides.has_say(type(v)) for v in values)
     ):

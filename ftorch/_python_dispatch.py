@@ -542,7 +542,7 @@ def _overload_of(name, function):
     overload = {"empty": "memory_format", "bernoulli_": "float"}.get(name)
 
     def again(*args, **kwargs):  # the modes around may want to see it, too
-        return _composite(function, list(_ops._flat(args, kwargs)), args, kwargs)
+        return _composite(function, list(overrides.flat_arguments(args, kwargs)), args, kwargs)
 
     return FunctionOverload(name, again, overload=overload or "default")
 

@@ -5,43 +5,29 @@ from __future__ import annotations
 from .geometry import Geometry, channels_last_stride, contiguous_stride
 
 
-class layout:
+class _Named:
+    """A constant that prints and pickles as its name."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __repr__(self):
+        return f"torch.{self._name}"
+
+    def __reduce__(self):
+        return self._name
+
+
+class layout(_Named):
     """How a tensor's elements are kept: ``torch.strided``, ``torch.sparse_coo``, ..."""
 
-    def __init__(self, name):
-        self._name = name
 
-    def __repr__(self):
-        return f"torch.{self._name}"
-
-    def __reduce__(self):
-        return self._name
-
-
-class memory_format:
+class memory_format(_Named):
     """The order of dimensions in memory: ``torch.contiguous_format``, ``torch.channels_last``, ..."""
 
-    def __init__(self, name):
-        self._name = name
 
-    def __repr__(self):
-        return f"torch.{self._name}"
-
-    def __reduce__(self):
-        return self._name
-
-
-class qscheme:
+class qscheme(_Named):
     """How numbers are quantized: ``torch.per_tensor_affine``, ..."""
-
-    def __init__(self, name):
-        self._name = name
-
-    def __repr__(self):
-        return f"torch.{self._name}"
-
-    def __reduce__(self):
-        return self._name
 
 
 (per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric,

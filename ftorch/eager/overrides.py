@@ -137,7 +137,8 @@ def overloaded_args(values) -> list:
     return found
 
 
-def _flat(args, kwargs):
+def flat_arguments(args, kwargs):
+    """The values of a call, those inside lists and tuples among them."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, (list, tuple)):
             yield from value
@@ -253,11 +254,11 @@ def overridable(function):
                 break
         else:
             if not modes.function_modes and (
-                not kwargs or not any(_is_asked(v.__class__) for v in _flat((), kwargs))
+                not kwargs or not any(_is_asked(v.__class__) for v in flat_arguments((), kwargs))
             ):
                 if not _op.special[0] or "python_composite" not in _op.hooks:
                     return function(*args, **kwargs)
-        relevant = list(_flat(args, kwargs))
+        relevant = list(flat_arguments(args, kwargs))
         if not modes.function_modes and "python_composite" in _op.hooks and not (
             modes.subclasses and any(has_say(v.__class__) for v in relevant)
         ):
@@ -392,7 +393,7 @@ def mode_call(operands):
 
 
 def _function_override(function, args, kwargs):
-    relevant = list(_flat(args, kwargs))
+    relevant = list(flat_arguments(args, kwargs))
     if not overloaded_args(relevant):
         return NotImplemented
     return handle(function, relevant, args, kwargs)
@@ -412,7 +413,7 @@ def _forward(function):
     def method(self, *args, **kwargs):
         if not modes.subclasses:
             return function(self, *args, **kwargs)
-        return handle(function, [self, *_flat(args, kwargs)], (self, *args), kwargs)
+        return handle(function, [self, *flat_arguments(args, kwargs)], (self, *args), kwargs)
 
     return method
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from .. import _ops
 from ..eager import op as _op
+from ..eager import overrides
 from ..eager.dispatch import Wrapped, level_of
 from ..eager.schema import Schema
 from ..eager.tensor import TensorBase, modes
@@ -53,7 +54,7 @@ def fallthrough_kernel():
 
 def tensors_in(args, kwargs):
     """The tensors among arguments, lists flattened."""
-    return [v for v in _ops._flat(args, kwargs) if isinstance(v, TensorBase)]
+    return [v for v in overrides.flat_arguments(args, kwargs) if isinstance(v, TensorBase)]
 
 
 class Kernel:

@@ -57,7 +57,7 @@ class NestedTensor(Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = overrides.called_name(func)
-        first = next(a for a in overrides._flat(args, kwargs) if isinstance(a, NestedTensor))
+        first = next(a for a in overrides.flat_arguments(args, kwargs) if isinstance(a, NestedTensor))
         if name in _ON_LEAVES:
             return mapped(func, name, first, args, kwargs)
         if (
@@ -288,7 +288,7 @@ def _shape(t):
 
 def mapped(func, name, like, args, kwargs):
     """A function called on the leaves of its nested operands."""
-    for value in overrides._flat(args, kwargs):
+    for value in overrides.flat_arguments(args, kwargs):
         if isinstance(value, NestedTensor) and value is not like:
             _same_structure(like, value, name)
 

@@ -346,7 +346,7 @@ class SparseTensor(Tensor):
         inner = getattr(func, "__wrapped__", None)
         if inner is not None:  # a composition: what it calls may be there
             return inner(*args, **kwargs)
-        t = next(a for a in overrides._flat(args, kwargs) if isinstance(a, SparseTensor))
+        t = next(a for a in overrides.flat_arguments(args, kwargs) if isinstance(a, SparseTensor))
         if name in _COMPARED:
             name += ".Tensor" if len(args) < 2 or isinstance(args[1], Tensor) else ".Scalar"
         raise not_run(name, t)
