@@ -309,7 +309,7 @@ class Captured:
             extra = []
         outputs = outputs + self.saved
         self.extra = extra
-        overwritten = {id(s) for _, _, s in self.written}
+        overwritten = {id(s): place for place, _, s in self.written}
         arguments = set()
         given = []
         for i, cell in enumerate(trace.cells):
@@ -323,8 +323,9 @@ class Captured:
                 given.append(-1 - i)
         self.varying = varying
         self.forward = Lowered(
-            table, outputs, donated=given, varying=varying, device=self.device
-        )
+            table, outputs, donated=given, varying=varying, device=self.device,
+            replaced={o: overwritten[id(trace.cells[-1 - o])] for o in given},
+        )  # fmt: skip
         draws = self.draws
         self.inputs = []  # for each start of the forward program, or needed later: how to get it
         for operand in dict.fromkeys([*self.forward.starts, *extra]):

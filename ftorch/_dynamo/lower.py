@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from ..eager import program as _program
@@ -97,17 +96,23 @@ class Lowered:
     Attributes:
         starts: the operands whose arrays it takes, in order.
         donated: positions in ``starts`` whose memory it may take over.
+        order: of the outputs in the compiled program: first those that replace what is donated.
         function: the same as a function of arrays, for JAX.
         code: the steps it has.
     """
 
-    def __init__(self, table: Table, outputs, *, given=(), donated=(), varying=(), device=None):
+    def __init__(self, table: Table, outputs, *, given=(), donated=(), replaced=None, varying=(),
+                 device=None):  # fmt: skip
         self.outputs = list(outputs)
         indices, self.starts = table.needed(self.outputs, given)
         self.steps = [table.steps[i] for i in indices]
         self.table = table
         self.device = device
-        self.donated = [p for p, o in enumerate(self.starts) if o in set(donated)]
+        free = {o: p for p, o in enumerate(self.starts) if o in set(donated)}
+        before = [-1] * len(self.outputs)
+        for operand, place in (replaced or {}).items():
+            before[place] = free.get(operand, -1)
+        self.donated, self.order = _program.paired(tuple(free.values()), before)
         taken = set(self.donated)
         self.kept = [p for p in range(len(self.starts)) if p not in taken]
         varying = dict.fromkeys(varying)
@@ -163,11 +168,11 @@ class Lowered:
                     arrays[p] = a
                 for p, a in zip(given_at, given):
                     arrays[p] = a
-                return self.function(arrays, numbers)
+                results = self.function(arrays, numbers)
+                return [results[place] for place in self.order]
 
-            self._jitted = jax.jit(
-                program, donate_argnums=(1,) if given_at else (),
-                compiler_options=_program._CPU_OPTIONS if _on_cpu(self.device) else None,
+            self._jitted = _program.jitted(
+                program, donates=bool(given_at), on_cpu=_on_cpu(self.device), order=self.order
             )
         return self._jitted
 

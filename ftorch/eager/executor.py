@@ -39,11 +39,12 @@ class Trace:
 
     ``code`` is the flat list [plan, operand, ...]: an operand that is not negative is the slot of an
     earlier result, a negative one the input ``-1 - operand``. ``owners[slot]`` is the storage whose
-    value a slot is, unless the storage has moved on (its own ``slot`` says).
+    value a slot is, unless the storage has moved on (its own ``slot`` says). ``replaced`` says which
+    input was the value of a storage (by its id) that has been written to.
     """
 
     __slots__ = ("lock", "code", "owners", "inputs", "input_of", "ints", "floats", "steps", "device",
-                 "birth", "__weakref__")  # fmt: skip
+                 "birth", "replaced", "__weakref__")  # fmt: skip
     captures = False
 
     def __init__(self, device):
@@ -57,6 +58,7 @@ class Trace:
         self.owners: list[Storage] = []
         self.inputs: list = []
         self.input_of: dict[int, int] = {}
+        self.replaced: dict[int, int | None] = {}
         self.ints: list[int] = []
         self.floats: list[float] = []
         self.steps = 0
@@ -69,7 +71,7 @@ class Trace:
 
     def _run(self):
         code, owners, inputs = self.code, self.owners, self.inputs
-        ints, floats, steps = self.ints, self.floats, self.steps
+        ints, floats, steps, replaced = self.ints, self.floats, self.steps, self.replaced
         self._clear()
         live, keep = [], []
         for slot in range(len(owners)):  # enumerate would hold a reference of its own
@@ -81,7 +83,9 @@ class Trace:
         storage = None
         del owners
         try:
-            results = program.execute(self.device, code, inputs, ints, floats, steps, live, keep)
+            results = program.execute(
+                self.device, code, inputs, ints, floats, steps, live, keep, replaced
+            )
         except BaseException as error:
             failure = translate_error(error, code[0].name if steps == 1 else "")
             for storage in keep:
@@ -192,6 +196,8 @@ def record(plan: Plan, storages, scalars=(), into: Storage | None = None) -> Any
         if into is not None:
             if into.trace is trace:
                 owners[into.slot] = _OVERWRITTEN  # nobody needs the value that it had
+            else:
+                trace.replaced[id(into)] = trace.input_of.get(id(into.array))
             into.trace, into.slot, into.array = trace, len(owners), None
             into.version += 1
             owners.append(into)
@@ -271,6 +277,8 @@ def move(source: Storage, target: Storage) -> None:
             else:
                 if target.trace is trace:
                     trace.owners[target.slot] = _OVERWRITTEN
+                else:
+                    trace.replaced[id(target)] = trace.input_of.get(id(target.array))
                 trace.owners[source.slot] = target
                 target.trace, target.slot, target.array = trace, source.slot, None
                 if trace.captures:
@@ -477,11 +485,6 @@ def outside_capture():
         _threads.cpu.flush()
     finally:
         restore_trace(capture)
-
-
-def compile_trace(trace: Trace, live: list[int], donated: tuple[int, ...]):
-    """The compiled program of a trace: ``program(kept, given, ints, floats) -> live values``."""
-    return program.compile_code(trace.code, live, donated, trace.device)
 
 
 def pending_steps() -> int:

@@ -11,7 +11,7 @@ import contextlib
 import sys
 import threading
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -21,6 +21,7 @@ from jax._src.lax.lax import _convert_element_type  # the only way to make a wea
 from . import device as _device
 from . import host_memory
 from .geometry import Geometry
+from .native.rewrite import rewritten
 
 MAX_PROGRAMS = 1024  # compiled programs kept
 _DONATION_BYTES = 1 << 14  # donating less costs more than it saves
@@ -122,7 +123,8 @@ class Plan:
 
         step.__name__ = self.name
         stats.compilations += 1
-        self.compiled = jax.jit(step)
+        on_cpu = self.device is _device.CPU
+        self.compiled = jax.jit(rewritten(step) if on_cpu else step)
         return self.compiled
 
 
@@ -177,22 +179,22 @@ def _reusable(inputs, keep):
     return found
 
 
-def execute(device, code, inputs, ints, floats, steps, live, keep):
+def execute(device, code, inputs, ints, floats, steps, live, keep, replaced):
     """Runs a trace; gives the arrays of the live slots.
 
     Args:
-        code, inputs, ints, floats: see `ftorch.eager.executor.Trace`; ``inputs`` is used up.
+        code, inputs, ints, floats, replaced: see `ftorch.eager.executor.Trace`; ``inputs`` is used up.
         live: the slots wanted; ``keep`` their storages.
     """
     if not _trace_context.is_top_level():
         # JAX traces the function that calls ftorch. What is recorded here are values, constants of
         # that trace: they are computed at once (and a program with options cannot be nested).
         with jax.ensure_compile_time_eval():
-            return _execute(device, code, inputs, ints, floats, steps, live, keep)
-    return _execute(device, code, inputs, ints, floats, steps, live, keep)
+            return _execute(device, code, inputs, ints, floats, steps, live, keep, replaced)
+    return _execute(device, code, inputs, ints, floats, steps, live, keep, replaced)
 
 
-def _execute(device, code, inputs, ints, floats, steps, live, keep):
+def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced):
     if steps == 1:
         plan = code[0]
         operands = [inputs[-1 - operand] for operand in code[1:]]
@@ -214,19 +216,21 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep):
     donated = tuple([i for i in program.reusable if sys.getrefcount(inputs[i]) == 2])
     compiled = program.compiled.get(donated)
     if compiled is None:
-        compiled = program.compiled[donated] = compile_code(code, live, donated, device)
+        before = [-1 - (replaced.get(id(storage)) or 0) for storage in keep]
+        compiled = compile_code(code, live, donated, device, before)
+        program.compiled[donated] = compiled
     else:
         stats.hits += 1
     stats.programs += 1
     kept = [a for i, a in enumerate(inputs) if i not in donated] if donated else list(inputs)
-    given = [inputs[i] for i in donated]
+    given = [inputs[i] for i in compiled.given]
     inputs.clear()
     arguments = np.array(ints, np.int64) if ints else None
     numbers = np.array(floats, np.float64) if floats else None
     if device is not _device.CPU:
         with jax.default_device(_device.to_jax(device)):
-            return compiled(kept, given, arguments, numbers)
-    return compiled(kept, given, arguments, numbers)
+            return compiled.function(kept, given, arguments, numbers)
+    return compiled.function(kept, given, arguments, numbers)
 
 
 def _prefers_steps(code, steps):
@@ -289,17 +293,68 @@ def _element(vector, i):
 _CPU_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
 
-def compile_code(code, live, donated, device):
-    """The compiled program of a trace: ``program(kept, given, ints, floats) -> live values``."""
+def jitted(program, *, donates, on_cpu, order):
+    """The compiled form of a program of (arrays to keep, arrays that it may take over, ...).
+
+    Args:
+        order: which result each of the program's is; the compiled form gives them sorted.
+    """
+    options = None
+    if on_cpu:
+        program, options = rewritten(program), _CPU_OPTIONS
+    function = jax.jit(program, donate_argnums=(1,) if donates else (), compiler_options=options)
+    if all(place == i for i, place in enumerate(order)):
+        return function
+    places: Any = sorted(range(len(order)), key=order.__getitem__)
+
+    def ordered(*operands):
+        results = function(*operands)
+        return [results[i] for i in places]
+
+    return ordered
+
+
+def paired(donated, before):
+    """The order of donated inputs and of results in which JAX lays each result over what it replaces.
+
+    JAX gives a result the memory of the first donated input of its shape. Where that is needed after
+    the result is there, XLA copies it.
+
+    Args:
+        before: for each result the input that it replaces, or something else.
+    """
+    own = {b: place for place, b in enumerate(before) if b in donated}
+    given = (*own, *(i for i in donated if i not in own))
+    taken = set(own.values())
+    return given, [*own.values(), *(place for place in range(len(before)) if place not in taken)]
+
+
+class Compiled(NamedTuple):
+    """A program: ``function(kept, given, ints, floats)`` gives the live values.
+
+    Attributes:
+        given: the inputs whose memory it takes over, in the order of that argument.
+    """
+
+    function: Any
+    given: tuple[int, ...]
+
+
+def compile_code(code, live, donated, device, before):
+    """The compiled program of a trace.
+
+    Args:
+        before: for each live slot the input whose value it replaces, or -1.
+    """
     stats.compilations += 1
+    given_order, order = paired(donated, before)
     walk = list(_walk(code))
-    donated_set = set(donated)
 
     def program(kept, given, ints, floats):
-        inputs, kept, given = [], iter(kept), iter(given)
+        inputs, kept, given = [], iter(kept), dict(zip(given_order, given, strict=True))
         total = 1 + max((-1 - o for _, operands in walk for o in operands if o < 0), default=-1)
         for i in range(total):
-            inputs.append(next(given) if i in donated_set else next(kept))
+            inputs.append(given[i] if i in given else next(kept))
         i = f = 0
         values = []
         for plan, operands in walk:
@@ -322,10 +377,10 @@ def compile_code(code, live, donated, device):
                 values.append(results)
             else:
                 values.extend(results)
-        return [values[slot] for slot in live]
+        return [values[live[place]] for place in order]
 
-    options = _CPU_OPTIONS if device is _device.CPU else None
-    return jax.jit(program, donate_argnums=(1,) if donated else (), compiler_options=options)
+    on_cpu = device is _device.CPU
+    return Compiled(jitted(program, donates=bool(donated), on_cpu=on_cpu, order=order), given_order)
 
 
 # JAX says so when memory that was offered could not be reused; the executor only offers.

@@ -1,0 +1,414 @@
+// Float32 matrix products and convolutions as custom calls of XLA programs on the CPU.
+//
+// XLA's own are Eigen's, at about half of a core's speed. These keep a tile of results in registers
+// (`gemm.inc`), read their operands through strides, so that no transpose is written to memory, and share
+// the work with the threads of the program that calls.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+namespace {
+
+using Floats = ffi::Buffer<ffi::F32>;
+using Result = ffi::Result<Floats>;
+using Integers = ffi::Span<const int64_t>;
+
+struct Matrix {
+  const float* data;
+  int64_t down, across;  // steps between rows and columns
+};
+
+// Memory for the duration of a scope, kept by the thread for the next.
+struct Scratch {
+  float* data;
+  explicit Scratch(int64_t count) {
+    auto& kept = pool();
+    size_t found = kept.size();
+    for (size_t i = 0; i < kept.size(); i++)
+      if (kept[i].size >= count && (found == kept.size() || kept[i].size < kept[found].size)) found = i;
+    if (found < kept.size()) {
+      block = kept[found];
+      kept[found] = kept.back();
+      kept.pop_back();
+    } else {
+      block.size = std::max<int64_t>(count, 1024);
+      block.data = static_cast<float*>(std::aligned_alloc(64, (block.size * 4 + 63) / 64 * 64));
+    }
+    data = block.data;
+  }
+  ~Scratch() {
+    auto& kept = pool();
+    if (kept.size() < 8 && block.size <= (4 << 20)) kept.push_back(block);
+    else std::free(block.data);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+ private:
+  struct Block { float* data; int64_t size; };
+  struct Kept : std::vector<Block> {
+    ~Kept() { for (Block& b : *this) std::free(b.data); }
+  };
+  static Kept& pool() {
+    static thread_local Kept kept;
+    return kept;
+  }
+  Block block;
+};
+
+// A tap of a kernel: its index in the window, and what it adds to the place of a pixel.
+struct Tap {
+  int64_t index, offset[3];
+};
+
+// Of the results of a convolution of spread images (a transposed convolution), those that the same taps
+// meet: every `spread`th from `start` on, `grid` of them.
+struct Phase {
+  int64_t start[3], grid[3];
+  std::vector<Tap> taps;
+  bool whole;  // all of the results
+};
+
+// Cross-correlation over three dimensions of (images, groups * channels, *extent).
+struct Convolution {
+  int64_t images, groups, channels, outputs;  // channels and outputs of a group
+  int64_t by_output, by_channel, by_group;    // steps in the weight
+  bool flipped;                               // the weight's windows are read backwards
+  int64_t extent[3], out[3], window[3], stride[3], low[3], dilation[3], spread[3];
+  int64_t before[3], padded[3];  // zeros in front of the images, extent with the zeros around them
+  std::vector<Phase> phases;
+
+  Convolution(Integers sizes, Integers extent, Integers out, Integers window, Integers stride, Integers low,
+              Integers dilation, Integers spread)
+      : images(sizes[0]), groups(sizes[1]), channels(sizes[2]), outputs(sizes[3]), by_output(sizes[4]),
+        by_channel(sizes[5]), by_group(sizes[6]), flipped(sizes[7]) {
+    for (int d = 0; d < 3; d++) {
+      this->extent[d] = extent[d], this->out[d] = out[d], this->window[d] = window[d];
+      this->stride[d] = stride[d], this->low[d] = low[d], this->dilation[d] = dilation[d];
+      this->spread[d] = spread[d];
+    }
+    for (int64_t z = 0; z < spread[0]; z++)
+      for (int64_t y = 0; y < spread[1]; y++)
+        for (int64_t x = 0; x < spread[2]; x++) add_phase({z, y, x});
+    for (int d = 0; d < 3; d++) {
+      int64_t least = 0, most = extent[d] - 1;
+      for (const Phase& phase : phases)
+        for (const Tap& tap : phase.taps) {
+          least = std::min(least, tap.offset[d]);
+          most = std::max(most, tap.offset[d] + (phase.grid[d] - 1) * stride[d]);
+        }
+      before[d] = -least, padded[d] = most - least + 1;
+    }
+  }
+
+  int64_t image() const { return extent[0] * extent[1] * extent[2]; }
+  int64_t padded_image() const { return padded[0] * padded[1] * padded[2]; }
+  int64_t pixels() const { return out[0] * out[1] * out[2]; }
+  bool pads() const { return padded_image() != image(); }
+
+  // What a phase's pixels, and its channels' taps, add to the place in the padded images.
+  std::vector<int64_t> of_pixels(const Phase& phase) const {
+    return places(phase.grid, stride, padded, {0, 0, 0});
+  }
+  std::vector<int64_t> of_taps(const Phase& phase) const {
+    std::vector<int64_t> found;
+    for (int64_t i = 0; i < channels; i++)
+      for (const Tap& tap : phase.taps)
+        found.push_back(((i * padded[0] + tap.offset[0] + before[0]) * padded[1] + tap.offset[1] + before[1]) *
+                            padded[2] + tap.offset[2] + before[2]);
+    return found;
+  }
+  // Where a phase's pixels lie in the results.
+  std::vector<int64_t> of_results(const Phase& phase) const {
+    return places(phase.grid, spread, out, {phase.start[0], phase.start[1], phase.start[2]});
+  }
+
+ private:
+  static std::vector<int64_t> places(const int64_t* grid, const int64_t* step, const int64_t* whole,
+                                     std::array<int64_t, 3> start) {
+    std::vector<int64_t> found;
+    found.reserve(grid[0] * grid[1] * grid[2]);
+    for (int64_t z = 0; z < grid[0]; z++)
+      for (int64_t y = 0; y < grid[1]; y++)
+        for (int64_t x = 0; x < grid[2]; x++)
+          found.push_back(((start[0] + z * step[0]) * whole[1] + start[1] + y * step[1]) * whole[2] + start[2] +
+                          x * step[2]);
+    return found;
+  }
+
+  void add_phase(std::array<int64_t, 3> start) {
+    Phase phase;
+    phase.whole = spread[0] * spread[1] * spread[2] == 1;
+    for (int d = 0; d < 3; d++) {
+      phase.start[d] = start[d];
+      phase.grid[d] = (out[d] - start[d] + spread[d] - 1) / spread[d];
+      if (phase.grid[d] <= 0) return;
+    }
+    const int64_t all = window[0] * window[1] * window[2];
+    for (int64_t i = 0; i < all; i++) {
+      const int64_t at[3] = {i / (window[1] * window[2]), i / window[2] % window[1], i % window[2]};
+      Tap tap{flipped ? all - 1 - i : i, {}};
+      bool meets = true;
+      for (int d = 0; d < 3; d++) {
+        const int64_t place = start[d] * stride[d] + at[d] * dilation[d] - low[d];
+        meets = meets && place % spread[d] == 0;
+        tap.offset[d] = place / spread[d];
+      }
+      if (meets) phase.taps.push_back(tap);
+    }
+    phases.push_back(std::move(phase));
+  }
+};
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")
+namespace avx512 {
+constexpr int W = 16, ROWS = 8;
+#include "gemm.inc"
+#include "conv.inc"
+}  // namespace avx512
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,bmi2")
+namespace avx2 {
+constexpr int W = 8, ROWS = 4;
+#include "gemm.inc"
+#include "conv.inc"
+}  // namespace avx2
+#pragma GCC pop_options
+#endif
+namespace plain {
+constexpr int W = 4, ROWS = 4;
+#include "gemm.inc"
+#include "conv.inc"
+}  // namespace plain
+
+struct Kernels {
+  decltype(&plain::multiply) multiply;
+  decltype(&plain::pack) pack;
+  decltype(&plain::pad_image) pad_image;
+  decltype(&plain::pack_weight) pack_weight;
+  decltype(&plain::gather_multiply) gather_multiply;
+  int64_t vector, width, rows;
+};
+
+#define KERNELS(set)                                                                              \
+  Kernels {                                                                                       \
+    set::multiply, set::pack, set::pad_image, set::pack_weight, set::gather_multiply, set::W, set::WIDTH, \
+        set::ROWS                                                                                 \
+  }
+
+Kernels choose() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+    return KERNELS(avx512);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return KERNELS(avx2);
+#endif
+  return KERNELS(plain);
+}
+
+const Kernels kernels = choose();
+
+// --- threads -------------------------------------------------------------------------------
+
+constexpr double ALONE = 1.2e7;  // operations that are not worth a second thread (about 0.1 ms)
+constexpr double SHARE = 6e6;   // operations of a task at least
+
+// How many tasks to make of this many operations.
+int64_t tasks_for(double operations, ffi::ThreadPool& pool) {
+  const int64_t threads = pool.num_threads();
+  if (threads < 2 || operations < ALONE) return 1;
+  return std::clamp<int64_t>(operations / SHARE, threads, 4 * threads);
+}
+
+// Runs task(0), ..., task(count - 1). The caller takes part, and waits only for tasks that somebody has
+// begun: a pool whose threads are all busy (perhaps waiting here themselves) cannot hold it up.
+template <typename Task>
+void share(ffi::ThreadPool& pool, int64_t count, const Task& task) {
+  struct State {
+    std::atomic<int64_t> next{0}, done{0};
+  };
+  const int64_t helpers = std::min(pool.num_threads(), count) - 1;
+  if (helpers < 1) {
+    for (int64_t i = 0; i < count; i++) task(i);
+    return;
+  }
+  auto state = std::make_shared<State>();
+  const auto work = [state, count, &task] {
+    for (int64_t i; (i = state->next.fetch_add(1)) < count; state->done.fetch_add(1)) task(i);
+  };
+  for (int64_t i = 0; i < helpers; i++) pool.Schedule([work] { work(); });
+  work();
+  while (state->done.load(std::memory_order_acquire) < count) std::this_thread::yield();
+}
+
+int64_t parts(int64_t all, int64_t unit, int64_t wanted) {  // how many parts of whole units
+  return std::clamp<int64_t>((all + unit - 1) / unit, 1, wanted);
+}
+
+struct Range { int64_t from, to; };
+
+Range part(int64_t i, int64_t count, int64_t all, int64_t unit) {
+  const int64_t units = (all + unit - 1) / unit;
+  return {units * i / count * unit, std::min(all, units * (i + 1) / count * unit)};
+}
+
+// --- handlers ------------------------------------------------------------------------------
+
+// sizes: m, n, depth; outer: two batch sizes; left, right: two batch steps, the rows', the columns'.
+ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, Result c, Integers sizes, Integers outer,
+                    Integers left, Integers right) {
+  const int64_t m = sizes[0], n = sizes[1], depth = sizes[2], batches = outer[0] * outer[1];
+  const double operations = 2.0 * m * n * depth;
+  const int64_t wanted = tasks_for(operations * batches, pool);
+  int64_t down = 1, across = 1, chunk = 1;
+  if (batches < wanted) {
+    across = parts(n, kernels.width, (wanted + batches - 1) / batches);
+    down = parts(m, 8, (wanted + batches * across - 1) / (batches * across));
+  } else {
+    chunk = (batches + wanted - 1) / wanted;
+  }
+  const int64_t grid = down * across, tasks = (batches + chunk - 1) / chunk * grid;
+  share(pool, tasks, [&](int64_t task) {
+    const Range rows = part(task % down, down, m, 8), columns = part(task / down % across, across, n, kernels.width);
+    const int64_t first = task / grid * chunk, last = std::min(batches, first + chunk);
+    for (int64_t i = first; i < last; i++) {
+      const int64_t u = i / outer[1], v = i % outer[1];
+      const Matrix x{a.typed_data() + u * left[0] + v * left[1] + rows.from * left[2], left[2], left[3]};
+      const Matrix y{b.typed_data() + u * right[0] + v * right[1] + columns.from * right[3], right[2], right[3]};
+      kernels.multiply(rows.to - rows.from, columns.to - columns.from, depth, x, y,
+                       c->typed_data() + (i * m + rows.from) * n + columns.from, n);
+    }
+  });
+  return ffi::Error::Success();
+}
+
+// Outputs in panels of about the same number of vectors.
+struct Panels {
+  int64_t outputs, count, vectors;
+  explicit Panels(int64_t outputs) : outputs(outputs) {
+    vectors = (outputs + kernels.vector - 1) / kernels.vector;
+    count = (vectors * kernels.vector + kernels.width - 1) / kernels.width;
+  }
+  int64_t first(int64_t i) const { return vectors * i / count * kernels.vector; }
+  int64_t width(int64_t i) const { return first(i + 1) - first(i); }
+  int64_t valid(int64_t i) const { return std::min(outputs, first(i + 1)) - first(i); }
+  int64_t all() const { return vectors * kernels.vector; }
+};
+
+// sizes: images, groups, channels and outputs of a group, the weight's steps by output, channel and group,
+// whether its windows are read backwards.
+ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, Result y, Integers sizes, Integers extent,
+                    Integers out, Integers window, Integers stride, Integers low, Integers dilation,
+                    Integers spread) {
+  const Convolution c(sizes, extent, out, window, stride, low, dilation, spread);
+  const Panels panels(c.outputs);
+  const int64_t pixels = c.pixels(), parallel = c.images * c.groups, padded = c.channels * c.padded_image();
+  const int64_t image = c.channels * c.image();
+  for (const Phase& phase : c.phases) {
+    const auto rows = c.of_pixels(phase), terms = c.of_taps(phase), places = c.of_results(phase);
+    const int64_t count = rows.size(), depth = terms.size();
+    const int64_t wanted = tasks_for(2.0 * parallel * count * c.outputs * depth, pool);
+    const int64_t blocks = parts(count, kernels.rows, std::max<int64_t>(1, wanted / parallel));
+    const bool ahead = c.pads() && blocks > 1;  // an image of several tasks is padded once, before them
+    Scratch weights(c.groups * panels.all() * depth), images(ahead ? parallel * padded : 0);
+    share(pool, wanted > 1 ? c.groups * panels.count : 1, [&](int64_t task) {
+      const bool all = wanted == 1;
+      for (int64_t i = all ? 0 : task; i < (all ? c.groups * panels.count : task + 1); i++) {
+        const int64_t g = i / panels.count, p = i % panels.count;
+        kernels.pack_weight(c, phase, weight.typed_data() + g * c.by_group, panels.first(p), panels.valid(p),
+                            panels.width(p), weights.data + (g * panels.all() + panels.first(p)) * depth);
+      }
+    });
+    if (ahead)
+      share(pool, parallel, [&](int64_t i) {
+        kernels.pad_image(c, x.typed_data() + i * image, images.data + i * padded);
+      });
+    const int64_t all = parallel * blocks, chunk = std::max<int64_t>(1, all / (4 * wanted));
+    share(pool, (all + chunk - 1) / chunk, [&](int64_t task) {
+      Scratch own(c.pads() && !ahead ? padded : 0);
+      for (int64_t i = task * chunk; i < std::min(all, (task + 1) * chunk); i++) {
+        const int64_t outer = i / blocks, g = outer % c.groups;
+        const Range range = part(i % blocks, blocks, count, kernels.rows);
+        const float* from = x.typed_data() + outer * image;
+        if (ahead) from = images.data + outer * padded;
+        else if (c.pads()) kernels.pad_image(c, from, own.data), from = own.data;
+        for (int64_t p = 0; p < panels.count; p++)
+          kernels.gather_multiply(from, rows.data() + range.from, range.to - range.from, terms.data(), depth,
+                                  weights.data + (g * panels.all() + panels.first(p)) * depth, panels.width(p),
+                                  panels.valid(p), places.data() + range.from,
+                                  y->typed_data() + (outer * c.outputs + panels.first(p)) * pixels, pixels, false);
+      }
+    });
+  }
+  return ffi::Error::Success();
+}
+
+ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result result, Integers sizes,
+                           Integers extent, Integers out, Integers window, Integers stride, Integers low,
+                           Integers dilation, Integers spread) {
+  const Convolution c(sizes, extent, out, window, stride, low, dilation, spread);
+  const Panels panels(c.outputs);
+  const Phase& phase = c.phases[0];
+  const auto rows = c.of_taps(phase), terms = c.of_pixels(phase);
+  const int64_t count = rows.size(), pixels = terms.size(), padded = c.channels * c.padded_image();
+  const int64_t image = c.channels * c.image(), each = c.outputs * count;
+  std::vector<int64_t> places(count);
+  for (int64_t i = 0; i < count; i++) places[i] = i;
+  const int64_t wanted = tasks_for(2.0 * c.images * pixels * c.groups * each, pool);
+  // Sums over parts of the images, in an order that does not depend on who is how fast.
+  const int64_t splits = std::clamp<int64_t>(wanted / c.groups, 1, c.images);
+  const int64_t blocks = parts(count, kernels.rows, std::max<int64_t>(1, wanted / (c.groups * splits)));
+  Scratch sums((splits - 1) * c.groups * each);
+  share(pool, c.groups * splits * blocks, [&](int64_t task) {
+    const int64_t block = task % blocks, g = task / blocks % c.groups, split = task / (blocks * c.groups);
+    const Range images = part(split, splits, c.images, 1), range = part(block, blocks, count, kernels.rows);
+    float* target = (split ? sums.data + (split - 1) * c.groups * each : result->typed_data()) + g * each;
+    Scratch own(c.pads() ? padded : 0), packed(pixels * kernels.width);
+    for (int64_t n = images.from; n < images.to; n++) {
+      const float* from = x.typed_data() + (n * c.groups + g) * image;
+      if (c.pads()) kernels.pad_image(c, from, own.data), from = own.data;
+      for (int64_t p = 0; p < panels.count; p++) {
+        kernels.pack(grad.typed_data() + ((n * c.groups + g) * c.outputs + panels.first(p)) * pixels, 1, pixels,
+                     pixels, panels.valid(p), panels.width(p), packed.data);
+        kernels.gather_multiply(from, rows.data() + range.from, range.to - range.from, terms.data(), pixels,
+                                packed.data, panels.width(p), panels.valid(p), places.data() + range.from,
+                                target + panels.first(p) * count, count, n > images.from);
+      }
+    }
+  });
+  for (int64_t s = 0; s + 1 < splits; s++)
+    for (int64_t i = 0; i < c.groups * each; i++) result->typed_data()[i] += sums.data[s * c.groups * each + i];
+  return ffi::Error::Success();
+}
+
+// The first operand, in its own memory, once the second has been computed.
+ffi::Error after(ffi::AnyBuffer, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer>) { return ffi::Error::Success(); }
+
+}  // namespace
+
+#define CALL ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Floats>().Arg<Floats>().Ret<Floats>()
+#define CONVOLUTION \
+  CALL.Attr<Integers>("sizes").Attr<Integers>("extent").Attr<Integers>("out").Attr<Integers>("window") \
+      .Attr<Integers>("stride").Attr<Integers>("low").Attr<Integers>("dilation").Attr<Integers>("spread")
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_multiply, multiply,
+                              CALL.Attr<Integers>("sizes").Attr<Integers>("outer").Attr<Integers>("left")
+                                  .Attr<Integers>("right"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_convolve, convolve, CONVOLUTION);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, weight_gradient, CONVOLUTION);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_after, after,
+                              ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());

@@ -1,0 +1,234 @@
+"""Programs for the CPU with this package's kernels in the place of XLA's products and convolutions.
+
+The pass works on a traced function: whoever wrote the operation (a kernel, a derivative, `vmap`), and
+inside whatever loop, it is found when its program is compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+from . import available, call
+
+# Products with less than this many multiplications cost less where XLA compiles them in line.
+_SMALL = 1 << 13
+_THIN = 4  # rows or columns: below, a product is a matrix by a vector, which memory decides
+
+
+def rewritten(function):
+    """``function`` with this package's kernels, to be compiled for the CPU."""
+    if not available:
+        return function
+
+    @functools.wraps(function)
+    def replaced(*operands):
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(*operands)
+        results = _evaluate(closed, jax.tree.leaves(operands))
+        return jax.tree.unflatten(jax.tree.structure(shape), results)
+
+    return replaced
+
+
+def _evaluate(closed, operands):
+    """Runs a traced function, with replacements."""
+    jaxpr = closed.jaxpr
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    values.update(zip(jaxpr.invars, operands, strict=True))
+    transposed: dict[Any, Any] = {}  # variable: (what it is a transpose of, the permutation)
+
+    def read(atom):
+        return atom.val if isinstance(atom, Literal) else values[atom]
+
+    for eqn in jaxpr.eqns:
+        name, inputs = eqn.primitive.name, [read(atom) for atom in eqn.invars]
+        results = None
+        if name == "dot_general":
+            views = [transposed.get(a) if not isinstance(a, Literal) else None for a in eqn.invars]
+            results = _product(eqn, inputs, views)
+        elif name == "conv_general_dilated":
+            results = _convolution(eqn, inputs)
+        elif name in ("pjit", "jit", "closed_call", "core_call"):
+            inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+            if isinstance(inner, ClosedJaxpr):
+                results = _evaluate(inner, inputs)
+        if results is None:
+            params = {key: _inside(value) for key, value in eqn.params.items()}
+            with eqn.ctx.manager:
+                results = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(params))
+            if not eqn.primitive.multiple_results:
+                results = [results]
+            if name == "transpose":
+                transposed[eqn.outvars[0]] = inputs[0], eqn.params["permutation"]
+        values.update(zip(eqn.outvars, results, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _inside(value):
+    """A parameter of an equation; the bodies of loops and branches are rewritten too."""
+    if isinstance(value, ClosedJaxpr) and _has_work(value.jaxpr):
+        return jax.make_jaxpr(lambda *operands: _evaluate(value, operands))(
+            *(jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in value.in_avals)
+        )
+    if isinstance(value, tuple) and any(isinstance(v, ClosedJaxpr) for v in value):
+        return tuple(_inside(v) for v in value)
+    return value
+
+
+def _has_work(jaxpr):
+    return any(
+        eqn.primitive.name in ("dot_general", "conv_general_dilated")
+        or any(_has_work(inner) for inner in _inner(eqn.params.values()))
+        for eqn in jaxpr.eqns
+    )
+
+
+def _inner(values):
+    for value in values:
+        if isinstance(value, ClosedJaxpr):
+            yield value.jaxpr
+        elif isinstance(value, tuple):
+            yield from _inner(v for v in value if isinstance(v, ClosedJaxpr))
+
+
+def _is_float(eqn):
+    return all(v.aval.dtype == np.float32 for v in (*eqn.invars, *eqn.outvars))
+
+
+# --- matrix products -------------------------------------------------------------------
+
+
+def _product(eqn, inputs, views):
+    if not _is_float(eqn) or 0 in eqn.outvars[0].aval.shape:
+        return None
+    # Reading through transposes, else of what they give.
+    for left in (views[0], None) if views[0] else (None,):
+        for right in (views[1], None) if views[1] else (None,):
+            found = _plan_product(eqn, inputs, (left, right))
+            if found:
+                operands = [v[0] if v else x for v, x in zip((left, right), inputs, strict=True)]
+                return [call("ftorch_multiply", eqn.outvars[0].aval.shape, *operands, **found)]
+    return None
+
+
+def _strides(shape):
+    return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+
+
+def _plan_product(eqn, inputs, views):
+    (contracting, batch) = eqn.params["dimension_numbers"]
+    sizes = [x.shape for x in inputs]
+    steps = []
+    for x, view in zip(inputs, views, strict=True):
+        if view is None:
+            steps.append(_strides(x.shape))
+        else:
+            own = _strides(view[0].shape)
+            steps.append([own[d] for d in view[1]])
+    pairs = [
+        _merged([(sizes[0][i], steps[0][i], steps[1][j]) for i, j in zip(*dims, strict=True)], sort)
+        for dims, sort in ((batch, False), (contracting, True))
+    ]
+    free = [
+        _merged([(size, steps[k][d]) for d, size in enumerate(sizes[k])
+                 if d not in contracting[k] and d not in batch[k]])
+        for k in (0, 1)
+    ]  # fmt: skip
+    if len(pairs[0]) > 2 or any(len(dims) > 1 for dims in (pairs[1], *free)):
+        return None
+    outer = [(1, 0, 0)] * (2 - len(pairs[0])) + pairs[0]
+    depth, down, up = pairs[1][0] if pairs[1] else (1, 1, 1)
+    (m, rows), (n, columns) = (dims[0] if dims else (1, 0) for dims in free)
+    if m < _THIN or n < _THIN or m * n * depth < _SMALL or 1 not in (rows, down):
+        return None
+    return {
+        "sizes": (m, n, depth), "outer": (outer[0][0], outer[1][0]),
+        "left": (outer[0][1], outer[1][1], rows, down),
+        "right": (outer[0][2], outer[1][2], up, columns),
+    }  # fmt: skip
+
+
+def _merged(dims, sort=False):
+    """Dimensions ``(size, step, ...)``, those that lie behind each other joined."""
+    dims = [d for d in dims if d[0] != 1]
+    if sort:  # a sum takes them in any order
+        dims.sort(key=lambda d: -d[1])
+    merged = dims[:1]
+    for size, *steps in dims[1:]:
+        before = merged[-1]
+        if all(s == size * step for s, step in zip(before[1:], steps, strict=True)):
+            merged[-1] = (before[0] * size, *steps)
+        else:
+            merged.append((size, *steps))
+    return merged
+
+
+# --- convolutions ----------------------------------------------------------------------
+
+
+def _convolution(eqn, inputs):
+    params, out = eqn.params, eqn.outvars[0].aval.shape
+    rank = len(out)
+    if not _is_float(eqn) or not 3 <= rank <= 5 or 0 in (*out, *inputs[0].shape, *inputs[1].shape):
+        return None
+    numbers = params["dimension_numbers"]
+    usual, swapped = tuple(range(rank)), (1, 0, *range(2, rank))
+    specs = numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec
+    if specs == (swapped, swapped, swapped):
+        return _weight_gradient(params, inputs, out)
+    if specs[0] == specs[2] == usual and specs[1] in (usual, swapped):
+        return _forward(params, inputs, out, specs[1] == swapped)
+    return None
+
+
+def _three(values, fill):
+    return (fill,) * (3 - len(values)) + tuple(values)
+
+
+def _forward(params, inputs, out, swapped):
+    if params["batch_group_count"] != 1:
+        return None
+    x, weight = inputs
+    groups, window = params["feature_group_count"], weight.shape[2:]
+    taps, channels, outputs = math.prod(window), x.shape[1] // groups, out[1] // groups
+    if channels == 1 and outputs < _THIN:
+        return None
+    if swapped:
+        steps = (taps, out[1] * taps, outputs * taps)
+    else:
+        steps = (channels * taps, taps, outputs * channels * taps)
+    return [
+        call(
+            "ftorch_convolve", out, x, weight,
+            sizes=(x.shape[0], groups, channels, outputs, *steps, 0),
+            extent=_three(x.shape[2:], 1), out=_three(out[2:], 1), window=_three(window, 1),
+            stride=_three(params["window_strides"], 1),
+            low=_three([low for low, _ in params["padding"]], 0),
+            dilation=_three(params["rhs_dilation"], 1), spread=_three(params["lhs_dilation"], 1),
+        )
+    ]  # fmt: skip
+
+
+def _weight_gradient(params, inputs, out):
+    if params["feature_group_count"] != 1 or any(d != 1 for d in params["lhs_dilation"]):
+        return None
+    x, grad = inputs
+    groups = params["batch_group_count"]
+    channels, outputs = x.shape[1] // groups, out[0] // groups
+    if outputs < _THIN:
+        return None
+    return [
+        call(
+            "ftorch_weight_gradient", out, x, grad,
+            sizes=(x.shape[0], groups, channels, outputs, 0, 0, 0, 0),
+            extent=_three(x.shape[2:], 1), out=_three(grad.shape[2:], 1), window=_three(out[2:], 1),
+            stride=_three(params["rhs_dilation"], 1),
+            low=_three([low for low, _ in params["padding"]], 0),
+            dilation=_three(params["window_strides"], 1), spread=(1, 1, 1),
+        )
+    ]  # fmt: skip

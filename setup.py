@@ -1,0 +1,26 @@
+"""Builds the kernels of `ftorch.eager.native`; everything else is in pyproject.toml.
+
+Where there is no compiler the package is installed without them, and XLA's are used.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+jaxlib = find_spec("jaxlib")
+folder = Path("ftorch/eager/native")
+
+setup(
+    ext_modules=[
+        Extension(
+            "ftorch.eager.native._kernels",
+            [str(folder / "handlers.cpp")],
+            depends=[str(path) for path in sorted(folder.glob("*.inc"))],
+            include_dirs=[str(Path(jaxlib.origin).parent / "include")] if jaxlib else [],
+            extra_compile_args=["-std=c++17", "-O3", "-ffp-contract=fast", "-g0"],
+            language="c++",
+            optional=True,
+        )
+    ]
+)
