@@ -80,6 +80,8 @@ struct Phase {
   bool whole;  // all of the results
 };
 
+int64_t product(const int64_t* v) { return v[0] * v[1] * v[2]; }
+
 // Cross-correlation over three dimensions of (images, groups * channels, *extent).
 struct Convolution {
   int64_t images, groups, channels, outputs;  // channels and outputs of a group
@@ -87,6 +89,7 @@ struct Convolution {
   bool flipped;                               // the weight's windows are read backwards
   int64_t extent[3], out[3], window[3], stride[3], low[3], dilation[3], spread[3];
   int64_t before[3], padded[3];  // zeros in front of the images, extent with the zeros around them
+  int64_t plane[3];              // that extent in strides
   std::vector<Phase> phases;
 
   Convolution(Integers sizes, Integers extent, Integers out, Integers window, Integers stride, Integers low,
@@ -108,14 +111,31 @@ struct Convolution {
           least = std::min(least, tap.offset[d]);
           most = std::max(most, tap.offset[d] + (phase.grid[d] - 1) * stride[d]);
         }
-      before[d] = -least, padded[d] = most - least + 1;
+      before[d] = -least, padded[d] = most - least + 1, plane[d] = (padded[d] + stride[d] - 1) / stride[d];
     }
   }
 
-  int64_t image() const { return extent[0] * extent[1] * extent[2]; }
-  int64_t padded_image() const { return padded[0] * padded[1] * padded[2]; }
-  int64_t pixels() const { return out[0] * out[1] * out[2]; }
+  int64_t image() const { return product(extent); }
+  int64_t padded_image() const { return product(padded); }
+  int64_t pixels() const { return product(out); }
   bool pads() const { return padded_image() != image(); }
+  // The same images as planes, one for each place in a stride, and elements behind that may be read.
+  int64_t planes() const { return product(stride) * product(plane) + 64; }
+  int64_t in_planes(int64_t z, int64_t y, int64_t x) const {
+    const int64_t which = (z % stride[0] * stride[1] + y % stride[1]) * stride[2] + x % stride[2];
+    return ((which * plane[0] + z / stride[0]) * plane[1] + y / stride[1]) * plane[2] + x / stride[2];
+  }
+  std::vector<int64_t> taps_in_planes(const Phase& phase) const {
+    std::vector<int64_t> found;
+    for (const Tap& tap : phase.taps)
+      found.push_back(in_planes(tap.offset[0] + before[0], tap.offset[1] + before[1], tap.offset[2] + before[2]));
+    return found;
+  }
+  // How many elements of a plane lie from a grid's first to its last.
+  int64_t run(const int64_t* grid) const {
+    return ((grid[0] - 1) * plane[1] + grid[1] - 1) * plane[2] + grid[2];
+  }
+  bool is_depthwise() const { return channels == 1 && outputs < 4; }
 
   // What a phase's pixels, and its channels' taps, add to the place in the padded images.
   std::vector<int64_t> of_pixels(const Phase& phase) const {
@@ -149,13 +169,13 @@ struct Convolution {
 
   void add_phase(std::array<int64_t, 3> start) {
     Phase phase;
-    phase.whole = spread[0] * spread[1] * spread[2] == 1;
+    phase.whole = product(spread) == 1;
     for (int d = 0; d < 3; d++) {
       phase.start[d] = start[d];
       phase.grid[d] = (out[d] - start[d] + spread[d] - 1) / spread[d];
       if (phase.grid[d] <= 0) return;
     }
-    const int64_t all = window[0] * window[1] * window[2];
+    const int64_t all = product(window);
     for (int64_t i = 0; i < all; i++) {
       const int64_t at[3] = {i / (window[1] * window[2]), i / window[2] % window[1], i % window[2]};
       Tap tap{flipped ? all - 1 - i : i, {}};
@@ -178,6 +198,7 @@ namespace avx512 {
 constexpr int W = 16, ROWS = 8;
 #include "gemm.inc"
 #include "conv.inc"
+#include "depthwise.inc"
 }  // namespace avx512
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -186,6 +207,7 @@ namespace avx2 {
 constexpr int W = 8, ROWS = 4;
 #include "gemm.inc"
 #include "conv.inc"
+#include "depthwise.inc"
 }  // namespace avx2
 #pragma GCC pop_options
 #endif
@@ -193,6 +215,7 @@ namespace plain {
 constexpr int W = 4, ROWS = 4;
 #include "gemm.inc"
 #include "conv.inc"
+#include "depthwise.inc"
 }  // namespace plain
 
 struct Kernels {
@@ -201,13 +224,16 @@ struct Kernels {
   decltype(&plain::pad_image) pad_image;
   decltype(&plain::pack_weight) pack_weight;
   decltype(&plain::gather_multiply) gather_multiply;
+  decltype(&plain::lay_out) lay_out;
+  decltype(&plain::depthwise) depthwise;
+  decltype(&plain::depthwise_gradient) depthwise_gradient;
   int64_t vector, width, rows;
 };
 
 #define KERNELS(set)                                                                              \
   Kernels {                                                                                       \
-    set::multiply, set::pack, set::pad_image, set::pack_weight, set::gather_multiply, set::W, set::WIDTH, \
-        set::ROWS                                                                                 \
+    set::multiply, set::pack, set::pad_image, set::pack_weight, set::gather_multiply, set::lay_out,   \
+        set::depthwise, set::depthwise_gradient, set::W, set::WIDTH, set::ROWS                    \
   }
 
 Kernels choose() {
@@ -309,6 +335,48 @@ struct Panels {
   int64_t all() const { return vectors * kernels.vector; }
 };
 
+// Runs use(i, planes, room) for i in [0, count), in tasks of about the same length, with memory for an image's
+// planes and for sums as long.
+template <typename Use>
+void each_planes(ffi::ThreadPool& pool, const Convolution& c, int64_t count, const Use& use) {
+  const double operations = 2.0 * c.images * c.groups * c.outputs * c.pixels() * product(c.window);
+  const int64_t tasks = parts(count, 1, tasks_for(4 * operations, pool));
+  share(pool, tasks, [&](int64_t task) {
+    const Range range = part(task, tasks, count, 1);
+    Scratch planes(c.planes()), room(c.planes() + 64);
+    for (int64_t i = range.from; i < range.to; i++) use(i, planes.data, room.data);
+  });
+}
+
+void depthwise(ffi::ThreadPool& pool, const Convolution& c, const float* x, const float* weight, float* y) {
+  std::vector<std::vector<int64_t>> offsets;
+  for (const Phase& phase : c.phases) offsets.push_back(c.taps_in_planes(phase));
+  each_planes(pool, c, c.images * c.groups, [&](int64_t i, float* planes, float* room) {
+    kernels.lay_out(c, x + i * c.image(), planes);
+    for (int64_t o = 0; o < c.outputs; o++)
+      for (size_t p = 0; p < c.phases.size(); p++)
+        kernels.depthwise(c, c.phases[p], planes, offsets[p].data(),
+                          weight + i % c.groups * c.by_group + o * c.by_output, room,
+                          y + (i * c.outputs + o) * c.pixels());
+  });
+}
+
+void depthwise_gradient(ffi::ThreadPool& pool, const Convolution& c, const float* x, const float* grad,
+                        float* result) {
+  const int64_t taps = product(c.window);
+  const auto offsets = c.taps_in_planes(c.phases[0]);
+  std::memset(result, 0, c.groups * c.outputs * taps * sizeof(float));
+  each_planes(pool, c, c.groups, [&](int64_t g, float* planes, float* room) {
+    for (int64_t n = 0; n < c.images; n++) {
+      kernels.lay_out(c, x + (n * c.groups + g) * c.image(), planes);
+      for (int64_t o = 0; o < c.outputs; o++)
+        kernels.depthwise_gradient(c, c.phases[0], planes, offsets.data(),
+                                   grad + ((n * c.groups + g) * c.outputs + o) * c.pixels(), room,
+                                   result + (g * c.outputs + o) * taps);
+    }
+  });
+}
+
 // sizes: images, groups, channels and outputs of a group, the weight's steps by output, channel and group,
 // whether its windows are read backwards.
 ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, Result y, Integers sizes, Integers extent,
@@ -318,6 +386,10 @@ ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, Result y, Int
   const Panels panels(c.outputs);
   const int64_t pixels = c.pixels(), parallel = c.images * c.groups, padded = c.channels * c.padded_image();
   const int64_t image = c.channels * c.image();
+  if (c.is_depthwise()) {
+    depthwise(pool, c, x.typed_data(), weight.typed_data(), y->typed_data());
+    return ffi::Error::Success();
+  }
   for (const Phase& phase : c.phases) {
     const auto rows = c.of_pixels(phase), terms = c.of_taps(phase), places = c.of_results(phase);
     const int64_t count = rows.size(), depth = terms.size();
@@ -357,17 +429,23 @@ ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, Result y, Int
   return ffi::Error::Success();
 }
 
+// sizes: as above; the steps are the result's.
 ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result result, Integers sizes,
                            Integers extent, Integers out, Integers window, Integers stride, Integers low,
                            Integers dilation, Integers spread) {
   const Convolution c(sizes, extent, out, window, stride, low, dilation, spread);
+  if (c.is_depthwise() && c.by_group == c.outputs * product(c.window)) {
+    depthwise_gradient(pool, c, x.typed_data(), grad.typed_data(), result->typed_data());
+    return ffi::Error::Success();
+  }
   const Panels panels(c.outputs);
   const Phase& phase = c.phases[0];
   const auto rows = c.of_taps(phase), terms = c.of_pixels(phase);
   const int64_t count = rows.size(), pixels = terms.size(), padded = c.channels * c.padded_image();
   const int64_t image = c.channels * c.image(), each = c.outputs * count;
   std::vector<int64_t> places(count);
-  for (int64_t i = 0; i < count; i++) places[i] = i;
+  const int64_t taps = phase.taps.size();
+  for (int64_t i = 0; i < count; i++) places[i] = i / taps * c.by_channel + i % taps;
   const int64_t wanted = tasks_for(2.0 * c.images * pixels * c.groups * each, pool);
   // Sums over parts of the images, in an order that does not depend on who is how fast.
   const int64_t splits = std::clamp<int64_t>(wanted / c.groups, 1, c.images);
@@ -376,7 +454,7 @@ ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result r
   share(pool, c.groups * splits * blocks, [&](int64_t task) {
     const int64_t block = task % blocks, g = task / blocks % c.groups, split = task / (blocks * c.groups);
     const Range images = part(split, splits, c.images, 1), range = part(block, blocks, count, kernels.rows);
-    float* target = (split ? sums.data + (split - 1) * c.groups * each : result->typed_data()) + g * each;
+    float* target = (split ? sums.data + (split - 1) * c.groups * each : result->typed_data()) + g * c.by_group;
     Scratch own(c.pads() ? padded : 0), packed(pixels * kernels.width);
     for (int64_t n = images.from; n < images.to; n++) {
       const float* from = x.typed_data() + (n * c.groups + g) * image;
@@ -386,7 +464,7 @@ ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result r
                      pixels, panels.valid(p), panels.width(p), packed.data);
         kernels.gather_multiply(from, rows.data() + range.from, range.to - range.from, terms.data(), pixels,
                                 packed.data, panels.width(p), panels.valid(p), places.data() + range.from,
-                                target + panels.first(p) * count, count, n > images.from);
+                                target + panels.first(p) * c.by_output, c.by_output, n > images.from);
       }
     }
   });

@@ -41,6 +41,7 @@ def _evaluate(closed, operands):
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(jaxpr.invars, operands, strict=True))
     transposed: dict[Any, Any] = {}  # variable: (what it is a transpose of, the permutation)
+    reversed: dict[Any, Any] = {}  # variable: (what it is in reverse, in which dimensions)
 
     def read(atom):
         return atom.val if isinstance(atom, Literal) else values[atom]
@@ -52,7 +53,9 @@ def _evaluate(closed, operands):
             views = [transposed.get(a) if not isinstance(a, Literal) else None for a in eqn.invars]
             results = _product(eqn, inputs, views)
         elif name == "conv_general_dilated":
-            results = _convolution(eqn, inputs)
+            weight = eqn.invars[1]
+            flip = None if isinstance(weight, Literal) else reversed.get(weight)
+            results = _convolution(eqn, inputs, flip)
         elif name in ("pjit", "jit", "closed_call", "core_call"):
             inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
             if isinstance(inner, ClosedJaxpr):
@@ -65,6 +68,8 @@ def _evaluate(closed, operands):
                 results = [results]
             if name == "transpose":
                 transposed[eqn.outvars[0]] = inputs[0], eqn.params["permutation"]
+            elif name == "rev":
+                reversed[eqn.outvars[0]] = inputs[0], eqn.params["dimensions"]
         values.update(zip(eqn.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
@@ -171,7 +176,7 @@ def _merged(dims, sort=False):
 # --- convolutions ----------------------------------------------------------------------
 
 
-def _convolution(eqn, inputs):
+def _convolution(eqn, inputs, flip):
     params, out = eqn.params, eqn.outvars[0].aval.shape
     rank = len(out)
     if not _is_float(eqn) or not 3 <= rank <= 5 or 0 in (*out, *inputs[0].shape, *inputs[1].shape):
@@ -179,56 +184,69 @@ def _convolution(eqn, inputs):
     numbers = params["dimension_numbers"]
     usual, swapped = tuple(range(rank)), (1, 0, *range(2, rank))
     specs = numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec
-    if specs == (swapped, swapped, swapped):
-        return _weight_gradient(params, inputs, out)
+    if specs[0] == specs[1] == swapped and specs[2] in (usual, swapped):
+        return _weight_gradient(params, inputs, out, specs[2] == swapped)
     if specs[0] == specs[2] == usual and specs[1] in (usual, swapped):
-        return _forward(params, inputs, out, specs[1] == swapped)
+        flipped = flip is not None and flip[1] == tuple(range(2, rank))
+        if flipped:
+            inputs = inputs[0], flip[0]
+        return _forward(params, inputs, out, specs[1] == swapped, flipped)
     return None
 
 
-def _three(values, fill):
-    return (fill,) * (3 - len(values)) + tuple(values)
-
-
-def _forward(params, inputs, out, swapped):
+def _forward(params, inputs, out, swapped, flipped):
     if params["batch_group_count"] != 1:
         return None
     x, weight = inputs
     groups, window = params["feature_group_count"], weight.shape[2:]
     taps, channels, outputs = math.prod(window), x.shape[1] // groups, out[1] // groups
-    if channels == 1 and outputs < _THIN:
-        return None
     if swapped:
         steps = (taps, out[1] * taps, outputs * taps)
     else:
         steps = (channels * taps, taps, outputs * channels * taps)
-    return [
-        call(
-            "ftorch_convolve", out, x, weight,
-            sizes=(x.shape[0], groups, channels, outputs, *steps, 0),
-            extent=_three(x.shape[2:], 1), out=_three(out[2:], 1), window=_three(window, 1),
-            stride=_three(params["window_strides"], 1),
-            low=_three([low for low, _ in params["padding"]], 0),
-            dilation=_three(params["rhs_dilation"], 1), spread=_three(params["lhs_dilation"], 1),
-        )
-    ]  # fmt: skip
+    return _call(
+        "ftorch_convolve", out, x, weight,
+        (x.shape[0], groups, channels, outputs, *steps, int(flipped)), x.shape[2:], out[2:], window,
+        params["window_strides"], [low for low, _ in params["padding"]], params["rhs_dilation"],
+        params["lhs_dilation"],
+    )  # fmt: skip
 
 
-def _weight_gradient(params, inputs, out):
-    if params["feature_group_count"] != 1 or any(d != 1 for d in params["lhs_dilation"]):
+def _weight_gradient(params, inputs, out, swapped):
+    if params["feature_group_count"] != 1:
         return None
     x, grad = inputs
-    groups = params["batch_group_count"]
-    channels, outputs = x.shape[1] // groups, out[0] // groups
-    if outputs < _THIN:
-        return None
-    return [
-        call(
+    groups, taps = params["batch_group_count"], math.prod(out[2:])
+    channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
+    stride, dilation, spread = (
+        params[name] for name in ("rhs_dilation", "window_strides", "lhs_dilation")
+    )
+    low = [low for low, _ in params["padding"]]
+    sizes = x.shape[0], groups
+    if swapped:
+        steps, by_group = (channels * taps, taps), outputs * channels * taps
+    else:
+        steps, by_group = (taps, groups * outputs * taps), outputs * taps
+    if all(s == 1 for s in spread):
+        return _call(
             "ftorch_weight_gradient", out, x, grad,
-            sizes=(x.shape[0], groups, channels, outputs, 0, 0, 0, 0),
-            extent=_three(x.shape[2:], 1), out=_three(grad.shape[2:], 1), window=_three(out[2:], 1),
-            stride=_three(params["rhs_dilation"], 1),
-            low=_three([low for low, _ in params["padding"]], 0),
-            dilation=_three(params["window_strides"], 1), spread=(1, 1, 1),
-        )
-    ]  # fmt: skip
+            (*sizes, channels, outputs, *steps, by_group, 0), x.shape[2:], grad.shape[2:], out[2:], stride, low, dilation, spread,
+        )  # fmt: skip
+    if any(s != 1 for s in stride):
+        return None
+    # Of a transposed convolution: every image element meets `spread` apart in the results' gradient.
+    return _call(
+        "ftorch_weight_gradient", out, grad, x,
+        (*sizes, outputs, channels, *steps[::-1], by_group, 0), grad.shape[2:], x.shape[2:], out[2:], spread, [-v for v in low], [-d for d in dilation],
+        stride,
+    )  # fmt: skip
+
+
+def _call(name, shape, x, other, sizes, extent, out, window, stride, low, dilation, spread):
+    """A call on convolution's terms, of one to three dimensions, as one of three."""
+    three = {
+        "extent": (extent, 1), "out": (out, 1), "window": (window, 1), "stride": (stride, 1),
+        "low": (low, 0), "dilation": (dilation, 1), "spread": (spread, 1),
+    }  # fmt: skip
+    spatial = {n: (fill,) * (3 - len(v)) + tuple(v) for n, (v, fill) in three.items()}
+    return [call(name, shape, x, other, sizes=sizes, **spatial)]

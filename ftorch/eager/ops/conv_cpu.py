@@ -1,8 +1,10 @@
-"""Convolutions on the CPU, composed where XLA's own are slow there.
+"""Convolutions on the CPU.
 
-XLA hands dense convolutions of one and two dimensions to Eigen, and runs grouped ones and those
+In float32 they are XLA's operation, which programs have this package's kernels for (`ftorch.eager.native`).
+XLA itself hands dense convolutions of one and two dimensions to Eigen, and runs grouped ones and those
 with a dilated input (as transposed convolutions and some weight gradients have it) as plain loops,
-10 to 300 times slower than PyTorch. What was measured to be fastest, with the gradients in mind:
+10 to 300 times slower than PyTorch. So in other dtypes, or without those kernels, they are composed;
+what was measured to be fastest, with the gradients in mind:
 
 - one channel per group (depthwise): a sum of shifted products (`conv_depthwise`);
 - kernels of one element: a matrix product;
@@ -22,6 +24,7 @@ from itertools import product
 import jax.numpy as jnp
 from jax import lax
 
+from .. import native
 from . import conv_depthwise, conv_xla
 from ._common import up
 from .conv_depthwise import out_extent, slices
@@ -35,6 +38,8 @@ _MANY = 16
 def convolve(x, weight, stride, pads, dilation, groups):
     """Cross-correlation of ``(N, C, ...)`` with ``(O, C / groups, ...)``."""
     x, weight = up(x), up(weight)
+    if native.available and x.dtype == jnp.float32:
+        return conv_xla.convolve(x, weight, stride, pads, dilation, groups)
     window = weight.shape[2:]
     taps = math.prod(window)
     if weight.shape[1] == 1 and groups > 1:
@@ -96,6 +101,8 @@ def convolve_transposed(x, weight, stride, pads, dilation, groups):
     ``pads`` pad the full result (negative: crop it) in front and behind.
     """
     x, weight = up(x), up(weight)
+    if native.available and x.dtype == jnp.float32:
+        return conv_xla.convolve_transposed(x, weight, stride, pads, dilation, groups)
     n, channels, *extent = x.shape
     window, outputs = weight.shape[2:], weight.shape[1]
     w = weight.reshape(groups, channels // groups, -1).swapaxes(1, 2)
