@@ -37,11 +37,11 @@ def _run(
             if is_lstm:
                 output, *new = torch._lstm_layer(
                     input, *state, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse
-                )
+                )[:3]
             else:
                 output, *new = torch._rnn_layer(
                     input, *state, w_ih, w_hh, b_ih, b_hh, batch_sizes, mode, reverse
-                )
+                )[:2]
             outputs.append(output)
             last.append(new)
         input = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)

@@ -1,6 +1,7 @@
 """Recurrent layers: one kernel for a whole layer in one direction, as a scan over time.
 
-A packed batch (sequences of different lengths, one after the other for each time step) is laid out
+A layer also gives its gates and states of all times, which its gradient reads instead of running the
+layer again. A packed batch (sequences of different lengths, one after the other for each time step) is laid out
 in (time, batch) inside the kernel: a state stays as it is where a sequence has ended, so that nothing
 depends on the lengths but values.
 """
@@ -65,46 +66,138 @@ def _packing(batch_sizes, rows, batch):
 
 
 def _layer(mode, input, state, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse):
-    """Runs a cell over time: gives the outputs and the last state."""
+    """Runs a cell over time.
+
+    Returns:
+        the outputs; the last of each state; of all times, in (time, batch): the input's gates, the
+        gates (of a GRU the state's), and each state.
+    """
     cell = _CELLS[mode]
-    gates = _project(input, w_ih, b_ih)  # of all time steps in one product
+    gates_x = _project(input, w_ih, b_ih)  # of all time steps in one product
     exists = None
     if batch_sizes is not None:
         row, exists, time, sequence = _packing(batch_sizes, input.shape[0], state[0].shape[0])
-        gates = gates[row]
+        gates_x = gates_x[row]
     dtypes = tuple(s.dtype for s in state)
 
     def advance(state, now):
         gates_x, here = now
-        new = cell(gates_x, _project(state[0], w_hh, b_hh), state)
+        gates_h = _project(state[0], w_hh, b_hh)
+        new = cell(gates_x, gates_h, state)
         if w_hr is not None:
             new = (_project(new[0], w_hr, None), *new[1:])
         if here is not None:
             new = tuple(jnp.where(here[:, None], n, s) for n, s in zip(new, state, strict=True))
-        return new, new[0]
+        return new, (gates_h if mode == "gru" else gates_x + gates_h, *new)
 
-    last, output = lax.scan(advance, tuple(map(up, state)), (gates, exists), reverse=reverse)
-    if batch_sizes is not None:
-        output = output[time, sequence]
+    last, (gates, *states) = lax.scan(
+        advance, tuple(map(up, state)), (gates_x, exists), reverse=reverse
+    )
+    output = states[0] if batch_sizes is None else states[0][time, sequence]
     last = tuple(s.astype(dtype) for s, dtype in zip(last, dtypes, strict=True))
-    return output.astype(input.dtype), *last
+    return output.astype(input.dtype), *last, gates_x, gates, *states
+
+
+def _layer_gradient(mode, grad, result, input, state, w_ih, w_hh, w_hr, batch_sizes, reverse):
+    """The gradients of `_layer`'s input, states, and weights and biases in its order.
+
+    The loop gives the gradients of the gates; those of the weights are then one product each.
+    """
+    cell, count = _CELLS[mode], len(state)
+    d_output, *d_last = map(up, grad[: 1 + count])
+    d_gates_x, d_gates, *d_states = grad[1 + count :]
+    gates_x, gates, *states = result[1 + count :]
+    input, w_ih, w_hh = up(input), up(w_ih), up(w_hh)
+    exists = None
+    if batch_sizes is not None:
+        _, exists, time, sequence = _packing(batch_sizes, input.shape[0], state[0].shape[0])
+        d_output = jnp.zeros(states[0].shape, d_output.dtype).at[time, sequence].set(d_output)
+    if reverse:
+        before = [jnp.concatenate([s[1:], up(s0)[None]]) for s, s0 in zip(states, state, strict=True)]
+    else:
+        before = [jnp.concatenate([up(s0)[None], s[:-1]]) for s, s0 in zip(states, state, strict=True)]
+    d_states[0] = d_states[0] + d_output
+
+    def step(d, now):
+        gates_x, gates, before, d_gates, d_states, here = now
+        d = [a + b for a, b in zip(d, d_states, strict=True)]
+        kept = None
+        if here is not None:
+            kept = [jnp.where(here[:, None], 0, x) for x in d]
+            d = [jnp.where(here[:, None], x, 0) for x in d]
+        if mode == "gru":
+            new, pull = jax.vjp(lambda g, s: cell(gates_x, g, s), gates, before)
+            _, pull_x = jax.vjp(lambda g: cell(g, gates, before), gates_x)
+        else:
+            new, pull = jax.vjp(lambda g, s: cell(g, jnp.zeros((), g.dtype), s), gates, before)
+        projected = ()
+        if w_hr is not None:
+            projected = d[0], new[0]
+            d[0] = d[0] @ up(w_hr)
+        d_own, d_before = pull(tuple(d))
+        d_x = pull_x(tuple(d))[0] if mode == "gru" else None
+        d_own = d_own + d_gates
+        d_before = [d_before[0] + d_own @ w_hh, *d_before[1:]]
+        if kept is not None:
+            d_before = [a + b for a, b in zip(d_before, kept, strict=True)]
+        return d_before, (d_own, d_x, projected)
+
+    d_state, (d_gates, d_x, projected) = lax.scan(
+        step, d_last, (gates_x, gates, tuple(before), d_gates, d_states, exists), reverse=not reverse
+    )
+    d_x = d_gates_x + (d_gates if d_x is None else d_x)
+    if batch_sizes is not None:
+        d_x = d_x[time, sequence]
+    everything = tuple(range(d_x.ndim - 1))
+    d_w_ih = jnp.tensordot(d_x, input, axes=(everything, everything))
+    d_w_hh, d_w_hr = _over_time(d_gates, before[0]), None
+    if w_hr is not None:
+        d_w_hr = _over_time(*projected)
+    return (
+        d_x @ w_ih, *d_state, d_w_ih, d_w_hh, d_x.sum(everything), d_gates.sum((0, 1)), d_w_hr,
+    )  # fmt: skip
+
+
+def _over_time(grad, x):
+    return jnp.tensordot(grad, x, axes=((0, 1), (0, 1)))
 
 
 @op(
     "_rnn_layer(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh, "
-    "Tensor? batch_sizes, str mode, bool reverse) -> (Tensor output, Tensor hy)"
+    "Tensor? batch_sizes, str mode, bool reverse) -> "
+    "(Tensor output, Tensor hy, Tensor gates_x, Tensor gates, Tensor hidden)"
 )
 def _rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, batch_sizes, mode, reverse):
     return _layer(mode, input, (hx,), w_ih, w_hh, b_ih, b_hh, None, batch_sizes, reverse)
 
 
+@_rnn_layer.derivative
+def _(grad, result, input, hx, w_ih, w_hh, b_ih, b_hh, batch_sizes, mode, reverse):
+    *found, d_b_ih, d_b_hh, _ = _layer_gradient(
+        mode, grad, result, input, (hx,), w_ih, w_hh, None, batch_sizes, reverse
+    )
+    return *found, _if_there(b_ih, d_b_ih), _if_there(b_hh, d_b_hh), None
+
+
 @op(
     "_lstm_layer(Tensor input, Tensor hx, Tensor cx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, "
     "Tensor? b_hh, Tensor? w_hr, Tensor? batch_sizes, bool reverse) -> "
-    "(Tensor output, Tensor hy, Tensor cy)"
+    "(Tensor output, Tensor hy, Tensor cy, Tensor gates_x, Tensor gates, Tensor hidden, Tensor cell)"
 )
 def _lstm_layer(input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse):
     return _layer("lstm", input, (hx, cx), w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse)
+
+
+@_lstm_layer.derivative
+def _(grad, result, input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse):
+    *found, d_b_ih, d_b_hh, d_w_hr = _layer_gradient(
+        "lstm", grad, result, input, (hx, cx), w_ih, w_hh, w_hr, batch_sizes, reverse
+    )
+    return *found, _if_there(b_ih, d_b_ih), _if_there(b_hh, d_b_hh), d_w_hr, None
+
+
+def _if_there(bias, gradient):
+    return None if bias is None else gradient
 
 
 def _check_cell(input, hx, w_ih, w_hh, gates):
