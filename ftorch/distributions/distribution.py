@@ -6,6 +6,7 @@ import warnings
 
 import ftorch as torch
 
+from ..eager import value_checks
 from ..eager.dispatch import Wrapped
 from . import constraints
 from .utils import lazy_property
@@ -13,11 +14,24 @@ from .utils import lazy_property
 __all__ = ["Distribution"]
 
 
-def _all_true(t) -> bool:
+def _all_true(t) -> torch.Tensor:
     """Whether all elements are true, for all examples of a transform at once."""
     while isinstance(t, Wrapped):
         t = t._inner
-    return bool(t.all())
+    return t.all()
+
+
+def _check(name, checks):
+    """Makes checks, now or when values are there.
+
+    Args:
+        checks: triples of a function of whether the value satisfies the constraint, constraint, value.
+    """
+    asked = [(check, value, _all_true(constraint.check(value))) for check, constraint, value in checks]
+    for check, value, valid in asked:
+        waits = value.requires_grad and value_checks.is_pending(value)
+        if not (waits and value_checks.postpone(name, check, valid)):
+            check(bool(valid))
 
 
 class Distribution:
@@ -32,7 +46,8 @@ class Distribution:
     Raises:
         ValueError: if a parameter violates its constraint.
 
-    A check looks at values, so it waits for the computations they come from.
+    A check looks at values. It waits for the computations that they come from, unless these are to be
+    differentiated (a model's outputs): then the error comes when somebody next looks at a value.
     """
 
     has_rsample = False
@@ -70,18 +85,24 @@ class Distribution:
                 "validation.",
                 stacklevel=3,
             )
+        checks = []
         for name, constraint in arg_constraints.items():
             if constraints.is_dependent(constraint):
                 continue
             if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
                 continue  # derived from parameters that are checked
             value = getattr(self, name)
-            if not _all_true(constraint.check(value)):
-                raise ValueError(
-                    f"Expected parameter {name} ({type(value).__name__} of shape "
-                    f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
-                    f"{constraint!r}, but found invalid values:\n{value}"
-                )
+
+            def check(valid, name=name, constraint=constraint, value=value):
+                if not valid:
+                    raise ValueError(
+                        f"Expected parameter {name} ({type(value).__name__} of shape "
+                        f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
+                        f"{constraint!r}, but found invalid values:\n{value}"
+                    )
+
+            checks.append((check, constraint, value))
+        _check(type(self).__name__, checks)
 
     def expand(self, batch_shape, _instance=None):
         """The distribution with its batch shape expanded, without copies or new checks.
@@ -211,12 +232,16 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is unexpectedly None")
-        if not _all_true(support.check(value)):
-            raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) "
-                f"to be within the support ({support!r}) of the distribution {self!r}, but found "
-                f"invalid values:\n{value}"
-            )
+
+        def check(valid):
+            if not valid:
+                raise ValueError(
+                    f"Expected value argument ({type(value).__name__} of shape "
+                    f"{tuple(value.shape)}) to be within the support ({support!r}) of the "
+                    f"distribution {self!r}, but found invalid values:\n{value}"
+                )
+
+        _check(type(self).__name__, [(check, support, value)])
 
     def _get_checked_instance(self, cls, _instance=None):
         if _instance is None and type(self).__init__ != cls.__init__:

@@ -149,6 +149,26 @@ def _postpone(name, function, values):
     checks.append((name, errors.user_line(sys._getframe(1)), function, values))
 
 
+def is_pending(t) -> bool:
+    """Whether a tensor's value has not been computed."""
+    while not hasattr(t, "_storage"):
+        t = t._inner
+    return t._storage.trace is not None
+
+
+def postpone(name, function, t) -> bool:
+    """Makes ``function(a tensor's value)`` once it is known; gives False where nobody has to wait.
+
+    Args:
+        name: of the call that the error names.
+    """
+    storage = t._storage
+    if storage.trace is None or storage.trace is IMMEDIATE or executor.capturing():
+        return False
+    _postpone(name, function, [_Later(storage)])
+    return True
+
+
 def run_postponed():
     """Makes the checks that waited for values.
 
