@@ -5,6 +5,8 @@ Conversions and values are in `conversions`, autograd is in `graph_methods`; all
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from . import api, executor, formats
@@ -267,24 +269,47 @@ def as_strided(self, size, stride, storage_offset=None):
     return _as_strided(self, size, stride, storage_offset)
 
 
-def _transposed(name):
+def _transposed(attribute, op, conjugates=False, batches=True):
+    """``x.T`` and its relatives; what they say of tensors that are no matrices they say once."""
+    if batches:
+        takes, hint = "matrices or batches of matrices", ""
+    else:
+        takes, hint = "matrices (2-D tensors)", "tensor.mH"
+    identity = "Consider using x.conj()." if conjugates else (
+        "This function is the identity in these cases."
+    )  # fmt: skip
+    said = set()
+
     def getter(self):
-        if len(self._geometry.shape) < 2 and name != "numpy_T":
-            raise RuntimeError(
-                "tensor.mT is only supported on matrices or batches of matrices. Got "
-                f"{len(self._geometry.shape)}-D tensor."
-            )
-        return view_call(OPS[name], self, ())
+        ndim = len(self._geometry.shape)
+        if ndim != 2 and (ndim == 0 or attribute == "T" or ndim == 1 or not batches):
+            if ndim == 0:
+                text = f"Tensor.{attribute} is deprecated on 0-D tensors. {identity}"
+            elif attribute == "T":
+                text = (
+                    "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
+                    "deprecated and it will throw an error in a future release. Consider `x.mT` to "
+                    "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` "
+                    "to reverse the dimensions of a tensor."
+                )
+            else:
+                also = f" For batches of matrices, consider using {hint}" if ndim > 2 else ""
+                raise RuntimeError(
+                    f"tensor.{attribute} is only supported on {takes}. Got {ndim}-D tensor.{also}"
+                )
+            if text not in said:
+                said.add(text)
+                warnings.warn(text, stacklevel=2)
+        result = self if ndim == 0 and op != "numpy_T" else view_call(OPS[op], self, ())
+        return result.conj() if conjugates else result
 
     return property(getter)
 
 
-METHODS["T"] = _transposed("numpy_T")
-METHODS["mT"] = _transposed("adjoint")
-METHODS["mH"] = property(lambda self: view_call(OPS["adjoint"], self, ()).conj())
-METHODS["H"] = property(
-    lambda self: self.conj() if self.ndim < 2 else view_call(OPS["adjoint"], self, ()).conj()
-)
+METHODS["T"] = _transposed("T", "numpy_T")
+METHODS["mT"] = _transposed("mT", "adjoint")
+METHODS["mH"] = _transposed("mH", "adjoint", conjugates=True)
+METHODS["H"] = _transposed("H", "adjoint", conjugates=True, batches=False)
 
 
 def _part(name):

@@ -1,7 +1,8 @@
 """Kernels of this package for the CPU, in C++: matrix products and convolutions in float32.
 
 They are built when the package is installed, if there is a compiler; without one, XLA's are used. What is
-recorded and compiled never names them: `rewrite.py` puts them into a program before XLA compiles it.
+recorded never names them: `rewrite.py` puts them into a program before XLA compiles it. With
+``FTORCH_NATIVE=0`` in the environment they are not used.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import warnings
 
 import jax
 import numpy as np
@@ -20,9 +22,18 @@ def _register():
     spec = importlib.util.find_spec("._kernels", __name__)
     if spec is None or spec.origin is None or os.environ.get("FTORCH_NATIVE") == "0":
         return False
-    library = ctypes.CDLL(spec.origin)
-    for name in _NAMES:
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
+    try:
+        library = ctypes.CDLL(spec.origin)
+        for name in _NAMES:
+            target = jax.ffi.pycapsule(getattr(library, name))
+            jax.ffi.register_ffi_target(name, target, platform="cpu")
+    except (OSError, AttributeError, RuntimeError, ValueError) as error:
+        warnings.warn(
+            f"ftorch's kernels were built for another jaxlib or machine ({error}); XLA's are used. "
+            "Reinstall ftorch to build them anew.",
+            stacklevel=2,
+        )
+        return False
     return True
 
 

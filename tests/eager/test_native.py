@@ -1,0 +1,184 @@
+"""The package's own kernels for the CPU, against PyTorch, and programs with and without them."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import ftorch
+from ftorch.eager import native
+from ftorch.eager.native.rewrite import rewritten
+
+pytestmark = pytest.mark.skipif(not native.available, reason="installed without a C++ compiler")
+rng = np.random.default_rng(0)
+
+
+def random(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def calls(function, *operands):
+    """The native calls of a program, in loops too."""
+    return str(jax.make_jaxpr(rewritten(function))(*operands)).count("ffi_call[")
+
+
+def agree(mine, theirs):
+    theirs = theirs.detach().numpy()
+    np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=2e-5 * np.abs(theirs).max())
+
+
+# --- products ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("m, n, k", [(4, 5, 600), (7, 49, 64), (33, 100, 31), (130, 257, 300)])
+def test_products_of_any_size_and_order(m, n, k, transposed):
+    a = random(k, m).T if "a" in transposed else random(m, k)
+    b = random(n, k).T if "b" in transposed else random(k, n)
+    x, y = (ftorch.from_numpy(v.copy(order="A")) for v in (a, b))
+    agree((x @ y).numpy(), torch.from_numpy(a) @ torch.from_numpy(b))
+
+
+def test_transposes_are_read_in_place():
+    def product(a, b):
+        return a.T @ b.T
+
+    a, b = random(40, 30), random(50, 40)
+    assert calls(product, a, b) == 1
+    assert " transpose(" not in jax.jit(rewritten(product)).lower(a, b).compile().as_text()
+
+
+def test_batches_read_through_the_order_of_heads():
+    def scores(q, k):
+        return jnp.einsum("bthd,bshd->bhts", q, k)
+
+    q, k = random(2, 17, 4, 32), random(2, 19, 4, 32)
+    assert calls(scores, q, k) == 1
+    want = torch.einsum("bthd,bshd->bhts", torch.from_numpy(q), torch.from_numpy(k))
+    agree(jax.jit(rewritten(scores))(q, k), want)
+
+
+def test_products_in_loops_and_branches():
+    def loop(x, w):
+        def body(carry, now):
+            carry = jax.lax.cond(now.sum() > 0, lambda c: c @ w, lambda c: jnp.tanh(c @ w), carry)
+            return carry, carry.sum()
+
+        return jax.lax.scan(body, x[0], x)
+
+    x, w = random(5, 16, 64), random(64, 64) / 8
+    assert calls(loop, x, w) == 2
+    for mine, plain in zip(jax.jit(rewritten(loop))(x, w), jax.jit(loop)(x, w), strict=True):
+        np.testing.assert_allclose(mine, plain, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "complex64", "bfloat16"])
+def test_other_dtypes_are_left_to_xla(dtype):
+    a = jnp.ones((32, 32), dtype)
+    assert calls(jnp.matmul, a, a) == 0
+
+
+def test_small_products_and_vectors_are_left_to_xla():
+    assert calls(jnp.matmul, random(4, 4), random(4, 4)) == 0
+    assert calls(jnp.matmul, random(512, 512), random(512)) == 0
+    assert calls(jnp.matmul, random(0, 32), random(32, 32)) == 0
+
+
+# --- convolutions ------------------------------------------------------------------------
+
+CONVOLUTIONS = {
+    # input, weight, stride, padding, dilation, groups
+    "plain": ((2, 4, 10, 12), (6, 4, 3, 3), 1, 1, 1, 1),
+    "strided": ((2, 4, 11, 12), (20, 4, 3, 2), 2, (1, 0), 1, 1),
+    "dilated": ((1, 8, 30, 31), (64, 8, 3, 3), (1, 2), 2, 2, 1),
+    "grouped": ((2, 12, 9, 9), (18, 4, 3, 3), 1, 1, 1, 3),
+    "first layer": ((3, 3, 40, 40), (16, 3, 7, 7), 2, 3, 1, 1),
+    "pointwise": ((4, 20, 7, 7), (50, 20, 1, 1), 1, 0, 1, 1),
+    "many terms": ((1, 300, 5, 5), (17, 300, 3, 3), 1, 1, 1, 1),
+    "depthwise": ((2, 6, 20, 21), (6, 1, 3, 3), 1, 1, 1, 6),
+    "depthwise, strided": ((2, 6, 20, 21), (12, 1, 5, 3), (2, 3), 2, 1, 6),
+    "depthwise, wide": ((1, 2, 30, 30), (2, 1, 9, 9), 1, 4, 1, 2),
+    "one dimension": ((4, 16, 50), (8, 16, 5), 1, 2, 1, 1),
+    "three dimensions": ((2, 4, 8, 9, 10), (8, 4, 3, 3, 2), (1, 2, 1), 1, 1, 1),
+}
+
+
+def _with_gradients(lib, name, x, weight, bias, **how):
+    operands = [lib.from_numpy(v.copy()).requires_grad_() for v in (x, weight, bias)]
+    y = getattr(lib.nn.functional, name)(*operands, **how)
+    return [y, *lib.autograd.grad((y * y).sum(), operands)]
+
+
+def _compare(name, *operands, **how):
+    mine, theirs = (_with_gradients(lib, name, *operands, **how) for lib in (ftorch, torch))
+    for a, b in zip(mine, theirs, strict=True):
+        agree(a.detach().numpy(), b)
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions_and_their_gradients(case):
+    x, weight, stride, padding, dilation, groups = CONVOLUTIONS[case]
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    _compare(f"conv{len(x) - 2}d", random(*x), random(*weight), random(weight[0]), **how)
+
+
+@pytest.mark.parametrize(
+    "x, weight, how",
+    [
+        ((2, 8, 7, 9), (8, 6, 4, 4), {"stride": 2, "padding": 1}),
+        ((2, 8, 7, 9), (8, 6, 3, 3), {"stride": 3, "output_padding": 2, "dilation": 2}),
+        ((2, 8, 7, 9), (8, 3, 2, 3), {"stride": (1, 4), "groups": 2}),
+        ((2, 8, 7, 9), (8, 1, 3, 3), {"stride": 2, "groups": 8}),
+        ((2, 8, 20), (8, 16, 5), {"stride": 2, "padding": 2}),
+        ((1, 4, 3, 4, 5), (4, 2, 2, 3, 2), {"stride": 2}),
+    ],
+)
+def test_transposed_convolutions_and_their_gradients(x, weight, how):
+    bias = random(weight[1] * how.get("groups", 1))
+    _compare(f"conv_transpose{len(x) - 2}d", random(*x), random(*weight), bias, **how)
+
+
+def test_a_program_has_no_other_convolutions():
+    def gradients(x, w):
+        apply = lambda x, w: jax.lax.conv_general_dilated(x, w, (2, 2), [(1, 1)] * 2)  # noqa: E731
+        y, pull = jax.vjp(apply, x, w)
+        return pull(y)
+
+    program = str(jax.make_jaxpr(rewritten(gradients))(random(2, 8, 9, 9), random(16, 8, 3, 3)))
+    assert program.count("ffi_call[") == 3 and "conv_general_dilated" not in program
+
+
+def test_results_do_not_depend_on_the_threads():
+    x, w = ftorch.randn(8, 32, 28, 28), ftorch.randn(64, 32, 3, 3)
+    runs = [ftorch.nn.functional.conv2d(x, w, padding=1).numpy() for _ in range(5)]
+    assert all((run == runs[0]).all() for run in runs)
+
+
+# --- without them ------------------------------------------------------------------------
+
+
+def test_without_a_compiler_there_is_xla():
+    code = """if True:
+        import ftorch
+        from ftorch.eager import native
+        assert not native.available
+        x = ftorch.nn.functional.conv2d(ftorch.ones(1, 8, 8, 8), ftorch.ones(8, 8, 3, 3))
+        assert (x == 72).all() and (ftorch.ones(32, 32) @ ftorch.ones(32, 32) == 32).all()
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "FTORCH_NATIVE": "0"})
+
+
+# --- results over what they replace ------------------------------------------------------
+
+
+def test_parameters_are_updated_in_their_own_memory():
+    """Each result of a step is given the memory of what it replaces, so that none is copied."""
+    from ftorch.eager.program import paired
+
+    given, order = paired((0, 1, 2), [5, 2, -1, 0])
+    assert given == (2, 0, 1) and order == [1, 3, 0, 2]
