@@ -16,7 +16,7 @@ setup(
         Extension(
             "ftorch.eager.native._kernels",
             [str(folder / "handlers.cpp")],
-            depends=[str(path) for path in sorted(folder.glob("*.inc"))],
+            depends=[str(path) for path in sorted([*folder.glob("*.inc"), *folder.glob("*.h")])],
             include_dirs=[str(Path(jaxlib.origin).parent / "include")] if jaxlib else [],
             extra_compile_args=["-std=c++17", "-O3", "-ffp-contract=fast", "-g0"],
             language="c++",

@@ -173,6 +173,29 @@ def test_without_a_compiler_there_is_xla():
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "FTORCH_NATIVE": "0"})
 
 
+@pytest.mark.parametrize("instructions", ["avx2", "plain"])
+def test_other_instruction_sets(instructions):
+    code = """if True:
+        import ftorch, numpy as np
+        F = ftorch.nn.functional
+        a, b = ftorch.randn(37, 70), ftorch.randn(70, 53)
+        np.testing.assert_allclose((a @ b).numpy(), (a.double() @ b.double()).numpy(), atol=1e-4)
+        for groups in (1, 2, 8):
+            x = ftorch.randn(2, 8, 9, 21, requires_grad=True)
+            w = ftorch.randn(16, 8 // groups, 3, 3, requires_grad=True)
+            both = []
+            for x_, w_ in ((x, w), (x.double(), w.double())):
+                y = F.conv2d(x_, w_, padding=1, stride=2, groups=groups)
+                both.append([y, *ftorch.autograd.grad(y.square().sum(), (x, w))])
+            for mine, exact in zip(*both):
+                np.testing.assert_allclose(
+                    mine.detach().numpy(), exact.detach().numpy(), rtol=1e-3, atol=1e-3
+                )
+    """
+    environment = {**os.environ, "FTORCH_NATIVE": instructions}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
 # --- results over what they replace ------------------------------------------------------
 
 

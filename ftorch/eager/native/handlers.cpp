@@ -4,19 +4,12 @@
 // (`gemm.inc`), read their operands through strides, so that no transpose is written to memory, and share
 // the work with the threads of the program that calls.
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <thread>
-#include <vector>
+#include <string>
 
-#include "xla/ffi/api/ffi.h"
-
-namespace ffi = xla::ffi;
+#include "convolution.h"
+#include "memory.h"
+#include "threads.h"
 
 namespace {
 
@@ -24,172 +17,7 @@ using Floats = ffi::Buffer<ffi::F32>;
 using Result = ffi::Result<Floats>;
 using Integers = ffi::Span<const int64_t>;
 
-struct Matrix {
-  const float* data;
-  int64_t down, across;  // steps between rows and columns
-};
-
-// Memory for the duration of a scope, kept by the thread for the next.
-struct Scratch {
-  float* data;
-  explicit Scratch(int64_t count) {
-    auto& kept = pool();
-    size_t found = kept.size();
-    for (size_t i = 0; i < kept.size(); i++)
-      if (kept[i].size >= count && (found == kept.size() || kept[i].size < kept[found].size)) found = i;
-    if (found < kept.size()) {
-      block = kept[found];
-      kept[found] = kept.back();
-      kept.pop_back();
-    } else {
-      block.size = std::max<int64_t>(count, 1024);
-      block.data = static_cast<float*>(std::aligned_alloc(64, (block.size * 4 + 63) / 64 * 64));
-    }
-    data = block.data;
-  }
-  ~Scratch() {
-    auto& kept = pool();
-    if (kept.size() < 8 && block.size <= (4 << 20)) kept.push_back(block);
-    else std::free(block.data);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
- private:
-  struct Block { float* data; int64_t size; };
-  struct Kept : std::vector<Block> {
-    ~Kept() { for (Block& b : *this) std::free(b.data); }
-  };
-  static Kept& pool() {
-    static thread_local Kept kept;
-    return kept;
-  }
-  Block block;
-};
-
-// A tap of a kernel: its index in the window, and what it adds to the place of a pixel.
-struct Tap {
-  int64_t index, offset[3];
-};
-
-// Of the results of a convolution of spread images (a transposed convolution), those that the same taps
-// meet: every `spread`th from `start` on, `grid` of them.
-struct Phase {
-  int64_t start[3], grid[3];
-  std::vector<Tap> taps;
-  bool whole;  // all of the results
-};
-
-int64_t product(const int64_t* v) { return v[0] * v[1] * v[2]; }
-
-// Cross-correlation over three dimensions of (images, groups * channels, *extent).
-struct Convolution {
-  int64_t images, groups, channels, outputs;  // channels and outputs of a group
-  int64_t by_output, by_channel, by_group;    // steps in the weight
-  bool flipped;                               // the weight's windows are read backwards
-  int64_t extent[3], out[3], window[3], stride[3], low[3], dilation[3], spread[3];
-  int64_t before[3], padded[3];  // zeros in front of the images, extent with the zeros around them
-  int64_t plane[3];              // that extent in strides
-  std::vector<Phase> phases;
-
-  Convolution(Integers sizes, Integers extent, Integers out, Integers window, Integers stride, Integers low,
-              Integers dilation, Integers spread)
-      : images(sizes[0]), groups(sizes[1]), channels(sizes[2]), outputs(sizes[3]), by_output(sizes[4]),
-        by_channel(sizes[5]), by_group(sizes[6]), flipped(sizes[7]) {
-    for (int d = 0; d < 3; d++) {
-      this->extent[d] = extent[d], this->out[d] = out[d], this->window[d] = window[d];
-      this->stride[d] = stride[d], this->low[d] = low[d], this->dilation[d] = dilation[d];
-      this->spread[d] = spread[d];
-    }
-    for (int64_t z = 0; z < spread[0]; z++)
-      for (int64_t y = 0; y < spread[1]; y++)
-        for (int64_t x = 0; x < spread[2]; x++) add_phase({z, y, x});
-    for (int d = 0; d < 3; d++) {
-      int64_t least = 0, most = extent[d] - 1;
-      for (const Phase& phase : phases)
-        for (const Tap& tap : phase.taps) {
-          least = std::min(least, tap.offset[d]);
-          most = std::max(most, tap.offset[d] + (phase.grid[d] - 1) * stride[d]);
-        }
-      before[d] = -least, padded[d] = most - least + 1, plane[d] = (padded[d] + stride[d] - 1) / stride[d];
-    }
-  }
-
-  int64_t image() const { return product(extent); }
-  int64_t padded_image() const { return product(padded); }
-  int64_t pixels() const { return product(out); }
-  bool pads() const { return padded_image() != image(); }
-  // The same images as planes, one for each place in a stride, and elements behind that may be read.
-  int64_t planes() const { return product(stride) * product(plane) + 64; }
-  int64_t in_planes(int64_t z, int64_t y, int64_t x) const {
-    const int64_t which = (z % stride[0] * stride[1] + y % stride[1]) * stride[2] + x % stride[2];
-    return ((which * plane[0] + z / stride[0]) * plane[1] + y / stride[1]) * plane[2] + x / stride[2];
-  }
-  std::vector<int64_t> taps_in_planes(const Phase& phase) const {
-    std::vector<int64_t> found;
-    for (const Tap& tap : phase.taps)
-      found.push_back(in_planes(tap.offset[0] + before[0], tap.offset[1] + before[1], tap.offset[2] + before[2]));
-    return found;
-  }
-  // How many elements of a plane lie from a grid's first to its last.
-  int64_t run(const int64_t* grid) const {
-    return ((grid[0] - 1) * plane[1] + grid[1] - 1) * plane[2] + grid[2];
-  }
-  bool is_depthwise() const { return channels == 1 && outputs < 4; }
-
-  // What a phase's pixels, and its channels' taps, add to the place in the padded images.
-  std::vector<int64_t> of_pixels(const Phase& phase) const {
-    return places(phase.grid, stride, padded, {0, 0, 0});
-  }
-  std::vector<int64_t> of_taps(const Phase& phase) const {
-    std::vector<int64_t> found;
-    for (int64_t i = 0; i < channels; i++)
-      for (const Tap& tap : phase.taps)
-        found.push_back(((i * padded[0] + tap.offset[0] + before[0]) * padded[1] + tap.offset[1] + before[1]) *
-                            padded[2] + tap.offset[2] + before[2]);
-    return found;
-  }
-  // Where a phase's pixels lie in the results.
-  std::vector<int64_t> of_results(const Phase& phase) const {
-    return places(phase.grid, spread, out, {phase.start[0], phase.start[1], phase.start[2]});
-  }
-
- private:
-  static std::vector<int64_t> places(const int64_t* grid, const int64_t* step, const int64_t* whole,
-                                     std::array<int64_t, 3> start) {
-    std::vector<int64_t> found;
-    found.reserve(grid[0] * grid[1] * grid[2]);
-    for (int64_t z = 0; z < grid[0]; z++)
-      for (int64_t y = 0; y < grid[1]; y++)
-        for (int64_t x = 0; x < grid[2]; x++)
-          found.push_back(((start[0] + z * step[0]) * whole[1] + start[1] + y * step[1]) * whole[2] + start[2] +
-                          x * step[2]);
-    return found;
-  }
-
-  void add_phase(std::array<int64_t, 3> start) {
-    Phase phase;
-    phase.whole = product(spread) == 1;
-    for (int d = 0; d < 3; d++) {
-      phase.start[d] = start[d];
-      phase.grid[d] = (out[d] - start[d] + spread[d] - 1) / spread[d];
-      if (phase.grid[d] <= 0) return;
-    }
-    const int64_t all = product(window);
-    for (int64_t i = 0; i < all; i++) {
-      const int64_t at[3] = {i / (window[1] * window[2]), i / window[2] % window[1], i % window[2]};
-      Tap tap{flipped ? all - 1 - i : i, {}};
-      bool meets = true;
-      for (int d = 0; d < 3; d++) {
-        const int64_t place = start[d] * stride[d] + at[d] * dilation[d] - low[d];
-        meets = meets && place % spread[d] == 0;
-        tap.offset[d] = place / spread[d];
-      }
-      if (meets) phase.taps.push_back(tap);
-    }
-    phases.push_back(std::move(phase));
-  }
-};
+// --- one set of kernels for each set of instructions ---------------------------------------
 
 #if defined(__x86_64__)
 #pragma GCC push_options
@@ -237,8 +65,11 @@ struct Kernels {
   }
 
 Kernels choose() {
+  const char* wanted = std::getenv("FTORCH_NATIVE");  // "avx2" and "plain" are for tests
+  const std::string most = wanted ? wanted : "";
+  if (most == "plain") return KERNELS(plain);
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+  if (most != "avx2" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
     return KERNELS(avx512);
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return KERNELS(avx2);
@@ -247,50 +78,6 @@ Kernels choose() {
 }
 
 const Kernels kernels = choose();
-
-// --- threads -------------------------------------------------------------------------------
-
-constexpr double ALONE = 1.2e7;  // operations that are not worth a second thread (about 0.1 ms)
-constexpr double SHARE = 6e6;   // operations of a task at least
-
-// How many tasks to make of this many operations.
-int64_t tasks_for(double operations, ffi::ThreadPool& pool) {
-  const int64_t threads = pool.num_threads();
-  if (threads < 2 || operations < ALONE) return 1;
-  return std::clamp<int64_t>(operations / SHARE, threads, 4 * threads);
-}
-
-// Runs task(0), ..., task(count - 1). The caller takes part, and waits only for tasks that somebody has
-// begun: a pool whose threads are all busy (perhaps waiting here themselves) cannot hold it up.
-template <typename Task>
-void share(ffi::ThreadPool& pool, int64_t count, const Task& task) {
-  struct State {
-    std::atomic<int64_t> next{0}, done{0};
-  };
-  const int64_t helpers = std::min(pool.num_threads(), count) - 1;
-  if (helpers < 1) {
-    for (int64_t i = 0; i < count; i++) task(i);
-    return;
-  }
-  auto state = std::make_shared<State>();
-  const auto work = [state, count, &task] {
-    for (int64_t i; (i = state->next.fetch_add(1)) < count; state->done.fetch_add(1)) task(i);
-  };
-  for (int64_t i = 0; i < helpers; i++) pool.Schedule([work] { work(); });
-  work();
-  while (state->done.load(std::memory_order_acquire) < count) std::this_thread::yield();
-}
-
-int64_t parts(int64_t all, int64_t unit, int64_t wanted) {  // how many parts of whole units
-  return std::clamp<int64_t>((all + unit - 1) / unit, 1, wanted);
-}
-
-struct Range { int64_t from, to; };
-
-Range part(int64_t i, int64_t count, int64_t all, int64_t unit) {
-  const int64_t units = (all + unit - 1) / unit;
-  return {units * i / count * unit, std::min(all, units * (i + 1) / count * unit)};
-}
 
 // --- handlers ------------------------------------------------------------------------------
 

@@ -1,0 +1,49 @@
+// Operands and memory of the kernels.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+struct Matrix {
+  const float* data;
+  int64_t down, across;  // steps between rows and columns
+};
+
+// Memory for the duration of a scope, kept by the thread for the next.
+struct Scratch {
+  float* data;
+  explicit Scratch(int64_t count) {
+    auto& kept = pool();
+    size_t found = kept.size();
+    for (size_t i = 0; i < kept.size(); i++)
+      if (kept[i].size >= count && (found == kept.size() || kept[i].size < kept[found].size)) found = i;
+    if (found < kept.size()) {
+      block = kept[found];
+      kept[found] = kept.back();
+      kept.pop_back();
+    } else {
+      block.size = std::max<int64_t>(count, 1024);
+      block.data = static_cast<float*>(std::aligned_alloc(64, (block.size * 4 + 63) / 64 * 64));
+    }
+    data = block.data;
+  }
+  ~Scratch() {
+    auto& kept = pool();
+    if (kept.size() < 8 && block.size <= (4 << 20)) kept.push_back(block);
+    else std::free(block.data);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+ private:
+  struct Block { float* data; int64_t size; };
+  struct Kept : std::vector<Block> {
+    ~Kept() { for (Block& b : *this) std::free(b.data); }
+  };
+  static Kept& pool() {
+    static thread_local Kept kept;
+    return kept;
+  }
+  Block block;
+};
