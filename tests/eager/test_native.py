@@ -153,6 +153,20 @@ def test_a_program_has_no_other_convolutions():
     assert program.count("ffi_call[") == 3 and "conv_general_dilated" not in program
 
 
+def test_gradients_of_each_example():
+    """`vmap` of a gradient makes one group of each image."""
+
+    def loss(w, x):
+        return (jax.lax.conv_general_dilated(x[None], w, (1, 1), [(1, 1)] * 2) ** 2).sum()
+
+    mapped = jax.vmap(jax.grad(loss), (None, 0))
+    w, x = random(8, 4, 3, 3), random(5, 4, 9, 9)
+    assert "conv_general_dilated" not in str(jax.make_jaxpr(rewritten(mapped))(w, x))
+    mine = jax.jit(rewritten(mapped))(w, x)
+    for each, image in zip(mine, x, strict=True):
+        np.testing.assert_allclose(each, jax.grad(loss)(w, image), rtol=1e-4, atol=1e-3)
+
+
 def test_results_do_not_depend_on_the_threads():
     x, w = ftorch.randn(8, 32, 28, 28), ftorch.randn(64, 32, 3, 3)
     runs = [ftorch.nn.functional.conv2d(x, w, padding=1).numpy() for _ in range(5)]

@@ -213,16 +213,19 @@ def _forward(params, inputs, out, swapped, flipped):
 
 
 def _weight_gradient(params, inputs, out, swapped):
-    if params["feature_group_count"] != 1:
-        return None
     x, grad = inputs
-    groups, taps = params["batch_group_count"], math.prod(out[2:])
-    channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
+    images, groups, taps = x.shape[0], params["batch_group_count"], math.prod(out[2:])
+    channels = x.shape[1] // groups
+    if params["feature_group_count"] != 1:  # of each image by itself, as `vmap` asks
+        if groups != 1 or params["feature_group_count"] != images:
+            return None
+        images, groups = 1, images
+    outputs = grad.shape[1] // groups
     stride, dilation, spread = (
         params[name] for name in ("rhs_dilation", "window_strides", "lhs_dilation")
     )
     low = [low for low, _ in params["padding"]]
-    sizes = x.shape[0], groups
+    sizes = images, groups
     if swapped:
         steps, by_group = (channels * taps, taps), outputs * channels * taps
     else:
