@@ -6,7 +6,7 @@ import warnings
 
 import ftorch as torch
 
-from ..eager import value_checks
+from ..eager import executor, value_checks
 from ..eager.dispatch import Wrapped
 from . import constraints
 from .utils import lazy_property
@@ -27,6 +27,8 @@ def _check(name, checks):
     Args:
         checks: triples of a function of whether the value satisfies the constraint, constraint, value.
     """
+    if executor.capturing():
+        return
     asked = [(check, value, _all_true(constraint.check(value))) for check, constraint, value in checks]
     for check, value, valid in asked:
         waits = value.requires_grad and value_checks.is_pending(value)
@@ -47,7 +49,8 @@ class Distribution:
         ValueError: if a parameter violates its constraint.
 
     A check looks at values. It waits for the computations that they come from, unless these are to be
-    differentiated (a model's outputs): then the error comes when somebody next looks at a value.
+    differentiated (a model's outputs): then the error comes when somebody next looks at a value. In
+    compiled functions nothing is checked, as in PyTorch.
     """
 
     has_rsample = False

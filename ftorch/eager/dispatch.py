@@ -81,6 +81,12 @@ class Level:
         raise AssertionError("abstract")
 
 
+_UNKNOWN = RuntimeError(
+    "the value of a tensor inside a transform is not known; rewrite the code without .item(), "
+    ".numpy() or Python control flow on values"
+)
+
+
 class Wrapped(Tensor):
     """A tensor of a transform level."""
 
@@ -95,10 +101,7 @@ class Wrapped(Tensor):
         """A wrapper around ``inner`` that looks like ``g``."""
         t = _new(cls)
         storage = Storage(g)
-        storage.error = RuntimeError(
-            "the value of a tensor inside a transform is not known; rewrite the code without "
-            ".item(), .numpy() or Python control flow on values"
-        )
+        storage.error = _UNKNOWN
         t._storage, t._geometry, t._offset = storage, g, 0
         t._requires_grad = False
         t._grad_fn = t._grad = t._base = t._meta = None
@@ -229,8 +232,12 @@ def wrapped_plan(op, operands, static):
 
 def record_wrapped(plan, level, tensors, scalars, outputs):
     """Makes the node of wrapped results, if a wrapped operand of the level requires grad."""
-    mask = tuple(isinstance(t, Wrapped) and t._level is level and t._requires_grad for t in tensors)
-    if not (modes.grad and plan.differentiable and any(mask)):
+    if not (modes.grad and plan.differentiable):
+        return None
+    mask = tuple(
+        [t._requires_grad and isinstance(t, Wrapped) and t._level is level for t in tensors]
+    )
+    if True not in mask:
         return None
     backward = plan.backwards.get(mask)
     if backward is None:

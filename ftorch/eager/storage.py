@@ -81,7 +81,7 @@ class Storage:
         A buffer that nobody else holds any more is taken over, so that later reads are free.
         """
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # storages may share it
         host = self.host
         if host is None:
             if self.root.device is _device.META:

@@ -79,11 +79,20 @@ def example_geometry(g: Geometry, bdim: int | None) -> Geometry:
     """The geometry of one example."""
     if bdim is None:
         return g
-    example = geometry(
-        Size(g.shape[:bdim] + g.shape[bdim + 1 :]), g.dtype, g.device,
-        g.stride[:bdim] + g.stride[bdim + 1 :],
-    )  # fmt: skip
-    return with_bits(example, g.bits)
+    found = _examples.get((g, bdim))
+    if found is None:
+        example = geometry(
+            Size(g.shape[:bdim] + g.shape[bdim + 1 :]), g.dtype, g.device,
+            g.stride[:bdim] + g.stride[bdim + 1 :],
+        )  # fmt: skip
+        if len(_examples) > _MOST_EXAMPLES:
+            _examples.clear()
+        found = _examples[g, bdim] = with_bits(example, g.bits)
+    return found
+
+
+_MOST_EXAMPLES = 1 << 14
+_examples: dict[tuple[Geometry, int], Geometry] = {}  # geometries are interned
 
 
 def batched(level: BatchLevel, inner, bdim: int | None) -> Batched:
@@ -121,11 +130,12 @@ class BatchLevel(Level):
         lowered = _batched_op(plan, dims)
         results = _op.call(lowered, (*inner, *scalars))
         many = (results,) if plan.is_single else results
+        if any([d is not None for d in dims]):
+            return [batched(self, result, 0) for result in many]
         outputs = []
         for result, g in zip(many, plan.geometries):
-            t = Batched.make(self, result, g if all(d is None for d in dims)
-                             else example_geometry(result._geometry, 0))  # fmt: skip
-            t._bdim = None if all(d is None for d in dims) else 0
+            t = Batched.make(self, result, g)
+            t._bdim = None
             outputs.append(t)
         return outputs
 

@@ -30,7 +30,7 @@ struct Scratch {
   }
   ~Scratch() {
     auto& kept = pool();
-    if (kept.size() < 8 && block.size <= (4 << 20)) kept.push_back(block);
+    if (kept.size() < 6 && block.size <= (1 << 20)) kept.push_back(block);
     else std::free(block.data);
   }
   Scratch(const Scratch&) = delete;
