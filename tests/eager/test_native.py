@@ -63,6 +63,27 @@ def test_batches_read_through_the_order_of_heads():
     agree(jax.jit(rewritten(scores))(q, k), want)
 
 
+@pytest.mark.parametrize(
+    "equation, a, b",
+    [
+        ("bhqk,bkhd->bqhd", (2, 3, 17, 33), (2, 33, 3, 16)),  # attention's values
+        ("bi,eoi->ebo", (17, 32), (5, 24, 32)),  # an ensemble's first layer
+        ("ij,jk->ki", (40, 50), (50, 30)),
+        ("aibj,jk->kabi", (3, 9, 4, 33), (33, 20)),
+        ("aibj,kj->abik", (3, 9, 4, 33), (20, 33)),
+        ("abij,abjk->ikab", (3, 2, 9, 33), (3, 2, 33, 20)),  # not rows of anything: left to XLA
+    ],
+)
+def test_results_in_any_order(equation, a, b):
+    def product(a, b):
+        return jnp.einsum(equation, a, b)
+
+    a, b = random(*a), random(*b)
+    assert calls(product, a, b) == (equation != "abij,abjk->ikab")
+    want = torch.einsum(equation, torch.from_numpy(a), torch.from_numpy(b))
+    agree(jax.jit(rewritten(product))(a, b), want)
+
+
 def test_products_in_loops_and_branches():
     def loop(x, w):
         def body(carry, now):

@@ -81,9 +81,10 @@ const Kernels kernels = choose();
 
 // --- handlers ------------------------------------------------------------------------------
 
-// sizes: m, n, depth; outer: two batch sizes; left, right: two batch steps, the rows', the columns'.
+// sizes: m, n, depth; outer: two batch sizes; left, right: two batch steps, the rows', the columns'; result: two
+// batch steps, the rows'.
 ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, Result c, Integers sizes, Integers outer,
-                    Integers left, Integers right) {
+                    Integers left, Integers right, Integers result) {
   const int64_t m = sizes[0], n = sizes[1], depth = sizes[2], batches = outer[0] * outer[1];
   const double operations = 2.0 * m * n * depth;
   const int64_t wanted = tasks_for(operations * batches, pool);
@@ -103,7 +104,8 @@ ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, Result c, Integers
       const Matrix x{a.typed_data() + u * left[0] + v * left[1] + rows.from * left[2], left[2], left[3]};
       const Matrix y{b.typed_data() + u * right[0] + v * right[1] + columns.from * right[3], right[2], right[3]};
       kernels.multiply(rows.to - rows.from, columns.to - columns.from, depth, x, y,
-                       c->typed_data() + (i * m + rows.from) * n + columns.from, n);
+                       c->typed_data() + u * result[0] + v * result[1] + rows.from * result[2] + columns.from,
+                       result[2]);
     }
   });
   return ffi::Error::Success();
@@ -272,7 +274,7 @@ ffi::Error after(ffi::AnyBuffer, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer>) { 
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_multiply, multiply,
                               CALL.Attr<Integers>("sizes").Attr<Integers>("outer").Attr<Integers>("left")
-                                  .Attr<Integers>("right"));
+                                  .Attr<Integers>("right").Attr<Integers>("result"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_convolve, convolve, CONVOLUTION);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, weight_gradient, CONVOLUTION);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_after, after,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -40,6 +40,7 @@ def _evaluate(closed, operands):
     jaxpr = closed.jaxpr
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(jaxpr.invars, operands, strict=True))
+    turned = _turned_products(jaxpr)
     transposed: dict[Any, Any] = {}  # variable: (what it is a transpose of, the permutation)
     reversed: dict[Any, Any] = {}  # variable: (what it is in reverse, in which dimensions)
 
@@ -47,11 +48,20 @@ def _evaluate(closed, operands):
         return atom.val if isinstance(atom, Literal) else values[atom]
 
     for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "transpose" and eqn.outvars[0] in values:
+            continue  # the product before gave it
         name, inputs = eqn.primitive.name, [read(atom) for atom in eqn.invars]
         results = None
         if name == "dot_general":
             views = [transposed.get(a) if not isinstance(a, Literal) else None for a in eqn.invars]
-            results = _product(eqn, inputs, views)
+            after = turned.get(eqn.outvars[0])
+            if after is not None:
+                result = _product(eqn, inputs, views, after.params["permutation"])
+                if result is not None:
+                    values[after.outvars[0]] = result
+                    continue
+            result = _product(eqn, inputs, views, range(len(eqn.outvars[0].aval.shape)))
+            results = None if result is None else [result]
         elif name == "conv_general_dilated":
             weight = eqn.invars[1]
             flip = None if isinstance(weight, Literal) else reversed.get(weight)
@@ -72,6 +82,25 @@ def _evaluate(closed, operands):
                 reversed[eqn.outvars[0]] = inputs[0], eqn.params["dimensions"]
         values.update(zip(eqn.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
+
+
+def _turned_products(jaxpr):
+    """{result of a product: the transpose that alone uses it}."""
+    users: dict[Any, list] = {}
+    for eqn in jaxpr.eqns:
+        for atom in eqn.invars:
+            if not isinstance(atom, Literal):
+                users.setdefault(atom, []).append(eqn)
+    for atom in jaxpr.outvars:
+        if not isinstance(atom, Literal):
+            users.setdefault(atom, []).append(None)
+    found = {}
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "dot_general":
+            using = users.get(eqn.outvars[0], [])
+            if len(using) == 1 and using[0] is not None and using[0].primitive.name == "transpose":
+                found[eqn.outvars[0]] = using[0]
+    return found
 
 
 def _inside(value):
@@ -108,16 +137,23 @@ def _is_float(eqn):
 # --- matrix products -------------------------------------------------------------------
 
 
-def _product(eqn, inputs, views):
-    if not _is_float(eqn) or 0 in eqn.outvars[0].aval.shape:
+def _product(eqn, inputs, views, order):
+    """The product, its dimensions in ``order``; None if XLA is to make it.
+
+    Args:
+        views: for each operand (what it is a transpose of, the permutation), or None.
+    """
+    shape = tuple(eqn.outvars[0].aval.shape[d] for d in order)
+    if not _is_float(eqn) or 0 in shape:
         return None
     # Reading through transposes, else of what they give.
     for left in (views[0], None) if views[0] else (None,):
         for right in (views[1], None) if views[1] else (None,):
-            found = _plan_product(eqn, inputs, (left, right))
+            found = _plan_product(eqn, inputs, (left, right), shape, order)
             if found:
+                swapped, attributes = found
                 operands = [v[0] if v else x for v, x in zip((left, right), inputs, strict=True)]
-                return [call("ftorch_multiply", eqn.outvars[0].aval.shape, *operands, **found)]
+                return call("ftorch_multiply", shape, *operands[:: -1 if swapped else 1], **attributes)
     return None
 
 
@@ -125,51 +161,89 @@ def _strides(shape):
     return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
 
 
-def _plan_product(eqn, inputs, views):
-    (contracting, batch) = eqn.params["dimension_numbers"]
-    sizes = [x.shape for x in inputs]
+class _Dim(NamedTuple):
+    """A dimension of a product: how far apart its elements lie in the operands and the result.
+
+    An operand that does not have the dimension has step 0 there.
+    """
+
+    size: int
+    left: int
+    right: int
+    out: int
+
+    @property
+    def swapped(self):
+        return self._replace(left=self.right, right=self.left)
+
+
+def _plan_product(eqn, inputs, views, shape, order):
+    """(whether the operands change places, the call's attributes), or None."""
+    contracting, batch = eqn.params["dimension_numbers"]
     steps = []
     for x, view in zip(inputs, views, strict=True):
-        if view is None:
-            steps.append(_strides(x.shape))
-        else:
-            own = _strides(view[0].shape)
-            steps.append([own[d] for d in view[1]])
-    pairs = [
-        _merged([(sizes[0][i], steps[0][i], steps[1][j]) for i, j in zip(*dims, strict=True)], sort)
-        for dims, sort in ((batch, False), (contracting, True))
-    ]
-    free = [
-        _merged([(size, steps[k][d]) for d, size in enumerate(sizes[k])
-                 if d not in contracting[k] and d not in batch[k]])
-        for k in (0, 1)
-    ]  # fmt: skip
-    if len(pairs[0]) > 2 or any(len(dims) > 1 for dims in (pairs[1], *free)):
+        own = _strides(x.shape if view is None else view[0].shape)
+        steps.append(own if view is None else [own[d] for d in view[1]])
+    sizes = inputs[0].shape, inputs[1].shape
+    dims = [_Dim(sizes[0][i], steps[0][i], steps[1][j], 0) for i, j in zip(*batch, strict=True)]
+    for k in (0, 1):
+        dims += [
+            _Dim(size, *((steps[0][d], 0) if k == 0 else (0, steps[1][d])), 0)
+            for d, size in enumerate(sizes[k])
+            if d not in contracting[k] and d not in batch[k]
+        ]
+    dims = [dims[d]._replace(out=step) for d, step in zip(order, _strides(shape), strict=True)]
+    dims = [d for d in dims if d.size != 1]
+    terms = _merged(
+        sorted(
+            (_Dim(sizes[0][i], steps[0][i], steps[1][j], 0)
+             for i, j in zip(*contracting, strict=True) if sizes[0][i] != 1),
+            key=lambda d: -d.left,  # a sum takes them in any order
+        )
+    )  # fmt: skip
+    if not dims or len(terms) > 1:
         return None
-    outer = [(1, 0, 0)] * (2 - len(pairs[0])) + pairs[0]
-    depth, down, up = pairs[1][0] if pairs[1] else (1, 1, 1)
-    (m, rows), (n, columns) = (dims[0] if dims else (1, 0) for dims in free)
-    if m < _THIN or n < _THIN or m * n * depth < _SMALL or 1 not in (rows, down):
+    swapped = dims[-1].right == 0  # the result's rows are those of the operand whose come last
+    if swapped:
+        dims, terms = [d.swapped for d in dims], [d.swapped for d in terms]
+    terms = terms[0] if terms else _Dim(1, 1, 1, 0)
+    columns, dims = _innermost(dims, lambda d: d.left == 0)
+    rows, dims = _innermost(dims, lambda d: d.right == 0)
+    outer = _merged(dims)
+    if columns is None or columns.out != 1 or len(outer) > 2:
         return None
-    return {
-        "sizes": (m, n, depth), "outer": (outer[0][0], outer[1][0]),
-        "left": (outer[0][1], outer[1][1], rows, down),
-        "right": (outer[0][2], outer[1][2], up, columns),
+    rows = rows or _Dim(1, 0, 0, 0)
+    m, n, depth = rows.size, columns.size, terms.size
+    if min(m, n) < _THIN or m * n * depth < _SMALL or 1 not in (rows.left, terms.left):
+        return None
+    outer = [_Dim(1, 0, 0, 0)] * (2 - len(outer)) + outer
+    return swapped, {
+        "sizes": (m, n, depth), "outer": [d.size for d in outer],
+        "left": (*(d.left for d in outer), rows.left, terms.left),
+        "right": (*(d.right for d in outer), terms.right, columns.right),
+        "result": (*(d.out for d in outer), rows.out),
     }  # fmt: skip
 
 
-def _merged(dims, sort=False):
-    """Dimensions ``(size, step, ...)``, those that lie behind each other joined."""
-    dims = [d for d in dims if d[0] != 1]
-    if sort:  # a sum takes them in any order
-        dims.sort(key=lambda d: -d[1])
-    merged = dims[:1]
-    for size, *steps in dims[1:]:
+def _innermost(dims, belongs):
+    """The last dimensions that belong, as far as they lie behind each other: (one, the others)."""
+    chosen = [d for d in dims if belongs(d)]
+    if not chosen:
+        return None, dims
+    merged = _merged(chosen)
+    others = [d for d in dims if not belongs(d)] + merged[:-1]
+    return merged[-1], sorted(others, key=lambda d: -d.out)
+
+
+def _merged(dims):
+    """Dimensions, those that lie behind each other joined."""
+    merged = list(dims[:1])
+    for d in dims[1:]:
         before = merged[-1]
-        if all(s == size * step for s, step in zip(before[1:], steps, strict=True)):
-            merged[-1] = (before[0] * size, *steps)
+        if all(s == d.size * step for s, step in zip(before[1:], d[1:], strict=True)):
+            merged[-1] = d._replace(size=before.size * d.size)
         else:
-            merged.append((size, *steps))
+            merged.append(d)
     return merged
 
 

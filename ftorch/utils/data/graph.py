@@ -57,15 +57,10 @@ class _Walker(pickle.Pickler):
             return _stub, ()
         if isinstance(reduced, str):
             return _stub, ()
-        arguments, rest = reduced[1], list(reduced[2:])
+        _, arguments, *rest = reduced
         if is_pipe and self.only_datapipe and rest:
             rest[0] = _containers(rest[0])
-        # Rebuilding does not matter: only the parts are of interest.
-        return _stub, (arguments, *(list(r) if _is_iterator(r) else r for r in rest))
-
-
-def _is_iterator(value):
-    return hasattr(value, "__next__")
+        return _stub, arguments, *rest
 
 
 def _containers(state) -> Any:
