@@ -12,11 +12,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 import ftorch as torch
 
 from . import _utils
+from ._utils import datapipes as _datapipes
 from ._utils.collate import default_collate, default_convert
 from ._utils.fetch import _DatasetKind
 from ._utils.processes import WorkerDied, WorkerPool
 from ._utils.worker import Job, _IterableDatasetStopIteration, _ResumeIteration, get_worker_info
+from .datapipes.datapipe import IterDataPipe
 from .dataset import Dataset, IterableDataset
+from .graph_settings import apply_shuffle_settings
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
@@ -114,7 +117,7 @@ class DataLoader(Generic[_T_co]):
         if persistent_workers and num_workers == 0:
             raise ValueError("persistent_workers option needs num_workers > 0")
 
-        self.dataset = dataset
+        self.dataset = _datapipes.wrap(dataset)
         self.num_workers = num_workers
         self.prefetch_factor = prefetch_factor
         self.pin_memory = pin_memory
@@ -126,6 +129,10 @@ class DataLoader(Generic[_T_co]):
 
         if isinstance(dataset, IterableDataset):
             self._dataset_kind = _DatasetKind.Iterable
+            if isinstance(dataset, IterDataPipe):
+                # If a shuffler has to be added, PyTorch warns of it, but reads without it.
+                apply_shuffle_settings(dataset, shuffle)
+                shuffle = None
             for name, value, unset in (
                 ("shuffle", shuffle, shuffle in (False, None)),
                 ("sampler", sampler, sampler is None),
@@ -275,6 +282,7 @@ class DataLoader(Generic[_T_co]):
 class _BaseDataLoaderIter:
     def __init__(self, loader: DataLoader) -> None:
         self._dataset = loader.dataset
+        self._pipe_seeds = _datapipes.seed_epoch(self._dataset, loader.generator)
         self._dataset_kind = loader._dataset_kind
         self._IterableDataset_len_called = loader._IterableDataset_len_called
         self._auto_collation = loader._auto_collation
@@ -297,6 +305,7 @@ class _BaseDataLoaderIter:
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
         self._IterableDataset_len_called = loader._IterableDataset_len_called
+        self._pipe_seeds = _datapipes.seed_epoch(self._dataset, loader.generator)
 
     def _next_index(self):
         return next(self._sampler_iter)
@@ -359,6 +368,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         super().__init__(loader)
         if self._timeout != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
+        _datapipes.shard_for_process(self._dataset)
         self._dataset_fetcher = _DatasetKind.create_fetcher(
             self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn,
             self._drop_last,
@@ -384,7 +394,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 "prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter"
             )
         self._shutdown = False
-        self._worker_init_fn = loader.worker_init_fn
+        self._worker_init_fn = _datapipes.sharding_init_fn(self._dataset, loader.worker_init_fn)
         job = Job(
             self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn,
             self._drop_last, self._base_seed, self._worker_init_fn, self._num_workers,
@@ -411,7 +421,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._worker_cycle = itertools.cycle(range(self._num_workers))
         if not first_iter:
             for worker_id in range(self._num_workers):
-                self._pool.send(worker_id, _ResumeIteration())
+                self._pool.send(worker_id, _ResumeIteration(self._pipe_seeds))
             waiting = self._num_workers
             while waiting:  # what comes in between belongs to an epoch that was given up
                 waiting -= isinstance(self._get_data()[1], _ResumeIteration)

@@ -44,6 +44,8 @@ class _Walker(pickle.Pickler):
         self.found: list[DataPipe] = []
 
     def reducer_override(self, obj):
+        if obj is _stub:
+            return NotImplemented
         if isinstance(obj, _OPAQUE) or (engine.loaded() and isinstance(obj, engine.tensor_type())):
             return _stub, ()
         is_pipe = isinstance(obj, DataPipe)

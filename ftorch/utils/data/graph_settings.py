@@ -7,8 +7,6 @@ import inspect
 import warnings
 from collections.abc import Iterable
 
-from typing_extensions import deprecated
-
 from .datapipes.iter.sharding import SHARDING_PRIORITIES, _ShardingIterDataPipe
 from .graph import DataPipe, DataPipeGraph, traverse_dps
 from .sampler import draw_seed
@@ -109,13 +107,14 @@ def apply_shuffle_settings(datapipe: DataPipe, shuffle: bool | None = None) -> D
     return datapipe
 
 
-@deprecated(
-    "`apply_shuffle_seed` is deprecated since 1.12 and will be removed in the future releases. "
-    "Please use `apply_random_seed` instead.",
-    category=FutureWarning,
-)
 def apply_shuffle_seed(datapipe: DataPipe, rng) -> DataPipe:
     """The older name of `apply_random_seed`."""
+    warnings.warn(
+        "`apply_shuffle_seed` is deprecated since 1.12 and will be removed in the future releases. "
+        "Please use `apply_random_seed` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
     return apply_random_seed(datapipe, rng)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import ftorch as torch
 from ftorch._utils import ExceptionWrapper
 
+from ..graph_settings import set_seeds
 from . import collate, engine, transport
 from .fetch import _DatasetKind
 
@@ -98,7 +99,13 @@ class _IterableDatasetStopIteration:
 
 @dataclass(frozen=True)
 class _ResumeIteration:
-    """A request to start over with a new epoch, and the answer to it."""
+    """A request to start over with a new epoch, and the answer to it.
+
+    Attributes:
+        pipe_seeds: the new seeds of a datapipe.
+    """
+
+    pipe_seeds: list[int] | None = None
 
 
 # Set when the server is started: a worker computes on one CPU thread, as PyTorch's do.
@@ -159,6 +166,8 @@ class _Worker:
         """The key of a task and its result, or what stands for it."""
         if isinstance(task, _ResumeIteration):
             try:
+                if task.pipe_seeds is not None:
+                    set_seeds(self.job.dataset, task.pipe_seeds)
                 self.start_epoch()
             except Exception:  # noqa: BLE001
                 self.failure = _failure(self.id)

@@ -23,9 +23,7 @@ __all__ = ["DemultiplexerIterDataPipe", "ForkerIterDataPipe"]
 
 def _check_number(num_instances):
     if num_instances < 1:
-        raise ValueError(
-            f"Expected `num_instances` larger than 0, but {num_instances} is found"
-        )
+        raise ValueError(f"Expected `num_instances` larger than 0, but {num_instances} is found")
 
 
 @functional_datapipe("fork")

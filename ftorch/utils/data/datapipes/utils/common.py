@@ -178,9 +178,7 @@ def validate_pathname_binary_tuple(data: tuple[str, IOBase]) -> None:
     if not isinstance(data, tuple):
         raise TypeError(f"pathname binary data should be tuple type, but it is type {type(data)}")
     if len(data) != 2:
-        raise TypeError(
-            f"pathname binary stream tuple length should be 2, but got {len(data)}"
-        )
+        raise TypeError(f"pathname binary stream tuple length should be 2, but got {len(data)}")
     if not isinstance(data[0], str):
         raise TypeError(
             "pathname within the tuple should have string type pathname, "

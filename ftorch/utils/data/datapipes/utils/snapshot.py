@@ -7,9 +7,7 @@ from .._hook_iterator import _SnapshotState
 from ..datapipe import IterDataPipe
 
 
-def _simple_graph_snapshot_restoration(
-    datapipe: IterDataPipe, n_iterations: int, rng=None
-) -> None:
+def _simple_graph_snapshot_restoration(datapipe: IterDataPipe, n_iterations: int, rng=None) -> None:
     """Reads ``n_iterations`` samples, so that the next iterator goes on behind them.
 
     Raises:
