@@ -9,7 +9,7 @@ import pytest
 import torch as reference
 
 import ftorch as torch
-from tests.utils.test_data import PACKAGES, plain
+from tests.utils.test_data import plain
 
 
 def run(function, package):
@@ -21,10 +21,15 @@ def run(function, package):
             result = plain(function(package, pipes.iter, pipes.map))
         except Exception as e:  # noqa: BLE001
             result = type(e).__name__, [str(a).replace("ftorch", "torch") for a in e.args]
-    return result, [(w.category.__name__, str(w.message)) for w in caught]
+    return result, [
+        (w.category.__name__, str(w.message))
+        for w in caught
+        if "os.fork() was called" not in str(w.message)  # PyTorch's workers
+    ]
 
 
 def both(function):
+    """What a program yields with PyTorch; the package must do the same."""
     expected = run(function, reference)
     assert run(function, torch) == expected
     return expected[0]
@@ -161,7 +166,12 @@ def abs_or_none(x):
 def sharded(pipe, it):
     shares = []
     group = it.sharding.SHARDING_PRIORITIES
-    for settings in [(1, 0)], [(2, 1)], [(3, 2)], [(2, 1, group.DISTRIBUTED), (2, 0, group.MULTIPROCESSING)]:
+    for settings in (
+        [(1, 0)],
+        [(2, 1)],
+        [(3, 2)],
+        [(2, 1, group.DISTRIBUTED), (2, 0, group.MULTIPROCESSING)],
+    ):
         pipe.groups.clear()
         for setting in settings:
             pipe.apply_sharding(*setting)
@@ -178,8 +188,11 @@ def opened(it):
     import tests
 
     (folder,) = tests.__path__
-    pipe = it.FileLister(folder, masks=["__init__.py", "conf*"]).filter(str.__len__ and is_str)
-    return [(name, len(text)) for name, text in pipe.open_files("rt", encoding="utf-8").read_from_stream()]
+    pipe = it.FileLister(folder, masks=["__init__.py", "conf*"]).filter(is_str)
+    return [
+        (name, len(text))
+        for name, text in pipe.open_files("rt", encoding="utf-8").read_from_stream()
+    ]
 
 
 def is_str(x):
@@ -481,13 +494,13 @@ def test_loader(workers):
         source = numbers(11)(it)
         t.manual_seed(3)
         seen = []
-        for shuffle in None, False, True:
-            pipe = source.shuffle().map(double).sharding_filter()
+        for shuffle in None, True:
+            pipe = source.shuffle().map((2).__mul__).sharding_filter()  # workers import nothing
             loader = t.utils.data.DataLoader(
                 pipe, batch_size=2, shuffle=shuffle, num_workers=workers,
                 persistent_workers=workers > 0,
             )  # fmt: skip
-            seen += [[batch.tolist() for batch in loader] for _ in range(3)]
+            seen += [[batch.tolist() for batch in loader] for _ in range(2)]
             seen.append(len(loader))
             del loader
         return seen

@@ -130,7 +130,7 @@ class ImageHandler:
         array = np.asarray(image)
         if kind == "numpy":
             return array if values == "uint8" else array.astype("f") / 255.0
-        tensor = torch.tensor(np.array(array.transpose(2, 0, 1)))
+        tensor = torch.from_numpy(np.array(array.transpose(2, 0, 1)))
         return tensor if values == "uint8" else tensor / 255.0
 
 
