@@ -19,10 +19,20 @@ from ..eager import autocast as _autocast
 from ..eager.backward import backward
 from ..eager.tensor import TensorBase, modes
 from ..random import fork_rng, get_rng_state, set_rng_state
+from ._selective_checkpoint import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    OpLog,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+    explanation,
+)
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "check_backward_validity", "checkpoint",
-    "checkpoint_sequential", "detach_variable", "get_device_states", "noop_context_fn",
+    "SAC_IGNORED_OPS", "CheckpointError", "CheckpointFunction", "CheckpointPolicy",
+    "DefaultDeviceType", "GraphExecGroup", "SelectiveCheckpointContext", "check_backward_validity",
+    "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
+    "detach_variable", "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip
 
@@ -43,17 +53,76 @@ def noop_context_fn():
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-_early_stop = [None]
+_options: dict[str, bool | None] = {"early_stop": None, "debug": None}  # for all checkpoints
 
 
 @contextlib.contextmanager
-def set_checkpoint_early_stop(enable: bool):
-    """Inside, running again stops (or does not) once the last saved tensor is there."""
-    before, _early_stop[0] = _early_stop[0], enable
+def _with_option(name, value):
+    before, _options[name] = _options[name], value
     try:
         yield
     finally:
-        _early_stop[0] = before
+        _options[name] = before
+
+
+def set_checkpoint_early_stop(enable: bool):
+    """Inside, running again stops (or does not) once the last saved tensor is there."""
+    return _with_option("early_stop", enable)
+
+
+def set_checkpoint_debug_enabled(enabled: bool | None):
+    """Inside, errors show (or do not) the ops of both runs; None leaves it to ``debug``."""
+    return _with_option("debug", enabled)
+
+
+class DefaultDeviceType:
+    """The device whose generators are kept if no tensor is on one
+    (``torch.utils.checkpoint.DefaultDeviceType``)."""
+
+    _default_device_type: str | None = None
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """Sets it."""
+        DefaultDeviceType._default_device_type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """The accelerator, or "cpu", unless it was set."""
+        if not DefaultDeviceType._default_device_type:
+            from ..accelerator import current_accelerator
+
+            found = current_accelerator(True)
+            DefaultDeviceType._default_device_type = "cpu" if found is None else found.type
+        return DefaultDeviceType._default_device_type
+
+
+class GraphExecGroup:
+    """A block in which each checkpointed call runs again at most once, in however many calls of
+    backward; these must not need the same saved tensor (``torch.utils.checkpoint.GraphExecGroup``).
+
+    Raises:
+        RuntimeError: for one inside another. CheckpointError: in a backward that needs what another
+            one has used.
+    """
+
+    _current: GraphExecGroup | None = None
+
+    def __enter__(self):
+        if GraphExecGroup._current is not None:
+            raise RuntimeError(
+                "GraphExecGroup contexts cannot be nested. "
+                f"Already inside group {GraphExecGroup._current}"
+            )
+        GraphExecGroup._current = self
+        return self
+
+    def __exit__(self, *exception) -> None:
+        GraphExecGroup._current = None
+
+    @classmethod
+    def _get_current_group(cls):
+        return cls._current
 
 
 def detach_variable(inputs: tuple) -> tuple:
@@ -188,11 +257,14 @@ class _Frame:
     Attributes:
         places: a weak reference for every tensor that forward saved, in order.
         run: runs the function again.
+        logs: the ops of both runs, if errors are to show them.
+        groups: the `GraphExecGroup` blocks in which it has run again.
     """
 
-    def __init__(self, run, about, early_stop):
-        self.run, self.about, self.early_stop = run, about, early_stop
+    def __init__(self, run, about, early_stop, logs):
+        self.run, self.about, self.early_stop, self.logs = run, about, early_stop, logs
         self.places: list = []
+        self.groups: weakref.WeakSet = weakref.WeakSet()
 
     def pack(self, t):
         place = _Place(self.about(t))
@@ -200,13 +272,30 @@ class _Frame:
         return place
 
     def unpack(self, place):
-        if place.value is None:
+        try:
+            return self._unpack(place)
+        except CheckpointError as e:
+            if self.logs is None:
+                raise
+            raise CheckpointError(explanation(*self.logs)) from e
+
+    def _unpack(self, place):
+        group = GraphExecGroup._get_current_group()
+        if place.value is None and (group is None or group not in self.groups):
             self._fill()
+        if group is not None:
+            self.groups.add(group)
         if place.value is None:
+            overlap = "" if group is None else (
+                "Performing two backward calls that overlap (i.e. require the same saved activation "
+                "in order to compute gradients) is not allowed while under the "
+                "torch.utils.checkpoint.GraphExecGroup context. "
+            )  # fmt: skip
             raise CheckpointError(
                 "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already "
-                "unpacked once. If you are calling ctx.saved_tensors in backward, make sure to do so "
-                "only once. Otherwise please open an issue with details on your use case."
+                f"unpacked once. {overlap}If you are calling ctx.saved_tensors in backward, make "
+                "sure to do so only once. Otherwise please open an issue with details on your use "
+                "case."
             )
         value, place.value = place.value, None
         return value
@@ -264,7 +353,13 @@ def _metadata_function(determinism_check):
     return known[determinism_check]
 
 
-def _checkpoint(function, preserve, context_fn, determinism_check, early_stop, args, kwargs):
+def _checkpoint(function, preserve, context_fn, determinism_check, debug, early_stop, args, kwargs):
+    logs = None
+    if debug:
+        if context_fn is not noop_context_fn:
+            raise ValueError("debug=True is incompatible with non-default context_fn")
+        logs = OpLog(), OpLog()
+        context_fn = lambda: logs  # noqa: E731
     about = _metadata_function(determinism_check)
     forward_context, recompute_context = context_fn()
     surroundings = _Surroundings(preserve, (*args, *kwargs.values()))
@@ -273,7 +368,7 @@ def _checkpoint(function, preserve, context_fn, determinism_check, early_stop, a
         with surroundings.restored(), recompute_context:
             function(*args, **kwargs)
 
-    frame = _Frame(run, about, early_stop)
+    frame = _Frame(run, about, early_stop, logs)
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
         return function(*args, **kwargs)
 
@@ -290,6 +385,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn,
             ``torch.autograd.grad``.
         context_fn: gives two contexts, for the first and for the second run.
         determinism_check: "default" compares shapes, dtypes and devices of both runs, "none" nothing.
+        debug: show the ops of both runs if they differ.
         early_stop: whether the second run ends with the last tensor needed.
         kwargs: of the function; ``preserve_rng_state=False`` does not draw the same random numbers.
 
@@ -314,10 +410,15 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn,
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
-        stop = early_stop if _early_stop[0] is None else _early_stop[0]
         if not modes.grad:
             return function(*args, **kwargs)
-        return _checkpoint(function, preserve, context_fn, determinism_check, stop, args, kwargs)
+        stop, debug = (
+            given if _options[name] is None else _options[name]
+            for name, given in (("early_stop", early_stop), ("debug", debug))
+        )
+        return _checkpoint(
+            function, preserve, context_fn, determinism_check, debug, stop, args, kwargs
+        )
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug is not False:
