@@ -262,6 +262,8 @@ class _Ops(types.ModuleType):
             raise AttributeError(name)
         found = _OpNamespace(name)
         setattr(self, name, found)
+        if name == "higher_order":
+            from . import _higher_order_ops  # noqa: F401  (it registers them)
         return found
 
 

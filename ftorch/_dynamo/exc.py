@@ -15,6 +15,10 @@ class Unsupported(TorchDynamoException):
         self.msg = msg
 
 
+class UncapturedHigherOrderOpError(Unsupported):
+    """A function of a control flow operator that a graph cannot hold."""
+
+
 class BackendCompilerFailed(TorchDynamoException):
     """A backend raised."""
 

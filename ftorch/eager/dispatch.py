@@ -61,6 +61,10 @@ class Level:
         """The result of a composite that the level takes as a whole, or NotImplemented."""
         return NotImplemented
 
+    def control_flow(self, name, functions, arguments):
+        """The result of a control flow operator that the level takes as a whole, or NotImplemented."""
+        return NotImplemented
+
     def relaid(self, t, strides):
         """A fresh tensor of the level was given a memory layout."""
 

@@ -74,7 +74,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
     ]
     calls += [ModuleCallEntry(path) for path in traces.modules if path]
     return ExportedProgram(
-        None, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,
+        traces.root, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,
         dynamic.range_constraints, calls, (args, kwargs), traces.constants,
     )  # fmt: skip
 

@@ -16,7 +16,9 @@ from typing import Any
 from .._ops import OpOverload, ops
 from .._subclasses.fake_tensor import fake_like
 from ..fx.graph import Graph
+from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_arg
+from ..nn import Module
 from ._trace import placeholder
 from .graph_signature import (
     ExportGraphSignature,
@@ -60,9 +62,10 @@ class _View:
 class Functionalizer:
     """One pass over a graph; ``rules`` may replace nodes ({op name: builder})."""
 
-    def __init__(self, program, rules: dict[Any, Callable]):
+    def __init__(self, program, rules: dict[Any, Callable], module=None):
         self.program, self.rules = program, rules
-        self.graph = Graph()
+        self.module = program.graph_module if module is None else module
+        self.graph, self.root = Graph(), Module()
         self.views: dict[Node, _View] = {}
         self.made: dict[Node, Any] = {}
 
@@ -146,17 +149,19 @@ class Functionalizer:
 
     def run(self):
         """The functional program."""
-        signature = self.program.graph_signature
-        kinds = {s.arg.name: s for s in signature.input_specs}
-        for node in self.program.graph.nodes:
+        for node in self.module.graph.nodes:
             if node.op == "placeholder":
                 new = placeholder(self.graph, node.target)
                 new.meta = dict(node.meta)
                 base = _Base(new, placeholder=node)
                 self.views[node] = _View(base, node=new)
             elif node.op == "output":
-                return self._finish(node, kinds)
+                return self._finish(node)
             elif node.op == "get_attr":
+                inner = getattr(self.module, node.target)
+                if isinstance(inner, GraphModule):
+                    inner = _Inner(self.program, self.rules, inner).run()
+                setattr(self.root, node.target, inner)
                 new = self.graph.get_attr(node.target)
                 new.meta = dict(node.meta)
                 self.made[node] = new
@@ -315,8 +320,9 @@ class Functionalizer:
         for owner, part in zip(running, parts[1:]):
             self.write(owner, part)
 
-    def _finish(self, node, kinds):
+    def _finish(self, node):
         mutated, specs = [], []
+        kinds = {s.arg.name: s for s in self.program.graph_signature.input_specs}
         for old, view in self.views.items():
             if old.op == "placeholder" and view.base.placeholder is old and view.base.version:
                 spec = kinds[old.name]
@@ -337,7 +343,16 @@ class Functionalizer:
         self.graph.output(tuple(mutated))
         self.graph.eliminate_dead_code()
         inputs = copy.deepcopy(self.program.graph_signature.input_specs)
-        return self.program._copied(self.graph, ExportGraphSignature(inputs, specs))
+        return self.program._copied(self.root, self.graph, ExportGraphSignature(inputs, specs))
+
+
+class _Inner(Functionalizer):
+    """The same for a graph that the program's graph calls; such graphs write to no input."""
+
+    def _finish(self, node):
+        self.graph.output(self.arguments(node.args[0]))
+        self.graph.eliminate_dead_code()
+        return GraphModule(self.root, self.graph)
 
 
 def _result_dtype(node, args):

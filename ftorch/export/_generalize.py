@@ -276,17 +276,29 @@ class _Differs(Exception):
 
 def _generalize(main: Traces, others: list[Traces], values, dynamic: Dynamic, rounding) -> None:
     """Makes the graph of ``main`` one for all sizes."""
-    graphs = [list(t.graph.nodes) for t in (main, *others)]
-    if len({len(g) for g in graphs}) != 1:
-        raise _Differs("the program does different things for different sizes")
-    _Generalizer(main.graph, list(zip(*graphs)), values, dynamic, rounding).run()
+    _merge_graphs([(t.graph, t.root) for t in (main, *others)], values, dynamic, rounding)
     for i, spec in enumerate(main.outputs):
         value = main.graph.output_node().args[0][i]
         if isinstance(spec.arg, ConstantArgument) and isinstance(value, Node):
             spec.arg = SymIntArgument(value.name)
-    for node in list(main.graph.nodes):
+
+
+def _merge_graphs(graphs, values, dynamic, rounding, kind=None) -> None:
+    """Makes the first of some (graph, what holds the graphs in it) one for all sizes."""
+    rows = [list(graph.nodes) for graph, _ in graphs]
+    if len({len(nodes) for nodes in rows}) != 1:
+        raise _Differs("the program does different things for different sizes")
+    main = graphs[0][0]
+    (kind or _Generalizer)(main, list(zip(*rows)), values, dynamic, rounding).run()
+    for row in zip(*rows):
+        if row[0].op == "get_attr":
+            inner = [getattr(root, n.target) for (_, root), n in zip(graphs, row)]
+            if hasattr(inner[0], "graph"):
+                _merge_graphs([(m.graph, m) for m in inner], values, dynamic, rounding, _InnerGeneralizer)
+                inner[0].recompile()
+    for node in reversed(main.nodes):
         if node.op == "call_function" and not node.users and node.meta.get("is_size"):
-            main.graph.erase_node(node)
+            main.erase_node(node)
 
 
 class _Generalizer:
@@ -461,6 +473,22 @@ class _Generalizer:
                     out.meta.update(val=values[0], is_size=True)
                     return out
         raise _Differs(f"{node.name}: cannot tell how {values} depends on the sizes {self.values}")
+
+
+class _InnerGeneralizer(_Generalizer):
+    """The same for a graph in the graph, which finds sizes at its own inputs."""
+
+    def _sizes_of_inputs(self):
+        for node in self.inputs:
+            shape = getattr(node.meta.get("val"), "shape", ())
+            for d, n in enumerate(shape):
+                if isinstance(n, SymInt) and n.expr.kind == "symbol" and str(n.expr) not in self.nodes:
+                    self.nodes[str(n.expr)] = self._size(node, d, n.expr, int(n))
+
+    def emit(self, expr, before=None):
+        if expr.kind == "symbol" and str(expr) not in self.nodes:
+            raise _Differs(f"a function of a control flow operator reads the size {expr} of no operand")
+        return super().emit(expr, before)
 
 
 def _name(target):

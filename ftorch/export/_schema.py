@@ -9,6 +9,7 @@ import operator
 
 import ftorch as torch
 
+from .._higher_order_ops import HigherOrderOperator
 from .._ops import OpOverload
 from ..fx.experimental.symbolic_shapes import Expr, SymInt
 
@@ -121,10 +122,9 @@ def target_name(target) -> str:
     name = getattr(target, "__name__", "")
     if getattr(operator, name, None) is target:
         return f"_operator.{name}"
-    from . import _higher_order
-
-    for owner, prefix in ((builtins, "builtins"), (_Symbolic, "torch"),
-                          (_higher_order, "torch.ops.higher_order")):  # fmt: skip
+    if isinstance(target, HigherOrderOperator):
+        return f"torch.ops.higher_order.{target}"
+    for owner, prefix in ((builtins, "builtins"), (_Symbolic, "torch")):
         if getattr(owner, name, None) is target:
             return f"{prefix}.{name}"
     raise RuntimeError(
@@ -161,11 +161,7 @@ def target_of(name: str):
         import math
 
         return getattr(builtins if root == "builtins" else math, rest)
-    if name.startswith("torch.ops.higher_order."):
-        from . import _higher_order
-
-        found = getattr(_higher_order, rest.rpartition(".")[2], None)
-    elif name.startswith("torch.ops."):
+    if name.startswith("torch.ops."):
         found = torch.ops
         for part in name.split(".")[2:]:
             found = getattr(found, part, None)

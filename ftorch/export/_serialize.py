@@ -6,6 +6,7 @@ import math
 import operator
 from typing import Any
 
+from .._higher_order_ops import HigherOrderOperator
 from .._ops import OpOverload
 from .._subclasses.fake_tensor import FakeTensor
 from ..eager import device as _device
@@ -236,6 +237,8 @@ _NAMES = {
 
 
 def _argument_names(target, count):
+    if isinstance(target, HigherOrderOperator):
+        return [""] * count
     if not isinstance(target, OpOverload):
         return ["a", "b", "c"][:count]
     known = _NAMES.get(target.__name__) or _NAMES.get(target._opname)

@@ -6,6 +6,7 @@ its JAX form here. `jax.export` then lowers the whole.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import os
@@ -16,6 +17,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
+from .._higher_order_ops import HigherOrderOperator
 from .._ops import OpOverload
 from ..eager import op as _op
 from ..eager import planning
@@ -256,6 +258,31 @@ def _linspace(node, start, end, steps, **_):
     return jnp.linspace(start, end, steps, dtype=_dtype(node))
 
 
+# --- control flow ---------------------------------------------------------------------
+
+
+@_form("higher_order.cond")
+def _cond(node, pred, true_graph, false_graph, operands=()):
+    def branch(graph):
+        return lambda *arrays: tuple(map(jnp.asarray, graph(*arrays)))
+
+    return jax.lax.cond(
+        jnp.reshape(pred, ()) != 0, branch(true_graph), branch(false_graph), *operands
+    )
+
+
+@_form("higher_order.while_loop")
+def _while_loop(node, condition, body, carried, additional=()):
+    def goes_on(carry):
+        found = condition(*carry, *additional)
+        return jnp.reshape(found[0] if isinstance(found, (tuple, list)) else found, ()) != 0
+
+    def step(carry):
+        return tuple(map(jnp.asarray, body(*carry, *additional)))
+
+    return jax.lax.while_loop(goes_on, step, tuple(map(jnp.asarray, carried)))
+
+
 # --- kernels --------------------------------------------------------------------------
 
 
@@ -326,25 +353,37 @@ def bind_same(definition, overload, args, kwargs):
 # --- the program ----------------------------------------------------------------------
 
 
-def _run(graph, values):
-    """The outputs of a functional graph on arrays."""
+def _run(module, values):
+    """The outputs of a module's functional graph on arrays."""
     env: dict[Node, Any] = dict(values)
 
     def look(value):
         return env[value] if isinstance(value, Node) else value
 
-    for node in graph.nodes:
-        if node.op == "call_function":
+    for node in module.graph.nodes:
+        if node.op == "get_attr":  # a graph in the graph, as a function of arrays
+            env[node] = functools.partial(_run_inner, getattr(module, node.target))
+        elif node.op == "call_function":
             args = map_aggregate(tuple(node.args), look)
             kwargs = dict(map_aggregate(dict(node.kwargs), look))
             env[node] = _call(node, args, kwargs)
         elif node.op == "output":
-            return [look(v) for v in node.args[0]]
+            return map_aggregate(node.args[0], look)
     raise AssertionError("a graph without output")
+
+
+def _run_inner(module, *arrays):
+    inputs = [n for n in module.graph.nodes if n.op == "placeholder"]
+    return _run(module, dict(zip(inputs, arrays)))
 
 
 def _call(node, args, kwargs):
     target = node.target
+    if isinstance(target, HigherOrderOperator):
+        form = _FORMS.get(f"higher_order.{target}")
+        if form is None:
+            raise RuntimeError(f"{target} has no form in StableHLO")
+        return form(node, *args, **kwargs)
     if not isinstance(target, OpOverload):
         if target in (operator.pow, operator.truediv) and not _is_array(args[0]):
             # Of symbolic sizes there are only sums and products as such.
@@ -402,7 +441,7 @@ def kernels_only(program):
     )
     state = {k: v.detach() for k, v in module.state_dict(keep_vars=True).items()}
     made = ExportedProgram(
-        None, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,
+        traces.root, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,
         dynamic.range_constraints,
         [ModuleCallEntry("", program.module_call_graph[0].signature)], program.example_inputs,
         traces.constants,
@@ -447,7 +486,7 @@ def jax_function(program):
     def function(*args, **kwargs):
         leaves = pytree.tree_leaves((args, kwargs))
         values = {n: v for n, v in zip(inputs, leaves) if n is not None}
-        outputs = _run(kernels.graph, {**constants, **fixed, **values})
+        outputs = _run(kernels.graph_module, {**constants, **fixed, **values})
         users = [o for o, k in zip(outputs, kinds) if k is OutputKind.USER_OUTPUT]
         return _plain(out_spec, [o if _is_array(o) or o is None else jnp.asarray(o) for o in users])
 

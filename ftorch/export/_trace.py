@@ -25,7 +25,7 @@ from ..functional.functional_call import swapped
 from ..fx.experimental.proxy_tensor import Traced, TraceLevel
 from ..fx.graph import Graph
 from ..fx.node import Node
-from ..nn import Parameter
+from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
 from . import _leaves
 from .dynamic_shapes import UserError, combined_args
@@ -58,6 +58,7 @@ class Traces:
         inputs, outputs: what placeholders and results are.
         constants: {name: tensor} that is neither parameter nor buffer.
         modules: the paths of the modules that were called, in order.
+        root: holds the graphs that the graph calls.
     """
 
     graph: Graph
@@ -66,6 +67,7 @@ class Traces:
     constants: dict[str, Any]
     out_spec: Any
     modules: dict[str, str] = field(default_factory=dict)
+    root: Module | None = None
 
 
 class ExportLevel(TraceLevel):
@@ -474,7 +476,9 @@ def _traced(module, args, kwargs, grad, whole) -> Traces:
     del level.graph.create_node  # the class's own again
     hidden = {s.target for s in inputs if s.kind is InputKind.BUFFER}
     constants = dict(sorted(constants.items(), key=lambda item: item[0] in hidden))  # buffers last
-    traces = Traces(level.graph, inputs + user, outputs, constants, out_spec, called)
+    traces = Traces(
+        level.graph, inputs + user, outputs, constants, out_spec, called, level.root
+    )
     _clean(traces)
     return traces
 

@@ -99,7 +99,9 @@ class UnflattenedModule(Module):
                 _register(self, spec, export_module._tensor_of(spec))
         if any(s.kind is not OutputKind.USER_OUTPUT for s in signature.output_specs):
             raise RuntimeError("a program of run_decompositions() that writes cannot be unflattened")
+        object.__setattr__(self, "_graphs", export_module.graph_module)
         self._build(export_module.graph, specs)
+        del self._graphs
         self._hook = _InputHook(self._in_spec, self._names)
         self._checks = export_module._checks()
 
@@ -134,6 +136,9 @@ class UnflattenedModule(Module):
                 root.graph.output(map_arg(node.args[0], lambda n: self._value(n, [root])))
                 break
             path = _path_of(node)
+            if node.op == "get_attr":  # a graph in the graph
+                owner = self.get_submodule(path) if path else self
+                owner.add_module(node.target, getattr(self._graphs, node.target))
             wanted = path.split(".") if path else []
             self._move(stack, wanted, node, graph)
             frame = stack[-1]

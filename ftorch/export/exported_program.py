@@ -370,9 +370,9 @@ class ExportedProgram:
 
     _validate = validate
 
-    def _copied(self, graph, signature, constants=None):
+    def _copied(self, root, graph, signature, constants=None):
         made = ExportedProgram(
-            self._graph_module, graph, signature, self._state_dict, dict(self._range_constraints),
+            root, graph, signature, self._state_dict, dict(self._range_constraints),
             copy.copy(self._module_call_graph), self._example_inputs,
             self._constants if constants is None else constants,
         )  # fmt: skip

@@ -18,7 +18,7 @@ from ..eager import op as _op
 from ..eager.derivatives import Derived
 from ..eager.executor import IMMEDIATE
 from ..eager.registry import OPTIONAL_TENSOR
-from ..eager.tensor import TensorBase
+from ..eager.tensor import TensorBase, modes
 from ..utils import _pytree as pytree
 from . import loop_gradients
 from .batching import Batched
@@ -90,7 +90,7 @@ def _split(tree):
     return [leaves[i] for i in places], join
 
 
-def _dims_agree(name, a, b):
+def dims_agree(name, a, b):
     """Raises PyTorch's error unless two branches return the same dtypes and shapes."""
     for x, y in zip(a.outputs, b.outputs):
         if x.ndim != y.ndim:
@@ -142,6 +142,10 @@ def cond(pred, true_fn, false_fn, operands=()):
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of "
             f"tensor leaves, but got {operands}."
         )
+    if is_tensor and modes.levels:
+        recorded = modes.levels[-1].control_flow("cond", (true_fn, false_fn), (pred, operands))
+        if recorded is not NotImplemented:
+            return recorded
     if not is_tensor or _in_python([pred]):
         return (true_fn if pred else false_fn)(*operands)
     tensors, join = _split(operands)
@@ -151,7 +155,7 @@ def cond(pred, true_fn, false_fn, operands=()):
     given = [pred, *tensors]
     if any(b.draws for b in branches):
         given.append(seeds())
-    _dims_agree("torch.cond", *branches)
+    dims_agree("torch.cond", *branches)
 
     def kernel(captured, arrays):
         pred, *operands = arrays
@@ -183,6 +187,10 @@ def while_loop(cond_fn, body_fn, carried_inputs):
     if not isinstance(carried_inputs, (tuple, list)):
         raise RuntimeError(f"carried_inputs must be a tuple or list, got {type(carried_inputs)}")
     carried = tuple(carried_inputs)
+    if modes.levels:
+        recorded = modes.levels[-1].control_flow("while_loop", (cond_fn, body_fn), (carried,))
+        if recorded is not NotImplemented:
+            return recorded
     tensors, _ = _split(carried)
     if _in_python(tensors):
         while _decided(cond_fn(*carried)):
@@ -200,7 +208,7 @@ def while_loop(cond_fn, body_fn, carried_inputs):
     structs = _structs(leaves)
     condition = TracedFunction(spread(cond_fn), structs, may_draw=False)
     body = TracedFunction(spread(body_fn), structs)
-    _carry_agrees("while_loop", structs, body.outputs)
+    carry_agrees("while_loop", structs, body.outputs)
     count = len(leaves)
     if body.draws:
         leaves = [*leaves, seeds()]
@@ -268,7 +276,7 @@ def _decided(pred):
     return bool(pred)
 
 
-def _carry_agrees(name, structs, outputs):
+def carry_agrees(name, structs, outputs):
     if len(structs) != len(outputs) or any(
         s.shape != o.shape or s.dtype != o.dtype for s, o in zip(structs, outputs)
     ):
@@ -317,7 +325,7 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
         return _split(carry)[0], y
 
     traced = TracedFunction(step, [*_structs(starts), *_structs([t[0] for t in slices])])
-    _carry_agrees("scan", _structs(starts), traced.outputs[:count])
+    carry_agrees("scan", _structs(starts), traced.outputs[:count])
     if traced.draws:
         slices = [*slices, seeds(steps)]
 
@@ -379,7 +387,7 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
         lambda *ts: combine_fn(join(ts[:count]), join(ts[count:])), [*examples, *examples],
         may_draw=False,
     )  # fmt: skip
-    _carry_agrees("associative_scan", examples, traced.outputs)
+    carry_agrees("associative_scan", examples, traced.outputs)
 
     def kernel(captured, arrays):
         combine = jax.vmap(lambda a, b: traced(captured[0], [*a, *b]))

@@ -109,7 +109,7 @@ def _inside(value):
         return jax.make_jaxpr(lambda *operands: _evaluate(value, operands))(
             *(jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in value.in_avals)
         )
-    if isinstance(value, tuple) and any(isinstance(v, ClosedJaxpr) for v in value):
+    if type(value) is tuple and any(isinstance(v, ClosedJaxpr) for v in value):
         return tuple(_inside(v) for v in value)
     return value
 
@@ -126,7 +126,7 @@ def _inner(values):
     for value in values:
         if isinstance(value, ClosedJaxpr):
             yield value.jaxpr
-        elif isinstance(value, tuple):
+        elif type(value) is tuple:
             yield from _inner(v for v in value if isinstance(v, ClosedJaxpr))
 
 

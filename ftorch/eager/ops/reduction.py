@@ -184,7 +184,10 @@ def mean_dim(self, dim, keepdim=False, dtype=None):
     dims = wrap_dims(dim, self.ndim)
     x = up(self.astype(given))
     total = jnp.sum(x, dims, keepdims=keepdim)
-    return (total / np.asarray(elements(self.shape, dims), x.dtype)).astype(given)
+    count = elements(self.shape, dims)
+    # Symbolic sizes are no numbers (`ftorch.export`).
+    count = np.asarray(count, x.dtype) if isinstance(count, int) else jnp.asarray(count).astype(x.dtype)
+    return (total / count).astype(given)
 
 
 @op("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", forms="function method out")

@@ -245,6 +245,12 @@ class TraceLevel(Level):
             return filled
         return self.results(value, node) if isinstance(value, (TensorBase, tuple)) else value
 
+    def control_flow(self, name, functions, arguments):
+        """``cond`` and ``while_loop`` become one node that calls graphs."""
+        from .higher_order import record
+
+        return record(self, name, functions, arguments)
+
     # --- the rest of what levels do
 
     def detach(self, t):

@@ -1,0 +1,296 @@
+"""``cond`` and ``while_loop`` while a graph is recorded: their functions become graphs of their own.
+
+A function is run once at a level of its own, a `_Branch`, whose graph has a placeholder for each
+operand and for each tensor that the function takes from around it. Meanwhile the level around hands
+everything that it is asked to that branch. All functions of one operator get the same operands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any
+
+from ..._ops import ops
+from ...eager import api
+from ...eager.dispatch import Level
+from ...eager.randomness import FILL
+from ...eager.tensor import TensorBase, modes
+from ...functional.control_flow import carry_agrees, dims_agree
+from ...utils import _pytree as pytree
+from ..graph_module import GraphModule
+from ..node import map_aggregate
+from .proxy_tensor import Traced, TraceLevel
+
+_HANDED = ("call", "call_inplace", "view", "composite", "custom", "random", "detach", "rewrapped",
+           "alias", "known")  # fmt: skip
+
+
+def _refuse(what: str, operator: str, hint: str):
+    from ..._dynamo.exc import UncapturedHigherOrderOpError
+
+    raise UncapturedHigherOrderOpError(
+        "This higher order operator doesn't work unless it is captured completely with "
+        f"torch.compile. Got graph break/error:\n\nEncountered {what} during higher order op tracing\n"
+        f"  Higher Order Operator: {operator}\n  Explanation: Higher order ops do not support {what}.\n"
+        f"  Hint: {hint}\n"
+    )
+
+
+def _value(t):
+    while isinstance(t, Traced):
+        t = t._inner
+    return t
+
+
+class _Branch(TraceLevel):
+    """The level of one function; see the module.
+
+    Attributes:
+        outer: the level around.
+        operator: for messages.
+        captured: {id: tensor of around}, of all functions of the operator.
+        outputs, spec: the example's results, and their structure.
+    """
+
+    outer: TraceLevel
+    operator: str
+    named: bool
+
+    def begin(self, outer, operator, captured, named):
+        self.outer, self.operator, self.captured, self.named = outer, operator, captured, named
+        self.outermost = getattr(outer, "outermost", outer)
+        self._own: dict[int, tuple[Any, Traced]] = {}  # what stands for tensors of around
+        self._inputs: set[int] = set()  # ids of placeholders' storages
+        self.outputs: list = []
+        self.spec: Any = None
+        if hasattr(outer, "stack"):
+            self.stack = outer.stack
+        return self
+
+    @contextlib.contextmanager
+    def below(self):
+        levels = modes.levels
+        modes.levels = levels[: levels.index(self.outermost)]
+        try:
+            yield
+        finally:
+            modes.levels = levels
+
+    # --- inputs
+
+    def input(self, t):
+        """The placeholder's value for a tensor of around."""
+        count = sum(n.op == "placeholder" for n in self.graph.nodes)
+        name = self.outer.node_of(t).name if self.named else f"arg{count}_1"
+        first = next((n for n in self.graph.nodes if n.op != "placeholder"), None)
+        with self.graph.inserting_before(first) if first else contextlib.nullcontext():
+            node = self.graph.placeholder(name)
+        own = self.track(_value(t), node)
+        self._own[id(t)] = (t, own)
+        self._inputs.add(id(own._storage))
+        return own
+
+    def adopt(self, t):
+        """A tensor as one of this level."""
+        if isinstance(t, Traced) and t._level is self:
+            return t
+        found = self._own.get(id(t))
+        if found is None:
+            self.captured[id(t)] = t
+            return self.input(t)
+        return found[1]
+
+    def _adopted(self, values):
+        """Nested values with the traced tensors of around adopted."""
+        return map_aggregate(values, lambda a: self.adopt(a) if isinstance(a, Traced) else a)
+
+    def node_of(self, t):
+        return self.adopt(t)._node
+
+    def _inner(self, operands):
+        return map_aggregate(tuple(operands), lambda a: _value(a) if isinstance(a, Traced) else a)
+
+    # --- calls
+
+    def call(self, op, operands, static):
+        return super().call(op, self._adopted(tuple(operands)), static)
+
+    def call_inplace(self, op, operands, static):
+        operands = self._adopted(tuple(operands))
+        self._written(operands[0])
+        return super().call_inplace(op, operands, static)
+
+    def _written(self, t):
+        if id(t._storage) in self._inputs or not isinstance(t, Traced):
+            _refuse("input mutation", self.operator, "write to a clone, and return it.")
+
+    def view(self, definition, x, static):
+        return super().view(definition, self.adopt(x), static)
+
+    def composite(self, function, args, kwargs):
+        args, kwargs = self._adopted(tuple(args)), self._adopted(dict(kwargs))
+        return super().composite(function, args, kwargs)
+
+    def custom(self, function, args):
+        return super().custom(function, self._adopted(tuple(args)))
+
+    def random(self, kind, function, args, kwargs):
+        args, kwargs = self._adopted(tuple(args)), self._adopted(dict(kwargs))
+        if kind == FILL:
+            self._written(args[0])
+        return super().random(kind, function, args, kwargs)
+
+    def detach(self, t):
+        return super().detach(self.adopt(t))
+
+    def rewrapped(self, t, function):
+        return super().rewrapped(self.adopt(t), function)
+
+    def alias(self, t):
+        return super().alias(self.adopt(t))
+
+    # --- a run
+
+    def run(self, function, operands):
+        """Records a function of tensors of around."""
+        with _handed(self.outer, self), self:
+            inputs = [self.input(t) for t in operands]
+            for t in list(self.captured.values()):
+                self.input(t)
+            flat, self.spec = pytree.tree_flatten(function(*inputs))
+            nodes = []
+            for t in flat:
+                if not isinstance(t, TensorBase):
+                    t = api.tensor(t)
+                own = self.adopt(t)
+                if id(own._storage) in self._inputs:
+                    _refuse("aliasing", self.operator,
+                            "Replace `return input` with `return input.clone()` to avoid aliasing.")
+                nodes.append(own._node)
+                self.outputs.append(_value(own))
+            self.graph.output(tuple(nodes))
+
+    def module(self, single=False):
+        """The graph of the function, which has all captured tensors among its inputs."""
+        for key, t in self.captured.items():
+            if key not in self._own:
+                self.input(t)
+        vars(self.graph).pop("create_node", None)  # the class's own again
+        if single:
+            output = self.graph.output_node()
+            output.args = (output.args[0][0],)
+        self.graph.eliminate_dead_code()
+        return GraphModule(self.root, self.graph)
+
+
+@contextlib.contextmanager
+def _handed(level, branch):
+    """Within, a level hands its calls to a branch."""
+    def hand(name):
+        return lambda *args, **kwargs: getattr(branch, name)(*args, **kwargs)
+
+    vars(level).update({name: hand(name) for name in _HANDED})
+    try:
+        yield
+    finally:
+        for name in _HANDED:
+            del vars(level)[name]
+
+
+@functools.cache
+def _branch_class(kind) -> type[_Branch]:
+    return type("Branch", (_Branch, kind), {})
+
+
+def _branches(level, operator, functions, operands, named):
+    captured: dict[int, Any] = {}
+    kind = next(c for c in type(level).__mro__ if not issubclass(c, _Branch))
+    made = []
+    for f in functions:
+        branch = _branch_class(kind)().begin(level, operator, captured, named)
+        for option in ("composites", "renames"):
+            if hasattr(level, option):
+                setattr(branch, option, getattr(level, option))
+        branch.run(f, operands)
+        made.append(branch)
+    return made, list(captured.values())
+
+
+def _install(level, name, module):
+    """The node of a graph in the graph."""
+    number = 0
+    while hasattr(level.root, f"{name}_{number}"):
+        number += 1
+    level.root.add_module(f"{name}_{number}", module)
+    return level.graph.get_attr(f"{name}_{number}")
+
+
+def _recorded(level, target, args, values):
+    node = level.graph.call_function(target, args, name=target.name())
+    return level.results(tuple(values), node)
+
+
+def _cond(level, functions, pred, operands):
+    leaves, spec = pytree.tree_flatten(operands)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, TensorBase)]
+    tensors = [leaves[i] for i in places]
+
+    def spread(function):
+        def run(*own):
+            full = list(leaves)
+            for i, t in zip(places, own):
+                full[i] = t
+            return function(*pytree.tree_unflatten(full, spec))
+
+        return run
+
+    branches, captured = _branches(
+        level, "torch.cond", [spread(f) for f in functions], tensors, hasattr(level, "stack")
+    )
+    dims_agree("torch.cond", *branches)
+    operands = tuple(level.node_of(t) for t in (*tensors, *captured))
+    pred = level.node_of(pred)
+    graphs = [_install(level, n, b.module()) for n, b in zip(("true_graph", "false_graph"), branches)]
+    results = _recorded(
+        level, ops.higher_order.cond, (pred, *graphs, operands), branches[0].outputs
+    )
+    return pytree.tree_unflatten(results, branches[0].spec)
+
+
+def _while_loop(level, functions, carried):
+    leaves, spec = pytree.tree_flatten(carried)
+    leaves = [t if isinstance(t, TensorBase) else api.tensor(t) for t in leaves]
+
+    def spread(function):
+        return lambda *own: function(*pytree.tree_unflatten(list(own), spec))
+
+    branches, captured = _branches(
+        level, "torch.while_loop", [spread(f) for f in functions], leaves, False
+    )
+    carry_agrees("while_loop", leaves, branches[1].outputs)
+    carried, captured = (tuple(level.node_of(t) for t in ts) for ts in (leaves, captured))
+    graphs = [
+        _install(level, f"while_loop_{n}_graph", b.module(single=n == "cond"))
+        for n, b in zip(("cond", "body"), branches)
+    ]
+    results = _recorded(
+        level, ops.higher_order.while_loop, (*graphs, carried, captured), branches[1].outputs
+    )
+    return tuple(pytree.tree_unflatten(results, spec))
+
+
+_RECORDERS = {"cond": _cond, "while_loop": _while_loop}
+
+
+def record(level: Level, name: str, functions, arguments):
+    """Records a control flow operator at a level; NotImplemented where it has no form in graphs.
+
+    Args:
+        functions: its functions; ``arguments`` the others, tensors among them.
+
+    Raises:
+        UncapturedHigherOrderOpError: a function writes to its inputs or returns them.
+    """
+    recorder = _RECORDERS.get(name)
+    return NotImplemented if recorder is None else recorder(level, functions, *arguments)
