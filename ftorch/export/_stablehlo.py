@@ -28,6 +28,7 @@ from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree
 from ._functionalize import functionalized
 from ._generalize import trace_dynamic
+from ._jax_random import Keys, draws, form_of
 from .dynamic_shapes import Dim
 from .exported_program import ExportedProgram, ModuleCallEntry
 from .graph_signature import (
@@ -262,9 +263,9 @@ def _linspace(node, start, end, steps, **_):
 
 
 @_form("higher_order.cond")
-def _cond(node, pred, true_graph, false_graph, operands=()):
+def _cond(keys, pred, true_graph, false_graph, operands=()):
     def branch(graph):
-        return lambda *arrays: tuple(map(jnp.asarray, graph(*arrays)))
+        return lambda *arrays: tuple(map(jnp.asarray, graph(keys, *arrays)))
 
     return jax.lax.cond(
         jnp.reshape(pred, ()) != 0, branch(true_graph), branch(false_graph), *operands
@@ -272,15 +273,19 @@ def _cond(node, pred, true_graph, false_graph, operands=()):
 
 
 @_form("higher_order.while_loop")
-def _while_loop(node, condition, body, carried, additional=()):
+def _while_loop(keys, condition, body, carried, additional=()):
+    key = keys.next()
+
     def goes_on(carry):
-        found = condition(*carry, *additional)
+        found = condition(keys.of_step(key, carry[0]), *carry[1:], *additional)
         return jnp.reshape(found[0] if isinstance(found, (tuple, list)) else found, ()) != 0
 
     def step(carry):
-        return tuple(map(jnp.asarray, body(*carry, *additional)))
+        following = body(keys.of_step(key, carry[0]), *carry[1:], *additional)
+        return (carry[0] + 1, *map(jnp.asarray, following))
 
-    return jax.lax.while_loop(goes_on, step, tuple(map(jnp.asarray, carried)))
+    start = (jnp.zeros((), jnp.int32), *map(jnp.asarray, carried))
+    return jax.lax.while_loop(goes_on, step, start)[1:]
 
 
 # --- kernels --------------------------------------------------------------------------
@@ -353,7 +358,7 @@ def bind_same(definition, overload, args, kwargs):
 # --- the program ----------------------------------------------------------------------
 
 
-def _run(module, values):
+def _run(module, values, keys):
     """The outputs of a module's functional graph on arrays."""
     env: dict[Node, Any] = dict(values)
 
@@ -363,6 +368,14 @@ def _run(module, values):
     for node in module.graph.nodes:
         if node.op == "get_attr":  # a graph in the graph, as a function of arrays
             env[node] = functools.partial(_run_inner, getattr(module, node.target))
+        elif node.op == "call_function" and isinstance(node.target, HigherOrderOperator):
+            args = map_aggregate(tuple(node.args), look)
+            env[node] = _call_graphs(node, args, keys)
+        elif node.op == "call_function" and (form := form_of(node.target)) is not None:
+            args = map_aggregate(tuple(node.args), look)
+            env[node] = form(
+                keys.next(), node, *args, **dict(map_aggregate(dict(node.kwargs), look))
+            )
         elif node.op == "call_function":
             args = map_aggregate(tuple(node.args), look)
             kwargs = dict(map_aggregate(dict(node.kwargs), look))
@@ -372,18 +385,20 @@ def _run(module, values):
     raise AssertionError("a graph without output")
 
 
-def _run_inner(module, *arrays):
+def _run_inner(module, keys, *arrays):
     inputs = [n for n in module.graph.nodes if n.op == "placeholder"]
-    return _run(module, dict(zip(inputs, arrays)))
+    return _run(module, dict(zip(inputs, arrays)), keys)
+
+
+def _call_graphs(node, args, keys):
+    form = _FORMS.get(f"higher_order.{node.target}")
+    if form is None:
+        raise RuntimeError(f"{node.target} has no form in StableHLO")
+    return form(keys, *args)
 
 
 def _call(node, args, kwargs):
     target = node.target
-    if isinstance(target, HigherOrderOperator):
-        form = _FORMS.get(f"higher_order.{target}")
-        if form is None:
-            raise RuntimeError(f"{target} has no form in StableHLO")
-        return form(node, *args, **kwargs)
     if not isinstance(target, OpOverload):
         if target in (operator.pow, operator.truediv) and not _is_array(args[0]):
             # Of symbolic sizes there are only sums and products as such.
@@ -453,8 +468,15 @@ def jax_function(program):
     """(function of JAX arrays in the program's own structure, specifications of its arguments).
 
     The parameters and buffers are constants of the function; what it writes to buffers is left out.
+    If the program draws random numbers, ``seed`` is one more keyword argument, an uint32.
     """
     kernels = kernels_only(program)
+    seeded = draws(kernels.graph_module)
+    if seeded and "seed" in program._argument_names()[1]:
+        raise RuntimeError(
+            "the program draws random numbers, whose seed would be the keyword argument seed; give the "
+            "module's own another name"
+        )
     constants, inputs, shapes, fixed = {}, [], [], {}
     specs = {s.arg.name: s for s in kernels.graph_signature.input_specs}
     scope_text = []
@@ -484,15 +506,18 @@ def jax_function(program):
     kinds = [s.kind for s in kernels.graph_signature.output_specs]
 
     def function(*args, **kwargs):
+        key = jax.random.key(kwargs.pop("seed")) if seeded else None
         leaves = pytree.tree_leaves((args, kwargs))
         values = {n: v for n, v in zip(inputs, leaves) if n is not None}
-        outputs = _run(kernels.graph_module, {**constants, **fixed, **values})
+        outputs = _run(kernels.graph_module, {**constants, **fixed, **values}, Keys(key))
         users = [o for o, k in zip(outputs, kinds) if k is OutputKind.USER_OUTPUT]
         return _plain(out_spec, [o if _is_array(o) or o is None else jnp.asarray(o) for o in users])
 
     rest = iter(shapes)
     leaves = [None if n is None else next(rest) for n in inputs]
     args, kwargs = pytree.tree_unflatten(leaves, in_spec)
+    if seeded:
+        kwargs = {**kwargs, "seed": jax.ShapeDtypeStruct((), np.uint32)}
     return function, args, kwargs
 
 
@@ -514,13 +539,15 @@ def to_stablehlo(program, *, platforms=None) -> bytes:
     """The program as serialized StableHLO.
 
     ``jax.export.deserialize(data).call(*arrays)`` runs it, without ftorch; sizes that vary in the
-    program vary there. Parameters are part of it; updates of buffers are not.
+    program vary there. Parameters are part of it; updates of buffers are not. A program that draws
+    random numbers (dropout in training, ``torch.rand``) has one more argument, ``seed=numpy.uint32(0)``;
+    the same seed gives the same numbers, which are not the generator's.
 
     Args:
         platforms: ``["cpu", "cuda", "tpu"]`` or some of them; the default is the current one.
 
     Raises:
-        RuntimeError: an op has no form there (random numbers), or the sizes cannot be symbolic.
+        RuntimeError: an op has no form there, or the sizes cannot be symbolic.
 
     >>> import ftorch as torch, jax, numpy
     >>> program = torch.export.export(torch.nn.ReLU(), (torch.ones(2),))
