@@ -21,12 +21,17 @@ from ._pytree_nodes import (  # noqa: F401  (names that libraries import from he
     SUPPORTED_NODES,
     ConstantNode,
     Context,
+    DumpableContext,
+    FlattenFn,
+    FromDumpableContextFn,
     GetAttrKey,
     KeyPath,
     MappingKey,
     NodeDef,
     PyTree,
     SequenceKey,
+    ToDumpableContextFn,
+    UnflattenFn,
     _deregister_pytree_node,
     _dict_flatten,
     _dict_unflatten,
@@ -57,7 +62,8 @@ from ._pytree_nodes import (  # noqa: F401  (names that libraries import from he
 )
 
 __all__ = [
-    "Context", "LeafSpec", "PyTree", "PyTreeSpec", "TreeSpec", "is_namedtuple",
+    "Context", "DumpableContext", "FlattenFn", "FromDumpableContextFn", "LeafSpec", "PyTree",
+    "PyTreeSpec", "ToDumpableContextFn", "TreeSpec", "UnflattenFn", "is_namedtuple",
     "is_namedtuple_class", "is_namedtuple_instance", "is_structseq", "is_structseq_class",
     "is_structseq_instance", "key_get", "keystr", "register_pytree_node", "tree_all",
     "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path",

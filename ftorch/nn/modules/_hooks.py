@@ -254,8 +254,8 @@ class BackwardHook:
     the backward pass and keeps the output gradients; the one in front then calls the hooks.
     """
 
-    def __init__(self, module, hooks, pre_hooks):
-        self.module, self.hooks, self.pre_hooks = module, hooks, pre_hooks
+    def __init__(self, module, user_hooks, user_pre_hooks):
+        self.module, self.hooks, self.pre_hooks = module, user_hooks, user_pre_hooks
         self.grad_outputs = None
         self.inputs = self.outputs = None  # positions of the tensors; None: no gradient flows
         self.n_inputs = self.n_outputs = 0

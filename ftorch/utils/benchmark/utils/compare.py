@@ -149,12 +149,12 @@ class Compare:
     >>> def m(time, **task):
     ...     return Measurement(1, [time], TaskSpec("f(x)", "pass", label="f", **task))
     >>> print(Compare([m(2e-3, description="old"), m(1e-3, description="new")]))
-    [------------- f --------------]
-                |   old    |   new
-    1 threads: ---------------------
-          f(x)  |  2000.0  |  1000.0
+    [---------- f -----------]
+                |  old  |  new
+    1 threads: ---------------
+          f(x)  |  2.0  |  1.0
     <BLANKLINE>
-    Times are in microseconds (us).
+    Times are in milliseconds (ms).
     <BLANKLINE>
     """
 
