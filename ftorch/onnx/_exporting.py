@@ -13,7 +13,7 @@ from ..eager.op import to_numpy
 from ..eager.tensor import TensorBase
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
 from ..fx.node import Node, map_aggregate
-from . import _ops_elementwise, _ops_nn, _ops_shape  # noqa: F401  (they fill the table)
+from . import _ops_elementwise, _ops_nn, _ops_random, _ops_shape  # noqa: F401  (they fill the table)
 from ._builder import Value, onnx, value_info
 from ._table import Context, lookup
 from .errors import OnnxExporterError, UnsupportedOperatorError

@@ -354,11 +354,11 @@ def _nan_to_num(g, x, nan=None, posinf=None, neginf=None):
 # --- copies, casts, creation
 
 
-@translation("clone detach alias contiguous lift_fresh_copy lift_fresh positive view_as_real dropout "
+@translation("clone detach alias contiguous lift_fresh_copy lift_fresh positive view_as_real "
              "feature_dropout alpha_dropout _unsafe_view_copy")  # fmt: skip
 def _same(g, x, *args, memory_format=None, **options):
     if "dropout" in g.name and args[-1]:
-        raise g.error("dropout in training mode draws random numbers; call model.eval() first")
+        raise g.error("has no ONNX form in training mode; call model.eval() first")
     return x
 
 
@@ -372,7 +372,7 @@ def _to(g, x, *args, **options):
     return g.cast(x, g.result.dtype)
 
 
-def _filled(g, value, sizes):
+def filled(g, value, sizes):
     if isinstance(value, Value):
         return g.op("Expand", g.cast(value, g.result.dtype), sizes, shape=g.result.shape)
     value = np.asarray(value).astype(g.result.dtype.numpy)
@@ -385,20 +385,20 @@ def _filled(g, value, sizes):
 @translation("full_like zeros_like ones_like empty_like")
 def _like(g, x, value=None, **options):
     value = {"zeros_like": 0, "ones_like": 1, "empty_like": 0}.get(g.name, value)
-    return _filled(g, value, g.shape_of(x))
+    return filled(g, value, g.shape_of(x))
 
 
 @translation("full zeros ones empty scalar_tensor")
 def _full(g, size, value=None, **options):
     if g.name == "scalar_tensor":
         size, value = [], size
-    return _filled(g, {"zeros": 0, "ones": 1, "empty": 0}.get(g.name, value), g.sizes(size))
+    return filled(g, {"zeros": 0, "ones": 1, "empty": 0}.get(g.name, value), g.sizes(size))
 
 
 @translation("new_full new_zeros new_ones new_empty")
 def _new(g, x, size, value=None, **options):
     value = {"new_zeros": 0, "new_ones": 1, "new_empty": 0}.get(g.name, value)
-    return _filled(g, value, g.sizes(size))
+    return filled(g, value, g.sizes(size))
 
 
 @translation("arange")

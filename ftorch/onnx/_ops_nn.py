@@ -256,8 +256,6 @@ def _attention(g, query, key, value, mask=None, dropout=0.0, causal=False, *, sc
     mask = attn_mask if attn_mask is not None else mask
     if isinstance(mask, float):  # the flash op has no mask there
         mask, dropout, causal = None, mask, dropout
-    if dropout:
-        raise g.error("dropout draws random numbers; call model.eval() first")
     if enable_gqa:
         times = query.shape[-3] // key.shape[-3]
         key, value = (_repeated(g, v, times) for v in (key, value))
@@ -274,7 +272,10 @@ def _attention(g, query, key, value, mask=None, dropout=0.0, causal=False, *, sc
             scores = g.op("Where", mask, scores, low, shape=scores.shape, dtype=scores.dtype)
         else:
             scores = g.op("Add", scores, g.cast(mask, scores.dtype))
-    out = g.op("MatMul", g.op("Softmax", scores, axis=-1), value, shape=g.results[0].shape)
+    weights = g.op("Softmax", scores, axis=-1)
+    if dropout:
+        weights = g.translate("dropout", weights, dropout, True)
+    out = g.op("MatMul", weights, value, shape=g.results[0].shape)
     return (out, None) if len(g.results) > 1 else out
 
 

@@ -204,7 +204,7 @@ def test_unsupported_ops_are_named():
     assert "test_onnx.py" in str(caught.value)
     assert isinstance(caught.value, ft.onnx.OnnxExporterError)
     with pytest.raises(ft.onnx.OnnxExporterError, match="model.eval"):
-        ft.onnx.export(ft.nn.Dropout(), (x(ft),))
+        ft.onnx.export(ft.nn.AlphaDropout(), (x(ft),))
 
 
 def test_custom_translation():

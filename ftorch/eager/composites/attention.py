@@ -316,5 +316,6 @@ def _attend(q, k, v, attn_mask, dropout_p, is_causal, need_weights, sizes):
     q = q.view(batch, num_heads, target, head_dim)
     k = k.view(batch, num_heads, source, head_dim)
     v = v.view(batch, num_heads, source, head_dim)
-    out = scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal)
+    attend = torch.nn.functional.scaled_dot_product_attention  # which graphs keep whole
+    out = attend(q, k, v, attn_mask, dropout_p, is_causal)
     return out.permute(2, 0, 1, 3).reshape(batch * target, num_heads * head_dim), None
