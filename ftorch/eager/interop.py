@@ -370,11 +370,38 @@ class _Capsule:
         return 1, 0
 
 
-def from_dlpack(ext_tensor):
+def from_dlpack(ext_tensor, *, device=None, copy=None):
     """A tensor of any object that speaks DLPack (``torch.from_dlpack``).
 
     NumPy arrays keep sharing memory, as with `from_numpy`.
+
+    Args:
+        device: where to, by default where it is.
+        copy: True always copies, None where it must, False never.
+
+    Raises:
+        ValueError: for another device without a copy. BufferError: for the meta device.
     """
+    if isinstance(device, str):
+        device = _device.device(device)
+    if device is not None and not isinstance(device, _device.device):
+        raise AssertionError(f"from_dlpack: unsupported device type: {type(device)}")
+    if device is not None and device.type == "meta":
+        raise BufferError("Cannot pack tensors on meta")
+    tensor = _consume(ext_tensor)
+    places = [(1, 0) if d.type == "cpu" else (2, d.index or 0) for d in
+              (tensor.device, device or tensor.device)]  # fmt: skip
+    if places[0] == places[1]:
+        return tensor.clone() if copy else tensor
+    if copy is False:
+        raise ValueError(
+            f"cannot move DLPack tensor from device {places[0]} to {places[1]} without copying. "
+            "Set copy=None or copy=True."
+        )
+    return tensor.to(device)
+
+
+def _consume(ext_tensor):
     if isinstance(ext_tensor, TensorBase):
         return ext_tensor.detach()
     if type(ext_tensor).__name__ == "PyCapsule":

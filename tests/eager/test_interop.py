@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch as reference
 
 import ftorch as ft
-from tests.oracle import both, both_with_text
+from tests.oracle import both, both_with_text, outcome
 
 
 def test_from_numpy_shares_memory():
@@ -48,6 +49,24 @@ def test_dlpack():
     t = ft.arange(3.0)
     assert np.from_dlpack(t).tolist() == [0, 1, 2]
     assert ft.from_dlpack(np.arange(3.0)).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"copy": True}, {"copy": False}, {"device": "cpu"}, {"device": "cpu", "copy": True},
+    {"device": "meta"}, {"device": 3},
+], ids=str)  # fmt: skip
+def test_dlpack_copies(options):
+    def program(t):
+        seen = []
+        for source in np.arange(3.0), t.arange(3.0):
+            tensor = t.from_dlpack(source, **options)
+            source[0] = 9
+            seen.append(tensor.tolist())
+        return seen
+
+    mine, theirs = outcome(program, ft), outcome(program, reference)
+    assert [str(part) for part in mine] == [str(part) for part in theirs]
+    assert type(mine[1]) is type(theirs[1])
 
 
 def test_deepcopy_keeps_sharing():

@@ -95,7 +95,7 @@ class ShufflerIterDataPipe(Shuffling):
     >>> import ftorch as torch
     >>> numbers = torch.utils.data.datapipes.iter.IterableWrapper(range(5))
     >>> list(numbers.shuffle().set_seed(0))
-    [3, 2, 0, 1, 4]
+    [3, 4, 0, 2, 1]
     """
 
     datapipe: IterDataPipe
