@@ -315,6 +315,9 @@ def reduce_tensor(tensor, storage_of):
 def _reduce_data(tensor, storage_of):
     import ftorch as torch
 
+    from .utils.hooks import warn_if_has_hooks
+
+    warn_if_has_hooks(tensor)
     if tensor.layout is torch.sparse_coo:
         parts = (tensor._indices(), tensor._values(), tensor.size(), tensor.is_coalesced())
         return _utils._rebuild_sparse_tensor, (tensor.layout, parts)

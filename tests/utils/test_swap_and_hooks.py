@@ -1,5 +1,6 @@
 """`swap_tensors`, `set_module`, hooks' helpers and `ThroughputBenchmark` against PyTorch's."""
 
+import io
 import re
 import threading
 import warnings
@@ -124,8 +125,12 @@ def test_hooks_that_are_not_saved():
         for hook in quiet, loud:
             x.register_hook(hook)
         hooks.warn_if_has_hooks(x)
+        p = t.nn.Parameter(t.ones(2))
+        p.register_hook(loud)
+        for saved in x, p, {"x": x.detach()}:  # only the first one loses a hook with a word
+            t.save(saved, io.BytesIO())
 
-    assert len(both(program)[1]) == 1
+    assert len(both(program)[1]) == 2
 
 
 def test_backward_hooks_made_by_hand():
