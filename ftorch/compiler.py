@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 
+from ._dynamo.backends import get_default_backend, set_default_backend
 from ._dynamo.backends import list_backends as _list_backends
 from ._dynamo.compiled import Compiled, is_compiling
 from ._dynamo.compiled import stance as _stance
@@ -13,8 +14,11 @@ from .jit.compiler import compile
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
-    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "set_stance",
-    "substitute_in_graph",
+    "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "list_backends",
+    "nested_compile_region", "reset", "set_default_backend", "set_stance", "skip_all_guards_unsafe",
+    "skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe",
+    "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph",
 ]  # fmt: skip
 
 
@@ -76,6 +80,90 @@ def assume_constant_result(fn):
             return fn(*args, **kwargs)
 
     return function
+
+
+def nested_compile_region(fn=None, *, options=None, max_reuse_entries: int = 8, reuse_hash_fn=None):
+    """Marks a function that is called again and again in a program.
+
+    Calls are recorded one by one here, and XLA finds what is common: the function stays as it is.
+
+    Raises:
+        RuntimeError: with ``options``, which are PyTorch's own experiment.
+
+    >>> import ftorch as torch
+    >>> @torch.compiler.nested_compile_region
+    ... def layer(x): return x * 2
+    >>> torch.compile(lambda x: layer(layer(x)))(torch.ones(1))
+    tensor([4.])
+    """
+    if options is not None:
+        raise RuntimeError(
+            "nested_compile_region config is an experimental feature for testing only."
+        )
+    if fn is None:
+        return functools.partial(
+            nested_compile_region, max_reuse_entries=max_reuse_entries, reuse_hash_fn=reuse_hash_fn
+        )
+
+    @functools.wraps(fn)
+    def inner(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    return inner
+
+
+# --- which guards a program keeps: for ``compile(..., options={"guard_filter_fn": ...})``
+
+
+def skip_all_guards_unsafe(guard_entries):
+    """Keeps no guard: a program stands for every call with such arguments, whatever else changed.
+
+    >>> import ftorch as torch
+    >>> state = {"scale": 2}
+    >>> options = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
+    >>> scaled = torch.compile(lambda x: x * state["scale"], options=options)
+    >>> scaled(torch.ones(1))
+    tensor([2.])
+    >>> state["scale"] = 3
+    >>> scaled(torch.ones(1))
+    tensor([2.])
+    """
+    return [False for _ in guard_entries]
+
+
+def skip_guard_on_globals_unsafe(guard_entries):
+    """Keeps no guard on globals."""
+    return [not entry.is_global for entry in guard_entries]
+
+
+def skip_guard_on_all_nn_modules_unsafe(guard_entries):
+    """Keeps no guard on modules and their attributes."""
+    return [not e.orig_guard.source.is_unspecialized_nn_module() for e in guard_entries]
+
+
+def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries):
+    """Keeps no guard on the modules of ``torch.nn`` itself."""
+    return [not e.orig_guard.source.is_unspecialized_builtin_nn_module() for e in guard_entries]
+
+
+def keep_portable_guards_unsafe(guard_entries):
+    """Keeps guards on tensors that are no globals."""
+    return [
+        entry.guard_type in ("GLOBAL_STATE", "SHAPE_ENV")
+        or (entry.guard_type == "TENSOR_MATCH" and not entry.is_global)
+        for entry in guard_entries
+    ]
+
+
+def keep_tensor_guards_unsafe(guard_entries, keep_parameters=False):
+    """Keeps guards on tensors, on parameters only if asked."""
+    from .nn import Parameter
+
+    return [
+        entry.guard_type == "TENSOR_MATCH"
+        and (keep_parameters or not isinstance(entry.value, Parameter))
+        for entry in guard_entries
+    ]
 
 
 def is_dynamo_compiling() -> bool:

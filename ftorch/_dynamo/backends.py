@@ -58,6 +58,25 @@ def lookup_backend(backend):
     return _registry[backend][0]
 
 
+_default: list = ["inductor"]
+
+
+def get_default_backend():
+    """The backend of ``torch.compile`` where none is given."""
+    return _default[0]
+
+
+def set_default_backend(backend) -> None:
+    """Sets `get_default_backend`; None is "inductor" again.
+
+    Raises:
+        TypeError: for what is neither a name nor callable.
+    """
+    if backend is not None and not isinstance(backend, str) and not callable(backend):
+        raise TypeError(f"backend must be a string or callable, got {type(backend)}")
+    _default[0] = "inductor" if backend is None else backend
+
+
 def find(backend):
     """What `Compiled` keeps of a backend: None for XLA, else the function."""
     if backend is None or backend in _NATIVE:

@@ -140,7 +140,9 @@ class Compiled:
                  options=None, name=None):  # fmt: skip
         self.function = function
         self.fullgraph, self.dynamic, self.backend = fullgraph, dynamic, backend
-        self.mode, self.options = mode, options
+        options = dict(options or {})
+        self._filter = options.pop("guard_filter_fn", None)
+        self.mode, self.options = mode, options or None
         self.entries: dict = {}
         self.events: list[Event] = []
         self._numbers_vary = False  # hyperparameters of optimizers besides the rate
@@ -399,6 +401,8 @@ class Compiled:
                 self.entries[key] = reason
             return
         logs.graph(captured)
+        if self._filter is not None:
+            captured.guards.keep(self._filter)
         self._only_reads = not any(s and s.kind == "argument" for _, s, _ in captured.written)
         programs = self.entries.get(key)
         if isinstance(programs, list):

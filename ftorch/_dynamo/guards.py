@@ -5,10 +5,44 @@ They are one generated Python expression, since a training step has some hundred
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ..eager.tensor import TensorBase
 from .watch import MISSING, SCALARS, Place, Watch
+
+
+@dataclass(frozen=True)
+class GuardFilterEntry:
+    """A guard, as ``options={"guard_filter_fn": ...}`` is shown it (``torch._dynamo.types``).
+
+    Attributes:
+        guard_type: PyTorch's word for its kind.
+        is_global: it is about a global.
+        orig_guard: ``orig_guard.source`` says whether it is about a module.
+    """
+
+    name: str
+    has_value: bool
+    value: object
+    guard_type: str
+    derived_guard_types: tuple[str, ...] = ()
+    is_global: bool = False
+    module: object = None
+
+    @property
+    def orig_guard(self):
+        return self
+
+    source = orig_guard
+
+    def is_unspecialized_nn_module(self) -> bool:
+        """Whether it is about a module."""
+        return self.module is not None
+
+    def is_unspecialized_builtin_nn_module(self) -> bool:
+        """Whether it is about a module of ``torch.nn``."""
+        return type(self.module).__module__.startswith("ftorch.nn")
 
 
 class Guards:
@@ -19,6 +53,18 @@ class Guards:
         self._texts: list[str] = []
         self._scope: dict[str, Any] = {"MISSING": MISSING}
         self._names: dict[int, str] = {}
+        self._check = None
+        self._entries: list[GuardFilterEntry] = []
+        self.owners: dict[int, Any] = {}  # the modules of dictionaries, by their ids
+        self.about: dict[str, Any] = {}  # of what the next ones are: fields of their entries
+
+    def keep(self, choose) -> None:
+        """Drops the guards for which a function of all `GuardFilterEntry` gives False."""
+        kept = choose(self._entries)
+        if len(kept) != len(self._entries):
+            raise AssertionError("guard_filter_fn must give one value for each guard")
+        rows = [r for r, k in zip(zip(self._parts, self._texts, self._entries), kept) if k]
+        self._parts, self._texts, self._entries = map(list, zip(*rows)) if rows else ([], [], [])
         self._check = None
 
     def __len__(self):
@@ -32,24 +78,27 @@ class Guards:
             self._scope[found] = value
         return found
 
-    def add(self, part: str, text: str) -> None:
-        """A condition in Python, and how to say it to the user."""
+    def add(self, part: str, text: str, kind: str = "DICT_LENGTH", value: Any = MISSING) -> None:
+        """A condition in Python, how to say it to the user, its kind, and what it is about."""
         self._parts.append(part)
         self._texts.append(text)
+        self._entries.append(
+            GuardFilterEntry(text, value is not MISSING, value, kind, **self.about)
+        )
 
     def equal(self, expression: str, value, text: str) -> None:
         """``expression`` is the number, string or constant ``value``."""
         if value is None or isinstance(value, bool) or value is MISSING:
             known = "MISSING" if value is MISSING else repr(value)
-            self.add(f"{expression} is {known}", f"{text} is {value!r}")
+            self.add(f"{expression} is {known}", f"{text} is {value!r}", "CONSTANT_MATCH", value)
         elif value != value:
-            self.add(f"({expression} != {expression})", f"{text} is nan")
+            self.add(f"({expression} != {expression})", f"{text} is nan", "EQUALS_MATCH", value)
         else:
             # Twice the same expression is cheap: both are look-ups.
             self.add(
                 f"{expression} == {self.name(value)} and "
                 f"{expression}.__class__ is {self.name(type(value))}",
-                f"{text} == {value!r}",
+                f"{text} == {value!r}", "EQUALS_MATCH", value,
             )
 
     def value(self, expression: str, value, text: str) -> None:
@@ -60,14 +109,19 @@ class Guards:
             self.add(
                 f"getattr({expression}, '_geometry', None) is {self.name(value._geometry)} and "
                 f"{expression}._requires_grad is {value._requires_grad}",
-                f"{text} is a tensor of shape {list(value.shape)}",
+                f"{text} is a tensor of shape {list(value.shape)}", "TENSOR_MATCH", value,
             )
         else:
-            self.add(f"{expression} is {self.name(value)}", f"{text} is the same object")
+            same = f"{text} is the same object"
+            self.add(f"{expression} is {self.name(value)}", same, "ID_MATCH", value)
 
     def place(self, place: Place) -> None:
         """What is in a place is what it was."""
         holder = self.name(place.holder)
+        self.about = {
+            "module": self.owners.get(id(place.holder)),
+            "is_global": isinstance(place.holder, dict) and "__builtins__" in place.holder,
+        }
         if place.attribute:
             expression = f"getattr({holder}, {place.key!r}, MISSING)"
         else:
@@ -128,15 +182,18 @@ def of_watch(watch: Watch, skip: set[int]) -> Guards:
         skip: ids of places and containers that need none: the program sets them itself.
     """
     guards = Guards()
+    guards.owners = {id(s.module.__dict__): s.module for s in watch.modules.values()}
     for place in watch.places.values():
         if id(place) not in skip:
             guards.place(place)
+    guards.about = {}
     for container, before, name in watch.containers.values():
         if id(container) not in skip:
             guards.container(container, before, name or "a container")
     for state in watch.modules.values():
         module = state.module
         kind = type(module).__name__
+        guards.about = {"module": module}
         d = guards.name(module.__dict__)
         for key, value in state.plain.items():
             guards.equal(f"{d}.get({key!r}, MISSING)", value, f"{kind}.{key}")
@@ -144,13 +201,15 @@ def of_watch(watch: Watch, skip: set[int]) -> Guards:
             name = guards.name(table)
             if before:
                 ids = guards.name(before)
-                guards.add(f"tuple({name}.values()) == {ids}", f"hooks of {kind}")
+                guards.add(f"tuple({name}.values()) == {ids}", f"hooks of {kind}", "EMPTY_NN_MODULE_HOOKS_DICT")
             else:
-                guards.add(f"not {name}", f"hooks of {kind}")
+                guards.add(f"not {name}", f"hooks of {kind}", "EMPTY_NN_MODULE_HOOKS_DICT")
         for key, child in state.children.items():
             guards.add(
-                f"{guards.name(module._modules)}[{key!r}] is {guards.name(child)}", f"{kind}.{key}"
+                f"{guards.name(module._modules)}[{key!r}] is {guards.name(child)}", f"{kind}.{key}",
+                "ID_MATCH", child,
             )
+    guards.about = {}
     for state in watch.optimizers.values():
         name = guards.name(state)
         guards.add(f"{name}.unchanged()", f"the options of {type(state.optimizer).__name__}")

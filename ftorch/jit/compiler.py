@@ -11,7 +11,7 @@ __all__ = ["Compiled", "OptimizedModule", "compile", "is_compiling"]
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None,
+def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None,
             options=None, disable=False):  # fmt: skip
     """Compiles a function or module: its operations run as one XLA program (``torch.compile``).
 
@@ -24,9 +24,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
             than run such calls in Python.
         dynamic: sizes are always part of a program; unless False, programs for other sizes do not
             count for the recompilation limit.
-        backend: "inductor" is XLA; or a registered name, or a function of a ``fx.GraphModule`` and
+        backend: "inductor", the default (`torch.compiler.set_default_backend`), is XLA; or a registered name, or a function of a ``fx.GraphModule`` and
             example inputs that gives a callable.
-        mode, options: taken for PyTorch's backends; XLA needs none.
+        mode, options: taken for PyTorch's backends; XLA needs none. ``options["guard_filter_fn"]``
+            says which guards are kept (``torch.compiler.skip_guard_on_globals_unsafe`` and others).
         disable: give the function back as it is.
 
     Raises:
@@ -52,11 +53,11 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
         )  # fmt: skip
     if disable:
         return model
-    from .._dynamo.backends import find
+    from .._dynamo.backends import find, get_default_backend
     from ..nn import Module
 
     settings = {
-        "fullgraph": fullgraph, "dynamic": dynamic, "backend": find(backend), "mode": mode,
+        "fullgraph": fullgraph, "dynamic": dynamic, "backend": find(backend or get_default_backend()), "mode": mode,
         "options": options,
     }  # fmt: skip
     if isinstance(model, Module):
