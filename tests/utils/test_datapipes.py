@@ -520,3 +520,12 @@ def test_loader_of_maps_and_its_shuffler():
         return [*seen, next(iterator)]
 
     both(program)
+
+
+def test_profiles_show_datapipes():
+    for package in reference, torch:
+        pipe = numbers()(package.utils.data.datapipes.iter).map(double).batch(2)
+        with package.profiler.profile() as profiled:
+            assert len(list(pipe)) == 4
+        names = {event.key for event in profiled.key_averages()}
+        assert {n.partition("(")[0] for n in names} >= {"Batcher", "Mapper", "IterableWrapper"}

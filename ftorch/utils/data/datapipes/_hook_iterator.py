@@ -7,7 +7,6 @@ if `datapipes.utils.snapshot` has prepared one.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import sys
@@ -43,13 +42,13 @@ def describe(datapipe) -> str:
     return f"{type(datapipe).__name__}({_arguments(datapipe)})"
 
 
-def _recorded(datapipe):
-    """A profiler's range around a step of the datapipe, while a profiler runs."""
+def _recorded(datapipe, step):
+    """A step of the datapipe's iterator; in a range of its own if a profiler runs."""
     collector = sys.modules.get("ftorch.profiler._collector")
     if collector is None or collector.active() is None:
-        return contextlib.nullcontext()
+        return step
     name = describe(datapipe).replace("IterDataPipe", "").replace("MapDataPipe", "")
-    return collector.record_function(name)
+    return collector.record_function(name)(step)
 
 
 def _check_valid(datapipe, iterator_id) -> None:
@@ -113,14 +112,14 @@ class _CheckedIterator:
         self.datapipe = datapipe
         self.iterator_id = iterator_id
         self._counts_itself = counts_itself
+        self._next = _recorded(datapipe, functools.partial(next, iterator))
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        with _recorded(self.datapipe):
-            _check_valid(self.datapipe, self.iterator_id)
-            result = next(self.iterator)
+        _check_valid(self.datapipe, self.iterator_id)
+        result = self._next()
         if not self._counts_itself:
             self.datapipe._number_of_samples_yielded += 1
         return result
@@ -137,15 +136,16 @@ def _hooked_generator(function):
             yield from forwarded
             return
         iterator_id = _new_iterator_id(datapipe)
+        is_child = getattr(datapipe, "_is_child_datapipe", False)
+        send = _recorded(datapipe, generator.send)
         try:
-            with _recorded(datapipe):
-                response = generator.send(None)
+            response = send(None)
             while True:
                 datapipe._number_of_samples_yielded += 1
                 request = yield response
-                with _recorded(datapipe):
+                if datapipe._valid_iterator_id != iterator_id or is_child:
                     _check_valid(datapipe, iterator_id)
-                    response = generator.send(request)
+                response = send(request)
         except StopIteration:
             return
         except Exception as e:
@@ -172,8 +172,7 @@ def _hooked_iter(function, has_next):
 def _counting_next(function):
     @functools.wraps(function)
     def __next__(datapipe):
-        with _recorded(datapipe):
-            result = function(datapipe)
+        result = function(datapipe)
         datapipe._number_of_samples_yielded += 1
         return result
 
