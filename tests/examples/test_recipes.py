@@ -12,8 +12,11 @@ import ftorch as torch
 from ftorch.eager.program import stats
 
 STEPS = 100
-# Rounding differs, and training multiplies what differs: after 100 steps by up to 50 (ViT, ResNet).
+# Rounding differs, and training multiplies what differs: after 100 steps by up to 50 (ViT).
 TOLERANCE = 1e-4
+# A ReLU behind a normalization that rounding puts on the other side of zero changes all that comes after:
+# PyTorch's own losses differ by 50 % after 100 steps between one and two threads. So in double precision.
+EXACT, EXACT_TOLERANCE = ("resnet",), 1e-9
 WARM_UP = 10
 # Smaller than in the examples, so that compiling and running them is quick.
 SIZES = {
@@ -36,6 +39,7 @@ common = _common()
 
 def losses(recipe, library):
     """100 losses from seed 0, and how many programs were compiled after the first ten steps."""
+    library.set_default_dtype(library.float64 if recipe in EXACT else library.float32)
     library.manual_seed(0)
     step, report = common.load(recipe, library.__name__).trainer(**SIZES.get(recipe, {}))
     curve, compiled = [], 0
@@ -48,9 +52,14 @@ def losses(recipe, library):
 
 @pytest.mark.parametrize("recipe", common.RECIPES)
 def test_the_loss_curve_is_pytorchs(recipe):
-    expected, _, their_report = losses(recipe, reference)
-    actual, compiled, report = losses(recipe, torch)
-    np.testing.assert_allclose(actual, expected, rtol=TOLERANCE)
+    try:
+        expected, _, their_report = losses(recipe, reference)
+        actual, compiled, report = losses(recipe, torch)
+    finally:
+        for library in (reference, torch):
+            library.set_default_dtype(library.float32)
+    tolerance = EXACT_TOLERANCE if recipe in EXACT else TOLERANCE
+    np.testing.assert_allclose(actual, expected, rtol=tolerance)
     assert compiled == 0, "a hot loop must not compile"
     if recipe not in ("lstm", "gpt", "gan"):  # which sample from a model that has learnt little
         assert report() == their_report()
