@@ -28,6 +28,7 @@ from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree
 from ._functionalize import functionalized
 from ._generalize import trace_dynamic
+from ._jax_forms import FORMS
 from ._jax_random import Keys, draws, form_of
 from .dynamic_shapes import Dim
 from .exported_program import ExportedProgram, ModuleCallEntry
@@ -37,256 +38,6 @@ from .graph_signature import (
     InputKind,
     OutputKind,
 )
-
-_FORMS: dict[str, Any] = {}
-_END = 9223372036854775807
-
-
-def _form(names: str):
-    """Declares the JAX form of ops that have no kernel: they take arrays and numbers."""
-
-    def register(function):
-        for name in names.split():
-            _FORMS[name] = function
-        return function
-
-    return register
-
-
-# --- views and copies -----------------------------------------------------------------
-
-
-@_form("view reshape _unsafe_view")
-def _reshape(node, x, shape):
-    if sum(type(n) is int and n == -1 for n in shape):
-        rest = math.prod(n for n in shape if not (type(n) is int and n == -1))
-        shape = [x.size // rest if type(n) is int and n == -1 else n for n in shape]
-    return jnp.reshape(x, tuple(shape))
-
-
-@_form("permute")
-def _permute(node, x, dims):
-    return jnp.transpose(x, dims)
-
-
-@_form("transpose swapaxes swapdims")
-def _transpose(node, x, a, b):
-    return jnp.swapaxes(x, a, b) if x.ndim else x
-
-
-@_form("t mT")
-def _t(node, x):
-    return jnp.swapaxes(x, -1, -2) if x.ndim > 1 else x
-
-
-@_form("numpy_T")
-def _reversed(node, x):
-    return x.T
-
-
-@_form("adjoint")
-def _adjoint(node, x):
-    return jnp.conj(_t(node, x))
-
-
-@_form("_conj")
-def _conj(node, x):
-    return jnp.conj(x)
-
-
-@_form("_neg_view")
-def _negated(node, x):
-    return -x
-
-
-@_form("unflatten")
-def _unflatten(node, x, dim, sizes):
-    dim %= x.ndim
-    return _reshape(node, x, [*x.shape[:dim], *sizes, *x.shape[dim + 1 :]])
-
-
-@_form("movedim")
-def _movedim(node, x, source, destination):
-    return jnp.moveaxis(x, source, destination)
-
-
-@_form("unsqueeze")
-def _unsqueeze(node, x, dim):
-    return jnp.expand_dims(x, dim)
-
-
-@_form("squeeze")
-def _squeeze(node, x, dims=None):
-    dims = range(x.ndim) if dims is None else [dims] if isinstance(dims, int) else dims
-    return jnp.squeeze(x, tuple(d for d in dims if x.ndim and x.shape[d] == 1))
-
-
-@_form("expand broadcast_to")
-def _expand(node, x, sizes, implicit=False):
-    gap = len(sizes) - x.ndim
-    sizes = [x.shape[i - gap] if type(n) is int and n == -1 else n for i, n in enumerate(sizes)]
-    return jnp.broadcast_to(x, tuple(sizes))
-
-
-@_form("select")
-def _select(node, x, dim, index):
-    return jax.lax.index_in_dim(x, index if type(index) is not int or index >= 0 else
-                                x.shape[dim] + index, dim, keepdims=False)  # fmt: skip
-
-
-@_form("slice")
-def _slice(node, x, dim=0, start=None, end=None, step=1):
-    if type(end) is int and end >= _END:
-        end = None
-    if any(v is not None and type(v) is not int for v in (start, end)):  # symbolic
-        return jax.lax.slice_in_dim(jnp.asarray(x), start or 0, end, step, dim)
-    index = [slice(None)] * x.ndim
-    index[dim] = slice(start, end, step)
-    return x[tuple(index)]
-
-
-@_form("narrow")
-def _narrow(node, x, dim, start, length):
-    return _slice(node, x, dim, start, start + length)
-
-
-@_form("diagonal")
-def _diagonal(node, x, offset=0, dim1=0, dim2=1):
-    return jnp.diagonal(x, offset, dim1, dim2)
-
-
-@_form("unfold")
-def _unfold(node, x, dim, size, step):
-    count = (x.shape[dim] - size) // step + 1
-    index = jnp.arange(count)[:, None] * step + jnp.arange(size)[None]
-    taken = jnp.take(x, index, axis=dim)
-    return jnp.moveaxis(taken, dim % x.ndim + 1, -1)
-
-
-@_form("real _real_part")
-def _real(node, x):
-    return jnp.real(x)
-
-
-@_form("imag _imag_part")
-def _imag(node, x):
-    return jnp.imag(x)
-
-
-@_form("view_as_real")
-def _view_as_real(node, x):
-    return jnp.stack([jnp.real(x), jnp.imag(x)], -1)
-
-
-@_form("view_as_complex")
-def _view_as_complex(node, x):
-    return jax.lax.complex(x[..., 0], x[..., 1])
-
-
-@_form("clone detach alias lift_fresh_copy lift_fresh contiguous")
-def _same(node, x, **_):
-    return x
-
-
-@_form("copy")
-def _copy(node, x, source, *_):
-    return jnp.broadcast_to(source, x.shape).astype(x.dtype)
-
-
-@_form("_to_copy to")
-def _to_copy(node, x, *_, **__):
-    return x.astype(_dtype(node))
-
-
-@_form("sym_size")
-def _sym_size(node, x, dim):
-    return x.shape[dim]
-
-
-@_form("select_scatter")
-def _select_scatter(node, x, source, dim, index):
-    return x.at[(slice(None),) * (dim % x.ndim) + (index,)].set(source)
-
-
-@_form("slice_scatter")
-def _slice_scatter(node, x, source, dim=0, start=None, end=None, step=1):
-    end = None if type(end) is int and end >= _END else end
-    return x.at[(slice(None),) * (dim % x.ndim) + (slice(start, end, step),)].set(source)
-
-
-# --- creation
-
-
-def _dtype(node):
-    return node.meta["val"].dtype.numpy
-
-
-@_form("full zeros ones empty")
-def _full(node, sizes, value=0, *_, **__):
-    value = 1 if node.target._opname == "ones" else value
-    return jnp.full(tuple(sizes), value, _dtype(node))
-
-
-@_form("full_like zeros_like ones_like empty_like")
-def _full_like(node, x, value=0, *_, **__):
-    value = 1 if node.target._opname == "ones_like" else value
-    return jnp.full(x.shape, value, _dtype(node))
-
-
-@_form("new_full new_zeros new_ones new_empty")
-def _new_full(node, x, sizes, value=0, *_, **__):
-    return _full(node, sizes, 1 if node.target._opname == "new_ones" else value)
-
-
-@_form("arange")
-def _arange(node, start, end=None, step=1, **_):
-    if end is None:
-        start, end = 0, start
-    dtype = _dtype(node)
-    if all(isinstance(v, (int, float)) for v in (start, end, step)):
-        return jnp.asarray(np.arange(start, end, step).astype(dtype))
-    count = (end - start + step - 1) // step
-    return (jnp.arange(count) * step + start).astype(dtype)
-
-
-@_form("eye")
-def _eye(node, n, m=None, **_):
-    return jnp.eye(n, m, dtype=_dtype(node))
-
-
-@_form("linspace")
-def _linspace(node, start, end, steps, **_):
-    return jnp.linspace(start, end, steps, dtype=_dtype(node))
-
-
-# --- control flow ---------------------------------------------------------------------
-
-
-@_form("higher_order.cond")
-def _cond(keys, pred, true_graph, false_graph, operands=()):
-    def branch(graph):
-        return lambda *arrays: tuple(map(jnp.asarray, graph(keys, *arrays)))
-
-    return jax.lax.cond(
-        jnp.reshape(pred, ()) != 0, branch(true_graph), branch(false_graph), *operands
-    )
-
-
-@_form("higher_order.while_loop")
-def _while_loop(keys, condition, body, carried, additional=()):
-    key = keys.next()
-
-    def goes_on(carry):
-        found = condition(keys.of_step(key, carry[0]), *carry[1:], *additional)
-        return jnp.reshape(found[0] if isinstance(found, (tuple, list)) else found, ()) != 0
-
-    def step(carry):
-        following = body(keys.of_step(key, carry[0]), *carry[1:], *additional)
-        return (carry[0] + 1, *map(jnp.asarray, following))
-
-    start = (jnp.zeros((), jnp.int32), *map(jnp.asarray, carried))
-    return jax.lax.while_loop(goes_on, step, start)[1:]
-
 
 # --- kernels --------------------------------------------------------------------------
 
@@ -391,7 +142,7 @@ def _run_inner(module, keys, *arrays):
 
 
 def _call_graphs(node, args, keys):
-    form = _FORMS.get(f"higher_order.{node.target}")
+    form = FORMS.get(f"higher_order.{node.target}")
     if form is None:
         raise RuntimeError(f"{node.target} has no form in StableHLO")
     return form(keys, *args)
@@ -404,7 +155,7 @@ def _call(node, args, kwargs):
             # Of symbolic sizes there are only sums and products as such.
             args = tuple(a if isinstance(a, (int, float)) else jnp.asarray(a, jnp.float64) for a in args)
         return target(*args, **kwargs)
-    form = _FORMS.get(target._opname)
+    form = FORMS.get(target._opname)
     if form is not None:
         return form(node, *args, **kwargs)
     if target._schema is None or not hasattr(target._bound, "definition"):
