@@ -1,6 +1,7 @@
 """Convolutions on the CPU.
 
-In float32 they are XLA's operation, which programs have this package's kernels for (`ftorch.eager.native`).
+In float32, and where there is little to do, they are XLA's operation, which programs have this package's
+kernels for in float32 (`ftorch.eager.native`).
 XLA itself hands dense convolutions of one and two dimensions to Eigen, and runs grouped ones and those
 with a dilated input (as transposed convolutions and some weight gradients have it) as plain loops,
 10 to 300 times slower than PyTorch. So in other dtypes, or without those kernels, they are composed;
@@ -35,10 +36,22 @@ _FEW = 32
 _MANY = 16
 
 
+# Below this many products XLA's operation is compiled sooner than a composition has run.
+_SMALL = 1 << 15
+
+
+def _is_one_operation(x, weight):
+    if native.available and x.dtype == jnp.float32:
+        return True
+    return not jnp.issubdtype(x.dtype, jnp.complexfloating) and (
+        x.size * weight.size // max(x.shape[1], 1) <= _SMALL
+    )
+
+
 def convolve(x, weight, stride, pads, dilation, groups):
     """Cross-correlation of ``(N, C, ...)`` with ``(O, C / groups, ...)``."""
     x, weight = up(x), up(weight)
-    if native.available and x.dtype == jnp.float32:
+    if _is_one_operation(x, weight):
         return conv_xla.convolve(x, weight, stride, pads, dilation, groups)
     window = weight.shape[2:]
     taps = math.prod(window)
@@ -101,7 +114,7 @@ def convolve_transposed(x, weight, stride, pads, dilation, groups):
     ``pads`` pad the full result (negative: crop it) in front and behind.
     """
     x, weight = up(x), up(weight)
-    if native.available and x.dtype == jnp.float32:
+    if _is_one_operation(x, weight):
         return conv_xla.convolve_transposed(x, weight, stride, pads, dilation, groups)
     n, channels, *extent = x.shape
     window, outputs = weight.shape[2:], weight.shape[1]
