@@ -279,7 +279,12 @@ class Functionalizer:
         elif name in _DRAWN:
             new = self._drawn(name, args, kwargs, like)
         else:
-            packet = getattr(aten, name[:-1])
+            packet = getattr(aten, name[:-1], None)
+            if packet is None:
+                raise RuntimeError(
+                    f"{node.target} has no form without writes; draw its numbers from torch.rand or "
+                    "torch.randn, or outside the program"
+                )
             overload = getattr(packet, node.target._overloadname)
             new = self.call(overload, *args, like=like, **kwargs)
             given = node.meta.get("val")

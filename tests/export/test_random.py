@@ -90,3 +90,9 @@ def test_an_argument_called_seed():
     program = torch.export.export(Net(), (torch.ones(2),), {"seed": torch.ones(2)})
     with pytest.raises(RuntimeError, match="another name"):
         program.to_stablehlo()
+
+
+def test_ops_without_a_form_are_named():
+    program = torch.export.export(Draws(lambda x: x.clone().exponential_()), (torch.ones(3),))
+    with pytest.raises(RuntimeError, match="exponential_.*torch.rand"):
+        program.to_stablehlo()
