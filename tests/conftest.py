@@ -18,7 +18,7 @@ def pytest_sessionstart(session):
     torch.set_num_threads(1)
 
 
-_FORGET_AFTER = 150  # tests of one worker
+_FORGET_AFTER = 300  # tests of one worker
 _finished = 0
 
 
