@@ -15,7 +15,7 @@ import warnings
 import jax
 import numpy as np
 
-_NAMES = ("ftorch_multiply", "ftorch_convolve", "ftorch_weight_gradient", "ftorch_after")
+_NAMES = ("ftorch_multiply", "ftorch_convolve", "ftorch_weight_gradient")
 
 
 def _register():

@@ -91,13 +91,13 @@ ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, Result c, Integers
   int64_t down = 1, across = 1, chunk = 1;
   if (batches < wanted) {
     across = parts(n, kernels.width, (wanted + batches - 1) / batches);
-    down = parts(m, 8, (wanted + batches * across - 1) / (batches * across));
+    down = parts(m, kernels.rows, (wanted + batches * across - 1) / (batches * across));
   } else {
     chunk = (batches + wanted - 1) / wanted;
   }
   const int64_t grid = down * across, tasks = (batches + chunk - 1) / chunk * grid;
   share(pool, tasks, [&](int64_t task) {
-    const Range rows = part(task % down, down, m, 8), columns = part(task / down % across, across, n, kernels.width);
+    const Range rows = part(task % down, down, m, kernels.rows), columns = part(task / down % across, across, n, kernels.width);
     const int64_t first = task / grid * chunk, last = std::min(batches, first + chunk);
     for (int64_t i = first; i < last; i++) {
       const int64_t u = i / outer[1], v = i % outer[1];
@@ -262,9 +262,6 @@ ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result r
   return ffi::Error::Success();
 }
 
-// The first operand, in its own memory, once the second has been computed.
-ffi::Error after(ffi::AnyBuffer, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer>) { return ffi::Error::Success(); }
-
 }  // namespace
 
 #define CALL ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Floats>().Arg<Floats>().Ret<Floats>()
@@ -277,5 +274,3 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_multiply, multiply,
                                   .Attr<Integers>("right").Attr<Integers>("result"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_convolve, convolve, CONVOLUTION);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, weight_gradient, CONVOLUTION);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_after, after,
-                              ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
