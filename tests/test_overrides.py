@@ -60,7 +60,7 @@ def test_subclass_without_override_keeps_its_class():
             pass
 
         x = Named([1.0, 2.0])
-        results = [x + 1, t.ones(2) + x, x.sum(), x.clone(), x.detach(), x[0], x.T, x.max(0)[0],
+        results = [x + 1, t.ones(2) + x, x.sum(), x.clone(), x.detach(), x[0], x[None].T, x.max(0)[0],
                    t.stack([x, x]), x.to(t.int64), x.unbind()[0], x.reshape(2, 1)]  # fmt: skip
         return [type(r).__name__ for r in results], x, results[0]
 
