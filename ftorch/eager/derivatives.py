@@ -262,7 +262,7 @@ _NODE_NUMBERS = {
     "sum.dim_IntList": 1, "mean.dim": 1, "max": 1, "min": 1, "pow.Tensor_Tensor": 1,
     "norm.Scalar": 0, "std.correction": 0, "var.correction": 0, "prod.dim_int": 1, "median.dim": 1,
     "clamp.Tensor": 0, "div.Tensor": 0, "lerp.Tensor": 1, "lerp.Scalar": 0, "max.other": 2,
-    "sort.stable": 0, "all.dim": 1, "any.dim": 1,
+    "sort.stable": 0, "all.dim": 1, "any.dim": 1, "masked_fill.Tensor": 1,
 }  # fmt: skip
 
 

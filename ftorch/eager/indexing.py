@@ -13,7 +13,7 @@ from .executor import IMMEDIATE
 from .geometry import Size, geometry, has_internal_overlap, with_bits
 from .op import call, op_named, overlaps, special
 from .registry import OPS
-from .tensor import PLAIN, TensorBase, from_array
+from .tensor import PLAIN, TensorBase, from_array, modes
 from .viewing import make_view, view_call
 
 
@@ -186,6 +186,8 @@ def getitem(x, index):
         return _row(x, index)
     view, advanced, last = _parse(x, index)
     if not advanced:
+        if index.__class__ is slice:  # even a whole one is a slice
+            return view_call(OPS["_index_slice"], x, (tuple(view),))
         return _basic(x, view, last)
     part = _basic(x, view, "" if _is_whole(x, view) else last)
     return call(op_named("index.Tensor"), (part, _expanded(advanced)), ())
@@ -206,7 +208,7 @@ def _row(x, index):
 
 def _is_whole(x, view):
     shape = x._geometry.shape
-    return len(view) == len(shape) and all(
+    return len(view) <= len(shape) and all(
         v.__class__ is tuple and v == (0, 1, n) for v, n in zip(view, shape)
     )
 
@@ -242,7 +244,8 @@ def setitem(x, index, value):
         is_number = isinstance(value, (int, float, complex, np.number)) or (
             isinstance(value, TensorBase) and value.numel() == 1
         )
-        if dim == 0 and t.dtype.name == "bool" and is_number:
+        recorded = modes.grad and (part._requires_grad or getattr(value, "requires_grad", False))
+        if dim == 0 and t.dtype.name == "bool" and is_number and not recorded and not special[0]:
             mask = t.reshape(*t.shape, *[1] * (part.ndim - t.ndim))
             if isinstance(value, TensorBase):
                 value = value.reshape(()).to(x.dtype)
@@ -257,7 +260,11 @@ def setitem(x, index, value):
         )
     while value.ndim and value.shape[0] == 1:  # dimensions that only broadcast
         value = value.squeeze(0)
-    part.index_put_(_expanded(advanced), value)
+    if len(advanced) == 1 and not value.ndim:  # a mask need not become positions
+        indices = (*[None] * dim, t)
+    else:
+        indices = _expanded(advanced)
+    part.index_put_(indices, value)
     return None
 
 

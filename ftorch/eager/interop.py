@@ -16,7 +16,7 @@ from . import device as _device
 from . import dtype as _dtype
 from . import value_checks
 from .executor import IMMEDIATE
-from .geometry import CONJ, Size, geometry
+from .geometry import CONJ, Size, geometry, memory_order, permuted_stride
 from .op import read, to_numpy
 from .storage import Storage
 from .tensor import Tensor, TensorBase, from_array, modes, wrap, wrap_view
@@ -164,12 +164,33 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if dtype is not None and dtype.is_shell:
         raise RuntimeError("store_scalar: invalid type")
     array = _cast_array(_infer(data, dtype), dtype)
-    out = from_array(array, device)
+    out = from_array(array, device, stride=_memory_order_of(data))
     if dtype is not None and dtype.stored:
         out = out.to(dtype)
     if requires_grad:
         out.requires_grad_(True)
     return out
+
+
+def _memory_order_of(data):
+    """The strides of a copy of a NumPy array, dense in the array's order; None if contiguous."""
+    if not isinstance(data, np.ndarray) or data.flags.c_contiguous:
+        return None
+    if any(s < 0 for s in data.strides):
+        raise ValueError(_NEGATIVE_STRIDES)
+    if not data.size or 0 in data.strides:
+        return None
+    stride = tuple(s // data.itemsize for s in data.strides)
+    if geometry(Size(data.shape), _dtype.from_numpy(data.dtype), _device.CPU, stride).is_dense:
+        return stride
+    return permuted_stride(data.shape, memory_order(data.strides, data.shape))
+
+
+_NEGATIVE_STRIDES = (
+    "At least one stride in the given numpy array is negative, and tensors with negative "
+    "strides are not currently supported. (You can probably work around this by making a "
+    "copy of your array  with array.copy().) "
+)
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -217,11 +238,7 @@ def from_numpy(ndarray):
             "between byte orders is currently not supported."
         )
     if any(s < 0 for s in ndarray.strides):
-        raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative "
-            "strides are not currently supported. (You can probably work around this by making a "
-            "copy of your array  with array.copy().) "
-        )
+        raise ValueError(_NEGATIVE_STRIDES)
     item = ndarray.itemsize
     if any(s % item for s in ndarray.strides):
         raise ValueError(

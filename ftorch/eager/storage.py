@@ -32,7 +32,9 @@ class Storage:
     - ``host``: a NumPy buffer shared with the user, read anew each time;
     - nothing (the meta device).
 
-    ``version`` counts writes (from `INFERENCE` on, if the storage was made in inference mode). ``error`` is raised by whoever needs a value that could not be computed.
+    ``version`` counts writes (from `INFERENCE` on, if the storage was made in inference mode).
+    ``error`` is raised by whoever needs a value that could not be computed. ``extra`` is the tape's
+    (geometry, offset, node name) of the last recorded write, or a mark of `jax_trees`.
     """
 
     __slots__ = (

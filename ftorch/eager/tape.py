@@ -239,19 +239,19 @@ def unpack(saved, node, edge):
     elif saved.__class__ is SavedWrapped:
         t = saved.kept
         if saved.storage.version != saved.version:
-            raise RuntimeError(_modified(saved.storage, t._geometry, saved.version, edge))
+            raise RuntimeError(_modified(t, saved.version, node, edge))
         if modes.grad and edge is not None and not edge[0].is_accumulate:
             t = t._level.alias(t)
     elif saved.__class__ is SavedOutside:
         t = saved.tensor
         if t._storage.version != saved.version:
-            raise RuntimeError(_modified(t._storage, t._geometry, saved.version, edge))
+            raise RuntimeError(_modified(t, saved.version, node, edge))
         return t
     else:
         storage, g, offset, version = saved
-        if storage.version != version:
-            raise RuntimeError(_modified(storage, g, version, edge))
         t = wrap(storage) if g is storage.root else wrap_view(storage, g, offset, None)
+        if storage.version != version:
+            raise RuntimeError(_modified(t, version, node, edge))
     if edge is not None and edge[0].is_accumulate:
         return edge[0].variable
     if modes.grad and edge is not None:
@@ -260,11 +260,19 @@ def unpack(saved, node, edge):
     return t
 
 
-def _modified(storage, g, version, edge):
-    what = f"torch.{g.dtype.scalar_name}Tensor {list(g.shape)}"
-    of = ""
+def _modified(t, version, node, edge):
+    what = f"torch.{t.dtype.scalar_name}Tensor {list(t.shape)}"
+    made_by, storage = None, t._storage
     if edge is not None and not edge[0].is_accumulate:
-        of = f", which is output {edge[1]} of {edge[0].name().partition('Backward')[0]},"
+        made_by = edge[1], edge[0].name()
+    if storage.extra is not None and (edge is None or edge[0] is not node):
+        # An operand's history is today's: what wrote to it, or a view of what was written to.
+        written, offset, name = storage.extra
+        same = written is t._geometry and offset == t._offset
+        made_by = 0, name if same else "AsStrided"
+    of = ""
+    if made_by is not None:
+        of = f", which is output {made_by[0]} of {made_by[1].partition('Backward')[0]},"
     return (
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [{what}]{of} is at version {storage.version}; expected version {version} "
@@ -472,11 +480,13 @@ def rebase(target, node):
     target._requires_grad = True
     if base is None:
         target._grad_fn, target._output_nr = node, 0
+        target._storage.extra = (target._geometry, target._offset, node.name())
         return
     base_edge = edge_of(base) if base._requires_grad else None
     slices = CopySlices(base._geometry, target._geometry, target._offset - base._offset, node)
     slices.edges = (base_edge, *node.edges[1:])
     base._grad_fn, base._output_nr, base._requires_grad = slices, 0, True
+    base._storage.extra = (base._geometry, base._offset, slices.name())
     target._attr_version = -1
     target._grad_fn = grad_fn_of(target)
 
