@@ -39,8 +39,21 @@ for _module in pkgutil.iter_modules(_samples.__path__):
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 
-# Names with an underscore are parts of public functions, and judged through them.
-PUBLIC = sorted(name for name, d in OPS.items() if d.forms and not name.startswith("_"))
+
+
+def _is_judged(name, definition):
+    """Names with an underscore are parts of public functions, and judged through them, unless they
+    are ATen's too."""
+    if not name.startswith("_"):
+        return bool(definition.forms)
+    packet = getattr(pt.ops.aten, definition.name, None)
+    found = getattr(packet, definition.schema.overload or "default", None)
+    return name in SAMPLES and found is not None and (
+        [a.name for a in found._schema.arguments] == [a.name for a in definition.schema.arguments]
+    )
+
+
+PUBLIC = sorted(name for name, definition in OPS.items() if _is_judged(name, definition))
 SECOND_ORDER_SAMPLES = 1
 GRADIENT_SAMPLES = 4
 DERIVED_SAMPLES = 2  # of vmap, compile and meta: each costs compilations

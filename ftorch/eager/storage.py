@@ -33,8 +33,8 @@ class Storage:
     - nothing (the meta device).
 
     ``version`` counts writes (from `INFERENCE` on, if the storage was made in inference mode).
-    ``error`` is raised by whoever needs a value that could not be computed. ``extra`` is the tape's
-    (geometry, offset, node name) of the last recorded write, or a mark of `jax_trees`.
+    ``error`` is raised by whoever needs a value that could not be computed. ``extra`` is the name
+    of the tape's node of the last recorded write, or a mark of `jax_trees`.
     """
 
     __slots__ = (

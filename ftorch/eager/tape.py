@@ -46,7 +46,7 @@ class Node:
         "__weakref__",
     )  # fmt: skip
     edges: tuple
-    is_accumulate = False
+    is_accumulate = is_view = False
 
     def __init__(self):
         self.edges = ()
@@ -265,11 +265,11 @@ def _modified(t, version, node, edge):
     made_by, storage = None, t._storage
     if edge is not None and not edge[0].is_accumulate:
         made_by = edge[1], edge[0].name()
-    if storage.extra is not None and (edge is None or edge[0] is not node):
-        # An operand's history is today's: what wrote to it, or a view of what was written to.
-        written, offset, name = storage.extra
-        same = written is t._geometry and offset == t._offset
-        made_by = 0, name if same else "AsStrided"
+    is_result = edge is not None and edge[0] is node
+    if not is_result and edge is not None and edge[0].is_view:
+        made_by = 0, "AsStrided"  # a view of what was written to is taken anew
+    elif not is_result and storage.extra is not None:
+        made_by = 0, storage.extra  # an operand's history is today's
     of = ""
     if made_by is not None:
         of = f", which is output {made_by[0]} of {made_by[1].partition('Backward')[0]},"
@@ -480,13 +480,13 @@ def rebase(target, node):
     target._requires_grad = True
     if base is None:
         target._grad_fn, target._output_nr = node, 0
-        target._storage.extra = (target._geometry, target._offset, node.name())
+        target._storage.extra = node.name()
         return
     base_edge = edge_of(base) if base._requires_grad else None
     slices = CopySlices(base._geometry, target._geometry, target._offset - base._offset, node)
     slices.edges = (base_edge, *node.edges[1:])
     base._grad_fn, base._output_nr, base._requires_grad = slices, 0, True
-    base._storage.extra = (base._geometry, base._offset, slices.name())
+    base._storage.extra = slices.name()
     target._attr_version = -1
     target._grad_fn = grad_fn_of(target)
 
@@ -495,6 +495,7 @@ class AliasNode(Node):
     """The node of a view regenerated from its base: as_strided."""
 
     __slots__ = ("base", "view", "offset")
+    is_view = True
 
     def __init__(self, base: Geometry, view: Geometry, offset: int):
         super().__init__()

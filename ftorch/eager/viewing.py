@@ -20,6 +20,7 @@ class ViewNode(Node):
     """The node of a view op."""
 
     __slots__ = ("definition", "static", "base")
+    is_view = True
 
     def __init__(self, definition, static, base: Geometry):
         super().__init__()

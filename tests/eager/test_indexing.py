@@ -71,3 +71,36 @@ def test_iteration_and_len():
     both(lambda m: (list(m.arange(3)), len(base(m)), [t.sum() for t in base(m)]))
     both(lambda m: len(m.tensor(1)))
     both(lambda m: 3.0 in base(m))
+
+
+GRAPHS = {
+    "a slice": lambda m, x: x[:],
+    "rows": lambda m, x: x[m.tensor([0, 2])],
+    "columns": lambda m, x: x[:, m.tensor([0, 2])],
+    "a mask := a number": lambda m, x: _written(x, m.eye(3) > 0, 3.0),
+    "a mask := a 0-d tensor": lambda m, x: _written(x, m.eye(3) > 0, x.detach()[0, 0]),
+    "a mask := a result": lambda m, x: _written(x, m.eye(3) > 0, x[0, 0]),
+    "a mask of rows": lambda m, x: _written(x, m.tensor([True, False, True]), 3.0),
+    "a mask of columns": lambda m, x: _written(x, (slice(None), m.tensor([True, False, True])), 3.0),
+    "a row := a number": lambda m, x: _written(x, 1, 3.0),
+}
+
+
+def _written(x, index, value):
+    y = x * 2
+    y[index] = value
+    return y
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graphs(name):
+    """The nodes of reads and writes are PyTorch's, and so are the gradients through them."""
+
+    def run(m):
+        x = m.arange(9.0).reshape(3, 3).requires_grad_()
+        y = GRAPHS[name](m, x)
+        names = [y.grad_fn.name(), *(n.name() for n, _ in y.grad_fn.next_functions if n is not None)]
+        y.pow(2).sum().backward()
+        return y.detach(), x.grad, names
+
+    both(run)

@@ -10,7 +10,7 @@ import pytest
 import torch as reference
 
 import ftorch as ft
-from tests.oracle import both, both_with_text, outcome
+from tests.oracle import assert_says_same, both, both_with_text, outcome
 
 
 def test_from_numpy_shares_memory():
@@ -104,3 +104,23 @@ ERRORS = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name):
     both_with_text(ERRORS[name])
+
+
+LAYOUTS = {
+    "permuted": lambda: np.ones((2, 3, 4)).transpose(2, 0, 1),
+    "permuted, with gaps": lambda: np.ones((2, 3, 4)).transpose(2, 0, 1)[::2],
+    "Fortran": lambda: np.asfortranarray(np.ones((3, 4, 1, 2))),
+    "Fortran, with gaps": lambda: np.asfortranarray(np.ones((3, 4)))[::2],
+    "steps": lambda: np.ones((3, 4))[:, ::2],
+    "repeated": lambda: np.broadcast_to(np.ones(3), (2, 3)).copy("K"),
+    "backwards": lambda: np.ones(3)[::-1],
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_order_of_elements(name):
+    """Copies of an array keep its order in memory, also in another dtype."""
+    for make in ("tensor", "as_tensor", "from_numpy"):
+        assert_says_same(lambda m: getattr(m, make)(LAYOUTS[name]()).stride())
+    for dtype in ("float32", "int32"):
+        assert_says_same(lambda m: m.tensor(LAYOUTS[name](), dtype=getattr(m, dtype)).stride())

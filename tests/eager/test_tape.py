@@ -121,6 +121,59 @@ def test_errors(name):
     both_with_text(ERRORS[name])
 
 
+def _saved_then(write):
+    """``write`` after a square has saved ``x`` and a view of it; the error names what wrote."""
+
+    def run(m, saves_the_view):
+        x = leaf(m) * 2
+        view = x[:2]
+        y = (view if saves_the_view else x) ** 2
+        write(m, x, view)
+        y.sum().backward()
+
+    return run
+
+
+def _without_grad(m, x):
+    with m.no_grad():
+        x.add_(1)
+
+
+WRITES = {
+    "the tensor": lambda m, x, view: x.add_(1),
+    "a view": lambda m, x, view: view.mul_(2),
+    "a view of a view": lambda m, x, view: view[:1].exp_(),
+    "an assignment": lambda m, x, view: x.__setitem__(0, 5.0),
+    "without a history": lambda m, x, view: _without_grad(m, x),
+    "a history, then none": lambda m, x, view: (x.exp_(), _without_grad(m, x)),
+}
+
+
+@pytest.mark.parametrize("saves_the_view", [False, True])
+@pytest.mark.parametrize("name", WRITES)
+def test_a_saved_tensor_was_written_to(name, saves_the_view):
+    both_with_text(lambda m: _saved_then(WRITES[name])(m, saves_the_view))
+
+
+def test_a_saved_result_was_written_to():
+    def run(m):
+        y = leaf(m).exp()
+        y.add_(1)
+        y.sum().backward()
+
+    both_with_text(run)
+
+
+def test_a_saved_constant_was_written_to():
+    def run(m):
+        w, constant = leaf(m), m.ones(3)
+        y = w * constant
+        constant.add_(w)
+        y.sum().backward()
+
+    both_with_text(run)
+
+
 def test_a_graph_of_100000_nodes():
     x = ft.ones(1, requires_grad=True)
     y = x

@@ -1,5 +1,8 @@
 """Samples for ftorch/eager/ops/segments.py and aten_internal.py."""
 
+import ml_dtypes
+import numpy as np
+
 from . import S, T, register
 
 _LENGTHS = T(3, values=[1, 0, 3], dtype="int64")
@@ -16,7 +19,7 @@ register("hash_tensor", S(T(2, 3)), S(T(2, 3), 1), S(T(2, 3, dtype="int8"), 0, k
          S(T(3, dtype="bfloat16")), S(T()), S(T(0, 2), 1))  # fmt: skip
 
 for _name in ("_softmax_backward_data", "_log_softmax_backward_data"):
-    register(_name, S(T(2, 3), T(2, 3), 1, "float32"), S(T(), T(), 0, "float32"))
+    register(_name, S(T(2, 3), T(2, 3), 1, np.float32), S(T(), T(), 0, np.float32))
 register("_safe_softmax", S(T(2, 3), 1), S(T(2, values=[float("-inf")] * 2, grad=False), 0), S(T(), 0))
 register("native_dropout_backward", S(T(2, 3), T(2, 3, dtype="bool"), 1.25))
 register(
@@ -30,3 +33,18 @@ _WHERE = [T(3, 1, values=[[0], [9], [2]], dtype="int64"), T(1, 2, values=[[0, 1]
 _IN = T(3, 2, values=[[True, False], [False, False], [True, True]], dtype="bool")
 register("_unsafe_masked_index", S(T(3, 2), _IN, _WHERE, 1.5))
 register("_unsafe_masked_index_put_accumulate", S(T(3, 2), _IN, _WHERE, T(3, 2)))
+
+_EIGHT = (T(3, 16, dtype="float8_e4m3fn"), T(16, 16, dtype="float8_e5m2"))
+_ROWS = (T(3, 1, grad=False), T(1, 16, grad=False))
+_ONE = T(1, values=[0.5], grad=False)
+register(
+    "_scaled_mm",
+    S(*_EIGHT, _ONE, _ONE), S(*_EIGHT, *_ROWS, out_dtype=np.float32),
+    S(*_EIGHT, _ONE, _ONE, T(16, grad=False), out_dtype=np.float32),
+    S(*_EIGHT, _ONE, _ONE, scale_result=_ONE, out_dtype=np.dtype(ml_dtypes.float8_e5m2)),
+)  # fmt: skip
+register(
+    "_scaled_mm_v2",
+    S(*_EIGHT, [_ONE], [0], [0], [_ONE], [0], [0], None, ml_dtypes.bfloat16),
+    S(*_EIGHT, [_ROWS[0]], [1], [0], [_ROWS[1]], [1], [0], None, np.float32),
+)  # fmt: skip

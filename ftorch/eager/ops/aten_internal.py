@@ -18,10 +18,8 @@ from .pooling import scatter_to_maxima
     "Tensor")  # fmt: skip
 def softmax_backward(grad_output, output, dim, input_dtype):
     """The gradient of softmax, from its result."""
-    dim = wrap_dim(dim, output.ndim)
+    dim = wrap_dim(dim, output.ndim) if output.ndim else ()
     grad, y = up(grad_output), up(output)
-    if output.ndim == 0:
-        return jnp.zeros_like(output).astype(input_dtype)
     inner = jnp.sum(grad * y, dim, keepdims=True)
     return (y * (grad - inner)).astype(input_dtype)
 
@@ -30,10 +28,8 @@ def softmax_backward(grad_output, output, dim, input_dtype):
     "ScalarType input_dtype) -> Tensor")  # fmt: skip
 def log_softmax_backward(grad_output, output, dim, input_dtype):
     """The gradient of the logarithm of softmax, from its result."""
-    dim = wrap_dim(dim, output.ndim)
+    dim = wrap_dim(dim, output.ndim) if output.ndim else ()
     grad, y = up(grad_output), up(output)
-    if output.ndim == 0:
-        return jnp.zeros_like(output).astype(input_dtype)
     return (grad - jnp.exp(y) * jnp.sum(grad, dim, keepdims=True)).astype(input_dtype)
 
 
