@@ -34,6 +34,16 @@ class _Lowering:
         self.block: Block = Block()
         self.scope: dict[str, Value] = {}
         self.count = 0
+        self.modules: list[str] = []  # paths of those whose methods are being inlined
+
+    def node(self, op, operands, results, attributes=None, nested=None) -> Node:
+        """A new node at the end of the block, in the scope of the modules at hand."""
+        scope = "/".join(f"__module.{path}" for path in self.modules)
+        node = Node(op, operands, results, attributes or {}, nested or [], scope)
+        for r in results:
+            r.producer = node
+        self.block.body.append(node)
+        return node
 
     def value(self, hint=None, kind="Tensor") -> Value:
         if hint is None or hint.startswith("_"):
@@ -44,10 +54,7 @@ class _Lowering:
 
     def emit(self, op, operands=(), kind: str | None = "Tensor", **attributes):
         result = [] if kind is None else [self.value(kind=kind)]
-        node = Node(op, list(operands), result, attributes)
-        for r in result:
-            r.producer = node
-        self.block.body.append(node)
+        self.node(op, list(operands), result, attributes)
         return result[0] if result else None
 
     # --- statements
@@ -66,12 +73,11 @@ class _Lowering:
         branches = [
             self.inside(part if _returns(part) else [*part, *rest])[0] for part in (s.body, s.orelse)
         ]
-        node = Node("prim::If", [test], [], nested=branches)
+        node = self.node("prim::If", [test], [], nested=branches)
         given = [b.returned[0] for b in branches if b.returned]
         if given:
             node.results.append(self.value(kind=given[0].kind))
             node.results[0].producer = node
-        self.block.body.append(node)
         self.block.returned = list(node.results)
 
     def _Return(self, s):
@@ -103,10 +109,8 @@ class _Lowering:
         elif isinstance(target, (ast.Tuple, ast.List)):
             parts = [self.value(e.id if isinstance(e, ast.Name) else None) for e in target.elts]
             op = "prim::ListUnpack" if value.kind.endswith("[]") else "prim::TupleUnpack"
-            node = Node(op, [value], parts)
-            self.block.body.append(node)
+            self.node(op, [value], parts)
             for e, part in zip(target.elts, parts):
-                part.producer = node
                 self.assign(e, part)
         elif isinstance(target, ast.Attribute):
             self.emit("prim::SetAttr", [self.expr(target.value), value], None, name=f'"{target.attr}"')
@@ -125,7 +129,7 @@ class _Lowering:
     def _If(self, s):
         test = self.expr(s.test)
         (yes, a), (no, b) = self.inside(s.body), self.inside(s.orelse)
-        node = Node("prim::If", [test], [], nested=[yes, no])
+        node = self.node("prim::If", [test], [], nested=[yes, no])
         changed = [n for n in {**a, **b} if n in a and n in b and a[n] is not b[n]]
         for name in changed:
             result = self.value(name, a[name].kind)
@@ -134,7 +138,6 @@ class _Lowering:
             self.scope[name] = result
             yes.returned.append(a[name])
             no.returned.append(b[name])
-        self.block.body.append(node)
 
     def loop(self, count, condition, body, test=None, before=None):
         assigned = {n.id for s in body for n in ast.walk(s)
@@ -142,7 +145,7 @@ class _Lowering:
         carried = [n for n in self.scope if n in assigned]
         index = self.value("i", "int")
         given = [self.value(n, self.scope[n].kind) for n in carried]
-        node = Node("prim::Loop", [count, condition, *(self.scope[n] for n in carried)], [])
+        node = self.node("prim::Loop", [count, condition, *(self.scope[n] for n in carried)], [])
         outer, scope, self.block = self.block, dict(self.scope), Block([index, *given])
         self.scope.update(zip(carried, given))
         if before is not None:
@@ -156,7 +159,6 @@ class _Lowering:
             result.producer = node
             node.results.append(result)
             self.scope[name] = result
-        self.block.body.append(node)
 
     def _While(self, s):
         self.loop(self.constant(9223372036854775807), self.expr(s.test), s.body, s.test)
@@ -187,7 +189,7 @@ class _Lowering:
         message = s.msg or ast.Constant("")
         raising = ast.Expr(ast.Call(ast.parse("ops.prim.RaiseException", mode="eval").body, [message], []))
         no, _ = self.inside([raising])
-        self.block.body.append(Node("prim::If", [test], [], nested=[Block(), no]))
+        self.node("prim::If", [test], [], nested=[Block(), no])
 
     # --- expressions
 
@@ -250,11 +252,9 @@ class _Lowering:
             for part in (e.body, e.orelse):
                 block, _ = self.inside([ast.Return(part)])
                 branches.append(block)
-            node = Node("prim::If", [test], [self.value(kind=branches[0].returned[0].kind)],
-                        nested=branches)  # fmt: skip
-            node.results[0].producer = node
-            self.block.body.append(node)
-            return node.results[0]
+            result = self.value(kind=branches[0].returned[0].kind)
+            self.node("prim::If", [test], [result], nested=branches)
+            return result
         if isinstance(e, ast.Call):
             return self.call(e)
         return self.emit("prim::Comprehension", (), "Tensor[]", value=f'"{ast.unparse(e)}"')
@@ -311,7 +311,11 @@ class _Lowering:
             return self.emit(f"aten::{name}", [receiver, *operands], _result(name, [receiver]))
         method = owner.methods.get(name)
         if self.inline and method is not None:
-            return self.inlined(method, [receiver, *operands])
+            path = _module_path(receiver)
+            self.modules += path
+            result = self.inlined(method, [receiver, *operands])
+            del self.modules[len(self.modules) - len(path) :]
+            return result
         kind = method.schema.returns.shown() if method is not None else "Tensor"
         return self.emit("prim::CallMethod", [receiver, *operands], kind, name=f'"{name}"')
 
@@ -335,6 +339,15 @@ class _Lowering:
         result, self.block.returned = self.block.returned, returned
         self.scope = scope
         return result[0] if result else self.constant(None)
+
+
+def _module_path(value: Value) -> list[str]:
+    """[where a module stands in the outermost one], or nothing for that one itself."""
+    names = []
+    while value.producer is not None and value.producer.op == "prim::GetAttr":
+        names.append(ast.literal_eval(value.producer.attributes["name"]))
+        value = value.producer.operands[0]
+    return [".".join(reversed(names))] if names else []
 
 
 def _returns(body) -> bool:

@@ -38,6 +38,7 @@ class Node:
     Attributes:
         attributes: such as a constant's value, by name.
         nested: the blocks of ``prim::If`` and ``prim::Loop``.
+        scope: the modules whose inlined methods it is in, ``"__module.2/__module.2.0"``.
     """
 
     op: str
@@ -45,6 +46,11 @@ class Node:
     results: list[Value]
     attributes: dict[str, str] = field(default_factory=dict)
     nested: list[Block] = field(default_factory=list)
+    scope: str = ""
+
+    def scopeName(self) -> str:  # noqa: N802
+        """The modules whose inlined methods the call is in, outermost first."""
+        return self.scope
 
     def kind(self) -> str:
         """The operator, ``"aten::relu"``."""

@@ -133,3 +133,77 @@ def test_narrow_tensors(dtype, tmp_path):
     ((_, value),) = written(torch, tmp_path, lambda p, w: w.add_tensor("t", values))["."]
     bits = np.array(value.tensor.half_val, np.uint16).view(np.int16).tolist()
     assert bits == values.view(torch.int16).tolist()
+
+
+def _sequential(p):
+    nn = p.nn
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 2)))
+
+
+class _Parts:
+    """A model with a chunk of its own between two modules, in either library."""
+
+    def __new__(cls, p):
+        class Parts(p.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body = p.nn.Sequential(p.nn.Conv2d(3, 4, 3), p.nn.Tanh())
+                self.head = p.nn.Linear(4, 2)
+
+            def forward(self, x, scale):
+                a, b = self.body(x).chunk(2, 0)
+                return self.head((a + b * scale).mean((2, 3)))
+
+        return Parts()
+
+
+GRAPHS = {
+    "sequential": (_sequential, lambda p: p.randn(2, 3)),
+    "parts": (_Parts, lambda p: (p.randn(2, 3, 5, 5), p.ones(1))),
+}
+
+
+def _graph(package, folder, write):
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
+
+    writer = importlib.import_module(f"{package.__name__}.utils.tensorboard").SummaryWriter
+    with writer(str(folder)) as w:
+        write(w)
+    (path,) = glob.glob(os.path.join(folder, "events*"))
+    loaded = [e.graph_def for e in EventFileLoader(path).Load() if e.graph_def]
+    return GraphDef.FromString(loaded[0])
+
+
+def _tensor_ops(graph):
+    """[(scope, operator, shape)] of what computes tensors, inputs and outputs."""
+    return sorted(
+        (node.name.rpartition("/")[0], node.op,
+         [d.size for shape in node.attr["_output_shapes"].list.shape for d in shape.dim])
+        for node in graph.node
+        if node.op == "IO Node" or node.op.startswith("aten::") and node.op != "aten::chunk"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_add_graph(name, tmp_path):
+    """The operators, in the scopes of their modules, with their shapes; all inputs are nodes."""
+    make, inputs = GRAPHS[name]
+    found = [
+        _graph(p, tmp_path / p.__name__, lambda w, p=p: w.add_graph(make(p), inputs(p)))
+        for p in PACKAGES
+    ]
+    mine, theirs = (_tensor_ops(g) for g in found)
+    same = {"aten::_convolution": "aten::conv2d"}
+    assert mine == sorted((scope, same.get(op, op), shape) for scope, op, shape in theirs)
+    names = [node.name for node in found[0].node]
+    assert len(set(names)) == len(names)
+    assert {i for node in found[0].node for i in node.input} <= set(names)
+
+
+def test_add_onnx_graph(tmp_path):
+    path = str(tmp_path / "model.onnx")
+    torch.onnx.export(_sequential(torch), (torch.randn(2, 3),), path)
+    found = [
+        _graph(p, tmp_path / p.__name__, lambda w: w.add_onnx_graph(path)) for p in PACKAGES
+    ]
+    assert list(found[0].node) == list(found[1].node)

@@ -225,6 +225,34 @@ class SummaryWriter:
             for name, value in metric_dict.items():
                 writer.add_scalar(name, value, global_step)
 
+    def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
+        """The operators of a module, found by tracing it with example inputs.
+
+        Args:
+            input_to_model: a tensor, or a tuple of the inputs.
+            verbose: print the graph.
+            use_strict_trace: refuse outputs that are dicts or lists (see `torch.jit.trace`).
+
+        Raises:
+            RuntimeError: where the module can't be traced.
+        """
+        from . import _graph
+
+        graph, stats = _graph.graph_of(model, input_to_model, use_strict_trace)
+        if verbose:
+            print(graph)
+        writer = self._get_file_writer()
+        writer.add_event(event_pb2.Event(graph_def=graph.SerializeToString()))
+        tagged = event_pb2.TaggedRunMetadata(tag="step1", run_metadata=stats.SerializeToString())
+        writer.add_event(event_pb2.Event(tagged_run_metadata=tagged))
+
+    def add_onnx_graph(self, prototxt):
+        """The operators of an ONNX file."""
+        from . import _graph
+
+        graph = _graph.graph_of_onnx(prototxt)
+        self._get_file_writer().add_event(event_pb2.Event(graph_def=graph.SerializeToString()))
+
     def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default",
                       metadata_header=None):  # fmt: skip
         """Points (N, D) for the projector, with a label and a picture (N, C, H, W) each."""
