@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from typing import NamedTuple
 
 from ..eager import tape
@@ -59,6 +60,72 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory=False, device_type="cuda"):
         super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
+
+
+class _Snapshots:
+    """What `allow_mutation_on_saved_tensors` gives: the saved tensors, as they were.
+
+    They are kept as long as the graph that needs them, and not past the context.
+    """
+
+    def __init__(self):
+        self._kept = weakref.WeakKeyDictionary()
+
+    def pack(self, t):
+        key = _Key()
+        self._kept[key] = t.clone()  # inside a program a copy is the value itself
+        return key
+
+    def unpack(self, key):
+        if key not in self._kept:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
+                "in which the graph was originally recorded."
+            )
+        return self._kept[key]
+
+    def clear(self):
+        """Lets go of the saved tensors; backward through them is an error from now on."""
+        self._kept.clear()
+
+
+class _Key:
+    """Stands for a saved tensor in the graph."""
+
+
+_allows_mutation = False
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors():
+    """Lets tensors that were saved for backward be written to: backward uses what they were.
+
+    Graphs made inside can only be used inside. Gives an object whose ``clear()`` frees what was saved.
+
+    Raises:
+        RuntimeError: if contexts are nested. AssertionError: from backward outside.
+
+    >>> import ftorch as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x.clone()
+    ...     z = (y**2).sum()
+    ...     _ = y.sin_()
+    ...     z.backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+    global _allows_mutation
+    if _allows_mutation:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    snapshots = _Snapshots()
+    _allows_mutation = True
+    try:
+        with saved_tensors_hooks(snapshots.pack, snapshots.unpack):
+            yield snapshots
+    finally:
+        snapshots.clear()
+        _allows_mutation = False
 
 
 @contextlib.contextmanager
@@ -138,6 +205,7 @@ def increment_version(tensor):
 
 
 __all__ = [
-    "GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
+    "saved_tensors_hooks",
 ]  # fmt: skip

@@ -253,7 +253,10 @@ def unpack(saved, node, edge):
         if storage.version != version:
             raise RuntimeError(_modified(t, version, node, edge))
     if edge is not None and edge[0].is_accumulate:
-        return edge[0].variable
+        if saved.__class__ is not SavedByHook:
+            return edge[0].variable
+        identity = AliasNode(t._geometry, t._geometry, 0)  # a leaf's value is its own, this one a hook's
+        identity.edges, edge = (edge,), (identity, 0)
     if modes.grad and edge is not None:
         source, nr = edge
         t._grad_fn, t._output_nr, t._requires_grad = source, nr, True
