@@ -25,6 +25,7 @@ from .tensor import (
     TensorBase,
     from_array,
     modes,
+    new_leaf,
     wrap_view,
 )
 
@@ -399,9 +400,7 @@ def as_subclass(self, cls):
 
 
 def _make_subclass(cls, data, require_grad=False):
-    out = as_subclass(data.detach(), cls)
-    out._requires_grad = bool(require_grad)
-    return out
+    return new_leaf(as_subclass(data.detach(), cls), require_grad)
 
 
 METHODS["_make_subclass"] = staticmethod(_make_subclass)

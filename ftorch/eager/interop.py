@@ -9,6 +9,8 @@ Arrays handed to JAX (``x.jax()``, ``__jax_array__``, DLPack) are immutable snap
 
 from __future__ import annotations
 
+import warnings
+
 import jax
 import numpy as np
 
@@ -19,7 +21,7 @@ from .executor import IMMEDIATE
 from .geometry import CONJ, Size, geometry, memory_order, permuted_stride
 from .op import read, to_numpy
 from .storage import Storage
-from .tensor import Tensor, TensorBase, from_array, modes, wrap, wrap_view
+from .tensor import Tensor, TensorBase, from_array, modes, new_leaf, wrap, wrap_view
 
 
 def _infer(data, wanted=None):
@@ -148,8 +150,6 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     """
     dtype = _as_dtype(dtype)
     if isinstance(data, TensorBase):
-        import warnings
-
         warnings.warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
             "or sourceTensor.detach().clone().requires_grad_(True), rather than "
@@ -157,7 +157,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             stacklevel=2,
         )
         where = data.device if device is None else device
-        return data.detach().clone().to(where, dtype or data.dtype).requires_grad_(requires_grad)
+        return new_leaf(data.detach().clone().to(where, dtype or data.dtype), requires_grad)
     if isinstance(data, jax.core.Tracer):
         out = from_array(data)
         return out if dtype is None else out.to(dtype)
@@ -167,9 +167,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     out = from_array(array, device, stride=_memory_order_of(data))
     if dtype is not None and dtype.stored:
         out = out.to(dtype)
-    if requires_grad:
-        out.requires_grad_(True)
-    return out
+    return new_leaf(out, requires_grad)
 
 
 def _memory_order_of(data):
@@ -211,7 +209,63 @@ def as_tensor(data, dtype=None, device=None):
     return tensor(data, dtype=dtype, device=device)
 
 
-asarray = as_tensor
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
+    """Any data as a tensor (``torch.asarray``): arrays, buffers, DLPack, numbers, sequences.
+
+    Args:
+        copy: True never shares memory, False always does, None does where it can.
+        requires_grad: of the result; False detaches a tensor, None is as ``obj`` has it.
+
+    Raises:
+        ValueError: if ``copy=False`` and the data cannot be shared. RuntimeError: for dtypes that
+            cannot require grad.
+
+    >>> import ftorch as torch
+    >>> torch.asarray([1.0, 2.0], requires_grad=True)
+    tensor([1., 2.], requires_grad=True)
+    """
+    dtype = _as_dtype(dtype)
+    if isinstance(obj, TensorBase):
+        source = obj
+    elif isinstance(obj, np.ndarray):
+        source = from_numpy(obj)
+    elif isinstance(obj, np.generic):
+        if copy is False:
+            raise RuntimeError(
+                "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. "
+            )
+        source = from_numpy(np.array(obj))
+    elif hasattr(obj, "__dlpack__"):
+        source = from_dlpack(obj)
+    else:
+        try:
+            memoryview(obj)
+        except TypeError:
+            if copy is False:
+                raise ValueError("can't alias arbitrary sequence into a tensor.") from None
+            return tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
+        source = frombuffer(obj, dtype=dtype or _dtype.get_default_dtype())
+    where = source.device if device is None else _device.resolve(device)
+    if copy is False and where != source.device:
+        raise ValueError(f"can't alias tensor from device '{source.device}' to '{where}'.")
+    if copy is False and dtype not in (None, source.dtype):
+        raise ValueError(
+            f"can't alias tensor with dtype '{source.dtype.scalar_name}' into dtype "
+            f"'{dtype.scalar_name}'."
+        )
+    out = source.to(where, dtype or source.dtype)
+    if copy and out is source:
+        out = out.clone()
+    if requires_grad is None and source.requires_grad:
+        warnings.warn(
+            "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of "
+            "False. Pass requires_grad=False explicitly to get the old behavior and silence this "
+            "warning.",
+            stacklevel=2,
+        )
+    if out.requires_grad:
+        return out.detach() if requires_grad is False else out
+    return new_leaf(out, bool(requires_grad))
 
 
 def from_numpy(ndarray):
@@ -249,8 +303,6 @@ def from_numpy(ndarray):
     if ndarray.size == 0:
         return from_array(np.empty(shape, ndarray.dtype))
     if not ndarray.flags.writeable:
-        import warnings
-
         warnings.warn(
             "The given NumPy array is not writable, and PyTorch does not support non-writable "
             "tensors. This means writing to this tensor will result in undefined behavior.",
@@ -295,7 +347,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
         )
     array = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * item, offset)
     out = from_numpy(array.view(dtype.numpy))
-    return out.requires_grad_(True) if requires_grad else out
+    return new_leaf(out, requires_grad)
 
 
 def _refuse_bits(g):

@@ -145,6 +145,21 @@ def from_array(array, device=None, requires_grad=False, stride=None) -> Tensor:
     return t
 
 
+def new_leaf(t, requires_grad=True):
+    """A new tensor, which requires grad if it is asked to.
+
+    Raises:
+        RuntimeError: if its dtype can have no gradient.
+    """
+    if requires_grad:
+        if t.dtype.category < 2:
+            raise RuntimeError(
+                "Only Tensors of floating point and complex dtype can require gradients"
+            )
+        t._requires_grad = True
+    return t
+
+
 def _put(array, where):
     if isinstance(array, np.ndarray):
         return _device.put(array, where)

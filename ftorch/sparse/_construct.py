@@ -8,7 +8,7 @@ from ..eager import api as torch
 from ..eager import formats
 from ..eager.dtype import int64
 from ..eager.geometry import Size
-from ..eager.tensor import Tensor
+from ..eager.tensor import Tensor, new_leaf
 from . import _invariants
 from ._tensor import CompressedPattern, CooPattern, host
 
@@ -30,9 +30,7 @@ def _values(values, dtype, device):
 
 
 def _finish(out, requires_grad):
-    if requires_grad:
-        out = out.detach().requires_grad_()
-    return out
+    return new_leaf(out.detach()) if requires_grad else out
 
 
 def _is_size(value):

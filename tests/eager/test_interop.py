@@ -52,7 +52,7 @@ def test_dlpack():
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"copy": True}, {"copy": False}, {"device": "cpu"}, {"device": "cpu", "copy": True},
+    {"requires_grad": False}, {"copy": True, "requires_grad": False}, {"copy": False}, {"device": "cpu"}, {"device": "cpu", "copy": True},
     {"device": "meta"}, {"device": 3},
 ], ids=str)  # fmt: skip
 def test_dlpack_copies(options):
@@ -124,3 +124,55 @@ def test_the_order_of_elements(name):
         assert_says_same(lambda m: getattr(m, make)(LAYOUTS[name]()).stride())
     for dtype in ("float32", "int32"):
         assert_says_same(lambda m: m.tensor(LAYOUTS[name](), dtype=getattr(m, dtype)).stride())
+
+
+ARRAYS = {
+    "an array": lambda m, a, **k: m.asarray(a, **k),
+    "a number": lambda m, a, **k: m.asarray(3.5, **k),
+    "a NumPy number": lambda m, a, **k: m.asarray(np.float32(3), **k),
+    "a list": lambda m, a, **k: m.asarray([1.0, 2.0], **k),
+    "a buffer": lambda m, a, **k: m.asarray(bytearray(b"abcdefgh"), **k),
+    "a tensor": lambda m, a, **k: m.asarray(m.ones(2), **k),
+    "a result": lambda m, a, **k: m.asarray(m.ones(2, requires_grad=True) * 2, **k),
+    "a text": lambda m, a, **k: m.asarray("abc", **k),
+}
+OPTIONS = [
+    {"requires_grad": False}, {"copy": True, "requires_grad": False}, {"copy": False, "requires_grad": False},
+    {"requires_grad": True}, {"dtype": "float32", "copy": False, "requires_grad": False},
+    {"dtype": "int32", "requires_grad": True}, {"device": "meta", "requires_grad": False},
+    {"device": "meta", "copy": False, "requires_grad": False},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("name", ARRAYS)
+def test_asarray(name, options):
+    def run(m):
+        given = {k: getattr(m, v) if k == "dtype" else v for k, v in options.items()}
+        x = ARRAYS[name](m, np.arange(3.0), **given)
+        return x if x.device.type == "cpu" else (x.device.type, x.dtype, tuple(x.shape))
+
+    assert_says_same(run)
+
+
+def test_asarray_shares():
+    a = np.zeros(2)
+    shared, copied = ft.asarray(a), ft.asarray(a, copy=True)
+    a[0] = 5
+    assert shared.tolist() == [5, 0] and copied.tolist() == [0, 0]
+    x = ft.ones(2)
+    assert ft.asarray(x) is x and ft.asarray(x, copy=True) is not x
+
+
+LEAVES = {
+    "tensor": lambda m: m.tensor([1], requires_grad=True),
+    "frombuffer": lambda m: m.frombuffer(bytearray(8), dtype=m.int32, requires_grad=True),
+    "Parameter": lambda m: m.nn.Parameter(m.ones(2, dtype=m.int32)),
+    "sparse": lambda m: m.sparse_coo_tensor([[0]], [1], (2,), requires_grad=True),
+    "method": lambda m: m.ones(2, dtype=m.int32).requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_integers_require_no_grad(name):
+    both_with_text(LEAVES[name])
