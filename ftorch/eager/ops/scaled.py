@@ -34,9 +34,10 @@ def _scaled(a, b, scale_a, scale_b, bias):
     return out if bias is None else out + bias.astype(np.float32)
 
 
-def _cast(x, dtype):
-    """``x`` in another dtype; the ends of a float8's range stand for what lies beyond."""
-    if np.dtype(dtype).itemsize == 1:
+def _cast(x, dtype, is_mixed):
+    """``x`` in another dtype. As in PyTorch, whose kernels for two dtypes and for one differ, the
+    product of two dtypes stays in the range of a dtype without infinities."""
+    if is_mixed and np.dtype(dtype).name == "float8_e4m3fn":
         top = jnp.finfo(dtype).max.astype(np.float32)
         x = jnp.clip(x, -top, top)
     return x.astype(dtype)
@@ -81,7 +82,7 @@ def scaled_mm(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_f
     out = _scaled(self, mat2, scale_a, scale_b, bias)
     if scale_result is not None and out_dtype is not None and np.dtype(out_dtype).itemsize == 1:
         out = out / scale_result.astype(np.float32)
-    return _cast(out, out_dtype or self.dtype)
+    return _cast(out, out_dtype or self.dtype, self.dtype != mat2.dtype)
 
 
 @op("_scaled_mm_v2(Tensor self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, "
@@ -102,4 +103,5 @@ def scaled_mm_v2(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, sw
     recipes = {_recipe(scale_a[0], self, 0), *recipe_a, *recipe_b}
     if not one_each or len(recipes) > 1:
         raise ValueError(_invalid(self, mat2, scale_a[0], scale_b[0]))
-    return _cast(_scaled(self, mat2, scale_a[0], scale_b[0], bias), out_dtype or self.dtype)
+    out = _scaled(self, mat2, scale_a[0], scale_b[0], bias)
+    return _cast(out, out_dtype or self.dtype, self.dtype != mat2.dtype)
