@@ -234,8 +234,8 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced):
 
 
 def _prefers_steps(code, steps):
-    cold = sum(1 for item in code if item.__class__ is Plan and item.compiled is None)
-    return cold * _COMPILE_STEP < _COMPILE_PROGRAM + steps * _COMPILE_PROGRAM_STEP
+    cold = {item for item in code if item.__class__ is Plan and item.compiled is None}
+    return len(cold) * _COMPILE_STEP < _COMPILE_PROGRAM + steps * _COMPILE_PROGRAM_STEP
 
 
 def _numbers(kinds, ints, floats):

@@ -70,6 +70,23 @@ def test_a_hot_trace_is_one_program():
     assert stats.programs <= 2 and stats.compilations == 0 and stats.ops >= 41
 
 
+def test_a_long_trace_of_few_operations_need_not_be_compiled():
+    """Each trace is another one, made of the same two operations."""
+    sines = [[(i >> bit) & 1 for bit in range(40)] for i in range(1, 200, 37)]
+    x = torch.ones(5) / 2
+
+    def run(choices):
+        y = x
+        for is_sine in choices:
+            y = y.sin() if is_sine else y.cos()
+        return y.sum().item()
+
+    run(sines[0])
+    settle()
+    assert len({run(choices) for choices in sines[1:]}) > 1
+    assert stats.compilations == 0
+
+
 def test_a_long_trace_is_cut():
     x = torch.zeros(2)
     for _ in range(3 * executor.MAX_STEPS):

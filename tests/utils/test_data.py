@@ -441,3 +441,31 @@ def test_pinning():
     assert pin_memory(value) == {
         "a": ["pinned", 1], "b": ("pinned", "text"), "c": Point(1, "pinned"),
     }  # fmt: skip
+
+
+class _Augmented(data.Dataset):
+    """Samples that are computed in one of two ways."""
+
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        x = torch.arange(12.0).reshape(3, 4) + index
+        return (x.flip(-1) if index % 3 else x) * 2 - 1
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_shuffled_batches_of_computed_samples_compile_nothing(number):
+    """Batches never have the same order of flips; samples are one of two programs."""
+    from ftorch.jit import stats
+
+    whole = _Augmented() if number == 0 else data.Subset(_Augmented(), range(32))
+    loader = data.DataLoader(whole, 8, shuffle=True)
+    torch.manual_seed(0)
+    for _ in range(3):
+        total = sum(batch.sum().item() for batch in loader)
+    stats.reset()
+    for _ in range(3):
+        again = sum(batch.sum().item() for batch in loader)
+    assert stats.compilations == 0
+    assert again == total == sum((12 * i + 66) * 2 - 12 for i in range(32))

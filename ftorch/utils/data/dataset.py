@@ -291,7 +291,11 @@ def _split_sizes(total, fractions):
 def _get_items(dataset, indices):
     """The samples of a batch, by ``__getitems__`` where the dataset has it."""
     get_items = getattr(dataset, "__getitems__", None)
-    return get_items(indices) if callable(get_items) else [dataset[i] for i in indices]
+    if callable(get_items):
+        return get_items(indices)
+    from ._utils import engine  # it imports this module
+
+    return engine.one_by_one(dataset.__getitem__, indices)
 
 
 def _overridden(dataset, cls, *names):

@@ -25,6 +25,41 @@ def when_loaded(hook):
     return hook
 
 
+_samples_compute = [False]  # whether samples here were seen to leave operations pending
+
+
+def settler():
+    """A function to be called after each sample: what the sample left pending runs.
+
+    Samples are made alike, whole batches seldom: so the same few programs serve all of them.
+    """
+    if not loaded():
+        return lambda: None
+    from ftorch.eager.executor import flush, pending_steps
+
+    if _samples_compute[0]:
+        flush()  # what the caller left pending is no part of the first sample's program
+    pending = pending_steps()
+
+    def settle():
+        nonlocal pending
+        if pending_steps() > pending:
+            _samples_compute[0] = True
+            flush()
+            pending = pending_steps()
+
+    return settle
+
+
+def one_by_one(take, keys) -> list:
+    """``[take(key) for key in keys]``, each computed by itself (see `settler`)."""
+    settle, samples = settler(), []
+    for key in keys:
+        samples.append(take(key))
+        settle()
+    return samples
+
+
 def tensor_type() -> type:
     """``torch.Tensor``, importable while the package is still being imported."""
     from ftorch.eager.tensor import Tensor

@@ -26,13 +26,14 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
             raise StopIteration
         if not self.auto_collation:
             return self.collate_fn(next(self.dataset_iter))
-        data = []
+        data, settle = [], engine.settler()
         for _ in possibly_batched_index:
             try:
                 data.append(next(self.dataset_iter))
             except StopIteration:
                 self.ended = True
                 break
+            settle()
         if not data or (self.drop_last and len(data) < len(possibly_batched_index)):
             raise StopIteration
         return self.collate_fn(data)
@@ -59,7 +60,7 @@ class _MapDatasetFetcher(_BaseDatasetFetcher):
             return self.collate_fn(dataset[possibly_batched_index])
         if getattr(dataset, "__getitems__", None):
             return self.collate_fn(dataset.__getitems__(possibly_batched_index))
-        return self.collate_fn([dataset[index] for index in possibly_batched_index])
+        return self.collate_fn(engine.one_by_one(dataset.__getitem__, possibly_batched_index))
 
 
 class _DatasetKind:
