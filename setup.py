@@ -15,7 +15,7 @@ setup(
     ext_modules=[
         Extension(
             "ftorch.eager.native._kernels",
-            [str(folder / "handlers.cpp")],
+            sorted(str(path) for path in folder.glob("*.cpp")),
             depends=[str(path) for path in sorted([*folder.glob("*.inc"), *folder.glob("*.h")])],
             include_dirs=[str(Path(jaxlib.origin).parent / "include")] if jaxlib else [],
             extra_compile_args=["-std=c++17", "-O3", "-ffp-contract=fast", "-g0"],

@@ -1,4 +1,5 @@
-"""Kernels of this package for the CPU, in C++: matrix products and convolutions in float32.
+"""Kernels of this package for the CPU, in C++: matrix products and convolutions in float32, cumulative
+functions, sorting.
 
 They are built when the package is installed, if there is a compiler; without one, XLA's are used. What is
 recorded never names them: `rewrite.py` puts them into a program before XLA compiles it. With
@@ -15,7 +16,12 @@ import warnings
 import jax
 import numpy as np
 
-_NAMES = ("ftorch_multiply", "ftorch_convolve", "ftorch_weight_gradient")
+_NAMES = (
+    "ftorch_multiply", "ftorch_convolve", "ftorch_weight_gradient", "ftorch_scan", "ftorch_sort",
+    "ftorch_top",
+)  # fmt: skip
+# What kernels compute in, where they do not say otherwise.
+NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 
 
 def _register():
@@ -40,8 +46,11 @@ def _register():
 available = _register()
 
 
-def call(name, shape, *operands, **attributes):
-    """The custom call ``name`` on float32 ``operands``; every attribute is a sequence of integers."""
-    result = jax.ShapeDtypeStruct(shape, np.float32)
+def call(name, results, *operands, **attributes):
+    """The custom call ``name``; every attribute is a sequence of integers.
+
+    Args:
+        results: what has the shape and dtype of the result; a tuple for several.
+    """
     packed = {key: np.array(value, np.int64) for key, value in attributes.items()}
-    return jax.ffi.ffi_call(name, result)(*operands, **packed)
+    return jax.ffi.ffi_call(name, results)(*operands, **packed)

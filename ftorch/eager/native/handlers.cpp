@@ -15,7 +15,6 @@ namespace {
 
 using Floats = ffi::Buffer<ffi::F32>;
 using Result = ffi::Result<Floats>;
-using Integers = ffi::Span<const int64_t>;
 
 // --- one set of kernels for each set of instructions ---------------------------------------
 
@@ -269,8 +268,8 @@ ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result r
   CALL.Attr<Integers>("sizes").Attr<Integers>("extent").Attr<Integers>("out").Attr<Integers>("window") \
       .Attr<Integers>("stride").Attr<Integers>("low").Attr<Integers>("dilation").Attr<Integers>("spread")
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_multiply, multiply,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_multiply, guarded(multiply),
                               CALL.Attr<Integers>("sizes").Attr<Integers>("outer").Attr<Integers>("left")
                                   .Attr<Integers>("right").Attr<Integers>("result"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_convolve, convolve, CONVOLUTION);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, weight_gradient, CONVOLUTION);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_convolve, guarded(convolve), CONVOLUTION);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, guarded(weight_gradient), CONVOLUTION);

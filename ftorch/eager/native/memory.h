@@ -1,8 +1,10 @@
 // Operands and memory of the kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 #include <vector>
 
 struct Matrix {
@@ -25,6 +27,7 @@ struct Scratch {
     } else {
       block.size = std::max<int64_t>(count, 1024);
       block.data = static_cast<float*>(std::aligned_alloc(64, (block.size * 4 + 63) / 64 * 64));
+      if (!block.data) throw std::bad_alloc();
     }
     data = block.data;
   }

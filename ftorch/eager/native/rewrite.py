@@ -14,7 +14,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from . import available, call
+from . import available, call, indexing, lines
+from .views import Origins, merged, strides
 
 # Products with less than this many multiplications cost less where XLA compiles them in line.
 _SMALL = 1 << 13
@@ -29,20 +30,18 @@ def rewritten(function):
     @functools.wraps(function)
     def replaced(*operands):
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*operands)
-        results = _evaluate(closed, jax.tree.leaves(operands))
+        results = _evaluate(closed, jax.tree.leaves(operands), Origins())
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return replaced
 
 
-def _evaluate(closed, operands):
+def _evaluate(closed, operands, origins):
     """Runs a traced function, with replacements."""
     jaxpr = closed.jaxpr
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(jaxpr.invars, operands, strict=True))
     turned = _turned_products(jaxpr)
-    transposed: dict[Any, Any] = {}  # variable: (what it is a transpose of, the permutation)
-    reversed: dict[Any, Any] = {}  # variable: (what it is in reverse, in which dimensions)
 
     def read(atom):
         return atom.val if isinstance(atom, Literal) else values[atom]
@@ -52,34 +51,26 @@ def _evaluate(closed, operands):
             continue  # the product before gave it
         name, inputs = eqn.primitive.name, [read(atom) for atom in eqn.invars]
         results = None
-        if name == "dot_general":
-            views = [transposed.get(a) if not isinstance(a, Literal) else None for a in eqn.invars]
-            after = turned.get(eqn.outvars[0])
-            if after is not None:
-                result = _product(eqn, inputs, views, after.params["permutation"])
-                if result is not None:
-                    values[after.outvars[0]] = result
-                    continue
-            result = _product(eqn, inputs, views, range(len(eqn.outvars[0].aval.shape)))
-            results = None if result is None else [result]
-        elif name == "conv_general_dilated":
-            weight = eqn.invars[1]
-            flip = None if isinstance(weight, Literal) else reversed.get(weight)
-            results = _convolution(eqn, inputs, flip)
+        after = turned.get(eqn.outvars[0]) if name == "dot_general" else None
+        if after is not None:
+            results = _product(eqn, inputs, origins, after.params["permutation"])
+            if results is not None:
+                values[after.outvars[0]] = results[0]
+                continue
+        if name in _KERNELS:
+            results = _KERNELS[name](eqn, inputs, origins)
         elif name in ("pjit", "jit", "closed_call", "core_call"):
             inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
             if isinstance(inner, ClosedJaxpr):
-                results = _evaluate(inner, inputs)
+                results = _evaluate(inner, inputs, origins)
         if results is None:
             params = {key: _inside(value) for key, value in eqn.params.items()}
             with eqn.ctx.manager:
                 results = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(params))
             if not eqn.primitive.multiple_results:
                 results = [results]
-            if name == "transpose":
-                transposed[eqn.outvars[0]] = inputs[0], eqn.params["permutation"]
-            elif name == "rev":
-                reversed[eqn.outvars[0]] = inputs[0], eqn.params["dimensions"]
+            if inputs:
+                origins.add(eqn, inputs[0], results[0])
         values.update(zip(eqn.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
@@ -106,7 +97,7 @@ def _turned_products(jaxpr):
 def _inside(value):
     """A parameter of an equation; the bodies of loops and branches are rewritten too."""
     if isinstance(value, ClosedJaxpr) and _has_work(value.jaxpr):
-        return jax.make_jaxpr(lambda *operands: _evaluate(value, operands))(
+        return jax.make_jaxpr(lambda *operands: _evaluate(value, operands, Origins()))(
             *(jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in value.in_avals)
         )
     if type(value) is tuple and any(isinstance(v, ClosedJaxpr) for v in value):
@@ -116,7 +107,7 @@ def _inside(value):
 
 def _has_work(jaxpr):
     return any(
-        eqn.primitive.name in ("dot_general", "conv_general_dilated")
+        eqn.primitive.name in _KERNELS
         or any(_has_work(inner) for inner in _inner(eqn.params.values()))
         for eqn in jaxpr.eqns
     )
@@ -137,28 +128,28 @@ def _is_float(eqn):
 # --- matrix products -------------------------------------------------------------------
 
 
-def _product(eqn, inputs, views, order):
-    """The product, its dimensions in ``order``; None if XLA is to make it.
-
-    Args:
-        views: for each operand (what it is a transpose of, the permutation), or None.
-    """
-    shape = tuple(eqn.outvars[0].aval.shape[d] for d in order)
+def _product(eqn, inputs, origins, order=None):
+    """The product, its dimensions in ``order``; None if XLA is to make it."""
+    shape = eqn.outvars[0].aval.shape
+    order = range(len(shape)) if order is None else order
+    shape = tuple(shape[d] for d in order)
     if not _is_float(eqn) or 0 in shape:
         return None
+    views = [origins.get(x, "transpose") for x in inputs]
     # Reading through transposes, else of what they give.
     for left in (views[0], None) if views[0] else (None,):
         for right in (views[1], None) if views[1] else (None,):
             found = _plan_product(eqn, inputs, (left, right), shape, order)
             if found:
                 swapped, attributes = found
-                operands = [v[0] if v else x for v, x in zip((left, right), inputs, strict=True)]
-                return call("ftorch_multiply", shape, *operands[:: -1 if swapped else 1], **attributes)
+                operands = [v.source if v else x for v, x in zip((left, right), inputs, strict=True)]
+                operands = operands[:: -1 if swapped else 1]
+                return [call("ftorch_multiply", _floats(shape), *operands, **attributes)]
     return None
 
 
-def _strides(shape):
-    return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+def _floats(shape):
+    return jax.ShapeDtypeStruct(shape, np.float32)
 
 
 class _Dim(NamedTuple):
@@ -182,8 +173,8 @@ def _plan_product(eqn, inputs, views, shape, order):
     contracting, batch = eqn.params["dimension_numbers"]
     steps = []
     for x, view in zip(inputs, views, strict=True):
-        own = _strides(x.shape if view is None else view[0].shape)
-        steps.append(own if view is None else [own[d] for d in view[1]])
+        own = strides(x.shape if view is None else view.source.shape)
+        steps.append(own if view is None else [own[d] for d in view.params["permutation"]])
     sizes = inputs[0].shape, inputs[1].shape
     dims = [_Dim(sizes[0][i], steps[0][i], steps[1][j], 0) for i, j in zip(*batch, strict=True)]
     for k in (0, 1):
@@ -192,9 +183,9 @@ def _plan_product(eqn, inputs, views, shape, order):
             for d, size in enumerate(sizes[k])
             if d not in contracting[k] and d not in batch[k]
         ]
-    dims = [dims[d]._replace(out=step) for d, step in zip(order, _strides(shape), strict=True)]
+    dims = [dims[d]._replace(out=step) for d, step in zip(order, strides(shape), strict=True)]
     dims = [d for d in dims if d.size != 1]
-    terms = _merged(
+    terms = merged(
         sorted(
             (_Dim(sizes[0][i], steps[0][i], steps[1][j], 0)
              for i, j in zip(*contracting, strict=True) if sizes[0][i] != 1),
@@ -209,7 +200,7 @@ def _plan_product(eqn, inputs, views, shape, order):
     terms = terms[0] if terms else _Dim(1, 1, 1, 0)
     columns, dims = _innermost(dims, lambda d: d.left == 0)
     rows, dims = _innermost(dims, lambda d: d.right == 0)
-    outer = _merged(dims)
+    outer = merged(dims)
     if columns is None or columns.out != 1 or len(outer) > 2:
         return None
     rows = rows or _Dim(1, 0, 0, 0)
@@ -230,27 +221,15 @@ def _innermost(dims, belongs):
     chosen = [d for d in dims if belongs(d)]
     if not chosen:
         return None, dims
-    merged = _merged(chosen)
-    others = [d for d in dims if not belongs(d)] + merged[:-1]
-    return merged[-1], sorted(others, key=lambda d: -d.out)
-
-
-def _merged(dims):
-    """Dimensions, those that lie behind each other joined."""
-    merged = list(dims[:1])
-    for d in dims[1:]:
-        before = merged[-1]
-        if all(s == d.size * step for s, step in zip(before[1:], d[1:], strict=True)):
-            merged[-1] = d._replace(size=before.size * d.size)
-        else:
-            merged.append(d)
-    return merged
+    joined = merged(chosen)
+    others = [d for d in dims if not belongs(d)] + joined[:-1]
+    return joined[-1], sorted(others, key=lambda d: -d.out)
 
 
 # --- convolutions ----------------------------------------------------------------------
 
 
-def _convolution(eqn, inputs, flip):
+def _convolution(eqn, inputs, origins):
     params, out = eqn.params, eqn.outvars[0].aval.shape
     rank = len(out)
     if not _is_float(eqn) or not 3 <= rank <= 5 or 0 in (*out, *inputs[0].shape, *inputs[1].shape):
@@ -261,9 +240,10 @@ def _convolution(eqn, inputs, flip):
     if specs[0] == specs[1] == swapped and specs[2] in (usual, swapped):
         return _weight_gradient(params, inputs, out, specs[2] == swapped)
     if specs[0] == specs[2] == usual and specs[1] in (usual, swapped):
-        flipped = flip is not None and flip[1] == tuple(range(2, rank))
+        flip = origins.get(inputs[1], "rev")
+        flipped = flip is not None and flip.params["dimensions"] == tuple(range(2, rank))
         if flipped:
-            inputs = inputs[0], flip[0]
+            inputs = inputs[0], flip.source
         return _forward(params, inputs, out, specs[1] == swapped, flipped)
     return None
 
@@ -326,4 +306,15 @@ def _call(name, shape, x, other, sizes, extent, out, window, stride, low, dilati
         "low": (low, 0), "dilation": (dilation, 1), "spread": (spread, 1),
     }  # fmt: skip
     spatial = {n: (fill,) * (3 - len(v)) + tuple(v) for n, (v, fill) in three.items()}
-    return [call(name, shape, x, other, sizes=sizes, **spatial)]
+    return [call(name, _floats(shape), x, other, sizes=sizes, **spatial)]
+
+
+# --- all of them -----------------------------------------------------------------------
+
+# primitive: what gives its results, or None if XLA is to make them
+_KERNELS = {
+    "dot_general": _product, "conv_general_dilated": _convolution, "gather": indexing.take,
+    **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), lines.scan),
+    "sort": lines.sort, "top_k": lines.top,
+}  # fmt: skip

@@ -7,9 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "xla/ffi/api/ffi.h"
-
-namespace ffi = xla::ffi;
+#include "calls.h"
 
 constexpr double ALONE = 1.2e7;  // operations that are not worth a second thread (about 0.1 ms)
 constexpr double SHARE = 6e6;   // operations of a task at least
@@ -22,11 +20,14 @@ inline int64_t tasks_for(double operations, ffi::ThreadPool& pool) {
 }
 
 // Runs task(0), ..., task(count - 1). The caller takes part, and waits only for tasks that somebody has
-// begun: a pool whose threads are all busy (perhaps waiting here themselves) cannot hold it up.
+// begun: a pool whose threads are all busy (perhaps waiting here themselves) cannot hold it up. The first
+// exception of a task is the caller's.
 template <typename Task>
 void share(ffi::ThreadPool& pool, int64_t count, const Task& task) {
   struct State {
     std::atomic<int64_t> next{0}, done{0};
+    std::atomic<bool> failed{false};
+    std::exception_ptr error;
   };
   const int64_t helpers = std::min(pool.num_threads(), count) - 1;
   if (helpers < 1) {
@@ -35,11 +36,16 @@ void share(ffi::ThreadPool& pool, int64_t count, const Task& task) {
   }
   auto state = std::make_shared<State>();
   const auto work = [state, count, &task] {
-    for (int64_t i; (i = state->next.fetch_add(1)) < count; state->done.fetch_add(1)) task(i);
+    for (int64_t i; (i = state->next.fetch_add(1)) < count; state->done.fetch_add(1)) try {
+        task(i);
+      } catch (...) {
+        if (!state->failed.exchange(true)) state->error = std::current_exception();
+      }
   };
   for (int64_t i = 0; i < helpers; i++) pool.Schedule([work] { work(); });
   work();
   while (state->done.load(std::memory_order_acquire) < count) std::this_thread::yield();
+  if (state->error) std::rethrow_exception(state->error);
 }
 
 inline int64_t parts(int64_t all, int64_t unit, int64_t wanted) {  // how many parts of whole units

@@ -12,6 +12,7 @@ from jax import lax
 from ..registry import op
 from ._common import dtype_name, is_complex, is_integral, up
 from ._nn import ntuple, sizes
+from .reduction import put_along
 
 # Beyond this many elements a window is gathered, not unrolled into slices.
 _UNROLL = 64
@@ -44,13 +45,6 @@ class Window(NamedTuple):
             index = np.arange(o)[:, None] * s - p + np.arange(k) * d
             found.append((np.clip(index, 0, n - 1), (index >= 0) & (index < n)))
         return found
-
-    @property
-    def tiles(self):
-        """Whether the windows cover the input without overlap or padding."""
-        return (
-            self.kernel == self.stride and not any(self.padding) and set(self.dilation) == {1}
-        )
 
 
 def _output_extent(n, k, s, p, d, ceil_mode):
@@ -305,17 +299,17 @@ def max_of_tables(x, tables, extent):
     return best, jnp.take_along_axis(flat, which[..., None], -1)[..., 0]
 
 
-def max_with_indices(x, window):
+def max_with_indices(x, window, dtype=np.int64):
     if math.prod(window.kernel) > _UNROLL:
         return max_of_tables(x, window.tables(), window.extent)
     best, which = _max_choice(x, window)
-    flat = jnp.zeros((), jnp.int64)
-    position = jnp.unravel_index(which.astype(jnp.int64), window.kernel)
+    flat = jnp.zeros((), dtype)
+    position = jnp.unravel_index(which.astype(dtype), window.kernel)
     nd = len(window.kernel)
     for i, (j, s, p, d, n) in enumerate(
         zip(position, window.stride, window.padding, window.dilation, window.extent, strict=True)
     ):
-        starts = (np.arange(window.out[i]) * s - p).reshape(-1, *(1,) * (nd - i - 1))
+        starts = (np.arange(window.out[i]) * s - p).reshape(-1, *(1,) * (nd - i - 1)).astype(dtype)
         flat = flat * n + (starts + j * d)
     return best, flat
 
@@ -324,51 +318,13 @@ def scatter_to_maxima(grad, indices, x, nd):
     """Sums ``grad`` into an array shaped like ``x`` at flat spatial indices."""
     lead = x.shape[: x.ndim - nd]
     zeros = jnp.zeros((math.prod(lead), math.prod(x.shape[x.ndim - nd :])), grad.dtype)
-    rows = jnp.arange(zeros.shape[0])[:, None]
     flat = indices.reshape(zeros.shape[0], math.prod(indices.shape[x.ndim - nd :]))
-    return zeros.at[rows, flat].add(grad.reshape(flat.shape)).reshape(x.shape)
+    return put_along("add", zeros, flat, grad.reshape(flat.shape), 1).reshape(x.shape)
 
 
 def _max_gradient(grad, x, window):
-    nd = len(window.kernel)
-    if math.prod(window.kernel) > _UNROLL:
-        _, indices = max_of_tables(x, window.tables(), window.extent)
-        return scatter_to_maxima(grad, indices, x, nd)
-    _, which = _max_choice(x, window)
-    if window.tiles:
-        return _spread_tiles(grad, which, x, window)
-    # The padded input's gradient, cropped once: XLA miscompiles sums of pads that crop.
-    total = 0
-    lead = [(0, 0, 0)] * (x.ndim - nd)
-    zero = jnp.zeros((), grad.dtype)
-    padded = [
-        max(n + p, (o - 1) * s + d * (k - 1) + 1)
-        for k, s, p, d, n, o in zip(*window, strict=True)
-    ]
-    for k, offset in enumerate(np.ndindex(*window.kernel)):
-        config = [
-            (j * d, length - j * d - (o - 1) * s - 1, s - 1)
-            for j, d, length, o, s in zip(
-                offset, window.dilation, padded, window.out, window.stride, strict=True
-            )
-        ]
-        total = total + lax.pad(jnp.where(which == k, grad, zero), zero, [*lead, *config])
-    kept = (slice(p, p + n) for p, n in zip(window.padding, window.extent, strict=True))
-    return total[(..., *kept)]
-
-
-def _spread_tiles(grad, which, x, window):
-    """The gradient where windows do not overlap: each writes its own tile."""
-    nd, lead = len(window.kernel), x.ndim - len(window.kernel)
-    expand = tuple(range(lead + 1, lead + 2 * nd, 2))
-    numbers = np.arange(math.prod(window.kernel), dtype=np.int32).reshape(
-        [n for k in window.kernel for n in (1, k)]
-    )
-    hit = jnp.expand_dims(which, expand) == numbers
-    tiles = jnp.where(hit, jnp.expand_dims(grad, expand), jnp.zeros((), grad.dtype))
-    covered = [o * k for o, k in zip(window.out, window.kernel, strict=True)]
-    rest = [(0, n - c) for n, c in zip(window.extent, covered, strict=True)]
-    return _pad(tiles.reshape(*x.shape[:lead], *covered), rest, 0)
+    dtype = np.int32 if math.prod(window.extent) < 2**31 else np.int64
+    return scatter_to_maxima(grad, max_with_indices(x, window, dtype)[1], x, len(window.kernel))
 
 
 def _declare_max_pool(nd):

@@ -60,6 +60,19 @@ def take_along(x: Array, index: Array, dim: int) -> Array:
     return jnp.take_along_axis(x, index, dim, mode="promise_in_bounds")
 
 
+_PUTS = {
+    "set": lax.scatter, "add": lax.scatter_add, "multiply": lax.scatter_mul, "max": lax.scatter_max,
+    "min": lax.scatter_min,
+}  # fmt: skip
+
+
+def put_along(method: str, x: Array, index: Array, src: Array, dim: int, **how) -> Array:
+    """``scatter`` of as many elements as ``x`` has along all other dimensions; invalid indices are left out."""
+    others = tuple(d for d in range(x.ndim) if d != dim)
+    numbers = lax.ScatterDimensionNumbers((), (dim,), (dim,), others, others)
+    return _PUTS[method](x, index[..., None], src, numbers, mode="drop", **how)
+
+
 def positions(shape: tuple[int, ...], dim: int) -> Array:
     """Each element's index along ``dim``; 32 bits where they do, as XLA is faster with them."""
     dtype = jnp.int32 if shape[dim] < 2**31 else jnp.int64

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .. import native
 from ..dtype import from_numpy, get_default_dtype, promote_types
 from ..registry import op
 from ._common import is_complex, is_floating, is_integral, up, wrap_dim
@@ -27,13 +28,16 @@ def _along(self, dim, dtype, scan, of_bool):
     return scanned.reshape(self.shape).astype(dtype)
 
 
-def _one_by_one(step, start):
+def _one_by_one(whole, step, start):
     """A cumulative function in PyTorch's order and, for floating point numbers, double precision.
 
-    On CPUs a loop is several times faster than XLA's own scans, which are made for many cores.
+    Programs for the CPU have a kernel of this package for ``whole``. Without it a loop is several times
+    faster than XLA's own scans, which are made for many cores.
     """
 
     def scan(x, dim):
+        if native.available and x.dtype in native.NUMBERS:
+            return whole(x, dim)
         wide = {"f": np.float64, "c": np.complex128}.get(x.dtype.kind, x.dtype)
         rows = jnp.moveaxis(x, dim, 0)
 
@@ -60,8 +64,10 @@ def _declare_cumulative(name, scan, of_bool, on_cpu):
     return cumulate
 
 
-_declare_cumulative("cumsum", lax.cumsum, lax.cummax, _one_by_one(jnp.add, 0))
-_cumprod = _declare_cumulative("cumprod", lax.cumprod, lax.cummin, _one_by_one(jnp.multiply, 1))
+_declare_cumulative("cumsum", lax.cumsum, lax.cummax, _one_by_one(lax.cumsum, jnp.add, 0))
+_cumprod = _declare_cumulative(
+    "cumprod", lax.cumprod, lax.cummin, _one_by_one(lax.cumprod, jnp.multiply, 1)
+)
 
 
 def _reverse_recurrence(factor, term, dim):

@@ -11,6 +11,7 @@ from jax import lax
 from ..dtype import from_numpy
 from ..registry import Shape, op
 from ._common import dtype_name, is_complex, is_integral, up, wrap_dim
+from .reduction import put_along
 
 # Indices are checked before a kernel runs wherever their values are at hand. Where they are not,
 # XLA clamps what is read out of bounds and drops what is written there.
@@ -36,8 +37,10 @@ def number(value, x):
 
 def first_outside(index, low, high):
     """The first of the (NumPy) indices that is not in ``low <= index < high``, or None."""
-    outside = index[(index < low) | (index >= high)]
-    return outside.flat[0] if outside.size else None
+    index = index[tuple(slice(1 if step == 0 else None) for step in index.strides)]  # repeats: once
+    if not index.size or (index.min() >= low and index.max() < high):
+        return None
+    return index[(index < low) | (index >= high)].flat[0]
 
 
 def vector(x):
@@ -113,11 +116,15 @@ def _scatter_with(method, x, dim, index, src):
     """Writes or reduces ``src`` (an array of the index's dimensions, or 0-d) into ``x``."""
     if not index.size:
         return x
-    positions = _positions(vector(index), dim)
+    target, index_ = vector(x), vector(index)
     if src.ndim:
-        src = vector(src)[tuple(slice(n) for n in vector(index).shape)]
-    target = vector(x).at[positions]
-    return getattr(target, method)(src.astype(x.dtype), mode=UNCHECKED).reshape(x.shape)
+        src = vector(src)[tuple(slice(n) for n in index_.shape)]
+    src = jnp.broadcast_to(src.astype(x.dtype), index_.shape)
+    if all(d == dim or n == m for d, (n, m) in enumerate(zip(target.shape, index_.shape, strict=True))):
+        result = put_along(method, target, index_, src, dim)
+    else:
+        result = getattr(target.at[_positions(index_, dim)], method)(src, mode=UNCHECKED)
+    return result.reshape(x.shape)
 
 
 @op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",

@@ -13,6 +13,7 @@ from .reduction import (
     at_least_1d,
     not_implemented,
     positions,
+    put_along,
     require_elements,
     select_gradient,
     spread_gradient_to_nan,
@@ -66,10 +67,8 @@ def scatter_gradient(grad: Array, self: Array, dim: int, indices: Array, *, uniq
     if self.ndim == 0:
         return grad
     dim = wrap_dim(dim, self.ndim)
-    grid = list(jnp.indices(indices.shape, sparse=True))
-    grid[dim] = indices
     zeros = jnp.zeros(self.shape, grad.dtype)
-    return zeros.at[tuple(grid)].add(grad, unique_indices=unique, mode="promise_in_bounds")
+    return put_along("add", zeros, indices, grad, dim, unique_indices=unique)
 
 
 def _sort(self, dim, descending):

@@ -11,6 +11,7 @@ from ..registry import op
 from ._common import dtype_name, is_floating
 from ._nn import ntuple, sizes
 from .pooling import scatter_to_maxima
+from .reduction import put_along
 
 _AXES = {2: ("height", "width"), 3: ("time", "height", "width")}
 
@@ -51,7 +52,7 @@ def _unpool(nd, x, indices, output_size):
     rows = math.prod(lead)
     plane = jnp.zeros((rows, math.prod(output_size)), x.dtype)
     flat = indices.reshape(rows, math.prod(indices.shape[x.ndim - nd :]))
-    plane = plane.at[jnp.arange(rows)[:, None], flat].set(x.reshape(flat.shape), mode="drop")
+    plane = put_along("set", plane, flat, x.reshape(flat.shape), 1)
     return plane.reshape(*lead, *output_size)
 
 

@@ -1,0 +1,234 @@
+// What goes along the lines of an array: cumulative functions, sorting, the largest elements.
+//
+// An array is (outer, length, inner), its lines those of the middle dimension.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "calls.h"
+#include "threads.h"
+
+namespace {
+
+struct Lines {
+  int64_t outer, length, inner;
+  explicit Lines(Integers sizes) : outer(sizes[0]), length(sizes[1]), inner(sizes[2]) {}
+  int64_t count() const { return outer * inner; }
+  int64_t first(int64_t line) const { return line / inner * length * inner + line % inner; }
+};
+
+// Runs use(first line, last line) in tasks, each line costing this many operations.
+template <typename Use>
+void share_lines(ffi::ThreadPool& pool, int64_t lines, double operations, const Use& use) {
+  const int64_t tasks = parts(lines, 8, tasks_for(operations * lines, pool));
+  share(pool, tasks, [&](int64_t task) {
+    const Range range = part(task, tasks, lines, 8);
+    use(range.from, range.to);
+  });
+}
+
+// --- cumulative functions --------------------------------------------------------------------
+
+enum Step { SUM, PRODUCT, MAXIMUM, MINIMUM, LOG_SUM };
+
+// Floats are summed in double precision, as PyTorch's are; integers wrap around.
+template <typename T>
+struct Total { using type = double; };
+template <> struct Total<int32_t> { using type = uint32_t; };
+template <> struct Total<int64_t> { using type = uint64_t; };
+
+template <Step STEP, typename Number>
+inline Number next(Number total, Number x) {
+  if constexpr (STEP == SUM) return total + x;
+  else if constexpr (STEP == PRODUCT) return total * x;
+  else if constexpr (STEP == MAXIMUM) return x > total || x != x ? x : total;
+  else if constexpr (STEP == MINIMUM) return x < total || x != x ? x : total;
+  else {
+    const Number low = std::min(total, x), high = std::max(total, x);
+    if (total != total || x != x) return total + x;
+    return low == high && std::isinf(high) ? high : high + std::log1p(std::exp(low - high));
+  }
+}
+
+// N lines side by side: a sum waits for the one before, those of other lines need not.
+template <Step STEP, int N, typename T>
+void accumulate(const T* __restrict x, T* __restrict y, int64_t length, int64_t step, int64_t between) {
+  using Number = std::conditional_t<STEP == MAXIMUM || STEP == MINIMUM, T, typename Total<T>::type>;
+  Number total[N];
+  for (int j = 0; j < N; j++) y[j * between] = x[j * between], total[j] = x[j * between];
+  for (int64_t i = 1; i < length; i++) {
+    x += step, y += step;
+    for (int j = 0; j < N; j++) {
+      total[j] = next<STEP, Number>(total[j], x[j * between]);
+      y[j * between] = total[j];
+    }
+  }
+}
+
+template <Step STEP, typename T>
+void accumulate_lines(ffi::ThreadPool& pool, const Lines& lines, bool backwards, const T* x, T* y) {
+  constexpr int N = 8, WIDE = 32;  // lines far from each other; lines next to each other
+  const int64_t step = backwards ? -lines.inner : lines.inner;
+  const int64_t start = backwards ? (lines.length - 1) * lines.inner : 0;
+  share_lines(pool, lines.count(), 8.0 * lines.length, [&](int64_t line, int64_t to) {
+    while (line < to) {
+      const int64_t at = lines.first(line) + start, within = line % lines.inner;
+      if (lines.inner == 1 && line + N <= to) {
+        accumulate<STEP, N>(x + at, y + at, lines.length, step, lines.length);
+        line += N;
+      } else if (within + WIDE <= lines.inner && line + WIDE <= to) {
+        accumulate<STEP, WIDE>(x + at, y + at, lines.length, step, 1);
+        line += WIDE;
+      } else {
+        accumulate<STEP, 1>(x + at, y + at, lines.length, step, 1);
+        line++;
+      }
+    }
+  });
+}
+
+// how: one of `Step`, whether from the end.
+ffi::Error scan(ffi::ThreadPool pool, Any x, AnyResult result, Integers sizes, Integers how) {
+  const Lines lines(sizes);
+  return by_type(x.element_type(), [&](auto element) {
+    using T = decltype(element);
+    const auto with = [&](auto constant) {
+      accumulate_lines<decltype(constant)::value>(pool, lines, how[1], static_cast<const T*>(x.untyped_data()),
+                                                  static_cast<T*>(result->untyped_data()));
+    };
+    switch (how[0]) {
+      case SUM: return with(std::integral_constant<Step, SUM>{});
+      case PRODUCT: return with(std::integral_constant<Step, PRODUCT>{});
+      case MAXIMUM: return with(std::integral_constant<Step, MAXIMUM>{});
+      case MINIMUM: return with(std::integral_constant<Step, MINIMUM>{});
+      default:
+        if constexpr (std::is_floating_point_v<T>) with(std::integral_constant<Step, LOG_SUM>{});
+    }
+  });
+}
+
+// --- sorting ---------------------------------------------------------------------------------
+
+constexpr int DIGIT = 8, DIGITS = 64 / DIGIT, VALUES = 1 << DIGIT;
+constexpr int64_t FEW = 48;  // elements that are sorted sooner by comparing
+
+// Sorts integers by their digits, the last first. Digits that are the same everywhere are left out; so are
+// those of the low half where it ascends already, as it does in packed (key, position) pairs.
+void sort(int64_t* x, int64_t* room, int64_t length) {
+  if (length <= FEW) return std::sort(x, x + length);
+  uint64_t varying = 0;
+  bool ascends = true;
+  for (int64_t i = 1; i < length; i++) {
+    varying |= x[i] ^ x[0];
+    ascends = ascends && static_cast<uint32_t>(x[i - 1]) <= static_cast<uint32_t>(x[i]);
+  }
+  int64_t* from = x;
+  for (int digit = ascends ? DIGITS / 2 : 0; digit < DIGITS; digit++) {
+    const int shift = digit * DIGIT;
+    if (!(varying >> shift & (VALUES - 1))) continue;
+    const uint64_t flip = digit == DIGITS - 1 ? VALUES / 2 : 0;  // the sign
+    const auto value = [=](int64_t v) { return (static_cast<uint64_t>(v) >> shift & (VALUES - 1)) ^ flip; };
+    int64_t places[VALUES] = {}, sum = 0;
+    for (int64_t i = 0; i < length; i++) places[value(from[i])]++;
+    for (int64_t& place : places) sum += std::exchange(place, sum);
+    for (int64_t i = 0; i < length; i++) room[places[value(from[i])]++] = from[i];
+    std::swap(from, room);
+  }
+  if (from != x) std::copy(from, from + length, x);
+}
+
+ffi::Error sort_lines(ffi::ThreadPool pool, ffi::Buffer<ffi::S64> x, ffi::ResultBuffer<ffi::S64> result, Integers sizes) {
+  const Lines lines(sizes);
+  share_lines(pool, lines.count(), 64.0 * lines.length, [&](int64_t line, int64_t to) {
+    std::vector<int64_t> room(lines.length), own(lines.inner == 1 ? 0 : lines.length);
+    for (; line < to; line++) {
+      const int64_t* from = x.typed_data() + lines.first(line);
+      int64_t* target = result->typed_data() + lines.first(line);
+      int64_t* sorted = lines.inner == 1 ? target : own.data();
+      for (int64_t i = 0; i < lines.length; i++) sorted[i] = from[i * lines.inner];
+      sort(sorted, room.data(), lines.length);
+      if (sorted != target)
+        for (int64_t i = 0; i < lines.length; i++) target[i * lines.inner] = sorted[i];
+    }
+  });
+  return ffi::Error::Success();
+}
+
+// --- the largest elements --------------------------------------------------------------------
+
+// Integers in the opposite order of floats, which are ordered as XLA does it: by their bits.
+inline int32_t rank(float x) {
+  int32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return ~(bits ^ (bits >> 31 & INT32_MAX));
+}
+
+constexpr int64_t BLOCK = 16;
+
+inline bool any_before(const float* x, int32_t limit) {
+  int32_t any = 0;
+  for (int64_t j = 0; j < BLOCK; j++) any |= rank(x[j]) < limit;
+  return any;
+}
+
+// How many candidates are held at once: all where few would go.
+inline int64_t candidates(int64_t length, int64_t count) {
+  return 8 * count < length ? 2 * count + 2 * BLOCK : length + BLOCK;
+}
+
+// Candidates, (rank, position) packed, are collected; when there are twice as many as wanted (and some) the
+// rest goes, and what is not before the last of them is passed over.
+void largest(const float* x, int64_t length, int64_t count, int64_t* found, int64_t* room) {
+  const int64_t most = candidates(length, count) - BLOCK;
+  int64_t held = 0, last = INT64_MAX;
+  for (int64_t i = 0; i < length; i += BLOCK) {
+    const int64_t end = std::min(length, i + BLOCK);
+    if (last != INT64_MAX && end == i + BLOCK && !any_before(x + i, last >> 32)) continue;
+    for (int64_t j = i; j < end; j++) {
+      found[held] = static_cast<int64_t>(rank(x[j])) * (int64_t{1} << 32) + j;
+      held += found[held] < last;
+    }
+    if (held > most) {
+      std::nth_element(found, found + count - 1, found + held);
+      held = count, last = found[count - 1];
+    }
+  }
+  if (held > count && 4 * count < held) std::nth_element(found, found + count - 1, found + held), held = count;
+  sort(found, room, held);
+}
+
+ffi::Error top(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> values,
+               ffi::ResultBuffer<ffi::S32> positions, Integers sizes) {
+  const int64_t lines = sizes[0], length = sizes[1], count = sizes[2];
+  share_lines(pool, lines, 16.0 * length, [&](int64_t line, int64_t to) {
+    std::vector<int64_t> found(candidates(length, count)), room(found.size());
+    for (; line < to; line++) {
+      const float* from = x.typed_data() + line * length;
+      largest(from, length, count, found.data(), room.data());
+      for (int64_t i = 0; i < count; i++) {
+        const int64_t position = found[i] & UINT32_MAX;
+        values->typed_data()[line * count + i] = from[position];
+        positions->typed_data()[line * count + i] = position;
+      }
+    }
+  });
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+#define CALL ffi::Ffi::Bind().Ctx<ffi::ThreadPool>()
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_scan, guarded(scan),
+                              CALL.Arg<Any>().Ret<Any>().Attr<Integers>("sizes").Attr<Integers>("how"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    ftorch_sort, guarded(sort_lines),
+    CALL.Arg<ffi::Buffer<ffi::S64>>().Ret<ffi::Buffer<ffi::S64>>().Attr<Integers>("sizes"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    ftorch_top, guarded(top),
+    CALL.Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::S32>>().Attr<Integers>("sizes"));

@@ -1,0 +1,80 @@
+"""What traced values are rearrangements of, so that kernels read them where they lie."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from jax.extend.core import Literal
+
+
+class Origin(NamedTuple):
+    """A value and the equation that made it: ``name`` of ``source``."""
+
+    value: Any  # held, so that its id stays its own
+    name: str
+    source: Any
+    params: dict
+
+
+class Origins:
+    """The values of a program that are rearrangements of others."""
+
+    _NAMES = ("transpose", "rev", "broadcast_in_dim", "reshape")
+
+    def __init__(self):
+        self._of: dict[int, Origin] = {}
+
+    def add(self, eqn, source, value):
+        if eqn.primitive.name in self._NAMES and not isinstance(eqn.invars[0], Literal):
+            self._of[id(value)] = Origin(value, eqn.primitive.name, source, eqn.params)
+
+    def get(self, value, name):
+        """What ``value`` was made of by an operation of that name, or None."""
+        found = self._of.get(id(value))
+        return found if found is not None and found.name == name else None
+
+    def repeats(self, value):
+        """The dimensions of ``value`` along which it is the same everywhere."""
+        dims = list(range(value.ndim))  # the source's dimension that each is, None: repeated
+        while (found := self._of.get(id(value))) is not None:
+            inner = _source_dims(found)
+            if inner is None:
+                break
+            dims = [None if d is None else inner[d] for d in dims]
+            value = found.source
+        return [d for d, source in enumerate(dims) if source is None]
+
+
+def _source_dims(origin):
+    """For each dimension of a rearrangement the source's, None where it repeats; None if it is none."""
+    value, name, source, params = origin
+    if name == "transpose":
+        return params["permutation"]
+    if name == "broadcast_in_dim":
+        found: list = [None] * value.ndim
+        for d, place in enumerate(params["broadcast_dimensions"]):
+            if source.shape[d] == value.shape[place]:
+                found[place] = d
+        return found
+    kept = [d for d, n in enumerate(source.shape) if n != 1]
+    if name == "reshape" and [source.shape[d] for d in kept] == [n for n in value.shape if n != 1]:
+        left = iter(kept)
+        return [None if n == 1 else next(left) for n in value.shape]
+    return None
+
+
+def strides(shape):
+    return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+
+
+def merged(loops):
+    """Loops, (size, *steps) from the outermost on, those that continue each other joined."""
+    joined = [loops[0]] if loops else []
+    for loop in loops[1:]:
+        before = joined[-1]
+        if all(s == loop[0] * step for s, step in zip(before[1:], loop[1:], strict=True)):
+            joined[-1] = type(loop)._make((before[0] * loop[0], *loop[1:]))
+        else:
+            joined.append(loop)
+    return joined
