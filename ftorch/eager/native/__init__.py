@@ -18,7 +18,7 @@ import numpy as np
 
 _NAMES = (
     "ftorch_multiply", "ftorch_convolve", "ftorch_weight_gradient", "ftorch_scan", "ftorch_sort",
-    "ftorch_top",
+    "ftorch_top", "ftorch_keep",
 )  # fmt: skip
 # What kernels compute in, where they do not say otherwise.
 NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
@@ -46,11 +46,13 @@ def _register():
 available = _register()
 
 
-def call(name, results, *operands, **attributes):
+def call(name, results, *operands, over=None, **attributes):
     """The custom call ``name``; every attribute is a sequence of integers.
 
     Args:
         results: what has the shape and dtype of the result; a tuple for several.
+        over: the operand in whose memory the result is made.
     """
     packed = {key: np.array(value, np.int64) for key, value in attributes.items()}
-    return jax.ffi.ffi_call(name, results)(*operands, **packed)
+    aliases = None if over is None else {over: 0}
+    return jax.ffi.ffi_call(name, results, input_output_aliases=aliases)(*operands, **packed)

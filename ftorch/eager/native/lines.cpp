@@ -220,10 +220,16 @@ ffi::Error top(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<
   return ffi::Error::Success();
 }
 
+// --- nothing ---------------------------------------------------------------------------------
+
+// The result lies over the operand.
+ffi::Error keep(Any, AnyResult) { return ffi::Error::Success(); }
+
 }  // namespace
 
 #define CALL ffi::Ffi::Bind().Ctx<ffi::ThreadPool>()
 
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_keep, keep, ffi::Ffi::Bind().Arg<Any>().Ret<Any>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_scan, guarded(scan),
                               CALL.Arg<Any>().Ret<Any>().Attr<Integers>("sizes").Attr<Integers>("how"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(

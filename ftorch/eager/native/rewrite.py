@@ -309,6 +309,16 @@ def _call(name, shape, x, other, sizes, extent, out, window, stride, low, dilati
     return [call(name, _floats(shape), x, other, sizes=sizes, **spatial)]
 
 
+# --- what is computed once ---------------------------------------------------------------
+
+
+def _barrier(eqn, inputs, origins):
+    """Values that are made before they are used. XLA leaves barriers out on the CPU, and then computes
+    an index anew for every element that is read by it."""
+    del origins
+    return [call("ftorch_keep", v.aval, x, over=0) for v, x in zip(eqn.outvars, inputs, strict=True)]
+
+
 # --- all of them -----------------------------------------------------------------------
 
 # primitive: what gives its results, or None if XLA is to make them
@@ -316,5 +326,5 @@ _KERNELS = {
     "dot_general": _product, "conv_general_dilated": _convolution, "gather": indexing.take,
     **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), lines.scan),
-    "sort": lines.sort, "top_k": lines.top,
+    "sort": lines.sort, "top_k": lines.top, "optimization_barrier": _barrier,
 }  # fmt: skip

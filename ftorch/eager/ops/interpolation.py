@@ -11,8 +11,10 @@ import math
 import warnings
 from itertools import product
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ..registry import op
 from ._common import dtype_name, is_floating, opmath, up
@@ -303,30 +305,33 @@ def _padded(coordinate, n, padding_mode, align_corners):
     return coordinate
 
 
-def _read(flat, corner, extent):
-    """Values (N, C, P) at integer corners (N, P) given per dimension; 0 outside."""
+def _read(rows, corner, extent, weight):
+    """Values (N, P, C) of (N, elements, C) at integer corners (N, P) given per dimension, times weights
+    (N, P); 0 outside."""
     inside = jnp.ones((), bool)
     index = jnp.zeros((), jnp.int32)
     for c, n in zip(corner, extent, strict=True):
         inside = inside & (c >= 0) & (c <= n - 1)
         index = index * n + jnp.clip(jnp.nan_to_num(c), 0, n - 1).astype(jnp.int32)
-    values = jnp.take_along_axis(flat, index[:, None], axis=2)
-    return jnp.where(inside[:, None], values, jnp.zeros((), flat.dtype))
+    # Computed once, not for every channel.
+    index, inside, weight = lax.optimization_barrier((index, inside, weight))
+    values = jax.vmap(lambda image, i: jnp.take(image, i, axis=0, mode="clip"))(rows, index)
+    return jnp.where(inside[..., None], values, jnp.zeros((), rows.dtype)) * weight[..., None]
 
 
-def _sample_linear(flat, places, extent):
-    low = [jnp.floor(p) for p in places]
+def _sample_linear(rows, places, extent):
+    places, low = lax.optimization_barrier((places, [jnp.floor(p) for p in places]))
     total = 0
     for corner in product((0, 1), repeat=len(extent)):
         weight = 1
         for c, p, a in zip(corner, places, low, strict=True):
             weight = weight * ((p - a) if c else (a + 1 - p))
         where = [a + c for a, c in zip(low, corner, strict=True)]
-        total = total + _read(flat, where, extent) * weight[:, None]
+        total = total + _read(rows, where, extent, weight)
     return total
 
 
-def _sample_cubic(flat, places, extent, padding_mode, align_corners):
+def _sample_cubic(rows, places, extent, padding_mode, align_corners):
     low = [jnp.floor(p) for p in places]
     weights = [_cubic_weights(p - a, -0.75) for p, a in zip(places, low, strict=True)]
     total = 0
@@ -335,7 +340,7 @@ def _sample_cubic(flat, places, extent, padding_mode, align_corners):
             _padded(a + (k - 1), n, padding_mode, align_corners)
             for a, k, n in zip(low, (i, j), extent, strict=True)
         ]
-        total = total + _read(flat, where, extent) * (weights[0][i] * weights[1][j])[:, None]
+        total = total + _read(rows, where, extent, weights[0][i] * weights[1][j])
     return total
 
 
@@ -349,24 +354,25 @@ def grid_sample(input, grid, mode, padding_mode, align_corners):
     extent = input.shape[2:]
     out = grid.shape[1:-1]
     points = up(grid).reshape(grid.shape[0], math.prod(out), grid.shape[-1])
-    flat = up(input).reshape(*input.shape[:2], math.prod(extent))
+    rows = up(input).reshape(*input.shape[:2], math.prod(extent)).swapaxes(1, 2)
+    rows = lax.optimization_barrier(rows)
     # The last coordinate of a point belongs to the first spatial dimension.
     places = [
         _unnormalize(points[..., len(extent) - 1 - i], n, bool(align_corners))
         for i, n in enumerate(extent)
     ]
     if mode == "bicubic":
-        y = _sample_cubic(flat, places, extent, padding_mode, bool(align_corners))
+        y = _sample_cubic(rows, places, extent, padding_mode, bool(align_corners))
     else:
         places = [
             _padded(p, n, padding_mode, bool(align_corners))
             for p, n in zip(places, extent, strict=True)
         ]
         if mode == "nearest":
-            y = _read(flat, [jnp.round(p) for p in places], extent)
+            y = _read(rows, [jnp.round(p) for p in places], extent, jnp.ones_like(places[0]))
         else:
-            y = _sample_linear(flat, places, extent)
-    return y.reshape(*input.shape[:2], *out).astype(input.dtype)
+            y = _sample_linear(rows, places, extent)
+    return y.swapaxes(1, 2).reshape(*input.shape[:2], *out).astype(input.dtype)
 
 
 def _check_affine(theta, size):
