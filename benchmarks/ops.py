@@ -130,12 +130,34 @@ def others():
         "gather 256x1000", lambda lib, x, i: x.gather(1, i), (256, 1000),
         make=lambda lib: [lib.randint(0, 1000, (256, 100))],
     )  # fmt: skip
+    yield from _both(
+        "scatter_add 20000x64 to 1000, index expanded",
+        lambda lib, x, y, i: x.scatter_add(0, i[:, None].expand(-1, 64), y), (1000, 64), (20000, 64),
+        make=index,
+    )  # fmt: skip
+    yield from _both(
+        "gather 20000x64 of 1000, index expanded",
+        lambda lib, x, i: x.gather(0, i[:, None].expand(-1, 64)), (1000, 64), make=index,
+    )  # fmt: skip
+    yield from _both(
+        "embedding_bag 64x50 of 5000x64", lambda lib, w, i: F(lib).embedding_bag(i, w), (5000, 64),
+        make=lambda lib: [lib.randint(0, 5000, (64, 50))],
+    )  # fmt: skip
+    yield from _both(
+        "grid_sample 4x32x28x28",
+        lambda lib, x, g: F(lib).grid_sample(x, g.tanh(), align_corners=False), (4, 32, 28, 28),
+        (4, 28, 28, 2),
+    )  # fmt: skip
     yield "sort 100000", _case(lambda lib, x: lib.sort(x)[0], (100000,))
     yield "sort 256x1000", _case(lambda lib, x: lib.sort(x, dim=1)[0], (256, 1000))
     yield "argsort 256x1000", _case(lambda lib, x: lib.argsort(x, dim=1), (256, 1000))
     yield "topk 10 of 256x1000", _case(lambda lib, x: lib.topk(x, 10)[0], (256, 1000))
     yield "topk 50 of 50000", _case(lambda lib, x: lib.topk(x, 50)[0], (50000,))
+    yield "topk 50 of 32x32000", _case(lambda lib, x: lib.topk(x, 50)[0], (32, 32000))
+    yield "median 256x1000", _case(lambda lib, x: x.median(1)[0], (256, 1000))
     yield "cumsum 256x1000", _case(lambda lib, x: x.cumsum(1), (256, 1000))
+    yield "cummax 256x1000", _case(lambda lib, x: x.cummax(1)[0], (256, 1000))
+    yield "logcumsumexp 256x1000", _case(lambda lib, x: x.logcumsumexp(1), (256, 1000))
     yield "unique 20000", _case(
         lambda lib, i: lib.unique(i), make=lambda lib: [lib.randint(0, 500, (20000,))]
     )

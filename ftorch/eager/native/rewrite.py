@@ -1,4 +1,4 @@
-"""Programs for the CPU with this package's kernels in the place of XLA's products and convolutions.
+"""Programs for the CPU with kernels of this package in the place of what XLA does badly there.
 
 The pass works on a traced function: whoever wrote the operation (a kernel, a derivative, `vmap`), and
 inside whatever loop, it is found when its program is compiled.
