@@ -6,7 +6,7 @@ import warnings
 
 import ftorch as torch
 
-from ..eager import executor, value_checks
+from ..eager import apart, executor, value_checks
 from ..eager.dispatch import Wrapped
 from . import constraints
 from .utils import lazy_property
@@ -31,9 +31,9 @@ def _check(name, checks):
         return
     asked = [(check, value, _all_true(constraint.check(value))) for check, constraint, value in checks]
     for check, value, valid in asked:
-        waits = value.requires_grad and value_checks.is_pending(value)
-        if not (waits and value_checks.postpone(name, check, valid)):
-            check(bool(valid))
+        pending = value_checks.is_pending(value)
+        if not (pending and value.requires_grad and value_checks.postpone(name, check, valid)):
+            check(bool(apart.value_of(valid._storage, from_inputs=not pending)))
 
 
 class Distribution:
