@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from . import available, call, indexing, lines
+from . import available, call, indexing, lines, rnn
 from .views import Origins, merged, strides
 
 # Products with less than this many multiplications cost less where XLA compiles them in line.
@@ -62,7 +62,7 @@ def _evaluate(closed, operands, origins):
         elif name in ("pjit", "jit", "closed_call", "core_call"):
             inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
             if isinstance(inner, ClosedJaxpr):
-                results = _evaluate(inner, inputs, origins)
+                results = rnn.loop(eqn, inputs) or _evaluate(inner, inputs, origins)
         if results is None:
             params = {key: _inside(value) for key, value in eqn.params.items()}
             with eqn.ctx.manager:

@@ -65,24 +65,14 @@ def _packing(batch_sizes, rows, batch):
     return row, exists, time, index - starts[time]
 
 
-def _layer(mode, input, state, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse):
-    """Runs a cell over time.
-
-    Returns:
-        the outputs; the last of each state; of all times, in (time, batch): the input's gates, the
-        gates (of a GRU the state's), and each state.
-    """
-    cell = _CELLS[mode]
-    gates_x = _project(input, w_ih, b_ih)  # of all time steps in one product
-    exists = None
-    if batch_sizes is not None:
-        row, exists, time, sequence = _packing(batch_sizes, input.shape[0], state[0].shape[0])
-        gates_x = gates_x[row]
-    dtypes = tuple(s.dtype for s in state)
+def _loop(mode, gates_x, state, w_hh, b_hh, w_hr, exists, reverse):
+    """The last of each state; of all times the gates (of a GRU the state's) and each state."""
+    cell, turned = _CELLS[mode], up(w_hh).T  # once for all steps
 
     def advance(state, now):
         gates_x, here = now
-        gates_h = _project(state[0], w_hh, b_hh)
+        gates_h = state[0] @ turned
+        gates_h = gates_h if b_hh is None else gates_h + up(b_hh)
         new = cell(gates_x, gates_h, state)
         if w_hr is not None:
             new = (_project(new[0], w_hr, None), *new[1:])
@@ -93,30 +83,13 @@ def _layer(mode, input, state, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, revers
     last, (gates, *states) = lax.scan(
         advance, tuple(map(up, state)), (gates_x, exists), reverse=reverse
     )
-    output = states[0] if batch_sizes is None else states[0][time, sequence]
-    last = tuple(s.astype(dtype) for s, dtype in zip(last, dtypes, strict=True))
-    return output.astype(input.dtype), *last, gates_x, gates, *states
+    return last, gates, *states
 
 
-def _layer_gradient(mode, grad, result, input, state, w_ih, w_hh, w_hr, batch_sizes, reverse):
-    """The gradients of `_layer`'s input, states, and weights and biases in its order.
-
-    The loop gives the gradients of the gates; those of the weights are then one product each.
-    """
-    cell, count = _CELLS[mode], len(state)
-    d_output, *d_last = map(up, grad[: 1 + count])
-    d_gates_x, d_gates, *d_states = grad[1 + count :]
-    gates_x, gates, *states = result[1 + count :]
-    input, w_ih, w_hh = up(input), up(w_ih), up(w_hh)
-    exists = None
-    if batch_sizes is not None:
-        _, exists, time, sequence = _packing(batch_sizes, input.shape[0], state[0].shape[0])
-        d_output = jnp.zeros(states[0].shape, d_output.dtype).at[time, sequence].set(d_output)
-    if reverse:
-        before = [jnp.concatenate([s[1:], up(s0)[None]]) for s, s0 in zip(states, state, strict=True)]
-    else:
-        before = [jnp.concatenate([up(s0)[None], s[:-1]]) for s, s0 in zip(states, state, strict=True)]
-    d_states[0] = d_states[0] + d_output
+def _loop_gradient(mode, d_last, gates_x, gates, before, d_gates, d_states, w_hh, w_hr, exists, reverse):
+    """The gradients of the first states; of all times those of the gates, of a GRU's input's gates, and with
+    ``w_hr`` the factors of its gradient."""
+    cell = _CELLS[mode]
 
     def step(d, now):
         gates_x, gates, before, d_gates, d_states, here = now
@@ -143,8 +116,96 @@ def _layer_gradient(mode, grad, result, input, state, w_ih, w_hh, w_hr, batch_si
         return d_before, (d_own, d_x, projected)
 
     d_state, (d_gates, d_x, projected) = lax.scan(
-        step, d_last, (gates_x, gates, tuple(before), d_gates, d_states, exists), reverse=not reverse
+        step, d_last, (gates_x, gates, before, d_gates, d_states, exists), reverse=not reverse
     )
+    return d_state, d_gates, d_x, projected
+
+
+def _named(name, function):
+    """``{reverse: function(reverse, ...)}``, compiled under names by which `native.rnn` finds them."""
+
+    def of(reverse):
+        def loop(*operands):
+            return function(reverse, *operands)
+
+        loop.__name__ = name + (":reverse" if reverse else "")
+        return jax.jit(loop)
+
+    return {reverse: of(reverse) for reverse in (False, True)}
+
+
+def _lstm_loop(reverse, gates_x, h, c, w_hh):
+    return _loop("lstm", gates_x, (h, c), w_hh, None, None, None, reverse)[1:]
+
+
+def _lstm_loop_gradient(reverse, gates, cells, c, d_hidden, d_cells, d_gates, d_h, d_c, w_hh):
+    before = _before(cells, c, reverse)
+    d_state, d_gates, _, _ = _loop_gradient(
+        "lstm", [d_h, d_c], None, gates, (jnp.zeros_like(before), before), d_gates, [d_hidden, d_cells],
+        w_hh, None, None, reverse,
+    )  # fmt: skip
+    return d_gates, *d_state
+
+
+_LSTM = _named("ftorch_lstm", _lstm_loop)
+_LSTM_GRADIENT = _named("ftorch_lstm_gradient", _lstm_loop_gradient)
+
+
+def _before(states, first, reverse):
+    """For each time the state before it."""
+    first = up(first)[None]
+    return jnp.concatenate([states[1:], first] if reverse else [first, states[:-1]])
+
+
+def _layer(mode, input, state, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse):
+    """Runs a cell over time.
+
+    Returns:
+        the outputs; the last of each state; of all times, in (time, batch): the input's gates, the
+        gates (of a GRU the state's), and each state.
+    """
+    gates_x = _project(input, w_ih, b_ih)  # of all time steps in one product
+    exists = None
+    if batch_sizes is not None:
+        row, exists, time, sequence = _packing(batch_sizes, input.shape[0], state[0].shape[0])
+        gates_x = gates_x[row]
+    if mode == "lstm" and exists is None and w_hr is None:
+        biased = gates_x if b_hh is None else gates_x + up(b_hh)
+        gates, *states = _LSTM[reverse](biased, *map(up, state), up(w_hh))
+        last = [s[0 if reverse else -1] for s in states]
+    else:
+        last, gates, *states = _loop(mode, gates_x, state, w_hh, b_hh, w_hr, exists, reverse)
+    output = states[0] if batch_sizes is None else states[0][time, sequence]
+    last = tuple(new.astype(s.dtype) for new, s in zip(last, state, strict=True))
+    return output.astype(input.dtype), *last, gates_x, gates, *states
+
+
+def _layer_gradient(mode, grad, result, input, state, w_ih, w_hh, w_hr, batch_sizes, reverse):
+    """The gradients of `_layer`'s input, states, and weights and biases in its order.
+
+    The loop gives the gradients of the gates; those of the weights are then one product each.
+    """
+    count = len(state)
+    d_output, *d_last = map(up, grad[: 1 + count])
+    d_gates_x, d_gates, *d_states = grad[1 + count :]
+    gates_x, gates, *states = result[1 + count :]
+    input, w_ih, w_hh = up(input), up(w_ih), up(w_hh)
+    exists = None
+    if batch_sizes is not None:
+        _, exists, time, sequence = _packing(batch_sizes, input.shape[0], state[0].shape[0])
+        d_output = jnp.zeros(states[0].shape, d_output.dtype).at[time, sequence].set(d_output)
+    before = [_before(s, s0, reverse) for s, s0 in zip(states, state, strict=True)]
+    d_states[0] = d_states[0] + d_output
+
+    d_x, projected = None, ()
+    if mode == "lstm" and exists is None and w_hr is None:
+        d_gates, *d_state = _LSTM_GRADIENT[reverse](
+            gates, states[1], up(state[1]), *d_states, d_gates, *d_last, w_hh
+        )
+    else:
+        d_state, d_gates, d_x, projected = _loop_gradient(
+            mode, d_last, gates_x, gates, tuple(before), d_gates, d_states, w_hh, w_hr, exists, reverse
+        )
     d_x = d_gates_x + (d_gates if d_x is None else d_x)
     if batch_sizes is not None:
         d_x = d_x[time, sequence]

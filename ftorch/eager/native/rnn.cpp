@@ -1,0 +1,94 @@
+// An LSTM layer's time loop, and its gradient's, each as one custom call: XLA spends more on a loop's steps
+// than on what they compute.
+
+#include <cstring>
+#include <string>
+
+#include "memory.h"
+#include "threads.h"
+
+namespace {
+
+using Floats = ffi::Buffer<ffi::F32>;
+using Result = ffi::Result<Floats>;
+
+struct Steps {
+  int64_t count, batch, hidden, reverse;
+  int64_t at(int64_t n) const { return reverse ? count - 1 - n : n; }  // the n-th step's place
+};
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")
+namespace avx512 {
+constexpr int W = 16, ROWS = 8;
+#include "gemm.inc"
+#include "rnn.inc"
+}  // namespace avx512
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,bmi2")
+namespace avx2 {
+constexpr int W = 8, ROWS = 4;
+#include "gemm.inc"
+#include "rnn.inc"
+}  // namespace avx2
+#pragma GCC pop_options
+#endif
+namespace plain {
+constexpr int W = 4, ROWS = 4;
+#include "gemm.inc"
+#include "rnn.inc"
+}  // namespace plain
+
+struct Kernels {
+  decltype(&plain::lstm) lstm;
+  decltype(&plain::lstm_gradient) lstm_gradient;
+};
+
+Kernels choose() {  // as handlers.cpp does
+  const char* wanted = std::getenv("FTORCH_NATIVE");
+  const std::string most = wanted ? wanted : "";
+  if (most == "plain") return {plain::lstm, plain::lstm_gradient};
+#if defined(__x86_64__)
+  if (most != "avx2" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+    return {avx512::lstm, avx512::lstm_gradient};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {avx2::lstm, avx2::lstm_gradient};
+#endif
+  return {plain::lstm, plain::lstm_gradient};
+}
+
+const Kernels kernels = choose();
+
+Steps steps_of(const Floats& cells, int64_t reverse) {
+  const auto sizes = cells.dimensions();
+  return {sizes[0], sizes[1], sizes[2], reverse};
+}
+
+ffi::Error lstm(Floats gates_x, Floats h0, Floats c0, Floats weight, Result gates, Result hidden,
+                Result cells, int64_t reverse) {
+  kernels.lstm(steps_of(*cells, reverse), gates_x.typed_data(), h0.typed_data(), c0.typed_data(),
+               weight.typed_data(), gates->typed_data(), hidden->typed_data(), cells->typed_data());
+  return ffi::Error::Success();
+}
+
+ffi::Error lstm_gradient(Floats gates, Floats cells, Floats c0, Floats d_hidden, Floats d_cells, Floats d_own,
+                         Floats d_h, Floats d_c, Floats weight, Result d_gates, Result d_h0, Result d_c0,
+                         int64_t reverse) {
+  std::memcpy(d_h0->typed_data(), d_h.typed_data(), d_h.size_bytes());
+  std::memcpy(d_c0->typed_data(), d_c.typed_data(), d_c.size_bytes());
+  kernels.lstm_gradient(steps_of(cells, reverse), gates.typed_data(), cells.typed_data(), c0.typed_data(),
+                        d_hidden.typed_data(), d_cells.typed_data(), d_own.typed_data(), weight.typed_data(),
+                        d_gates->typed_data(), d_h0->typed_data(), d_c0->typed_data());
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+#define FOUR Arg<Floats>().Arg<Floats>().Arg<Floats>().Arg<Floats>()
+#define THREE Ret<Floats>().Ret<Floats>().Ret<Floats>().Attr<int64_t>("reverse")
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm, lstm, ffi::Ffi::Bind().FOUR.THREE);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm_gradient, lstm_gradient,
+                              ffi::Ffi::Bind().FOUR.FOUR.Arg<Floats>().THREE);
