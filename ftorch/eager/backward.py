@@ -6,6 +6,7 @@ No recursion: graphs may be arbitrarily deep. Nodes run in the calling thread.
 from __future__ import annotations
 
 import heapq
+import itertools
 
 from . import api, derivatives
 from .op import hooks
@@ -78,13 +79,9 @@ def _run(roots, retain_graph, inputs):
     buffers: dict = {}
     for (node, nr), grad in roots:
         _add_to(buffers.setdefault(node, {}), nr, grad)
-    heap = []
-    queued = set()
-    for node in start:
-        if counts.get(node, 0) == 0:
-            # Of equal ones (leaves) the first comes first: the same order in every step, one program.
-            heap.append((-node.sequence, len(queued), node))
-            queued.add(node)
+    # Of equal ones (leaves) the first comes first: the same order in every step, one program.
+    order = itertools.count()
+    heap = [(-node.sequence, next(order), node) for node in start if node not in counts]
     heapq.heapify(heap)
     while heap:
         node = heapq.heappop(heap)[2]
@@ -105,8 +102,7 @@ def _run(roots, retain_graph, inputs):
                 outputs = _apply(node, grads)
         if not retain_graph and runs:
             node.release()
-        edges = node.edges
-        for i, edge in enumerate(edges):
+        for i, edge in enumerate(node.edges):
             if edge is None:
                 continue
             target, nr = edge
@@ -118,10 +114,9 @@ def _run(roots, retain_graph, inputs):
                         buffers[target] = {nr: grad}
                     else:
                         _add_to(held, nr, grad)
-            counts[target] -= 1
-            if counts[target] == 0 and target not in queued:
-                heapq.heappush(heap, (-target.sequence, len(queued), target))
-                queued.add(target)
+            counts[target] = left = counts[target] - 1
+            if not left:
+                heapq.heappush(heap, (-target.sequence, next(order), target))
     return None if captures is None else [captures[edge] for edge in inputs]
 
 
@@ -135,7 +130,9 @@ def _add_to(buffer, nr, grad):
 
 def _as_list(node, buffer):
     count = getattr(node, "backward", None)
-    width = len(count.differentiable) if count is not None else max(buffer) + 1
+    width = len(count.differentiable) if count is not None else 1
+    if width == 1 == len(buffer) and 0 in buffer:
+        return [buffer[0]]
     return [buffer.get(i) for i in range(max(width, max(buffer) + 1))]
 
 

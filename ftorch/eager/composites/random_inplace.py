@@ -16,7 +16,7 @@ from .. import dtype as dtypes
 from .. import executor, sampling
 from .. import generator as generators
 from ..composite import composite
-from ..op import has_overlap, to_numpy
+from ..op import has_overlap, is_fresh, to_numpy
 from ..randomness import FILL, randomized
 from ..sampling.discrete import DIGITS
 from ..tensor import TensorBase, from_array, modes
@@ -104,9 +104,13 @@ def _fill(t, generator, sampler, *args, **options):
     if t.device is devices.META or not t.numel():
         return t
     like, device = _Layout(t), t.device
-    return t.copy_(
-        replayable(lambda: tensor_of(drawn_like(like, generator, sampler, *args, **options), device))
+    drawn = replayable(
+        lambda: tensor_of(drawn_like(like, generator, sampler, *args, **options), device)
     )
+    if is_fresh(t) and drawn._geometry is t._geometry:
+        executor.move(drawn._storage, t._storage)  # nothing is computed
+        return t
+    return t.copy_(drawn)
 
 
 def replayable(make):
