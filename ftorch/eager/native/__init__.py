@@ -25,9 +25,10 @@ NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 
 
 def _register():
+    """The library, its custom calls known to XLA; None without one."""
     spec = importlib.util.find_spec("._kernels", __name__)
     if spec is None or spec.origin is None or os.environ.get("FTORCH_NATIVE") == "0":
-        return False
+        return None
     try:
         library = ctypes.CDLL(spec.origin)
         for name in _NAMES:
@@ -39,11 +40,21 @@ def _register():
             "Reinstall ftorch to build them anew.",
             stacklevel=2,
         )
-        return False
-    return True
+        return None
+    return library
 
 
-available = _register()
+_library = _register()
+available = _library is not None
+_TYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "f": ctypes.c_float}
+
+
+def function(name, types):
+    """A function of the library that Python calls, or None: pointers "p", integers "n", floats "f"."""
+    found = getattr(_library, name, None)
+    if found is not None:
+        found.argtypes, found.restype = [_TYPES[t] for t in types], None
+    return found
 
 
 def call(name, results, *operands, over=None, **attributes):

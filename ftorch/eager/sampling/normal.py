@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from .. import native
 from .arithmetic import F32, F64, cast, fma64, libm, locked
 from .words import BlockSampler, buffer
 
@@ -66,7 +67,7 @@ def _float32_normal(xp, fma, words, mean, std):
     return fma(radius * cos, std, mean), fma(radius * sin, std, mean)
 
 
-_normal32 = BlockSampler(_float32_normal, probe=(0.1, 0.7))
+_normal32 = BlockSampler(_float32_normal, probe=(0.1, 0.7), few=native.function("ftorch_normal", "pnffp"))
 
 
 @locked

@@ -14,6 +14,7 @@ from .arithmetic import F32, contracted, fma32
 
 _BUCKETS = (512, 8192, 65536, 1 << 18)  # words per program: one compilation each, whatever is asked for
 CHUNK = 65536  # what stays in the cache
+_FEW = 8192  # words below which a program costs more than its arithmetic
 _IN_FLIGHT = 2  # blocks the host draws ahead of the program
 
 
@@ -28,17 +29,33 @@ class BlockSampler:
         function: ``function(xp, fma, words, *scalars)`` gives for each 16 words eight values and eight
             more, as two arrays of rows of eight (joined on the host: XLA would compute twice).
         probe: scalars for the trial.
+        few: the same in C, ``few(words, count, *scalars, out)`` with addresses, for calls that cost more
+            than their arithmetic. It is tried in the same way.
     """
 
-    def __init__(self, function: Callable, probe: tuple[float, ...]):
+    def __init__(self, function: Callable, probe: tuple[float, ...], few: Callable | None = None):
         self._function = function
         self._probe = tuple(F32.type(p) for p in probe)
         self._program = functools.cache(self._compile)
+        self._few = few
+        self._is_few_exact = functools.cache(self._try_few)
+
+    def _trial(self, count):
+        """Fixed words and what exact arithmetic makes of them."""
+        words = np.arange(count, dtype=np.uint32) * np.uint32(2654435761)
+        return words, self._function(np, functools.partial(fma32, np), words, *self._probe)
+
+    def _try_few(self):
+        if self._few is None:
+            return False
+        words, expected = self._trial(_FEW)
+        out = np.zeros((_FEW // 16, 2, 8), F32)
+        self._few(words.ctypes.data, words.size, *map(float, self._probe), out.ctypes.data)
+        return np.array_equal(out, np.stack(expected, 1))
 
     def _compile(self, bucket):
         host = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
-        words = np.arange(bucket, dtype=np.uint32) * np.uint32(2654435761)
-        expected = self._function(np, functools.partial(fma32, np), words, *self._probe)
+        words, expected = self._trial(bucket)
         for fma in (contracted, fma32):
             program = jax.jit(
                 functools.partial(self._function, jnp, functools.partial(fma, jnp)),
@@ -52,6 +69,10 @@ class BlockSampler:
     def fill(self, out: np.ndarray, draw: Callable, scalars) -> None:
         """Fills ``out``, of whole groups of 16; ``draw(start, stop)`` gives the words for a part."""
         scalars = tuple(F32.type(s) for s in scalars)
+        if out.size <= _FEW and self._is_few_exact():
+            words = draw(0, out.size)
+            self._few(words.ctypes.data, words.size, *map(float, scalars), out.ctypes.data)
+            return
         groups = out.reshape(-1, 2, 8)
         pending: deque = deque()
 
