@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import api
+from .dtype import int64
 from .executor import IMMEDIATE
 from .geometry import Size, geometry, has_internal_overlap, with_bits
 from .op import call, op_named, overlaps, special
@@ -53,6 +54,11 @@ def _items(index):
 def _parse(x, index):
     """(view items, {dimension of the view: index tensor}, kind of the last basic item)."""
     g = x._geometry
+    if g.ndim:  # the commonest
+        if index.__class__ is slice:
+            return [_slice(index, g.shape[0])], {}, "slice"
+        if index.__class__ in PLAIN and index._geometry.dtype is int64 and index._geometry.ndim:
+            return [(0, 1, g.shape[0])], {0: index}, "slice"
     items = _items(index)
     consumed = 0
     for i in items:

@@ -20,7 +20,7 @@ from . import value_checks
 from .executor import IMMEDIATE
 from .geometry import CONJ, Size, geometry, memory_order, permuted_stride
 from .op import read, to_numpy
-from .storage import Storage
+from .storage import Storage, strided
 from .tensor import Tensor, TensorBase, from_array, modes, new_leaf, wrap, wrap_view
 
 
@@ -310,7 +310,10 @@ def from_numpy(ndarray):
         )
     stride = tuple(s // item for s in ndarray.strides)
     g = geometry(shape, dtype, _device.CPU, stride)
-    memory = np.lib.stride_tricks.as_strided(ndarray, (g.expanse,), (item,))
+    if ndarray.flags.c_contiguous and g.expanse == ndarray.size:
+        memory = ndarray.reshape(-1)
+    else:
+        memory = np.lib.stride_tricks.as_strided(ndarray, (g.expanse,), (item,))
     if g.is_contiguous:
         storage = Storage(g)
         storage.host = memory
@@ -395,11 +398,7 @@ def numpy(self, *, force=False):
         value_checks.run_postponed()
     if g.dtype is not storage.root.dtype:
         memory = memory.view(g.dtype.numpy)
-    if not g.numel:
-        return np.empty(g.shape, g.dtype.numpy)
-    return np.lib.stride_tricks.as_strided(
-        memory[self._offset :], g.shape, [s * memory.itemsize for s in g.stride]
-    )
+    return strided(memory, g, self._offset)
 
 
 def from_jax(array, requires_grad=False) -> Tensor:

@@ -98,6 +98,8 @@ class Storage:
 
     def _logical(self, memory):
         """A buffer in memory order, seen in the root's logical shape."""
+        if self.root.is_contiguous:
+            return memory.reshape(self.root.shape)
         order = memory_order(self.root.stride, self.root.shape)
         inverse = sorted(range(len(order)), key=order.__getitem__)
         return memory.reshape([self.root.shape[d] for d in order]).transpose(inverse)
@@ -122,6 +124,15 @@ class Storage:
             self.array = array
         self.trace = None
         self.version += 1
+
+
+def strided(memory: np.ndarray, g: Geometry, offset: int) -> np.ndarray:
+    """What a tensor's geometry says of a flat buffer, as an array that shares it."""
+    if not g.numel:
+        return np.empty(g.shape, g.dtype.numpy)
+    item = memory.itemsize
+    strides = [s * item for s in g.stride]
+    return np.ndarray(g.shape, memory.dtype, memory, offset * item, strides)
 
 
 def from_array(array, dtype, where=None) -> Storage:

@@ -13,6 +13,7 @@ from . import errors, executor
 from .dtype import dtype as Dtype
 from .executor import IMMEDIATE
 from .registry import Shape
+from .storage import strided
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -205,6 +206,4 @@ def peek(t, waits=False):
         return None
     if g.dtype is not storage.root.dtype:
         return None
-    return np.lib.stride_tricks.as_strided(
-        memory[t._offset :], g.shape, [s * memory.itemsize for s in g.stride]
-    ) if g.numel else np.empty(g.shape, g.dtype.numpy)  # fmt: skip
+    return strided(memory, g, t._offset)
