@@ -5,7 +5,7 @@
 #include <string>
 
 #include "memory.h"
-#include "threads.h"
+#include "calls.h"
 
 namespace {
 
@@ -89,6 +89,6 @@ ffi::Error lstm_gradient(Floats gates, Floats cells, Floats c0, Floats d_hidden,
 #define FOUR Arg<Floats>().Arg<Floats>().Arg<Floats>().Arg<Floats>()
 #define THREE Ret<Floats>().Ret<Floats>().Ret<Floats>().Attr<int64_t>("reverse")
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm, lstm, ffi::Ffi::Bind().FOUR.THREE);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm_gradient, lstm_gradient,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm, guarded(lstm), ffi::Ffi::Bind().FOUR.THREE);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm_gradient, guarded(lstm_gradient),
                               ffi::Ffi::Bind().FOUR.FOUR.Arg<Floats>().THREE);
