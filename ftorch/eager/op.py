@@ -294,16 +294,6 @@ def call_inplace(op: Op, operands, static=()):
     return target
 
 
-def is_fresh(t):
-    """Whether a value can simply become a tensor's: a whole plain storage, without a history or watchers."""
-    storage = t._storage
-    return (
-        t.__class__ in PLAIN and not special[0] and executor.capturing() is None and storage.version >= 0
-        and t._geometry is storage.root and storage.host is None and storage.trace is not executor.IMMEDIATE
-        and not t._requires_grad and t._base is None and t._meta is None
-    )  # fmt: skip
-
-
 _IDEMPOTENT = ("fill", "zero", "index_put", "masked_fill")  # may write to an expanded tensor
 
 
@@ -439,8 +429,10 @@ def fused_update(fn, mutable, inputs, scalars=(), static=(), source=None, fixed=
         plan = _updates[key] = planning.build_update(fn, mutable, inputs, scalars, static)
     storages = [t._storage if t._geometry is t._storage.root else read(t) for t in mutable]
     storages += [t._storage if t._geometry is t._storage.root else read(t) for t in inputs]
-    numbers = planning.numbers_of(plan.scalars, scalars)
-    for t, s in zip(mutable, record(plan, storages, numbers)):
+    results = record(plan, storages, planning.numbers_of(plan.scalars, scalars))
+    if plan.is_single:
+        results = (results,)
+    for t, s in zip(mutable, results):
         if t._geometry is t._storage.root and t._storage.host is None:
             executor.move(s, t._storage)
         else:

@@ -16,10 +16,10 @@ from .. import dtype as dtypes
 from .. import executor, sampling
 from .. import generator as generators
 from ..composite import composite
-from ..op import has_overlap, is_fresh, to_numpy
+from ..op import has_overlap, special, to_numpy
 from ..randomness import FILL, randomized
 from ..sampling.discrete import DIGITS
-from ..tensor import TensorBase, from_array, modes
+from ..tensor import PLAIN, TensorBase, from_array, modes
 from ._arguments import integer
 
 FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
@@ -90,6 +90,16 @@ def drawn_like(t, generator, sampler, *args, **options) -> np.ndarray:
     return array.transpose(np.argsort(order))
 
 
+def _takes_value(t):
+    """Whether a value can simply become a tensor's: a whole plain storage, without a history or watchers."""
+    storage = t._storage
+    return (
+        t.__class__ in PLAIN and not special[0] and executor.capturing() is None and storage.version >= 0
+        and t._geometry is storage.root and storage.host is None and storage.trace is not executor.IMMEDIATE
+        and not t._requires_grad and t._base is None and t._meta is None
+    )  # fmt: skip
+
+
 def _fill(t, generator, sampler, *args, **options):
     """Overwrites a tensor by what a sampler draws."""
     if has_overlap(t):
@@ -107,7 +117,7 @@ def _fill(t, generator, sampler, *args, **options):
     drawn = replayable(
         lambda: tensor_of(drawn_like(like, generator, sampler, *args, **options), device)
     )
-    if is_fresh(t) and drawn._geometry is t._geometry:
+    if _takes_value(t) and drawn._geometry is t._geometry:
         executor.move(drawn._storage, t._storage)  # nothing is computed
         return t
     return t.copy_(drawn)
