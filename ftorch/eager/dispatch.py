@@ -24,6 +24,7 @@ class Level:
     """One active transform. ``depth`` orders them: deeper ones see a call first."""
 
     composites = False  # whether `composite` is asked
+    is_transform = False  # whether it is one of `torch.func`'s, where the outer tape has no place
 
     def __init__(self):
         self.depth = 0
@@ -31,11 +32,13 @@ class Level:
     def __enter__(self):
         self.depth = len(modes.levels) + 1
         modes.levels.append(self)
+        modes.transforming += self.is_transform
         _op.special[0] += 1
         return self
 
     def __exit__(self, *_):
         modes.levels.remove(self)
+        modes.transforming -= self.is_transform
         _op.special[0] -= 1
 
     @contextlib.contextmanager

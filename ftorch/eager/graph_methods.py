@@ -40,7 +40,19 @@ METHODS["requires_grad"] = property(
 
 @method
 def requires_grad_(self, requires_grad=True):
-    """Sets whether autograd records operations on the tensor."""
+    """Sets whether autograd records operations on the tensor.
+
+    Raises:
+        RuntimeError: inside of `torch.func`'s transforms, and for dtypes without gradients.
+    """
+    if modes.transforming:
+        raise RuntimeError(
+            "You are attempting to call Tensor.requires_grad_() (or perhaps using "
+            "torch.autograd.functional.* APIs) inside of a function being transformed by a functorch "
+            "transform. This is unsupported, please attempt to use the functorch transforms (e.g. "
+            "grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
+            "transformed instead."
+        )
     if requires_grad and self._geometry.dtype.category < 2:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
     _set_requires_grad(self, requires_grad)
@@ -127,7 +139,7 @@ METHODS["grad"] = property(_get_grad, _set_grad, lambda self: _set_grad(self, No
 @method
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Adds the gradients of this tensor to the ``.grad`` of the leaves of its graph."""
-    if modes.differentiating:
+    if modes.transforming:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use "
             "functorch.grad or functorch.vjp instead or call backward() outside of functorch "

@@ -17,7 +17,7 @@ from .geometry import has_internal_overlap
 from .registry import OpDef
 from .return_values import named
 from .storage import Storage
-from .tensor import PLAIN, Tensor, modes, wrap
+from .tensor import PLAIN, Tensor, modes, new_leaf, wrap
 from .view import access
 
 _new = object.__new__
@@ -380,9 +380,7 @@ def create(name: str, *args, dtype=None, device=None, requires_grad=False, strid
     t = wrap(storage)
     if special[0] and "created" in hooks:  # a trace that records it
         t = hooks["created"](t, (name, *args), dtype=dtype, device=device, stride=stride)
-    if requires_grad:
-        t.requires_grad_(True)
-    return t
+    return new_leaf(t, requires_grad)
 
 
 _by_name: dict[str, Op] = {}

@@ -175,7 +175,7 @@ def _put(array, where):
 
 
 class _Modes(threading.local):
-    """differentiating: how many functions of `torch.func` run; grad: whether operations record;
+    """transforming: how many functions of `torch.func` run; grad: whether operations record;
     inference: inside ``inference_mode``; special: why calls must take the slow path (levels of
     transforms, function modes, autocast, saved-tensor hooks)."""
 
@@ -188,7 +188,7 @@ class _Modes(threading.local):
         self.saved_hooks = []
         self.autocast = None
         self.anomaly = False
-        self.differentiating = 0
+        self.transforming = 0
 
 
 modes = _Modes()

@@ -110,6 +110,8 @@ def is_batchedtensor(t) -> bool:
 class BatchLevel(Level):
     """One ``vmap``."""
 
+    is_transform = True
+
     def __init__(self, batch_size: int, randomness: str):
         super().__init__()
         self.batch_size = batch_size

@@ -39,6 +39,7 @@ class DualLevel(Level):
     def __init__(self, by_hand: bool = False):
         super().__init__()
         self.by_hand = by_hand
+        self.is_transform = not by_hand
 
     def call(self, op, operands, static):
         if op.host:

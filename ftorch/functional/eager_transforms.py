@@ -82,11 +82,11 @@ def _leads_outside(start, own, known):
 @contextlib.contextmanager
 def _inside():
     """Within, a function is being differentiated: ``backward()`` has no place there."""
-    modes.differentiating += 1
+    modes.transforming += 1
     try:
         yield
     finally:
-        modes.differentiating -= 1
+        modes.transforming -= 1
 
 
 def _wrap_tree(tree):

@@ -37,6 +37,7 @@ class TraceLevel(DualLevel):
 
     def __init__(self, captured_arrays=None, seed=None):
         super().__init__()
+        self.is_transform = False
         self.given = captured_arrays
         self.captured: list = []
         self.stand_ins: dict = {}

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from ..eager import api as torch
 from ..eager.overrides import disabled
-from ..eager.tensor import PLAIN, Tensor
+from ..eager.tensor import PLAIN, Tensor, new_leaf
 
 __all__ = [
     "Buffer",
@@ -52,7 +52,7 @@ class Parameter(Tensor, metaclass=_FlaggedMeta):
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         # A user's tensor type stays what it is, and is marked.
-        tensor = data.detach().requires_grad_(requires_grad)
+        tensor = new_leaf(data.detach(), requires_grad)
         if type(tensor) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires "

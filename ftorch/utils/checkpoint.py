@@ -17,7 +17,7 @@ from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..eager import autocast as _autocast
 from ..eager.backward import backward
-from ..eager.tensor import TensorBase, modes
+from ..eager.tensor import TensorBase, modes, new_leaf
 from ..random import fork_rng, get_rng_state, set_rng_state
 from ._selective_checkpoint import (
     SAC_IGNORED_OPS,
@@ -137,7 +137,7 @@ def detach_variable(inputs: tuple) -> tuple:
             f"{type(inputs).__name__}"
         )
     return tuple(
-        i.detach().requires_grad_(i.requires_grad) if isinstance(i, TensorBase) else i
+        new_leaf(i.detach(), i.requires_grad) if isinstance(i, TensorBase) else i
         for i in inputs
     )
 
@@ -305,7 +305,7 @@ class _Frame:
         saved = []
 
         def pack(t):
-            t = t.detach().requires_grad_(t.requires_grad and t.is_leaf) if t.is_leaf else t.detach()
+            t = new_leaf(t.detach(), t.requires_grad and t.is_leaf)
             saved.append(t)
             if len(saved) <= len(self.places):
                 place = self.places[len(saved) - 1]()

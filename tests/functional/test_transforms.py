@@ -8,7 +8,7 @@ import torch as pt
 import ftorch as ft
 import ftorch.autograd.forward_ad
 import ftorch.nn.functional  # noqa: F401
-from tests.oracle import assert_same, assert_same_outcome, outcome
+from tests.oracle import assert_same, assert_same_outcome, both, both_with_text, outcome
 
 
 def _cubes(t):
@@ -161,3 +161,53 @@ def test_compiled(wrap):
     for _ in range(3):
         x = ft.linspace(0, 1, 6).reshape(2, 3)
         assert_same(f(x), x.cos())
+
+
+TRANSFORMS = {
+    "grad": lambda m, f: m.func.grad(f)(m.ones(3)),
+    "vmap": lambda m, f: m.vmap(f)(m.ones(2, 3)),
+    "jvp": lambda m, f: m.func.jvp(f, (m.ones(3),), (m.ones(3),)),
+    "vjp": lambda m, f: m.func.vjp(f, m.ones(3))[0],
+    "vmap of grad": lambda m, f: m.vmap(m.func.grad(f))(m.ones(2, 3)),
+}
+
+
+def _marked(m, x):
+    return (x * x.detach().requires_grad_()).sum()
+
+
+def _unmarked(m, x):
+    return (x * m.ones(3).requires_grad_(False)).sum()
+
+
+def _with_backward(m, x):
+    m.ones(3, requires_grad=True).sum().backward()
+    return x.sum()
+
+
+@pytest.mark.parametrize("program", [_marked, _unmarked, _with_backward])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_the_outer_tape_has_no_place_in_transforms(name, program):
+    both_with_text(lambda m: TRANSFORMS[name](m, lambda x: program(m, x)))
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_factories_may_require_grad_in_transforms(name):
+    def run(m):
+        def function(x):
+            x.requires_grad = True
+            weights = m.ones(3, requires_grad=True), m.hann_window(3, requires_grad=True)
+            return sum((x * w).sum() for w in weights)
+
+        result = TRANSFORMS[name](m, function)
+        return [t.detach() for t in (result if isinstance(result, tuple) else (result,))]
+
+    both(run)
+
+
+def test_dual_numbers_by_hand_are_no_transform():
+    def run(m):
+        with m.autograd.forward_ad.dual_level():
+            return m.ones(2).requires_grad_().requires_grad
+
+    both(run)

@@ -17,7 +17,7 @@ from ..composite import composite
 from ..geometry import Size, geometry, permuted_stride
 from ..op import create, hooks
 from ..ops._common import check_fits
-from ..tensor import TensorBase
+from ..tensor import TensorBase, new_leaf
 from ._arguments import as_dtype, integer, mismatch, number, sizes
 
 _SPARSE = frozenset((formats.sparse_coo, formats.sparse_csr, formats.sparse_csc, formats.sparse_bsr,
@@ -210,7 +210,7 @@ def make_strided(name, size, stride, dtype, layout, device, requires_grad):
         return make(name, "empty", (shape,), dtype, layout, device, requires_grad, stride=stride)
     # Elements with gaps between them, or several in one place, are a view of their storage.
     memory = make(name, "empty", ((wanted.expanse,),), dtype, layout, device, False)
-    return memory.as_strided(shape, stride).requires_grad_(requires_grad)
+    return new_leaf(memory.as_strided(shape, stride), requires_grad)
 
 
 @composite()

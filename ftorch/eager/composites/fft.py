@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import api as torch
 from .. import dtype as _dtype
 from ..composite import composite
+from ..tensor import new_leaf
 
 
 def _frequencies(name, n, positions, d, out, dtype, layout, device, requires_grad):
@@ -17,7 +18,7 @@ def _frequencies(name, n, positions, d, out, dtype, layout, device, requires_gra
     result = index * (1.0 / (n * d) if n * d else float("inf"))
     if out is not None:
         return out.copy_(result) if out.shape == result.shape else out.set_(result)
-    return result.requires_grad_(requires_grad)
+    return new_leaf(result, requires_grad)
 
 
 @composite(public="fft")

@@ -7,7 +7,7 @@ from ..composite import composite
 from ..geometry import Size
 from ..op import call, dense_like, op_named, special
 from ..ops._common import check_fits
-from ..tensor import TensorBase
+from ..tensor import TensorBase, new_leaf
 from ._arguments import as_dtype, number, sizes
 from .creation import check_options, make, make_strided, size_tuple
 
@@ -27,7 +27,7 @@ def _from_tensor(name, kernel, x, args, dtype, layout, device, requires_grad, st
     made = call(op_named(name), (x, *args[1:]), static)
     if device is not None:
         made = made.to(device)
-    return made.requires_grad_() if requires_grad else made
+    return new_leaf(made, requires_grad)
 
 
 def _like(name, kernel, x, values, memory_format, dtype, layout, device, requires_grad):

@@ -17,7 +17,7 @@ from ..composite import composite
 from ..op import call, hooks, op_named, to_numpy
 from ..ops._common import check_fits
 from ..randomness import ELEMENT, LIKE, NEW, ROWS, randomized
-from ..tensor import TensorBase, modes
+from ..tensor import TensorBase, modes, new_leaf
 from . import random_inplace as fills
 from ._arguments import integer, mismatch, sizes
 from .creation import _dtype_with_out, check_options
@@ -44,7 +44,7 @@ def _new(name, shape, sampler, args, *, generator, out, dtype, layout, device, r
     def make():
         array = draw(generator, where, sampler, shape, *args, dtype.numpy)
         if dtype.stored:
-            return tensor_of(array, where).to(dtype).requires_grad_(requires_grad)
+            return new_leaf(tensor_of(array, where).to(dtype), requires_grad)
         return tensor_of(array, where, requires_grad)
 
     return _into(out, fills.replayable(make))
@@ -214,7 +214,7 @@ def _like(name, input, sampler, args, *, generator, dtype, layout, device, requi
     if requires_grad:
         check_options(name, empty.dtype, None, requires_grad)
     if empty.device is devices.META:
-        return empty.requires_grad_(requires_grad)
+        return new_leaf(empty, requires_grad)
     if sampler is sampling.normal:
         options["contiguous"] = empty.is_contiguous()
     like = fills._Layout(empty)
@@ -223,7 +223,7 @@ def _like(name, input, sampler, args, *, generator, dtype, layout, device, requi
         array = drawn_like(like, generator, sampler, *args, dtype.numpy, **options)
         if dtype.stored:
             new = tensor_of(array, like.device, stride=like.stride())
-            return new.to(dtype).requires_grad_(requires_grad)
+            return new_leaf(new.to(dtype), requires_grad)
         return tensor_of(array, like.device, requires_grad, like.stride())
 
     dtype = empty.dtype

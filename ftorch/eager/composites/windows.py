@@ -7,6 +7,7 @@ import math
 from .. import api, formats
 from .. import dtype as dtypes
 from ..composite import composite
+from ..tensor import new_leaf
 from ._arguments import as_dtype, integer
 
 # --- torch.*_window ------------------------------------------------------------------
@@ -33,7 +34,7 @@ def _window(name, length, periodic, dtype, layout, device, requires_grad, shape)
     else:
         total = length + 1 if periodic else length
         window = shape(api.arange(total, dtype=dtype, device=device), total - 1)[:length].clone()
-    return window.requires_grad_(requires_grad)
+    return new_leaf(window, requires_grad)
 
 
 @composite()
@@ -135,7 +136,7 @@ def _signal_window(name, M, sym, dtype, layout, device, requires_grad, shape):
     def linspace(start, end):
         return api.linspace(start, end, M, dtype=dtype, device=device)
 
-    return shape(linspace, M - 1 if sym else M, M).requires_grad_(requires_grad)
+    return new_leaf(shape(linspace, M - 1 if sym else M, M), requires_grad)
 
 
 @composite(public="signal.windows")
