@@ -288,18 +288,19 @@ _declare_logical("any", jnp.any)
 # --- extrema -------------------------------------------------------------------------
 
 
-def arg_extremum(self: Array, dim: int, reduce) -> Array:
-    """The index of the first extremum along ``dim`` (kept), NaN counting as extreme.
+def extremum(self: Array, dim: int, reduce) -> tuple[Array, Array]:
+    """The extremum along ``dim`` (kept) and the index of the first, NaN counting as extreme.
 
     Two vectorised passes: XLA's reduction over (value, index) pairs is four times slower on CPUs.
     """
-    best = reduce(self, dim, keepdims=True)
+    best = lax.optimization_barrier(reduce(self, dim, keepdims=True))
     hit = self == best
     if is_floating(self):
         hit |= jnp.isnan(self)
-    index = positions(self.shape, dim)
-    first = jnp.min(jnp.where(hit, index, self.shape[dim]), dim, keepdims=True)
-    return first.astype(np.int64)
+    size = self.shape[dim]
+    # The largest distance from the end: a maximum is found faster than a minimum.
+    first = size - jnp.max(jnp.where(hit, size - positions(self.shape, dim), 0), dim, keepdims=True)
+    return best, first.astype(np.int64)
 
 
 def _declare_extremum(name, reduce):
@@ -322,8 +323,7 @@ def _declare_extremum(name, reduce):
             raise RuntimeError(f"{name}(): does not support complex input")
         require_elements(name, self, dim)
         x = at_least_1d(self)
-        index = arg_extremum(x, dim, reduce)
-        value = take_along(x, index, dim)
+        value, index = extremum(x, dim, reduce)
         if self.ndim == 0 or not keepdim:
             value, index = jnp.squeeze(value, dim), jnp.squeeze(index, dim)
         return value, index
@@ -343,11 +343,11 @@ def _declare_extremum(name, reduce):
                 raise IndexError(
                     f"arg{name}(): Expected reduction dim to be specified for input.numel() == 0."
                 )
-            index = arg_extremum(self.reshape(-1), 0, reduce)
+            index = extremum(self.reshape(-1), 0, reduce)[1]
             return index.reshape((1,) * self.ndim if keepdim else ())
         dim = wrap_dim(dim, self.ndim)
         require_elements(f"arg{name}", self, dim)
-        index = arg_extremum(at_least_1d(self), dim, reduce)
+        index = extremum(at_least_1d(self), dim, reduce)[1]
         return index if keepdim and self.ndim else jnp.squeeze(index, dim)
 
     @op(f"a{name}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
