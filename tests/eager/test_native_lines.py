@@ -13,6 +13,7 @@ from jax import lax
 
 import ftorch
 from ftorch.eager import native
+from ftorch.eager.native import computed_once
 from ftorch.eager.native.rewrite import rewritten
 from ftorch.eager.ops.reduction import put_along, take_along
 
@@ -225,6 +226,48 @@ def test_expanded_index_tensors(name):
         found.append([y, *lib.autograd.grad((y * y).sum(), wanted)])
     for mine, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(mine.detach().numpy(), theirs.detach().numpy(), rtol=1e-12)
+
+
+# --- what is computed once ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int64", "complex64", "bfloat16"])
+def test_what_is_to_be_computed_once_is_a_call(dtype):
+    def function(x):
+        kept, doubled = computed_once((x, x + x))
+        return doubled * kept
+
+    x = jnp.asarray(rng.integers(0, 2, (5, 7))).astype(dtype)
+    mine, plain = both(function, x, native_calls=2)
+    assert (mine == plain).all() and mine.dtype == plain.dtype
+
+
+def test_keys_of_random_numbers_are_left_to_xla():
+    def function(seed):
+        return jax.random.uniform(computed_once(jax.random.key(seed)), (3,))
+
+    mine, plain = both(function, 1, native_calls=0)
+    assert (mine == plain).all()
+
+
+def test_other_barriers_are_left_to_xla():
+    assert calls(lambda x: lax.optimization_barrier(x) + 1, rng.standard_normal(9)) == 0
+
+
+def test_gradients_and_batches_are_computed_once_too():
+    mapped = jax.vmap(jax.grad(lambda x: computed_once(x * x) ** 2))
+    assert calls(mapped, rng.standard_normal(9)) == 2  # forwards and backwards
+
+
+def test_gradients_of_values_at_points():
+    x, grid = rng.standard_normal((2, 3, 5, 6)), np.tanh(rng.standard_normal((2, 4, 4, 2)))
+    found = []
+    for lib in (ftorch, torch):
+        inputs = [lib.from_numpy(v.copy()).requires_grad_() for v in (x, grid)]
+        y = lib.nn.functional.grid_sample(*inputs, align_corners=False)
+        found.append([y, *lib.autograd.grad((y * y).sum(), inputs)])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine.detach().numpy(), theirs.detach().numpy(), rtol=1e-9, atol=1e-12)
 
 
 # --- errors ------------------------------------------------------------------------------

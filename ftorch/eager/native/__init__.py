@@ -57,6 +57,13 @@ def function(name, types):
     return found
 
 
+@jax.jit
+def computed_once(values):
+    """``values``, made before what uses them is. XLA would compute an index anew for every element that is
+    read by it: it leaves its own barriers out on the CPU, which `rewrite.py` makes calls of, in here."""
+    return jax.lax.optimization_barrier(values)
+
+
 def call(name, results, *operands, over=None, **attributes):
     """The custom call ``name``; every attribute is a sequence of integers.
 

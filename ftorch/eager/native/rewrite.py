@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from . import available, call, indexing, lines, rnn
+from . import available, call, computed_once, indexing, lines, rnn
 from .views import Origins, merged, strides
 
 # Products with less than this many multiplications cost less where XLA compiles them in line.
@@ -36,8 +36,12 @@ def rewritten(function):
     return replaced
 
 
-def _evaluate(closed, operands, origins):
-    """Runs a traced function, with replacements."""
+def _evaluate(closed, operands, origins, *, once=False):
+    """Runs a traced function, with replacements.
+
+    Args:
+        once: whether it is `computed_once`.
+    """
     jaxpr = closed.jaxpr
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(jaxpr.invars, operands, strict=True))
@@ -62,7 +66,10 @@ def _evaluate(closed, operands, origins):
         elif name in ("pjit", "jit", "closed_call", "core_call"):
             inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
             if isinstance(inner, ClosedJaxpr):
-                results = rnn.loop(eqn, inputs) or _evaluate(inner, inputs, origins)
+                within = eqn.params.get("name") == computed_once.__name__
+                results = rnn.loop(eqn, inputs) or _evaluate(inner, inputs, origins, once=within)
+        elif name == "optimization_barrier" and once:
+            results = _barrier(eqn, inputs)
         if results is None:
             params = {key: _inside(value) for key, value in eqn.params.items()}
             with eqn.ctx.manager:
@@ -312,10 +319,9 @@ def _call(name, shape, x, other, sizes, extent, out, window, stride, low, dilati
 # --- what is computed once ---------------------------------------------------------------
 
 
-def _barrier(eqn, inputs, origins):
-    """Values that are made before they are used. XLA leaves barriers out on the CPU, and then computes
-    an index anew for every element that is read by it."""
-    del origins
+def _barrier(eqn, inputs):
+    if any(not isinstance(x.dtype, np.dtype) for x in inputs):  # keys of random numbers
+        return None
     return [call("ftorch_keep", v.aval, x, over=0) for v, x in zip(eqn.outvars, inputs, strict=True)]
 
 
@@ -326,5 +332,5 @@ _KERNELS = {
     "dot_general": _product, "conv_general_dilated": _convolution, "gather": indexing.take,
     **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), lines.scan),
-    "sort": lines.sort, "top_k": lines.top, "optimization_barrier": _barrier,
+    "sort": lines.sort, "top_k": lines.top,
 }  # fmt: skip

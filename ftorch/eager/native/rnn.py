@@ -14,7 +14,7 @@ def loop(eqn, inputs):
 
     Transforms keep a function's name: what they made of it has other shapes, or other operands.
     """
-    name, _, reverse = eqn.params["name"].partition(":")
+    name, _, reverse = eqn.params.get("name", "").partition(":")
     expected = {"ftorch_lstm": _forward, "ftorch_lstm_gradient": _backward}.get(name)
     if expected is None or len(eqn.outvars) != 3:
         return None

@@ -14,8 +14,8 @@ from itertools import product
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from ..native import computed_once
 from ..registry import op
 from ._common import dtype_name, is_floating, opmath, up
 from ._nn import sizes
@@ -314,13 +314,13 @@ def _read(rows, corner, extent, weight):
         inside = inside & (c >= 0) & (c <= n - 1)
         index = index * n + jnp.clip(jnp.nan_to_num(c), 0, n - 1).astype(jnp.int32)
     # Computed once, not for every channel.
-    index, inside, weight = lax.optimization_barrier((index, inside, weight))
+    index, inside, weight = computed_once((index, inside, weight))
     values = jax.vmap(lambda image, i: jnp.take(image, i, axis=0, mode="clip"))(rows, index)
     return jnp.where(inside[..., None], values, jnp.zeros((), rows.dtype)) * weight[..., None]
 
 
 def _sample_linear(rows, places, extent):
-    places, low = lax.optimization_barrier((places, [jnp.floor(p) for p in places]))
+    places, low = computed_once((places, [jnp.floor(p) for p in places]))
     total = 0
     for corner in product((0, 1), repeat=len(extent)):
         weight = 1
@@ -355,7 +355,7 @@ def grid_sample(input, grid, mode, padding_mode, align_corners):
     out = grid.shape[1:-1]
     points = up(grid).reshape(grid.shape[0], math.prod(out), grid.shape[-1])
     rows = up(input).reshape(*input.shape[:2], math.prod(extent)).swapaxes(1, 2)
-    rows = lax.optimization_barrier(rows)
+    rows = computed_once(rows)
     # The last coordinate of a point belongs to the first spatial dimension.
     places = [
         _unnormalize(points[..., len(extent) - 1 - i], n, bool(align_corners))

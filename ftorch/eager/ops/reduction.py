@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 
 from ..dtype import get_default_dtype
+from ..native import computed_once
 from ..registry import op
 from ._common import (
     Array,
@@ -293,7 +294,7 @@ def extremum(self: Array, dim: int, reduce) -> tuple[Array, Array]:
 
     Two vectorised passes: XLA's reduction over (value, index) pairs is four times slower on CPUs.
     """
-    best = lax.optimization_barrier(reduce(self, dim, keepdims=True))
+    best = computed_once(reduce(self, dim, keepdims=True))
     hit = self == best
     if is_floating(self):
         hit |= jnp.isnan(self)
