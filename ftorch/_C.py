@@ -59,6 +59,12 @@ def __getattr__(name: str):
 
         own = {"_DisableTorchDispatch": "DisableTorchDispatch"}.get(name, "disabled")
         return getattr(_python_dispatch, own)
+    if name == "_nn":
+        from types import SimpleNamespace
+
+        from .nn.modules._conversion import _parse_to
+
+        return SimpleNamespace(_parse_to=_parse_to)
     if name not in _LIBRARY:
         raise AttributeError(f"module 'torch._C' has no attribute '{name}'")
     module, _, own = _LIBRARY[name].partition(".")

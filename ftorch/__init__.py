@@ -151,8 +151,8 @@ globals().update(_tensor_types())
 _PACKAGES = frozenset({
     "_C", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_subclasses", "accelerator", "amp",
     "backends", "compiler", "cpu", "cuda", "distributions", "export", "fft", "func", "functional",
-    "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx",
-    "optim", "overrides", "profiler", "return_types", "serialization", "signal", "sparse", "special",
+    "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested",
+    "nn", "onnx", "optim", "overrides", "profiler", "return_types", "serialization", "signal", "sparse", "special",
     "distributed", "testing", "types", "utils", "version", "xpu",
 })  # fmt: skip
 

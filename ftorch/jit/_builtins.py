@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from collections import deque
 
 from ..eager.tensor import TensorBase
+from ..futures import Future
 
 __all__ = ["SCALAR", "RaisedError", "conversions", "raise_exception"]
 
@@ -287,33 +287,21 @@ SCALAR["_unwrap_optional"] = unchecked_unwrap
 # --- futures -------------------------------------------------------------------------
 
 
-class Future:
-    """The result of `fork`. Calls are run when they are forked: the value is there at once."""
-
-    def __init__(self, value=None):
-        self._value, self._done = value, True
-        self._callbacks: deque = deque()
-
-    def wait(self):
-        """The result."""
-        return self._value
-
-    def value(self):
-        """The result."""
-        return self._value
-
-    def done(self) -> bool:
-        """Whether the result is there."""
-        return self._done
-
-    def then(self, callback):
-        """A future of a function's result on this one."""
-        return Future(callback(self))
+def completed(value) -> Future:
+    """The future of a value that is there."""
+    future: Future = Future()
+    future.set_result(value)
+    return future
 
 
 def fork(function, *args, **kwargs) -> Future:
-    """Runs a function and gives a `Future` of its result."""
-    return Future(function(*args, **kwargs))
+    """The future of a function's result. The function runs at once; `wait` raises its exception."""
+    future: Future = Future()
+    try:
+        future.set_result(function(*args, **kwargs))
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 def wait(future):

@@ -355,7 +355,7 @@ class _Translator:
             return _called("_get", self.expr(e.args[0]), ast.Constant(str(e.args[1].value)))
         if head == "fork" and isinstance(e.args[0], ast.Attribute):
             inner = ast.Call(e.args[0], e.args[1:], e.keywords)
-            return ast.Call(self.constant(_builtins.Future, "g"), [self.expr(inner)], [])
+            return ast.Call(self.constant(_builtins.completed, "g"), [self.expr(inner)], [])
         if head in ("fork", "awaitable", "wait"):
             name = "_wait" if head == "wait" else "_fork"
             arguments, keywords = self.arguments(e)

@@ -7,6 +7,7 @@ import warnings
 from ...autograd import no_grad
 from ...eager import api as torch
 from ...eager import dtype as dtypes
+from ...eager.device import device as as_device
 from ...eager.tensor import Tensor
 
 
@@ -27,6 +28,7 @@ def _parse_to(*args, device=None, dtype=None, non_blocking=False, tensor=None, m
             device = value
     if tensor is not None:
         dtype, device = tensor.dtype, tensor.device
+    device = device if device is None else as_device(device)
     return device, dtype, non_blocking, memory_format
 
 

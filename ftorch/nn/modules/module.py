@@ -23,7 +23,7 @@ from ._hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from ._state import StateDict
+from ._state import StateDict, _IncompatibleKeys  # noqa: F401  (found here by its users)
 from ._traversal import Traversal
 from .utils import typename
 

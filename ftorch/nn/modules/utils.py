@@ -21,11 +21,15 @@ def ntuple(n: int):
 
 
 single, pair, triple = ntuple(1), ntuple(2), ntuple(3)
+_ntuple, _single, _pair, _triple, _quadruple = ntuple, single, pair, triple, ntuple(4)  # PyTorch's names
 
 
 def reverse_repeat(values, n: int) -> tuple:
     """Every value ``n`` times, last value first: the order in which `functional.pad` counts."""
     return tuple(x for x in reversed(values) for _ in range(n))
+
+
+_reverse_repeat_tuple = reverse_repeat
 
 
 def typename(obj) -> str:
