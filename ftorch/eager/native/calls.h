@@ -39,16 +39,3 @@ ffi::Error by_type(ffi::DataType type, const Use& use) {
   }
   return ffi::Error::Success();
 }
-
-// use(an integer of that many bytes), for kernels that only move elements.
-template <typename Use>
-ffi::Error by_size(size_t bytes, const Use& use) {
-  switch (bytes) {
-    case 1: use(uint8_t{}); break;
-    case 2: use(uint16_t{}); break;
-    case 4: use(uint32_t{}); break;
-    case 8: use(uint64_t{}); break;
-    default: return ffi::Error::InvalidArgument("a dtype that ftorch's kernels do not have");
-  }
-  return ffi::Error::Success();
-}
