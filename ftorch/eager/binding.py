@@ -1,20 +1,20 @@
 """Python signatures for ops: argument names, overloads, varargs, made once at import.
 
 An op with one overload gets an ordinary function with PyTorch's signature, compiled from its schema.
-A name with several overloads gets a function that picks one by the types of the arguments and
-remembers the choice.
+A name with several overloads gets a function that picks one (`overloads`).
 """
 
 from __future__ import annotations
 
 import inspect
+import keyword
 import types
 
 import numpy as np
 
 from . import dtype as _dtype
 from . import op as _op
-from . import overrides
+from . import overloads, overrides
 from .executor import record_binary
 from .registry import SCALAR, STATIC, OpDef
 from .tensor import TensorBase, wrap
@@ -43,12 +43,7 @@ class Bound:
         """Calls the op with one value per schema argument."""
         if self.is_view:
             return view_call(self.definition, values[0], tuple(values[1:]))
-        operands, static = [], []
-        for value, (_, _, kind) in zip(values, self.parameters):
-            if kind == STATIC:
-                static.append(value)
-            else:
-                operands.append(value)
+        operands, static = self._sorted(values)
         if out is not None:
             return _op.call_out(self.op, operands, tuple(static), out)
         if inplace:
@@ -57,36 +52,75 @@ class Bound:
 
     def bind(self, args, kwargs):
         """One value per schema argument, or None where the arguments do not fit."""
+        matched = self.match(args, kwargs)
+        return None if matched is None else [value for _, value in matched]
+
+    def match(self, args, kwargs):
+        """(where it stands, value) of each schema argument; None where the arguments do not fit.
+
+        A place is text in terms of the positional arguments ``a0``, ``a1``, ... and the names of
+        the others; None for a default.
+        """
         parameters = self.parameters
+        places = [f"a{i}" for i in range(len(args))]
         if len(args) > len(self.positional):
             if not self._takes_varargs(args):
                 return None
             fixed = len(self.positional) - 1
             args = (*args[:fixed], tuple(args[fixed:]))
-        values = [_MISSING] * len(parameters)
-        for i, value in enumerate(args):
+            places[fixed:] = [f"({', '.join(places[fixed:])})"]
+        matched: list = [None] * len(parameters)
+        for i, (place, value) in enumerate(zip(places, args)):
             kind = self.positional[i][1].type
             if type(value) is int and kind.is_list and i == len(self.positional) - 1:
-                value = (value,)
+                place, value = f"({place},)", (value,)
             if not _fits(value, kind, self.definition, i):
                 return None
-            values[i] = value
+            matched[i] = place, value
         for name, value in kwargs.items():
             i = self.names.get(name)
             if i is None:
                 i = self._synonym(name)
-            if i is None or values[i] is not _MISSING:
+            if i is None or matched[i] is not None:
                 return None
             if not _fits(value, parameters[i][1].type, self.definition, i):
                 return None
-            values[i] = value
-        for i, value in enumerate(values):
-            if value is _MISSING:
+            matched[i] = name, value
+        for i, found in enumerate(matched):
+            if found is None:
                 argument = parameters[i][1]
                 if not argument.has_default:
                     return None
-                values[i] = None if parameters[i][2] == SCALAR else argument.default
-        return values
+                matched[i] = None, None if parameters[i][2] == SCALAR else argument.default
+        return matched
+
+    def compiled(self, matched, args, kwargs, inplace):
+        """A function for calls with arguments of the same types; None if more decides than types."""
+        if any(map(keyword.iskeyword, kwargs)) or not all(
+            _by_type(value, argument.type)
+            for (place, value), (_, argument, _) in zip(matched, self.parameters) if place
+        ):  # fmt: skip
+            return None
+        scope = {f"default{i}": value for i, (place, value) in enumerate(matched) if not place}
+        places = [place or f"default{i}" for i, (place, _) in enumerate(matched)]
+        if self.is_view:
+            scope.update(_call=view_call, _what=self.definition)
+            given = f"{places[0]}, {_tuple_of(places[1:])}"
+        else:
+            scope.update(_call=_op.call_inplace if inplace else _op.call, _what=self.op)
+            operands, static = self._sorted(places)
+            given = f"{_tuple_of(operands)}, {_tuple_of(static)}"
+        names = [f"a{i}" for i in range(len(args))] + ["/"] * bool(args)
+        names += ["*"] * bool(kwargs) + list(kwargs)
+        source = f"lambda {', '.join(names)}: _call(_what, {given})"
+        return eval(compile(source, f"<ftorch {self.definition.full_name}>", "eval"), scope)
+
+    def _sorted(self, values):
+        """(operands, static arguments) among one thing per schema argument."""
+        operands, static = [], []
+        for value, (_, _, kind) in zip(values, self.parameters):
+            (static if kind == STATIC else operands).append(value)
+        return operands, static
 
     def _synonym(self, name):
         for own, other in _SYNONYMS.items():
@@ -160,6 +194,17 @@ def _fits(value, kind, definition, index):
     if base == "str":
         return isinstance(value, str)
     return True
+
+
+def _by_type(value, kind):
+    """Whether `_fits` finds that a value fits from its type alone (and those of its few elements)."""
+    if isinstance(value, TensorBase):
+        return kind.base == "Tensor"
+    if isinstance(value, (list, tuple)):
+        return len(value) <= overloads.FEW and not (
+            kind.base != "Tensor" and any(isinstance(v, TensorBase) for v in value)
+        )
+    return kind.base != "ScalarType" or value is None or isinstance(value, _dtype.dtype)
 
 
 # --- one overload: an ordinary function ----------------------------------------------
@@ -279,15 +324,18 @@ def _source(bound: Bound, form: str, name: str):
             operands.append(f"(None if {parameter} is _{parameter} else {parameter})")
         else:
             operands.append(parameter)
-    tuple_of = lambda items: f"({', '.join(items)}{',' if len(items) == 1 else ''})"  # noqa: E731
     if bound.is_view:
-        lines.append(f"    return _view(_definition, {names[0]}, {tuple_of(names[1:])})")
+        lines.append(f"    return _view(_definition, {names[0]}, {_tuple_of(names[1:])})")
     else:
-        call = f"_op, {tuple_of(operands)}, {tuple_of(static)}"
+        call = f"_op, {_tuple_of(operands)}, {_tuple_of(static)}"
         if takes_out:
             lines.append(f"    if out is not None: return _call_out({call}, out)")
         lines.append(f"    return {'_call_inplace' if form == 'inplace' else '_call'}({call})")
     return "\n".join(lines), defaults
+
+
+def _tuple_of(items):
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 
 def _is_simple(bound: Bound, form: str):
@@ -298,70 +346,6 @@ def _is_simple(bound: Bound, form: str):
         a.type.is_list and a.type.base in ("int", "SymInt") and not a.is_keyword_only
         for _, a, _ in bound.parameters[1:]
     )
-
-
-def overloaded(name: str, bounds: list[Bound], form: str):
-    """A function of several overloads, which are tried in order."""
-    recipes: dict = {}
-    inplace = form == "inplace"
-
-    def function(*args, **kwargs):
-        out = kwargs.pop("out", None) if kwargs else None
-        key = (
-            *[(type(a), type(a[0])) if type(a) in (list, tuple) and a else type(a) for a in args],
-            *[(k, type(v)) for k, v in kwargs.items()],
-        )
-        bound = recipes.get(key)
-        values = None if bound is None else bound.bind(args, kwargs)
-        if values is None:
-            for bound in bounds:
-                values = bound.bind(args, kwargs)
-                if values is not None:
-                    if len(recipes) < 256:
-                        recipes[key] = bound
-                    break
-            else:
-                override = _override(function, args, kwargs)
-                if override is not NotImplemented:
-                    return override
-                raise TypeError(_no_match(name, bounds, args, kwargs))
-        return bound.invoke(values, inplace, out)
-
-    function.__name__ = function.__qualname__ = name
-    overrides.own_code(function, name)
-    return function
-
-
-def _override(function, args, kwargs):
-    handler = _op.hooks.get("function_override")
-    return NotImplemented if handler is None else handler(function, args, kwargs)
-
-
-def _no_match(name, bounds, args, kwargs):
-    got = [type(a).__name__ for a in args]
-    got += [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
-    lines = [
-        f"{name}() received an invalid combination of arguments - got ({', '.join(got)}), but "
-        "expected one of:"
-    ]
-    for bound in bounds:
-        parts, star = [], False
-        for parameter, a, _ in bound.parameters:
-            if a.is_keyword_only and not star:
-                parts.append("*")
-                star = True
-            parts.append(f"{_type_text(a.type)} {parameter}"
-                         + (f" = {a.default_text}" if a.has_default else ""))  # fmt: skip
-        lines.append(f" * ({', '.join(parts)})")
-    return "\n".join(lines) + "\n"
-
-
-def _type_text(kind):
-    names = {"SymInt": "int", "ScalarType": "torch.dtype"}
-    if kind.base == "Scalar" and not kind.is_list:
-        return "Number"
-    base = names.get(kind.base, kind.base)
-    return f"tuple of {base}s" if kind.is_list else base
 
 
 def make(name: str, definitions: list[OpDef], form: str):
@@ -377,7 +361,7 @@ def make(name: str, definitions: list[OpDef], form: str):
     if len(bounds) == 1 and _is_simple(bounds[0], form):
         function = _single(bounds[0], form, name)
     else:
-        function = overloaded(name, bounds, form)
+        function = overloads.overloaded(name, bounds, form)
     function.__module__ = "ftorch"
     overrides.register(function)
     function.__doc__ = _document(name, definitions)

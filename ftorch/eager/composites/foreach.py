@@ -7,7 +7,7 @@ table below), PyTorch's checks of the lists' lengths, and a loop.
 from __future__ import annotations
 
 from .. import api as torch
-from .. import binding, schema
+from .. import binding, overloads, schema
 from ..composite import composite
 from ..registry import kind_of
 from ..tensor import TensorBase
@@ -102,6 +102,9 @@ class _Each(binding.Bound):
         if name.startswith("addc"):
             self.keywords["scalars"] = "value"
 
+    def compiled(self, matched, args, kwargs, inplace):
+        return None  # `invoke` is all there is
+
     def invoke(self, values, inplace=False, out=None):
         tensors = values[0]
         if not tensors:
@@ -189,12 +192,12 @@ def _scalars(x: TensorBase, count):
 
 
 def _declare(table, suffix):
-    for base, overloads in table.items():
+    for base, variants in table.items():
         name = f"_foreach_{base}{suffix}"
-        bounds = [_Each(base + suffix, rest) for rest in overloads]
+        bounds = [_Each(base + suffix, rest) for rest in variants]
         if name == "_foreach_pow":
             bounds.append(_PowOfNumber())
-        function = binding.overloaded(name, bounds, "inplace" if suffix else "function")
+        function = overloads.overloaded(name, bounds, "inplace" if suffix else "function")
         function.__doc__ = f"`{base}{suffix}` of every tensor of a list; see PyTorch's overloads."
         composite(name=name)(function)
 
