@@ -269,7 +269,7 @@ _NODE_NUMBERS = {
 _NODE_NAMES = {
     "_index_select": "SelectBackward0", "_index_slice": "SliceBackward0", "copy": "CopyBackwards",
     "_to_copy": "ToCopyBackward0", "_real_part": "SelectBackward0", "_imag_part": "SelectBackward0",
-    "_neg_view": "NegViewBackward0",
+    "_neg_view": "NegViewBackward0", "_pow_static": "PowBackward0",
     "numpy_T": "PermuteBackward0", "adjoint": "TransposeBackward0", "narrow": "SliceBackward0",
     "movedim": "PermuteBackward0", "swapaxes": "TransposeBackward0", "swapdims": "TransposeBackward0",
     "broadcast_to": "ExpandBackward0", "unflatten": "ViewBackward0", "cross_entropy":
@@ -293,6 +293,8 @@ def node_name(definition, plan=None) -> str:
         return "AddmmBackward0" if len(plan.inputs) == 3 else "MmBackward0"
     if name == "fill" and plan is not None and plan.inplace:
         return "FillBackward2" if len(plan.inputs) == 1 else "FillBackward3"
+    if name == "pow" and plan is not None and plan.structure.slots[1][0] == "s":
+        return "PowBackward0"
     if name == "clamp" and plan is not None and len(plan.inputs) == 1:
         return "ClampBackward1"
     if name in _NODE_NAMES:

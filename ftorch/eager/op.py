@@ -34,15 +34,17 @@ class Op:
     Attributes:
         definition: the `OpDef` (for derived ops, such as backward ops, an object like it).
         plans: (static, operand keys...) -> `Plan`.
+        alternative: see `OpDef.instead`.
     """
 
     __slots__ = ("definition", "name", "plans", "inplace_plans", "binary_plans", "host",
-                 "__weakref__")  # fmt: skip
+                 "alternative", "__weakref__")  # fmt: skip
 
     def __init__(self, definition):
         self.definition = definition
         self.name = definition.name
         self.host = definition.host
+        self.alternative = getattr(definition, "alternative", None)
         self.plans: dict = {}
         self.inplace_plans: dict = {}
         self.binary_plans: dict = {}
@@ -198,6 +200,10 @@ def call(op: Op, operands, static=()):
             if scanned is None:
                 return result
     key, tensors, scalars, grad = scanned
+    if scalars and op.alternative is not None:
+        found = op.alternative(*operands)
+        if found is not None:
+            return call(op_named(found[0]), *found[1:])
     key.append(static)
     key = tuple(key)
     try:
@@ -258,6 +264,10 @@ def call_inplace(op: Op, operands, static=()):
             if scanned is None:
                 return result
     key, tensors, scalars, grad = scanned
+    if scalars and op.alternative is not None:
+        found = op.alternative(*operands)
+        if found is not None:
+            return call_inplace(op_named(found[0]), *found[1:])
     target = tensors[0]
     if target is not operands[0]:
         raise TypeError(f"{op.name}_(): the first argument must be a Tensor")

@@ -478,11 +478,19 @@ def create(op, args, device, dtype, stride):
     from .executor import record
 
     definition = op.definition
-    operands = tuple(a for a, k in zip(args, definition.kinds) if k != STATIC)
-    static = hashable(tuple(a for a, k in zip(args, definition.kinds) if k == STATIC))
+    operands, static = [], []
+    for a, k in zip(args, definition.kinds):
+        (static if k == STATIC else operands).append(a)
     device = _device.resolve(device)
-    key = (static, device, dtype, stride, *[type(o) for o in operands])
-    plan = op.plans.get(key)
+    key = (*map(type, operands), *static, device, dtype, stride)
+    try:
+        plan = op.plans.get(key)
+    except TypeError:  # a list
+        plan = None
+    if plan is None:
+        static = hashable(static)
+        key = (*map(type, operands), *static, device, dtype, stride)
+        plan = op.plans.get(key)
     if plan is None:
         if device is not _device.META:
             _device.to_jax(device)

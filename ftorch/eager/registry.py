@@ -61,9 +61,11 @@ class OpDef:
         backward_saves: names of the arguments and results that the derivative reads.
         checks: functions that look at the values of index arguments before the op runs.
         dtype_checks: functions that look at the operands' dtypes when a call is planned.
+        alternative: the function that says which op runs instead (`instead`).
     """
 
     make_gradients = None
+    alternative: Callable | None = None
 
     def __init__(self, schema, kernel, *, promote, promoting, forms, public, aliases, host,
                  differentiable, dunder, layout, is_view):  # fmt: skip
@@ -144,6 +146,15 @@ class OpDef:
         if unknown:
             raise RegistrationError(f"{self.full_name}: dtypes of {sorted(unknown)}")
         self.dtype_checks.append((tuple(map(self.argument_names.index, names)), function))
+        return self
+
+    def instead(self, function):
+        """Declares that another op runs for certain Python numbers, which become part of its program.
+
+        The function gets the operands and gives (the op's full name, operands, static arguments), or
+        None. Levels and modes see the op that was called.
+        """
+        self.alternative = function
         return self
 
     def backend(self, platform):

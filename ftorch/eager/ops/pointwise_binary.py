@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..registry import op
+from ..registry import Shape, op
 from ._common import broadcast_shapes, default_float, is_complex, is_integral, opmath, up
 from .pointwise import FORMS, keep, no_derivative, not_implemented, require, require_floating, times
 
@@ -232,7 +232,11 @@ for _definition in (div_mode, floor_divide, remainder, fmod):
 
 
 def pow_static(x, n: float):
-    """``x ** n`` for n in 3, 2, 0.5, -0.5, -1, -2 without a call of pow; other n work too."""
+    """``x ** n`` for the commonest n without a call of pow; other n work too."""
+    if n == 0:
+        return jnp.ones_like(x)
+    if n == 1:
+        return x
     if n == 2:
         return x * x
     if n == 3:
@@ -248,12 +252,11 @@ def pow_static(x, n: float):
     return jnp.power(x, jnp.asarray(n, x.dtype))
 
 
+_PRODUCTS = frozenset((0, 1, 2, 3, 0.5, -0.5, -1, -2))  # exponents that need no call of pow
+
+
 @op("_pow_static(Tensor self, float exponent) -> Tensor", forms="", layout="pointwise")
 def _pow_static(self, exponent):
-    if is_integral(self) and exponent < 0 and exponent == int(exponent):
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
-    if is_integral(self) and exponent != int(exponent):
-        self = self.astype(default_float())
     return pow_static(up(self), exponent).astype(self.dtype)
 
 
@@ -284,10 +287,20 @@ def pow(self, exponent):
     return jnp.power(up(self), up(exponent)).astype(self.dtype)
 
 
-@pow.check
+@pow.instead
 def _(self, exponent):
+    kind = exponent.__class__
+    if (kind is float or kind is int) and exponent in _PRODUCTS:
+        dtype = self.dtype
+        if dtype.category >= 2 and not dtype.stored:
+            return "_pow_static", (self,), (float(exponent),)
+    return None
+
+
+@pow.check
+def _(self: Shape, exponent: Shape):
     # Only a number is refused: among the elements of a tensor, negative exponents are taken.
-    if isinstance(exponent, int) and exponent < 0 and np.asarray(self).dtype.kind in "iu":
+    if isinstance(exponent, int) and exponent < 0 and self.dtype.category == 1:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
 
 
