@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from . import available, call, computed_once, indexing, lines, rnn
+from . import attention, available, call, computed_once, indexing, lines, rnn
 from .views import Origins, merged, strides
 
 # Products with less than this many multiplications cost less where XLA compiles them in line.
@@ -45,19 +45,19 @@ def _evaluate(closed, operands, origins, *, once=False):
     jaxpr = closed.jaxpr
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     values.update(zip(jaxpr.invars, operands, strict=True))
-    turned = _turned_products(jaxpr)
+    turned = _turned(jaxpr)
 
     def read(atom):
         return atom.val if isinstance(atom, Literal) else values[atom]
 
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "transpose" and eqn.outvars[0] in values:
-            continue  # the product before gave it
+            continue  # the operation before gave it
         name, inputs = eqn.primitive.name, [read(atom) for atom in eqn.invars]
         results = None
-        after = turned.get(eqn.outvars[0]) if name == "dot_general" else None
+        after = turned.get(eqn.outvars[0]) if name in _TURNED else None
         if after is not None:
-            results = _product(eqn, inputs, origins, after.params["permutation"])
+            results = _KERNELS[name](eqn, inputs, origins, after.params["permutation"])
             if results is not None:
                 values[after.outvars[0]] = results[0]
                 continue
@@ -82,8 +82,8 @@ def _evaluate(closed, operands, origins, *, once=False):
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _turned_products(jaxpr):
-    """{result of a product: the transpose that alone uses it}."""
+def _turned(jaxpr):
+    """{result that can be written in any order: the transpose that alone uses it}."""
     users: dict[Any, list] = {}
     for eqn in jaxpr.eqns:
         for atom in eqn.invars:
@@ -94,7 +94,7 @@ def _turned_products(jaxpr):
             users.setdefault(atom, []).append(None)
     found = {}
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "dot_general":
+        if eqn.primitive.name in _TURNED:
             using = users.get(eqn.outvars[0], [])
             if len(using) == 1 and using[0] is not None and using[0].primitive.name == "transpose":
                 found[eqn.outvars[0]] = using[0]
@@ -333,4 +333,6 @@ _KERNELS = {
     **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), lines.scan),
     "sort": lines.sort, "top_k": lines.top,
+    "ftorch_attention": attention.forward, "ftorch_attention_gradient": attention.gradient,
 }  # fmt: skip
+_TURNED = ("dot_general", "ftorch_attention")  # those that write their result in any order

@@ -23,6 +23,7 @@ struct Steps {
 namespace avx512 {
 constexpr int W = 16, ROWS = 8;
 #include "gemm.inc"
+#include "vectors.inc"
 #include "rnn.inc"
 }  // namespace avx512
 #pragma GCC pop_options
@@ -31,6 +32,7 @@ constexpr int W = 16, ROWS = 8;
 namespace avx2 {
 constexpr int W = 8, ROWS = 4;
 #include "gemm.inc"
+#include "vectors.inc"
 #include "rnn.inc"
 }  // namespace avx2
 #pragma GCC pop_options
@@ -38,6 +40,7 @@ constexpr int W = 8, ROWS = 4;
 namespace plain {
 constexpr int W = 4, ROWS = 4;
 #include "gemm.inc"
+#include "vectors.inc"
 #include "rnn.inc"
 }  // namespace plain
 

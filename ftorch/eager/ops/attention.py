@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import math
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from ..registry import op
 from ._common import dtype_name, is_complex, is_floating, opmath
@@ -84,6 +90,86 @@ def _safe_softmax(scores):
     return numerator / jnp.where(total == 0, jnp.ones((), total.dtype), total)
 
 
+# --- heads of one shape, which a kernel of this package may attend with ---------------------
+
+
+def _attend(query, key, value, *, scale, is_causal):
+    """(batch, heads, L, Ev) from (batch, heads, L, E), (batch, heads, S, E), (batch, heads, S, Ev)."""
+    precise = opmath(query.dtype)
+    scores = jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=precise)
+    weights = _weights(scores * np.asarray(scale, precise), is_causal)
+    return jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
+
+
+def _attend_gradient(grad, query, key, value, **how):
+    """The gradients of query, key and value."""
+    return tuple(jax.vjp(functools.partial(_attend, **how), query, key, value)[1](grad))
+
+
+def _weights(scores, is_causal):
+    if is_causal:
+        rows, columns = scores.shape[-2:]
+        kept = jnp.arange(rows)[:, None] >= jnp.arange(columns)
+        scores = jnp.where(kept, scores, -jnp.inf)
+    return _safe_softmax(scores)
+
+
+def _primitive(name, function, shapes):
+    """``function`` as a primitive that `ftorch.eager.native` finds in traces, for any transform.
+
+    Args:
+        shapes: of the results, from the operands.
+    """
+    primitive = Primitive(f"ftorch_{name}")
+    primitive.multiple_results = True
+    whole = lambda *operands, **how: jax.tree.leaves(function(*operands, **how))  # noqa: E731
+    primitive.def_impl(lambda *operands, **how: jax.jit(functools.partial(whole, **how))(*operands))
+    primitive.def_abstract_eval(
+        lambda *operands, **how: [jax.core.ShapedArray(s, np.float32) for s in shapes(*operands)]
+    )
+
+    def batched(operands, axes, **how):
+        size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
+        flat = []
+        for x, axis in zip(operands, axes, strict=True):
+            x = jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+            flat.append(x.reshape(-1, *x.shape[2:]))
+        results = primitive.bind(*flat, **how)
+        return [r.reshape(size, -1, *r.shape[1:]) for r in results], [0] * len(results)
+
+    def jvp(operands, tangents, **how):
+        tangents = [ad.instantiate_zeros(t) for t in tangents]
+        return jax.jvp(functools.partial(whole, **how), tuple(operands), tuple(tangents))
+
+    batching.primitive_batchers[primitive] = batched
+    ad.primitive_jvps[primitive] = jvp
+    mlir.register_lowering(primitive, mlir.lower_fun(whole, multiple_results=True))
+    return primitive
+
+
+_attention = _primitive("attention", _attend, lambda q, k, v: [(*q.shape[:3], v.shape[3])])
+_attention_gradient = _primitive(
+    "attention_gradient", _attend_gradient, lambda grad, *operands: [x.shape for x in operands]
+)
+
+
+def _is_plain(query, key, value, *extra):
+    return (
+        all(x.dtype == np.float32 and x.shape[:-2] == query.shape[:-2] and x.size
+            for x in (query, key, value))
+        and all(x is None for x in extra)
+    )  # fmt: skip
+
+
+def _heads(x):
+    """As (batch, heads, rows, columns)."""
+    lead = x.shape[:-2]
+    return x.reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
+
+
+# --- the op -----------------------------------------------------------------------------------
+
+
 @op("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, "
     "Tensor? attn_mask=None, Tensor? dropout_factor=None, bool is_causal=False, *, "
     "float? scale=None, bool enable_gqa=False) -> Tensor")  # fmt: skip
@@ -91,12 +177,16 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
                                  enable_gqa):  # fmt: skip
     """Softmax of scaled scores times values; ``dropout_factor`` multiplies the softmax."""
     _check(query, key, value, attn_mask, enable_gqa)
+    scale = _scale(query, scale)
+    if _is_plain(query, key, value, attn_mask, dropout_factor):
+        operands = map(_heads, (query, key, value))
+        (out,) = _attention.bind(*operands, scale=scale, is_causal=bool(is_causal))
+        return out.reshape(*query.shape[:-1], value.shape[-1])
     precise = opmath(query.dtype)
     if enable_gqa:
         key, value = (
             jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3) for x in (key, value)
         )
-    scale = 1.0 / np.sqrt(query.shape[-1] or 1) if scale is None else scale
     scores = jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=precise)
     scores = scores * np.asarray(scale, precise)
     if attn_mask is not None:
@@ -105,15 +195,37 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
             scores = jnp.where(attn_mask, scores, -jnp.inf)
         else:
             scores = scores + attn_mask.astype(precise)
-    if is_causal:
-        rows, columns = scores.shape[-2:]
-        kept = jnp.arange(rows)[:, None] >= jnp.arange(columns)
-        scores = jnp.where(kept, scores, -jnp.inf)
-    weights = _safe_softmax(scores)
+    weights = _weights(scores, is_causal)
     if dropout_factor is not None:
         weights = weights * dropout_factor.astype(precise)
     out = jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
     return out.astype(query.dtype)
+
+
+def _scale(query, scale):
+    return float(1.0 / np.sqrt(query.shape[-1] or 1) if scale is None else scale)
+
+
+@scaled_dot_product_attention.derivative
+def _(grad, *, query, key, value, attn_mask, dropout_factor, is_causal, scale, enable_gqa):
+    if _is_plain(query, key, value, attn_mask, dropout_factor):
+        operands = map(_heads, (grad, query, key, value))
+        grads = _attention_gradient.bind(*operands, scale=_scale(query, scale), is_causal=bool(is_causal))
+        grads = [g.reshape(x.shape) for g, x in zip(grads, (query, key, value), strict=True)]
+        return *grads, None, None
+    added = attn_mask is not None and jnp.issubdtype(attn_mask.dtype, jnp.floating)
+    variables = [query, key, value] + [attn_mask] * added + [dropout_factor] * (dropout_factor is not None)
+
+    def apply(query, key, value, *rest):
+        rest = list(rest)
+        mask = rest.pop(0) if added else attn_mask
+        return scaled_dot_product_attention(
+            query, key, value, mask, rest[0] if rest else None, is_causal, scale, enable_gqa
+        )
+
+    grads = list(jax.vjp(apply, *variables)[1](grad))
+    mask = grads.pop(3) if added else None
+    return *grads[:3], mask, grads[3] if len(grads) > 3 else None
 
 
 def _check_mask(scores, mask):

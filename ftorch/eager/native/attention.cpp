@@ -1,0 +1,128 @@
+// Scaled dot product attention and its gradient, each as one custom call, a head at a time.
+
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "calls.h"
+#include "memory.h"
+#include "threads.h"
+
+namespace {
+
+using Floats = ffi::Buffer<ffi::F32>;
+using Result = ffi::Result<Floats>;
+
+struct Heads {  // all of one shape
+  int64_t batch, heads, queries, keys, width, values, causal;
+  float scale;
+};
+
+struct Rows {  // of a head, each dense
+  const float* data;
+  int64_t step;
+};
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")
+namespace avx512 {
+constexpr int W = 16, ROWS = 8;
+#include "gemm.inc"
+#include "vectors.inc"
+#include "attention.inc"
+}  // namespace avx512
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,bmi2")
+namespace avx2 {
+constexpr int W = 8, ROWS = 4;
+#include "gemm.inc"
+#include "vectors.inc"
+#include "attention.inc"
+}  // namespace avx2
+#pragma GCC pop_options
+#endif
+namespace plain {
+constexpr int W = 4, ROWS = 4;
+#include "gemm.inc"
+#include "vectors.inc"
+#include "attention.inc"
+}  // namespace plain
+
+struct Kernels {
+  decltype(&plain::attend) attend;
+  decltype(&plain::attend_gradient) attend_gradient;
+};
+
+Kernels choose() {  // as handlers.cpp does
+  const char* wanted = std::getenv("FTORCH_NATIVE");
+  const std::string most = wanted ? wanted : "";
+  if (most == "plain") return {plain::attend, plain::attend_gradient};
+#if defined(__x86_64__)
+  if (most != "avx2" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+    return {avx512::attend, avx512::attend_gradient};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {avx2::attend, avx2::attend_gradient};
+#endif
+  return {plain::attend, plain::attend_gradient};
+}
+
+const Kernels kernels = choose();
+
+Heads heads_of(Integers sizes, float scale) {
+  return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], scale};
+}
+
+// Steps between batches, heads and rows.
+Rows head(const Floats& x, Integers steps, int64_t batch, int64_t head) {
+  return {x.typed_data() + batch * steps[0] + head * steps[1], steps[2]};
+}
+
+// use(batch, head) for all heads, `products` of them each of the size of the scores.
+template <typename Use>
+void each_head(const Heads& h, double products, ffi::ThreadPool& pool, const Use& use) {
+  const int64_t all = h.batch * h.heads;
+  const double one = products * h.queries * h.keys * (h.width + 16.0);  // and what an exponential costs
+  const int64_t count = std::min(all, tasks_for(all * one, pool));
+  share(pool, count, [&](int64_t task) {
+    const Range own = part(task, count, all, 1);
+    for (int64_t i = own.from; i < own.to; i++) use(i / h.heads, i % h.heads);
+  });
+}
+
+ffi::Error attention(ffi::ThreadPool pool, Floats q, Floats k, Floats v, Result out, Integers sizes, Integers q_steps,
+                     Integers k_steps, Integers v_steps, Integers out_steps, float scale) {
+  const Heads h = heads_of(sizes, scale);
+  each_head(h, 4, pool, [&](int64_t b, int64_t n) {
+    kernels.attend(h, head(q, q_steps, b, n), head(k, k_steps, b, n), head(v, v_steps, b, n),
+                   out->typed_data() + b * out_steps[0] + n * out_steps[1], out_steps[2]);
+  });
+  return ffi::Error::Success();
+}
+
+ffi::Error attention_gradient(ffi::ThreadPool pool, Floats grad, Floats q, Floats k, Floats v, Result d_q, Result d_k,
+                              Result d_v, Integers sizes, Integers grad_steps, Integers q_steps, Integers k_steps,
+                              Integers v_steps, float scale) {
+  const Heads h = heads_of(sizes, scale);
+  each_head(h, 10, pool, [&](int64_t b, int64_t n) {
+    const int64_t i = b * h.heads + n;
+    kernels.attend_gradient(h, head(grad, grad_steps, b, n), head(q, q_steps, b, n), head(k, k_steps, b, n),
+                            head(v, v_steps, b, n), d_q->typed_data() + i * h.queries * h.width,
+                            d_k->typed_data() + i * h.keys * h.width, d_v->typed_data() + i * h.keys * h.values);
+  });
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    ftorch_attention, guarded(attention),
+    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Floats>().Arg<Floats>().Arg<Floats>().Ret<Floats>()
+        .Attr<Integers>("sizes").Attr<Integers>("query").Attr<Integers>("key").Attr<Integers>("value")
+        .Attr<Integers>("out").Attr<float>("scale"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    ftorch_attention_gradient, guarded(attention_gradient),
+    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Floats>().Arg<Floats>().Arg<Floats>().Arg<Floats>()
+        .Ret<Floats>().Ret<Floats>().Ret<Floats>().Attr<Integers>("sizes").Attr<Integers>("grad")
+        .Attr<Integers>("query").Attr<Integers>("key").Attr<Integers>("value").Attr<float>("scale"));
