@@ -17,7 +17,7 @@ from .geometry import has_internal_overlap
 from .registry import OpDef
 from .return_values import named
 from .storage import Storage
-from .tensor import PLAIN, Tensor, modes, new_leaf, wrap
+from .tensor import PLAIN, Tensor, TensorBase, modes, new_leaf, wrap
 from .view import access
 
 _new = object.__new__
@@ -200,7 +200,7 @@ def call(op: Op, operands, static=()):
             if scanned is None:
                 return result
     key, tensors, scalars, grad = scanned
-    if scalars and op.alternative is not None:
+    if scalars and tensors and op.alternative is not None:
         found = op.alternative(*operands)
         if found is not None:
             return call(op_named(found[0]), *found[1:])
@@ -212,6 +212,8 @@ def call(op: Op, operands, static=()):
         static = planning.hashable(static)
         return call(op, operands, static)
     if plan is None:
+        if any(isinstance(v, TensorBase) for v in static):  # 0-d tensors that stand for integers
+            return call(op, operands, planning.hashable(static))
         if op.host:
             return _call_host(op, operands, static, tensors, grad)
         plan = planning.build(op, operands, static)
@@ -264,7 +266,7 @@ def call_inplace(op: Op, operands, static=()):
             if scanned is None:
                 return result
     key, tensors, scalars, grad = scanned
-    if scalars and op.alternative is not None:
+    if scalars and tensors and op.alternative is not None:
         found = op.alternative(*operands)
         if found is not None:
             return call_inplace(op_named(found[0]), *found[1:])

@@ -6,6 +6,9 @@ at its default arrives as None.
 
 from __future__ import annotations
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -231,6 +234,7 @@ for _definition in (div_mode, floor_divide, remainder, fmod):
 # --- powers --------------------------------------------------------------------------
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def pow_static(x, n: float):
     """``x ** n`` for the commonest n without a call of pow; other n work too."""
     if n == 0:
@@ -250,6 +254,12 @@ def pow_static(x, n: float):
     if n == -2:
         return 1 / (x * x)
     return jnp.power(x, jnp.asarray(n, x.dtype))
+
+
+@pow_static.defjvp
+def _(n, primals, tangents):
+    (x,), (t,) = primals, tangents
+    return pow_static(x, n), t * (n * pow_static(x, n - 1)) if n else jnp.zeros_like(t)
 
 
 _PRODUCTS = frozenset((0, 1, 2, 3, 0.5, -0.5, -1, -2))  # exponents that need no call of pow
@@ -290,9 +300,9 @@ def pow(self, exponent):
 @pow.instead
 def _(self, exponent):
     kind = exponent.__class__
-    if (kind is float or kind is int) and exponent in _PRODUCTS:
+    if (kind is float or kind is int or kind is bool) and exponent in _PRODUCTS:
         dtype = self.dtype
-        if dtype.category >= 2 and not dtype.stored:
+        if (dtype.category >= 2 and not dtype.stored) or (dtype.category == 0 and kind is bool):
             return "_pow_static", (self,), (float(exponent),)
     return None
 
@@ -300,7 +310,7 @@ def _(self, exponent):
 @pow.check
 def _(self: Shape, exponent: Shape):
     # Only a number is refused: among the elements of a tensor, negative exponents are taken.
-    if isinstance(exponent, int) and exponent < 0 and self.dtype.category == 1:
+    if isinstance(exponent, int) and exponent < 0 and self.dtype.category < 2:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
 
 
