@@ -37,8 +37,13 @@ def agree(mine, theirs):
 
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize(
-    "m, n, k", [(4, 5, 600), (8, 4, 500), (7, 49, 64), (4, 100, 33), (33, 100, 31), (130, 257, 300)]
-)
+    "m, n, k",
+    [
+        (4, 5, 600), (8, 4, 500), (7, 49, 64), (4, 100, 33), (33, 100, 31), (130, 257, 300),
+        (1, 800, 700), (800, 1, 700), (2, 300, 20), (3, 50, 257), (50, 7, 257), (9, 9, 4000),
+        (65, 65, 65), (300, 1100, 17), (530, 200, 270), (515, 1030, 300),
+    ],
+)  # fmt: skip
 def test_products_of_any_size_and_order(m, n, k, transposed):
     a = random(k, m).T if "a" in transposed else random(m, k)
     b = random(n, k).T if "b" in transposed else random(k, n)
@@ -53,6 +58,32 @@ def test_transposes_are_read_in_place():
     a, b = random(40, 30), random(50, 40)
     assert calls(product, a, b) == 1
     assert " transpose(" not in jax.jit(rewritten(product)).lower(a, b).compile().as_text()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_vectors_by_large_matrices(transposed):
+    """Where memory decides, and both threads read."""
+
+    def product(v, m):
+        return v @ (m.T if transposed else m)
+
+    v, m = random(900), random(900, 900)
+    assert calls(product, v, m) == calls(lambda v, m: product(m, v), v, m) == 1
+    agree(jax.jit(rewritten(product))(v, m), product(torch.from_numpy(v), torch.from_numpy(m)))
+
+
+def test_parts_of_larger_matrices():
+    """Batches whose rows lie apart: nothing behind a row is read, and nothing is written there."""
+
+    def product(a, b):
+        return jnp.einsum("ihk,khj->hij", a, b)
+
+    a, b = random(40, 3, 70), random(70, 3, 33)
+    a[:, 1], b[:, 1] = np.nan, np.inf
+    mine = jax.jit(rewritten(product))(a, b)
+    assert calls(product, a, b) == 1 and np.isnan(mine[1]).all()
+    for h in (0, 2):
+        agree(mine[h], torch.from_numpy(a[:, h]) @ torch.from_numpy(b[:, h]))
 
 
 def test_batches_read_through_the_order_of_heads():

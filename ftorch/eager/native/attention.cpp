@@ -23,52 +23,18 @@ struct Rows {  // of a head, each dense
   int64_t step;
 };
 
-#if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")
-namespace avx512 {
-constexpr int W = 16, ROWS = 8;
-#include "gemm.inc"
-#include "vectors.inc"
-#include "attention.inc"
-}  // namespace avx512
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi2")
-namespace avx2 {
-constexpr int W = 8, ROWS = 4;
-#include "gemm.inc"
-#include "vectors.inc"
-#include "attention.inc"
-}  // namespace avx2
-#pragma GCC pop_options
-#endif
-namespace plain {
-constexpr int W = 4, ROWS = 4;
-#include "gemm.inc"
-#include "vectors.inc"
-#include "attention.inc"
-}  // namespace plain
+#define KERNELS "attention.inc"
+#include "instructions.inc"
 
 struct Kernels {
   decltype(&plain::attend) attend;
   decltype(&plain::attend_gradient) attend_gradient;
 };
 
-Kernels choose() {  // as handlers.cpp does
-  const char* wanted = std::getenv("FTORCH_NATIVE");
-  const std::string most = wanted ? wanted : "";
-  if (most == "plain") return {plain::attend, plain::attend_gradient};
-#if defined(__x86_64__)
-  if (most != "avx2" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-    return {avx512::attend, avx512::attend_gradient};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {avx2::attend, avx2::attend_gradient};
-#endif
-  return {plain::attend, plain::attend_gradient};
-}
+#define OF(set) \
+  Kernels { set::attend, set::attend_gradient }
 
-const Kernels kernels = choose();
+const Kernels kernels = CHOSEN(OF);
 
 Heads heads_of(Integers sizes, float scale) {
   return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], scale};

@@ -18,32 +18,8 @@ using Result = ffi::Result<Floats>;
 
 // --- one set of kernels for each set of instructions ---------------------------------------
 
-#if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")
-namespace avx512 {
-constexpr int W = 16, ROWS = 8;
-#include "gemm.inc"
-#include "conv.inc"
-#include "depthwise.inc"
-}  // namespace avx512
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi2")
-namespace avx2 {
-constexpr int W = 8, ROWS = 4;
-#include "gemm.inc"
-#include "conv.inc"
-#include "depthwise.inc"
-}  // namespace avx2
-#pragma GCC pop_options
-#endif
-namespace plain {
-constexpr int W = 4, ROWS = 4;
-#include "gemm.inc"
-#include "conv.inc"
-#include "depthwise.inc"
-}  // namespace plain
+#define KERNELS "kernels.inc"
+#include "instructions.inc"
 
 struct Kernels {
   decltype(&plain::multiply) multiply;
@@ -57,46 +33,42 @@ struct Kernels {
   int64_t vector, width, rows;
 };
 
-#define KERNELS(set)                                                                              \
+#define OF(set)                                                                                   \
   Kernels {                                                                                       \
     set::multiply, set::pack, set::pad_image, set::pack_weight, set::gather_multiply, set::lay_out,   \
         set::depthwise, set::depthwise_gradient, set::W, set::WIDTH, set::ROWS                    \
   }
 
-Kernels choose() {
-  const char* wanted = std::getenv("FTORCH_NATIVE");  // "avx2" and "plain" are for tests
-  const std::string most = wanted ? wanted : "";
-  if (most == "plain") return KERNELS(plain);
-#if defined(__x86_64__)
-  if (most != "avx2" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-    return KERNELS(avx512);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return KERNELS(avx2);
-#endif
-  return KERNELS(plain);
-}
-
-const Kernels kernels = choose();
+const Kernels kernels = CHOSEN(OF);
 
 // --- handlers ------------------------------------------------------------------------------
+
+// What a product costs, in operations: those of few rows wait for memory.
+double cost(int64_t m, int64_t n, int64_t depth) {
+  constexpr double READ = 24;  // operations in the time that an element takes
+  return std::max(2.0 * m * n * depth, READ * (double(m) * depth + double(depth) * n));
+}
 
 // sizes: m, n, depth; outer: two batch sizes; left, right: two batch steps, the rows', the columns'; result: two
 // batch steps, the rows'.
 ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, Result c, Integers sizes, Integers outer,
                     Integers left, Integers right, Integers result) {
   const int64_t m = sizes[0], n = sizes[1], depth = sizes[2], batches = outer[0] * outer[1];
-  const double operations = 2.0 * m * n * depth;
-  const int64_t wanted = tasks_for(operations * batches, pool);
+  const int64_t wanted = tasks_for(cost(m, n, depth) * batches, pool);
   int64_t down = 1, across = 1, chunk = 1;
   if (batches < wanted) {
-    across = parts(n, kernels.width, (wanted + batches - 1) / batches);
-    down = parts(m, kernels.rows, (wanted + batches * across - 1) / (batches * across));
+    // Few blocks, about as wide as high, so that least is packed and read.
+    const int64_t each = (std::min(wanted, 2 * pool.num_threads()) + batches - 1) / batches;
+    while (2 * across <= each && n > 2 * across * kernels.width && n * each > m * across * across) across *= 2;
+    down = parts(m, kernels.rows, (each + across - 1) / across);
+    across = parts(n, kernels.width, (each + down - 1) / down);
   } else {
     chunk = (batches + wanted - 1) / wanted;
   }
   const int64_t grid = down * across, tasks = (batches + chunk - 1) / chunk * grid;
   share(pool, tasks, [&](int64_t task) {
-    const Range rows = part(task % down, down, m, kernels.rows), columns = part(task / down % across, across, n, kernels.width);
+    const Range rows = part(task % down, down, m, kernels.rows);
+    const Range columns = part(task / down % across, across, n, kernels.vector);
     const int64_t first = task / grid * chunk, last = std::min(batches, first + chunk);
     for (int64_t i = first; i < last; i++) {
       const int64_t u = i / outer[1], v = i % outer[1];

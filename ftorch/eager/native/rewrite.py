@@ -17,9 +17,9 @@ from jax.extend.core import ClosedJaxpr, Literal
 from . import attention, available, call, computed_once, indexing, lines, rnn
 from .views import Origins, merged, strides
 
-# Products with less than this many multiplications cost less where XLA compiles them in line.
-_SMALL = 1 << 13
-_THIN = 4  # rows or columns: below, a product is a matrix by a vector, which memory decides
+# Products with less than this many multiplications cost less where XLA compiles them in line; those with a
+# vector, which memory decides, unless they are worth a second thread.
+_SMALL, _SMALL_BY_VECTOR = 1 << 13, 1 << 19
 
 
 def rewritten(function):
@@ -212,7 +212,7 @@ def _plan_product(eqn, inputs, views, shape, order):
         return None
     rows = rows or _Dim(1, 0, 0, 0)
     m, n, depth = rows.size, columns.size, terms.size
-    if min(m, n) < _THIN or m * n * depth < _SMALL or 1 not in (rows.left, terms.left):
+    if m * n * depth < (_SMALL if min(m, n) > 1 else _SMALL_BY_VECTOR) or (m > 1 and 1 not in (rows.left, terms.left)):
         return None
     outer = [_Dim(1, 0, 0, 0)] * (2 - len(outer)) + outer
     return swapped, {

@@ -17,52 +17,18 @@ struct Steps {
   int64_t at(int64_t n) const { return reverse ? count - 1 - n : n; }  // the n-th step's place
 };
 
-#if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")
-namespace avx512 {
-constexpr int W = 16, ROWS = 8;
-#include "gemm.inc"
-#include "vectors.inc"
-#include "rnn.inc"
-}  // namespace avx512
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi2")
-namespace avx2 {
-constexpr int W = 8, ROWS = 4;
-#include "gemm.inc"
-#include "vectors.inc"
-#include "rnn.inc"
-}  // namespace avx2
-#pragma GCC pop_options
-#endif
-namespace plain {
-constexpr int W = 4, ROWS = 4;
-#include "gemm.inc"
-#include "vectors.inc"
-#include "rnn.inc"
-}  // namespace plain
+#define KERNELS "rnn.inc"
+#include "instructions.inc"
 
 struct Kernels {
   decltype(&plain::lstm) lstm;
   decltype(&plain::lstm_gradient) lstm_gradient;
 };
 
-Kernels choose() {  // as handlers.cpp does
-  const char* wanted = std::getenv("FTORCH_NATIVE");
-  const std::string most = wanted ? wanted : "";
-  if (most == "plain") return {plain::lstm, plain::lstm_gradient};
-#if defined(__x86_64__)
-  if (most != "avx2" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-    return {avx512::lstm, avx512::lstm_gradient};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {avx2::lstm, avx2::lstm_gradient};
-#endif
-  return {plain::lstm, plain::lstm_gradient};
-}
+#define OF(set) \
+  Kernels { set::lstm, set::lstm_gradient }
 
-const Kernels kernels = choose();
+const Kernels kernels = CHOSEN(OF);
 
 Steps steps_of(const Floats& cells, int64_t reverse) {
   const auto sizes = cells.dimensions();
