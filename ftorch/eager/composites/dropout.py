@@ -7,8 +7,10 @@ import warnings
 
 from .. import api as torch
 from .. import dtype as dtypes
+from .. import sampling
 from ..composite import composite
 from ..randomness import LIKE, randomized
+from .random_inplace import is_simple, new_like
 
 # SELU's saturation value, -scale * alpha: what alpha dropout replaces elements by.
 _SATURATION = 1.7580993408473766
@@ -36,6 +38,8 @@ def _dropped(input, p, *, inplace, per_channel=False, alpha=False):
 @randomized(LIKE)
 def _kept(like, p):
     """Which elements are kept, as ones and zeros."""
+    if is_simple(like):
+        return new_like(like, sampling.bernoulli, 1 - p)
     return torch.empty_like(like).bernoulli_(1 - p)
 
 

@@ -123,6 +123,22 @@ def _fill(t, generator, sampler, *args, **options):
     return t.copy_(drawn)
 
 
+def is_simple(t) -> bool:
+    """Whether nothing looks on when numbers like a tensor's are drawn, so that `new_like` will do."""
+    return (
+        not special[0] and t.__class__ in PLAIN and t.device is devices.CPU and t.is_contiguous()
+        and not t.dtype.stored
+    )  # fmt: skip
+
+
+def new_like(t, sampler, *args):
+    """What filling a new tensor like ``t``, an `is_simple` one, would give: drawn where it stays."""
+    shape, dtype = tuple(t.shape), t.dtype.numpy
+    return replayable(
+        lambda: tensor_of(draw(None, devices.CPU, sampler, shape, *args, dtype), devices.CPU)
+    )
+
+
 def replayable(make):
     """The tensor of ``make()``, which draws it; a captured program calls that for each run."""
     capture = executor.capturing()
