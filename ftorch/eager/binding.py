@@ -34,7 +34,8 @@ class Bound:
         self.op = None if definition.is_view else _op.op_named(definition.full_name)
         self.parameters = []
         for i, a in enumerate(definition.schema.arguments):
-            name = first if i == 0 and a.name == "self" else a.name
+            is_self = a.name == "self" and (i == 0 or a.type.base == "Tensor")
+            name = first if is_self else a.name
             self.parameters.append((name, a, definition.kinds[i]))
         self.positional = [p for p in self.parameters if not p[1].is_keyword_only]
         self.names = {p[0]: i for i, p in enumerate(self.parameters)}

@@ -208,10 +208,13 @@ def get_default_device() -> device:
     return stack[-1] if stack else _default
 
 
-def set_default_device(where) -> None:
+def set_default_device(device) -> None:
     """Sets the device of new tensors (``torch.set_default_device``); None means the CPU."""
     global _default
-    _default = CPU if where is None else canonical(device(where))
+    _default = CPU if device is None else canonical(_Device(device))
+
+
+_Device = device  # where a parameter has its name
 
 
 def resolve(where) -> device:

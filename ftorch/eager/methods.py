@@ -415,11 +415,18 @@ def write_array(t, array):
     return copy_(t, source)
 
 
-def _reshaping_inplace(name):
-    def function(self, *args):
+def _reshaping_inplace(public, name):
+    def function(self, *args, **kwargs):
+        definition = OPS[name]
+        for argument in definition.argument_names[1 + len(args) :]:
+            if argument not in kwargs:
+                raise TypeError(f'{public}() missing 1 required positional arguments: "{argument}"')
+            args += (kwargs.pop(argument),)
+        for argument in kwargs:
+            raise TypeError(f"{public}() got an unexpected keyword argument '{argument}'")
         if modes.grad:
             check_inplace(self)
-        return _become(self, view_call(OPS[name], self, args))
+        return _become(self, view_call(definition, self, args))
 
     return function
 
@@ -439,15 +446,19 @@ def _become(t, view):
 
 for _public, _rule in (("transpose_", "transpose.int"), ("unsqueeze_", "unsqueeze"), ("t_", "t"),
                        ("swapaxes_", "swapaxes"), ("swapdims_", "swapdims")):  # fmt: skip
-    METHODS[_public] = _reshaping_inplace(_rule)
+    METHODS[_public] = _reshaping_inplace(_public, _rule)
 
 
 @method
 def squeeze_(self, dim=None):
     """``squeeze`` in place: the tensor's own geometry changes."""
     if dim is None:
-        return _reshaping_inplace("squeeze")(self)
-    return _reshaping_inplace("squeeze.dims")(self, (dim,) if isinstance(dim, int) else tuple(dim))
+        return _squeeze_all(self)
+    return _squeeze_some(self, (dim,) if isinstance(dim, int) else tuple(dim))
+
+
+_squeeze_all = _reshaping_inplace("squeeze_", "squeeze")
+_squeeze_some = _reshaping_inplace("squeeze_", "squeeze.dims")
 
 
 @method

@@ -103,3 +103,12 @@ def test_result_is_the_tensor_itself():
         return y is x, x.add_(1) is x, x
 
     both(run)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.unsqueeze_(dim=1), lambda x: x.transpose_(dim0=0, dim1=1), lambda x: x.transpose_(0, dim1=1),
+    lambda x: x.swapaxes_(axis0=0, axis1=1), lambda x: x.squeeze_(dim=0), lambda x: x.t_(), lambda x: x.unsqueeze_(),
+    lambda x: x.unsqueeze_(dim=0, other=1), lambda x: x.transpose_(0), lambda x: x.unsqueeze_(5),
+])  # fmt: skip
+def test_reshaping_in_place_takes_keywords(call):
+    both(lambda lib: call(lib.ones(2, 3)), strides=True)

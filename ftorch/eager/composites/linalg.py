@@ -126,7 +126,7 @@ def chain_matmul(*matrices, out=None):
 
 
 @composite(public="linalg", name="norm")
-def linalg_norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
+def linalg_norm(input, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     """A vector or matrix norm (`torch.linalg.vector_norm`, `torch.linalg.matrix_norm`).
 
     Args:
@@ -134,7 +134,7 @@ def linalg_norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
         dim: one dimension for vectors, two for matrices; by default all of them.
 
     Raises:
-        RuntimeError: if ``ord`` is given without ``dim`` and ``A`` is not 1-D or 2-D.
+        RuntimeError: if ``ord`` is given without ``dim`` and ``input`` is not 1-D or 2-D.
 
     >>> import ftorch as torch
     >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
@@ -145,18 +145,18 @@ def linalg_norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     if ord is None:
         if dims is not None and len(dims) > 2:
             _reject_dims(dims)
-        return torch.linalg.vector_norm(A, 2, dims, keepdim, **given)
-    if dims is None and A.dim() not in (1, 2):
+        return torch.linalg.vector_norm(input, 2, dims, keepdim, **given)
+    if dims is None and input.dim() not in (1, 2):
         raise RuntimeError(
             "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-            f"{A.dim()}D."
+            f"{input.dim()}D."
         )
     if dims is not None and len(dims) not in (1, 2):
         _reject_dims(dims)
-    if isinstance(ord, str) or (A.dim() if dims is None else len(dims)) == 2:
-        return torch.linalg.matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim,
+    if isinstance(ord, str) or (input.dim() if dims is None else len(dims)) == 2:
+        return torch.linalg.matrix_norm(input, ord, (-2, -1) if dims is None else dims, keepdim,
                                         **given)  # fmt: skip
-    return torch.linalg.vector_norm(A, ord, dims, keepdim, **given)
+    return torch.linalg.vector_norm(input, ord, dims, keepdim, **given)
 
 
 def _reject_dims(dims):
