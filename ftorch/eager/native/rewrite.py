@@ -152,7 +152,8 @@ def _product(eqn, inputs, origins, order=None):
                 swapped, attributes = found
                 operands = [v.source if v else x for v, x in zip((left, right), inputs, strict=True)]
                 operands = operands[:: -1 if swapped else 1]
-                return [call("ftorch_multiply", _floats(shape), *operands, **attributes)]
+                name = "ftorch_multiply" if attributes["sizes"][2] > 1 else "ftorch_outer"
+                return [call(name, _floats(shape), *operands, **attributes)]
     return None
 
 

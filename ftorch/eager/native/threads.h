@@ -9,8 +9,8 @@
 
 #include "calls.h"
 
-constexpr double ALONE = 1.2e7;  // operations that are not worth a second thread (about 0.1 ms)
-constexpr double SHARE = 6e6;   // operations of a task at least
+constexpr double ALONE = 4e6;  // operations that are not worth a second thread (about 30 us)
+constexpr double SHARE = 2e6;   // operations of a task at least
 
 // How many tasks to make of this many operations.
 inline int64_t tasks_for(double operations, ffi::ThreadPool& pool) {
@@ -21,11 +21,12 @@ inline int64_t tasks_for(double operations, ffi::ThreadPool& pool) {
 
 // Runs task(0), ..., task(count - 1). The caller takes part, and waits only for tasks that somebody has
 // begun: a pool whose threads are all busy (perhaps waiting here themselves) cannot hold it up. The first
-// exception of a task is the caller's.
+// exception of a task is the caller's. The caller begins at the front and the others at the end, so that what
+// the next call reads is likely to lie in the cache of the core that wrote it.
 template <typename Task>
 void share(ffi::ThreadPool& pool, int64_t count, const Task& task) {
   struct State {
-    std::atomic<int64_t> next{0}, done{0};
+    std::atomic<int64_t> begun{0}, done{0}, helped{0};
     std::atomic<bool> failed{false};
     std::exception_ptr error;
   };
@@ -35,15 +36,15 @@ void share(ffi::ThreadPool& pool, int64_t count, const Task& task) {
     return;
   }
   auto state = std::make_shared<State>();
-  const auto work = [state, count, &task] {
-    for (int64_t i; (i = state->next.fetch_add(1)) < count; state->done.fetch_add(1)) try {
-        task(i);
+  const auto work = [state, count, &task](bool helps) {
+    for (int64_t own = 0; state->begun.fetch_add(1) < count; state->done.fetch_add(1)) try {
+        task(helps ? count - 1 - state->helped.fetch_add(1) : own++);
       } catch (...) {
         if (!state->failed.exchange(true)) state->error = std::current_exception();
       }
   };
-  for (int64_t i = 0; i < helpers; i++) pool.Schedule([work] { work(); });
-  work();
+  for (int64_t i = 0; i < helpers; i++) pool.Schedule([work] { work(true); });
+  work(false);
   while (state->done.load(std::memory_order_acquire) < count) std::this_thread::yield();
   if (state->error) std::rethrow_exception(state->error);
 }
