@@ -117,6 +117,32 @@ def test_results_in_any_order(equation, a, b):
     agree(jax.jit(rewritten(product))(a, b), want)
 
 
+@pytest.mark.parametrize(
+    "equation, a, b",
+    [
+        ("bi,bj->bij", (3, 90), (3, 100)),  # the weight's gradient of each example
+        ("bi,bj->bji", (3, 90), (3, 100)),
+        ("bi,jb->bij", (3, 90), (100, 3)),
+        ("i,j->ij", (130,), (513,)),
+        ("bqi,bqj->bqij", (2, 3, 300), (2, 3, 3000)),  # large enough for several threads
+    ],
+)
+def test_products_without_a_sum(equation, a, b):
+    def product(a, b):
+        return jnp.einsum(equation, a, b)
+
+    a, b = random(*a), random(*b)
+    assert "ftorch_outer" in str(jax.make_jaxpr(rewritten(product))(a, b))
+    np.testing.assert_array_equal(jax.jit(rewritten(product))(a, b), np.einsum(equation, a, b))
+
+
+@pytest.mark.parametrize("shape, axes", [((4, 1, 5, 3), (2,)), ((4, 1, 5), (1,)), ((1, 1), (0,)), ((1, 6), (1,))])
+def test_sums_over_and_beside_dimensions_of_size_1(shape, axes):
+    x = random(*shape)
+    total = jax.jit(rewritten(lambda x: (x * x).sum(axes)))(x)
+    np.testing.assert_allclose(total, (x * x).sum(axes), rtol=1e-6)
+
+
 def test_products_in_loops_and_branches():
     def loop(x, w):
         def body(carry, now):

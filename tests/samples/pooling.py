@@ -25,6 +25,7 @@ for nd in (1, 2, 3):
         S(T(2, 3, *space, make=ties), (2,) * nd),
         S(T(2, 3, *space, make=distinct), 3, 2, 1, 1, True),
         S(T(2, 3, *space, make=distinct), 2, 3, 1, 2),
+        S(T(2, 3, *space, make=ties), 2, 3, 1),
         S(T(0, 3, *space), 2),
         S(T(1, 2, *space, dtype="float64", make=distinct), 2, stride=1),
     ]

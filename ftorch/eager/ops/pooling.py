@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..native import computed_once
 from ..registry import op
 from ._common import dtype_name, is_complex, is_integral, up
 from ._nn import ntuple, sizes
@@ -16,6 +17,7 @@ from .reduction import put_along
 
 # Beyond this many elements a window is gathered, not unrolled into slices.
 _UNROLL = 64
+_FEW = 8  # elements of a stride that are put next to each other one by one
 _AXES = {1: "W", 2: "HW", 3: "THW"}
 _WORDS = {1: "one", 2: "two", 3: "three"}
 
@@ -251,8 +253,11 @@ def lowest_value(dtype):
 
 
 def _exceeds(value, best):
-    """Whether a later element replaces the maximum: nan does, an equal one does not."""
-    return (value > best) if is_integral(value) else (value > best) | jnp.isnan(value)
+    """Whether a later element replaces the maximum: nan does, an equal one does not.
+
+    Written with `where`: compiled loops over what depends on an "or" here take one element at a time.
+    """
+    return (value > best) if is_integral(value) else jnp.where(jnp.isnan(value), True, value > best)
 
 
 def _max_values(x, window):
@@ -322,7 +327,33 @@ def scatter_to_maxima(grad, indices, x, nd):
     return put_along("add", zeros, flat, grad.reshape(flat.shape), 1).reshape(x.shape)
 
 
+def _apart(grad, x, window):
+    """The gradient of windows that do not overlap: each element is met by one at most."""
+    which = computed_once(_max_choice(x, window)[1])
+    zero = jnp.zeros((), grad.dtype)
+    parts = [
+        jnp.where(which == np.ravel_multi_index(j, window.kernel), grad, zero)
+        if all(a < k for a, k in zip(j, window.kernel, strict=True)) else jnp.zeros_like(grad)
+        for j in np.ndindex(*window.stride)
+    ]  # fmt: skip
+    lead = x.ndim - len(window.kernel)
+    for i in reversed(range(len(window.kernel))):  # the elements of a stride come between the windows
+        s = window.stride[i]
+        shape = list(parts[0].shape)
+        shape[lead + i] *= s
+        groups = [parts[j : j + s] for j in range(0, len(parts), s)]
+        parts = [jnp.stack(group, lead + i + 1).reshape(shape) for group in groups]
+    pads = [
+        (-p, n + p - o * s)
+        for n, p, o, s in zip(window.extent, window.padding, window.out, window.stride, strict=True)
+    ]
+    return _pad(parts[0], pads, 0)
+
+
 def _max_gradient(grad, x, window):
+    steps = zip(window.kernel, window.stride, window.dilation, strict=True)
+    if all(k <= s and d == 1 for k, s, d in steps) and math.prod(window.stride) <= _FEW:
+        return _apart(grad, x, window)
     dtype = np.int32 if math.prod(window.extent) < 2**31 else np.int64
     return scatter_to_maxima(grad, max_with_indices(x, window, dtype)[1], x, len(window.kernel))
 
