@@ -129,8 +129,7 @@ def _add_to(buffer, nr, grad):
 
 
 def _as_list(node, buffer):
-    count = getattr(node, "backward", None)
-    width = len(count.differentiable) if count is not None else 1
+    width = node.width
     if width == 1 == len(buffer) and 0 in buffer:
         return [buffer[0]]
     return [buffer.get(i) for i in range(max(width, max(buffer) + 1))]

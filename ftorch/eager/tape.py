@@ -47,6 +47,7 @@ class Node:
     )  # fmt: skip
     edges: tuple
     is_accumulate = is_view = False
+    width: Any = 1  # how many outputs there are
 
     def __init__(self):
         self.edges = ()
@@ -298,6 +299,8 @@ class OpNode(Node):
         self.scalars = scalars
         self.saved: Any = ()
 
+    width = property(lambda self: len(self.backward.differentiable))
+
     def release(self):
         if self.saved:  # what saved nothing can run again
             self.saved = None
@@ -344,6 +347,9 @@ def grad_fn_of(t):
     base = t._base
     if base is None or t._attr_version == t._storage.version or not base._requires_grad:
         return t._grad_fn
+    creation = t._meta.creation if t._meta is not None else None
+    if creation and creation != "no_grad":
+        raise RuntimeError(_BASE_MODIFIED.format(*creation))
     node = node_class("AsStridedBackward0", AliasNode)(base._geometry, t._geometry,
                                                       t._offset - base._offset)  # fmt: skip
     node.edges = (edge_of(base),)
@@ -447,10 +453,14 @@ _MADE_WITHOUT_GRAD = (
     "your code by moving both the view and the inplace either both inside the no_grad block (if you "
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
 )
-_ONE_OF_MANY = (
-    "Output {} of {} is a view and is being modified inplace. This view is the output of a "
-    "function that returns multiple views. Such functions do not allow the output views to be "
-    "modified inplace. You should replace the inplace operation by an out-of-place one."
+_VIEWS_OF_MANY = (
+    "This view is the output of a function that returns multiple views. Such functions do not allow the "
+    "output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+)
+_ONE_OF_MANY = "Output {} of {} is a view and is being modified inplace. " + _VIEWS_OF_MANY
+_BASE_MODIFIED = (
+    "Output {} of {} is a view and its base or another view of its base has been modified inplace. "
+    + _VIEWS_OF_MANY
 )
 
 

@@ -6,7 +6,7 @@ derived from the rule applied to a contiguous tensor of the input's shape.
 
 from __future__ import annotations
 
-from . import derivatives
+from . import api, derivatives
 from .geometry import CONJ, NEG, Geometry, Size, geometry, with_bits
 from .op import hooks, joined_graph, special
 from .registry import OPS, OpDef
@@ -34,6 +34,29 @@ class ViewNode(Node):
             base = geometry(base.shape, base.dtype, base.device)
         view, offset = _apply_rule(self.definition, base, self.static)
         return [strided_adjoint(grads[0], base, view, offset)]
+
+
+class PiecesNode(Node):
+    """The node of an op whose results are views of consecutive pieces of a tensor."""
+
+    __slots__ = ("pieces", "dim", "join")
+    is_view = True
+
+    def __init__(self, pieces, dim, join):
+        super().__init__()
+        self.pieces, self.dim, self.join = pieces, dim, join
+
+    width = property(lambda self: len(self.pieces))
+    _saved_dim = property(lambda self: self.dim)
+
+    def apply(self, grads):
+        absent: dict = {}
+        for i, (g, piece) in enumerate(zip(grads, self.pieces, strict=True)):
+            if g is None:
+                if piece not in absent:
+                    absent[piece] = api.zeros(piece.shape, dtype=piece.dtype, device=piece.device)
+                grads[i] = absent[piece]
+        return [getattr(api, self.join)(grads, self.dim)]
 
 
 def _as_strided_adjoint(grad, base, static):
@@ -124,16 +147,21 @@ def make_view(definition, x, static, view: Geometry, delta: int):
     return out
 
 
-def of_one_call(views, name: str, guarded=True) -> tuple:
-    """Views that are the outputs of one PyTorch operator: their nodes are named after it.
+def of_one_call(views, name: str, dim: int, join="cat", guarded=True) -> tuple:
+    """Views that are the outputs of one PyTorch operator: they have one node, named after it.
 
     Args:
+        dim: the dimension along which they follow each other.
+        join: what makes the whole of such pieces: "cat", or "stack" if they lack the dimension.
         guarded: whether they must not be written to in place while graphs are recorded.
     """
-    for i, view in enumerate(views):
-        node = view._grad_fn
-        if node is not None and isinstance(node, ViewNode):
-            node.__class__ = node_class(f"{name}Backward0", ViewNode)
+    sources = [view._grad_fn for view in views]
+    if sources and all(isinstance(node, ViewNode) for node in sources):
+        pieces = [with_bits(view._geometry, 0) for view in views]
+        node = node_class(f"{name}Backward0", PiecesNode)(pieces, dim, join)
+        node.edges = sources[0].edges
+        for i, view in enumerate(views):
+            view._grad_fn, view._output_nr = node, i
             if guarded:
                 extras(view).creation = (i, name)
     return tuple(views)

@@ -127,3 +127,36 @@ def test_set_and_resize():
         return a, b, c
 
     both(change)
+
+
+SPLITTINGS = {
+    "unbind": lambda x: x.unbind(1), "iteration": lambda x: tuple(x), "split": lambda x: x.split(2, 1),
+    "sizes": lambda x: x.split([1, 2], 0), "chunk": lambda x: x.chunk(3, -1), "tensor_split": lambda x: x.tensor_split(2),
+    "hsplit": lambda x: x.hsplit(2), "unsafe_split": lambda x: x.unsafe_split(2), "turned": lambda x: x.t().unbind(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("used", ["all", "last"])
+@pytest.mark.parametrize("name", SPLITTINGS)
+def test_views_of_one_call_share_a_node(name, used):
+    def run(lib):
+        x = lib.arange(12.0).reshape(3, 4).requires_grad_()
+        pieces = SPLITTINGS[name](x * 1)
+        chosen = pieces if used == "all" else pieces[-1:]
+        loss = sum((i + 1) * (p**2).sum() for i, p in enumerate(chosen))
+        (grad,) = lib.autograd.grad(loss, x, create_graph=True)
+        (second,) = lib.autograd.grad(grad.sum(), x)
+        names = [p.grad_fn.name() for p in pieces]
+        return grad, second, names, [p.output_nr for p in pieces], pieces[0].grad_fn is pieces[-1].grad_fn
+
+    both(run)
+
+
+def test_views_of_one_call_end_with_a_write_to_their_base():
+    def run(lib):
+        base = lib.ones(2, 3, requires_grad=True) * 1
+        piece = base.unbind()[1]
+        base.mul_(2)
+        return piece.grad_fn
+
+    both_with_text(run)

@@ -18,7 +18,7 @@ def _pieces(x, sizes, dim, name="Split", guarded=True):
     for n in sizes:
         pieces.append(x.narrow(dim, start, n))
         start += n
-    return of_one_call(pieces, name, guarded)
+    return of_one_call(pieces, name, dim, guarded=guarded)
 
 
 def _check_not_0d(name, x):
@@ -152,7 +152,8 @@ def unbind(input, dim=0):
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim(dim, input.ndim)
-    return of_one_call([input.select(dim, i) for i in range(input.shape[dim])], "Unbind")
+    views = [input.select(dim, i) for i in range(input.shape[dim])]
+    return of_one_call(views, "Unbind", dim, "stack")
 
 
 @composite("function method")
@@ -182,14 +183,13 @@ def tensor_split(input, indices_or_sections=None, dim=0, *, indices=None, sectio
     total = input.shape[dim]
     if isinstance(at, (tuple, list)):
         bounds = [0, *(slice(None, int(i)).indices(total)[1] for i in at), total]
-        return tuple(
-            input.narrow(dim, a, max(b - a, 0)) for a, b in itertools.pairwise(bounds)
-        )
-    count = integer("tensor_split", "sections", 2, at)
-    if count <= 0:
-        raise RuntimeError(f"number of sections must be larger than 0, got {count}")
-    size, larger = divmod(total, count)
-    return _pieces(input, [size + (i < larger) for i in range(count)], dim)
+    else:
+        count = integer("tensor_split", "sections", 2, at)
+        if count <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {count}")
+        size, larger = divmod(total, count)
+        bounds = [size * i + min(i, larger) for i in range(count + 1)]
+    return tuple(input.narrow(dim, a, max(b - a, 0)) for a, b in itertools.pairwise(bounds))
 
 
 def _indices_of(tensor):
