@@ -32,10 +32,17 @@ class Constraint:
     is_discrete = False
     event_dim = 0
     _bounds: tuple[str, ...] = ()  # the attributes that `repr` shows
+    _compares = False  # whether `check` only compares, each element by itself
 
     def check(self, value):
         """A bool tensor of ``sample_shape + batch_shape``: which events are in the region."""
         raise NotImplementedError
+
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether `check` gives the same for a NumPy array."""
+        bounds = (getattr(self, name) for name in self._bounds)
+        return self._compares and not any(isinstance(b, torch.Tensor) for b in bounds)
 
     def __repr__(self):
         bounds = ", ".join(f"{name}={getattr(self, name)}" for name in self._bounds)
@@ -177,6 +184,8 @@ class MixtureSameFamilyConstraint(_Wrapping):
 class _Boolean(Constraint):
     """Zeros and ones."""
 
+    _compares = True
+
     is_discrete = True
 
     def check(self, value):
@@ -185,6 +194,8 @@ class _Boolean(Constraint):
 
 class _Real(Constraint):
     """Anything but NaN."""
+
+    _compares = True
 
     def check(self, value):
         return value == value
@@ -218,12 +229,16 @@ class _Between(Constraint):
 class _GreaterThan(_Below):
     """Numbers above ``lower_bound``."""
 
+    _compares = True
+
     def check(self, value):
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_Below):
     """Numbers from ``lower_bound`` on."""
+
+    _compares = True
 
     def check(self, value):
         return self.lower_bound <= value
@@ -232,6 +247,8 @@ class _GreaterThanEq(_Below):
 class _LessThan(_Above):
     """Numbers below ``upper_bound``."""
 
+    _compares = True
+
     def check(self, value):
         return value < self.upper_bound
 
@@ -239,12 +256,16 @@ class _LessThan(_Above):
 class _Interval(_Between):
     """Numbers of [lower_bound, upper_bound]."""
 
+    _compares = True
+
     def check(self, value):
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_Between):
     """Numbers of [lower_bound, upper_bound)."""
+
+    _compares = True
 
     def check(self, value):
         return (self.lower_bound <= value) & (value < self.upper_bound)

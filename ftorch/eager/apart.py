@@ -27,6 +27,16 @@ def value_of(storage: Storage, from_inputs: bool = False) -> np.ndarray:
         from_inputs: whether steps that begin with arrays at hand may run twice; else only constants
             (shapes and numbers), whose values are remembered.
     """
+    value = _apart(storage, from_inputs)
+    return np.asarray(storage.value()) if value is None else value
+
+
+def constant_of(storage: Storage) -> np.ndarray | None:
+    """The value of a pending storage's root if it follows from constants alone."""
+    return _apart(storage, False)
+
+
+def _apart(storage, from_inputs):
     trace = storage.trace
     if isinstance(getattr(trace, "code", None), list) and not trace.captures:
         with trace.lock:
@@ -35,7 +45,7 @@ def value_of(storage: Storage, from_inputs: bool = False) -> np.ndarray:
                 return _constant(trace.device, found, storage)
             if found is not None and from_inputs:
                 return found.run(trace.device, [trace.inputs[i] for i in found.inputs], storage)
-    return np.asarray(storage.value())
+    return None
 
 
 class _Slice:

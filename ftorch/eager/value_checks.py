@@ -197,13 +197,15 @@ def peek(t, waits=False):
     if storage.trace is not None or g.device is not _device.CPU:
         return None
     if storage.host is not None:
-        memory = storage.host
-    elif storage.array is not None and g is storage.root:
-        return np.asarray(storage.array)
-    elif storage.array is not None and storage.root.is_contiguous:
-        memory = np.asarray(storage.array).reshape(-1)
-    else:
+        return strided(storage.host, g, t._offset) if g.dtype is storage.root.dtype else None
+    return None if storage.array is None else part_of(storage.array, t)
+
+
+def part_of(root, t):
+    """A tensor's value as NumPy, given its storage's; None where that takes more than a view."""
+    storage, g = t._storage, t._geometry
+    if g is storage.root:
+        return np.asarray(root)
+    if not storage.root.is_contiguous or g.dtype is not storage.root.dtype:
         return None
-    if g.dtype is not storage.root.dtype:
-        return None
-    return strided(memory, g, t._offset)
+    return strided(np.asarray(root).reshape(-1), g, t._offset)
