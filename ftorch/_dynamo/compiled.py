@@ -25,6 +25,7 @@ from ..eager.tensor import Tensor, TensorBase, modes, wrap
 from ..utils import _pytree as pytree
 from . import config, exc, logs
 from .capture import NUMBERS, Captured, Unsupported
+from .sharing import Family
 from .watch import SCALARS, Watch, users_line
 
 _local = threading.local()
@@ -144,6 +145,7 @@ class Compiled:
         self._filter = options.pop("guard_filter_fn", None)
         self.mode, self.options = mode, options or None
         self.entries: dict = {}
+        self._families: dict = {}  # {kind of call but for sizes: programs that may be for many}
         self.events: list[Event] = []
         self._numbers_vary = False  # hyperparameters of optimizers besides the rate
         self._only_reads = False  # none of its arguments is written to
@@ -179,6 +181,7 @@ class Compiled:
     def reset(self):
         """Forgets the programs."""
         self.entries.clear()
+        self._families.clear()
         self.events.clear()
         self._held.clear()
 
@@ -324,7 +327,9 @@ class Compiled:
                 self._flush_quietly(trace)
                 raise
             if trace.captures:
-                captured, reason = self._finish(trace, watch, leaves, outputs, started, grad_before)
+                captured, reason = self._finish(
+                    key, trace, watch, leaves, outputs, started, grad_before
+                )
                 if captured is not None and leaves is not originals:
                     outputs = captured.give_back(leaves, originals, outputs)
             else:
@@ -347,7 +352,7 @@ class Compiled:
         except Exception:  # the user's own error is the one to raise
             pass
 
-    def _finish(self, trace, watch, leaves, outputs, started, grad_before):
+    def _finish(self, key, trace, watch, leaves, outputs, started, grad_before):
         """(the program, None) of a captured call, which is made; or (None, why there is none)."""
         lengths = _lengths(trace)
 
@@ -375,8 +380,24 @@ class Compiled:
 
             with executor.outside_capture():
                 attach(captured, self.backend, self.options)
+        else:
+            self._share(captured, key, leaves)
         reason = captured.finish(leaves)
         return (captured, None) if reason is None else (None, reason)
+
+    def _share(self, captured, key, leaves):
+        """Lets a program be one for many sizes, see `ftorch._dynamo.sharing`."""
+        if self.dynamic is False or not (self.dynamic or config.automatic_dynamic_shapes):
+            return
+        eager = bool(self.dynamic) or not config.assume_static_by_default or any(
+            getattr(t, "_dynamo_dynamic_indices", None) for t in leaves
+        )
+        kind = _without_sizes(key)
+        if kind not in self._families:
+            self._families[kind] = Family(eager), Family(eager)
+        captured.forward.family, backward = self._families[kind]
+        if captured.backward is not None:
+            captured.backward.family = backward
 
     def _of_nothing(self, trace, watch, leaves, outputs, started):
         try:

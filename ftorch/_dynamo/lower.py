@@ -34,6 +34,7 @@ class Table:
         self.steps: list[Step] = []
         self.maker: dict[int, int] = {}
         self.ints, self.floats = list(trace.ints), list(trace.floats)
+        self.roots = [cell.root for cell in trace.cells]
         code, i, slot, int_at, float_at = trace.code, 0, 0, 0, 0
         while i < len(code):
             plan = code[i]
@@ -123,6 +124,7 @@ class Lowered:
         self.varying = {k: n for n, k in enumerate(used)}
         self.places = np.array(used, np.int64) if used else None
         self._jitted = None
+        self.family = None  # see `ftorch._dynamo.sharing`
 
     def function(self, arrays, numbers=None):
         """The outputs for the arrays of ``starts``."""
@@ -158,6 +160,8 @@ class Lowered:
 
     def jitted(self):
         """The compiled function of (arrays that are kept, arrays that are given away, numbers)."""
+        if self._jitted is None and self.family is not None:
+            self._jitted = self.family(self)
         if self._jitted is None:
             stats.compilations += 1
             kept_at, given_at, count = self.kept, self.donated, len(self.starts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import sys
 import threading
 import warnings
@@ -293,16 +294,24 @@ def _element(vector, i):
 _CPU_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
 
+@functools.cache
+def _cpu():
+    return jax.sharding.SingleDeviceSharding(_device.to_jax(_device.CPU))
+
+
 def jitted(program, *, donates, on_cpu, order):
     """The compiled form of a program of (arrays to keep, arrays that it may take over, ...).
 
     Args:
         order: which result each of the program's is; the compiled form gives them sorted.
     """
-    options = None
+    options: Any = {}
     if on_cpu:
-        program, options = rewritten(program), _CPU_OPTIONS
-    function = jax.jit(program, donate_argnums=(1,) if donates else (), compiler_options=options)
+        # Where its inputs are is said: JAX would compile again for those that it has put elsewhere
+        # by default (new ones) and those that another program gave, which are bound to a device.
+        options = {"compiler_options": _CPU_OPTIONS, "in_shardings": _cpu()}
+        program = rewritten(program)
+    function = jax.jit(program, donate_argnums=(1,) if donates else (), **options)
     if all(place == i for i, place in enumerate(order)):
         return function
     places: Any = sorted(range(len(order)), key=order.__getitem__)

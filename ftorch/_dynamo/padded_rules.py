@@ -1,0 +1,661 @@
+"""How operations go on with padded operands: `RULES`, for `ftorch._dynamo.padded`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .padded import Factors, Free, Size, Unknown, Value, fixed, varies
+
+RULES: dict[str, Any] = {}
+
+
+def rule(*names):
+    """Registers the rule of some operations: function(padded, pair, values) -> values."""
+
+    def register(function):
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def _lowest(dtype):
+    if dtype == bool:
+        return False
+    return -np.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
+
+
+def _highest(dtype):
+    if dtype == bool:
+        return True
+    return np.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max
+
+
+# --- element by element ---------------------------------------------------------------
+
+_ELEMENTWISE = """
+abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
+complex conj convert_element_type copy copy_p cos cosh digamma div eq eq_to erf erf_inv erfc exp exp2
+expm1 floor ge gt igamma igamma_grad_a igammac imag integer_pow is_finite le le_to lgamma log log1p
+logistic lt lt_to max min mul ne neg nextafter not or polygamma population_count pow real
+reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
+shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor zeta
+""".split()
+
+
+@rule(*_ELEMENTWISE)
+def _elementwise(p, pair, given):
+    rank = len(pair.shapes()[0])
+    full = [v for v in given if len(v.dims) == rank]
+    dims = tuple(p.common([v.dims[i] for v in full]) for i in range(rank))
+    arrays = [p.spread(v, dims).array if len(v.dims) == rank else v.array for v in given]
+    return [Value(a, dims) for a in pair.bind(*arrays)]
+
+
+@rule("optimization_barrier")
+def _same(p, pair, given):
+    return [Value(a, v.dims) for a, v in zip(pair.bind(*[v.array for v in given]), given)]
+
+
+# --- shapes ---------------------------------------------------------------------------
+
+
+@rule("broadcast_in_dim")
+def _broadcast(p, pair, given):
+    v = given[0]
+    places = pair.unchanging("broadcast_dimensions")
+    at = {place: i for i, place in enumerate(places)}
+    dims: list[Any] = []
+    for d, (a, b) in enumerate(zip(*pair.shapes())):
+        own = v.dims[at[d]] if d in at else None
+        if own is not None and own != fixed(1):
+            dims.append(own)
+        else:
+            dims.append(fixed(a) if a == b else Free((a, b)))
+    shape = [p.padded(d) for d in dims]
+    return [Value(lax.broadcast_in_dim(v.array, shape, places), tuple(dims))]
+
+
+@rule("iota")
+def _iota(p, pair, given):
+    axis = pair.unchanging("dimension")
+    dims = [fixed(a) if a == b else Free((a, b)) for a, b in zip(*pair.shapes())]
+    if isinstance(dims[axis], Free):
+        dims[axis] = p.factors(dims[axis].lengths)
+    shape = [p.padded(d) for d in dims]
+    places = lax.broadcasted_iota(pair.params["dtype"], shape, axis)
+    return [Value(p.index(places, dims[axis]), tuple(dims))]
+
+
+@rule("transpose")
+def _transpose(p, pair, given):
+    order = pair.unchanging("permutation")
+    (array,) = pair.bind(given[0].array)
+    return [Value(array, tuple(given[0].dims[i] for i in order))]
+
+
+@rule("squeeze")
+def _squeeze(p, pair, given):
+    drop = pair.unchanging("dimensions")
+    (array,) = pair.bind(given[0].array)
+    return [Value(array, tuple(d for i, d in enumerate(given[0].dims) if i not in drop))]
+
+
+@rule("reshape")
+def _reshape(p, pair, given):
+    if pair.params.get("dimensions") is not None:
+        raise Unknown("a reshape in another order")
+    v, shapes = given[0], pair.shapes()
+    if all(isinstance(d, Free) or d == fixed(1) for d in v.dims):
+        dims: list[Any] = [fixed(a) if a == b else Free((a, b)) for a, b in zip(*shapes)]
+        return [Value(lax.broadcast(v.array.reshape(()), [p.padded(d) for d in dims]), tuple(dims))]
+    v = p.settled(v)
+    left = [f for d in v.dims for f in d if f != Size((), 1)]
+    dims = [_taken(p, left, lengths) for lengths in zip(*shapes)]
+    if left:
+        raise Unknown("a reshape")
+    return [Value(v.array.reshape([p.padded(d) for d in dims]), tuple(dims))]
+
+
+def _taken(p, left, lengths) -> Factors:
+    """The first of some factors (which are removed) that make a dimension of the given lengths."""
+    found: list[Size] = []
+    rest = list(lengths)
+    while rest != [1, 1]:
+        if not left:
+            raise Unknown("a reshape")
+        f = left.pop(0)
+        own = [f.at(s) for s in p.samples]
+        if f.terms:
+            if any(n == 0 or r % n for r, n in zip(rest, own)):
+                raise Unknown("a reshape that takes a part of what varies")
+            found.append(f)
+        else:
+            take = math.gcd(math.gcd(rest[0], rest[1]), f.constant)
+            if take == 1:
+                raise Unknown("a reshape of parts")
+            own = [take, take]
+            if take != f.constant:
+                left.insert(0, Size((), f.constant // take))
+            if found and not found[-1].terms:
+                found[-1] = Size((), found[-1].constant * take)
+            else:
+                found.append(Size((), take))
+        rest = [r // n for r, n in zip(rest, own)]
+    return tuple(found) or fixed(1)
+
+
+@rule("rev")
+def _reverse(p, pair, given):
+    v, axes = p.settled(given[0]), pair.unchanging("dimensions")
+    array = lax.rev(v.array, [a for a in axes if not varies(v.dims[a])])
+    for a in axes:
+        if varies(v.dims[a]):
+            if len(v.dims[a]) > 1:
+                raise Unknown("a reversed product of dimensions")
+            n = p.true(v.dims[a])
+            array = jnp.take(array, n - 1 - jnp.arange(array.shape[a]), axis=a, mode="clip")
+    return [Value(array, v.dims)]
+
+
+@rule("concatenate")
+def _concatenate(p, pair, given):
+    axis = pair.unchanging("dimension")
+    rank = len(given[0].dims)
+    dims: list[Any] = [
+        fixed(1) if i == axis else p.common([v.dims[i] for v in given]) for i in range(rank)
+    ]
+    parts = [
+        p.settled(p.spread(v, [d if i == axis else dims[i] for i, d in enumerate(v.dims)]))
+        for v in given
+    ]
+    dims = [d for d in parts[0].dims]
+    if not any(varies(v.dims[axis]) for v in parts):
+        dims[axis] = fixed(sum(p.padded(v.dims[axis]) for v in parts))
+        return [Value(lax.concatenate([v.array for v in parts], axis), tuple(dims))]
+    total = Size((), 0)
+    for v in parts:
+        if len(v.dims[axis]) > 1:
+            raise Unknown("a concatenated product of dimensions")
+        total = total + v.dims[axis][0]
+    dims[axis] = (total,)
+    array = jnp.zeros([p.padded(d) for d in dims], parts[0].array.dtype)
+    at: Any = 0
+    for v in parts:  # each lies over what is behind the true part of the one before
+        array = lax.dynamic_update_slice_in_dim(array, v.array, at, axis)
+        at = at + p.true(v.dims[axis])
+    return [Value(array, tuple(dims))]
+
+
+@rule("split")
+def _split(p, pair, given):
+    pair.unchanging("sizes")
+    v, axis = given[0], pair.unchanging("axis")
+    if varies(v.dims[axis]):
+        raise Unknown("a split of what varies")
+    arrays = pair.bind(v.array)
+    return [
+        Value(a, tuple(fixed(a.shape[i]) if i == axis else d for i, d in enumerate(v.dims)))
+        for a in arrays
+    ]
+
+
+@rule("pad")
+def _pad(p, pair, given):
+    v, number = given
+    config = pair.unchanging("padding_config")
+    dims: list[Any] = list(v.dims)
+    for i, (low, high, interior) in enumerate(config):
+        if not varies(dims[i]):
+            dims[i] = fixed(v.array.shape[i] + low + high + max(v.array.shape[i] - 1, 0) * interior)
+        elif (low, high, interior) != (0, 0, 0):
+            v = p.settled(v)
+            if len(v.dims[i]) > 1 or interior:
+                raise Unknown("padding")
+            dims[i] = (v.dims[i][0].more(low + high),)
+            array = jnp.where(p.mask(v.dims, [i]), v.array, number.array)
+            v = Value(array, v.dims)
+    return [Value(lax.pad(v.array, number.array, config), tuple(dims))]
+
+
+@rule("slice")
+def _slice(p, pair, given):
+    v, rank = p.settled(given[0]), len(given[0].dims)
+    starts, limits = pair.both("start_indices"), pair.both("limit_indices")
+    strides = pair.unchanging("strides") or (1,) * rank
+    array, dims = v.array, list(v.dims)
+    for i, lengths in enumerate(zip(*pair.shapes())):
+        if pair.is_whole(i, lengths) and strides[i] == 1:
+            continue
+        start = p.number((starts[0][i], starts[1][i]))
+        length = p.factors(lengths)
+        if varies(dims[i]) or varies(length) or not isinstance(start, int):
+            array, dims[i] = _part(p, array, i, dims[i], start, length, strides[i]), length
+        else:
+            array = lax.slice_in_dim(array, start, limits[0][i], strides[i], i)
+            dims[i] = length
+    return [Value(array, tuple(dims))]
+
+
+def _part(p, array, axis, dim, start, length, stride=1):
+    """What begins at a true index of one dimension of an array, as long as ``length``."""
+    if len(dim) == len(length) == 1 and stride == 1 and p.padded(length) <= p.padded(dim) and (
+        isinstance(start, int) and start == 0
+    ):  # fmt: skip
+        return lax.slice_in_dim(array, 0, p.padded(length), axis=axis)
+    if not varies(length) and len(dim) == 1 and stride == 1:
+        return lax.dynamic_slice_in_dim(array, start, p.padded(length), axis)
+    places = p.index(jnp.arange(p.padded(length)), length) * stride + start
+    return jnp.take(array, p.place(places, dim), axis=axis, mode="clip")
+
+
+# --- reductions -----------------------------------------------------------------------
+
+_IDENTITIES = {
+    "reduce_sum": lambda d: 0, "reduce_prod": lambda d: 1, "reduce_max": _lowest,
+    "reduce_min": _highest, "reduce_and": lambda d: True if d == bool else -1,
+    "reduce_or": lambda d: 0, "reduce_xor": lambda d: 0,
+}  # fmt: skip
+
+
+@rule(*_IDENTITIES)
+def _reduce(p, pair, given):
+    axes, v = pair.unchanging("axes"), given[0]
+    v = p.spread(v, [
+        p.factors(d.lengths) if i in axes and isinstance(d, Free) else d for i, d in enumerate(v.dims)
+    ])  # fmt: skip
+    array = p.filled(v, axes, _IDENTITIES[pair.name](v.array.dtype))
+    (array,) = pair.bind(array)
+    return [Value(array, tuple(d for i, d in enumerate(v.dims) if i not in axes))]
+
+
+@rule("argmax", "argmin")
+def _argument(p, pair, given):
+    (axis,), v = pair.unchanging("axes"), p.settled(given[0])
+    number = (_lowest if pair.name == "argmax" else _highest)(v.array.dtype)
+    (array,) = pair.bind(p.filled(v, [axis], number))
+    array = p.index(array, v.dims[axis])
+    return [Value(array, tuple(d for i, d in enumerate(v.dims) if i != axis))]
+
+
+_CUMULATIVE = {
+    "cumsum": lambda d: 0, "cumprod": lambda d: 1, "cummax": _lowest, "cummin": _highest,
+    "cumlogsumexp": _lowest,
+}  # fmt: skip
+
+
+@rule(*_CUMULATIVE)
+def _cumulative(p, pair, given):
+    axis, v = pair.unchanging("axis"), p.settled(given[0])
+    if len(v.dims[axis]) > 1:
+        raise Unknown(f"{pair.name} over a product of dimensions")
+    (array,) = pair.bind(p.filled(v, [axis], _CUMULATIVE[pair.name](v.array.dtype)))
+    return [Value(array, v.dims)]
+
+
+@rule("sort")
+def _sort(p, pair, given):
+    axis, given = pair.unchanging("dimension"), [p.settled(v) for v in given]
+    dims = given[0].dims
+    if any(v.dims != dims for v in given) or len(dims[axis]) > 1:
+        raise Unknown("a sort over a product of dimensions")
+    arrays = [v.array for v in given]
+    if not varies(dims[axis]):
+        return [Value(a, dims) for a in pair.bind(*arrays)]
+    last = jnp.broadcast_to(~p.mask(dims, [axis]), arrays[0].shape)
+    keys = pair.unchanging("num_keys")
+    stable = pair.params["is_stable"]
+    _, *arrays = lax.sort([last, *arrays], dimension=axis, is_stable=stable, num_keys=keys + 1)
+    return [Value(a, dims) for a in arrays]
+
+
+@rule("top_k")
+def _top(p, pair, given):
+    v, k = p.settled(given[0]), pair.unchanging("k")
+    axis = pair.params.get("axis", -1) % len(v.dims)
+    arrays = pair.bind(p.filled(v, [axis], _lowest(v.array.dtype)))
+    dims = tuple(fixed(k) if i == axis else d for i, d in enumerate(v.dims))
+    if varies(v.dims[axis]):
+        arrays[1] = p.index(arrays[1], v.dims[axis])
+    return [Value(a, dims) for a in arrays]
+
+
+# --- products and windows -------------------------------------------------------------
+
+
+@rule("dot_general")
+def _product(p, pair, given):
+    (of_a, of_b), (batch_a, batch_b) = pair.unchanging("dimension_numbers")
+    a, b = given
+    new_a, new_b = list(a.dims), list(b.dims)
+    for i, j in [*zip(of_a, of_b), *zip(batch_a, batch_b)]:
+        common = p.common([a.dims[i], b.dims[j]])
+        if isinstance(common, Free) and i in of_a:
+            common = p.factors(common.lengths)
+        new_a[i] = new_b[j] = common
+    a, b = p.spread(a, new_a), p.spread(b, new_b)
+    (array,) = pair.bind(p.filled(a, of_a, 0), p.filled(b, of_b, 0))
+    dims = [a.dims[i] for i in batch_a]
+    for v, used in ((a, (*of_a, *batch_a)), (b, (*of_b, *batch_b))):
+        dims += [d for i, d in enumerate(v.dims) if i not in used]
+    return [Value(array, tuple(dims))]
+
+
+@rule("conv_general_dilated")
+def _convolution(p, pair, given):
+    x, w = (p.settled(v) for v in given)
+    numbers = pair.unchanging("dimension_numbers")
+    lhs, rhs, out = numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec
+    groups = pair.unchanging("feature_group_count"), pair.unchanging("batch_group_count")
+    dims = [fixed(n) for n in pair.shapes()[0]]
+    xd, wd = x.dims, w.dims
+    if varies(xd[lhs[0]]):
+        if groups[1] != 1:
+            raise Unknown("a convolution in groups")
+        dims[out[0]] = xd[lhs[0]]
+    if varies(wd[rhs[0]]):
+        if groups != (1, 1):
+            raise Unknown("a convolution in groups")
+        dims[out[1]] = wd[rhs[0]]
+    if varies(xd[lhs[1]]) or varies(wd[rhs[1]]):
+        if groups[0] != 1 or xd[lhs[1]] != wd[rhs[1]]:
+            raise Unknown("a convolution in groups")
+    spatial = list(zip(lhs[2:], rhs[2:], out[2:]))
+    options = [pair.both(k) for k in ("window_strides", "padding", "lhs_dilation", "rhs_dilation")]
+    for k, (i, j, o) in enumerate(spatial):
+        step, pads, spread, apart = ([one[k], other[k]] for one, other in options)
+        if pads[0] != pads[1] or step[0] != step[1]:
+            raise Unknown("a convolution whose padding varies")
+        if varies(wd[j]):
+            raise Unknown("a convolution whose window varies")
+        if varies(xd[i]):
+            if step[0] != 1 or spread[0] != 1 or len(xd[i]) > 1:
+                raise Unknown("a convolution in steps along what varies")
+            window = (w.array.shape[j] - 1) * apart[0]
+            dims[o] = (xd[i][0].more(sum(pads[0]) - window),)
+    axes = [lhs[1], *(i for i, _, _ in spatial)]
+    (array,) = pair.bind(p.filled(x, axes, 0), p.filled(w, [rhs[1]], 0))
+    return [Value(array, tuple(dims))]
+
+
+_WINDOWS = ("reduce_window", "reduce_window_sum", "reduce_window_max", "reduce_window_min",
+            "select_and_scatter_add", "select_and_gather_add")  # fmt: skip
+
+
+@rule(*_WINDOWS)
+def _windows(p, pair, given):
+    full = [i for i, v in enumerate(given) if v.dims]
+    given = [p.settled(v) if i in full else v for i, v in enumerate(given)]
+    dims = [fixed(n) for n in pair.shapes()[0]]
+    plain = {"window_dimensions": 1, "window_strides": 1, "padding": (0, 0), "base_dilation": 1,
+             "window_dilation": 1}  # fmt: skip
+    for i in range(len(dims)):
+        own = {given[k].dims[i] for k in full}
+        if any(varies(d) for d in own):
+            if len(own) > 1 or any(
+                tuple(np.atleast_1d(pair.unchanging(k)[i])) != tuple(np.atleast_1d(v))
+                for k, v in plain.items() if k in pair.params
+            ):  # fmt: skip
+                raise Unknown("windows along what varies")
+            dims[i] = own.pop()
+    return [Value(a, tuple(dims)) for a in pair.bind(*[v.array for v in given])]
+
+
+@rule("cholesky", "triangular_solve", "fft")
+def _matrices(p, pair, given):
+    last = len(pair.params["fft_lengths"]) if pair.name == "fft" else 2
+    given = [p.settled(v) for v in given]
+    lead = given[0].dims[:-last]
+    if any(v.dims[:-last] != lead or any(map(varies, v.dims[-last:])) for v in given):
+        raise Unknown(f"{pair.name} along what varies")
+    shape = pair.shapes()[0]
+    dims = (*lead, *map(fixed, shape[len(shape) - last :]))
+    return [Value(a, dims) for a in pair.bind(*[v.array for v in given])]
+
+
+# --- by index -------------------------------------------------------------------------
+
+
+def _column(indices, k, change):
+    """Indices with one of their components changed."""
+    own = change(indices[..., k])
+    return own[..., None] if indices.shape[-1] == 1 else indices.at[..., k].set(own)
+
+
+def _in_range(p, indices, columns, dims, sizes, mode):
+    """Indices for padded dimensions: what is out of the true range is out of the padded one, or moved.
+
+    Args:
+        columns: which dimension each component is of; ``sizes`` how much is taken of each.
+    """
+    outside = np.iinfo(np.int32).max
+    for k, d in enumerate(columns):
+        if not varies(dims[d]):
+            continue
+        if sizes[d] != 1 and len(dims[d]) > 1:
+            raise Unknown("parts of a product of dimensions by index")
+        last = (p.true(dims[d]) - sizes[d]).astype(indices.dtype)
+        if mode == lax.GatherScatterMode.CLIP:
+            indices = _column(indices, k, lambda i: p.place(jnp.clip(i, 0, last), dims[d]))
+        elif mode == lax.GatherScatterMode.FILL_OR_DROP:
+            indices = _column(indices, k, lambda i: jnp.where(
+                (i >= 0) & (i <= last), p.place(i, dims[d]), jnp.asarray(outside, i.dtype)))  # fmt: skip
+        else:
+            indices = _column(indices, k, lambda i: p.place(i, dims[d]))
+    return indices
+
+
+@rule("gather")
+def _gather(p, pair, given):
+    v, at = (p.settled(x) for x in given)
+    numbers = pair.unchanging("dimension_numbers")
+    sizes, others = pair.both("slice_sizes")
+    shapes = [x.invars[0].aval.shape for x in (pair.one, pair.other)]
+    taken, new_sizes, window = list(sizes), list(sizes), []
+    batching = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims))
+    for d, dim in enumerate(v.dims):
+        whole = sizes[d] == shapes[0][d] and others[d] == shapes[1][d]
+        if d in batching:
+            if dim != at.dims[batching[d]]:
+                raise Unknown("a gather in batches")
+        elif varies(dim):
+            if whole and d not in numbers.start_index_map:
+                new_sizes[d] = p.padded(dim)
+            elif sizes[d] != others[d]:
+                raise Unknown("a gather of parts that vary")
+        elif sizes[d] != others[d]:
+            raise Unknown("a gather of parts that vary")
+        if d not in numbers.collapsed_slice_dims and d not in batching:
+            window.append(dim if whole else fixed(sizes[d]))
+    mode = lax.GatherScatterMode.from_any(pair.params["mode"])
+    indices = _in_range(p, at.array, numbers.start_index_map, v.dims, taken, mode)
+    (array,) = pair.bind(v.array, indices, slice_sizes=tuple(new_sizes))
+    rows, parts = iter(at.dims[:-1]), iter(window)
+    dims = [next(parts) if i in numbers.offset_dims else next(rows) for i in range(array.ndim)]
+    return [Value(array, tuple(dims))]
+
+
+@rule("scatter", "scatter-add", "scatter_add", "scatter-mul", "scatter_mul", "scatter_min",
+      "scatter_max", "scatter-min", "scatter-max", "scatter-sub", "scatter_sub")  # fmt: skip
+def _scatter(p, pair, given):
+    v, at, new = (p.settled(x) for x in given)
+    numbers = pair.unchanging("dimension_numbers")
+    batching = dict(zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims))
+    window = iter(numbers.update_window_dims)
+    sizes = []
+    for d, dim in enumerate(v.dims):
+        if d in batching:
+            if dim != at.dims[batching[d]]:
+                raise Unknown("a scatter in batches")
+            sizes.append(1)
+        elif d in numbers.inserted_window_dims:
+            sizes.append(1)
+        else:
+            own = new.dims[next(window)]
+            if (varies(own) or varies(dim)) and own != dim:
+                raise Unknown("a scatter of parts that vary")
+            if varies(own) and d in numbers.scatter_dims_to_operand_dims:
+                raise Unknown("a scatter of parts that vary")
+            sizes.append(p.padded(own))
+    mode = lax.GatherScatterMode.from_any(pair.params["mode"])
+    indices, params = at.array, {}
+    columns = numbers.scatter_dims_to_operand_dims
+    rows = [i for i, d in enumerate(at.dims[:-1]) if varies(d)]
+    if any(varies(d) for d in at.dims[:-1]) or any(varies(v.dims[d]) for d in columns):
+        if mode == lax.GatherScatterMode.CLIP:
+            for k, d in enumerate(columns):
+                if not varies(v.dims[d]):
+                    last = v.array.shape[d] - sizes[d]
+                    indices = _column(indices, k, lambda i: jnp.clip(i, 0, last))
+        indices = _in_range(p, indices, columns, v.dims, sizes, mode)
+        outside = jnp.asarray(np.iinfo(np.int32).max, indices.dtype)
+        indices = jnp.where(p.mask(at.dims, rows), indices, outside)
+        params = {"mode": lax.GatherScatterMode.FILL_OR_DROP, "unique_indices": False,
+                  "indices_are_sorted": False}  # fmt: skip
+    (array,) = pair.bind(v.array, indices, new.array, **params)
+    return [Value(array, v.dims)]
+
+
+@rule("dynamic_slice")
+def _dynamic_slice(p, pair, given):
+    v, starts = p.settled(given[0]), [s.array for s in given[1:]]
+    array, dims = v.array, list(v.dims)
+    for i, lengths in enumerate(zip(*pair.both("slice_sizes"))):
+        if pair.is_whole(i, lengths):
+            continue
+        length = p.factors(lengths)
+        start = jnp.clip(starts[i], 0, p.true(dims[i]) - p.true(length))
+        array, dims[i] = _part(p, array, i, dims[i], start, length), length
+    return [Value(array, tuple(dims))]
+
+
+@rule("dynamic_update_slice")
+def _dynamic_update_slice(p, pair, given):
+    v, new = p.settled(given[0]), p.settled(given[1])
+    array, inside = new.array, jnp.ones((1,) * len(v.dims), bool)
+    lengths = zip(*(x.invars[1].aval.shape for x in (pair.one, pair.other)))
+    for i, (dim, own, length) in enumerate(zip(v.dims, new.dims, lengths)):
+        if pair.is_whole(i, length) and dim == own:
+            continue
+        start = jnp.clip(given[2 + i].array, 0, p.true(dim) - p.true(own))
+        places = p.index(jnp.arange(p.padded(dim)), dim) - start
+        array = jnp.take(array, p.place(places, own), axis=i, mode="clip")
+        own_inside = (places >= 0) & (places < p.true(own))
+        shape = [own_inside.size if j == i else 1 for j in range(len(v.dims))]
+        inside = inside & own_inside.reshape(shape)
+    return [Value(jnp.where(inside, array, v.array), v.dims)]
+
+
+# --- calls and loops ------------------------------------------------------------------
+
+# Functions that the pass over the program for the CPU knows by name.
+_NAMED = ("computed_once", "ftorch_lstm", "ftorch_lstm_gradient")
+
+
+@rule("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat",
+      "checkpoint", "remat2")  # fmt: skip
+def _call(p, pair, given):
+    one, other = (
+        next(params[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in params)
+        for params in (pair.one.params, pair.other.params)
+    )
+    name = str(pair.params.get("name", ""))
+    if name.partition(":")[0] not in _NAMED:
+        return _within(p, one, other, given)
+    given = [p.settled(v) for v in given]
+    found: list[Any] = []
+
+    def function(*arrays):
+        results = _within(p, one, other, [Value(a, v.dims) for a, v in zip(arrays, given)])
+        found[:] = [v.dims for v in results]
+        return [v.array for v in results]
+
+    function.__name__ = name
+    arrays = jax.jit(function)(*[v.array for v in given])
+    return [Value(a, dims) for a, dims in zip(arrays, found)]
+
+
+def _within(p, one, other, given):
+    consts = getattr(one, "consts", ())
+    return p.run(getattr(one, "jaxpr", one), getattr(other, "jaxpr", other), consts, given)
+
+
+def _body(p, one, other, dims, found):
+    """A function of arrays that have the given dimensions; notes those of its results."""
+
+    def function(*arrays):
+        given = [Value(a, d) for a, d in zip(arrays, dims, strict=True)]
+        results = [p.settled(v) for v in _within(p, one, other, given)]
+        found[:] = [v.dims for v in results]
+        return [v.array for v in results]
+
+    return function
+
+
+def _keeps(found, dims):
+    if list(found) != list(dims):
+        raise Unknown("a loop whose state changes its size")
+
+
+@rule("scan")
+def _scan(p, pair, given):
+    length = pair.unchanging("length")
+    consts, carry = pair.unchanging("num_consts"), pair.unchanging("num_carry")
+    one, other = pair.both("jaxpr")
+    given = [p.settled(v) for v in given]
+    dims = [v.dims if i < consts + carry else v.dims[1:] for i, v in enumerate(given)]
+    arrays = [v.array for v in given]
+    found: list[Any] = []
+    body = _body(p, one, other, dims, found)
+
+    def step(state, xs):
+        results = body(*arrays[:consts], *state, *xs)
+        return results[:carry], results[carry:]
+
+    state, ys = lax.scan(
+        step, arrays[consts : consts + carry], arrays[consts + carry :], length=length,
+        reverse=pair.unchanging("reverse"), unroll=pair.unchanging("unroll"),
+    )  # fmt: skip
+    _keeps(found[:carry], dims[consts : consts + carry])
+    rows = [Value(a, d) for a, d in zip(state, found)]
+    return rows + [Value(a, (fixed(length), *d)) for a, d in zip(ys, found[carry:])]
+
+
+@rule("while")
+def _while(p, pair, given):
+    of_cond, of_body = pair.unchanging("cond_nconsts"), pair.unchanging("body_nconsts")
+    given = [p.settled(v) for v in given]
+    arrays, dims = [v.array for v in given], [v.dims for v in given]
+    first = of_cond + of_body
+    found: list[Any] = []
+    asks = _body(p, *pair.both("cond_jaxpr"), dims[:of_cond] + dims[first:], [])
+    body = _body(p, *pair.both("body_jaxpr"), dims[of_cond:], found)
+    state = lax.while_loop(
+        lambda s: asks(*arrays[:of_cond], *s)[0],
+        lambda s: body(*arrays[of_cond:first], *s), arrays[first:],
+    )  # fmt: skip
+    _keeps(found, dims[first:])
+    return [Value(a, d) for a, d in zip(state, dims[first:])]
+
+
+@rule("cond")
+def _cond(p, pair, given):
+    which, *given = [p.settled(v) for v in given]
+    dims = [v.dims for v in given]
+    found: list[list] = []
+    functions = []
+    for one, other in zip(*pair.both("branches"), strict=True):
+        found.append([])
+        functions.append(_body(p, one, other, dims, found[-1]))
+    arrays = lax.switch(which.array, functions, *[v.array for v in given])
+    for own in found[1:]:
+        _keeps(own, found[0])
+    return [Value(a, d) for a, d in zip(arrays, found[0])]
+
+
