@@ -206,13 +206,39 @@ class Padded:
     # --- values
 
     def spread(self, v: Value, dims) -> Value:
-        """A value whose free dimensions are what is given there."""
-        if not any(isinstance(d, Free) and not isinstance(e, Free) for d, e in zip(v.dims, dims)):
-            return v
-        new = tuple(e if isinstance(d, Free) else d for d, e in zip(v.dims, dims))
-        shape = [self.padded(e) if isinstance(d, Free) else n
-                 for d, e, n in zip(v.dims, new, v.array.shape)]  # fmt: skip
-        return Value(lax.broadcast_in_dim(v.array, shape, range(len(shape))), new)
+        """A value whose dimensions are what is given, where they vary."""
+        array, new = v.array, list(v.dims)
+        shape = list(array.shape)
+        for i, (own, wanted) in enumerate(zip(v.dims, dims)):
+            if isinstance(own, Free) and not isinstance(wanted, Free):
+                new[i], shape[i] = wanted, self.padded(wanted)
+        if shape != list(array.shape):
+            array = lax.broadcast_in_dim(array, shape, range(len(shape)))
+        for i, (own, wanted) in enumerate(zip(new, dims)):
+            if own != wanted and not isinstance(own, Free) and not isinstance(wanted, Free) and varies(own):
+                array, new[i] = self.relaid(array, i, own, wanted), wanted
+        return Value(array, tuple(new))
+
+    def relaid(self, array, axis, dim: Factors, wanted: Factors):
+        """An array with one dimension of other factors, whose product is the same."""
+        for sample in (*self.samples, self.lengths):
+            if math.prod(f.at(sample) for f in dim) != math.prod(f.at(sample) for f in wanted):
+                raise Unknown("dimensions of different lengths")
+        places = self.place(self.index(jnp.arange(self.padded(wanted)), wanted), dim)
+        return jnp.take(array, places, axis=axis, mode="clip")
+
+    def plain(self, v: Value, axes) -> Value:
+        """A value without free dimensions, whose true part is the first one along some axes."""
+        v = self.settled(v)
+        dims: list[Any] = list(v.dims)
+        for axis in axes:
+            if len(dims[axis]) > 1:
+                terms = [f.terms for f in dims[axis] if f.terms]
+                if len(terms) > 1 or any(f.terms and f.constant for f in dims[axis]):
+                    raise Unknown("a dimension that is a product of several that vary")
+                factor = math.prod(f.constant for f in dims[axis] if not f.terms)
+                dims[axis] = (Size(tuple((s, c * factor) for s, c in terms[0]), 0),)
+        return self.spread(v, dims)
 
     def settled(self, v: Value) -> Value:
         """A value without free dimensions."""
@@ -221,12 +247,10 @@ class Padded:
         )
 
     def common(self, dims):
-        """The one dimension that several are, free ones and single elements aside."""
-        known = {d for d in dims if not isinstance(d, Free) and d != fixed(1)}
-        if len(known) > 1:
-            raise Unknown("dimensions of different origin")
+        """What several dimensions become: the first that is neither free nor a single element."""
+        known = [d for d in dims if not isinstance(d, Free) and d != fixed(1)]
         if known:
-            return known.pop()
+            return known[0]
         return next((d for d in dims if isinstance(d, Free)), fixed(1))
 
     def check(self, pair, values):
@@ -251,6 +275,7 @@ class Padded:
         Args:
             one, other: its two traces.
         """
+        from . import padded_index, padded_loops  # noqa: F401  (they register rules)
         from .padded_rules import RULES
 
         values: dict[Any, Value] = dict(zip(one.constvars, map(of_array, consts), strict=True))
@@ -261,7 +286,9 @@ class Padded:
             if not isinstance(atom, Literal):
                 return values[atom]
             lifted = self.scalars.get((id(holder), k))
-            return of_array(atom.val if lifted is None else lifted.astype(atom.aval.dtype))
+            if lifted is None:
+                return of_array(np.asarray(atom.val, atom.aval.dtype))
+            return of_array(lifted.astype(atom.aval.dtype))
 
         for eqn, twin in zip(one.eqns, other.eqns, strict=True):
             if not used(eqn):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -26,13 +25,13 @@ def rule(*names):
 
 
 def _lowest(dtype):
-    if dtype == bool:
+    if dtype == np.bool_:
         return False
     return -np.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
 
 
 def _highest(dtype):
-    if dtype == bool:
+    if dtype == np.bool_:
         return True
     return np.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max
 
@@ -40,7 +39,8 @@ def _highest(dtype):
 # --- element by element ---------------------------------------------------------------
 
 _ELEMENTWISE = """
-abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
+abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
+bitcast_convert_type cbrt ceil clamp clz
 complex conj convert_element_type copy copy_p cos cosh digamma div eq eq_to erf erf_inv erfc exp exp2
 expm1 floor ge gt igamma igamma_grad_a igammac imag integer_pow is_finite le le_to lgamma log log1p
 logistic lt lt_to max min mul ne neg nextafter not or polygamma population_count pow real
@@ -52,6 +52,8 @@ shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradie
 @rule(*_ELEMENTWISE)
 def _elementwise(p, pair, given):
     rank = len(pair.shapes()[0])
+    if max(len(v.dims) for v in given) != rank:
+        raise Unknown(f"{pair.name} to another number of bytes")
     full = [v for v in given if len(v.dims) == rank]
     dims = tuple(p.common([v.dims[i] for v in full]) for i in range(rank))
     arrays = [p.spread(v, dims).array if len(v.dims) == rank else v.array for v in given]
@@ -116,11 +118,18 @@ def _reshape(p, pair, given):
         dims: list[Any] = [fixed(a) if a == b else Free((a, b)) for a, b in zip(*shapes)]
         return [Value(lax.broadcast(v.array.reshape(()), [p.padded(d) for d in dims]), tuple(dims))]
     v = p.settled(v)
-    left = [f for d in v.dims for f in d if f != Size((), 1)]
-    dims = [_taken(p, left, lengths) for lengths in zip(*shapes)]
-    if left:
-        raise Unknown("a reshape")
-    return [Value(v.array.reshape([p.padded(d) for d in dims]), tuple(dims))]
+    factors = [f for d in v.dims for f in d if f != Size((), 1)]
+    try:
+        left = list(factors)
+        dims = [_taken(p, left, lengths) for lengths in zip(*shapes)]
+        if left:
+            raise Unknown("a reshape")
+        array = v.array
+    except Unknown:
+        dims = [p.factors(lengths) for lengths in zip(*shapes)]
+        wanted = tuple(f for d in dims for f in d)
+        array = p.relaid(v.array.reshape(-1), 0, tuple(factors), wanted)
+    return [Value(array.reshape([p.padded(d) for d in dims]), tuple(dims))]
 
 
 def _taken(p, left, lengths) -> Factors:
@@ -153,12 +162,11 @@ def _taken(p, left, lengths) -> Factors:
 
 @rule("rev")
 def _reverse(p, pair, given):
-    v, axes = p.settled(given[0]), pair.unchanging("dimensions")
+    axes = pair.unchanging("dimensions")
+    v = p.plain(given[0], axes)
     array = lax.rev(v.array, [a for a in axes if not varies(v.dims[a])])
     for a in axes:
         if varies(v.dims[a]):
-            if len(v.dims[a]) > 1:
-                raise Unknown("a reversed product of dimensions")
             n = p.true(v.dims[a])
             array = jnp.take(array, n - 1 - jnp.arange(array.shape[a]), axis=a, mode="clip")
     return [Value(array, v.dims)]
@@ -172,7 +180,7 @@ def _concatenate(p, pair, given):
         fixed(1) if i == axis else p.common([v.dims[i] for v in given]) for i in range(rank)
     ]
     parts = [
-        p.settled(p.spread(v, [d if i == axis else dims[i] for i, d in enumerate(v.dims)]))
+        p.plain(p.spread(v, [d if i == axis else dims[i] for i, d in enumerate(v.dims)]), [axis])
         for v in given
     ]
     dims = [d for d in parts[0].dims]
@@ -181,8 +189,6 @@ def _concatenate(p, pair, given):
         return [Value(lax.concatenate([v.array for v in parts], axis), tuple(dims))]
     total = Size((), 0)
     for v in parts:
-        if len(v.dims[axis]) > 1:
-            raise Unknown("a concatenated product of dimensions")
         total = total + v.dims[axis][0]
     dims[axis] = (total,)
     array = jnp.zeros([p.padded(d) for d in dims], parts[0].array.dtype)
@@ -191,6 +197,25 @@ def _concatenate(p, pair, given):
         array = lax.dynamic_update_slice_in_dim(array, v.array, at, axis)
         at = at + p.true(v.dims[axis])
     return [Value(array, tuple(dims))]
+
+
+@rule("stack")
+def _stack(p, pair, given):
+    axis = pair.unchanging("axis")
+    dims = [p.common([v.dims[i] for v in given]) for i in range(len(given[0].dims))]
+    arrays = [p.spread(v, dims).array for v in given]
+    dims.insert(axis, fixed(len(given)))
+    return [Value(jnp.stack(arrays, axis), tuple(dims))]
+
+
+@rule("tile")
+def _tile(p, pair, given):
+    v, times = p.settled(given[0]), pair.unchanging("reps")
+    dims = [
+        fixed(p.padded(d) * n) if not varies(d) else d if n == 1 else (Size((), n), *d)
+        for d, n in zip(v.dims, times, strict=True)
+    ]
+    return [Value(jnp.tile(v.array, times), tuple(dims))]
 
 
 @rule("split")
@@ -215,51 +240,20 @@ def _pad(p, pair, given):
         if not varies(dims[i]):
             dims[i] = fixed(v.array.shape[i] + low + high + max(v.array.shape[i] - 1, 0) * interior)
         elif (low, high, interior) != (0, 0, 0):
-            v = p.settled(v)
-            if len(v.dims[i]) > 1 or interior:
-                raise Unknown("padding")
+            v = p.plain(v, [i])
+            if interior:
+                raise Unknown("padding between what varies")
             dims[i] = (v.dims[i][0].more(low + high),)
             array = jnp.where(p.mask(v.dims, [i]), v.array, number.array)
             v = Value(array, v.dims)
     return [Value(lax.pad(v.array, number.array, config), tuple(dims))]
 
 
-@rule("slice")
-def _slice(p, pair, given):
-    v, rank = p.settled(given[0]), len(given[0].dims)
-    starts, limits = pair.both("start_indices"), pair.both("limit_indices")
-    strides = pair.unchanging("strides") or (1,) * rank
-    array, dims = v.array, list(v.dims)
-    for i, lengths in enumerate(zip(*pair.shapes())):
-        if pair.is_whole(i, lengths) and strides[i] == 1:
-            continue
-        start = p.number((starts[0][i], starts[1][i]))
-        length = p.factors(lengths)
-        if varies(dims[i]) or varies(length) or not isinstance(start, int):
-            array, dims[i] = _part(p, array, i, dims[i], start, length, strides[i]), length
-        else:
-            array = lax.slice_in_dim(array, start, limits[0][i], strides[i], i)
-            dims[i] = length
-    return [Value(array, tuple(dims))]
-
-
-def _part(p, array, axis, dim, start, length, stride=1):
-    """What begins at a true index of one dimension of an array, as long as ``length``."""
-    if len(dim) == len(length) == 1 and stride == 1 and p.padded(length) <= p.padded(dim) and (
-        isinstance(start, int) and start == 0
-    ):  # fmt: skip
-        return lax.slice_in_dim(array, 0, p.padded(length), axis=axis)
-    if not varies(length) and len(dim) == 1 and stride == 1:
-        return lax.dynamic_slice_in_dim(array, start, p.padded(length), axis)
-    places = p.index(jnp.arange(p.padded(length)), length) * stride + start
-    return jnp.take(array, p.place(places, dim), axis=axis, mode="clip")
-
-
 # --- reductions -----------------------------------------------------------------------
 
 _IDENTITIES = {
     "reduce_sum": lambda d: 0, "reduce_prod": lambda d: 1, "reduce_max": _lowest,
-    "reduce_min": _highest, "reduce_and": lambda d: True if d == bool else -1,
+    "reduce_min": _highest, "reduce_and": lambda d: True if d == np.bool_ else -1,
     "reduce_or": lambda d: 0, "reduce_xor": lambda d: 0,
 }  # fmt: skip
 
@@ -292,19 +286,17 @@ _CUMULATIVE = {
 
 @rule(*_CUMULATIVE)
 def _cumulative(p, pair, given):
-    axis, v = pair.unchanging("axis"), p.settled(given[0])
-    if len(v.dims[axis]) > 1:
-        raise Unknown(f"{pair.name} over a product of dimensions")
+    axis = pair.unchanging("axis")
+    v = p.plain(given[0], [axis])
     (array,) = pair.bind(p.filled(v, [axis], _CUMULATIVE[pair.name](v.array.dtype)))
     return [Value(array, v.dims)]
 
 
 @rule("sort")
 def _sort(p, pair, given):
-    axis, given = pair.unchanging("dimension"), [p.settled(v) for v in given]
-    dims = given[0].dims
-    if any(v.dims != dims for v in given) or len(dims[axis]) > 1:
-        raise Unknown("a sort over a product of dimensions")
+    axis = pair.unchanging("dimension")
+    dims = p.plain(given[0], [axis]).dims
+    given = [p.spread(v, dims) for v in given]
     arrays = [v.array for v in given]
     if not varies(dims[axis]):
         return [Value(a, dims) for a in pair.bind(*arrays)]
@@ -349,9 +341,10 @@ def _product(p, pair, given):
 
 @rule("conv_general_dilated")
 def _convolution(p, pair, given):
-    x, w = (p.settled(v) for v in given)
     numbers = pair.unchanging("dimension_numbers")
     lhs, rhs, out = numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec
+    x, w = p.plain(given[0], lhs[2:]), p.settled(given[1])
+    w = p.spread(w, [x.dims[lhs[1]] if i == rhs[1] else d for i, d in enumerate(w.dims)])
     groups = pair.unchanging("feature_group_count"), pair.unchanging("batch_group_count")
     dims = [fixed(n) for n in pair.shapes()[0]]
     xd, wd = x.dims, w.dims
@@ -375,7 +368,7 @@ def _convolution(p, pair, given):
         if varies(wd[j]):
             raise Unknown("a convolution whose window varies")
         if varies(xd[i]):
-            if step[0] != 1 or spread[0] != 1 or len(xd[i]) > 1:
+            if step[0] != 1 or spread[0] != 1:
                 raise Unknown("a convolution in steps along what varies")
             window = (w.array.shape[j] - 1) * apart[0]
             dims[o] = (xd[i][0].more(sum(pads[0]) - window),)
@@ -392,7 +385,7 @@ _WINDOWS = ("reduce_window", "reduce_window_sum", "reduce_window_max", "reduce_w
 def _windows(p, pair, given):
     full = [i for i, v in enumerate(given) if v.dims]
     given = [p.settled(v) if i in full else v for i, v in enumerate(given)]
-    dims = [fixed(n) for n in pair.shapes()[0]]
+    dims: list[Any] = [fixed(n) for n in pair.shapes()[0]]
     plain = {"window_dimensions": 1, "window_strides": 1, "padding": (0, 0), "base_dilation": 1,
              "window_dilation": 1}  # fmt: skip
     for i in range(len(dims)):
@@ -417,245 +410,3 @@ def _matrices(p, pair, given):
     shape = pair.shapes()[0]
     dims = (*lead, *map(fixed, shape[len(shape) - last :]))
     return [Value(a, dims) for a in pair.bind(*[v.array for v in given])]
-
-
-# --- by index -------------------------------------------------------------------------
-
-
-def _column(indices, k, change):
-    """Indices with one of their components changed."""
-    own = change(indices[..., k])
-    return own[..., None] if indices.shape[-1] == 1 else indices.at[..., k].set(own)
-
-
-def _in_range(p, indices, columns, dims, sizes, mode):
-    """Indices for padded dimensions: what is out of the true range is out of the padded one, or moved.
-
-    Args:
-        columns: which dimension each component is of; ``sizes`` how much is taken of each.
-    """
-    outside = np.iinfo(np.int32).max
-    for k, d in enumerate(columns):
-        if not varies(dims[d]):
-            continue
-        if sizes[d] != 1 and len(dims[d]) > 1:
-            raise Unknown("parts of a product of dimensions by index")
-        last = (p.true(dims[d]) - sizes[d]).astype(indices.dtype)
-        if mode == lax.GatherScatterMode.CLIP:
-            indices = _column(indices, k, lambda i: p.place(jnp.clip(i, 0, last), dims[d]))
-        elif mode == lax.GatherScatterMode.FILL_OR_DROP:
-            indices = _column(indices, k, lambda i: jnp.where(
-                (i >= 0) & (i <= last), p.place(i, dims[d]), jnp.asarray(outside, i.dtype)))  # fmt: skip
-        else:
-            indices = _column(indices, k, lambda i: p.place(i, dims[d]))
-    return indices
-
-
-@rule("gather")
-def _gather(p, pair, given):
-    v, at = (p.settled(x) for x in given)
-    numbers = pair.unchanging("dimension_numbers")
-    sizes, others = pair.both("slice_sizes")
-    shapes = [x.invars[0].aval.shape for x in (pair.one, pair.other)]
-    taken, new_sizes, window = list(sizes), list(sizes), []
-    batching = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims))
-    for d, dim in enumerate(v.dims):
-        whole = sizes[d] == shapes[0][d] and others[d] == shapes[1][d]
-        if d in batching:
-            if dim != at.dims[batching[d]]:
-                raise Unknown("a gather in batches")
-        elif varies(dim):
-            if whole and d not in numbers.start_index_map:
-                new_sizes[d] = p.padded(dim)
-            elif sizes[d] != others[d]:
-                raise Unknown("a gather of parts that vary")
-        elif sizes[d] != others[d]:
-            raise Unknown("a gather of parts that vary")
-        if d not in numbers.collapsed_slice_dims and d not in batching:
-            window.append(dim if whole else fixed(sizes[d]))
-    mode = lax.GatherScatterMode.from_any(pair.params["mode"])
-    indices = _in_range(p, at.array, numbers.start_index_map, v.dims, taken, mode)
-    (array,) = pair.bind(v.array, indices, slice_sizes=tuple(new_sizes))
-    rows, parts = iter(at.dims[:-1]), iter(window)
-    dims = [next(parts) if i in numbers.offset_dims else next(rows) for i in range(array.ndim)]
-    return [Value(array, tuple(dims))]
-
-
-@rule("scatter", "scatter-add", "scatter_add", "scatter-mul", "scatter_mul", "scatter_min",
-      "scatter_max", "scatter-min", "scatter-max", "scatter-sub", "scatter_sub")  # fmt: skip
-def _scatter(p, pair, given):
-    v, at, new = (p.settled(x) for x in given)
-    numbers = pair.unchanging("dimension_numbers")
-    batching = dict(zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims))
-    window = iter(numbers.update_window_dims)
-    sizes = []
-    for d, dim in enumerate(v.dims):
-        if d in batching:
-            if dim != at.dims[batching[d]]:
-                raise Unknown("a scatter in batches")
-            sizes.append(1)
-        elif d in numbers.inserted_window_dims:
-            sizes.append(1)
-        else:
-            own = new.dims[next(window)]
-            if (varies(own) or varies(dim)) and own != dim:
-                raise Unknown("a scatter of parts that vary")
-            if varies(own) and d in numbers.scatter_dims_to_operand_dims:
-                raise Unknown("a scatter of parts that vary")
-            sizes.append(p.padded(own))
-    mode = lax.GatherScatterMode.from_any(pair.params["mode"])
-    indices, params = at.array, {}
-    columns = numbers.scatter_dims_to_operand_dims
-    rows = [i for i, d in enumerate(at.dims[:-1]) if varies(d)]
-    if any(varies(d) for d in at.dims[:-1]) or any(varies(v.dims[d]) for d in columns):
-        if mode == lax.GatherScatterMode.CLIP:
-            for k, d in enumerate(columns):
-                if not varies(v.dims[d]):
-                    last = v.array.shape[d] - sizes[d]
-                    indices = _column(indices, k, lambda i: jnp.clip(i, 0, last))
-        indices = _in_range(p, indices, columns, v.dims, sizes, mode)
-        outside = jnp.asarray(np.iinfo(np.int32).max, indices.dtype)
-        indices = jnp.where(p.mask(at.dims, rows), indices, outside)
-        params = {"mode": lax.GatherScatterMode.FILL_OR_DROP, "unique_indices": False,
-                  "indices_are_sorted": False}  # fmt: skip
-    (array,) = pair.bind(v.array, indices, new.array, **params)
-    return [Value(array, v.dims)]
-
-
-@rule("dynamic_slice")
-def _dynamic_slice(p, pair, given):
-    v, starts = p.settled(given[0]), [s.array for s in given[1:]]
-    array, dims = v.array, list(v.dims)
-    for i, lengths in enumerate(zip(*pair.both("slice_sizes"))):
-        if pair.is_whole(i, lengths):
-            continue
-        length = p.factors(lengths)
-        start = jnp.clip(starts[i], 0, p.true(dims[i]) - p.true(length))
-        array, dims[i] = _part(p, array, i, dims[i], start, length), length
-    return [Value(array, tuple(dims))]
-
-
-@rule("dynamic_update_slice")
-def _dynamic_update_slice(p, pair, given):
-    v, new = p.settled(given[0]), p.settled(given[1])
-    array, inside = new.array, jnp.ones((1,) * len(v.dims), bool)
-    lengths = zip(*(x.invars[1].aval.shape for x in (pair.one, pair.other)))
-    for i, (dim, own, length) in enumerate(zip(v.dims, new.dims, lengths)):
-        if pair.is_whole(i, length) and dim == own:
-            continue
-        start = jnp.clip(given[2 + i].array, 0, p.true(dim) - p.true(own))
-        places = p.index(jnp.arange(p.padded(dim)), dim) - start
-        array = jnp.take(array, p.place(places, own), axis=i, mode="clip")
-        own_inside = (places >= 0) & (places < p.true(own))
-        shape = [own_inside.size if j == i else 1 for j in range(len(v.dims))]
-        inside = inside & own_inside.reshape(shape)
-    return [Value(jnp.where(inside, array, v.array), v.dims)]
-
-
-# --- calls and loops ------------------------------------------------------------------
-
-# Functions that the pass over the program for the CPU knows by name.
-_NAMED = ("computed_once", "ftorch_lstm", "ftorch_lstm_gradient")
-
-
-@rule("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat",
-      "checkpoint", "remat2")  # fmt: skip
-def _call(p, pair, given):
-    one, other = (
-        next(params[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in params)
-        for params in (pair.one.params, pair.other.params)
-    )
-    name = str(pair.params.get("name", ""))
-    if name.partition(":")[0] not in _NAMED:
-        return _within(p, one, other, given)
-    given = [p.settled(v) for v in given]
-    found: list[Any] = []
-
-    def function(*arrays):
-        results = _within(p, one, other, [Value(a, v.dims) for a, v in zip(arrays, given)])
-        found[:] = [v.dims for v in results]
-        return [v.array for v in results]
-
-    function.__name__ = name
-    arrays = jax.jit(function)(*[v.array for v in given])
-    return [Value(a, dims) for a, dims in zip(arrays, found)]
-
-
-def _within(p, one, other, given):
-    consts = getattr(one, "consts", ())
-    return p.run(getattr(one, "jaxpr", one), getattr(other, "jaxpr", other), consts, given)
-
-
-def _body(p, one, other, dims, found):
-    """A function of arrays that have the given dimensions; notes those of its results."""
-
-    def function(*arrays):
-        given = [Value(a, d) for a, d in zip(arrays, dims, strict=True)]
-        results = [p.settled(v) for v in _within(p, one, other, given)]
-        found[:] = [v.dims for v in results]
-        return [v.array for v in results]
-
-    return function
-
-
-def _keeps(found, dims):
-    if list(found) != list(dims):
-        raise Unknown("a loop whose state changes its size")
-
-
-@rule("scan")
-def _scan(p, pair, given):
-    length = pair.unchanging("length")
-    consts, carry = pair.unchanging("num_consts"), pair.unchanging("num_carry")
-    one, other = pair.both("jaxpr")
-    given = [p.settled(v) for v in given]
-    dims = [v.dims if i < consts + carry else v.dims[1:] for i, v in enumerate(given)]
-    arrays = [v.array for v in given]
-    found: list[Any] = []
-    body = _body(p, one, other, dims, found)
-
-    def step(state, xs):
-        results = body(*arrays[:consts], *state, *xs)
-        return results[:carry], results[carry:]
-
-    state, ys = lax.scan(
-        step, arrays[consts : consts + carry], arrays[consts + carry :], length=length,
-        reverse=pair.unchanging("reverse"), unroll=pair.unchanging("unroll"),
-    )  # fmt: skip
-    _keeps(found[:carry], dims[consts : consts + carry])
-    rows = [Value(a, d) for a, d in zip(state, found)]
-    return rows + [Value(a, (fixed(length), *d)) for a, d in zip(ys, found[carry:])]
-
-
-@rule("while")
-def _while(p, pair, given):
-    of_cond, of_body = pair.unchanging("cond_nconsts"), pair.unchanging("body_nconsts")
-    given = [p.settled(v) for v in given]
-    arrays, dims = [v.array for v in given], [v.dims for v in given]
-    first = of_cond + of_body
-    found: list[Any] = []
-    asks = _body(p, *pair.both("cond_jaxpr"), dims[:of_cond] + dims[first:], [])
-    body = _body(p, *pair.both("body_jaxpr"), dims[of_cond:], found)
-    state = lax.while_loop(
-        lambda s: asks(*arrays[:of_cond], *s)[0],
-        lambda s: body(*arrays[of_cond:first], *s), arrays[first:],
-    )  # fmt: skip
-    _keeps(found, dims[first:])
-    return [Value(a, d) for a, d in zip(state, dims[first:])]
-
-
-@rule("cond")
-def _cond(p, pair, given):
-    which, *given = [p.settled(v) for v in given]
-    dims = [v.dims for v in given]
-    found: list[list] = []
-    functions = []
-    for one, other in zip(*pair.both("branches"), strict=True):
-        found.append([])
-        functions.append(_body(p, one, other, dims, found[-1]))
-    arrays = lax.switch(which.array, functions, *[v.array for v in given])
-    for own in found[1:]:
-        _keeps(own, found[0])
-    return [Value(a, d) for a, d in zip(arrays, found[0])]
-
-

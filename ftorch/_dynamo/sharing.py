@@ -121,8 +121,8 @@ class Template:
         )
         if not self.programs and sizes == self.largest:
             lengths = tuple(1 << (n - 1).bit_length() for n in sizes)  # it grows
-        self.largest = lengths
         program = self.programs[lengths] = Shared(self, lengths)
+        self.largest = lengths
         return program
 
 
@@ -165,7 +165,6 @@ class Shared:
         self.kept = [p for p in range(len(base.starts)) if p not in self.donated]
         self.outputs: list[Any] = []
         where = [template.one.form.holders[i] for i in template.lifted]
-        stats.compilations += 1
 
         def program(kept, given, numbers, sizes, scalars):
             arrays: list[Any] = [None] * len(base.starts)
@@ -187,10 +186,17 @@ class Shared:
             for dims, aval in zip(self.inputs, one.in_avals)
         ]
         numbers = None if base.places is None else example.pop()
-        jax.eval_shape(  # which raises where something is not known
-            program, [example[p] for p in self.kept], [example[p] for p in self.donated], numbers,
+        given = (
+            [example[p] for p in self.kept], [example[p] for p in self.donated], numbers,
             np.zeros(len(lengths), np.int64), self.scalars(template.one.form),
         )  # fmt: skip
+        try:
+            jax.eval_shape(program, *given)
+        except Unknown:
+            raise
+        except Exception as error:  # of JAX: operands that a rule made do not fit
+            raise Unknown(f"{type(error).__name__}: {error}") from error
+        stats.compilations += 1
         self.run = _program.jitted(
             program, donates=bool(self.donated), on_cpu=True, order=base.order
         )
