@@ -61,9 +61,10 @@ def graph_break(msg: str = "") -> None:
 
 
 def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None) -> None:
-    """Says that a size varies. Each size has a program of its own, which does not count for the
-    recompilation limit."""
+    """Says that a size varies: from the second on, sizes share a program (`ftorch._dynamo.sharing`)."""
     _check_index(t, index)
+    indices = index if isinstance(index, (list, tuple)) else (index,)
+    t._dynamo_dynamic_indices = getattr(t, "_dynamo_dynamic_indices", set()) | set(indices)
 
 
 def maybe_mark_dynamic(t, index) -> None:
@@ -77,7 +78,7 @@ def mark_unbacked(t, index, **_) -> None:
 
 
 def mark_static(t, index=None) -> None:
-    """Says that a size does not vary; as it is, each has a program of its own."""
+    """Says that a size does not vary. Sizes are found to vary by the calls, so nothing is to be done."""
 
 
 def mark_static_address(t, guard: bool = True) -> None:

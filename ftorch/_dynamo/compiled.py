@@ -232,7 +232,7 @@ class Compiled:
                     return program.run(leaves, originals)
         if any(map(_is_array, leaves)) or _other_device(leaves) or _has_overrides(leaves):
             return self.function(*args, **kwargs)
-        if self.entries:
+        if self.entries and (programs or not self._is_shared(key)):
             if not reasons:
                 reasons = [_difference(key, self.entries)]
             if stance.name == "fail_on_recompile":
@@ -255,7 +255,8 @@ class Compiled:
                     self.entries[key] = "the recompilation limit was reached"
                 return self.function(*args, **kwargs)
         if len(self.entries) >= _MOST_KINDS:
-            self.reset()
+            self.entries.clear()
+            self._held.clear()
         if leaves is not originals:
             if spec_is_count(key[0]):
                 args = tuple(leaves)
@@ -267,7 +268,10 @@ class Compiled:
         """How many programs count for the limit: sizes that vary do not."""
         own = self.entries.get(key)
         if self.dynamic is not False and config.automatic_dynamic_shapes:
-            kinds = {_without_sizes(k) for k, v in self.entries.items() if isinstance(v, list)}
+            kinds = {
+                _without_sizes(k, numbers=not self._is_shared(k))
+                for k, v in self.entries.items() if isinstance(v, list)
+            }  # fmt: skip
             return max(len(kinds), len(own) if isinstance(own, list) else 0)
         return len(self.programs)
 
@@ -389,15 +393,19 @@ class Compiled:
         """Lets a program be one for many sizes, see `ftorch._dynamo.sharing`."""
         if self.dynamic is False or not (self.dynamic or config.automatic_dynamic_shapes):
             return
-        eager = bool(self.dynamic) or not config.assume_static_by_default or any(
+        soon = bool(self.dynamic) or not config.assume_static_by_default or any(
             getattr(t, "_dynamo_dynamic_indices", None) for t in leaves
         )
-        kind = _without_sizes(key)
-        if kind not in self._families:
-            self._families[kind] = Family(eager), Family(eager)
-        captured.forward.family, backward = self._families[kind]
+        kind = _without_sizes(key, numbers=False)
+        forward, backward = self._families.setdefault(kind, (Family(soon), Family(soon)))
+        captured.forward.family = forward
         if captured.backward is not None:
             captured.backward.family = backward
+
+    def _is_shared(self, key):
+        """Whether there is a program for calls like this one but for sizes and numbers."""
+        families = self._families.get(_without_sizes(key, numbers=False))
+        return families is not None and bool(families[0].templates)
 
     def _of_nothing(self, trace, watch, leaves, outputs, started):
         try:
@@ -492,12 +500,17 @@ def _has_overrides(leaves):
     return any(isinstance(t, TensorBase) and type(t) not in plain for t in leaves)
 
 
-def _without_sizes(key):
+def _without_sizes(key, numbers=True):
+    """A kind of call with any sizes, and if not ``numbers`` with any numbers."""
     spec, leaves, aliases, mode = key
-    return spec, tuple(
-        (k[0].dtype, len(k[0].shape), k[2:]) if isinstance(k, tuple) and len(k) == 5 else k
-        for k in leaves
-    ), aliases, mode  # fmt: skip
+    kinds = []
+    for k in leaves:
+        if isinstance(k, tuple) and len(k) == 5:
+            k = k[0].dtype, len(k[0].shape), k[2:]
+        elif not numbers and isinstance(k, tuple) and k[0] in (int, float):
+            k = k[0]
+        kinds.append(k)
+    return spec, tuple(kinds), aliases, mode
 
 
 def _likeness(a, b):

@@ -96,7 +96,7 @@ class Template:
         if form.skeleton != a.skeleton or len(form.integers) != len(a.integers):
             return None
         sizes = tuple(form.integers[i] for i in self.origins)
-        if min(sizes) < 2:
+        if any(n < 2 for n in sizes):
             return None
         for i, (n, known) in enumerate(zip(form.integers, a.integers)):
             e = self.varying.get(i)
@@ -115,12 +115,10 @@ class Template:
         fit = [k for k in self.programs if all(n <= m for n, m in zip(sizes, k))]
         if fit:
             return self.programs[min(fit, key=math.prod)]
+        grows = self.programs or sizes == self.largest
         lengths = tuple(
-            m if n <= m and not self.programs else max(m, 1 << (n - 1).bit_length())
-            for n, m in zip(sizes, self.largest)
+            1 << (n - 1).bit_length() if grows and n >= m else m for n, m in zip(sizes, self.largest)
         )
-        if not self.programs and sizes == self.largest:
-            lengths = tuple(1 << (n - 1).bit_length() for n in sizes)  # it grows
         program = self.programs[lengths] = Shared(self, lengths)
         self.largest = lengths
         return program
@@ -140,10 +138,9 @@ def _origins(a: Form, b: Form, traced):
     found: list[int] = []
     for pair in sorted(p for p in pairs if p[0] != p[1]):
         samples = tuple(tuple(f.integers[i] for i in found) for f in (a, b))
-        if not found or infer(pair, samples) is None:
+        known = infer(pair, samples) if found else None
+        if known is None or known.constant or len(known.terms) > 1:  # not a multiple
             found.append(pairs[pair])
-    if not found:
-        raise Unknown("no size varies")
     return found
 
 
@@ -248,20 +245,21 @@ class Family:
     """The programs of one function that differ in sizes, or in the numbers that stand in them.
 
     Attributes:
-        eager: whether the second size is shared, or only the third: two sizes are mostly those of
+        soon: whether the second size is shared, or only the third: two sizes are mostly those of
             training and of the last batch, and run best in programs of their own.
     """
 
-    def __init__(self, eager: bool):
-        self.eager = eager
+    def __init__(self, soon: bool):
+        self.soon = soon
         self.single: list[Any] = []  # programs of one size: `Lowered`, or `Traced` once compared
+        self.elements: list[int] = []  # of their inputs: the largest is compared first
         self.templates: list[Template] = []
         self.failures = 0
         self.reasons: list[str] = []
 
     def __call__(self, lowered: Lowered):
         """What makes a program's calls instead of it; None if it is to be compiled."""
-        if len(self.single) + bool(self.templates) < (1 if self.eager else 2) or (
+        if len(self.single) + bool(self.templates) < (1 if self.soon else 2) or (
             self.failures >= _MOST_FAILURES
         ):
             self._keep(lowered)
@@ -274,7 +272,7 @@ class Family:
                     return template.program(sizes).bound(traced, sizes)
                 except Unknown as error:
                     self.reasons.append(str(error))
-        for i in reversed(range(len(self.single))):
+        for i in sorted(range(len(self.single)), key=lambda i: self.elements[i], reverse=True):
             if isinstance(self.single[i], Lowered):
                 self.single[i] = Traced(self.single[i])
             try:
@@ -291,4 +289,6 @@ class Family:
         return None
 
     def _keep(self, program):
+        lowered = program.lowered if isinstance(program, Traced) else program
+        self.elements = [*self.elements, sum(a.size for a in avals(lowered))][-_MOST_KEPT:]
         self.single = [*self.single, program][-_MOST_KEPT:]

@@ -22,8 +22,9 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     Args:
         fullgraph: raise ``torch._dynamo.exc.Unsupported`` where a value is looked at inside, rather
             than run such calls in Python.
-        dynamic: sizes are always part of a program; unless False, programs for other sizes do not
-            count for the recompilation limit.
+        dynamic: if True, all sizes from the second on share one program, made for the largest so far
+            and padded; if None, from the third on; if False, each size has a program of its own.
+            A size behind the largest makes a new one, for the next power of two.
         backend: "inductor", the default (`torch.compiler.set_default_backend`), is XLA; or a registered name, or a function of a ``fx.GraphModule`` and
             example inputs that gives a callable.
         mode, options: taken for PyTorch's backends; XLA needs none. ``options["guard_filter_fn"]``

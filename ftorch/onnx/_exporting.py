@@ -13,18 +13,20 @@ from ..eager.op import to_numpy
 from ..eager.tensor import TensorBase
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
 from ..fx.node import Node, map_aggregate
+from ..utils import _pytree as pytree
 from . import _ops_elementwise, _ops_nn, _ops_random, _ops_shape  # noqa: F401  (they fill the table)
 from ._builder import Value, onnx, value_info
+from ._optimize import names_in
 from ._table import Context, lookup
-from .errors import OnnxExporterError, UnsupportedOperatorError
+from .errors import UnsupportedOperatorError
 
 _ARITHMETIC = {operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", operator.floordiv: "Div",
                operator.mod: "Mod"}  # fmt: skip
 
 
 class _Exporter:
-    def __init__(self, program, opset, custom):
-        self.program, self.custom = program, custom or {}
+    def __init__(self, program, opset, custom, sizes):
+        self.program, self.custom, self.sizes = program, custom or {}, sizes
         self.g = Context(opset)
         self.values: dict[Node, Any] = {}
 
@@ -60,13 +62,81 @@ class _Exporter:
         """An argument as translations take it."""
         return map_aggregate(value, lambda v: self.values[v] if isinstance(v, Node) else v)
 
-    def run(self):
-        """Translates the nodes."""
-        for node in self.program.graph.nodes:
+    def run(self, module):
+        """Translates the nodes of a ``GraphModule``."""
+        for node in module.graph.nodes:
             if node.op == "call_function":
                 self.values[node] = self._call(node)
             elif node.op == "get_attr":
-                raise OnnxExporterError(f"{node.target}: control flow has no ONNX form here")
+                self.values[node] = module.get_submodule(node.target)  # a branch, or a loop's body
+
+    # --- control flow
+
+    def _inlined(self, module, operands):
+        """The results of an inner graph for values of the graph around it."""
+        nodes = list(module.graph.nodes)
+        for node, value in zip((n for n in nodes if n.op == "placeholder"), operands, strict=True):
+            self.values[node] = value
+        self.run(module)
+        return self.argument(tuple(pytree.tree_leaves(module.graph.output_node().args[0])))
+
+    def _graph(self, name, make, inputs=()):
+        """An ONNX graph of the nodes that ``make`` adds, with its results as outputs.
+
+        Values of graphs around are used by their names, and constants are of the outermost.
+        """
+        g = self.g
+        outer, g.nodes = g.nodes, []
+        outputs = []
+        for value in make():
+            out = g.op("Identity", value)
+            outputs.append(value_info(out.name, out.shape, out.dtype, self.sizes))
+        nodes, g.nodes = g.nodes, outer
+        nodes, _ = used(nodes, [o.name for o in outputs])
+        return onnx.helper.make_graph(nodes, g.fresh(name), list(inputs), outputs)
+
+    def _values(self, values, like):
+        """Values of the shapes and dtypes of others; numbers become constants."""
+        return [
+            self._typed(v, t) if isinstance(v, Value) else self.g.number(v, t.dtype)
+            for v, t in zip(values, like, strict=True)
+        ]
+
+    def _results(self, kind, inputs, results, **graphs):
+        names = self.g.raw(kind, *inputs, outputs=len(results), **graphs)
+        names = [names] if len(results) == 1 else names
+        return tuple(Value(n, tuple(t.shape), t.dtype) for n, t in zip(names, results))
+
+    def _cond(self, results, pred, true, false, operands=()):
+        def branch(module):
+            return lambda: self._values(self._inlined(module, operands), results)
+
+        pred = self.g.reshape(self.g.cast(pred, dtypes.bool), ())
+        return self._results(
+            "If", [pred.name], results, then_branch=self._graph("then", branch(true)),
+            else_branch=self._graph("else", branch(false)),
+        )  # fmt: skip
+
+    def _while_loop(self, results, condition, body, carried, additional=()):
+        g = self.g
+
+        def goes_on(state):
+            (found,) = self._inlined(condition, (*state, *additional))
+            return g.reshape(g.cast(found, dtypes.bool), ())
+
+        start = self._values(carried, results)
+        state = [Value(g.fresh("state"), v.shape, v.dtype) for v in start]
+        count, before = Value(g.fresh("step"), (), dtypes.int64), Value(g.fresh("goes_on"), (), dtypes.bool)
+
+        def step():
+            after = self._values(self._inlined(body, (*state, *additional)), results)
+            return [goes_on(after), *after]
+
+        inputs = [value_info(v.name, v.shape, v.dtype, self.sizes) for v in (count, before, *state)]
+        return self._results(
+            "Loop", ["", goes_on(start).name, *(v.name for v in start)], results,
+            body=self._graph("body", step, inputs),
+        )  # fmt: skip
 
     def _call(self, node):
         args = self.argument(tuple(node.args))
@@ -76,6 +146,10 @@ class _Exporter:
             return args[0][args[1]]
         if target in _ARITHMETIC or target in (operator.truediv, operator.pow, operator.neg):
             return self._number(target, args, node)
+        flow = _FLOW.get(getattr(target, "__name__", None))
+        if flow is not None:
+            results = tuple(pytree.tree_leaves(node.meta["val"]))
+            return flow(self, results, *args, **kwargs)
         if not isinstance(target, OpOverload):
             raise UnsupportedOperatorError(getattr(target, "__name__", str(target)), node)
         val = node.meta.get("val")
@@ -137,17 +211,20 @@ class _Exporter:
         return infos
 
 
+_FLOW = {"cond": _Exporter._cond, "while_loop": _Exporter._while_loop}
+
+
 def _tensor(array, name):
     return onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
 
 
-def _used(nodes, outputs):
-    """The nodes that outputs need, in order."""
+def used(nodes, outputs):
+    """(the nodes that outputs need, in order; the names that they need)."""
     needed, kept = set(outputs), []
     for node in reversed(nodes):
         if any(o in needed for o in node.output):
             kept.append(node)
-            needed.update(node.input)
+            needed.update(names_in(node))
     return kept[::-1], needed
 
 
@@ -164,12 +241,12 @@ def to_model(program, input_names=None, output_names=None, opset=18, custom=None
     from ..export._functionalize import functionalized
 
     functional = functionalized(program, {})
-    exporter = _Exporter(functional, opset, custom)
     sizes = sizes or {}
+    exporter = _Exporter(functional, opset, custom, sizes)
     inputs = exporter.inputs(input_names, sizes)
-    exporter.run()
+    exporter.run(functional.graph_module)
     outputs = exporter.outputs(output_names, sizes)
-    nodes, needed = _used(exporter.g.nodes, [o.name for o in outputs])
+    nodes, needed = used(exporter.g.nodes, [o.name for o in outputs])
     initializers = [t for name, t in exporter.g.initializers.items() if name in needed]
     graph = onnx.helper.make_graph(nodes, "main_graph", inputs, outputs, initializers)
     model = onnx.helper.make_model(
@@ -182,6 +259,4 @@ def to_model(program, input_names=None, output_names=None, opset=18, custom=None
 
 def flat_arrays(values):
     """Tensors as NumPy arrays, for a run of a model."""
-    from ..utils import _pytree as pytree
-
     return [to_numpy(v.detach()) for v in pytree.tree_leaves(values) if isinstance(v, TensorBase)]

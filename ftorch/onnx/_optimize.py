@@ -10,6 +10,23 @@ _LARGEST = 1 << 20  # bytes of a constant that is worth keeping
 _NOT_FOLDED = frozenset({"RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"})
 
 
+def _inner(node):
+    return [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+
+
+def names_in(node):
+    """The names that a node uses, also in the graphs of its branches."""
+    return {*node.input, *(n for g in _inner(node) for m in g.node for n in names_in(m))}
+
+
+def _rename(node, names):
+    for i, name in enumerate(node.input):
+        node.input[i] = names.get(name, name)
+    for graph in _inner(node):
+        for inner in graph.node:
+            _rename(inner, names)
+
+
 def optimized(model):
     """The model with nodes of constants folded, identities passed and the rest that is unused gone."""
     out = onnx.ModelProto()
@@ -20,13 +37,12 @@ def optimized(model):
     outputs = {o.name for o in graph.output}
     kept, aliases = [], {}
     for node in graph.node:
-        for i, name in enumerate(node.input):
-            node.input[i] = aliases.get(name, name)
+        _rename(node, aliases)
         if node.op_type == "Identity" and node.output[0] not in outputs:
             aliases[node.output[0]] = node.input[0]
             continue
         names = [n for n in node.input if n]
-        if names and all(n in small for n in names) and node.op_type not in _NOT_FOLDED and not (
+        if names and not _inner(node) and all(n in small for n in names) and node.op_type not in _NOT_FOLDED and not (
             set(node.output) & outputs
         ):  # fmt: skip
             folded = _folded(node, constants, out)
@@ -36,7 +52,7 @@ def optimized(model):
                     small.add(name)
                 continue
         kept.append(node)
-    used = {n for node in kept for n in node.input} | outputs
+    used = {n for node in kept for n in names_in(node)} | outputs
     del graph.node[:]
     graph.node.extend(kept)
     del graph.initializer[:]

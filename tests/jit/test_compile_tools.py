@@ -12,13 +12,13 @@ from ftorch._dynamo.testing import CompileCounter, CompileCounterWithBackend
 def test_sizes_do_not_count_for_the_limit_but_values_do(caplog):
     calls = []
     with _dynamo.config.patch(recompile_limit=3):
-        compiled = torch.compile(lambda x, n: x * n)
+        compiled = torch.compile(lambda x, text: x * len(text))
         for size in range(1, 7):
-            assert compiled(torch.ones(size), 2).tolist() == [2.0] * size
+            assert compiled(torch.ones(size), "ab").tolist() == [2.0] * size
         assert len(compiled.programs) == 6
         with caplog.at_level(logging.WARNING, "torch._dynamo"):
             for n in range(3, 9):
-                calls.append(compiled(torch.ones(2), n).tolist())
+                calls.append(compiled(torch.ones(2), "x" * n).tolist())
         assert calls == [[float(n)] * 2 for n in range(3, 9)]
         assert len(compiled.programs) == 8
         messages = [r.getMessage() for r in caplog.records]
