@@ -275,7 +275,7 @@ class Padded:
         Args:
             one, other: its two traces.
         """
-        from . import padded_index, padded_loops  # noqa: F401  (they register rules)
+        from . import padded_index, padded_kernels, padded_loops  # noqa: F401  (they register rules)
         from .padded_rules import RULES
 
         values: dict[Any, Value] = dict(zip(one.constvars, map(of_array, consts), strict=True))

@@ -152,11 +152,22 @@ def _by_index(x):
     )  # fmt: skip
 
 
+def _attended(x):
+    """Attention's results and gradients, over rows that vary; causal, and in batches that vary."""
+    found = []
+    for y, causal in ((x[None], False), (x[None], True), (x[:, None], False)):
+        y = y.detach().requires_grad_()
+        out = F.scaled_dot_product_attention(y, y * 2, y.sin(), is_causal=causal)
+        found += [out.detach(), *torch.autograd.grad(out.square().sum(), y)]
+    return found
+
+
 def _products(x):
     one = torch.ones(3, 6, 3)
     return (
-        x @ x.T, x.T @ x, (x @ x.T).tril(), torch.cdist(x, x), (x[:, None] - x[None]).abs().sum(-1),
-        F.conv1d(x.T[None], one, padding=1), F.scaled_dot_product_attention(x[None], x[None], x[None]),
+        x @ x.T, x.T @ x, _attended(x), (x @ x.T).tril(), torch.cdist(x, x), (x[:, None] - x[None]).abs().sum(-1),
+        F.conv1d(x.T[None], one, padding=1),
+        F.conv2d(x.view(-1, 2, 3, 1), torch.ones(2, 1, 3, 1), padding=1, groups=2), F.scaled_dot_product_attention(x[None], x[None], x[None]),
         torch.einsum("bi,bj->ij", x, x[:, :5]), torch.fft.rfft(x, dim=1).abs(),
         torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)),
         F.nll_loss(x[None].expand(3, -1, -1).reshape(-1, 6), torch.zeros(3 * x.shape[0], dtype=torch.long)),

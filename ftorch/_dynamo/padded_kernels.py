@@ -1,0 +1,61 @@
+"""Rules for this package's own primitives (`ftorch._dynamo.padded`): attention, depthwise convolution."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from ..eager.ops.attention import _safe_softmax
+from .padded import Unknown, Value, fixed, varies
+from .padded_rules import rule
+
+
+@rule("ftorch_attention", "ftorch_attention_gradient")
+def _attention(p, pair, given):
+    given = [p.plain(v, [2]) for v in given]
+    *_, query, key, value = given
+    causal = pair.unchanging("is_causal")
+    lead = query.dims[:2]
+    for i, rows in enumerate([query.dims[2]] * (len(given) - 2) + [key.dims[2]] * 2):
+        v = p.spread(given[i], (*lead, rows, given[i].dims[3]))
+        if varies(v.dims[3]):
+            raise Unknown("attention over features that vary")
+        # Rows behind the true ones add nothing to sums over rows.
+        given[i] = Value(p.filled(v, [2], 0), v.dims)
+    *_, query, key, value = given
+    arrays = [v.array for v in given]
+    if varies(key.dims[2]) and not causal:
+        inside = p.inside(key.dims[2])
+        attend = functools.partial(_attend, scale=pair.unchanging("scale"), inside=inside)
+        if len(arrays) == 3:
+            arrays = [attend(*arrays)]
+        else:
+            arrays = jax.vjp(attend, *arrays[1:])[1](arrays[0])
+    else:
+        arrays = pair.bind(*arrays)
+    if len(given) == 3:
+        return [Value(arrays[0], (*query.dims[:3], value.dims[3]))]
+    return [Value(a, v.dims) for a, v in zip(arrays, (query, key, value), strict=True)]
+
+
+def _attend(query, key, value, *, scale, inside):
+    scores = jnp.matmul(query, key.swapaxes(-1, -2)) * jnp.asarray(scale, query.dtype)
+    return jnp.matmul(_safe_softmax(jnp.where(inside, scores, -jnp.inf)), value)
+
+
+@rule("ftorch_depthwise", "ftorch_depthwise_input", "ftorch_depthwise_weight")
+def _depthwise(p, pair, given):
+    a, b = (p.settled(v) for v in given)
+    dims = [fixed(n) for n in pair.shapes()[0]]
+    if pair.name == "ftorch_depthwise_weight":
+        b = p.spread(b, (a.dims[0], *b.dims[1:]))
+        arrays = [p.filled(v, [0], 0) for v in (a, b)]
+        free = (*a.dims[1:], *b.dims[1:])
+    else:
+        arrays, free = [a.array, b.array], (*a.dims[1:], *b.dims)
+        dims[0] = a.dims[0]
+    if any(map(varies, free)):
+        raise Unknown("a depthwise convolution along what varies")
+    return [Value(x, tuple(dims)) for x in pair.bind(*arrays)]
