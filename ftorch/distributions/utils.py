@@ -48,7 +48,7 @@ def broadcast_all(*values):
 
 
 def _standard_normal(shape, dtype, device):
-    return torch.empty(shape, dtype=dtype, device=device).normal_()
+    return torch.randn(shape, dtype=dtype, device=device)
 
 
 def _sum_rightmost(value, dim):
