@@ -5,7 +5,6 @@ The tests are expected to fail (strictly: a repaired op has to leave the table).
 
 _FREE = "mathematics leaves the result open: PyTorch's choice is another"
 _EMPTY = "an empty result requires grad, in PyTorch it does not"
-_CONSTANT = "a piecewise constant result requires grad, in PyTorch it does not"
 _TRIANGLE = "the second derivative lies in one triangle of a matrix whose other one is not read"
 
 KNOWN: dict[str, dict[str, str]] = {
@@ -21,12 +20,7 @@ KNOWN: dict[str, dict[str, str]] = {
         "as_strided_scatter": "PyTorch's gradient is not the adjoint of its own function",
         "cholesky_solve": _TRIANGLE,
         "combinations": _EMPTY,
-        "index_reduce": "JAX has no gradient of products of repeated indices",
-        "linalg_eigvalsh": _TRIANGLE,
-        "linalg_lstsq": _CONSTANT,
-        "linalg_lu": _CONSTANT,
-        "linalg_vector_norm": "the gradient of the norm of order 0 is None, in PyTorch zeros",
-        "lu_unpack": _CONSTANT,
+        "linalg_vector_norm": "the gradient of the norm of order 0 is zeros, in PyTorch None",
         "trapezoid.dx": _EMPTY,
         "trapz.dx": _EMPTY,
         "view.dtype": "a view as another floating dtype is not differentiable",

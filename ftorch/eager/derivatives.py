@@ -29,6 +29,7 @@ class Derived:
     numbers = frozenset()
     dtype_checks = ()
     differentiable = True
+    constant = ()
     layout = "contiguous"
     backward = None
     backward_saves = ()
@@ -203,7 +204,9 @@ def of_plan(plan, mask, node_class) -> Backward:
     """The derivative of a plan, with respect to the inputs of the mask."""
     mask = tuple(m and _is_inexact(g.dtype) for m, g in zip(mask, plan.inputs))
     definition = plan.op.definition
-    differentiable = tuple(_is_inexact(g.dtype) for g in plan.geometries)
+    differentiable = tuple(
+        _is_inexact(g.dtype) and i not in definition.constant for i, g in enumerate(plan.geometries)
+    )
     gradients = gradients_of(plan, mask, differentiable)
     n, m, r = len(plan.inputs), len(plan.scalars), len(plan.geometries)
     kinds = plan.scalars

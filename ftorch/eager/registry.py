@@ -57,6 +57,7 @@ class OpDef:
         public: dotted path of the namespace the function is found in ("" for the top level).
         host: whether the kernel works on NumPy arrays (data-dependent result shapes).
         differentiable: False for ops whose results never require grad.
+        constant: places of the results that never do, beside others.
         backward: the declared derivative or None (then ``jax.vjp`` of the kernel is used).
         backward_saves: names of the arguments and results that the derivative reads.
         checks: functions that look at the values of index arguments before the op runs.
@@ -68,7 +69,7 @@ class OpDef:
     alternative: Callable | None = None
 
     def __init__(self, schema, kernel, *, promote, promoting, forms, public, aliases, host,
-                 differentiable, dunder, layout, is_view):  # fmt: skip
+                 differentiable, dunder, layout, is_view, constant=()):  # fmt: skip
         self.schema = schema
         self.name = schema.name
         self.full_name = f"{schema.name}.{schema.overload}" if schema.overload else schema.name
@@ -79,6 +80,7 @@ class OpDef:
         self.aliases = tuple(aliases.split())
         self.host = host
         self.differentiable = differentiable
+        self.constant = constant
         self.dunder = tuple(dunder.split())
         self.layout = layout
         self.is_view = is_view
@@ -212,7 +214,8 @@ def kind_of(type_):
 
 def op(schema: str, *, promote: str | None = None, promoting: str | None = None,
        forms: str = "function", public: str | None = None, aliases: str = "", host: bool = False,
-       differentiable: bool = True, dunder: str = "", layout: str = "contiguous"):  # fmt: skip
+       differentiable: bool = True, constant: tuple[int, ...] = (), dunder: str = "",
+       layout: str = "contiguous"):  # fmt: skip
     """Declares an operator: its schema, and (decorated) its kernel.
 
     The kernel's parameters are the schema's arguments, in order and by name. It receives
@@ -235,6 +238,7 @@ def op(schema: str, *, promote: str | None = None, promoting: str | None = None,
         aliases: more names of the function and method (``"absolute"``).
         host: the kernel takes and returns NumPy arrays (shapes that depend on values).
         differentiable: False where results never require grad.
+        constant: the places of results that never do, where others may.
         dunder: operator methods, ``"add radd iadd"``.
         layout: how the results' strides follow: "contiguous", "pointwise" (they follow the inputs'
             memory order, as PyTorch's TensorIterator does), or "preserve" (the first input's, exactly,
@@ -247,7 +251,8 @@ def op(schema: str, *, promote: str | None = None, promoting: str | None = None,
         raise RegistrationError(f"promote={promote!r}")
     return _declare(
         schema, promote=promote, promoting=promoting, forms=forms, public=public, aliases=aliases,
-        host=host, differentiable=differentiable, dunder=dunder, layout=layout, is_view=False,
+        host=host, differentiable=differentiable, constant=constant, dunder=dunder, layout=layout,
+        is_view=False,
     )  # fmt: skip
 
 

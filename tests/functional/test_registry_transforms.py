@@ -48,9 +48,8 @@ def _only_tensors(result):
     )
 
 
-@_each(DETERMINISTIC, SKIPPED_VMAP)
-def test_vmap_of_each_argument(name):
-    """Mapping over one tensor, the others shared by all examples, is a loop."""
+def mapped_calls(name):
+    """For each tensor argument that a loop can judge: (where, the loop's results, the mapped call)."""
     for case in cases(name, limit=COUNT):
         first, second = case.draw(), case.draw(1)
         for chosen in range(len(first)):
@@ -62,15 +61,29 @@ def test_vmap_of_each_argument(name):
                 continue
             if [t.shape for t in tensors(expected[0])] != [t.shape for t in tensors(expected[1])]:
                 continue
-            where = f"{case.where}, argument {chosen}"
             dim = first[chosen].ndim if chosen % 2 else 0  # in front and at the end
-            operands = [to_ftorch(v) for v in first]
-            operands[chosen] = ft.stack([to_ftorch(vs[chosen]) for vs in batch], dim)
-            in_dims = tuple(dim if i == chosen else None for i in range(len(first)))
-            mapped = ft.vmap(lambda *ts, c=case: c.call(ft, ts), in_dims)(*operands)
-            for i, own in enumerate(expected):
-                for a, b in zip(tensors(mapped), tensors(own), strict=True):
-                    assert_same(a[i], b, where=where, tolerance=(1e-4, 1e-5))
+
+            def mapped(module, convert, case=case, batch=batch, chosen=chosen, dim=dim):
+                operands = list(map(convert, batch[0]))
+                operands[chosen] = module.stack([convert(vs[chosen]) for vs in batch], dim)
+                in_dims = tuple(dim if i == chosen else None for i in range(len(operands)))
+                return module.vmap(lambda *ts: case.call(module, ts), in_dims)(*operands)
+
+            yield f"{case.where}, argument {chosen}", expected, mapped
+
+
+def check_mapped(where, expected, mapped):
+    """Holds the mapped call's results to the loop's."""
+    for i, own in enumerate(expected):
+        for a, b in zip(tensors(mapped), tensors(own), strict=True):
+            assert_same(a[i], b, where=where, tolerance=(1e-4, 1e-5))
+
+
+@_each(DETERMINISTIC, SKIPPED_VMAP)
+def test_vmap_of_each_argument(name):
+    """Mapping over one tensor, the others shared by all examples, is a loop."""
+    for where, expected, mapped in mapped_calls(name):
+        check_mapped(where, expected, mapped(ft, to_ftorch))
 
 
 def _push(module, convert, case, values, chosen, directions):
@@ -99,9 +112,8 @@ def _differences(case, values, chosen, directions, step=1e-6):
     return [(array(a) - array(b)) / (2 * step) for a, b in zip(*sides)]
 
 
-@_each([n for n in DETERMINISTIC if OPS[n].differentiable], SKIPPED_JVP)
-def test_jvp(name):
-    """The derivative along a direction is PyTorch's, or that of central differences."""
+def pushed(name):
+    """For each sample that can be differentiated: (case, values, which of them, directions)."""
     for case in cases(name, wide=True, limit=COUNT):
         values = case.draw()
         chosen = [
@@ -113,16 +125,28 @@ def test_jvp(name):
             continue
         if not any(t.is_floating_point() or t.is_complex() for t in tensors(result)):
             continue  # a view of the bits as integers
-        directions = _directions(case, values, chosen)
-        theirs, error = outcome(_push, pt, to_torch, case, values, chosen, directions)
-        mine = _push(ft, to_ftorch, case, values, chosen, directions)
-        if error is None:
-            expected = [_dense(t) for t in theirs[1]]
-            if outcome(assert_same, list(mine[1]), expected, tolerance=(1e-6, 1e-7))[1] is None:
-                continue
-        # PyTorch has no forward mode here, or one that assumes more than the kernel does.
-        for a, b in zip(mine[1], _differences(case, values, chosen, directions), strict=True):
-            np.testing.assert_allclose(array(a), b, 1e-3, 1e-5, err_msg=case.where)
+        yield case, values, chosen, _directions(case, values, chosen)
+
+
+def check_pushed(*sample):
+    """Holds the derivative to PyTorch's or to central differences; whether PyTorch has one."""
+    theirs, error = outcome(_push, pt, to_torch, *sample)
+    mine = _push(ft, to_ftorch, *sample)
+    if error is None:
+        expected = [_dense(t) for t in theirs[1]]
+        if outcome(assert_same, list(mine[1]), expected, tolerance=(1e-6, 1e-7))[1] is None:
+            return True
+    # PyTorch has no forward mode here, or one that assumes more than the kernel does.
+    for a, b in zip(mine[1], _differences(*sample), strict=True):
+        np.testing.assert_allclose(array(a), b, 1e-3, 1e-5, err_msg=sample[0].where)
+    return error is None
+
+
+@_each([n for n in DETERMINISTIC if OPS[n].differentiable], SKIPPED_JVP)
+def test_jvp(name):
+    """The derivative along a direction is PyTorch's, or that of central differences."""
+    for sample in pushed(name):
+        check_pushed(*sample)
 
 
 def _dense(t):

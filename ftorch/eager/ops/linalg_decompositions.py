@@ -310,7 +310,7 @@ def permutation_matrix(permutation, dtype):
 
 
 @op("linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
-    forms="function out")  # fmt: skip
+    forms="function out", constant=(0,))  # fmt: skip
 def linalg_lu(A, pivot):
     """The factors of ``A = P L U`` with partial pivoting.
 

@@ -83,7 +83,7 @@ def _default_rcond(a, rcond):
 
 @op("linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> "
     "(Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
-    forms="function out")  # fmt: skip
+    forms="function out", constant=(3,))  # fmt: skip
 def linalg_lstsq(self, b, rcond, driver):
     """The X of least norm that minimizes ``|A X - B|``.
 

@@ -455,7 +455,7 @@ def lu_solve(self, LU_data, LU_pivots):
 
 
 @op("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) "
-    "-> (Tensor P, Tensor L, Tensor U)", forms="function out")  # fmt: skip
+    "-> (Tensor P, Tensor L, Tensor U)", forms="function out", constant=(0,))  # fmt: skip
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     """P, L and U from the packed factorization of `torch.linalg.lu_factor`.
 

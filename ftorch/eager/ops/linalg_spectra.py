@@ -254,7 +254,9 @@ def linalg_eigvalsh(self, UPLO):
 
 @linalg_eigvalsh.derivative
 def _(grad, self, UPLO):
-    _, v = _eigh(self, UPLO, vectors=True)
+    # Its own gradient is that of a Hermitian matrix, not of the triangle that is read.
+    half = (self + adjoint(self)) / 2
+    _, v = _eigh(lax.stop_gradient(self) + (half - lax.stop_gradient(half)), UPLO, vectors=True)
     return product(v * grad[..., None, :], adjoint(v))
 
 

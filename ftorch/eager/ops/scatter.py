@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -234,12 +236,44 @@ def _counts(index, dim, shape, include_self):
     return jnp.maximum(_scatter_with("add", counts, dim, index, jnp.ones((), np.int64)), 1)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _multiply_at(dim, x, index, src):
+    """``x`` times the elements of ``src`` that meet it: JAX has no derivative where several do."""
+    return _scatter_with("multiply", x, dim, index, src)
+
+
+@_multiply_at.defjvp
+def _(dim, primals, tangents):
+    (x, index, src), (to_x, _, to_src) = primals, tangents
+    result = _multiply_at(dim, x, index, src)
+    others = _multiply_at(dim, jnp.ones_like(x), index, src)
+    parts = to_src.astype(x.dtype) * _factors(dim, x, index, src.astype(x.dtype), result)
+    return result, to_x * others + _scatter_with("add", jnp.zeros_like(x), dim, index, parts)
+
+
+def _factors(dim, x, index, src, result):
+    """What each element of ``src`` is multiplied with in the product that it goes to (0 for more than
+    one zero)."""
+    one, is_zero = jnp.ones((), x.dtype), src == 0
+    zeros = _scatter_with("add", jnp.zeros(x.shape, np.int64), dim, index, is_zero)
+    alone = is_zero & (take_elements(zeros, dim, index) == 1)
+    without = _multiply_at(dim, x, index, jnp.where(alone, one, src))
+    return jnp.where(
+        alone, take_elements(without, dim, index),
+        take_elements(result, dim, index) / jnp.where(is_zero, one, src),
+    )  # fmt: skip
+
+
 def reduce_at(x, dim, index, src, reduce, include_self):
     methods = _BOOL_REDUCTIONS if x.dtype == np.bool_ else _REDUCTIONS
     total = up(x)
     if not include_self:
         total = _scatter_with("set", total, dim, index, _neutral(reduce, total.dtype))
-    total = _scatter_with(methods[reduce], total, dim, index, src)
+    if reduce == "prod" and not is_integral(total) and index.size:
+        src = jnp.broadcast_to(_crop(src, index) if src.ndim else src, index.shape)
+        total = _multiply_at(dim, total, index, src)
+    else:
+        total = _scatter_with(methods[reduce], total, dim, index, src)
     if reduce == "mean":
         counts = _counts(index, dim, x.shape, include_self)
         if is_integral(x):
@@ -284,22 +318,12 @@ def _crop(src, index):
 
 
 def _product_backward(grad, x, dim, index, src, include_self, result):
-    one = jnp.ones((), grad.dtype)
-    x_nonzero = jnp.where(x == 0, one, x)
-    others = reduce_at(x_nonzero, dim, index, src, "prod", include_self)
-    to_self = grad * (others / x_nonzero).conj()
-
-    cropped = _crop(src, index)
-    is_zero = cropped == 0
-    zeros = jnp.zeros(x.shape, np.int64)
-    zero_count = take_elements(_scatter_with("add", zeros, dim, index, is_zero), dim, index)
-    only_zero = is_zero & (zero_count == 1)
-    without = reduce_at(x, dim, index, jnp.where(only_zero, one, cropped), "prod", include_self)
-    to_src = jnp.where(
-        only_zero,
-        take_elements(grad * without.conj(), dim, index),
-        take_elements(grad * result.conj(), dim, index) / jnp.where(is_zero, one, cropped).conj(),
-    )
+    start = up(x) if include_self else _scatter_with("set", up(x), dim, index, jnp.ones((), up(x).dtype))
+    cropped = _crop(src, index).astype(start.dtype)
+    others = _multiply_at(dim, jnp.ones_like(start), index, cropped)
+    factors = _factors(dim, start, index, cropped, result.astype(start.dtype))
+    to_src = (take_elements(grad, dim, index) * factors.conj()).astype(grad.dtype)
+    to_self = (grad * others.conj()).astype(grad.dtype)
     return to_self, jnp.pad(vector(to_src), _margins(src, index)).reshape(src.shape)
 
 
