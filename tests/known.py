@@ -5,7 +5,6 @@ The tests are expected to fail (strictly: a repaired op has to leave the table).
 
 _FREE = "mathematics leaves the result open: PyTorch's choice is another"
 _EMPTY = "an empty result requires grad, in PyTorch it does not"
-_TRIANGLE = "the second derivative lies in one triangle of a matrix whose other one is not read"
 
 KNOWN: dict[str, dict[str, str]] = {
     "values": {
@@ -18,12 +17,10 @@ KNOWN: dict[str, dict[str, str]] = {
     "out": {},
     "gradient": {
         "as_strided_scatter": "PyTorch's gradient is not the adjoint of its own function",
-        "cholesky_solve": _TRIANGLE,
         "combinations": _EMPTY,
         "linalg_vector_norm": "the gradient of the norm of order 0 is zeros, in PyTorch None",
         "trapezoid.dx": _EMPTY,
         "trapz.dx": _EMPTY,
-        "view.dtype": "a view as another floating dtype is not differentiable",
     },
     "vmap": {},
     "compile": {},

@@ -257,7 +257,7 @@ def op(schema: str, *, promote: str | None = None, promoting: str | None = None,
 
 
 def view(schema: str, *, forms: str = "function method", public: str | None = None,
-         aliases: str = ""):  # fmt: skip
+         aliases: str = "", differentiable: bool = True):  # fmt: skip
     """Declares an operator whose result aliases its argument, by its geometry rule.
 
     The decorated function takes the argument's `Geometry` and the static arguments, and returns the
@@ -265,7 +265,7 @@ def view(schema: str, *, forms: str = "function method", public: str | None = No
     """
     return _declare(
         schema, promote=None, promoting=None, forms=forms, public=public, aliases=aliases,
-        host=False, differentiable=True, dunder="", layout="contiguous", is_view=True,
+        host=False, differentiable=differentiable, dunder="", layout="contiguous", is_view=True,
     )  # fmt: skip
 
 

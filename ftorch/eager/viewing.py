@@ -134,7 +134,7 @@ def make_view(definition, x, static, view: Geometry, delta: int):
     out = wrap_view(x._storage, view, offset + delta, x if base is None else base)
     if x._requires_grad or (base is not None and joined_graph(x)):
         if modes.grad:
-            if view.dtype.category >= 2:
+            if view.dtype.category >= 2 and definition.differentiable:
                 node = node_class(derivatives.node_name(definition), ViewNode)(
                     definition, static, x._geometry
                 )
@@ -216,7 +216,7 @@ def _part(t, g: Geometry, offset: int):
     if g.dtype is not t._geometry.dtype:  # a part of complex numbers
         items = (t._storage.nbytes // t._geometry.dtype.itemsize,)
         t = as_strided(t, items, (1,), 0)
-        t = view_call(OPS["view.dtype"], t, (g.dtype,))
+        t = view_call(OPS["view_as_real"], t, ())
     part = as_strided(t, g.shape, g.stride, offset + t._offset)
     for bit, name in ((CONJ, "_conj"), (NEG, "_neg_view")):
         if (part._geometry.bits ^ g.bits) & bit:

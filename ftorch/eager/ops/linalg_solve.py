@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -351,13 +354,26 @@ def cholesky_solve(self, input2, upper):
     _require_rows(input2, self, "cholesky_solve")
     require_kernel(input2, "cholesky_solve_cpu")
     broadcast_shapes(self.shape[:-2], input2.shape[:-2])
-    first = triangular(input2, self, upper=upper, adjoint=upper)
-    return triangular(input2, first, upper=upper, adjoint=not upper)
+    return _solve_by_factor(upper, self, input2)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _solve_by_factor(upper, b, factor):
+    first = triangular(factor, b, upper=upper, adjoint=upper)
+    return triangular(factor, first, upper=upper, adjoint=not upper)
+
+
+@_solve_by_factor.defjvp
+def _(upper, primals, tangents):
+    # As in PyTorch, not projected on the triangle that is read.
+    (b, factor), (to_b, to_factor) = primals, tangents
+    result = _solve_by_factor(upper, b, factor)
+    half = product(adjoint(factor), to_factor) if upper else product(to_factor, adjoint(factor))
+    return result, _solve_by_factor(upper, to_b - product(half + adjoint(half), result), factor)
 
 
 @cholesky_solve.derivative
 def _(grad, input2, upper, result):
-    # As in PyTorch, not projected on the triangle that the forward pass reads.
     gb = cholesky_solve(grad, input2, upper)
     common = product(gb, adjoint(result))
     return gb, _factor_gradient(common + adjoint(common), input2, upper)

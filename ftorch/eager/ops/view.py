@@ -34,7 +34,7 @@ def view_(g, size):
     return size, stride, 0
 
 
-@view("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", forms="method")
+@view("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", forms="method", differentiable=False)
 def view_dtype(g, dtype):
     target: Dtype = dtype
     if g.bits and target is not g.dtype:
