@@ -293,8 +293,12 @@ class OpNode(Node):
 
     __slots__ = ("backward", "saved", "scalars", "results")
 
-    def __init__(self, backward, scalars):
-        super().__init__()
+    def __init__(self, backward, scalars, edges=()):
+        # What `Node` does, without a call: every operation makes one.
+        self.sequence = next(_sequence)
+        self.tensor_hooks = self.node_pre_hooks = self.post_hooks = self._metadata = None
+        self.trace = traceback.extract_stack()[:-2] if modes.anomaly else None
+        self.edges = edges
         self.backward = backward
         self.scalars = scalars
         self.saved: Any = ()
@@ -368,11 +372,8 @@ def edge_of(t):
 
 
 def _make_node(plan, backward, tensors, scalars):
-    node = backward.node_class(backward, scalars)
-    node.edges = tuple(
-        [edge_of(t) if needed else None for t, needed in zip(tensors, backward.mask)]
-    )
-    return node
+    edges = [edge_of(t) if needed else None for t, needed in zip(tensors, backward.mask)]
+    return backward.node_class(backward, scalars, tuple(edges))
 
 
 def _mask(tensors):
