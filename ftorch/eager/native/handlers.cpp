@@ -50,9 +50,9 @@ double cost(int64_t m, int64_t n, int64_t depth) {
 }
 
 // sizes: m, n, depth; outer: two batch sizes; left, right: two batch steps, the rows', the columns'; result: two
-// batch steps, the rows'.
-ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, Result c, Integers sizes, Integers outer,
-                    Integers left, Integers right, Integers result) {
+// batch steps, the rows'. Operands behind a and b are there for the order of calls.
+ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, ffi::RemainingArgs, Result c, Integers sizes,
+                    Integers outer, Integers left, Integers right, Integers result) {
   const int64_t m = sizes[0], n = sizes[1], depth = sizes[2], batches = outer[0] * outer[1];
   const int64_t wanted = tasks_for(cost(m, n, depth) * batches, pool);
   int64_t down = 1, across = 1, chunk = 1;
@@ -235,13 +235,13 @@ ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result r
 
 }  // namespace
 
-#define CALL ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Floats>().Arg<Floats>().Ret<Floats>()
+#define CALL ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Floats>().Arg<Floats>()
 #define CONVOLUTION \
-  CALL.Attr<Integers>("sizes").Attr<Integers>("extent").Attr<Integers>("out").Attr<Integers>("window") \
+  CALL.Ret<Floats>().Attr<Integers>("sizes").Attr<Integers>("extent").Attr<Integers>("out").Attr<Integers>("window") \
       .Attr<Integers>("stride").Attr<Integers>("low").Attr<Integers>("dilation").Attr<Integers>("spread")
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_multiply, guarded(multiply),
-                              CALL.Attr<Integers>("sizes").Attr<Integers>("outer").Attr<Integers>("left")
-                                  .Attr<Integers>("right").Attr<Integers>("result"));
+                              CALL.RemainingArgs().Ret<Floats>().Attr<Integers>("sizes").Attr<Integers>("outer")
+                                  .Attr<Integers>("left").Attr<Integers>("right").Attr<Integers>("result"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_convolve, guarded(convolve), CONVOLUTION);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, guarded(weight_gradient), CONVOLUTION);

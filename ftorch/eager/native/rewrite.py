@@ -31,7 +31,8 @@ def rewritten(function):
     @functools.wraps(function)
     def replaced(*operands):
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*operands)
-        results = _evaluate(closed, jax.tree.leaves(operands), Origins())
+        leaves = jax.tree.leaves(operands)
+        results = _evaluate(closed, leaves, Origins(leaves))
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return replaced
@@ -152,8 +153,12 @@ def _product(eqn, inputs, origins, order=None):
                 swapped, attributes = found
                 operands = [v.source if v else x for v, x in zip((left, right), inputs, strict=True)]
                 operands = operands[:: -1 if swapped else 1]
-                name = "ftorch_multiply" if attributes["sizes"][2] > 1 else "ftorch_outer"
-                return [call(name, _floats(shape), *operands, **attributes)]
+                if attributes["sizes"][2] == 1:
+                    return [call("ftorch_outer", _floats(shape), *operands, **attributes)]
+                before = origins.before(operands, shape)  # operands that are not read
+                result = call("ftorch_multiply", _floats(shape), *operands, *before, **attributes)
+                origins.add_product(operands, result)
+                return [result]
     return None
 
 

@@ -18,12 +18,29 @@ class Origin(NamedTuple):
 
 
 class Origins:
-    """The values of a program that are rearrangements of others."""
+    """The values of a program that are rearrangements of others, and which products read its inputs."""
 
     _NAMES = ("transpose", "rev", "broadcast_in_dim", "reshape")
 
-    def __init__(self):
+    def __init__(self, inputs=()):
         self._of: dict[int, Origin] = {}
+        self._inputs = {id(x): x for x in inputs}
+        self._products: list[tuple] = []
+
+    def add_product(self, operands, result):
+        for one, other in (operands, operands[::-1]):
+            if id(other) in self._inputs:
+                self._products.append((one, other.shape, result))
+
+    def before(self, operands, shape):
+        """The last product of one of these operands with an input of the program of that shape, in a list.
+
+        If a weight is read by the gradient of a layer's input, and the weight's gradient is next, what
+        follows from that may be written over the weight. XLA does not see which comes first unless one
+        needs the other, and would copy the weight.
+        """
+        found = [p[2] for p in self._products if p[1] == shape and any(p[0] is x for x in operands)]
+        return found[-1:]
 
     def add(self, eqn, source, value):
         if eqn.primitive.name in self._NAMES and not isinstance(eqn.invars[0], Literal):
