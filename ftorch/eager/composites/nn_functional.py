@@ -429,6 +429,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2,
         )
         input, weight = weight, input
     _check_bag(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse)
+    length = None
     if input.dim() == 2:
         bags, length = input.shape
         offsets = torch.arange(bags, dtype=input.dtype, device=input.device) * length
@@ -438,10 +439,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2,
             per_sample_weights = per_sample_weights.reshape(-1)
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
-    bags = torch._embedding_bag
-    if sparse and weight.requires_grad and modes.grad:
-        bags = hooks["sparse"]()._embedding_bag
-    return bags(
+    operands = (
         weight, input, offsets, mode, scale_grad_by_freq, per_sample_weights, include_last_offset,
         padding_idx,
     )  # fmt: skip
+    if sparse and weight.requires_grad and modes.grad:
+        return hooks["sparse"]()._embedding_bag(*operands)
+    return torch._embedding_bag(*operands, length)

@@ -18,6 +18,8 @@ from jax.extend.core import ClosedJaxpr, Literal
 from . import attention, available, call, computed_once, indexing, lines, rnn
 from .views import Origins, merged, strides
 
+# Pixels from which a convolution by a single tap is a product with the images' rows: vectors of pixels.
+_MANY = 128
 # Products with less than this many multiplications cost less where XLA compiles them in line; those with a
 # vector, which memory decides, unless they are worth a second thread.
 _SMALL, _SMALL_BY_VECTOR = 1 << 13, 1 << 19
@@ -272,6 +274,16 @@ def _forward(params, inputs, out, swapped, flipped):
         steps = (taps, out[1] * taps, outputs * taps)
     else:
         steps = (channels * taps, taps, outputs * channels * taps)
+    pixels = math.prod(out[2:])
+    if taps == 1 and x.shape[2:] == out[2:] and pixels >= _MANY and not any(map(any, params["padding"])):
+        return [
+            call(
+                "ftorch_multiply", _floats(out), weight, x, sizes=(outputs, pixels, channels),
+                outer=(x.shape[0], groups), left=(0, steps[2], *steps[:2]),
+                right=(groups * channels * pixels, channels * pixels, pixels, 1),
+                result=(groups * outputs * pixels, outputs * pixels, pixels),
+            )
+        ]  # fmt: skip
     return _call(
         "ftorch_convolve", out, x, weight,
         (x.shape[0], groups, channels, outputs, *steps, int(flipped)), x.shape[2:], out[2:], window,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ..registry import Shape, op
 from ._common import dtype_name, up
@@ -65,18 +66,24 @@ def _(grad, weight, indices, padding_idx, scale_grad_by_freq):
 # --- bags --------------------------------------------------------------------------------
 
 
-def _bag_numbers(indices, offsets, bags):
+def _bag_numbers(indices, offsets, bags, length):
     """For each index the bag it belongs to (past the last one: none)."""
     positions = jnp.arange(indices.shape[0], dtype=offsets.dtype)
+    if length:
+        return (positions // length).astype(jnp.int32)
     return jnp.searchsorted(offsets, positions, side="right").astype(jnp.int32) - 1
 
 
 @op("_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, str mode, "
     "bool scale_grad_by_freq, Tensor? per_sample_weights, bool include_last_offset, "
-    "int? padding_idx) -> Tensor")  # fmt: skip
+    "int? padding_idx, int? length=None) -> Tensor")  # fmt: skip
 def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample_weights,
-                  include_last_offset, padding_idx):  # fmt: skip
-    """Sums, means or maxima of the rows that each bag lists."""
+                  include_last_offset, padding_idx, length):  # fmt: skip
+    """Sums, means or maxima of the rows that each bag lists.
+
+    Args:
+        length: of every bag, if they are all of one length, as ``offsets`` says then too.
+    """
     _check_index_dtype("embedding_bag", indices)
     _check_index_dtype("embedding_bag", offsets)
     if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
@@ -88,7 +95,7 @@ def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample
         )
     _normalized_padding(padding_idx, weight)
     return _bags(
-        weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx
+        weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, length
     )
 
 
@@ -104,16 +111,22 @@ def _normalized_padding(padding_idx, weight):
     return padding_idx % rows
 
 
-def _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx):
+def _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx,
+          length):  # fmt: skip
     bags = offsets.shape[0] - include_last_offset
     offsets = offsets[:bags]
     padding_idx = _normalized_padding(padding_idx, weight)
-    number = _bag_numbers(indices, offsets, bags)
-    if padding_idx is not None:
-        number = jnp.where(indices == padding_idx, bags, number)
+    if length:
+        indices, samples = (
+            None if x is None else x.reshape(bags, length) for x in (indices, per_sample_weights)
+        )
+        return _even_bags(weight, indices, mode, samples, padding_idx).astype(weight.dtype)
     rows = jnp.take(up(weight), indices, axis=0, mode="clip")
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.astype(rows.dtype)[:, None]
+    number = _bag_numbers(indices, offsets, bags, None)
+    if padding_idx is not None:
+        number = jnp.where(indices == padding_idx, bags, number)
     count = jnp.zeros(bags, jnp.int32).at[number].add(1, mode="drop")[:, None]
     if mode == "max":
         best = jax.ops.segment_max(rows, number, bags)
@@ -122,6 +135,32 @@ def _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offse
     if mode == "mean":
         total = total / jnp.maximum(count, 1).astype(total.dtype)
     return total.astype(weight.dtype)
+
+
+def _even_bags(weight, indices, mode, samples, padding_idx):
+    """Bags of one length, (bags, length)."""
+    weight, neutral = up(weight), -jnp.inf if mode == "max" else 0
+
+    def picked(indices, samples):
+        rows = jnp.take(weight, indices, axis=0, mode="clip")
+        if samples is not None:
+            rows = rows * samples.astype(rows.dtype)[..., None]
+        if padding_idx is not None:
+            rows = jnp.where((indices == padding_idx)[..., None], jnp.asarray(neutral, rows.dtype), rows)
+        return rows
+
+    bags, length = indices.shape
+    count = length if padding_idx is None else (indices != padding_idx).sum(1)[:, None]
+    join, reduce = (jnp.maximum, jnp.max) if mode == "max" else (jnp.add, jnp.sum)
+    if bags < length:
+        total = reduce(picked(indices, samples), 1)
+    else:  # without all of the rows in memory
+        indices, samples = indices.T, None if samples is None else samples.T
+        at = lambda k: picked(indices[k], None if samples is None else samples[k])  # noqa: E731
+        total = lax.fori_loop(1, length, lambda k, total: join(total, at(k)), at(0))
+    if mode == "max":
+        return jnp.where(count > 0, total, jnp.zeros((), total.dtype))
+    return total / jnp.maximum(count, 1).astype(total.dtype) if mode == "mean" else total
 
 
 @embedding_bag.check
@@ -155,9 +194,9 @@ def _bag_frequency(indices, table):
 
 @embedding_bag.derivative
 def _(grad, weight, indices, offsets, mode, scale_grad_by_freq, per_sample_weights,
-      include_last_offset, padding_idx):  # fmt: skip
+      include_last_offset, padding_idx, length):  # fmt: skip
     bags = offsets.shape[0] - include_last_offset
-    number = _bag_numbers(indices, offsets[:bags], bags)
+    number = _bag_numbers(indices, offsets[:bags], bags, length)
     padding_idx = _normalized_padding(padding_idx, weight)
     if padding_idx is not None:
         number = jnp.where(indices == padding_idx, bags, number)
