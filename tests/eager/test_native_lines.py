@@ -93,6 +93,19 @@ def test_overflowing_integers_wrap():
     assert (mine == plain).all()
 
 
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+@pytest.mark.parametrize("shape, axis", SHAPES)
+def test_cumulative_extrema_and_where_they_are(shape, axis, name):
+    """The last of ties, among them zeros of both signs."""
+    x = draw(shape, "float32")
+    x[np.abs(x) < 0.4] *= 0.0
+    mine, theirs = (getattr(lib.from_numpy(x.copy()), name)(axis) for lib in (ftorch, torch))
+    np.testing.assert_array_equal(mine[1].numpy(), theirs[1].numpy())
+    np.testing.assert_array_equal(mine[0].numpy(), theirs[0].numpy())
+    zeros = theirs[0].numpy() == 0
+    np.testing.assert_array_equal(np.signbit(mine[0].numpy())[zeros], np.signbit(theirs[0].numpy())[zeros])
+
+
 # --- sorting -----------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -46,8 +47,8 @@ template <Step STEP, typename Number>
 inline Number next(Number total, Number x) {
   if constexpr (STEP == SUM) return total + x;
   else if constexpr (STEP == PRODUCT) return total * x;
-  else if constexpr (STEP == MAXIMUM) return x > total || x != x ? x : total;
-  else if constexpr (STEP == MINIMUM) return x < total || x != x ? x : total;
+  else if constexpr (STEP == MAXIMUM) return total > x ? total : x;  // the last of ties, which zeros of both signs are
+  else if constexpr (STEP == MINIMUM) return total < x ? total : x;
   else {
     const Number low = std::min(total, x), high = std::max(total, x);
     if (total != total || x != x) return total + x;
@@ -58,14 +59,28 @@ inline Number next(Number total, Number x) {
 // N lines side by side: a sum waits for the one before, those of other lines need not.
 template <Step STEP, int N, typename T>
 void accumulate(const T* __restrict x, T* __restrict y, int64_t length, int64_t step, int64_t between) {
-  using Number = std::conditional_t<STEP == MAXIMUM || STEP == MINIMUM, T, typename Total<T>::type>;
+  constexpr bool EXTREMUM = STEP == MAXIMUM || STEP == MINIMUM;
+  using Number = std::conditional_t<EXTREMUM, T, typename Total<T>::type>;
+  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   Number total[N];
-  for (int j = 0; j < N; j++) y[j * between] = x[j * between], total[j] = x[j * between];
+  Bits none[N];  // of extrema: all bits from the first NaN on, which with any others are a NaN
+  for (int j = 0; j < N; j++) {
+    y[j * between] = x[j * between], total[j] = x[j * between];
+    none[j] = -Bits(total[j] != total[j]);
+  }
   for (int64_t i = 1; i < length; i++) {
     x += step, y += step;
     for (int j = 0; j < N; j++) {
-      total[j] = next<STEP, Number>(total[j], x[j * between]);
-      y[j * between] = total[j];
+      const Number now = x[j * between];
+      total[j] = next<STEP, Number>(total[j], now);
+      if constexpr (EXTREMUM && std::is_floating_point_v<T>) {
+        Bits bits;
+        std::memcpy(&bits, &total[j], sizeof bits);
+        bits |= none[j] |= -Bits(now != now);
+        std::memcpy(y + j * between, &bits, sizeof bits);
+      } else {
+        y[j * between] = total[j];
+      }
     }
   }
 }

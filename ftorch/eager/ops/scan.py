@@ -97,24 +97,37 @@ def _(grad, *, self, dim, result):
     return _shift(before, dim, 1, 1) * _reverse_recurrence(_shift(x, dim, -1, 0), up(grad), dim)
 
 
+def _extrema(name, scan, self, dim, on_cpu=False):
+    dim = wrap_dim(dim, self.ndim)
+    if is_complex(self):
+        raise not_implemented(f"{name}_cpu", self)
+    x = at_least_1d(self)
+    if x.size == 0:
+        return self, jnp.zeros(self.shape, np.int64)
+    compared = x.astype(np.uint8) if x.dtype == np.bool_ else x
+    # An element is the extremum so far if it equals it: ties go to the last, as in PyTorch.
+    scanned = scan(compared, dim)
+    hit = compared == scanned
+    if is_floating(x):
+        hit |= jnp.isnan(x)
+    places = positions(x.shape, dim)
+    index = lax.cummax(jnp.where(hit, places, 0), dim).astype(np.int64)
+    if on_cpu and native.available and x.dtype in native.NUMBERS:
+        value = scanned  # of zeros of both signs the last, too
+    else:
+        value = take_along(x, index, dim)
+    return value.reshape(self.shape), index.reshape(self.shape)
+
+
 def _declare_cumulative_extremum(name, scan):
     @op(f"{name}(Tensor self, int dim) -> (Tensor values, Tensor indices)",
         forms="function method out")  # fmt: skip
     def cumulate(self, dim):
-        dim = wrap_dim(dim, self.ndim)
-        if is_complex(self):
-            raise not_implemented(f"{name}_cpu", self)
-        x = at_least_1d(self)
-        if x.size == 0:
-            return self, jnp.zeros(self.shape, np.int64)
-        compared = x.astype(np.uint8) if x.dtype == np.bool_ else x
-        # An element is the extremum so far if it equals it: ties go to the last, as in PyTorch.
-        hit = compared == scan(compared, dim)
-        if is_floating(x):
-            hit |= jnp.isnan(x)
-        index = lax.cummax(jnp.where(hit, positions(x.shape, dim), 0), dim).astype(np.int64)
-        value = take_along(x, index, dim)
-        return value.reshape(self.shape), index.reshape(self.shape)
+        return _extrema(name, scan, self, dim)
+
+    @cumulate.backend("cpu")
+    def _(self, dim):
+        return _extrema(name, scan, self, dim, on_cpu=True)
 
     @cumulate.derivative
     def _(grad, *, self, dim, result):
