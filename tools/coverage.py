@@ -2,6 +2,7 @@
 
     python -m conformance ops --target ftorch --grad --errors --json ops.json
     python tools/coverage.py ops.json [more.json ...] [--note TEXT] > docs/coverage.md
+    python -m tools.transform_coverage >> docs/coverage.md
 
 Cases of several reports are joined; the last report that has a case counts. A case that does not pass
 gets one line: what went wrong first, and why it is so where `REASONS` knows.
