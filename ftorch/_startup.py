@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 
 import jax
+
+STARTED = time.time()  # of this process, for what is new in the cache
 
 # float64 and int64 exist in PyTorch.
 jax.config.update("jax_enable_x64", True)
@@ -44,6 +47,8 @@ def _set_up_cache():
     # XLA compiles a small program in 10 ms and more, which is longer than reading it.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # XLA's own caches (of GPUs' autotuning) would make the folder's name a part of every program's key.
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     # JAX can bound the cache itself, but locks and scans it for every program then.
     atexit.register(prune, folder, int(os.environ.get("FTORCH_CACHE_BYTES", 1 << 30)), os.getpid())
 

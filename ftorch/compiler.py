@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 
+from ._cache_artifacts import load_cache_artifacts, save_cache_artifacts
 from ._dynamo.backends import get_default_backend, set_default_backend
 from ._dynamo.backends import list_backends as _list_backends
 from ._dynamo.compiled import Compiled, is_compiling
@@ -16,7 +17,7 @@ __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
     "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting",
     "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "list_backends",
-    "nested_compile_region", "reset", "set_default_backend", "set_stance", "skip_all_guards_unsafe",
+    "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts", "set_default_backend", "set_stance", "skip_all_guards_unsafe",
     "skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe",
     "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph",
 ]  # fmt: skip

@@ -1,6 +1,9 @@
 """Around ``torch.compile``: recompilations, graph breaks, backends, `explain`, stances, settings."""
 
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -216,3 +219,30 @@ def test_names_and_settings():
 
     fixed = torch.compile(lambda x: x * scale(), fullgraph=True)
     assert fixed(torch.ones(1)).item() == 3 and fixed(torch.ones(1)).item() == 3
+
+
+def test_cache_artifacts(tmp_path):
+    """What one process compiled is found by another that has an empty cache."""
+    code = """
+import sys
+import jax
+import ftorch as torch
+hits = []
+jax.monitoring.register_event_listener(lambda name, **_: hits.append(name))
+if len(sys.argv) > 2:
+    info = torch.compiler.load_cache_artifacts(open(sys.argv[1], "rb").read())
+    assert info.inductor_artifacts and not info.empty()
+    assert torch.compiler.load_cache_artifacts(b"other") is None
+assert torch.compile(lambda x: x.sin() * 3)(torch.zeros(2)).tolist() == [0, 0]
+found = torch.compiler.save_cache_artifacts()
+if len(sys.argv) > 2:
+    assert "/jax/compilation_cache/cache_misses" not in hits, set(hits)
+else:
+    open(sys.argv[1], "wb").write(found[0])
+"""
+    path = str(tmp_path / "artifacts")
+    for run in ("save", "load"):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+        environment["FTORCH_CACHE_DIR"] = str(tmp_path / run)
+        arguments = [path] if run == "save" else [path, "load"]
+        subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=True)
