@@ -177,3 +177,33 @@ def test_make_fx():
         assert getattr(ours, name).code.strip() == getattr(theirs, name).code.strip()
     for x in ([1.0, 2, 3], [-1.0, -2, -3]):
         np.testing.assert_allclose(ours(ft.tensor(x)).numpy(), theirs(pt.tensor(x)).numpy(), 1e-6)
+
+
+@pytest.mark.parametrize("transform", [True, False])
+def test_gradients_of_a_recorded_cond(transform):
+    """A ``cond`` of the branches' gradients, also for what the branches take from around."""
+
+    def make(torch):
+        w = torch.linspace(-1, 1, 3)
+
+        def f(x):
+            scale = x * 3
+            y = torch.cond(
+                x.sum() > 0, lambda x: x.sin() * scale, lambda x: (x.exp() + 1).clone(), (x,)
+            )
+            return (y * w).sum()
+
+        def gradient(x):
+            if transform and torch is ft:
+                return torch.func.grad(f)(x)
+            return torch.autograd.grad(f(x), x)[0]
+
+        return gradient
+
+    graph = make_fx(make(ft))(ft.ones(3, requires_grad=not transform))
+    assert sum("cond" in str(n.target) for n in graph.graph.nodes if n.op == "call_function") >= 1
+    for sign in (1.0, -1.0):
+        x = pt.linspace(0.1, 1, 3) * sign
+        wanted = make(pt)(x.requires_grad_())
+        found = graph((ft.linspace(0.1, 1, 3) * sign).requires_grad_(not transform))
+        np.testing.assert_allclose(array(found), array(wanted), rtol=1e-5, atol=1e-6)

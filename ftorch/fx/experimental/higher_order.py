@@ -249,13 +249,61 @@ def _cond(level, functions, pred, operands):
         level, "torch.cond", [spread(f) for f in functions], tensors, hasattr(level, "stack")
     )
     dims_agree("torch.cond", *branches)
-    operands = tuple(level.node_of(t) for t in (*tensors, *captured))
-    pred = level.node_of(pred)
-    graphs = [_install(level, n, b.module()) for n, b in zip(("true_graph", "false_graph"), branches)]
-    results = _recorded(
-        level, ops.higher_order.cond, (pred, *graphs, operands), branches[0].outputs
-    )
-    return pytree.tree_unflatten(results, branches[0].spec)
+    given = (*tensors, *captured)
+    modules = [b.module() for b in branches]
+
+    def forward():
+        operands = tuple(level.node_of(t) for t in given)
+        names = zip(("true_graph", "false_graph"), modules)
+        node = (level.node_of(pred), *(_install(level, *n) for n in names), operands)
+        return _recorded(level, ops.higher_order.cond, node, branches[0].outputs)
+
+    if modes.grad and any(t._requires_grad for t in given):
+        results = _differentiable()(forward, pred, modules, *given)
+    else:
+        results = forward()
+    return pytree.tree_unflatten(list(results), branches[0].spec)
+
+
+@functools.cache
+def _differentiable():
+    """``cond`` as a function whose gradient is a ``cond`` of the branches' gradients."""
+    from ...autograd import Function, enable_grad, grad
+    from ...functional.control_flow import cond
+
+    class CondAutogradOp(Function):
+        @staticmethod
+        def forward(ctx, forward, pred, modules, *given):
+            ctx.pred, ctx.modules = pred, modules
+            ctx.save_for_backward(*given)
+            return tuple(forward())
+
+        @staticmethod
+        def backward(ctx, *grads):
+            given, wanted = ctx.saved_tensors, ctx.needs_input_grad[3:]
+
+            def pull(module):
+                def run(*values):
+                    inputs, grads = values[: len(given)], values[len(given) :]
+                    with enable_grad():
+                        own = [t.detach().requires_grad_() if w else t for t, w in zip(inputs, wanted)]
+                        results = [(y, g) for y, g in zip(module(*own), grads) if y.requires_grad]
+                    wants = [t for t, w in zip(own, wanted) if w]
+                    if not results:
+                        return tuple(api.zeros_like(t) for t in wants)
+                    ys, gs = zip(*results)
+                    # What comes out of a branch is new, and made there.
+                    return tuple(
+                        g.clone() if isinstance(g, Traced) else api.zeros_like(t) + (0 if g is None else g)
+                        for t, g in zip(wants, grad(ys, wants, gs, allow_unused=True))
+                    )
+
+                return run
+
+            found = iter(cond(ctx.pred, *map(pull, ctx.modules), (*given, *grads)))
+            return None, None, None, *(next(found) if w else None for w in wanted)
+
+    return CondAutogradOp.apply
 
 
 def _while_loop(level, functions, carried):
