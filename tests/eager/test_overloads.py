@@ -1,5 +1,7 @@
 """Names with several overloads: what is remembered for types must hold for other values of them."""
 
+import jax
+import numpy as np
 import pytest
 
 import ftorch
@@ -83,8 +85,15 @@ def test_gradients_of_powers(exponent):
     both(slopes)
 
 
-def test_a_power_of_a_number_is_a_product():
-    """Common exponents are part of the program; others are operands of it."""
+def test_common_powers_are_products():
+    def text(exponent):
+        return str(jax.make_jaxpr(lambda a: (ftorch.from_jax(a) ** exponent).jax())(np.ones(3)))
+
+    assert " pow " not in text(2) and " mul " in text(2)
+    assert " pow " in text(2.5)
+
+
+def test_other_powers_share_a_program():
     x = ftorch.ones(5)
     for exponent in (2.5, 3.5, 4.5, 5.5):
         (x**exponent).sum().item()

@@ -26,15 +26,8 @@ struct Rows {  // of a head, each dense
 #define KERNELS "attention.inc"
 #include "instructions.inc"
 
-struct Kernels {
-  decltype(&plain::attend) attend;
-  decltype(&plain::attend_gradient) attend_gradient;
-};
-
-#define OF(set) \
-  Kernels { set::attend, set::attend_gradient }
-
-const Kernels kernels = CHOSEN(OF);
+const auto attend = BEST(attend);
+const auto attend_gradient = BEST(attend_gradient);
 
 Heads heads_of(Integers sizes, float scale) {
   return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], scale};
@@ -61,7 +54,7 @@ ffi::Error attention(ffi::ThreadPool pool, Floats q, Floats k, Floats v, Result 
                      Integers k_steps, Integers v_steps, Integers out_steps, float scale) {
   const Heads h = heads_of(sizes, scale);
   each_head(h, 4, pool, [&](int64_t b, int64_t n) {
-    kernels.attend(h, head(q, q_steps, b, n), head(k, k_steps, b, n), head(v, v_steps, b, n),
+    attend(h, head(q, q_steps, b, n), head(k, k_steps, b, n), head(v, v_steps, b, n),
                    out->typed_data() + b * out_steps[0] + n * out_steps[1], out_steps[2]);
   });
   return ffi::Error::Success();
@@ -73,7 +66,7 @@ ffi::Error attention_gradient(ffi::ThreadPool pool, Floats grad, Floats q, Float
   const Heads h = heads_of(sizes, scale);
   each_head(h, 10, pool, [&](int64_t b, int64_t n) {
     const int64_t i = b * h.heads + n;
-    kernels.attend_gradient(h, head(grad, grad_steps, b, n), head(q, q_steps, b, n), head(k, k_steps, b, n),
+    attend_gradient(h, head(grad, grad_steps, b, n), head(q, q_steps, b, n), head(k, k_steps, b, n),
                             head(v, v_steps, b, n), d_q->typed_data() + i * h.queries * h.width,
                             d_k->typed_data() + i * h.keys * h.width, d_v->typed_data() + i * h.keys * h.values);
   });

@@ -21,25 +21,17 @@ using Result = ffi::Result<Floats>;
 #define KERNELS "kernels.inc"
 #include "instructions.inc"
 
-struct Kernels {
-  decltype(&plain::multiply) multiply;
-  decltype(&plain::pack) pack;
-  decltype(&plain::pad_image) pad_image;
-  decltype(&plain::pack_weight) pack_weight;
-  decltype(&plain::gather_multiply) gather_multiply;
-  decltype(&plain::lay_out) lay_out;
-  decltype(&plain::depthwise) depthwise;
-  decltype(&plain::depthwise_gradient) depthwise_gradient;
-  int64_t vector, width, rows;
-};
-
-#define OF(set)                                                                                   \
-  Kernels {                                                                                       \
-    set::multiply, set::pack, set::pad_image, set::pack_weight, set::gather_multiply, set::lay_out,   \
-        set::depthwise, set::depthwise_gradient, set::W, set::WIDTH, set::ROWS                    \
-  }
-
-const Kernels kernels = CHOSEN(OF);
+namespace best {
+const auto multiply = BEST(multiply);
+const auto pack = BEST(pack);
+const auto pad_image = BEST(pad_image);
+const auto pack_weight = BEST(pack_weight);
+const auto gather_multiply = BEST(gather_multiply);
+const auto lay_out = BEST(lay_out);
+const auto depthwise = BEST(depthwise);
+const auto depthwise_gradient = BEST(depthwise_gradient);
+const int64_t vector = BEST(W), width = BEST(WIDTH), rows = BEST(ROWS);
+}  // namespace best
 
 // --- handlers ------------------------------------------------------------------------------
 
@@ -59,22 +51,22 @@ ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, ffi::RemainingArgs
   if (batches < wanted) {
     // Few blocks, about as wide as high, so that least is packed and read.
     const int64_t each = (std::min(wanted, 2 * pool.num_threads()) + batches - 1) / batches;
-    while (2 * across <= each && n > 2 * across * kernels.width && n * each > m * across * across) across *= 2;
-    down = parts(m, kernels.rows, (each + across - 1) / across);
-    across = parts(n, kernels.width, (each + down - 1) / down);
+    while (2 * across <= each && n > 2 * across * best::width && n * each > m * across * across) across *= 2;
+    down = parts(m, best::rows, (each + across - 1) / across);
+    across = parts(n, best::width, (each + down - 1) / down);
   } else {
     chunk = (batches + wanted - 1) / wanted;
   }
   const int64_t grid = down * across, tasks = (batches + chunk - 1) / chunk * grid;
   share(pool, tasks, [&](int64_t task) {
-    const Range rows = part(task % down, down, m, kernels.rows);
-    const Range columns = part(task / down % across, across, n, kernels.vector);
+    const Range rows = part(task % down, down, m, best::rows);
+    const Range columns = part(task / down % across, across, n, best::vector);
     const int64_t first = task / grid * chunk, last = std::min(batches, first + chunk);
     for (int64_t i = first; i < last; i++) {
       const int64_t u = i / outer[1], v = i % outer[1];
       const Matrix x{a.typed_data() + u * left[0] + v * left[1] + rows.from * left[2], left[2], left[3]};
       const Matrix y{b.typed_data() + u * right[0] + v * right[1] + columns.from * right[3], right[2], right[3]};
-      kernels.multiply(rows.to - rows.from, columns.to - columns.from, depth, x, y,
+      best::multiply(rows.to - rows.from, columns.to - columns.from, depth, x, y,
                        c->typed_data() + u * result[0] + v * result[1] + rows.from * result[2] + columns.from,
                        result[2]);
     }
@@ -86,13 +78,13 @@ ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, ffi::RemainingArgs
 struct Panels {
   int64_t outputs, count, vectors;
   explicit Panels(int64_t outputs) : outputs(outputs) {
-    vectors = (outputs + kernels.vector - 1) / kernels.vector;
-    count = (vectors * kernels.vector + kernels.width - 1) / kernels.width;
+    vectors = (outputs + best::vector - 1) / best::vector;
+    count = (vectors * best::vector + best::width - 1) / best::width;
   }
-  int64_t first(int64_t i) const { return vectors * i / count * kernels.vector; }
+  int64_t first(int64_t i) const { return vectors * i / count * best::vector; }
   int64_t width(int64_t i) const { return first(i + 1) - first(i); }
   int64_t valid(int64_t i) const { return std::min(outputs, first(i + 1)) - first(i); }
-  int64_t all() const { return vectors * kernels.vector; }
+  int64_t all() const { return vectors * best::vector; }
 };
 
 // Runs use(i, planes, room) for i in [0, count), in tasks of about the same length, with memory for an image's
@@ -112,10 +104,10 @@ void depthwise(ffi::ThreadPool& pool, const Convolution& c, const float* x, cons
   std::vector<std::vector<int64_t>> offsets;
   for (const Phase& phase : c.phases) offsets.push_back(c.taps_in_planes(phase));
   each_planes(pool, c, c.images * c.groups, [&](int64_t i, float* planes, float* room) {
-    kernels.lay_out(c, x + i * c.image(), planes);
+    best::lay_out(c, x + i * c.image(), planes);
     for (int64_t o = 0; o < c.outputs; o++)
       for (size_t p = 0; p < c.phases.size(); p++)
-        kernels.depthwise(c, c.phases[p], planes, offsets[p].data(),
+        best::depthwise(c, c.phases[p], planes, offsets[p].data(),
                           weight + i % c.groups * c.by_group + o * c.by_output, room,
                           y + (i * c.outputs + o) * c.pixels());
   });
@@ -128,9 +120,9 @@ void depthwise_gradient(ffi::ThreadPool& pool, const Convolution& c, const float
   std::memset(result, 0, c.groups * c.outputs * taps * sizeof(float));
   each_planes(pool, c, c.groups, [&](int64_t g, float* planes, float* room) {
     for (int64_t n = 0; n < c.images; n++) {
-      kernels.lay_out(c, x + (n * c.groups + g) * c.image(), planes);
+      best::lay_out(c, x + (n * c.groups + g) * c.image(), planes);
       for (int64_t o = 0; o < c.outputs; o++)
-        kernels.depthwise_gradient(c, c.phases[0], planes, offsets.data(),
+        best::depthwise_gradient(c, c.phases[0], planes, offsets.data(),
                                    grad + ((n * c.groups + g) * c.outputs + o) * c.pixels(), room,
                                    result + (g * c.outputs + o) * taps);
     }
@@ -154,32 +146,32 @@ ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, Result y, Int
     const auto rows = c.of_pixels(phase), terms = c.of_taps(phase), places = c.of_results(phase);
     const int64_t count = rows.size(), depth = terms.size();
     const int64_t wanted = tasks_for(2.0 * parallel * count * c.outputs * depth, pool);
-    const int64_t blocks = parts(count, kernels.rows, std::max<int64_t>(1, wanted / parallel));
+    const int64_t blocks = parts(count, best::rows, std::max<int64_t>(1, wanted / parallel));
     const bool ahead = c.pads() && blocks > 1;  // an image of several tasks is padded once, before them
     Scratch weights(c.groups * panels.all() * depth), images(ahead ? parallel * padded : 0);
     share(pool, wanted > 1 ? c.groups * panels.count : 1, [&](int64_t task) {
       const bool all = wanted == 1;
       for (int64_t i = all ? 0 : task; i < (all ? c.groups * panels.count : task + 1); i++) {
         const int64_t g = i / panels.count, p = i % panels.count;
-        kernels.pack_weight(c, phase, weight.typed_data() + g * c.by_group, panels.first(p), panels.valid(p),
+        best::pack_weight(c, phase, weight.typed_data() + g * c.by_group, panels.first(p), panels.valid(p),
                             panels.width(p), weights.data + (g * panels.all() + panels.first(p)) * depth);
       }
     });
     if (ahead)
       share(pool, parallel, [&](int64_t i) {
-        kernels.pad_image(c, x.typed_data() + i * image, images.data + i * padded);
+        best::pad_image(c, x.typed_data() + i * image, images.data + i * padded);
       });
     const int64_t all = parallel * blocks, chunk = std::max<int64_t>(1, all / (4 * wanted));
     share(pool, (all + chunk - 1) / chunk, [&](int64_t task) {
       Scratch own(c.pads() && !ahead ? padded : 0);
       for (int64_t i = task * chunk; i < std::min(all, (task + 1) * chunk); i++) {
         const int64_t outer = i / blocks, g = outer % c.groups;
-        const Range range = part(i % blocks, blocks, count, kernels.rows);
+        const Range range = part(i % blocks, blocks, count, best::rows);
         const float* from = x.typed_data() + outer * image;
         if (ahead) from = images.data + outer * padded;
-        else if (c.pads()) kernels.pad_image(c, from, own.data), from = own.data;
+        else if (c.pads()) best::pad_image(c, from, own.data), from = own.data;
         for (int64_t p = 0; p < panels.count; p++)
-          kernels.gather_multiply(from, rows.data() + range.from, range.to - range.from, terms.data(), depth,
+          best::gather_multiply(from, rows.data() + range.from, range.to - range.from, terms.data(), depth,
                                   weights.data + (g * panels.all() + panels.first(p)) * depth, panels.width(p),
                                   panels.valid(p), places.data() + range.from,
                                   y->typed_data() + (outer * c.outputs + panels.first(p)) * pixels, pixels, false);
@@ -209,20 +201,20 @@ ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result r
   const int64_t wanted = tasks_for(2.0 * c.images * pixels * c.groups * each, pool);
   // Sums over parts of the images, in an order that does not depend on who is how fast.
   const int64_t splits = std::clamp<int64_t>(wanted / c.groups, 1, c.images);
-  const int64_t blocks = parts(count, kernels.rows, std::max<int64_t>(1, wanted / (c.groups * splits)));
+  const int64_t blocks = parts(count, best::rows, std::max<int64_t>(1, wanted / (c.groups * splits)));
   Scratch sums((splits - 1) * c.groups * each);
   share(pool, c.groups * splits * blocks, [&](int64_t task) {
     const int64_t block = task % blocks, g = task / blocks % c.groups, split = task / (blocks * c.groups);
-    const Range images = part(split, splits, c.images, 1), range = part(block, blocks, count, kernels.rows);
+    const Range images = part(split, splits, c.images, 1), range = part(block, blocks, count, best::rows);
     float* target = (split ? sums.data + (split - 1) * c.groups * each : result->typed_data()) + g * c.by_group;
-    Scratch own(c.pads() ? padded : 0), packed(pixels * kernels.width);
+    Scratch own(c.pads() ? padded : 0), packed(pixels * best::width);
     for (int64_t n = images.from; n < images.to; n++) {
       const float* from = x.typed_data() + (n * c.groups + g) * image;
-      if (c.pads()) kernels.pad_image(c, from, own.data), from = own.data;
+      if (c.pads()) best::pad_image(c, from, own.data), from = own.data;
       for (int64_t p = 0; p < panels.count; p++) {
-        kernels.pack(grad.typed_data() + ((n * c.groups + g) * c.outputs + panels.first(p)) * pixels, 1, pixels,
+        best::pack(grad.typed_data() + ((n * c.groups + g) * c.outputs + panels.first(p)) * pixels, 1, pixels,
                      pixels, panels.valid(p), panels.width(p), packed.data);
-        kernels.gather_multiply(from, rows.data() + range.from, range.to - range.from, terms.data(), pixels,
+        best::gather_multiply(from, rows.data() + range.from, range.to - range.from, terms.data(), pixels,
                                 packed.data, panels.width(p), panels.valid(p), places.data() + range.from,
                                 target + panels.first(p) * c.by_output, c.by_output, n > images.from);
       }

@@ -20,15 +20,8 @@ struct Steps {
 #define KERNELS "rnn.inc"
 #include "instructions.inc"
 
-struct Kernels {
-  decltype(&plain::lstm) lstm;
-  decltype(&plain::lstm_gradient) lstm_gradient;
-};
-
-#define OF(set) \
-  Kernels { set::lstm, set::lstm_gradient }
-
-const Kernels kernels = CHOSEN(OF);
+const auto run = BEST(lstm);
+const auto run_gradient = BEST(lstm_gradient);
 
 Steps steps_of(const Floats& cells, int64_t reverse) {
   const auto sizes = cells.dimensions();
@@ -37,7 +30,7 @@ Steps steps_of(const Floats& cells, int64_t reverse) {
 
 ffi::Error lstm(Floats gates_x, Floats h0, Floats c0, Floats weight, Result gates, Result hidden,
                 Result cells, int64_t reverse) {
-  kernels.lstm(steps_of(*cells, reverse), gates_x.typed_data(), h0.typed_data(), c0.typed_data(),
+  run(steps_of(*cells, reverse), gates_x.typed_data(), h0.typed_data(), c0.typed_data(),
                weight.typed_data(), gates->typed_data(), hidden->typed_data(), cells->typed_data());
   return ffi::Error::Success();
 }
@@ -47,7 +40,7 @@ ffi::Error lstm_gradient(Floats gates, Floats cells, Floats c0, Floats d_hidden,
                          int64_t reverse) {
   std::memcpy(d_h0->typed_data(), d_h.typed_data(), d_h.size_bytes());
   std::memcpy(d_c0->typed_data(), d_c.typed_data(), d_c.size_bytes());
-  kernels.lstm_gradient(steps_of(cells, reverse), gates.typed_data(), cells.typed_data(), c0.typed_data(),
+  run_gradient(steps_of(cells, reverse), gates.typed_data(), cells.typed_data(), c0.typed_data(),
                         d_hidden.typed_data(), d_cells.typed_data(), d_own.typed_data(), weight.typed_data(),
                         d_gates->typed_data(), d_h0->typed_data(), d_c0->typed_data());
   return ffi::Error::Success();
