@@ -37,7 +37,7 @@ def is_native(function, *operands):
     return "target_name=ftorch_lstm" in str(jax.make_jaxpr(rewritten(function))(*operands))
 
 
-SIZES = [(1, 17, 16), (3, 2, 1), (5, 3, 7), (4, 9, 100), (2, 1, 260)]
+SIZES = [(1, 17, 16), (3, 2, 1), (5, 3, 7), (4, 9, 100), (2, 1, 260), (9, 37, 50)]  # the last on two threads
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -96,5 +96,8 @@ def test_what_transforms_make_of_the_loop_is_not_taken_for_it():
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_large_layers_stay_with_the_products_that_share_threads():
-    assert not is_native(rnn._LSTM[False], *operands(2, 64, 128))
+def test_large_steps_of_few_sequences_stay_with_the_products_that_share_threads(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    assert not is_native(rnn._LSTM[False], *operands(2, 32, 256))
+    assert is_native(rnn._LSTM[False], *operands(2, 64, 256))
+    assert is_native(rnn._LSTM[False], *operands(2, 2, 512))

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "memory.h"
-#include "calls.h"
+#include "threads.h"
 
 namespace {
 
@@ -20,37 +20,61 @@ struct Steps {
 #define KERNELS "rnn.inc"
 #include "instructions.inc"
 
-const auto run = BEST(lstm);
-const auto run_gradient = BEST(lstm_gradient);
+namespace best {
+const auto pack_panels = BEST(pack_panels);
+const auto lstm = BEST(lstm);
+const auto lstm_gradient = BEST(lstm_gradient);
+const int64_t width = BEST(WIDTH);
+}  // namespace best
 
 Steps steps_of(const Floats& cells, int64_t reverse) {
   const auto sizes = cells.dimensions();
   return {sizes[0], sizes[1], sizes[2], reverse};
 }
 
-ffi::Error lstm(Floats gates_x, Floats h0, Floats c0, Floats weight, Result gates, Result hidden,
-                Result cells, int64_t reverse) {
-  run(steps_of(*cells, reverse), gates_x.typed_data(), h0.typed_data(), c0.typed_data(),
-               weight.typed_data(), gates->typed_data(), hidden->typed_data(), cells->typed_data());
+// Runs use(rows) for parts of the batch: a sequence's steps need no other sequence, so that threads meet once.
+template <typename Use>
+void each_part(ffi::ThreadPool& pool, const Steps& s, const Use& use) {
+  constexpr double ACTIVATIONS = 200;  // operations of an element's
+  const double operations = double(s.count) * s.batch * s.hidden * (8 * s.hidden + ACTIVATIONS);
+  const int64_t tasks = parts(s.batch, 4, std::min(tasks_for(operations, pool), pool.num_threads()));
+  share(pool, tasks, [&](int64_t task) { use(part(task, tasks, s.batch, 1)); });
+}
+
+ffi::Error lstm(ffi::ThreadPool pool, Floats gates_x, Floats h0, Floats c0, Floats weight, Result gates,
+                Result hidden, Result cells, int64_t reverse) {
+  const Steps s = steps_of(*cells, reverse);
+  Scratch packed(s.hidden * (4 * s.hidden + best::width));
+  best::pack_panels(4 * s.hidden, s.hidden, weight.typed_data(), 1, s.hidden, packed.data);
+  each_part(pool, s, [&](Range rows) {
+    best::lstm(s, rows, gates_x.typed_data(), h0.typed_data(), c0.typed_data(), packed.data,
+               gates->typed_data(), hidden->typed_data(), cells->typed_data());
+  });
   return ffi::Error::Success();
 }
 
-ffi::Error lstm_gradient(Floats gates, Floats cells, Floats c0, Floats d_hidden, Floats d_cells, Floats d_own,
-                         Floats d_h, Floats d_c, Floats weight, Result d_gates, Result d_h0, Result d_c0,
-                         int64_t reverse) {
+ffi::Error lstm_gradient(ffi::ThreadPool pool, Floats gates, Floats cells, Floats c0, Floats d_hidden,
+                         Floats d_cells, Floats d_own, Floats d_h, Floats d_c, Floats weight, Result d_gates,
+                         Result d_h0, Result d_c0, int64_t reverse) {
+  const Steps s = steps_of(cells, reverse);
+  Scratch packed(4 * s.hidden * (s.hidden + best::width));
+  best::pack_panels(s.hidden, 4 * s.hidden, weight.typed_data(), s.hidden, 1, packed.data);
   std::memcpy(d_h0->typed_data(), d_h.typed_data(), d_h.size_bytes());
   std::memcpy(d_c0->typed_data(), d_c.typed_data(), d_c.size_bytes());
-  run_gradient(steps_of(cells, reverse), gates.typed_data(), cells.typed_data(), c0.typed_data(),
-                        d_hidden.typed_data(), d_cells.typed_data(), d_own.typed_data(), weight.typed_data(),
-                        d_gates->typed_data(), d_h0->typed_data(), d_c0->typed_data());
+  each_part(pool, s, [&](Range rows) {
+    best::lstm_gradient(s, rows, gates.typed_data(), cells.typed_data(), c0.typed_data(), d_hidden.typed_data(),
+                        d_cells.typed_data(), d_own.typed_data(), packed.data, d_gates->typed_data(),
+                        d_h0->typed_data(), d_c0->typed_data());
+  });
   return ffi::Error::Success();
 }
 
 }  // namespace
 
+#define LOOP ffi::Ffi::Bind().Ctx<ffi::ThreadPool>()
 #define FOUR Arg<Floats>().Arg<Floats>().Arg<Floats>().Arg<Floats>()
 #define THREE Ret<Floats>().Ret<Floats>().Ret<Floats>().Attr<int64_t>("reverse")
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm, guarded(lstm), ffi::Ffi::Bind().FOUR.THREE);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm, guarded(lstm), LOOP.FOUR.THREE);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm_gradient, guarded(lstm_gradient),
-                              ffi::Ffi::Bind().FOUR.FOUR.Arg<Floats>().THREE);
+                              LOOP.FOUR.FOUR.Arg<Floats>().THREE);

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import jax
 import numpy as np
 
-# Multiplications of a step from which XLA's loop is quicker, whose products share the threads.
-_MOST = 1 << 21
+# A step of so many multiplications for so few sequences of a thread is quicker in XLA's loop, whose products
+# share the weight among the threads.
+_LARGE, _FEW = 1 << 23, 4
 
 
 def loop(eqn, inputs):
@@ -26,7 +29,7 @@ def loop(eqn, inputs):
     avals = [v.aval for v in (*eqn.invars, *eqn.outvars)]
     if [a.shape for a in avals] != shapes or any(a.dtype != np.float32 for a in avals):
         return None
-    if 4 * batch * hidden * hidden >= _MOST:
+    if 4 * batch * hidden * hidden >= _LARGE and batch < _FEW * (os.cpu_count() or 1):
         return None
     results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals[len(inputs) :]]
     return jax.ffi.ffi_call(name, results)(*inputs, reverse=np.int64(reverse == "reverse"))
