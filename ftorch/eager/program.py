@@ -235,7 +235,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced):
 
 
 def _prefers_steps(code, steps):
-    cold = {item for item in code if item.__class__ is Plan and item.compiled is None}
+    cold = {item for item in code if item.__class__ is not int and item.compiled is None}
     return len(cold) * _COMPILE_STEP < _COMPILE_PROGRAM + steps * _COMPILE_PROGRAM_STEP
 
 
