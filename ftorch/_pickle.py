@@ -297,10 +297,8 @@ def reduce_tensor(tensor, storage_of):
     Args:
         storage_of: makes of a storage cell and a dtype what stands for them in the pickle.
     """
-    from .nn.parameter import Parameter
-
     attributes = dict(tensor.__dict__)
-    if type(tensor) is Parameter:
+    if _is_parameter(tensor):
         arguments = (tensor.detach(), tensor.requires_grad, OrderedDict())
         if attributes:
             return _utils._rebuild_parameter_with_state, (*arguments, attributes)
@@ -310,6 +308,14 @@ def reduce_tensor(tensor, storage_of):
     if (type(tensor) is Tensor or sparse) and not attributes:
         return function, arguments
     return _rebuild_from_type_v2, (function, type(tensor), arguments, attributes)
+
+
+def _is_parameter(tensor):
+    if type(tensor) is Tensor:  # a process that has only these does without `nn`
+        return False
+    from .nn.parameter import Parameter
+
+    return type(tensor) is Parameter
 
 
 def _reduce_data(tensor, storage_of):

@@ -68,6 +68,34 @@ def test_workers_of_arrays_do_not_load_the_engine():
     assert run_script(script) == "[[0, 0], [0, 0], [0, 0], [0, 0]]"
 
 
+def test_installed_modules_are_imported_once_for_all_workers(tmp_path):
+    (tmp_path / "of_the_user.py").write_text("")
+    script = f"""
+        import sys
+        sys.path[:0] = [{{root!r}}, {str(tmp_path)!r}]
+        from ftorch.utils.data import DataLoader
+        from tests.utils.worker_datasets import Imports
+        loader = DataLoader(Imports("of_the_user"), batch_size=None, num_workers=1)
+        print([sample for _ in range(3) for sample in loader])
+    """
+    assert run_script(script) == "[[0, 0], [1, 0], [1, 0]]"
+
+
+def test_modules_that_start_threads_are_left_to_the_workers(tmp_path):
+    thread = "import threading, time\nthreading.Thread(target=time.sleep, args=(1,)).start()"
+    (tmp_path / "with_thread.py").write_text(thread)
+    (tmp_path / "without.py").write_text("")
+    script = f"""
+        import sys
+        sys.path[:0] = [{{root!r}}, {str(tmp_path)!r}]
+        from ftorch.utils.data._utils import imports
+        imports.prepare(["with_thread"])
+        imports.prepare(["without", "not_there"])
+        print([name in sys.modules for name in ("with_thread", "without")])
+    """
+    assert run_script(script) == "[False, True]"
+
+
 def test_tensors_from_workers():
     for _ in range(2):  # the second time the engine is loaded before the workers are forked
         loader = DataLoader(datasets.Tensors(), batch_size=3, num_workers=2)

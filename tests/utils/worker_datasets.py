@@ -29,6 +29,25 @@ class Loaded(Dataset):
         return int("jax" in sys.modules), int("ftorch.eager.tensor" in sys.modules)
 
 
+class Imports(Dataset):
+    """Whether modules are there before a sample imports them: an installed one, and the user's own."""
+
+    def __init__(self, own):
+        self.own = own
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, i):
+        import importlib
+
+        names = ("wave", self.own)
+        found = [int(name in sys.modules) for name in names]
+        for name in names:
+            importlib.import_module(name)
+        return found
+
+
 class Tensors(Dataset):
     """Samples made by the engine in the worker."""
 

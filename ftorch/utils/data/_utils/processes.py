@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import json
 import os
 import pathlib
@@ -18,7 +19,7 @@ import threading
 import time
 
 from . import MP_STATUS_CHECK_INTERVAL, transport, worker
-from .server import PID, STATUS
+from .server import LENGTH, PID, STATUS
 
 # A pickled reference to something in the package that needs the tensor engine.
 _ENGINE_REFERENCE = re.compile(rb"\x8c.ftorch(?!\.utils\.data|\._utils|\._arrays)", re.DOTALL)
@@ -30,28 +31,37 @@ class _ServerProcess:
     def __init__(self):
         self.lock = threading.Lock()
         self.owner = None  # the process that started it: a forked child needs its own
-        self.preload_engine = False  # whether workers have needed the engine so far
+        self.modules: dict[str, None] = {}  # what workers have imported so far (see `imports`)
+        self.told = 0  # how many of them the server knows of
 
     def start_worker(self):
         """Asks for a worker; returns the socket to it and its status pipe."""
         sock, worker_end = socket.socketpair()
         status_pipe, status_end = os.pipe()
         attached = struct.pack("2i", worker_end.fileno(), status_end)
-        request = b"e" if self.preload_engine else b"-"
         with self.lock, worker_end:
             try:
-                self._request(request, attached)
+                self._request(attached)
             except (BrokenPipeError, ConnectionResetError):  # somebody killed it
                 self.owner = None
-                self._request(request, attached)
+                self._request(attached)
             finally:
                 os.close(status_end)
         return sock, status_pipe
 
-    def _request(self, request, attached):
+    def _request(self, attached):
         if self.owner != os.getpid():
             self._start()
-        self.control.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, attached)])
+        names = "\n".join(itertools.islice(self.modules, self.told, None)).encode()
+        header = LENGTH.pack(len(names))
+        self.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, attached)])
+        self.control.sendall(names)
+        self.told = len(self.modules)
+
+    def needs(self, modules):
+        """Has modules ready in the workers that are started from now on."""
+        with self.lock:
+            self.modules.update(dict.fromkeys(modules))
 
     def _start(self):
         self.control, server_end = socket.socketpair()
@@ -65,7 +75,7 @@ class _ServerProcess:
                 [sys.executable, "-P", str(script), str(server_end.fileno()), json.dumps(sys.path)],
                 pass_fds=[server_end.fileno()], stdin=subprocess.DEVNULL, env=os.environ | flags,
             )  # fmt: skip
-        self.owner = os.getpid()
+        self.owner, self.told = os.getpid(), 0
 
 
 _server = _ServerProcess()
@@ -144,7 +154,7 @@ class WorkerPool:
         self.active = set(range(job.num_workers))  # those that are still listened to
         with transport.Message(job) as message:
             if _ENGINE_REFERENCE.search(message.pickle.getbuffer()):
-                _server.preload_engine = True
+                _server.needs(["ftorch.eager"])
             self.workers = [WorkerProcess(i) for i in range(job.num_workers)]
             for i, process in enumerate(self.workers):
                 self.selector.register(process.sock, selectors.EVENT_READ, i)
@@ -197,10 +207,11 @@ class WorkerPool:
         for key, events in ready:
             if events & selectors.EVENT_READ:
                 try:
-                    *message, needed_engine = transport.receive(key.fileobj)
+                    *message, imported = transport.receive(key.fileobj)
                 except (EOFError, ConnectionError):
                     self._give_up(key.data)
-                _server.preload_engine |= needed_engine
+                if imported:
+                    _server.needs(imported)
                 self.arrived.append(message)
         if not ready:
             # A dead worker's socket stays open if a process that it started has inherited it.

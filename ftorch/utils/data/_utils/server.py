@@ -2,7 +2,8 @@
 
 The main process cannot be forked: JAX runs threads there, and a child could wait for a lock that
 one of them held. This process is started from scratch, stays single-threaded, and forks a worker
-in milliseconds whenever the main process asks (one byte and the worker's two descriptors).
+in milliseconds whenever the main process asks: with the worker's two descriptors, and the names of
+modules that workers before it imported (see `imports.py`).
 
 ``ftorch`` is a placeholder here and in the workers. Importing the tensor engine takes seconds, and
 a dataset that yields NumPy arrays never needs it; anything beyond ``ftorch.utils.data`` loads it.
@@ -26,6 +27,7 @@ import warnings
 from typing import ClassVar
 
 PID, STATUS = struct.Struct("i"), struct.Struct("i")  # what goes over a worker's status pipe
+LENGTH = struct.Struct("I")  # bytes of a request's module names
 
 _PACKAGE = "ftorch"
 _UTILS = f"{_PACKAGE}.utils"
@@ -91,9 +93,9 @@ class _AlreadyLoaded(importlib.abc.Loader):
 class Server:
     """Forks workers on request and reports their ends."""
 
-    def __init__(self, control: socket.socket, serve):
+    def __init__(self, control: socket.socket, prepare, serve):
         self.control = control
-        self.serve = serve
+        self.prepare, self.serve = prepare, serve
         self.status_pipes: dict[int, int] = {}  # of living workers, by process id
         self.wake_up, wake_up_end = socket.socketpair()
         self.wake_up_end = wake_up_end
@@ -114,12 +116,13 @@ class Server:
 
     def start_worker(self):
         """Answers one request: forks a worker on the descriptors that came with it."""
-        request, attached, _, _ = self.control.recvmsg(1, socket.CMSG_SPACE(2 * PID.size))
-        if not request:
+        header, attached, _, _ = self.control.recvmsg(LENGTH.size, socket.CMSG_SPACE(2 * PID.size))
+        if not header:
             os._exit(0)
         worker_end, status_pipe = struct.unpack("2i", attached[0][2])
-        if request == b"e" and isinstance(sys.modules[_PACKAGE], Placeholder):
-            sys.modules[_PACKAGE].load()
+        (length,) = LENGTH.unpack(header)
+        if length:
+            self.prepare(self.control.recv(length, socket.MSG_WAITALL).decode().split("\n"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # JAX warns of its threads: it has not started any
             pid = os.fork()
@@ -173,9 +176,10 @@ def main():
     control = socket.socket(fileno=int(sys.argv[1]))
     sys.path[:] = json.loads(sys.argv[2])
     Placeholder.install()
-    from ftorch.utils.data._utils import worker
+    from ftorch.utils.data._utils import imports, worker
 
-    Server(control, worker.serve).run()
+    imports.prepare([])
+    Server(control, imports.prepare, worker.serve).run()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import ftorch as torch
 from ftorch._utils import ExceptionWrapper
 
 from ..graph_settings import set_seeds
-from . import collate, engine, transport
+from . import collate, engine, imports, transport
 from .fetch import _DatasetKind
 
 
@@ -132,7 +132,7 @@ def serve(sock: socket.socket) -> None:
                 key, result = worker.answer(task)
             else:
                 key, result = task if isinstance(task, _ResumeIteration) else task[0], failure
-            _reply(sock, surroundings.worker_id, key, result)
+            _reply(sock, surroundings.worker_id, key, result, imports.new())
             del task, result  # they may be large
     except (EOFError, ConnectionError, KeyboardInterrupt):
         pass
@@ -189,12 +189,12 @@ class _Worker:
             return key, _failure(self.id)
 
 
-def _reply(sock, worker_id, key, result):
+def _reply(sock, worker_id, key, result, imported):
     """Sends a result, or why it cannot be sent."""
     try:
-        message = transport.Message((worker_id, key, result, engine.loaded()))
+        message = transport.Message((worker_id, key, result, imported))
     except Exception:  # noqa: BLE001
-        message = transport.Message((worker_id, key, _failure(worker_id), engine.loaded()))
+        message = transport.Message((worker_id, key, _failure(worker_id), imported))
     with message:
         transport.send_message(sock, message)
 
