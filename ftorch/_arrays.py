@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 _ALIGNMENT = 64  # what XLA wants
+_COPIED_AT_ONCE = 100 << 10  # bytes up to which JAX copies an array faster than one is aligned
 
 
 def aligned_empty(shape, dtype=np.uint8) -> np.ndarray:
@@ -16,6 +17,15 @@ def aligned_empty(shape, dtype=np.uint8) -> np.ndarray:
     buffer = np.empty(size + _ALIGNMENT, np.uint8)
     start = -buffer.ctypes.data % _ALIGNMENT
     return buffer[start : start + size].view(dtype).reshape(shape)
+
+
+def aligned_copy(array: np.ndarray) -> np.ndarray:
+    """A copy in C order. What JAX would copy again in another thread is aligned for it to use."""
+    if array.nbytes <= _COPIED_AT_ONCE:
+        return np.array(array, order="C")
+    out = aligned_empty(array.shape, array.dtype)
+    out[...] = array
+    return out
 
 
 def aligned_stack(arrays) -> np.ndarray:

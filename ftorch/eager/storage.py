@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import aligned_copy
 from . import device as _device
 from .geometry import Geometry, geometry, memory_order
 
@@ -90,7 +91,7 @@ class Storage:
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
             raise RuntimeError("the tensor has a non-zero number of elements, but its data is not "
                                "allocated yet")  # fmt: skip
-        array = _device.put(np.array(self._logical(host)), self.root.device)
+        array = _device.put(aligned_copy(self._logical(host)), self.root.device)
         del host
         if self.host.flags.owndata and sys.getrefcount(self.host) == 2:
             self.array, self.host = array, None
