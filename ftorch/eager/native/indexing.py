@@ -1,16 +1,107 @@
-"""Reads and writes by an index that is the same for whole rows.
+"""Reads and sums by an index along one dimension (``rows.cpp``), and what else goes by an index that repeats.
 
 Who picks or sums rows with `gather` and `scatter_add` expands the index to every element of the rows. XLA
-would look up each; here it gets the rows.
+would look up each; it is read where it lies, or XLA gets the rows.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 from jax import lax
+
+from . import NUMBERS, call
+from .views import merged, strides
+
+_FEW = 1024  # elements that XLA moves sooner, by what else it computes with them
+_INDICES = (np.dtype(np.int32), np.dtype(np.int64))
 
 
 def take(eqn, inputs, origins):
-    """`gather` with an index that repeats."""
+    """`gather` along one dimension, or with an index that repeats."""
+    return _taken(eqn, inputs, origins) or _taken_by_rows(eqn, inputs, origins)
+
+
+def put(eqn, inputs, origins):
+    """The scatters along one dimension that add, or with an index that repeats."""
+    return _added(eqn, inputs, origins) or _put_by_rows(eqn, inputs, origins)
+
+
+# --- along one dimension -----------------------------------------------------------------
+
+
+class _Loop(NamedTuple):
+    """A dimension of what is moved: its size, the steps between its elements in the array and in the index."""
+
+    size: int
+    step: int
+    place: int
+
+
+def _taken(eqn, inputs, origins):
+    (x, indices), out, numbers = inputs, eqn.outvars[0].aval, eqn.params["dimension_numbers"]
+    if eqn.params["mode"] == lax.GatherScatterMode.FILL_OR_DROP or out.size < _FEW:
+        return None
+    if not origins.is_stored(x) and x.size > 4 * out.size:
+        return None  # XLA computes no more of it than is taken
+    dims = numbers.collapsed_slice_dims, numbers.operand_batching_dims, numbers.start_indices_batching_dims
+    if any(n != x.shape[d] for d, n in enumerate(eqn.params["slice_sizes"]) if d not in (*dims[0], *dims[1])):
+        return None
+    found = _loops(x, indices, out, numbers.start_index_map, *dims, numbers.offset_dims, origins)
+    return found and [call("ftorch_take", out, x, found[0], **found[1])]
+
+
+def _added(eqn, inputs, origins):
+    (x, indices, updates), numbers = inputs, eqn.params["dimension_numbers"]
+    if eqn.primitive.name != "scatter-add" or eqn.params["mode"] == lax.GatherScatterMode.CLIP:
+        return None
+    if x.dtype not in NUMBERS or updates.size < _FEW:
+        return None
+    dims = numbers.inserted_window_dims, numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
+    windows = [d for d in range(x.ndim) if d not in (*dims[0], *dims[1])]
+    if any(x.shape[d] != updates.shape[w] for d, w in zip(windows, numbers.update_window_dims, strict=True)):
+        return None
+    found = _loops(x, indices, updates, numbers.scatter_dims_to_operand_dims, *dims, numbers.update_window_dims, origins)
+    return found and [call("ftorch_add", eqn.outvars[0].aval, x, found[0], updates, over=0, **found[1])]
+
+
+def _loops(x, indices, moved, along, collapsed, of, batching, windows, origins):
+    """(the index, how to go along it), or None.
+
+    Args:
+        moved: what has the shape of the elements taken or put.
+        along: the dimensions of ``x`` that the index is for.
+        collapsed, of: dimensions that slices of ``x`` do not have; of them ``of`` go with ``batching``, the index's.
+        windows: dimensions of ``moved`` that are those of slices.
+    """
+    if len(along) != 1 or tuple(collapsed) != tuple(along) or 0 in x.shape or indices.dtype not in _INDICES:
+        return None
+    index, places = origins.where(indices)
+    steps, own = strides(x.shape), dict(zip(batching, of, strict=True))
+    rows = iter(d for d in range(x.ndim) if d not in (*collapsed, *of))
+    outside = iter(range(indices.ndim - 1))
+    loops = []
+    for d, size in enumerate(moved.shape):
+        if d in windows:
+            loops.append(_Loop(size, steps[next(rows)], 0))
+        else:
+            k = next(outside)
+            loops.append(_Loop(size, steps[own[k]] if k in own else 0, places[k]))
+    loops = merged([loop for loop in loops if loop.size != 1])
+    if len(loops) > 4:
+        return None
+    loops = [_Loop(1, 0, 0)] * (4 - len(loops)) + loops
+    return index, {
+        "sizes": [n.size for n in loops], "steps": [*(n.step for n in loops), steps[along[0]]],
+        "places": [n.place for n in loops], "limit": [x.shape[along[0]]],
+    }  # fmt: skip
+
+
+# --- by an index that repeats ------------------------------------------------------------
+
+
+def _taken_by_rows(eqn, inputs, origins):
     x, indices = inputs
     numbers, sizes = eqn.params["dimension_numbers"], list(eqn.params["slice_sizes"])
     found = _rows(
@@ -31,8 +122,7 @@ def take(eqn, inputs, origins):
     return [eqn.primitive.bind(x, index, **params)]
 
 
-def put(eqn, inputs, origins):
-    """The scatters with an index that repeats."""
+def _put_by_rows(eqn, inputs, origins):
     x, indices, updates = inputs
     numbers = eqn.params["dimension_numbers"]
     found = _rows(

@@ -64,9 +64,11 @@ def _evaluate(closed, operands, origins, *, once=False):
             results = _KERNELS[name](eqn, inputs, origins, after.params["permutation"])
             if results is not None:
                 values[after.outvars[0]] = results[0]
+                origins.add_results(results)
                 continue
         if name in _KERNELS:
             results = _KERNELS[name](eqn, inputs, origins)
+            origins.add_results(results or ())
         elif name in ("pjit", "jit", "closed_call", "core_call"):
             inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
             if isinstance(inner, ClosedJaxpr):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from jax.extend.core import Literal
 
 
@@ -20,11 +21,12 @@ class Origin(NamedTuple):
 class Origins:
     """The values of a program that are rearrangements of others, and which products read its inputs."""
 
-    _NAMES = ("transpose", "rev", "broadcast_in_dim", "reshape")
+    _NAMES = ("transpose", "rev", "broadcast_in_dim", "reshape", "convert_element_type")
 
     def __init__(self, inputs=()):
         self._of: dict[int, Origin] = {}
         self._inputs = {id(x): x for x in inputs}
+        self._results: dict[int, Any] = {}  # held, too
         self._products: list[tuple] = []
 
     def add_product(self, operands, result):
@@ -51,8 +53,26 @@ class Origins:
         found = self._of.get(id(value))
         return found if found is not None and found.name == name else None
 
+    def is_stored(self, value):
+        """Whether ``value`` lies in memory anyway: XLA does not compute it where it is read."""
+        return id(value) in self._inputs or id(value) in self._results
+
+    def add_results(self, values):
+        """Notes results of kernels."""
+        self._results.update((id(x), x) for x in values)
+
+    def where(self, value):
+        """(array, steps): where integers lie, of any width, and the steps between elements in each dimension."""
+        value, dims = self._source(value)
+        own = strides(value.shape)
+        return value, [0 if d is None else own[d] for d in dims]
+
     def repeats(self, value):
         """The dimensions of ``value`` along which it is the same everywhere."""
+        return [d for d, source in enumerate(self._source(value)[1]) if source is None]
+
+    def _source(self, value):
+        """What ``value`` is a rearrangement of, and the dimension there of each of its own; None: it repeats."""
         dims = list(range(value.ndim))  # the source's dimension that each is, None: repeated
         while (found := self._of.get(id(value))) is not None:
             inner = _source_dims(found)
@@ -60,7 +80,7 @@ class Origins:
                 break
             dims = [None if d is None else inner[d] for d in dims]
             value = found.source
-        return [d for d, source in enumerate(dims) if source is None]
+        return value, dims
 
 
 def _source_dims(origin):
@@ -68,6 +88,9 @@ def _source_dims(origin):
     value, name, source, params = origin
     if name == "transpose":
         return params["permutation"]
+    if name == "convert_element_type":
+        integers = {value.dtype, source.dtype} <= {np.dtype(np.int32), np.dtype(np.int64)}
+        return range(value.ndim) if integers else None
     if name == "broadcast_in_dim":
         found: list = [None] * value.ndim
         for d, place in enumerate(params["broadcast_dimensions"]):
