@@ -1,4 +1,4 @@
-"""Rules for this package's own primitives (`ftorch._dynamo.padded`): attention, depthwise convolution."""
+"""Rules for this package's own primitives (`ftorch._dynamo.padded`): attention, depthwise convolution, rows."""
 
 from __future__ import annotations
 
@@ -59,3 +59,29 @@ def _depthwise(p, pair, given):
     if any(map(varies, free)):
         raise Unknown("a depthwise convolution along what varies")
     return [Value(x, tuple(dims)) for x in pair.bind(*arrays)]
+
+
+@rule("ftorch_softmax", "ftorch_softmax_gradient")
+def _softmax(p, pair, given):
+    given = [p.settled(v) for v in given]
+    dims = given[0].dims
+    behind = -jnp.inf if pair.name == "ftorch_softmax" else 0
+    arrays = [p.filled(v, [1], behind) for v in (p.spread(v, dims) for v in given)]
+    return [Value(x, dims) for x in pair.bind(*arrays)]
+
+
+@rule("ftorch_layer_norm", "ftorch_layer_norm_gradient")
+def _layer_norm(p, pair, given):
+    rows = [p.settled(v) for v in given if v.array.ndim == 3]
+    groups, count, length = rows[0].dims
+    if varies(length):
+        raise Unknown("a layer's normalization over what varies")
+    parameters = [p.spread(p.settled(v), (groups, length)) for v in given if v.array.ndim == 2]
+    rows = [p.spread(v, (groups, count, length)) for v in rows]
+    if len(rows) == 2:  # rows behind the true ones add nothing to sums over rows
+        if not pair.unchanging("eps"):
+            raise Unknown("a layer's normalization that divides by zero there")
+        rows = [Value(p.filled(v, [1], 0), v.dims) for v in rows]
+    arrays = pair.bind(*(v.array for v in (*rows, *parameters)))
+    dims = [(groups, count, length), (groups, length), (groups, length)]
+    return [Value(x, d) for x, d in zip(arrays, dims[: len(arrays)], strict=True)]

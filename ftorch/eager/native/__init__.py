@@ -20,6 +20,7 @@ _NAMES = (
     "ftorch_multiply", "ftorch_outer", "ftorch_convolve", "ftorch_weight_gradient", "ftorch_scan",
     "ftorch_sort", "ftorch_top", "ftorch_lstm", "ftorch_lstm_gradient", "ftorch_attention",
     "ftorch_attention_gradient", "ftorch_keep", "ftorch_take", "ftorch_add",
+    "ftorch_softmax", "ftorch_softmax_gradient", "ftorch_layer_norm", "ftorch_layer_norm_gradient", "ftorch_sum",
 )  # fmt: skip
 # What kernels compute in, where they do not say otherwise.
 NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
-from . import attention, available, call, computed_once, indexing, lines, rnn
+from . import attention, available, call, computed_once, indexing, lines, rnn, rowwise
 from .views import Origins, merged, strides
 
 # Pixels from which a convolution by a single tap is a product with the images' rows: vectors of pixels.
@@ -337,22 +336,6 @@ def _call(name, shape, x, other, sizes, extent, out, window, stride, low, dilati
     return [call(name, _floats(shape), x, other, sizes=sizes, **spatial)]
 
 
-# --- sums --------------------------------------------------------------------------------
-
-
-def _sum(eqn, inputs, origins):
-    """A sum without the dimensions of size 1, which `vmap` brings: with one XLA takes the sum of a product
-    for small matrix products, four times slower."""
-    del origins
-    (x,), axes, out = inputs, eqn.params["axes"], eqn.outvars[0].aval
-    if 1 not in x.shape or x.size == 1 or x.dtype != np.float32:
-        return None
-    kept = [d for d, n in enumerate(x.shape) if n != 1]
-    params = {**eqn.params, "axes": tuple(i for i, d in enumerate(kept) if d in axes)}
-    x = lax.reshape(x, [x.shape[d] for d in kept])
-    return [lax.reshape(eqn.primitive.bind(x, **params) if params["axes"] else x, out.shape)]
-
-
 # --- what is computed once ---------------------------------------------------------------
 
 
@@ -369,7 +352,10 @@ _KERNELS = {
     "dot_general": _product, "conv_general_dilated": _convolution, "gather": indexing.take,
     **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), lines.scan),
-    "sort": lines.sort, "top_k": lines.top, "reduce_sum": _sum,
+    "sort": lines.sort, "top_k": lines.top,
+    "reduce_sum": rowwise.total,
+    **dict.fromkeys(("ftorch_softmax", "ftorch_softmax_gradient"), rowwise.softmax),
+    **dict.fromkeys(("ftorch_layer_norm", "ftorch_layer_norm_gradient"), rowwise.layer_norm),
     "ftorch_attention": attention.forward, "ftorch_attention_gradient": attention.gradient,
 }  # fmt: skip
 _TURNED = ("dot_general", "ftorch_attention")  # those that write their result in any order

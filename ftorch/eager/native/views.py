@@ -55,6 +55,8 @@ class Origins:
 
     def is_stored(self, value):
         """Whether ``value`` lies in memory anyway: XLA does not compute it where it is read."""
+        while (found := self.get(value, "reshape")) is not None:
+            value = found.source
         return id(value) in self._inputs or id(value) in self._results
 
     def add_results(self, values):

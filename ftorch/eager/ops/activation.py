@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from ..registry import op
+from . import _rowwise
 from ._common import dtype_name, is_complex, is_integral, up, wrap_dim
 from .pointwise import by_factor, keep, magnitude, require, require_floating, times
 
@@ -365,43 +366,49 @@ def glu(input, dim):
 # --- softmax -------------------------------------------------------------------------
 
 
-def _shifted(self, dim, dtype, name):
-    """(the input less its maximum in wide precision, the dimension, the result's dtype)"""
-    x = self if dtype is None else self.astype(dtype)
+def _softmax(self, dim, dtype, logarithm):
+    x, name = self if dtype is None else self.astype(dtype), "log_softmax" if logarithm else "softmax"
     axis = wrap_dim(dim, x.ndim)
     inner = axis >= x.ndim - 1
     require_floating(x, f"{name}_lastdim_kernel_impl" if inner else f"{name}_kernel_impl")
-    axes = () if x.ndim == 0 else (axis,)
-    wide = up(x)
-    highest = wide.max(axes, keepdims=True, initial=-jnp.inf)
-    return wide - lax.stop_gradient(highest), axes, x.dtype
+    if x.ndim and inner and _rowwise.is_plain(x):
+        return _rowwise.softmax(x, logarithm=logarithm)
+    axes, wide = () if x.ndim == 0 else (axis,), up(x)
+    wide = wide - lax.stop_gradient(wide.max(axes, keepdims=True, initial=-jnp.inf))
+    powers = jnp.exp(wide)
+    total = powers.sum(axes, keepdims=True)
+    return (wide - jnp.log(total) if logarithm else powers / total).astype(x.dtype)
+
+
+def _softmax_gradient(grad, result, dim, logarithm):
+    y, g = up(result), up(grad)
+    axis = wrap_dim(dim, y.ndim)
+    if y.ndim and axis == y.ndim - 1 and _rowwise.is_plain(g, y):
+        return _rowwise.softmax_gradient(g, y, logarithm=logarithm)
+    axes = () if y.ndim == 0 else (axis,)
+    if logarithm:
+        return (g - jnp.exp(y) * g.sum(axes, keepdims=True)).astype(grad.dtype)
+    weighted = g * y
+    return (weighted - y * weighted.sum(axes, keepdims=True)).astype(grad.dtype)
 
 
 @op("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     forms="function method out", public=". special")  # fmt: skip
 def softmax(self, dim, dtype):
-    x, axes, dtype = _shifted(self, dim, dtype, "softmax")
-    exponential = jnp.exp(x)
-    return (exponential / exponential.sum(axes, keepdims=True)).astype(dtype)
+    return _softmax(self, dim, dtype, logarithm=False)
 
 
 @softmax.derivative
 def _(grad, *, result, dim):
-    y, g = up(result), up(grad)
-    axes = () if y.ndim == 0 else (wrap_dim(dim, y.ndim),)
-    weighted = g * y
-    return (weighted - y * weighted.sum(axes, keepdims=True)).astype(grad.dtype)
+    return _softmax_gradient(grad, result, dim, logarithm=False)
 
 
 @op("log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     forms="function method out", public=". special")  # fmt: skip
 def log_softmax(self, dim, dtype):
-    x, axes, dtype = _shifted(self, dim, dtype, "log_softmax")
-    return (x - jnp.log(jnp.exp(x).sum(axes, keepdims=True))).astype(dtype)
+    return _softmax(self, dim, dtype, logarithm=True)
 
 
 @log_softmax.derivative
 def _(grad, *, result, dim):
-    y, g = up(result), up(grad)
-    axes = () if y.ndim == 0 else (wrap_dim(dim, y.ndim),)
-    return (g - jnp.exp(y) * g.sum(axes, keepdims=True)).astype(grad.dtype)
+    return _softmax_gradient(grad, result, dim, logarithm=True)

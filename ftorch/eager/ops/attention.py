@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
 from ..registry import op
 from ._common import dtype_name, is_complex, is_floating, opmath
+from ._primitives import primitive
 
 _CPP = {"Float": "float", "Double": "double", "Half": "c10::Half", "BFloat16": "c10::BFloat16",
         "Long": "long int", "Int": "int", "Bool": "bool"}  # fmt: skip
@@ -114,41 +113,8 @@ def _weights(scores, is_causal):
     return _safe_softmax(scores)
 
 
-def _primitive(name, function, shapes):
-    """``function`` as a primitive that `ftorch.eager.native` finds in traces, for any transform.
-
-    Args:
-        shapes: of the results, from the operands.
-    """
-    primitive = Primitive(f"ftorch_{name}")
-    primitive.multiple_results = True
-    whole = lambda *operands, **how: jax.tree.leaves(function(*operands, **how))  # noqa: E731
-    primitive.def_impl(lambda *operands, **how: jax.jit(functools.partial(whole, **how))(*operands))
-    primitive.def_abstract_eval(
-        lambda *operands, **how: [jax.core.ShapedArray(s, np.float32) for s in shapes(*operands)]
-    )
-
-    def batched(operands, axes, **how):
-        size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
-        flat = []
-        for x, axis in zip(operands, axes, strict=True):
-            x = jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
-            flat.append(x.reshape(-1, *x.shape[2:]))
-        results = primitive.bind(*flat, **how)
-        return [r.reshape(size, -1, *r.shape[1:]) for r in results], [0] * len(results)
-
-    def jvp(operands, tangents, **how):
-        tangents = [ad.instantiate_zeros(t) for t in tangents]
-        return jax.jvp(functools.partial(whole, **how), tuple(operands), tuple(tangents))
-
-    batching.primitive_batchers[primitive] = batched
-    ad.primitive_jvps[primitive] = jvp
-    mlir.register_lowering(primitive, mlir.lower_fun(whole, multiple_results=True))
-    return primitive
-
-
-_attention = _primitive("attention", _attend, lambda q, k, v: [(*q.shape[:3], v.shape[3])])
-_attention_gradient = _primitive(
+_attention = primitive("attention", _attend, lambda q, k, v: [(*q.shape[:3], v.shape[3])])
+_attention_gradient = primitive(
     "attention_gradient", _attend_gradient, lambda grad, *operands: [x.shape for x in operands]
 )
 

@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from ..registry import op
+from . import _rowwise
 from ._common import (
     Array,
     default_float,
@@ -265,6 +266,8 @@ def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
     _check_normalized(input, normalized_shape, weight, bias, "*, ")
     _check_floating("LayerNormKernelImpl", input)
     _check_mixed(input, weight, bias)
+    if _rowwise.is_plain(input, weight, bias):
+        return _rowwise.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
     n = len(normalized_shape)
     axes = tuple(range(input.ndim - n, input.ndim))
     return _normalize(input, axes, eps, weight, bias, tuple(normalized_shape))
@@ -272,6 +275,9 @@ def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
 
 @layer_norm.derivative
 def _(grad, input, normalized_shape, weight, bias, eps):
+    if _rowwise.is_plain(grad, input, weight, bias):
+        d_input, *d_parameters = _rowwise.layer_norm_gradient(grad, input, tuple(normalized_shape), weight, eps)
+        return d_input, *(None if p is None else d for p, d in zip((weight, bias), d_parameters, strict=True))
     n = len(normalized_shape)
     axes = tuple(range(input.ndim - n, input.ndim))
     lead = (1,) * (input.ndim - n)

@@ -18,6 +18,7 @@ from .reduction import put_along
 # Indices are checked before a kernel runs wherever their values are at hand. Where they are not,
 # XLA clamps what is read out of bounds and drops what is written there.
 UNCHECKED = "promise_in_bounds"
+WITHIN = {"mode": UNCHECKED, "wrap_negative_indices": False}  # of indices that are not negative
 
 
 def not_implemented(kernel, x):
@@ -125,7 +126,7 @@ def _scatter_with(method, x, dim, index, src):
     if all(d == dim or n == m for d, (n, m) in enumerate(zip(target.shape, index_.shape, strict=True))):
         result = put_along(method, target, index_, src, dim)
     else:
-        result = getattr(target.at[_positions(index_, dim)], method)(src, mode=UNCHECKED)
+        result = getattr(target.at[_positions(index_, dim)], method)(src, **WITHIN)
     return result.reshape(x.shape)
 
 

@@ -11,6 +11,7 @@ from ..registry import Shape, op
 from ._common import broadcast_shapes, dtype_name, is_complex, up, wrap_dim
 from .scatter import (
     UNCHECKED,
+    WITHIN,
     check_reduction,
     first_outside,
     number,
@@ -56,7 +57,7 @@ def index_select(self, dim, index):
         return self
     if self.shape[dim] == 0 and index.size:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
-    return _at(self, dim, index).get(mode=UNCHECKED)
+    return _at(self, dim, index).get(**WITHIN)
 
 
 @index_select.derivative
@@ -75,7 +76,7 @@ def _(self: Shape, dim, index):
 def _add_slices(x, dim, index, source):
     method = "max" if x.dtype == np.bool_ else "add"
     target = _at(x, dim, index)
-    return getattr(target, method)(vector(source), mode=UNCHECKED).reshape(x.shape)
+    return getattr(target, method)(vector(source), **WITHIN).reshape(x.shape)
 
 
 def _check_slices(name, self, dim, index, source):
@@ -161,7 +162,7 @@ def index_copy(self, dim, index, source):
     dim = wrap_dim(dim, self.ndim)
     _check_copied(self, dim, index, source)
     source = source.reshape(1) if source.ndim == 0 else source
-    return _at(self, dim, index).set(source, mode=UNCHECKED).reshape(self.shape)
+    return _at(self, dim, index).set(source, **WITHIN).reshape(self.shape)
 
 
 def _check_copied(self, dim, index, source):
@@ -209,8 +210,8 @@ def _check_copied(self, dim, index, source):
 def _(grad, *, dim, index, source):
     dim = wrap_dim(dim, grad.ndim)
     zero = jnp.zeros((), grad.dtype)
-    to_self = _at(grad, dim, index).set(zero, mode=UNCHECKED).reshape(grad.shape)
-    return to_self, None, _at(grad, dim, index).get(mode=UNCHECKED).reshape(source.shape)
+    to_self = _at(grad, dim, index).set(zero, **WITHIN).reshape(grad.shape)
+    return to_self, None, _at(grad, dim, index).get(**WITHIN).reshape(source.shape)
 
 
 @index_copy.check

@@ -1,0 +1,46 @@
+"""Primitives whose meaning is written in JAX, for which the package has kernels (`ftorch.eager.native`)."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+
+def primitive(name, function, shapes):
+    """``function`` as a primitive that `ftorch.eager.native` finds in traces, for any transform.
+
+    Args:
+        function: of float32 arrays whose first dimension is a batch, in JAX; what differentiates the primitive
+            differentiates this.
+        shapes: of the results, from the operands.
+    """
+    own = Primitive(f"ftorch_{name}")
+    own.multiple_results = True
+    whole = lambda *operands, **how: jax.tree.leaves(function(*operands, **how))  # noqa: E731
+    own.def_impl(lambda *operands, **how: jax.jit(functools.partial(whole, **how))(*operands))
+    own.def_abstract_eval(
+        lambda *operands, **how: [jax.core.ShapedArray(s, np.float32) for s in shapes(*operands)]
+    )
+
+    def batched(operands, axes, **how):
+        size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
+        flat = []
+        for x, axis in zip(operands, axes, strict=True):
+            x = jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+            flat.append(x.reshape(-1, *x.shape[2:]))
+        results = own.bind(*flat, **how)
+        return [r.reshape(size, -1, *r.shape[1:]) for r in results], [0] * len(results)
+
+    def jvp(operands, tangents, **how):
+        tangents = [ad.instantiate_zeros(t) for t in tangents]
+        return jax.jvp(functools.partial(whole, **how), tuple(operands), tuple(tangents))
+
+    batching.primitive_batchers[own] = batched
+    ad.primitive_jvps[own] = jvp
+    mlir.register_lowering(own, mlir.lower_fun(whole, multiple_results=True))
+    return own
