@@ -162,6 +162,21 @@ def _attended(x):
     return found
 
 
+def _by_rows(x):
+    """Results and gradients of what goes row by row: rows whose number varies, and whose length does."""
+    weight = torch.linspace(1, 2, 6, requires_grad=True)
+    bias, found = weight.detach().sin().requires_grad_(), []
+    for function in (
+        lambda y: F.layer_norm(y, (6,), weight, bias), lambda y: F.layer_norm(y, (6,)) + weight + bias,
+        lambda y: y.softmax(-1) + weight * bias, lambda y: y.T.softmax(-1).T + weight * bias,
+        lambda y: y.T.log_softmax(-1).T + weight * bias,
+    ):  # fmt: skip
+        y = x.detach().requires_grad_()
+        out = function(y)
+        found += [out.detach(), *torch.autograd.grad(out.square().sum(), (y, weight, bias))]
+    return found
+
+
 def _products(x):
     one = torch.ones(3, 6, 3)
     return (
@@ -175,7 +190,7 @@ def _products(x):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("function", [_shapes, _reductions, _by_index, _products])
+@pytest.mark.parametrize("function", [_shapes, _reductions, _by_index, _by_rows, _products])
 def test_operations_over_what_varies(function):
     compiled = torch.compile(function, dynamic=True)
     for i, n in enumerate([8, 5, 7, 3]):
