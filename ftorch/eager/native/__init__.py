@@ -1,5 +1,5 @@
-"""Kernels of this package for the CPU, in C++: matrix products, convolutions, attention and the LSTM's loop in
-float32, cumulative functions, sorting.
+"""Kernels of this package for the CPU, in C++: matrix products, convolutions, attention, the LSTM's loop, softmax,
+normalization and sums in float32, cumulative functions, sorting, elements by index.
 
 They are built when the package is installed, if there is a compiler; without one, XLA's are used. What is
 recorded never names them: `rewrite.py` puts them into a program before XLA compiles it. With
