@@ -48,7 +48,8 @@ def names_seen(t, program):
     lambda t, x: x.max(0),
     lambda t, x: t.ones(2, 3) + x,
     lambda t, x: x.to(t.float64),
-    lambda t, x: t.einsum("ij,ij->i", x, x),
+    lambda t, x: t.einsum("ij,ij->i", x, x), lambda t, x: t.einsum("ij,ij->i", [x, x]),
+    lambda t, x: t.meshgrid([x[0], x[1]], indexing="ij"), lambda t, x: t.functional.einsum("ij->j", x),
 ])  # fmt: skip
 def test_subclass_sees_the_public_function(program):
     assert names_seen(ftorch, program) == names_seen(torch, program)

@@ -71,7 +71,10 @@ class BackwardCFunction(tape.Node, FunctionCtx):
                 )
             nr = next((i for i, o in enumerate(outputs) if o is t), None)
             edge = nr if nr is not None else tape.edge_of(t) if t._requires_grad else None
-            kept.append((tape.save(t), edge))
+            saved = tape.save(t)
+            if nr is None and saved.__class__ is tuple:  # not a result: itself, without a cycle
+                saved = tape.SavedOutside(t)
+            kept.append((saved, edge))
         self._saved = kept
         self.to_save = ()
 
@@ -88,7 +91,7 @@ class BackwardCFunction(tape.Node, FunctionCtx):
             return tuple(self.to_save)
         return tuple(
             None if kept is None
-            else tape.unpack(kept, self, (self, edge) if isinstance(edge, int) else edge)
+            else tape.unpack(kept, self, (self, edge) if isinstance(edge, int) else edge, True)
             for kept, edge in self._saved
         )  # fmt: skip
 

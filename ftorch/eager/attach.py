@@ -136,7 +136,7 @@ def _inplace(op, extra, static):
 
 def _bind_composites():
     for c in COMPOSITES:
-        function = overrides.overridable(c.function)
+        function = overrides.overridable(c.function, c.nested)
         if "function" in c.forms:
             for path in c.public:
                 for name in (c.name, *c.aliases):
@@ -151,6 +151,9 @@ def _bind_methods():
         setattr(Tensor, name, value)
     from . import indexing
 
+    for name in ("getitem", "setitem"):
+        function = getattr(indexing, name)
+        function.__name__ = function.__qualname__ = f"__{name}__"
     Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
     Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
     Tensor.__pos__ = lambda self: self  # type: ignore[attr-defined]

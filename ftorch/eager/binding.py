@@ -136,7 +136,7 @@ class Bound:
         kind = self.positional[-1][1].type
         rest = args[len(self.positional) - 1 :]
         return kind.is_list and kind.base in ("int", "SymInt") and all(
-            type(a) is int or isinstance(a, np.integer) for a in rest
+            type(a) is int or _is_int(a) for a in rest
         )
 
 
@@ -152,7 +152,7 @@ def _is_int(value):
 
 def _is_number(value):
     return isinstance(value, (int, float, complex, np.number, np.bool_)) or (
-        isinstance(value, TensorBase) and value._geometry.numel == 1
+        isinstance(value, TensorBase) and not value._geometry.shape and not value.requires_grad
     )
 
 
@@ -185,7 +185,7 @@ def _fits(value, kind, definition, index):
     if base in ("int", "SymInt"):
         return _is_int(value)
     if base == "float":
-        return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        return not isinstance(value, bool) and _is_number(value)
     if base == "bool":
         return isinstance(value, (bool, np.bool_))
     if base == "Scalar":

@@ -21,9 +21,11 @@ class Composite:
     forms: frozenset[str]
     public: tuple[str, ...]
     aliases: tuple[str, ...]
+    nested: bool
 
 
-def composite(forms: str = "function", public: str = ".", aliases: str = "", name: str = ""):
+def composite(forms: str = "function", public: str = ".", aliases: str = "", name: str = "",
+              nested: bool = True):  # fmt: skip
     """Declares a composite; the decorated function is returned unchanged.
 
     Args:
@@ -31,13 +33,15 @@ def composite(forms: str = "function", public: str = ".", aliases: str = "", nam
         public: dotted namespaces of the function (``"."``, ``"nn.functional"``, ``"linalg"``).
         aliases: more names.
         name: the public name, where it is not the function's.
+        nested: whether ``__torch_function__`` of tensors in a list is asked. If not, the function
+            has to spread the list and call its public name.
     """
 
     def register(function):
         COMPOSITES.append(
             Composite(
                 function, name or function.__name__, frozenset(forms.split()),
-                tuple(public.split()), tuple(aliases.split()),
+                tuple(public.split()), tuple(aliases.split()), nested,
             )  # fmt: skip
         )
         return function

@@ -197,7 +197,9 @@ def _dispatch(op, operands, static):
     if level is None:
         python = _op.hooks.get("python")  # modes with `__torch_dispatch__`
         return (False, None) if python is None else python(op, operands, static)
-    return True, level.call(op, planning.normalize(op, operands), planning.hashable(static))
+    return True, level.call(
+        op, planning.normalize(op, operands), planning.hashable(static, op.definition)
+    )
 
 
 def _dispatch_inplace(op, operands, static):
@@ -209,7 +211,9 @@ def _dispatch_inplace(op, operands, static):
     if level is None:
         python = _op.hooks.get("python")
         return (False, None) if python is None else python(op, operands, static, "inplace")
-    return True, level.call_inplace(op, planning.normalize(op, operands), planning.hashable(static))
+    return True, level.call_inplace(
+        op, planning.normalize(op, operands), planning.hashable(static, op.definition)
+    )
 
 
 def _dispatch_view(definition, x, static):
@@ -220,7 +224,7 @@ def _dispatch_view(definition, x, static):
     if not isinstance(x, Wrapped):
         python = _op.hooks.get("python_view")
         return (False, None) if python is None else python(definition, x, static)
-    return True, x._level.view(definition, x, planning.hashable(static))
+    return True, x._level.view(definition, x, planning.hashable(static, definition))
 
 
 def wrapped_plan(op, operands, static):

@@ -209,11 +209,11 @@ def call(op: Op, operands, static=()):
     try:
         plan = op.plans.get(key)
     except TypeError:
-        static = planning.hashable(static)
+        static = planning.hashable(static, op.definition)
         return call(op, operands, static)
     if plan is None:
-        if any(isinstance(v, TensorBase) for v in static):  # 0-d tensors that stand for integers
-            return call(op, operands, planning.hashable(static))
+        if planning.holds_tensors(static):
+            return call(op, operands, planning.hashable(static, op.definition))
         if op.host:
             return _call_host(op, operands, static, tensors, grad)
         plan = planning.build(op, operands, static)
@@ -278,7 +278,7 @@ def call_inplace(op: Op, operands, static=()):
     try:
         plan = op.inplace_plans.get(key)
     except TypeError:
-        return call_inplace(op, operands, planning.hashable(static))
+        return call_inplace(op, operands, planning.hashable(static, op.definition))
     if plan is None:
         plan = op.inplace_plans[key] = planning.build_inplace(op, operands, static)
     if plan.checks:

@@ -236,8 +236,8 @@ def _is_asked(kind):
     return has_say(kind) or kind in DISPATCHING
 
 
-def overridable(function):
-    """A composite that asks for overrides before it runs."""
+def overridable(function, nested=True):
+    """A composite that asks for overrides before it runs, ``nested``: also of values in its lists."""
 
     @functools.wraps(function)
     def call(*args, **kwargs):
@@ -248,7 +248,7 @@ def overridable(function):
         for value in args:
             kind = value.__class__
             if kind is list or kind is tuple:
-                if any(_is_asked(v.__class__) for v in value):
+                if nested and any(_is_asked(v.__class__) for v in value):
                     break
             elif kind not in PLAIN and _is_asked(kind):
                 break

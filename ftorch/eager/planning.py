@@ -14,6 +14,7 @@ from .geometry import (
     Size,
     geometry,
 )
+from .ops._common import converted
 from .promotion import (
     broadcast_shape,
     pointwise_stride,
@@ -60,8 +61,12 @@ def numbers_of(kinds, scalars):
     return scalars
 
 
-def hashable(static):
-    """Lists in static arguments become tuples; sizes that are 0-d tensors become ints."""
+def hashable(static, definition=None):
+    """Lists in static arguments become tuples; 0-d tensors the numbers that they stand for.
+
+    Raises:
+        TypeError: if a tensor is no number of the argument's type.
+    """
 
     def convert(value):
         if isinstance(value, (list, tuple)):
@@ -72,12 +77,47 @@ def hashable(static):
             return float(value)
         return value
 
+    if definition is not None and any(isinstance(v, TensorBase) for v in static):
+        static = _numbers_for(definition, static)
     converted = tuple(convert(v) for v in static)
     try:
         hash(converted)
     except TypeError:
         raise TypeError(f"invalid combination of arguments: {static!r}") from None
     return converted
+
+
+def _numbers_for(definition, static):
+    arguments = [a for a, k in zip(definition.schema.arguments, definition.kinds) if k == STATIC]
+    out = []
+    for value, argument in zip(static, arguments):
+        if isinstance(value, TensorBase):
+            check_number(value, definition.name, argument)
+            value = value.item()
+        out.append(value)
+    return out
+
+
+def check_number(value, name, argument):
+    """Raises TypeError if a tensor is no number that an argument takes: if it has dimensions, requires
+    grad, or is a fraction where an integer is due.
+    """
+    g, base = value._geometry, argument.type.base
+    expected = {"int": "int", "SymInt": "int", "float": "float"}.get(base, "Number")
+    if g.shape or value.requires_grad or (expected == "int" and g.dtype.category != 1):
+        if name == "narrow" and argument.name == "start":
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        many = "tuple of ints" if expected == "int" and argument.type.is_list else expected
+        raise TypeError(f"{name}(): argument '{argument.name}' must be {many}, not Tensor")
+
+
+def holds_tensors(static):
+    """Whether tensors stand for numbers in static arguments or their lists."""
+    return any(
+        isinstance(v, TensorBase)
+        or (v.__class__ is tuple and any(isinstance(e, TensorBase) for e in v))
+        for v in static
+    )
 
 
 def tensors_of(operands):
@@ -173,6 +213,8 @@ def _layout_arguments(definition, operands, static):
                     names.append(name)
             slots.append(("l", tuple(indices)))
         elif isinstance(o, TensorBase):
+            if kind == SCALAR:
+                check_number(o, definition.name, definition.schema.arguments[i])
             slots.append(("t", len(tensors)))
             tensors.append(o)
             names.append(name)
@@ -298,7 +340,7 @@ def make_function(definition, slots, casts, numbers, tensor_count, scalar_types,
 
     def arguments(arrays, scalars):
         cast = [
-            a.astype(casts[i]) if i in casts and a.dtype != casts[i] else a
+            converted(a, casts[i]) if i in casts and a.dtype != casts[i] else a
             for i, a in enumerate(arrays)
         ]
         out = []
@@ -488,7 +530,7 @@ def create(op, args, device, dtype, stride):
     except TypeError:  # a list
         plan = None
     if plan is None:
-        static = hashable(static)
+        static = hashable(static, definition)
         key = (*map(type, operands), *static, device, dtype, stride)
         plan = op.plans.get(key)
     if plan is None:

@@ -203,7 +203,8 @@ class SavedWrapped:
 
 
 class SavedOutside:
-    """A saved tensor from outside a transform level, with its place in the graph there."""
+    """A saved tensor that comes back itself, with its place in the graph: one from outside a transform
+    level, or one that a custom function saved."""
 
     __slots__ = ("tensor", "version")
 
@@ -228,8 +229,8 @@ def save(t):
     return storage, t._geometry, t._offset, storage.version
 
 
-def unpack(saved, node, edge):
-    """The saved tensor, with its place in the graph if a graph is being made.
+def unpack(saved, node, edge, in_graph=False):
+    """The saved tensor, with its place in the graph if a graph is being made, or ``in_graph``.
 
     Raises:
         RuntimeError: if it was written to since.
@@ -241,7 +242,7 @@ def unpack(saved, node, edge):
         t = saved.kept
         if saved.storage.version != saved.version:
             raise RuntimeError(_modified(t, saved.version, node, edge))
-        if modes.grad and edge is not None and not edge[0].is_accumulate:
+        if (modes.grad or in_graph) and edge is not None and not edge[0].is_accumulate:
             t = t._level.alias(t)
     elif saved.__class__ is SavedOutside:
         t = saved.tensor
@@ -258,7 +259,7 @@ def unpack(saved, node, edge):
             return edge[0].variable
         identity = AliasNode(t._geometry, t._geometry, 0)  # a leaf's value is its own, this one a hook's
         identity.edges, edge = (edge,), (identity, 0)
-    if modes.grad and edge is not None:
+    if (modes.grad or in_graph) and edge is not None:
         source, nr = edge
         t._grad_fn, t._output_nr, t._requires_grad = source, nr, True
     return t

@@ -11,6 +11,7 @@ from .geometry import CONJ, NEG, Geometry, Size, geometry, with_bits
 from .op import hooks, joined_graph, special
 from .registry import OPS, OpDef
 from .tape import Node, edge_of, node_class, strided_adjoint
+from .planning import hashable, holds_tensors
 from .tensor import PLAIN, TensorBase, extras, modes, wrap_view
 
 _MEMO_LIMIT = 4096
@@ -96,33 +97,14 @@ def view_call(definition: OpDef, x, static=()):
     try:
         found = memo.get(key)
     except TypeError:
-        from .planning import hashable
-
         return view_call(definition, x, hashable(static))
     if found is None:
-        if any(isinstance(v, TensorBase) for v in static):
-            from .planning import hashable
-
-            _check_numbers(definition, static)
-            return view_call(definition, x, hashable(static))
+        if holds_tensors(static):
+            return view_call(definition, x, hashable(static, definition))
         if len(memo) > _MEMO_LIMIT:
             memo.clear()
         found = memo[key] = _apply_rule(definition, g, static)
     return make_view(definition, x, static, found[0], found[1])
-
-
-def _check_numbers(definition, static):
-    """Raises where a tensor that stands for a number is none."""
-    for argument, value in zip(definition.schema.arguments[1:], static):
-        if not isinstance(value, TensorBase):
-            continue
-        g = value._geometry
-        if g.shape or g.dtype.category != 1:
-            if definition.name == "narrow" and argument.name == "start":
-                raise RuntimeError("start must be an 0-dim integral Tensor.")
-            raise TypeError(
-                f"{definition.name}(): argument '{argument.name}' must be int, not Tensor"
-            )
 
 
 def make_view(definition, x, static, view: Geometry, delta: int):

@@ -1,4 +1,7 @@
-"""Function transforms: ``vmap``, ``grad``, ``vjp``, ``jvp``, ``jacrev``, ... (``torch.func``)."""
+"""Function transforms: ``vmap``, ``grad``, ``vjp``, ``jvp``, ``jacrev``, ... (``torch.func``).
+
+The names of PyTorch's module ``torch.functional`` (``einsum``, ``stft``, ...) are found here, too.
+"""
 
 from . import custom_function as _custom_function  # noqa: F401  (autograd.Function)
 from .eager_transforms import grad, grad_and_value, jacrev, vjp
@@ -14,3 +17,23 @@ __all__ = [
     "jacrev", "jvp", "linearize", "rearrange", "replace_all_batch_norm_modules_",
     "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
+
+# The names of torch.functional. The top level has them, and imports this package.
+_TOP_LEVEL = frozenset({
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors",
+    "cartesian_prod", "cdist", "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm",
+    "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive",
+    "unravel_index",
+})  # fmt: skip
+
+
+def __getattr__(name):
+    if name in _TOP_LEVEL:
+        import ftorch
+
+        return getattr(ftorch, name)
+    raise AttributeError(f"module 'ftorch.functional' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted({*globals(), *_TOP_LEVEL})

@@ -101,7 +101,17 @@ class Expressions:
             return ast.Slice(*(p and self.expr(p) for p in (s.lower, s.upper, s.step)))
         if isinstance(s, ast.Tuple):
             return ast.Tuple([self.index(e) for e in s.elts], ast.Load())
+        if isinstance(s, ast.Name) and self.is_known(s, Ellipsis):
+            return ast.Constant(...)
+        if isinstance(s, ast.Call) and self.is_known(s.func, slice) and not s.keywords:
+            bounds = [None, *s.args] if len(s.args) == 1 else s.args
+            return self.index(ast.Slice(*bounds))
         return self.expr(s)
+
+    def is_known(self, node, value):
+        """Whether an expression stands for this Python value."""
+        found = self.value(node)
+        return isinstance(found, Known) and found.value is value
 
     def _JoinedStr_(self, node):
         template, values = "", []

@@ -10,6 +10,7 @@ from ..eager.device import device as device_class
 from ..eager.dtype import dtype as dtype_class
 from ..eager.formats import layout, memory_format
 from ..eager.tensor import TensorBase
+from ..fx.graph import Graph
 from ..nn import Module, ParameterDict, ParameterList
 from . import _layers, _prelude
 from ._emit import class_text, define, emit_function, literal, qualified_class_name
@@ -120,7 +121,7 @@ class Program:
             return self.classes[cls]
         if cls.__module__ in ("builtins", "typing") or issubclass(cls, TensorBase):
             return None
-        if issubclass(cls, Module):
+        if issubclass(cls, Module) or issubclass(cls, Graph):
             return None
         name = qualified_class_name(cls, self.unit.classes)
         self.classes[cls] = name
@@ -387,12 +388,28 @@ class _Builder:
         return data
 
     def converted(self, value):
-        """A value as programs have it: dtypes are numbers, lists are copied."""
+        """A value as programs have it: dtypes are numbers, lists are copied, objects are the classes'."""
         from ._types import code
 
-        if isinstance(value, (list, dict)):
-            return value.copy()
+        kind = type(value)
+        if kind in (list, tuple):
+            return kind(map(self.converted, value))
+        if isinstance(value, dict):
+            changed = value.copy()
+            changed.update((k, self.converted(v)) for k, v in value.items())
+            return changed
+        name = self.program.classes.get(kind)
+        if name is not None and (cls := self.program.unit.classes[name]).kind == "class":
+            return self.instance(value, cls)
         return code(value)
+
+    def instance(self, value, cls):
+        """An object of one of the program's classes with a Python object's attributes."""
+        if id(value) not in self.made:
+            made = self.made[id(value)] = cls.python()
+            for attribute in cls.attributes:
+                made.__dict__[attribute] = self.converted(getattr(value, attribute))
+        return self.made[id(value)]
 
 
 _BOOKKEEPING = frozenset(

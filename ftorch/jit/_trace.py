@@ -90,6 +90,7 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
         strict=strict,
     )  # fmt: skip
     if isinstance(func, Module):
+        options["check_inputs"] = [{"forward": given} for given in check_inputs or ()]
         return _traced_module(func, {"forward": inputs}, **options)
     if not callable(func):
         raise TypeError(f"{func!r} is not callable")
@@ -109,6 +110,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
 
     Args:
         inputs: {name of a method: its example inputs}.
+        check_inputs: a list of such dictionaries to check with as well.
 
     Raises:
         AttributeError: ``inputs`` is no dictionary.
@@ -175,7 +177,7 @@ def _traced_module(mod, inputs, check_trace, check_inputs, check_tolerance, stri
     if check_trace:
         for name, given in inputs.items():
             func = mod if name == "forward" else getattr(mod, name)
-            more = check_inputs or []
+            more = [other[name] for other in check_inputs or () if name in other]
             _check(func, getattr(made, name), [given, *more], check_tolerance, strict, texts[name], mod)
     return made
 

@@ -27,6 +27,21 @@ CALLS = {
         lambda lib, x: x.clamp(0.5), lambda lib, x: x.clamp(0.5, 1), lambda lib, x: x.clamp(max=1),
         lambda lib, x: x.clamp(lib.ones(2)),
     ],
+    "tensors among integers": [
+        lambda lib, x: x.view(lib.tensor(3), -1), lambda lib, x: x.view(lib.tensor(2), lib.tensor(3)),
+        lambda lib, x: x.repeat(lib.tensor(2), 1), lambda lib, x: x.view(lib.tensor(3.0), -1),
+        lambda lib, x: x.permute(lib.tensor(1), 0),
+    ],
+    "tensors for fractions": [
+        lambda lib, x: lib.isclose(x, x + 1, atol=lib.tensor(1.5)),
+        lambda lib, x: lib.isclose(x, x + 1, atol=lib.tensor(2)),
+        lambda lib, x: lib.isclose(x, x + 1, atol=1.5),
+        lambda lib, x: lib.nn.functional.leaky_relu(-x, lib.tensor(0.5)),
+        lambda lib, x: lib.nn.functional.softplus(x, lib.tensor(2)),
+        lambda lib, x: lib.nn.functional.pad(x, (1, 1), value=lib.tensor(7)),
+        lambda lib, x: lib.manual_seed(0) and lib.normal(lib.tensor(1.0), 2.0, (3,)),
+        lambda lib, x: lib.lerp(x, x * 2, lib.tensor([0.5])),
+    ],
     "three forms": [
         lambda lib, x: x.max(), lambda lib, x: x.max(1), lambda lib, x: x.max(1, True),
         lambda lib, x: x.max(dim=0, keepdim=True), lambda lib, x: x.max(x.flip(0)),

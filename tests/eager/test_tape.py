@@ -34,6 +34,7 @@ PROGRAMS = {
     "broadcast": lambda m, x: ((x[:, None] * m.ones(3, 4)).sum().backward(), x.grad)[1],
     "shared": lambda m, x: _shared(x),
     "function": lambda m, x: _function(m, x),
+    "saved by functions": lambda m, x: _saved_by_functions(m, x),
 }
 
 
@@ -98,6 +99,29 @@ def _function(m, x):
 
     first = m.autograd.grad(Cube.apply(x).sum(), x, create_graph=True)[0]
     return first.detach(), m.autograd.grad(first.sum(), x)[0]
+
+
+def _saved_by_functions(m, x):
+    """Whether what a function saved is itself in backward, with its place in the graph."""
+    seen = []
+
+    class Product(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b, out := a * b)
+            return out
+
+        @staticmethod
+        def backward(ctx, grad):
+            a, b, out = ctx.saved_tensors
+            seen.append([(t.requires_grad, t.is_leaf, t is x, t is twice) for t in (a, b, out)])
+            return grad * b, grad * a
+
+    twice = x * 2
+    out = Product.apply(twice, x)
+    out.sum().backward(retain_graph=True)
+    m.autograd.grad(out.sum(), x, create_graph=True)
+    return seen, x.grad
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

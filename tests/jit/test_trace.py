@@ -210,3 +210,12 @@ def test_extra_files_and_paths(tmp_path):
     loaded = pt.jit.load(str(path), _extra_files=wanted)
     assert wanted["note"] in ("hi", b"hi") and loaded(-pt.ones(1)).item() == 0
     assert pt.jit.load(io.BytesIO(traced.save_to_buffer()))(pt.ones(1)).item() == 1
+
+
+def test_more_inputs_to_check_with():
+    module, x = ft.nn.Linear(2, 2), ft.ones(1, 2)
+    for inputs in ([(ft.zeros(3, 2),)], [(x,), (x * 2,)]):
+        assert ft.jit.trace(module, (x,), check_inputs=inputs)(x).equal(module(x))
+        given = [{"forward": i} for i in inputs]
+        traced = ft.jit.trace_module(module, {"forward": (x,)}, check_inputs=given)
+        assert traced(x).equal(module(x))

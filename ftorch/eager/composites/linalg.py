@@ -30,7 +30,7 @@ def _subscripts(labels):
     return text
 
 
-@composite()
+@composite(nested=False)
 def einsum(*args):
     """The sum of products of elements that an equation in Einstein's notation says.
 
@@ -60,7 +60,7 @@ def einsum(*args):
     else:
         equation, *operands = args
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-            operands = operands[0]
+            return torch.einsum(equation, *operands[0])
     return torch._VF.einsum(equation, list(operands))
 
 

@@ -301,7 +301,7 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None
     tensor([ 1.5410, 99.7066])
     """
     tensors = [v for v in (mean, std) if isinstance(v, TensorBase)]
-    if not tensors and size is not None:
+    if size is not None and all(t.ndim == 0 and not t.requires_grad for t in tensors):
         mean, std = fills.floats("normal", ("mean", "std"), (mean, std))
         fills.check_std(std)
         return _new(
@@ -336,10 +336,10 @@ def _normal_by_element(mean, std, generator):
         raise RuntimeError("normal expects standard deviation to be non-complex")
     if std.numel() and not (to_numpy(std.detach()) >= 0).all():
         raise RuntimeError("normal expects all elements of std >= 0.0")
-    if not isinstance(mean, TensorBase):
-        return torch.empty_like(std).normal_(0, 1, generator=generator).mul_(std).add_(mean)
-    result = torch.empty_like(torch.broadcast_tensors(mean, std)[0])
-    return result.normal_(0, 1, generator=generator).mul_(std).add_(mean)
+    whole = torch.broadcast_tensors(mean, std)[0] if isinstance(mean, TensorBase) else std
+    scaled = torch.empty_like(whole).normal_(0, 1, generator=generator).mul_(std)
+    # The choice keeps XLA from rounding once where PyTorch rounds the product and the sum.
+    return torch.where(std >= 0, scaled, float("nan")).add_(mean)
 
 
 # --- by the parameters of each element -------------------------------------------------

@@ -26,6 +26,17 @@ def opmath(dtype) -> np.dtype:
     return _OPMATH.get(dtype, dtype)
 
 
+def converted(x, dtype):
+    """``x.astype(dtype)`` whose booleans are numbers to XLA, too.
+
+    XLA makes a choice of the product of a converted boolean and a number, so that no mask would let
+    a nan or an infinity through: 0 * nan were 0.
+    """
+    if x.dtype == np.bool_ and jnp.issubdtype(dtype, jnp.inexact):
+        return jnp.where(x, np.ones((), dtype), np.zeros((), dtype))
+    return x.astype(dtype)
+
+
 def up(x):
     """``x`` in the precision of intermediate results."""
     return x.astype(opmath(x.dtype))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from ..registry import Shape, op
-from ._common import check_fits, is_complex
+from ._common import check_fits, converted, is_complex
 
 
 def cast(x, dtype):
     """``x`` as PyTorch casts it: the imaginary part is dropped, everything else as C casts."""
     if is_complex(x) and not jnp.issubdtype(dtype, jnp.complexfloating) and dtype != jnp.bool_:
         x = x.real
-    return x.astype(dtype)
+    return converted(x, dtype)
 
 
 @op("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", forms="",

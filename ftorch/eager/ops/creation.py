@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..registry import op
-from ._common import dtype_name, up
+from ._common import converted, dtype_name, up
 
 
 def _not_implemented(kernel, dtype):
@@ -41,7 +41,7 @@ empty = _constant("empty", 0)
 
 @op("eye(int n, int m, ScalarType dtype) -> Tensor", forms="")
 def eye(n, m, dtype):
-    return jnp.eye(n, m, dtype=dtype)
+    return converted(jnp.eye(n, m, dtype=bool), dtype)
 
 
 @op("arange(int length, Scalar start, Scalar step, ScalarType dtype) -> Tensor", forms="")
