@@ -63,13 +63,13 @@ class Trace:
         self.floats: list[float] = []
         self.steps = 0
 
-    def flush(self):
+    def flush(self, again=False):
         """Runs everything recorded. Storages get their arrays, or the error that they raise."""
         with self.lock:
             if self.steps:
-                self._run()
+                self._run(again)
 
-    def _run(self):
+    def _run(self, again):
         code, owners, inputs = self.code, self.owners, self.inputs
         ints, floats, steps, replaced = self.ints, self.floats, self.steps, self.replaced
         self._clear()
@@ -84,7 +84,7 @@ class Trace:
         del owners
         try:
             results = program.execute(
-                self.device, code, inputs, ints, floats, steps, live, keep, replaced
+                self.device, code, inputs, ints, floats, steps, live, keep, replaced, again
             )
         except BaseException as error:
             failure = translate_error(error, code[0].name if steps == 1 else "")
@@ -345,13 +345,17 @@ def _run_now(plan, storages, scalars, into):
     return out[0] if plan.is_single else tuple(out)
 
 
-def flush() -> None:
-    """Runs what the calling thread has recorded; while a program is captured, it goes on instead."""
+def flush(again: bool = False) -> None:
+    """Runs what the calling thread has recorded; while a program is captured, it goes on instead.
+
+    Args:
+        again: whether the same steps are going to come again: they are compiled at once.
+    """
     if not _threads.cpu.captures:
-        _threads.cpu.flush()
+        _threads.cpu.flush(again)
     for trace in _threads.others.values():
         if not trace.captures:
-            trace.flush()
+            trace.flush(again)
 
 
 class CaptureTrace(Trace):

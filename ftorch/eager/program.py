@@ -180,22 +180,23 @@ def _reusable(inputs, keep):
     return found
 
 
-def execute(device, code, inputs, ints, floats, steps, live, keep, replaced):
+def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, again=False):
     """Runs a trace; gives the arrays of the live slots.
 
     Args:
         code, inputs, ints, floats, replaced: see `ftorch.eager.executor.Trace`; ``inputs`` is used up.
         live: the slots wanted; ``keep`` their storages.
+        again: whether the same trace is going to come again.
     """
     if not _trace_context.is_top_level():
         # JAX traces the function that calls ftorch. What is recorded here are values, constants of
         # that trace: they are computed at once (and a program with options cannot be nested).
         with jax.ensure_compile_time_eval():
-            return _execute(device, code, inputs, ints, floats, steps, live, keep, replaced)
-    return _execute(device, code, inputs, ints, floats, steps, live, keep, replaced)
+            return _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, again)
+    return _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, again)
 
 
-def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced):
+def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, again):
     if steps == 1:
         plan = code[0]
         operands = [inputs[-1 - operand] for operand in code[1:]]
@@ -211,7 +212,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced):
         else:
             _programs.move_to_end(key)
     program.seen += 1
-    if program.seen == 1 and _prefers_steps(code, steps):
+    if program.seen == 1 and not again and _prefers_steps(code, steps):
         return _interpret(code, inputs, ints, floats, live)
     # References to an input that only the trace holds: the list and the call's argument.
     donated = tuple([i for i in program.reusable if sys.getrefcount(inputs[i]) == 2])
@@ -235,7 +236,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced):
 
 
 def _prefers_steps(code, steps):
-    cold = {item for item in code if item.__class__ is not int and item.compiled is None}
+    cold = {item for item in code if item.__class__ is Plan and item.compiled is None}
     return len(cold) * _COMPILE_STEP < _COMPILE_PROGRAM + steps * _COMPILE_PROGRAM_STEP
 
 

@@ -27,17 +27,13 @@ def test_operations_wait_until_somebody_looks():
     assert executor.pending_steps() == 0
 
 
-def test_a_new_trace_is_compiled_by_what_that_costs():
-    """Steps that were all never compiled are one program; one among compiled ones runs by itself."""
+def test_what_comes_again_is_compiled_at_once():
     x = torch.ones(3, 7, 13)
     settle()
-    _ = (x.exp() * x).tanh().sum(1).tolist()
+    y = (x.exp() * x).tanh().sum(1)
+    executor.flush(again=True)
     assert stats.compilations == 1 and stats.programs == 1
-    for step in (x.sin, x.cos, x.tan):
-        step().tolist()
-    stats.reset()
-    _ = (x.sin().cos() - 1).tan().tolist()
-    assert stats.compilations == 1 and stats.programs == 4
+    assert y.shape == (3, 13)
 
 
 def test_nothing_compiles_after_warming_up():

@@ -31,7 +31,8 @@ _samples_compute = [False]  # whether samples here were seen to leave operations
 def settler():
     """A function to be called after each sample: what the sample left pending runs.
 
-    Samples are made alike, whole batches seldom: so the same few programs serve all of them.
+    Samples are made alike, whole batches seldom: so the same few programs serve all of them, and are
+    made at the first sight of a sample of its kind.
     """
     if not loaded():
         return lambda: None
@@ -45,7 +46,7 @@ def settler():
         nonlocal pending
         if pending_steps() > pending:
             _samples_compute[0] = True
-            flush()
+            flush(again=True)
             pending = pending_steps()
 
     return settle
