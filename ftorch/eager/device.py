@@ -9,8 +9,10 @@ import threading
 import jax
 
 try:
-    from jax._src.interpreters.pxla import batched_device_put as _batched_put
-except ImportError:  # `jax.device_put` does the same, at seven times the cost
+    from jaxlib import _jax  # type: ignore[attr-defined]
+
+    _batched_put = _jax.batched_device_put
+except (ImportError, AttributeError):  # `jax.device_put` does the same, at seven times the cost
     _batched_put = None
 
 # PyTorch's device types and the JAX platform behind each. "cuda" covers CUDA and ROCm.
@@ -66,23 +68,15 @@ class device:
     def __str__(self):
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
-    def __eq__(self, other):
-        if self is other:
-            return True
-        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
-
-    def __hash__(self):
-        return hash((self.type, self.index))
-
     def __reduce__(self):
         return _Device, (str(self),)
 
     def __enter__(self):
-        _stack().append(self)
+        _local.stack = (*_local.stack, self)
         return self
 
     def __exit__(self, *_):
-        _stack().pop()
+        _local.stack = _local.stack[:-1]
 
 
 _Device = device
@@ -107,11 +101,16 @@ def _parse(text):
     return kind, None if match[2] is None else int(match[2])
 
 
-@functools.cache
+_interned: dict[tuple, device] = {}
+
+
 def _intern(kind, index):
-    self = object.__new__(_Device)
-    self.type, self.index = kind, index
-    return self
+    found = _interned.get((kind, index))
+    if found is None:
+        found = object.__new__(_Device)
+        found.type, found.index = kind, index
+        found = _interned.setdefault((kind, index), found)  # another thread may have been first
+    return found
 
 
 CPU = _intern("cpu", None)
@@ -159,7 +158,7 @@ def put(array, where: device) -> jax.Array:
     target = to_jax(where)
     if _batched_put is None:
         return jax.device_put(array, target)
-    return _batched_put(*_placement(array.shape, array.dtype, target), [array], [target])
+    return _batched_put(*_placement(array.shape, array.dtype, target), [array], [target], True)
 
 
 def canonical(where: device) -> device:
@@ -171,7 +170,7 @@ def canonical(where: device) -> device:
 
 def current_index() -> int:
     """The index that an accelerator without one stands for in this thread."""
-    return getattr(_local, "index", 0)
+    return _local.index
 
 
 def set_current_index(index: int) -> None:
@@ -190,21 +189,18 @@ def from_jax(jax_device) -> device:
 
 # --- the default device --------------------------------------------------------------
 
-_local = threading.local()
+class _Local(threading.local):
+    index = 0  # of the accelerator that one without an index stands for
+    stack: tuple[device, ...] = ()  # of default devices: what is missing takes a thread long to find
+
+
+_local = _Local()
 _default = CPU
-
-
-def _stack():
-    try:
-        return _local.stack
-    except AttributeError:
-        _local.stack = []
-        return _local.stack
 
 
 def get_default_device() -> device:
     """The device of new tensors (``torch.get_default_device``)."""
-    stack = getattr(_local, "stack", None)
+    stack = _local.stack
     return stack[-1] if stack else _default
 
 
@@ -220,5 +216,7 @@ _Device = device  # where a parameter has its name
 def resolve(where) -> device:
     """The canonical device of a ``device=`` argument; None is the default device."""
     if where is None:
-        return canonical(get_default_device())
-    return canonical(where if isinstance(where, device) else device(where))
+        where = get_default_device()
+    elif where.__class__ is not _Device:
+        where = _Device(where)
+    return where if where is CPU else canonical(where)

@@ -237,13 +237,24 @@ def reshape(self, *shape):
     """The same elements in another shape: a view if one is possible, else a copy."""
     if len(shape) == 1 and not isinstance(shape[0], (int, np.integer, TensorBase)):
         shape = tuple(shape[0])
-    g = self._geometry
-    shape = infer_size(tuple(int(n) for n in shape), g.numel)
-    if view_stride(g.shape, g.stride, shape) is None:
-        copy = view_call(OPS["view"], contiguous(self), (shape,))
-        copy._base = None  # of a copy that nobody else can reach
-        return copy
-    return view_call(OPS["view"], self, (shape,))
+    shape, is_view = _reshaped(self._geometry, shape)
+    if is_view:
+        return view_call(OPS["view"], self, (shape,))
+    copy = view_call(OPS["view"], contiguous(self), (shape,))
+    copy._base = None  # of a copy that nobody else can reach
+    return copy
+
+
+def _reshaped(g, shape):
+    """(the sizes with -1 replaced, whether there is a view of them)."""
+    key = ("reshape", shape)
+    found = g._views.get(key)
+    if found is None:
+        sizes = infer_size(tuple(int(n) for n in shape), g.numel)
+        found = sizes, view_stride(g.shape, g.stride, sizes) is not None
+        if all(n.__class__ is int for n in shape):
+            g._views[key] = found
+    return found
 
 
 @method

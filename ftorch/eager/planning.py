@@ -9,7 +9,7 @@ import numpy as np
 from . import device as _device
 from . import dtype as _dtype
 from .argument_types import check_arguments, public_name
-from .executor import COMPLEX, FLOAT, INT, Plan, translate_error, weak
+from .executor import COMPLEX, FLOAT, INT, Plan, record, translate_error, weak
 from .geometry import (
     Size,
     geometry,
@@ -517,8 +517,6 @@ def build_update(fn, mutable, inputs, scalars, static) -> Plan:
 
 def create(op, args, device, dtype, stride):
     """The storage of a creation op (see `ftorch.eager.op.create`)."""
-    from .executor import record
-
     definition = op.definition
     operands, static = [], []
     for a, k in zip(args, definition.kinds):

@@ -122,16 +122,13 @@ def from_array(array, device=None, requires_grad=False, stride=None) -> Tensor:
     Args:
         stride: the memory layout the tensor reports; contiguous by default.
     """
-    import jax
-
-    if isinstance(array, jax.core.Tracer):
-        dtype = _dtype.from_numpy(array.dtype)
+    dtype = _dtype.from_numpy(array.dtype)
+    if array.__class__ is not np.ndarray and _is_tracer(array):
         storage = Storage(geometry(Size(array.shape), dtype, _device.CPU, stride), array)
         storage.trace = IMMEDIATE
     else:
         where = _device.resolve(device)
-        dtype = _dtype.from_numpy(array.dtype)
-        root = geometry(Size(array.shape), dtype, where, stride)
+        root = geometry(array.shape, dtype, where, stride)
         if where is _device.META:
             storage = Storage(root)
         else:
@@ -143,6 +140,12 @@ def from_array(array, device=None, requires_grad=False, stride=None) -> Tensor:
     t = wrap(storage)
     t._requires_grad = requires_grad
     return t
+
+
+def _is_tracer(array):
+    import jax
+
+    return isinstance(array, jax.core.Tracer)
 
 
 def new_leaf(t, requires_grad=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 
@@ -356,15 +357,20 @@ def flatten(input, start_dim=0, end_dim=-1):
     >>> torch.flatten(torch.zeros(2, 3, 4), 1).shape
     torch.Size([2, 12])
     """
-    start, end = (wrap_dim(d, input.ndim) for d in (start_dim, end_dim))
+    flat = _flattened(input.shape, start_dim, end_dim)
+    return input if flat is None else input.reshape(flat)
+
+
+@functools.lru_cache(4096)
+def _flattened(shape, start_dim, end_dim):
+    start, end = (wrap_dim(d, len(shape)) for d in (start_dim, end_dim))
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    if input.ndim == 0:
-        return input.reshape(1)
+    if not shape:
+        return (1,)
     if start == end:
-        return input
-    shape = input.shape
-    return input.reshape((*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+        return None
+    return (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
 
 @composite(forms="function method")

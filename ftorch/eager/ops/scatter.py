@@ -38,10 +38,20 @@ def number(value, x):
     return value.astype(x.dtype)
 
 
+_UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (4, 8)}
+
+
 def first_outside(index, low, high):
     """The first of the (NumPy) indices that is not in ``low <= index < high``, or None."""
-    index = index[tuple(slice(1 if step == 0 else None) for step in index.strides)]  # repeats: once
-    if not index.size or (index.min() >= low and index.max() < high):
+    if 0 in index.strides:  # repeats: once
+        index = index[tuple(slice(1 if step == 0 else None) for step in index.strides)]
+    if not index.size:
+        return None
+    unsigned = _UNSIGNED.get(index.dtype) if low == 0 else None
+    if unsigned is not None:  # a negative one is among the largest
+        if index.view(unsigned).max() < high:
+            return None
+    elif index.min() >= low and index.max() < high:
         return None
     return index[(index < low) | (index >= high)].flat[0]
 
