@@ -339,6 +339,8 @@ class Captured:
             source = sources.storage(cell)
             self.inputs.append((operand, "cell", cell, None) if source is None else
                                (operand, source.kind, source, cell.root))  # fmt: skip
+        by_operand = {i[0]: i[:3] for i in self.inputs}
+        self.given = [by_operand[self.forward.starts[p]] for p in self.forward.donated]
         self.floats = np.array(trace.floats, np.float64)
         self.trace_roots = {i[0]: trace.cells[-1 - i[0]].root for i in self.inputs}
         self._whole: Any = None
@@ -462,23 +464,14 @@ class Captured:
     def _give(self, arrays, leaves):
         """The arrays whose memory the program may use: nobody else has them."""
         given = []
-        cells = self._given_cells(leaves) if self.forward.donated else ()
-        for p, storage in zip(self.forward.donated, cells):
-            operand = self.forward.starts[p]
+        for operand, kind, source in self.given:
+            storage = source if kind == "cell" else source.get(leaves)._storage
             array = arrays.pop(operand)
             storage.array = None
             # References: this variable and the call's argument; more, and somebody else reads it.
             given.append(array if sys.getrefcount(array) == 2 else array.copy())
             del array
         return given
-
-    def _given_cells(self, leaves):
-        by_operand = {i[0]: i for i in self.inputs}
-        cells = []
-        for p in self.forward.donated:
-            _, kind, source, _ = by_operand[self.forward.starts[p]]
-            cells.append(source if kind == "cell" else source.get(leaves)._storage)
-        return cells
 
     def apply(self, leaves, originals, values, targets, residual_inputs, inputs):
         """Puts a program's values where they belong; gives the results."""

@@ -300,6 +300,11 @@ def _cpu():
     return jax.sharding.SingleDeviceSharding(_device.to_jax(_device.CPU))
 
 
+def put(array, device):
+    """A NumPy array where programs for a device take it from without a transfer."""
+    return jax.device_put(array, _cpu() if device is None or device is _device.CPU else _device.to_jax(device))
+
+
 def jitted(program, *, donates, on_cpu, order):
     """The compiled form of a program of (arrays to keep, arrays that it may take over, ...).
 

@@ -35,18 +35,22 @@ const int64_t vector = BEST(W), width = BEST(WIDTH), rows = BEST(ROWS);
 
 // --- handlers ------------------------------------------------------------------------------
 
+constexpr double WRITE = 8;  // operations in whose time an element of a result is written, or changed
+
 // What a product costs, in operations: those of few rows wait for memory.
 double cost(int64_t m, int64_t n, int64_t depth) {
-  constexpr double READ = 24;  // operations in the time that an element takes
+  constexpr double READ = 24;  // operations in the time that an element takes, of few
   return std::max(2.0 * m * n * depth, READ * (double(m) * depth + double(depth) * n));
 }
 
 // sizes: m, n, depth; outer: two batch sizes; left, right: two batch steps, the rows', the columns'; result: two
-// batch steps, the rows'. Operands behind a and b are there for the order of calls.
-ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, ffi::RemainingArgs, Result c, Integers sizes,
-                    Integers outer, Integers left, Integers right, Integers result) {
+// batch steps, the rows'. after: what becomes of the results (`Change`), places: of each two batch steps, the
+// rows', the columns'. Behind a and b are the operands of these; those behind them are there for the order of calls.
+ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, ffi::RemainingArgs others, Result c, Integers sizes,
+                    Integers outer, Integers left, Integers right, Integers result, Integers after,
+                    Integers places) {
   const int64_t m = sizes[0], n = sizes[1], depth = sizes[2], batches = outer[0] * outer[1];
-  const int64_t wanted = tasks_for(cost(m, n, depth) * batches, pool);
+  const int64_t wanted = tasks_for((cost(m, n, depth) + WRITE * m * n * (1 + after.size())) * batches, pool);
   int64_t down = 1, across = 1, chunk = 1;
   if (batches < wanted) {
     // Few blocks, about as wide as high, so that least is packed and read.
@@ -57,6 +61,9 @@ ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, ffi::RemainingArgs
   } else {
     chunk = (batches + wanted - 1) / wanted;
   }
+  std::vector<const float*> read;
+  for (size_t s = 0, next = 0; s < after.size(); s++)
+    read.push_back(after[s] == RECTIFY ? c->typed_data() : others.get<Floats>(next++)->typed_data());
   const int64_t grid = down * across, tasks = (batches + chunk - 1) / chunk * grid;
   share(pool, tasks, [&](int64_t task) {
     const Range rows = part(task % down, down, m, best::rows);
@@ -66,9 +73,15 @@ ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, ffi::RemainingArgs
       const int64_t u = i / outer[1], v = i % outer[1];
       const Matrix x{a.typed_data() + u * left[0] + v * left[1] + rows.from * left[2], left[2], left[3]};
       const Matrix y{b.typed_data() + u * right[0] + v * right[1] + columns.from * right[3], right[2], right[3]};
+      Changes changes;
+      for (size_t s = 0; s < after.size(); s++) {
+        const int64_t* step = places.begin() + 4 * s;
+        const int64_t first = u * step[0] + v * step[1] + rows.from * step[2] + columns.from * step[3];
+        changes.push_back({after[s], read[s] + first, step[2], step[3]});
+      }
       best::multiply(rows.to - rows.from, columns.to - columns.from, depth, x, y,
                        c->typed_data() + u * result[0] + v * result[1] + rows.from * result[2] + columns.from,
-                       result[2]);
+                       result[2], changes);
     }
   });
   return ffi::Error::Success();
@@ -234,6 +247,7 @@ ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result r
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_multiply, guarded(multiply),
                               CALL.RemainingArgs().Ret<Floats>().Attr<Integers>("sizes").Attr<Integers>("outer")
-                                  .Attr<Integers>("left").Attr<Integers>("right").Attr<Integers>("result"));
+                                  .Attr<Integers>("left").Attr<Integers>("right").Attr<Integers>("result")
+                                  .Attr<Integers>("after").Attr<Integers>("places"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_convolve, guarded(convolve), CONVOLUTION);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, guarded(weight_gradient), CONVOLUTION);

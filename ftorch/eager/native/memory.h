@@ -12,6 +12,18 @@ struct Matrix {
   int64_t down, across;  // steps between rows and columns
 };
 
+// What becomes of a product's results, by an operand whose elements lie `down` and `across` (0 or 1) apart. The codes
+// are those of `following.py`.
+struct Change {
+  int64_t code;
+  const float* data;
+  int64_t down, across;
+};
+
+enum Code { ADD, SUBTRACT, MULTIPLY, RECTIFY, MASK };
+
+using Changes = std::vector<Change>;
+
 // Memory for the duration of a scope, kept by the thread for the next.
 struct Scratch {
   float* data;

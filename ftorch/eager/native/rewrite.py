@@ -14,7 +14,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from . import attention, available, call, computed_once, indexing, lines, rnn, rowwise
+from . import attention, available, call, following, indexing, lines, rnn, rowwise
+from .flat import Flat
 from .views import Origins, merged, strides
 
 # Pixels from which a convolution by a single tap is a product with the images' rows: vectors of pixels.
@@ -39,41 +40,72 @@ def rewritten(function):
     return replaced
 
 
-def _evaluate(closed, operands, origins, *, once=False):
-    """Runs a traced function, with replacements.
+def _evaluate(closed, operands, origins):
+    """Runs a traced function, with replacements."""
+    return _Run(closed, operands, origins).results()
 
-    Args:
-        once: whether it is `computed_once`.
+
+class _Run:
+    """A traced function being run.
+
+    Attributes:
+        values: {name: value}.
+        done: numbers of steps that others have made.
     """
-    jaxpr = closed.jaxpr
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-    values.update(zip(jaxpr.invars, operands, strict=True))
-    turned = _turned(jaxpr)
 
-    def read(atom):
-        return atom.val if isinstance(atom, Literal) else values[atom]
+    def __init__(self, closed, operands, origins):
+        self.flat, self.origins = Flat(closed), origins
+        self.values = {**self.flat.constants, **dict(zip(self.flat.inputs, operands, strict=True))}
+        self.done: set[int] = set()
 
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "transpose" and eqn.outvars[0] in values:
-            continue  # the operation before gave it
-        name, inputs = eqn.primitive.name, [read(atom) for atom in eqn.invars]
-        results = None
-        after = turned.get(eqn.outvars[0]) if name in _TURNED else None
-        if after is not None:
-            results = _KERNELS[name](eqn, inputs, origins, after.params["permutation"])
-            if results is not None:
-                values[after.outvars[0]] = results[0]
-                origins.add_results(results)
+    def results(self):
+        for number, step in enumerate(self.flat.steps):
+            if number in self.done:
                 continue
-        if name in _KERNELS:
-            results = _KERNELS[name](eqn, inputs, origins)
-            origins.add_results(results or ())
-        elif name in ("pjit", "jit", "closed_call", "core_call"):
-            inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
-            if isinstance(inner, ClosedJaxpr):
-                within = eqn.params.get("name") == computed_once.__name__
-                results = rnn.loop(eqn, inputs) or _evaluate(inner, inputs, origins, once=within)
-        elif name == "optimization_barrier" and once:
+            inputs = [self._read(atom) for atom in step.inputs]
+            after = self._transpose(step)
+            if (after is None or not self._native(step, inputs, after)) and not self._native(step, inputs):
+                self._plain(step, inputs)
+        return [self._read(atom) for atom in self.flat.outputs]
+
+    def _read(self, atom):
+        return atom.val if isinstance(atom, Literal) else self.values[atom]
+
+    def _transpose(self, step):
+        """The number of the transpose that alone uses a result which can be written in any order."""
+        if step.eqn.primitive.name not in _TURNED:
+            return None
+        number = self.flat.only_user(step.outputs[0])
+        is_one = number is not None and self.flat.steps[number].eqn.primitive.name == "transpose"
+        return number if is_one else None
+
+    def _native(self, step, inputs, after=None):
+        """Whether a kernel made a step, together with the transpose ``after``."""
+        kernel = rnn.loop if rnn.is_loop(step.eqn) else _KERNELS.get(step.eqn.primitive.name)
+        if kernel is None:
+            return False
+        outputs, options, chain = step.outputs, {}, None
+        if after is not None:
+            outputs = self.flat.steps[after].outputs
+            options["order"] = self.flat.steps[after].eqn.params["permutation"]
+        if kernel is _product:
+            options["chain"] = chain = following.Chain(self.flat, outputs[0], self.values, self.origins)
+        results = kernel(step.eqn, inputs, self.origins, **options)
+        if results is None:
+            return False
+        if after is not None:
+            self.done.add(after)
+        if chain is not None and chain.taken:
+            self.done.update(number for link in chain.taken for number in link.steps)
+            outputs = [chain.taken[-1].output]
+        self.origins.add_results(results)
+        self.values.update(zip(outputs, results, strict=True))
+        return True
+
+    def _plain(self, step, inputs):
+        """A step as it is, or as XLA is told it for this package's reasons."""
+        eqn, results = step.eqn, None
+        if eqn.primitive.name == "optimization_barrier" and step.once:
             results = _barrier(eqn, inputs)
         if results is None:
             params = {key: _inside(value) for key, value in eqn.params.items()}
@@ -82,28 +114,8 @@ def _evaluate(closed, operands, origins, *, once=False):
             if not eqn.primitive.multiple_results:
                 results = [results]
             if inputs:
-                origins.add(eqn, inputs[0], results[0])
-        values.update(zip(eqn.outvars, results, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
-
-
-def _turned(jaxpr):
-    """{result that can be written in any order: the transpose that alone uses it}."""
-    users: dict[Any, list] = {}
-    for eqn in jaxpr.eqns:
-        for atom in eqn.invars:
-            if not isinstance(atom, Literal):
-                users.setdefault(atom, []).append(eqn)
-    for atom in jaxpr.outvars:
-        if not isinstance(atom, Literal):
-            users.setdefault(atom, []).append(None)
-    found = {}
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name in _TURNED:
-            using = users.get(eqn.outvars[0], [])
-            if len(using) == 1 and using[0] is not None and using[0].primitive.name == "transpose":
-                found[eqn.outvars[0]] = using[0]
-    return found
+                self.origins.add(eqn, inputs[0], results[0])
+        self.values.update(zip(step.outputs, results, strict=True))
 
 
 def _inside(value):
@@ -140,8 +152,8 @@ def _is_float(eqn):
 # --- matrix products -------------------------------------------------------------------
 
 
-def _product(eqn, inputs, origins, order=None):
-    """The product, its dimensions in ``order``; None if XLA is to make it."""
+def _product(eqn, inputs, origins, order=None, *, chain):
+    """The product, its dimensions in ``order``, and what of a `Chain` its call can make; None if XLA is to."""
     shape = eqn.outvars[0].aval.shape
     order = range(len(shape)) if order is None else order
     shape = tuple(shape[d] for d in order)
@@ -153,13 +165,14 @@ def _product(eqn, inputs, origins, order=None):
         for right in (views[1], None) if views[1] else (None,):
             found = _plan_product(eqn, inputs, (left, right), shape, order)
             if found:
-                swapped, attributes = found
+                swapped, attributes, loops = found
                 operands = [v.source if v else x for v, x in zip((left, right), inputs, strict=True)]
                 operands = operands[:: -1 if swapped else 1]
                 if attributes["sizes"][2] == 1:
                     return [call("ftorch_outer", _floats(shape), *operands, **attributes)]
+                others, after = chain.take(shape, loops)
                 before = origins.before(operands, shape)  # operands that are not read
-                result = call("ftorch_multiply", _floats(shape), *operands, *before, **attributes)
+                result = call("ftorch_multiply", _floats(shape), *operands, *others, *before, **attributes, **after)
                 origins.add_product(operands, result)
                 return [result]
     return None
@@ -186,7 +199,7 @@ class _Dim(NamedTuple):
 
 
 def _plan_product(eqn, inputs, views, shape, order):
-    """(whether the operands change places, the call's attributes), or None."""
+    """(whether the operands change places, the call's attributes, the loops over the result), or None."""
     contracting, batch = eqn.params["dimension_numbers"]
     steps = []
     for x, view in zip(inputs, views, strict=True):
@@ -225,12 +238,13 @@ def _plan_product(eqn, inputs, views, shape, order):
     if m * n * depth < (_SMALL if min(m, n) > 1 else _SMALL_BY_VECTOR) or (m > 1 and 1 not in (rows.left, terms.left)):
         return None
     outer = [_Dim(1, 0, 0, 0)] * (2 - len(outer)) + outer
+    loops = [(d.size, d.out) for d in (*outer, rows, columns)]
     return swapped, {
         "sizes": (m, n, depth), "outer": [d.size for d in outer],
         "left": (*(d.left for d in outer), rows.left, terms.left),
         "right": (*(d.right for d in outer), terms.right, columns.right),
         "result": (*(d.out for d in outer), rows.out),
-    }  # fmt: skip
+    }, loops  # fmt: skip
 
 
 def _innermost(dims, belongs):
@@ -282,7 +296,7 @@ def _forward(params, inputs, out, swapped, flipped):
                 "ftorch_multiply", _floats(out), weight, x, sizes=(outputs, pixels, channels),
                 outer=(x.shape[0], groups), left=(0, steps[2], *steps[:2]),
                 right=(groups * channels * pixels, channels * pixels, pixels, 1),
-                result=(groups * outputs * pixels, outputs * pixels, pixels),
+                result=(groups * outputs * pixels, outputs * pixels, pixels), after=(), places=(),
             )
         ]  # fmt: skip
     return _call(

@@ -21,7 +21,7 @@ class Origin(NamedTuple):
 class Origins:
     """The values of a program that are rearrangements of others, and which products read its inputs."""
 
-    _NAMES = ("transpose", "rev", "broadcast_in_dim", "reshape", "convert_element_type")
+    NAMES = ("transpose", "rev", "broadcast_in_dim", "reshape", "convert_element_type")
 
     def __init__(self, inputs=()):
         self._of: dict[int, Origin] = {}
@@ -45,7 +45,7 @@ class Origins:
         return found[-1:]
 
     def add(self, eqn, source, value):
-        if eqn.primitive.name in self._NAMES and not isinstance(eqn.invars[0], Literal):
+        if eqn.primitive.name in self.NAMES and not isinstance(eqn.invars[0], Literal):
             self._of[id(value)] = Origin(value, eqn.primitive.name, source, eqn.params)
 
     def get(self, value, name):
@@ -77,7 +77,7 @@ class Origins:
         """What ``value`` is a rearrangement of, and the dimension there of each of its own; None: it repeats."""
         dims = list(range(value.ndim))  # the source's dimension that each is, None: repeated
         while (found := self._of.get(id(value))) is not None:
-            inner = _source_dims(found)
+            inner = source_dims(found)
             if inner is None:
                 break
             dims = [None if d is None else inner[d] for d in dims]
@@ -85,7 +85,7 @@ class Origins:
         return value, dims
 
 
-def _source_dims(origin):
+def source_dims(origin):
     """For each dimension of a rearrangement the source's, None where it repeats; None if it is none."""
     value, name, source, params = origin
     if name == "transpose":
