@@ -276,6 +276,10 @@ def test_other_instruction_sets(instructions):
         for x in (a, a[:4], a[:4, :32]):
             y = b[: x.shape[1]]
             np.testing.assert_allclose((x @ y).numpy(), (x.double() @ y.double()).numpy(), atol=1e-4)
+            layers = ftorch.compile(lambda x, y, bias: F.relu(x @ y + bias) @ a.new_ones(53, 40))
+            bias = ftorch.randn(53)
+            exact = F.relu(x.double() @ y.double() + bias).sum(1, keepdim=True).expand(-1, 40)
+            np.testing.assert_allclose(layers(x, y, bias).numpy(), exact.numpy(), rtol=1e-4, atol=1e-3)
         for groups in (1, 2, 8):
             x = ftorch.randn(2, 8, 9, 21, requires_grad=True)
             w = ftorch.randn(16, 8 // groups, 3, 3, requires_grad=True)
