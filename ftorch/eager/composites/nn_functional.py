@@ -431,9 +431,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2,
     _check_bag(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse)
     length = None
     if input.dim() == 2:
-        bags, length = input.shape
-        offsets = torch.arange(bags, dtype=input.dtype, device=input.device) * length
+        length = input.shape[1]
         include_last_offset = False
+        if not length or sparse:  # else bags are known to be of one length
+            offsets = torch.arange(len(input), dtype=input.dtype, device=input.device) * length
         input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)

@@ -196,11 +196,25 @@ inline int64_t candidates(int64_t length, int64_t count) {
   return 8 * count < length ? 2 * count + 2 * BLOCK : length + BLOCK;
 }
 
+// A rank that at least `count` elements have or come before: the best of each of several groups are that many
+// elements. INT32_MAX if there are not groups enough.
+int32_t reached(const float* x, int64_t length, int64_t count) {
+  constexpr int64_t LEAST = 64, MOST = 1024;
+  const int64_t groups = (std::max(LEAST, 4 * count) + BLOCK - 1) / BLOCK * BLOCK;
+  if (groups > MOST || length < 4 * groups) return INT32_MAX;
+  int32_t best[MOST];
+  std::fill(best, best + groups, INT32_MAX);
+  for (int64_t i = 0; i + groups <= length; i += groups)
+    for (int64_t j = 0; j < groups; j++) best[j] = std::min(best[j], rank(x[i + j]));
+  std::nth_element(best, best + count - 1, best + groups);
+  return best[count - 1];
+}
+
 // Candidates, (rank, position) packed, are collected; when there are twice as many as wanted (and some) the
 // rest goes, and what is not before the last of them is passed over.
 void largest(const float* x, int64_t length, int64_t count, int64_t* found, int64_t* room) {
-  const int64_t most = candidates(length, count) - BLOCK;
-  int64_t held = 0, last = INT64_MAX;
+  const int64_t most = candidates(length, count) - BLOCK, worst = reached(x, length, count);
+  int64_t held = 0, last = worst < INT32_MAX ? (worst + 1) * (int64_t{1} << 32) : INT64_MAX;
   for (int64_t i = 0; i < length; i += BLOCK) {
     const int64_t end = std::min(length, i + BLOCK);
     if (last != INT64_MAX && end == i + BLOCK && !any_before(x + i, last >> 32)) continue;

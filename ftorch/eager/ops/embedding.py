@@ -66,15 +66,19 @@ def _(grad, weight, indices, padding_idx, scale_grad_by_freq):
 # --- bags --------------------------------------------------------------------------------
 
 
+def _bag_count(indices, offsets, include_last_offset, length):
+    return indices.shape[0] // length if length else offsets.shape[0] - include_last_offset
+
+
 def _bag_numbers(indices, offsets, bags, length):
     """For each index the bag it belongs to (past the last one: none)."""
-    positions = jnp.arange(indices.shape[0], dtype=offsets.dtype)
+    positions = jnp.arange(indices.shape[0], dtype=indices.dtype)
     if length:
         return (positions // length).astype(jnp.int32)
-    return jnp.searchsorted(offsets, positions, side="right").astype(jnp.int32) - 1
+    return jnp.searchsorted(offsets[:bags], positions.astype(offsets.dtype), side="right").astype(jnp.int32) - 1
 
 
-@op("_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, str mode, "
+@op("_embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, str mode, "
     "bool scale_grad_by_freq, Tensor? per_sample_weights, bool include_last_offset, "
     "int? padding_idx, int? length=None) -> Tensor")  # fmt: skip
 def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample_weights,
@@ -82,10 +86,12 @@ def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample
     """Sums, means or maxima of the rows that each bag lists.
 
     Args:
-        length: of every bag, if they are all of one length, as ``offsets`` says then too.
+        offsets: where bags begin; may be None with ``length``.
+        length: of every bag, if they are all of one length.
     """
     _check_index_dtype("embedding_bag", indices)
-    _check_index_dtype("embedding_bag", offsets)
+    if offsets is not None:
+        _check_index_dtype("embedding_bag", offsets)
     if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
         have, want = dtype_name(per_sample_weights.dtype), dtype_name(weight.dtype)
         raise RuntimeError(
@@ -113,8 +119,7 @@ def _normalized_padding(padding_idx, weight):
 
 def _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx,
           length):  # fmt: skip
-    bags = offsets.shape[0] - include_last_offset
-    offsets = offsets[:bags]
+    bags = _bag_count(indices, offsets, include_last_offset, length)
     padding_idx = _normalized_padding(padding_idx, weight)
     if length:
         indices, samples = (
@@ -165,18 +170,18 @@ def _even_bags(weight, indices, mode, samples, padding_idx):
 
 @embedding_bag.check
 def _(weight: Shape, indices, offsets, include_last_offset):
-    if offsets.size and offsets[0] != 0:
+    if offsets is not None and offsets.size and offsets[0] != 0:
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
             f"position 0. However, got {offsets[0]}"
         )
-    if offsets.size and offsets[-1] > indices.shape[0]:
+    if offsets is not None and offsets.size and offsets[-1] > indices.shape[0]:
         raise RuntimeError(
             f"offsets[-1] can not be greater than input's length {indices.shape[0]} but got "
             f"offsets[-1] of {offsets[-1]}"
         )
-    wrong = (indices < 0) | (indices >= weight.shape[0])
-    if wrong.any():
+    if indices.size and (indices.min() < 0 or indices.max() >= weight.shape[0]):
+        wrong = (indices < 0) | (indices >= weight.shape[0])
         at = int(np.argmax(wrong))
         raise RuntimeError(
             f"Index {at} of input takes value {indices[at]} which is not in the valid range [0, "
@@ -195,8 +200,8 @@ def _bag_frequency(indices, table):
 @embedding_bag.derivative
 def _(grad, weight, indices, offsets, mode, scale_grad_by_freq, per_sample_weights,
       include_last_offset, padding_idx, length):  # fmt: skip
-    bags = offsets.shape[0] - include_last_offset
-    number = _bag_numbers(indices, offsets[:bags], bags, length)
+    bags = _bag_count(indices, offsets, include_last_offset, length)
+    number = _bag_numbers(indices, offsets, bags, length)
     padding_idx = _normalized_padding(padding_idx, weight)
     if padding_idx is not None:
         number = jnp.where(indices == padding_idx, bags, number)

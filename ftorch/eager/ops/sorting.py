@@ -467,7 +467,12 @@ def _as_lines(name, x, dim):
     " -> (Tensor, Tensor, Tensor)", host=True, differentiable=False)  # fmt: skip
 def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
     flat = self.reshape(-1)
-    order = np.argsort(_comparable(flat), kind="stable")
+    if flat.dtype.kind in "iu" and not return_inverse:
+        ordered = np.sort(flat)
+        new = _changes(ordered)
+        return ordered[new], np.zeros(0, np.int64), _groups(new)[1] if return_counts else np.zeros(0, np.int64)
+    # The first of zeros of both signs is kept; of integers any.
+    order = np.argsort(_comparable(flat), kind=None if flat.dtype.kind in "iu" else "stable")
     kept, inverse, counts = _unique_lines(flat, order, return_inverse, return_counts)
     return flat[kept], inverse.reshape(self.shape) if return_inverse else inverse, counts
 
