@@ -183,6 +183,9 @@ CONVOLUTIONS = {
     "depthwise": ((2, 6, 20, 21), (6, 1, 3, 3), 1, 1, 1, 6),
     "depthwise, strided": ((2, 6, 20, 21), (12, 1, 5, 3), (2, 3), 2, 1, 6),
     "depthwise, wide": ((1, 2, 30, 30), (2, 1, 9, 9), 1, 4, 1, 2),
+    "few outputs": ((2, 40, 13, 14), (3, 40, 3, 3), 1, 1, 1, 1),
+    "few outputs of groups, strided": ((2, 12, 13, 14), (6, 4, 3, 5), (2, 3), 2, 2, 3),
+    "one channel": ((5, 1, 28, 28), (32, 1, 5, 5), 1, 2, 1, 1),
     "one dimension": ((4, 16, 50), (8, 16, 5), 1, 2, 1, 1),
     "three dimensions": ((2, 4, 8, 9, 10), (8, 4, 3, 3, 2), (1, 2, 1), 1, 1, 1),
 }
@@ -214,6 +217,7 @@ def test_convolutions_and_their_gradients(case):
         ((2, 8, 7, 9), (8, 6, 3, 3), {"stride": 3, "output_padding": 2, "dilation": 2}),
         ((2, 8, 7, 9), (8, 3, 2, 3), {"stride": (1, 4), "groups": 2}),
         ((2, 8, 7, 9), (8, 1, 3, 3), {"stride": 2, "groups": 8}),
+        ((2, 40, 7, 9), (40, 3, 4, 4), {"stride": 2, "padding": 1}),
         ((2, 8, 20), (8, 16, 5), {"stride": 2, "padding": 2}),
         ((1, 4, 3, 4, 5), (4, 2, 2, 3, 2), {"stride": 2}),
     ],

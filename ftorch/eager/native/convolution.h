@@ -67,17 +67,18 @@ struct Convolution {
     const int64_t which = (z % stride[0] * stride[1] + y % stride[1]) * stride[2] + x % stride[2];
     return ((which * plane[0] + z / stride[0]) * plane[1] + y / stride[1]) * plane[2] + x / stride[2];
   }
-  std::vector<int64_t> taps_in_planes(const Phase& phase) const {
+  std::vector<int64_t> taps_in_planes(const Phase& phase) const {  // of each channel
     std::vector<int64_t> found;
-    for (const Tap& tap : phase.taps)
-      found.push_back(in_planes(tap.offset[0] + before[0], tap.offset[1] + before[1], tap.offset[2] + before[2]));
+    for (int64_t i = 0; i < channels; i++)
+      for (const Tap& tap : phase.taps)
+        found.push_back(i * planes() + in_planes(tap.offset[0] + before[0], tap.offset[1] + before[1], tap.offset[2] + before[2]));
     return found;
   }
   // How many elements of a plane lie from a grid's first to its last.
   int64_t run(const int64_t* grid) const {
     return ((grid[0] - 1) * plane[1] + grid[1] - 1) * plane[2] + grid[2];
   }
-  bool is_depthwise() const { return channels == 1 && outputs < 4; }
+  bool has_few_outputs() const { return outputs < 4; }  // columns that would not fill a vector
 
   // What a phase's pixels, and its channels' taps, add to the place in the padded images.
   std::vector<int64_t> of_pixels(const Phase& phase) const {

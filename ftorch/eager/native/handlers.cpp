@@ -104,11 +104,11 @@ struct Panels {
 // planes and for sums as long.
 template <typename Use>
 void each_planes(ffi::ThreadPool& pool, const Convolution& c, int64_t count, const Use& use) {
-  const double operations = 2.0 * c.images * c.groups * c.outputs * c.pixels() * product(c.window);
+  const double operations = 2.0 * c.images * c.groups * c.channels * c.outputs * c.pixels() * product(c.window);
   const int64_t tasks = parts(count, 1, tasks_for(4 * operations, pool));
   share(pool, tasks, [&](int64_t task) {
     const Range range = part(task, tasks, count, 1);
-    Scratch planes(c.planes()), room(c.planes() + 64);
+    Scratch planes(c.channels * c.planes()), room(c.planes() + 64);
     for (int64_t i = range.from; i < range.to; i++) use(i, planes.data, room.data);
   });
 }
@@ -117,7 +117,8 @@ void depthwise(ffi::ThreadPool& pool, const Convolution& c, const float* x, cons
   std::vector<std::vector<int64_t>> offsets;
   for (const Phase& phase : c.phases) offsets.push_back(c.taps_in_planes(phase));
   each_planes(pool, c, c.images * c.groups, [&](int64_t i, float* planes, float* room) {
-    best::lay_out(c, x + i * c.image(), planes);
+    for (int64_t k = 0; k < c.channels; k++)
+      best::lay_out(c, x + (i * c.channels + k) * c.image(), planes + k * c.planes());
     for (int64_t o = 0; o < c.outputs; o++)
       for (size_t p = 0; p < c.phases.size(); p++)
         best::depthwise(c, c.phases[p], planes, offsets[p].data(),
@@ -151,7 +152,7 @@ ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, Result y, Int
   const Panels panels(c.outputs);
   const int64_t pixels = c.pixels(), parallel = c.images * c.groups, padded = c.channels * c.padded_image();
   const int64_t image = c.channels * c.image();
-  if (c.is_depthwise()) {
+  if (c.has_few_outputs()) {
     depthwise(pool, c, x.typed_data(), weight.typed_data(), y->typed_data());
     return ffi::Error::Success();
   }
@@ -162,18 +163,18 @@ ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, Result y, Int
     const int64_t blocks = parts(count, best::rows, std::max<int64_t>(1, wanted / parallel));
     const bool ahead = c.pads() && blocks > 1;  // an image of several tasks is padded once, before them
     Scratch weights(c.groups * panels.all() * depth), images(ahead ? parallel * padded : 0);
-    share(pool, wanted > 1 ? c.groups * panels.count : 1, [&](int64_t task) {
-      const bool all = wanted == 1;
-      for (int64_t i = all ? 0 : task; i < (all ? c.groups * panels.count : task + 1); i++) {
-        const int64_t g = i / panels.count, p = i % panels.count;
-        best::pack_weight(c, phase, weight.typed_data() + g * c.by_group, panels.first(p), panels.valid(p),
-                            panels.width(p), weights.data + (g * panels.all() + panels.first(p)) * depth);
+    const int64_t packs = c.groups * panels.count, before = packs + (ahead ? parallel : 0);
+    const auto prepare = [&](int64_t i) {
+      if (i >= packs) {
+        best::pad_image(c, x.typed_data() + (i - packs) * image, images.data + (i - packs) * padded);
+        return;
       }
-    });
-    if (ahead)
-      share(pool, parallel, [&](int64_t i) {
-        best::pad_image(c, x.typed_data() + i * image, images.data + i * padded);
-      });
+      const int64_t g = i / panels.count, p = i % panels.count;
+      best::pack_weight(c, phase, weight.typed_data() + g * c.by_group, panels.first(p), panels.valid(p),
+                          panels.width(p), weights.data + (g * panels.all() + panels.first(p)) * depth);
+    };
+    if (wanted > 1) share(pool, before, prepare);
+    else for (int64_t i = 0; i < before; i++) prepare(i);
     const int64_t all = parallel * blocks, chunk = std::max<int64_t>(1, all / (4 * wanted));
     share(pool, (all + chunk - 1) / chunk, [&](int64_t task) {
       Scratch own(c.pads() && !ahead ? padded : 0);
@@ -199,7 +200,7 @@ ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result r
                            Integers extent, Integers out, Integers window, Integers stride, Integers low,
                            Integers dilation, Integers spread) {
   const Convolution c(sizes, extent, out, window, stride, low, dilation, spread);
-  if (c.is_depthwise() && c.by_group == c.outputs * product(c.window)) {
+  if (c.channels == 1 && c.has_few_outputs() && c.by_group == c.outputs * product(c.window)) {
     depthwise_gradient(pool, c, x.typed_data(), grad.typed_data(), result->typed_data());
     return ffi::Error::Success();
   }
