@@ -435,7 +435,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2,
         include_last_offset = False
         if not length or sparse:  # else bags are known to be of one length
             offsets = torch.arange(len(input), dtype=input.dtype, device=input.device) * length
-        input = input.reshape(-1)
+            input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
     if max_norm is not None:

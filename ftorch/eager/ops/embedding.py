@@ -86,6 +86,7 @@ def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample
     """Sums, means or maxima of the rows that each bag lists.
 
     Args:
+        indices: one behind the other; may be (bags, length) where ``length`` is given.
         offsets: where bags begin; may be None with ``length``.
         length: of every bag, if they are all of one length.
     """
@@ -101,7 +102,7 @@ def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample
         )
     _normalized_padding(padding_idx, weight)
     return _bags(
-        weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, length
+        weight, indices.reshape(-1), offsets, mode, per_sample_weights, include_last_offset, padding_idx, length
     )
 
 
@@ -184,7 +185,7 @@ def _(weight: Shape, indices, offsets, include_last_offset):
         wrong = (indices < 0) | (indices >= weight.shape[0])
         at = int(np.argmax(wrong))
         raise RuntimeError(
-            f"Index {at} of input takes value {indices[at]} which is not in the valid range [0, "
+            f"Index {at} of input takes value {indices.reshape(-1)[at]} which is not in the valid range [0, "
             f"{weight.shape[0]})"
         )
 
@@ -200,6 +201,7 @@ def _bag_frequency(indices, table):
 @embedding_bag.derivative
 def _(grad, weight, indices, offsets, mode, scale_grad_by_freq, per_sample_weights,
       include_last_offset, padding_idx, length):  # fmt: skip
+    indices = indices.reshape(-1)
     bags = _bag_count(indices, offsets, include_last_offset, length)
     number = _bag_numbers(indices, offsets, bags, length)
     padding_idx = _normalized_padding(padding_idx, weight)
