@@ -31,6 +31,35 @@ def _get_tracing_state():
     return None if recorder is None else recorder.Recorder.current
 
 
+_jit_settings: dict[str, bool] = {}
+
+
+def _jit_setting(name: str, default: bool):
+    """A setting of PyTorch's interpreter: kept, and without an effect on XLA's programs."""
+
+    def set_to(value: bool):
+        before = _jit_settings.get(name, default)
+        _jit_settings[name] = value
+        return before
+
+    return set_to
+
+
+_jit_set_profiling_executor = _jit_setting("profiling_executor", True)
+_jit_set_profiling_mode = _jit_setting("profiling_mode", True)
+_jit_set_texpr_fuser_enabled = _jit_setting("texpr_fuser", True)
+_jit_set_nvfuser_enabled = _jit_setting("nvfuser", False)
+_jit_override_can_fuse_on_cpu = _jit_setting("can_fuse_on_cpu", False)
+_jit_override_can_fuse_on_gpu = _jit_setting("can_fuse_on_gpu", True)
+
+
+def _get_default_device() -> str:
+    """The type of the default device."""
+    from .eager.device import get_default_device
+
+    return get_default_device().type
+
+
 def _get_accelerator(check: bool | None = None):
     """The device type of the accelerator, or the CPU."""
     from .accelerator import current_accelerator

@@ -12,6 +12,7 @@ from . import autograd, random
 from ._basics import *
 from ._basics import (
     _assert,
+    _assert_async,
     _check,
     _check_index,
     _check_is_size,
@@ -19,6 +20,7 @@ from ._basics import (
     _check_tensor_all,
     _check_type,
     _check_value,
+    _check_with,
 )
 from ._settings import *
 from .autograd.grad_mode import (
@@ -136,7 +138,7 @@ from .random import (
     seed,
     set_rng_state,
 )
-from .version import __version__
+from .torch_version import __version__
 
 from math import e, inf, nan, pi  # isort: skip
 
@@ -149,10 +151,10 @@ globals().update(_tensor_types())
 
 # Packages that are imported when they are first used.
 _PACKAGES = frozenset({
-    "_C", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_subclasses", "accelerator", "amp",
+    "_C", "_VF", "__config__", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_subclasses", "_tensor", "_tensor_str", "accelerator", "amp",
     "backends", "compiler", "cpu", "cuda", "distributions", "export", "fft", "func", "functional",
     "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested",
-    "nn", "onnx", "optim", "overrides", "profiler", "return_types", "serialization", "signal", "sparse", "special",
+    "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "return_types", "serialization", "signal", "sparse", "special", "storage", "torch_version",
     "distributed", "testing", "types", "utils", "version", "xpu",
 })  # fmt: skip
 

@@ -183,6 +183,12 @@ def _check_not_implemented(cond, message=None) -> None:
     _check_with(NotImplementedError, cond, message)
 
 
+def _assert_async(cond, message: str | None = None) -> None:
+    """Raises RuntimeError unless the one element of a tensor is not zero."""
+    if not cond.item():
+        raise RuntimeError(message or "Expected Tensor with single nonzero value, but got zero")
+
+
 def _check_tensor_all(cond, message=None) -> None:
     """Raises RuntimeError, with ``message()``, unless all elements of a bool tensor are True."""
     if not is_tensor(cond):

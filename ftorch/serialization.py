@@ -80,6 +80,10 @@ UNSAFE_MESSAGE = (
 # --- what may be loaded ------------------------------------------------------------------
 
 
+FileLike = str | os.PathLike[str] | IO[bytes]
+MAP_LOCATION = Callable[[Any, str], Any] | torch.device | str | dict[str, str] | None
+
+
 def add_safe_globals(safe_globals: list[Callable | tuple[Callable, str]]) -> None:
     """Lets ``load(weights_only=True)`` use these classes and functions.
 

@@ -1,11 +1,13 @@
 """Settings, devices and small functions of the public surface, as in PyTorch without a GPU."""
 
+import importlib
 import warnings
 
 import pytest
 import torch
 
 import ftorch
+from tests.oracle import assert_same
 
 LIBRARIES = [ftorch, torch]
 
@@ -158,3 +160,62 @@ def test_the_stub_is_up_to_date():
 
     with open(stubs.path()) as file:
         assert file.read() == stubs.generate(), "run: python -m ftorch.eager.stubs"
+
+
+def test_the_version_is_compared_as_one():
+    version = ftorch.__version__
+    assert version >= "2.9" and version < "2.14" and version >= (2, 13) and version != "2.13.0"
+    assert version == str(version) and not version > "nothing like one" and version < "a"
+    assert torch.__version__.split("+")[0] == version.split("+")[0]
+
+
+def test_gradients_of_convolutions():
+    x, w, g = torch.randn(2, 4, 9, 9), torch.randn(6, 2, 3, 3), torch.randn(2, 6, 5, 5)
+    mine = [ftorch.from_numpy(t.numpy()) for t in (x, w, g)]
+    settings = {"stride": 2, "padding": 1, "groups": 2}
+
+    def gradients(t, x, w, g):
+        module = importlib.import_module(f"{t.__name__}.nn.grad")
+        return (module.conv2d_input(tuple(x.shape), w, g, **settings),
+                module.conv2d_weight(x, tuple(w.shape), g, **settings))  # fmt: skip
+
+    for found, expected in zip(gradients(ftorch, *mine), gradients(torch, x, w, g)):
+        assert_same(found, expected, tolerance=(1e-5, 1e-5))
+
+
+OLD_SPARSE = [
+    lambda t: t.sparse.FloatTensor(t.tensor([[0, 1], [1, 0]]), t.ones(2), t.Size([2, 3])).to_dense(),
+    lambda t: t.sparse.LongTensor(t.tensor([[0, 1], [1, 0]]), t.tensor([1, 2])).to_dense(),
+    lambda t: (t.sparse.DoubleTensor(2, 3).to_dense(), t.sparse.FloatTensor().shape),
+    lambda t: t.sparse.FloatTensor([1, 2]),
+    lambda t: [isinstance(t.eye(2).to_sparse(), k) for k in (t.sparse.FloatTensor, t.sparse.IntTensor)],
+    lambda t: isinstance(t.eye(2), t.sparse.FloatTensor),
+]
+
+
+@pytest.mark.parametrize("program", OLD_SPARSE)
+def test_old_constructors_of_sparse_tensors(program):
+    assert outcome(ftorch, program) == outcome(torch, program)
+
+
+def test_an_optimizer_written_for_pytorch():
+    """What such ones import from the private names of torch.optim.optimizer."""
+    values = []
+    for t in LIBRARIES:
+        base = importlib.import_module(f"{t.__name__}.optim.optimizer")
+
+        class Plain(base.Optimizer):
+            def __init__(self, params: base.ParamsT, lr=0.5):
+                super().__init__(params, {"lr": lr, "differentiable": False})
+
+            @base._use_grad_for_differentiable
+            def step(self, closure=None):
+                for group in self.param_groups:
+                    for p in group["params"]:
+                        p.add_(p.grad, alpha=-base._get_value(group["lr"]))
+
+        w = t.nn.Parameter(t.tensor([1.0, 2.0]))
+        (w * w).sum().backward()
+        Plain([w], lr=t.tensor(0.25)).step()
+        values.append((w.tolist(), w.requires_grad, base._default_to_fused_or_foreach([w], False)))
+    assert values[0] == values[1]

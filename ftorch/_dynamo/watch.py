@@ -281,10 +281,11 @@ class Watch:
     def _container(self, value, names, depth, path):
         if id(value) not in self.containers:
             self.containers[id(value)] = (value, snapshot(value), path)
-        if len(value) > _LARGEST:
+        held = self.containers[id(value)][1]
+        if len(held) > _LARGEST:
             return
-        for item in value.values() if isinstance(value, dict) else value:
-            self.visit(item, names, depth + 1, path)
+        for item in held:
+            self.visit(item[1] if isinstance(value, dict) else item, names, depth + 1, path)
 
     def _namespace(self, scope, names, depth, path):
         for name in scope if names is None or names.attributes is None else names.attributes:
@@ -390,23 +391,28 @@ def same_scalar(a, b):
     return type(a) is type(b) and isinstance(a, SCALARS) and (a == b or (a != a and b != b))
 
 
+_BUILTIN = (dict, list, tuple, set, frozenset)
+
+
 def snapshot(container):
-    """What is in a container now."""
-    if isinstance(container, dict):
-        return tuple(container.items())
-    return tuple(container)
+    """What is in a container now. Subclasses' own ``__len__`` and ``__iter__`` are not asked."""
+    kind = next((k for k in _BUILTIN if isinstance(container, k)), None)
+    if kind is dict:
+        return tuple(dict.items(container))
+    return tuple(container if kind is None else kind.__iter__(container))
 
 
 def unchanged(container, before):
     """Whether a container has what it had."""
-    if len(container) != len(before):
+    now = snapshot(container)
+    if len(now) != len(before):
         return False
     if isinstance(container, dict):
-        for (k, v), (key, w) in zip(container.items(), before):
+        for (k, v), (key, w) in zip(now, before):
             if (v is not w and not same_scalar(v, w)) or (k is not key and k != key):
                 return False
         return True
-    return all(v is w or same_scalar(v, w) for v, w in zip(container, before))
+    return all(v is w or same_scalar(v, w) for v, w in zip(now, before))
 
 
 class ModuleState:

@@ -17,7 +17,7 @@ from .geometry import has_internal_overlap
 from .registry import OpDef
 from .return_values import named
 from .storage import Storage
-from .tensor import PLAIN, Tensor, TensorBase, modes, new_leaf, wrap
+from .tensor import PLAIN, Tensor, modes, new_leaf, wrap
 from .view import access
 
 _new = object.__new__

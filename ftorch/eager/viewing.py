@@ -9,10 +9,10 @@ from __future__ import annotations
 from . import api, derivatives
 from .geometry import CONJ, NEG, Geometry, Size, geometry, with_bits
 from .op import hooks, joined_graph, special
+from .planning import hashable, holds_tensors
 from .registry import OPS, OpDef
 from .tape import Node, edge_of, node_class, strided_adjoint
-from .planning import hashable, holds_tensors
-from .tensor import PLAIN, TensorBase, extras, modes, wrap_view
+from .tensor import PLAIN, extras, modes, wrap_view
 
 _MEMO_LIMIT = 4096
 

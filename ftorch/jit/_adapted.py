@@ -384,7 +384,9 @@ ADAPTED: dict = {
     "item": _local_scalar, "_local_scalar_dense": _local_scalar, "split": _split,
     "split_with_sizes": _split, **{n: _listed(n) for n in ("chunk", "unbind", "tensor_split")},
     "meshgrid": lambda ts, **k: list(torch.meshgrid(*ts, **k)),
-    "broadcast_tensors": lambda ts: list(torch.broadcast_tensors(*ts)),
+    "broadcast_tensors": lambda *ts: list(
+        torch.broadcast_tensors(*(ts[0] if type(ts[0]) in (list, tuple) else ts))
+    ),
     "_nested_tensor_from_mask_left_aligned": lambda *_: False,  # then no nested tensor is made
     "_upsample_bilinear2d_aa": _upsample("bilinear", 2, True),
     "_upsample_bicubic2d_aa": _upsample("bicubic", 2, True),

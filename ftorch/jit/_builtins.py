@@ -12,7 +12,7 @@ from ..futures import Future
 __all__ = ["SCALAR", "RaisedError", "conversions", "raise_exception"]
 
 
-class RaisedError(RuntimeError):
+class RaisedError(Exception):
     """What a program's ``raise`` arrives as in Python (``torch.jit.Error``)."""
 
     __module__ = "ftorch.jit"
@@ -235,9 +235,16 @@ def _copy(container):
     return container.copy()
 
 
+def joined(a, b):
+    """``a + b``, where the tuple is a list if the other one is."""
+    if type(a) is list and type(b) is tuple:
+        return [*a, *b]
+    return [*a, *b] if type(a) is tuple and type(b) is list else a + b
+
+
 SCALAR: dict = {
     **{n: _method(kind, n) for kind, names in _METHODS.items() for n in names.split()},
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _div,
+    "add": joined, "sub": operator.sub, "mul": operator.mul, "div": _div,
     "add_": operator.iadd, "mul_": operator.imul, "floordiv": operator.floordiv,
     "floor_divide": operator.floordiv, "remainder": _remainder, "mathremainder": math.remainder,
     "fmod": math.fmod, "pow": _pow, "neg": operator.neg, "eq": operator.eq, "ne": operator.ne,

@@ -9,6 +9,7 @@ import textwrap
 
 from ..eager.tensor import TensorBase
 from ._aten import ATTRIBUTES, operator_named
+from ._failures import failure
 from ._types import TENSOR, CastError, Type, cast, conforms, parse_type
 
 __all__ = ["ClassType", "CompilationUnitData", "Function", "ScriptObject"]
@@ -151,8 +152,17 @@ class Function:
         return text.rstrip("\n") + "\n"
 
     def __call__(self, *args, **kwargs):
-        """Calls it from Python: arguments are checked and converted."""
-        return self.compiled(*self.schema.bind(args, kwargs))
+        """Calls it from Python: arguments are checked and converted.
+
+        Raises:
+            torch.jit.Error: for what the program raises; RuntimeError: for what fails in it.
+        """
+        values = self.schema.bind(args, kwargs)
+        compiled = self.compiled
+        try:
+            return compiled(*values)
+        except Exception as error:
+            raise failure(error) from None
 
 
 def unparse(node) -> str:

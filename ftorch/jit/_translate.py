@@ -258,6 +258,9 @@ class _Translator:
             values = e.right.elts if isinstance(e.right, ast.Tuple) else [e.right]
             function = self.constant(_builtins.percent_format, "g")
             return ast.Call(function, [self.expr(e.left), *map(self.expr, values)], [])
+        if isinstance(e.op, ast.Add) and isinstance(e.left, ast.Tuple) != isinstance(e.right, ast.Tuple):
+            function = self.constant(_builtins.joined, "g")
+            return ast.Call(function, [self.expr(e.left), self.expr(e.right)], [])
         return ast.BinOp(self.expr(e.left), e.op, self.expr(e.right))
 
     def _UnaryOp_(self, e):
@@ -476,6 +479,7 @@ def compile_function(function: Function):
     node = ast.fix_missing_locations(translator.define(function.node, "f"))
     module = ast.Module([node], [])
     scope = translator.globals
+    scope["_program_function"] = function  # for the text of errors
     exec(compile(module, f"<torchscript {function.qualified_name}>", "exec"), scope)
     made = scope["f"]
     made.__name__ = function.name

@@ -8,7 +8,9 @@ from ._types import Type, type_of_annotation
 
 __all__ = ["Any", "BroadcastingList", "ann_to_type", "try_ann_to_type"]
 
-Any = typing.Any
+Any, Dict, List, Optional, Tuple, Union = (  # noqa: UP035
+    typing.Any, typing.Dict, typing.List, typing.Optional, typing.Tuple, typing.Union  # noqa: UP006
+)  # fmt: skip
 
 
 class BroadcastingListCls:

@@ -89,6 +89,10 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     return _draw_by_rejection(tensor, mean, std, a, b, generator)
 
 
+# The fills without the checks, as programs written for PyTorch name them.
+_no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
+
+
 def _normal_cdf(x):
     return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 

@@ -12,6 +12,17 @@ from itertools import chain
 from ..eager import dtype as dtypes
 from ..eager.tensor import Tensor
 from ..utils.hooks import RemovableHandle
+from ._helpers import (  # noqa: F401  (optimizers written for PyTorch import these from here)
+    ParamsT,
+    _default_to_fused_or_foreach,
+    _disable_dynamo_if_unsupported,
+    _get_capturable_supported_devices,
+    _get_value,
+    _stack_if_compiling,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    _view_as_real,
+)
 
 __all__ = [
     "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",

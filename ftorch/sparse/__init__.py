@@ -30,6 +30,7 @@ from ._convert import to_sparse as _to_sparse
 from ._embedding import embedding as _embedding_rows
 from ._embedding import embedding_bag as _embedding_bag
 from ._invariants import check_sparse_tensor_invariants
+from ._legacy import TYPES as _TYPES
 from ._matmul import addmm as _addmm
 from ._matmul import mm as _mm
 from ._matmul import reduced_mm as _reduced_mm
@@ -144,3 +145,5 @@ def _full(x):
     ones = _to_sparse(_torch.ones_like(dense), layout=x.layout,
                       blocksize=getattr(x._pattern, "block", None))  # fmt: skip
     return ones._pattern.build(ones._pattern.gather(dense)).requires_grad_(x.requires_grad)
+
+globals().update(_TYPES)

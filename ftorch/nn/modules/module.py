@@ -23,6 +23,7 @@ from ._hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from ._state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
 from ._state import StateDict, _IncompatibleKeys  # noqa: F401  (found here by its users)
 from ._traversal import Traversal
 from .utils import typename

@@ -46,7 +46,7 @@ def _detect_is_causal_mask(mask, is_causal=None, size=None) -> bool:
     return mask.size() == causal.size() and bool((mask == causal).all())
 
 
-def _activation(activation):
+def _get_activation_fn(activation):
     """The function that a string stands for; anything else is one."""
     if not isinstance(activation, str):
         return activation
@@ -69,7 +69,7 @@ class _Layer(Module):
             setattr(self, f"norm{i}", LayerNorm(d_model, eps=eps, bias=bias, **factory))
         for i in range(1, blocks + 1):
             setattr(self, f"dropout{i}", Dropout(dropout))
-        self.activation = _activation(F.relu if activation is None else activation)
+        self.activation = _get_activation_fn(F.relu if activation is None else activation)
 
     def __setstate__(self, state):
         super().__setstate__(state)

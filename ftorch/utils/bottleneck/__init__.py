@@ -13,7 +13,7 @@ import sys
 import jax
 
 from ...eager.program import stats
-from ...version import __version__
+from ...version import ftorch_version
 
 
 def _section(title: str, lines) -> str:
@@ -56,7 +56,7 @@ def summary(profile, row_limit: int = 15) -> str:
             "step to step. Keep shapes constant, or set JAX_COMPILATION_CACHE_DIR to keep programs."
         )
     environment = [
-        f"ftorch {__version__}, jax {jax.__version__}, Python {platform.python_version()}",
+        f"ftorch {ftorch_version}, jax {jax.__version__}, Python {platform.python_version()}",
         f"{jax.default_backend()}, {len(jax.devices())} device(s), {os.cpu_count()} processors",
         f"compilation cache: {jax.config.jax_compilation_cache_dir or 'none'}",
     ]

@@ -1,0 +1,3 @@
+"""`Tensor`, under the name that pickles and annotations have (``torch._tensor``)."""
+
+from .eager.tensor import Tensor  # noqa: F401
