@@ -14,6 +14,7 @@ import importlib
 import io
 import statistics
 import time
+import warnings
 
 import numpy as np
 from PIL import Image
@@ -55,6 +56,8 @@ def epoch(loader):
 
 def main():
     """Prints a line for each number of workers."""
+    # PyTorch's workers are forked from this process, which JAX runs in; ftorch's are not.
+    warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=512)
     parser.add_argument("--size", type=int, default=224)

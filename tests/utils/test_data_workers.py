@@ -68,6 +68,24 @@ def test_workers_of_arrays_do_not_load_the_engine():
     assert run_script(script) == "[[0, 0], [0, 0], [0, 0], [0, 0]]"
 
 
+def test_batches_keep_their_values_while_files_are_written_again():
+    loader = DataLoader(datasets.OfTwoSizes(), batch_size=None, num_workers=1)
+    sizes = []
+    batches = iter(loader)
+    for i, batch in enumerate(batches):
+        assert batch.shape == (2000 * (1 + i % 2),) and (batch == i).all()
+        sizes.append(len(batches._pool.mappings[0]._mappings))
+    assert max(sizes) <= loader.prefetch_factor + 2 < len(loader)
+    held = list(loader)
+    assert all((batch == i).all() for i, batch in enumerate(held))
+    rows = [batch[:10] for batch in loader]  # views hold the memory, too
+    assert all((row == i).all() for i, row in enumerate(rows))
+    batches = iter(loader)
+    arrays = [next(batches).numpy() for _ in range(20)]
+    del batches
+    assert all((array == i).all() for i, array in enumerate(arrays))
+
+
 def test_installed_modules_are_imported_once_for_all_workers(tmp_path):
     (tmp_path / "of_the_user.py").write_text("")
     script = f"""

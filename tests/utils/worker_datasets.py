@@ -29,6 +29,16 @@ class Loaded(Dataset):
         return int("jax" in sys.modules), int("ftorch.eager.tensor" in sys.modules)
 
 
+class OfTwoSizes(Dataset):
+    """Samples whose batches travel in files, every other one twice as large."""
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, i):
+        return np.full(2000 * (1 + i % 2), i, np.float32)
+
+
 class Imports(Dataset):
     """Whether modules are there before a sample imports them: an installed one, and the user's own."""
 

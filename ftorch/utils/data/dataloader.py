@@ -403,7 +403,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._drop_last, self._base_seed, self._worker_init_fn, self._num_workers,
         )  # fmt: skip
         try:
-            self._pool = WorkerPool(job)
+            self._pool = WorkerPool(job, self._prefetch_factor)
         except Exception as e:
             e.add_note(
                 "DataLoader could not start its workers: the dataset, collate_fn and "

@@ -146,9 +146,13 @@ class WorkerProcess:
 
 
 class WorkerPool:
-    """The workers of one iterator, and the messages to and from them."""
+    """The workers of one iterator, and the messages to and from them.
 
-    def __init__(self, job: worker.Job):
+    Args:
+        ahead: how many results of a worker may wait to be received.
+    """
+
+    def __init__(self, job: worker.Job, ahead: int):
         self.selector = selectors.DefaultSelector()
         self.arrived: collections.deque = collections.deque()
         self.active = set(range(job.num_workers))  # those that are still listened to
@@ -156,10 +160,13 @@ class WorkerPool:
             if _ENGINE_REFERENCE.search(message.pickle.getbuffer()):
                 _server.needs(["ftorch.eager"])
             self.workers = [WorkerProcess(i) for i in range(job.num_workers)]
+            # Beside those that wait: one in use, and the one before it, which a loop still holds.
+            self.mappings = [transport.Mappings(ahead + 2) for _ in self.workers]
             for i, process in enumerate(self.workers):
                 self.selector.register(process.sock, selectors.EVENT_READ, i)
             for i in range(job.num_workers):
-                self.send(i, worker.Surroundings.of_this_process(i))
+                with transport.Message(worker.Surroundings.of_this_process(i)) as surroundings:
+                    self._send(i, surroundings)
                 self._send(i, message)
 
     def send(self, worker_id: int, obj) -> None:
@@ -168,7 +175,7 @@ class WorkerPool:
         Raises:
             RuntimeError: if the worker is dead.
         """
-        with transport.Message(obj) as message:
+        with transport.Message((obj, self.mappings[worker_id].given_back())) as message:
             self._send(worker_id, message)
 
     def _send(self, worker_id, message):
@@ -207,7 +214,8 @@ class WorkerPool:
         for key, events in ready:
             if events & selectors.EVENT_READ:
                 try:
-                    *message, imported = transport.receive(key.fileobj)
+                    mappings = self.mappings[key.data]
+                    *message, imported = transport.receive(key.fileobj, mappings=mappings)
                 except (EOFError, ConnectionError):
                     self._give_up(key.data)
                 if imported:
@@ -235,6 +243,7 @@ class WorkerPool:
         for i in range(len(self.workers)):
             self.retire(i)
         self.selector.close()
+        self.mappings.clear()
         deadline = time.monotonic() + MP_STATUS_CHECK_INTERVAL
         for process in self.workers:
             process.join(max(0, deadline - time.monotonic()))

@@ -4,10 +4,14 @@ What a message weighs more than a few kilobytes travels in an anonymous file in 
 descriptor goes over the socket: arrays are written once and mapped by the receiver. Such a file
 has no name, so nothing is left behind by a process that is killed. A socket thus never holds more
 than small messages, which keeps both ends from waiting for each other.
+
+A worker writes its files again (`Files`) when the main process has let go of what was in them
+(`Mappings`): getting new memory from the system takes three times as long as writing to it.
 """
 
 from __future__ import annotations
 
+import collections
 import io
 import mmap
 import os
@@ -16,6 +20,7 @@ import resource
 import socket
 import struct
 import tempfile
+import weakref
 from collections.abc import Iterator
 
 import cloudpickle
@@ -23,7 +28,8 @@ import numpy as np
 
 from . import engine
 
-_HEADER = struct.Struct("<QQ")  # how many parts, bytes of all parts with padding
+_HEADER = struct.Struct("<QQq")  # how many parts, bytes of all with padding, number of the file
+_NO_NUMBER = -1  # of a file that is used once
 _SIZE = struct.Struct("<Q")
 _DESCRIPTOR = struct.Struct("i")
 _INLINE = 4096  # bytes that are sent over the socket itself
@@ -55,36 +61,118 @@ def _view_array(raw, dtype, shape):
     return raw.view(dtype).reshape(shape)
 
 
+class Files:
+    """A sender's files that are written again: a descriptor and a size by number.
+
+    Attributes:
+        free: the numbers of those that the receiver has given back.
+    """
+
+    def __init__(self):
+        self.free: list[int] = []
+        self._files: dict[int, tuple[int, int]] = {}
+        self._made = 0
+
+    def take(self, size: int) -> tuple[int, int, bool]:
+        """(number, descriptor, whether the receiver can have mapped it) of a file to be written."""
+        if self.free:
+            number = self.free.pop()
+            file, before = self._files[number]
+        else:
+            number, file, before = self._made, _anonymous_file(), 0
+            self._made += 1
+        self._files[number] = file, max(size, before)
+        return number, file, size <= before
+
+    def give_back(self, numbers) -> None:
+        """Takes what `Mappings.given_back` says."""
+        for number in numbers:
+            if number >= 0:
+                self.free.append(number)
+            else:
+                os.close(self._files.pop(~number)[0])
+
+
+class Mappings:
+    """A receiver's mappings of one sender's `Files`.
+
+    Args:
+        most: how many files are kept to be written again.
+    """
+
+    def __init__(self, most: int):
+        self.most = most
+        self._mappings: dict[int, mmap.mmap] = {}
+        self._unused: collections.deque[int] = collections.deque()
+
+    def memory(self, number: int, size: int, file: int | None) -> np.ndarray:
+        """The memory of a message; its file is given back when nothing uses that any more.
+
+        Args:
+            file: the descriptor of a file that was not mapped yet, or has grown.
+        """
+        if file is not None:
+            buffer = _take_file(file, size, private=False)
+            if not isinstance(buffer, mmap.mmap):  # a copy
+                self._mappings.pop(number, None)
+                self._unused.append(~number)
+                return np.frombuffer(buffer, np.uint8)
+            self._mappings[number] = buffer
+        memory = np.frombuffer(self._mappings[number], np.uint8, size)
+        weakref.finalize(memory, self._unused.append, number).atexit = False
+        return memory
+
+    def given_back(self) -> list[int]:
+        """The numbers of the files that the sender may write again; ``~number`` of those to be closed."""
+        numbers = []
+        while self._unused:
+            number = self._unused.popleft()
+            if number >= 0 and len(self._mappings) > self.most:
+                del self._mappings[number]
+                number = ~number
+            numbers.append(number)
+        return numbers
+
+
 class Message:
     """A pickled object, ready to be sent, to several receivers if wanted.
 
+    Args:
+        files: where to take the file from, if it is to be used again.
+
     Attributes:
         data: the bytes that go over the socket.
-        file: the descriptor of the file with the rest, or None. It is closed with the message.
+        file: the descriptor of the file with the rest, if the receiver needs it, or None. It is closed
+            with the message, unless it is one of ``files``.
     """
 
-    def __init__(self, obj):
+    def __init__(self, obj, files: Files | None = None):
         pickled, buffers = io.BytesIO(), []
         _Pickler(pickled, buffers).dump(obj)
         parts = [pickled.getbuffer(), *(buffer.raw() for buffer in buffers)]
         sizes = [part.nbytes for part in parts]
         total = sum(_padded(size) for size in sizes)
-        head = _HEADER.pack(len(parts), total) + struct.pack(f"<{len(sizes)}Q", *sizes)
-        self.file = None
+        self.file, self.is_kept, number, rest = None, files is not None, _NO_NUMBER, b""
         if total <= _INLINE:
-            self.data = head + b"".join(_with_padding(parts))
+            rest = b"".join(_with_padding(parts))
         else:
-            self.data = head
-            self.file = _anonymous_file()
-            with open(self.file, "wb", closefd=False) as file:
-                file.writelines(_with_padding(parts))
+            if files is None:
+                file, is_mapped = _anonymous_file(), False
+            else:
+                number, file, is_mapped = files.take(total)
+            os.lseek(file, 0, os.SEEK_SET)
+            with open(file, "wb", closefd=False) as writer:
+                writer.writelines(_with_padding(parts))
+            self.file = None if is_mapped else file
+        head = _HEADER.pack(len(parts), total, number)
+        self.data = head + struct.pack(f"<{len(sizes)}Q", *sizes) + rest
         self.pickle = pickled
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exc):
-        if self.file is not None:
+        if self.file is not None and not self.is_kept:
             os.close(self.file)
 
     def send_some(self, sock: socket.socket, start: int = 0, flags: int = 0) -> int:
@@ -108,11 +196,12 @@ def send_message(sock: socket.socket, message: Message) -> None:
         sent = message.send_some(sock, sent)
 
 
-def receive(sock: socket.socket, private: bool = False):
+def receive(sock: socket.socket, private: bool = False, mappings: Mappings | None = None):
     """Waits for an object.
 
     Args:
         private: map a message that others receive too: writing to its arrays copies them.
+        mappings: of the sender's files.
 
     Raises:
         EOFError: if the other end is gone.
@@ -120,10 +209,13 @@ def receive(sock: socket.socket, private: bool = False):
     data, attached, _, _ = sock.recvmsg(
         _HEADER.size, socket.CMSG_LEN(_DESCRIPTOR.size), getattr(socket, "MSG_CMSG_CLOEXEC", 0)
     )
-    count, total = _HEADER.unpack(data + _read(sock, _HEADER.size - len(data)))
+    count, total, number = _HEADER.unpack(data + _read(sock, _HEADER.size - len(data)))
     sizes = struct.unpack(f"<{count}Q", _read(sock, count * _SIZE.size))
-    if attached:
-        buffer = _take_file(*_DESCRIPTOR.unpack(attached[0][2]), total, private)
+    file = _DESCRIPTOR.unpack(attached[0][2])[0] if attached else None
+    if mappings is not None and number != _NO_NUMBER:
+        buffer = mappings.memory(number, total, file)
+    elif file is not None:
+        buffer = _take_file(file, total, private)
     else:
         buffer = _read(sock, total)
     parts = list(_split(memoryview(buffer), sizes))

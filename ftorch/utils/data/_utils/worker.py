@@ -118,21 +118,23 @@ ENVIRONMENT = {
 
 
 def serve(sock: socket.socket) -> None:
-    """Fetches batches until the main process says None or is gone."""
+    """Fetches batches until the main process is gone."""
     try:
         surroundings = transport.receive(sock)
         surroundings.take_over(ENVIRONMENT)
-        worker = None
+        worker, files = None, transport.Files()
         try:
             worker = _Worker(surroundings.worker_id, transport.receive(sock, private=True))
         except Exception:  # noqa: BLE001
             failure = _failure(surroundings.worker_id)
-        while (task := transport.receive(sock)) is not None:
+        while True:
+            task, unused = transport.receive(sock)
+            files.give_back(unused)
             if worker is not None:
                 key, result = worker.answer(task)
             else:
                 key, result = task if isinstance(task, _ResumeIteration) else task[0], failure
-            _reply(sock, surroundings.worker_id, key, result, imports.new())
+            _reply(sock, surroundings.worker_id, key, result, files)
             del task, result  # they may be large
     except (EOFError, ConnectionError, KeyboardInterrupt):
         pass
@@ -189,10 +191,11 @@ class _Worker:
             return key, _failure(self.id)
 
 
-def _reply(sock, worker_id, key, result, imported):
+def _reply(sock, worker_id, key, result, files):
     """Sends a result, or why it cannot be sent."""
+    imported = imports.new()
     try:
-        message = transport.Message((worker_id, key, result, imported))
+        message = transport.Message((worker_id, key, result, imported), files)
     except Exception:  # noqa: BLE001
         message = transport.Message((worker_id, key, _failure(worker_id), imported))
     with message:
