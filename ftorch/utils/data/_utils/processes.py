@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 import json
 import os
@@ -52,9 +53,11 @@ class _ServerProcess:
     def _request(self, attached):
         if self.owner != os.getpid():
             self._start()
+        self._tell([(socket.SOL_SOCKET, socket.SCM_RIGHTS, attached)])
+
+    def _tell(self, attached=()):
         names = "\n".join(itertools.islice(self.modules, self.told, None)).encode()
-        header = LENGTH.pack(len(names))
-        self.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, attached)])
+        self.control.sendmsg([LENGTH.pack(len(names))], attached)
         self.control.sendall(names)
         self.told = len(self.modules)
 
@@ -62,6 +65,10 @@ class _ServerProcess:
         """Has modules ready in the workers that are started from now on."""
         with self.lock:
             self.modules.update(dict.fromkeys(modules))
+            if self.owner == os.getpid() and self.told < len(self.modules):
+                # At once: it imports them while those who asked are at work.
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    self._tell()
 
     def _start(self):
         self.control, server_end = socket.socketpair()

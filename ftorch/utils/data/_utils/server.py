@@ -2,8 +2,8 @@
 
 The main process cannot be forked: JAX runs threads there, and a child could wait for a lock that
 one of them held. This process is started from scratch, stays single-threaded, and forks a worker
-in milliseconds whenever the main process asks: with the worker's two descriptors, and the names of
-modules that workers before it imported (see `imports.py`).
+in milliseconds whenever the main process asks: with the worker's two descriptors. It also hears which
+modules workers have imported (see `imports.py`).
 
 ``ftorch`` is a placeholder here and in the workers. Importing the tensor engine takes seconds, and
 a dataset that yields NumPy arrays never needs it; anything beyond ``ftorch.utils.data`` loads it.
@@ -105,7 +105,7 @@ class Server:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_up_end.fileno(), warn_on_full_buffer=False)
         self.selector = selectors.DefaultSelector()
-        self.selector.register(control, selectors.EVENT_READ, self.start_worker)
+        self.selector.register(control, selectors.EVENT_READ, self.answer)
         self.selector.register(self.wake_up, selectors.EVENT_READ, self.reap)
 
     def run(self):
@@ -114,15 +114,17 @@ class Server:
             for key, _ in self.selector.select():
                 key.data()
 
-    def start_worker(self):
-        """Answers one request: forks a worker on the descriptors that came with it."""
+    def answer(self):
+        """Answers one request: imports what it names, forks a worker on descriptors that came with it."""
         header, attached, _, _ = self.control.recvmsg(LENGTH.size, socket.CMSG_SPACE(2 * PID.size))
         if not header:
             os._exit(0)
-        worker_end, status_pipe = struct.unpack("2i", attached[0][2])
         (length,) = LENGTH.unpack(header)
         if length:
             self.prepare(self.control.recv(length, socket.MSG_WAITALL).decode().split("\n"))
+        if not attached:
+            return
+        worker_end, status_pipe = struct.unpack("2i", attached[0][2])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # JAX warns of its threads: it has not started any
             pid = os.fork()
