@@ -70,6 +70,12 @@ def _softmax(p, pair, given):
     return [Value(x, dims) for x in pair.bind(*arrays)]
 
 
+@rule("ftorch_cummax", "ftorch_cummin")
+def _extremum(p, pair, given):
+    v = p.plain(given[0], [1])
+    return [Value(x, v.dims) for x in pair.bind(v.array)]
+
+
 @rule("ftorch_layer_norm", "ftorch_layer_norm_gradient")
 def _layer_norm(p, pair, given):
     rows = [p.settled(v) for v in given if v.array.ndim == 3]

@@ -127,6 +127,47 @@ ffi::Error scan(ffi::ThreadPool pool, Any x, AnyResult result, Integers sizes, I
   });
 }
 
+// The extrema of N lines next to each other, and where the last elements are that equal them; from the first NaN on
+// the last of those.
+template <Step STEP, int N, typename T>
+void locate(const T* x, T* y, int64_t* places, int64_t length, int64_t step) {
+  T best[N];
+  int64_t place[N] = {};
+  for (int j = 0; j < N; j++) best[j] = x[j];
+  for (int64_t i = 0; i < length; i++, x += step, y += step, places += step)
+    for (int j = 0; j < N; j++) {
+      const T now = x[j];
+      const bool worse = STEP == MAXIMUM ? now < best[j] : now > best[j];
+      if (__builtin_expect(!worse && (best[j] == best[j] || now != now), 0)) best[j] = now, place[j] = i;
+      y[j] = best[j], places[j] = place[j];
+    }
+}
+
+template <Step STEP, typename T>
+void locate_lines(ffi::ThreadPool& pool, const Lines& lines, const T* x, T* y, int64_t* places) {
+  constexpr int WIDE = 16;
+  share_lines(pool, lines.count(), 16.0 * lines.length, [&](int64_t line, int64_t to) {
+    while (line < to) {
+      const int64_t at = lines.first(line);
+      const bool wide = line % lines.inner + WIDE <= lines.inner && line + WIDE <= to;
+      const auto locate_some = wide ? locate<STEP, WIDE, T> : locate<STEP, 1, T>;
+      locate_some(x + at, y + at, places + at, lines.length, lines.inner);
+      line += wide ? WIDE : 1;
+    }
+  });
+}
+
+// how: one of `Step`.
+ffi::Error extremum(ffi::ThreadPool pool, Any x, AnyResult values, ffi::ResultBuffer<ffi::S64> places, Integers sizes,
+                    Integers how) {
+  return by_type(x.element_type(), [&](auto element) {
+    using T = decltype(element);
+    const auto locate_all = how[0] == MAXIMUM ? locate_lines<MAXIMUM, T> : locate_lines<MINIMUM, T>;
+    locate_all(pool, Lines(sizes), static_cast<const T*>(x.untyped_data()), static_cast<T*>(values->untyped_data()),
+               places->typed_data());
+  });
+}
+
 // --- sorting ---------------------------------------------------------------------------------
 
 constexpr int DIGIT = 8, DIGITS = 64 / DIGIT, VALUES = 1 << DIGIT;
@@ -261,6 +302,9 @@ ffi::Error keep(Any, AnyResult) { return ffi::Error::Success(); }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_keep, keep, ffi::Ffi::Bind().Arg<Any>().Ret<Any>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_scan, guarded(scan),
                               CALL.Arg<Any>().Ret<Any>().Attr<Integers>("sizes").Attr<Integers>("how"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_extremum, guarded(extremum),
+                              CALL.Arg<Any>().Ret<Any>().Ret<ffi::Buffer<ffi::S64>>().Attr<Integers>("sizes")
+                                  .Attr<Integers>("how"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     ftorch_sort, guarded(sort_lines),
     CALL.Arg<ffi::Buffer<ffi::S64>>().Ret<ffi::Buffer<ffi::S64>>().Attr<Integers>("sizes"));

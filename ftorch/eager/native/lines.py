@@ -25,6 +25,13 @@ def scan(eqn, inputs, origins):
     return [call("ftorch_scan", out, *inputs, sizes=_sizes(out.shape, axis), how=how)]
 
 
+def extremum(eqn, inputs, origins):
+    """The primitives of `ftorch.eager.ops.scan`: extrema so far along the middle dimension, and where they are."""
+    del origins
+    how = [_STEPS[eqn.primitive.name.removeprefix("ftorch_")]]
+    return call("ftorch_extremum", tuple(v.aval for v in eqn.outvars), *inputs, sizes=inputs[0].shape, how=how)
+
+
 def sort(eqn, inputs, origins):
     """`sort` of int64 numbers, which packed keys and positions are too."""
     del origins

@@ -367,6 +367,7 @@ _KERNELS = {
     **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), lines.scan),
     "sort": lines.sort, "top_k": lines.top,
+    **dict.fromkeys(("ftorch_cummax", "ftorch_cummin"), lines.extremum),
     "reduce_sum": rowwise.total,
     **dict.fromkeys(("ftorch_softmax", "ftorch_softmax_gradient"), rowwise.softmax),
     **dict.fromkeys(("ftorch_layer_norm", "ftorch_layer_norm_gradient"), rowwise.layer_norm),

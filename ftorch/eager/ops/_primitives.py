@@ -15,16 +15,18 @@ def primitive(name, function, shapes):
     """``function`` as a primitive that `ftorch.eager.native` finds in traces, for any transform.
 
     Args:
-        function: of float32 arrays whose first dimension is a batch, in JAX; what differentiates the primitive
+        function: of arrays whose first dimension is a batch, in JAX; what differentiates the primitive
             differentiates this.
-        shapes: of the results, from the operands.
+        shapes: of the results, from the operands: of float32, or with a dtype (``ShapeDtypeStruct``).
     """
     own = Primitive(f"ftorch_{name}")
     own.multiple_results = True
     whole = lambda *operands, **how: jax.tree.leaves(function(*operands, **how))  # noqa: E731
     own.def_impl(lambda *operands, **how: jax.jit(functools.partial(whole, **how))(*operands))
     own.def_abstract_eval(
-        lambda *operands, **how: [jax.core.ShapedArray(s, np.float32) for s in shapes(*operands)]
+        lambda *operands, **how: [
+            jax.core.ShapedArray(getattr(s, "shape", s), getattr(s, "dtype", np.float32)) for s in shapes(*operands)
+        ]
     )
 
     def batched(operands, axes, **how):
@@ -38,7 +40,11 @@ def primitive(name, function, shapes):
 
     def jvp(operands, tangents, **how):
         tangents = [ad.instantiate_zeros(t) for t in tangents]
-        return jax.jvp(functools.partial(whole, **how), tuple(operands), tuple(tangents))
+        results, slopes = jax.jvp(functools.partial(whole, **how), tuple(operands), tuple(tangents))
+        return results, [
+            ad.Zero.from_primal_value(r) if s.dtype == jax.dtypes.float0 else s
+            for r, s in zip(results, slopes, strict=True)
+        ]
 
     batching.primitive_batchers[own] = batched
     ad.primitive_jvps[own] = jvp

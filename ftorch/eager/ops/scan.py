@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -10,6 +13,7 @@ from .. import native
 from ..dtype import from_numpy, get_default_dtype, promote_types
 from ..registry import op
 from ._common import is_complex, is_floating, is_integral, up, wrap_dim
+from ._primitives import primitive
 from .reduction import at_least_1d, not_implemented, positions, take_along
 from .sorting import scatter_gradient
 
@@ -97,37 +101,43 @@ def _(grad, *, self, dim, result):
     return _shift(before, dim, 1, 1) * _reverse_recurrence(_shift(x, dim, -1, 0), up(grad), dim)
 
 
-def _extrema(name, scan, self, dim, on_cpu=False):
-    dim = wrap_dim(dim, self.ndim)
-    if is_complex(self):
-        raise not_implemented(f"{name}_cpu", self)
-    x = at_least_1d(self)
-    if x.size == 0:
-        return self, jnp.zeros(self.shape, np.int64)
-    compared = x.astype(np.uint8) if x.dtype == np.bool_ else x
+def _located(scan, x, dim):
+    """The extrema so far along a dimension, and where they are."""
     # An element is the extremum so far if it equals it: ties go to the last, as in PyTorch.
-    scanned = scan(compared, dim)
-    hit = compared == scanned
+    hit = x == scan(x, dim)
     if is_floating(x):
         hit |= jnp.isnan(x)
-    places = positions(x.shape, dim)
-    index = lax.cummax(jnp.where(hit, places, 0), dim).astype(np.int64)
-    if on_cpu and native.available and x.dtype in native.NUMBERS:
-        value = scanned  # of zeros of both signs the last, too
-    else:
-        value = take_along(x, index, dim)
-    return value.reshape(self.shape), index.reshape(self.shape)
+    index = lax.cummax(jnp.where(hit, positions(x.shape, dim), 0), dim).astype(np.int64)
+    return take_along(x, index, dim), index
 
 
 def _declare_cumulative_extremum(name, scan):
+    native_lines = primitive(
+        name, lambda x: _located(scan, x, 1), lambda x: [x, jax.ShapeDtypeStruct(x.shape, np.int64)]
+    )
+
+    def extrema(self, dim, on_cpu=False):
+        dim = wrap_dim(dim, self.ndim)
+        if is_complex(self):
+            raise not_implemented(f"{name}_cpu", self)
+        x = at_least_1d(self)
+        if x.size == 0:
+            return self, jnp.zeros(self.shape, np.int64)
+        if on_cpu and native.available and x.dtype in native.NUMBERS:
+            lines = x.reshape(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
+            value, index = native_lines.bind(lines)
+        else:
+            value, index = _located(scan, x.astype(np.uint8) if x.dtype == np.bool_ else x, dim)
+        return value.reshape(self.shape).astype(self.dtype), index.reshape(self.shape)
+
     @op(f"{name}(Tensor self, int dim) -> (Tensor values, Tensor indices)",
         forms="function method out")  # fmt: skip
     def cumulate(self, dim):
-        return _extrema(name, scan, self, dim)
+        return extrema(self, dim)
 
     @cumulate.backend("cpu")
     def _(self, dim):
-        return _extrema(name, scan, self, dim, on_cpu=True)
+        return extrema(self, dim, on_cpu=True)
 
     @cumulate.derivative
     def _(grad, *, self, dim, result):
