@@ -93,12 +93,12 @@ def test_overflowing_integers_wrap():
     assert (mine == plain).all()
 
 
-@pytest.mark.parametrize("name", ["cummax", "cummin"])
+@pytest.mark.parametrize("name, dtype", [("cummax", "float32"), ("cummin", "float64"), ("cummax", "int32"), ("cummin", "int64")])
 @pytest.mark.parametrize("shape, axis", SHAPES)
-def test_cumulative_extrema_and_where_they_are(shape, axis, name):
+def test_cumulative_extrema_and_where_they_are(shape, axis, name, dtype):
     """The last of ties, among them zeros of both signs."""
-    x = draw(shape, "float32")
-    x[np.abs(x) < 0.4] *= 0.0
+    x = draw(shape, dtype)
+    x[np.abs(x) < 0.4] *= x.dtype.type(0)
     mine, theirs = (getattr(lib.from_numpy(x.copy()), name)(axis) for lib in (ftorch, torch))
     np.testing.assert_array_equal(mine[1].numpy(), theirs[1].numpy())
     np.testing.assert_array_equal(mine[0].numpy(), theirs[0].numpy())
