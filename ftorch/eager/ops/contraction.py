@@ -252,6 +252,16 @@ def _path(path):
     return "auto" if path is None else list(zip(path[::2], path[1::2], strict=True))
 
 
+def _is_plain_sum(label, inputs, tensors):
+    """Whether a dimension is summed over in one operand alone, for PyTorch before any product."""
+    if len(tensors) == 1:
+        return True
+    return 1 == sum(
+        any(own == label and n != 1 for own, n in zip(labels, x.shape))
+        for labels, x in zip(inputs, tensors)
+    )
+
+
 @op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", public="_VF")
 def einsum(equation, tensors, path):
     """The kernel of ``torch.einsum``, for an equation of letters.
@@ -279,8 +289,8 @@ def einsum(equation, tensors, path):
 
     summed = set(extents) - set(output)
     _check_dtypes(tensors, is_product=len(tensors) > 1 and bool(summed))
-    if len(tensors) == 1 and summed and is_integral(tensors[0]):
-        tensors = [tensors[0].astype(jnp.int64)]  # this is a plain sum, which widens
+    if any(_is_plain_sum(label, inputs, tensors) for label in summed) and all(map(is_integral, tensors)):
+        tensors = [x.astype(jnp.int64) for x in tensors]  # sums widen, products do not
 
     operands = []
     for labels, x in zip(inputs, tensors, strict=True):

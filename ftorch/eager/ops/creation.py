@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ..registry import op
 from ._common import converted, dtype_name, up
@@ -57,7 +58,8 @@ def _from_both_ends(start, end, steps):
     """Evenly spaced numbers: the first half counted from the start, the second from the end."""
     if steps == 1:
         return start[None]
-    step = (end - start) / max(steps - 1, 1)
+    # The barrier keeps XLA from multiplying with a rounded reciprocal.
+    step = (end - start) / lax.optimization_barrier(jnp.asarray(max(steps - 1, 1), start.dtype))
     index = jnp.arange(steps, dtype=start.real.dtype)  # int64 would turn float32 into float64
     ahead, behind = start + step * index, end - step * (steps - 1 - index)
     return jnp.where(jnp.arange(steps) < steps // 2, ahead, behind)

@@ -376,12 +376,14 @@ def local_response_norm(input, size, alpha, beta, k):
         )
     if input.size == 0:
         return input
-    if is_integral(input):
-        input = input.astype(default_float())
     x: Array = up(input)
     squares = jnp.pad(
         x * x, [(0, 0), (size // 2, (size - 1) // 2), *[(0, 0)] * (x.ndim - 2)]
     )
     total = sum(squares[:, i : i + x.shape[1]] for i in range(size))
-    mean = total / np.asarray(size, x.dtype)
+    if is_integral(x):  # whose means are integers, too
+        input = x = x.astype(default_float())
+        mean = (total // size).astype(x.dtype)
+    else:
+        mean = total / np.asarray(size, x.dtype)
     return (x / (mean * alpha + k) ** beta).astype(input.dtype)
