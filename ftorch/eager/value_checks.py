@@ -57,13 +57,13 @@ def check_values(plan, operands, tensors, read):
     """
     scalars = [o for o in operands if type(o) in _NUMBERS]
     for slots, function, waits in plan.checks:
-        values = []
+        values, pending = [], False
         for slot in slots:
             tag = slot[0]
             if tag == "t":
                 array = peek(tensors[slot[1]], waits)
                 if array is None:
-                    array = _Later.of(tensors[slot[1]], read)
+                    array, pending = _Later.of(tensors[slot[1]], read), True
                     if array is None:
                         break
                 values.append(array)
@@ -77,14 +77,14 @@ def check_values(plan, operands, tensors, read):
                 arrays = [None if j is None else peek(tensors[j], waits) for j in slot[1]]
                 for i, j in enumerate(slot[1]):
                     if arrays[i] is None and j is not None:
-                        arrays[i] = _Later.of(tensors[j], read)
+                        arrays[i], pending = _Later.of(tensors[j], read), True
                 if any(a is None and j is not None for a, j in zip(arrays, slot[1])):
                     break
                 values.append(arrays)
             else:
                 values.append(None)
         else:
-            if _pending(values):
+            if pending:
                 _postpone(plan.name, function, values)
             else:
                 _make(function, values)
@@ -128,13 +128,6 @@ class _Later:
         if t._geometry.device is _device.META or storage.trace is IMMEDIATE or executor.capturing():
             return None
         return cls(executor.duplicate(read(t)))
-
-
-def _pending(values):
-    return any(
-        v.__class__ is _Later or v.__class__ is list and any(w.__class__ is _Later for w in v)
-        for v in values
-    )
 
 
 def _known(value):
