@@ -290,16 +290,20 @@ def literal(value) -> str:
 # --- classes -------------------------------------------------------------------------
 
 
+_given: set[str] = set()  # names of classes of programs, which may become parts of one another
+
+
 def qualified_class_name(cls: type, taken) -> str:
-    """``__torch__.torch.nn.modules.linear.Linear``, made unique among the names taken."""
+    """``__torch__.torch.nn.modules.linear.Linear``, made unique among the names taken and given."""
     module = cls.__module__
     if module.partition(".")[0] == "ftorch":
         module = "torch" + module.removeprefix("ftorch")
     prefix = "__torch__" if module == "__main__" else f"__torch__.{module}"
     prefix = ".".join(p if p.isidentifier() else f"_{p}" for p in prefix.split("."))
     name, n = f"{prefix}.{cls.__name__}", 0
-    while name in taken:
+    while name in taken or name in _given:
         name, n = f"{prefix}.___torch_mangle_{n}.{cls.__name__}", n + 1
+    _given.add(name)
     return name
 
 

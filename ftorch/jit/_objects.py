@@ -358,6 +358,7 @@ class CompilationUnitData:
         self.constants: list = []
         self.python: dict[str, object] = {}  # functions left to Python (`ignore`)
         self.importer = importer
+        self.clashes: set[str] = set()  # what parts define differently under one name
         self.version = 10  # of the ops' signatures, as files state it
 
     def find(self, name: str):
@@ -370,6 +371,20 @@ class CompilationUnitData:
             if self.importer is None or not self.importer(name):
                 return None
         return None
+
+    def include(self, other: CompilationUnitData) -> None:
+        """Adds what another unit defines, whose objects become parts of this one's."""
+        for name, kind in other.classes.items():
+            if kind is not None:
+                self.classes.setdefault(name, kind)
+        if self.constants and other.constants:
+            self.clashes.add("CONSTANTS")
+        self.constants = self.constants or other.constants
+        for name, function in other.functions.items():
+            if self.functions.setdefault(name, function).code != function.code:
+                self.clashes.add(name)
+        self.python.update({k: v for k, v in other.python.items() if k not in self.python})
+        self.clashes |= other.clashes
 
     def class_named(self, name: str) -> ClassType:
         found = self.find(name)

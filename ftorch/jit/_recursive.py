@@ -231,8 +231,11 @@ class _ModuleProgram:
         for cls in reversed(type(module).__mro__):
             self.hints.update(getattr(cls, "__annotations__", {}))
         self.constants = set(getattr(module, "__constants__", ()))
-        self.name = qualified_class_name(type(module), program.unit.classes)
-        program.unit.classes[self.name] = None  # type: ignore[assignment]  (taken)
+        if is_compiled(module):
+            self.name = module._c._type.name
+        else:
+            self.name = qualified_class_name(type(module), program.unit.classes)
+            program.unit.classes[self.name] = None  # type: ignore[assignment]  (taken)
 
     def declared(self, name):
         """The type that the class declares for an attribute, or None."""
@@ -287,6 +290,8 @@ class _ModuleProgram:
         return "attribute" if self.kind(name, value) is not None else None
 
     def method(self, name) -> str:
+        if is_compiled(self.module):
+            return name
         function = getattr(type(self.module), name, None)
         own = self.module.__dict__.get(name)
         if own is not None:
@@ -338,7 +343,8 @@ class _Builder:
     def build(self, module):
         if id(module) in self.made:
             return self.made[id(module)]
-        if isinstance(module, ScriptModule) and hasattr(module, "_c"):
+        if is_compiled(module):
+            self.program.unit.include(module._c._type.unit)
             return module._c
         program = self.program.module_program(module)
         values: dict = {}
@@ -421,18 +427,23 @@ _BOOKKEEPING = frozenset(
 )
 
 
+def is_compiled(module) -> bool:
+    """Whether a module is a program's already."""
+    return isinstance(module, ScriptModule) and hasattr(module, "_c")
+
+
 def script_module(module: Module):
     """A `RecursiveScriptModule` of a module: its ``forward``, its exports, and what they call."""
-    if isinstance(module, ScriptModule) and hasattr(module, "_c"):
+    if is_compiled(module):
         return module
     program = Program()
     for m in module.modules():
-        program.module_program(m)
+        if not is_compiled(m):
+            program.module_program(m)
     program.module_program(module).methods()
     for m in module.modules():
-        inner = program.module_program(m)
-        if m is not module and not isinstance(m, (ParameterList, ParameterDict)):
-            _try_methods(inner)
+        if m is not module and not isinstance(m, (ParameterList, ParameterDict)) and not is_compiled(m):
+            _try_methods(program.module_program(m))
     return wrap_module(_Builder(program).build(module))
 
 

@@ -196,6 +196,11 @@ def write_archive(data: ScriptObject, f, extra_files=None) -> None:
     """
     unit = data._type.unit
     _check_python(unit)
+    if unit.clashes:
+        raise RuntimeError(
+            f"Could not save: parts that were compiled by themselves define {sorted(unit.clashes)} "
+            "differently. Compile the whole module at once, or give the functions different names."
+        )
     objects, constants = _Pickler(), _Pickler()
     objects.value(data)
     constants.tuple(unit.constants, constants.value)

@@ -452,3 +452,27 @@ class Planned(nn.Module):
     def forward(self, x):
         rows = x[slice(None, 2, None)] + x[(Ellipsis, slice(1, None))].sum() + x[slice(1)]
         return rows * self.plan.extra + self.plans[x.dim()].total()
+
+
+class Scaled(nn.Module):
+    def __init__(self, factor: float):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+
+class Parts(nn.Module):
+    """Submodules that were compiled before, of the same class and one inside another."""
+
+    def __init__(self):
+        super().__init__()
+        self.one = torch.jit.script(Scaled(2.0))
+        self.two = torch.jit.script(nn.Sequential(Scaled(3.0), nn.Linear(4, 4)))
+        self.three = Scaled(5.0)
+
+    def forward(self, x):
+        lengths = x.shape[:-1] + (2, 2)
+        same = torch.broadcast_tensors(x, x[0])
+        return (self.one(x) + self.two(x) + self.three(x) + same[1]).reshape(lengths)

@@ -18,7 +18,7 @@ IDS = pt.arange(12).reshape(2, 6)
 SEQUENCE = pt.linspace(-1, 1, 160).reshape(2, 5, 16).cos()
 ROWS = pt.linspace(-3, 3, 12).reshape(3, 4)
 CASES = {
-    "Planned": [(ROWS,)],
+    "Planned": [(ROWS,)], "Parts": [(ROWS,)],
     "ResNet": [(X,)], "Lstm": [(IDS, 4), (IDS, 9)], "Misc": [(ROWS,), (ROWS, False)],
     "Trans": [(SEQUENCE,), (SEQUENCE, pt.zeros(5, 5)), (SEQUENCE, pt.ones(5, 5).triu(1).bool())],
     "helper": [(ROWS, None), (ROWS, ROWS)], "early": [(ROWS, 1), (ROWS, 3), (ROWS, 4)], "lists": [(4,)],

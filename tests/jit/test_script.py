@@ -276,3 +276,31 @@ def test_copies_and_hooks():
     handle.remove()
     replaced = {name: p * 0 for name, p in scripted.named_parameters()}
     assert ft.func.functional_call(scripted, replaced, (ft.ones(1, 2),)).abs().sum() == 0
+
+
+def test_errors_inside_of_programs():
+    """Their types are PyTorch's, their texts name the program's line."""
+
+    def programs(t):
+        @t.jit.script
+        def fails(x, k: int, names: Dict[str, int]):
+            if k == 0:
+                raise ValueError("no zero")
+            if k == 1:
+                return x + names["none"]
+            if k == 2:
+                assert k > 3, "too small"
+            return x[k]
+
+        return fails
+
+    for k, text in enumerate(("builtins.ValueError: no zero", "KeyError: none", "too small", "")):
+        raised = []
+        for t in (ft, pt):
+            with pytest.raises(Exception) as caught:  # noqa: PT011
+                programs(t)(t.ones(2, 2), k, {})
+            raised.append(caught.value)
+            assert "in the TorchScript interpreter" in str(caught.value)
+            assert "<--- HERE" in str(caught.value) and text in str(caught.value)
+        assert isinstance(raised[0], ft.jit.Error) == isinstance(raised[1], pt.jit.Error)
+        assert isinstance(raised[0], RuntimeError) == isinstance(raised[1], RuntimeError)
