@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+from importlib.metadata import version
 
 import jax
-import jaxlib
 
 from .version import __version__
 
@@ -25,7 +25,7 @@ def show() -> str:
     kernels = "native kernels for the CPU" if native.available else "XLA's kernels for the CPU"
     lines = [
         f"ftorch {__version__}", f"Python {platform.python_version()}",
-        f"jax {jax.__version__}, jaxlib {jaxlib.__version__}, backend {jax.default_backend()}", kernels,
+        f"jax {jax.__version__}, jaxlib {version('jaxlib')}, backend {jax.default_backend()}", kernels,
     ]  # fmt: skip
     return "ftorch built with:\n" + "".join(f"  - {line}\n" for line in lines)
 
