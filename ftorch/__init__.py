@@ -151,7 +151,7 @@ globals().update(_tensor_types())
 
 # Packages that are imported when they are first used.
 _PACKAGES = frozenset({
-    "_C", "_VF", "__config__", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_subclasses", "_tensor", "_tensor_str", "accelerator", "amp",
+    "_C", "__config__", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_subclasses", "_tensor", "_tensor_str", "accelerator", "amp",
     "backends", "compiler", "cpu", "cuda", "distributions", "export", "fft", "func", "functional",
     "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested",
     "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "return_types", "serialization", "signal", "sparse", "special", "storage", "torch_version",

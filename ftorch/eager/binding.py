@@ -185,7 +185,7 @@ def _fits(value, kind, definition, index):
     if base in ("int", "SymInt"):
         return _is_int(value)
     if base == "float":
-        return not isinstance(value, bool) and _is_number(value)
+        return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if base == "bool":
         return isinstance(value, (bool, np.bool_))
     if base == "Scalar":

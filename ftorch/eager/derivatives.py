@@ -15,6 +15,7 @@ import numpy as np
 
 from . import executor
 from .geometry import Geometry, geometry
+from .node_names import node_name
 from .op import Op, call, hooks, op_named, read, write
 from .registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
 from .tensor import DISPATCHING, modes, wrap
@@ -193,11 +194,27 @@ def gradients_of(plan, mask, differentiable):
     return make(plan, mask, differentiable)
 
 
-def _endless(inputs, scalars, results, grads):
-    raise RuntimeError(
-        "while_loop: the gradient of a traced loop cannot be differentiated backwards again, since the "
-        "number of its steps is not known; use scan, or forward mode (torch.func.jvp)"
-    )
+_ENDLESS = (
+    "while_loop: the gradient of a traced loop cannot be differentiated backwards again, since the "
+    "number of its steps is not known; use scan, or forward mode (torch.func.jvp)"
+)
+
+
+def _refused(error: Exception):
+    """The error that says why there is no derivative, or None for any other."""
+    if "Reverse-mode differentiation does not work" in str(error):
+        return RuntimeError(_ENDLESS)
+    is_ours = isinstance(error, (NotImplementedError, RuntimeError)) and "derivative for" in str(error)
+    return error.with_traceback(None) if is_ours else None
+
+
+def _raising(error):
+    """gradients(inputs, scalars, results, grads) for who asks for what there is not."""
+
+    def gradients(inputs, scalars, results, grads):
+        raise type(error)(*error.args)
+
+    return gradients
 
 
 def of_plan(plan, mask, node_class) -> Backward:
@@ -221,10 +238,11 @@ def of_plan(plan, mask, node_class) -> Backward:
     structs += [_struct(g) for g in plan.geometries] * 2
     try:
         used = _used_operands(flat, structs)
-    except ValueError as error:
-        if "Reverse-mode differentiation does not work" not in str(error):
+    except (ValueError, RuntimeError) as error:
+        refused = _refused(error)
+        if refused is None:
             raise
-        gradients, used = _endless, [False] * len(structs)  # an error for who asks for it
+        gradients, used = _raising(refused), [False] * len(structs)
     inputs = [i for i in range(n) if used[i]]
     results = [j for j in range(r) if used[n + m + j]]
     shapes = [(g.shape, g.dtype.numpy) for g in plan.inputs]
@@ -258,52 +276,6 @@ def of_plan(plan, mask, node_class) -> Backward:
     derived.result_dtypes = tuple(g.dtype for g, m in zip(plan.inputs, mask) if m)
     saved = [*inputs, *(-1 - j for j in results)]
     return Backward(Op(derived), mask, saved, differentiable, node_class(node_name(definition, plan)))
-
-
-# PyTorch numbers the backward functions of overloads; these are not the first of their name.
-_NODE_NUMBERS = {
-    "sum.dim_IntList": 1, "mean.dim": 1, "max": 1, "min": 1, "pow.Tensor_Tensor": 1,
-    "norm.Scalar": 0, "std.correction": 0, "var.correction": 0, "prod.dim_int": 1, "median.dim": 1,
-    "clamp.Tensor": 0, "div.Tensor": 0, "lerp.Tensor": 1, "lerp.Scalar": 0, "max.other": 2,
-    "sort.stable": 0, "all.dim": 1, "any.dim": 1, "masked_fill.Tensor": 1,
-}  # fmt: skip
-
-
-_NODE_NAMES = {
-    "_index_select": "SelectBackward0", "_index_slice": "SliceBackward0", "copy": "CopyBackwards",
-    "_to_copy": "ToCopyBackward0", "_real_part": "SelectBackward0", "_imag_part": "SelectBackward0",
-    "_neg_view": "NegViewBackward0", "_pow_static": "PowBackward0",
-    "numpy_T": "PermuteBackward0", "adjoint": "TransposeBackward0", "narrow": "SliceBackward0",
-    "movedim": "PermuteBackward0", "swapaxes": "TransposeBackward0", "swapdims": "TransposeBackward0",
-    "broadcast_to": "ExpandBackward0", "unflatten": "ViewBackward0", "cross_entropy":
-    "NllLossBackward0", "conv1d": "ConvolutionBackward0", "conv2d": "ConvolutionBackward0",
-    "conv3d": "ConvolutionBackward0", "conv_transpose1d": "ConvolutionBackward0",
-    "conv_transpose2d": "ConvolutionBackward0", "conv_transpose3d": "ConvolutionBackward0",
-    "layer_norm": "NativeLayerNormBackward0", "group_norm": "NativeGroupNormBackward0",
-    "batch_norm": "NativeBatchNormBackward0", "max_pool2d": "MaxPool2DWithIndicesBackward0",
-    "binary_cross_entropy_with_logits": "BinaryCrossEntropyWithLogitsBackward0",
-    "absolute": "AbsBackward0", "true_divide": "DivBackward0",
-}  # fmt: skip
-_MATMUL_NODES = {(1, 1): "DotBackward0", (2, 1): "MvBackward0", (2, 2): "MmBackward0"}
-
-
-def node_name(definition, plan=None) -> str:
-    """The name of an op's node, as PyTorch has it: ``AddmmBackward0``, ``SumBackward1``."""
-    name = definition.name
-    if name == "matmul" and plan is not None:
-        return _MATMUL_NODES.get(tuple(g.ndim for g in plan.inputs), "UnsafeViewBackward0")
-    if name == "linear" and plan is not None:
-        return "AddmmBackward0" if len(plan.inputs) == 3 else "MmBackward0"
-    if name == "fill" and plan is not None and plan.inplace:
-        return "FillBackward2" if len(plan.inputs) == 1 else "FillBackward3"
-    if name == "pow" and plan is not None and plan.structure.slots[1][0] == "s":
-        return "PowBackward0"
-    if name == "clamp" and plan is not None and len(plan.inputs) == 1:
-        return "ClampBackward1"
-    if name in _NODE_NAMES:
-        return _NODE_NAMES[name]
-    camel = "".join(p[:1].upper() + p[1:] for p in name.split("_") if p)
-    return f"{camel}Backward{_NODE_NUMBERS.get(definition.full_name, 0)}"
 
 
 # --- what nodes and the engine do to tensors -----------------------------------------

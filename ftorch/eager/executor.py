@@ -124,7 +124,7 @@ _threads = _Threads()
 class _Immediate:
     """The trace of storages that hold JAX tracers: there is nothing to flush."""
 
-    def flush(self):
+    def flush(self, again=False):
         pass
 
 
@@ -391,10 +391,10 @@ class CaptureTrace(Trace):
         self.on_break = on_break
         super().__init__(device)
 
-    def flush(self):
+    def flush(self, again=False):
         """Somebody looks at a value: the capture is over, and the trace an ordinary one."""
         self.end(self.broken or "a value was needed")
-        super().flush()
+        super().flush(again)
 
     def end(self, reason: str) -> None:
         """Gives up: what is recorded runs like an ordinary trace, and is not kept."""

@@ -18,6 +18,7 @@ from .storage import Storage
 from .tape import (
     check_inplace,
     node_class,
+    rename_node,
 )
 from .tensor import PLAIN, TensorBase, from_array, modes, wrap_view
 from .viewing import ViewNode, view_call
@@ -242,6 +243,8 @@ def reshape(self, *shape):
         return view_call(OPS["view"], self, (shape,))
     copy = view_call(OPS["view"], contiguous(self), (shape,))
     copy._base = None  # of a copy that nobody else can reach
+    if copy._grad_fn is not None:
+        rename_node(copy._grad_fn, "UnsafeViewBackward0")
     return copy
 
 

@@ -15,7 +15,7 @@ def representation(t) -> str:
     if t._storage.trace is IMMEDIATE:
         return f"Traced<{t._storage.array!r}>"
     fn = grad_fn_of(t)
-    name = None if fn is None else fn.name()
+    name = None if fn is None else type(fn).__name__
     g = t._geometry
     if g.device is _device.META:
         return _meta(t, name)

@@ -22,7 +22,7 @@ from .view import access
 
 _sequence = itertools.count()
 _ACCUMULATE_SEQUENCE = 1 << 62  # leaves are served first
-_QUALIFIED = ("AccumulateGrad", "CopyBackwards", "CopySlices")  # PyTorch names these in full
+_QUALIFIED = ("AccumulateGrad", "CopyBackwards", "CopySlices", "NotImplemented")  # PyTorch names these in full
 
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they "
@@ -345,6 +345,11 @@ def node_class(name: str, base: type = OpNode) -> type:
     if found is None:
         found = _classes[(name, base)] = type(name, (base,), {"__slots__": ()})
     return found
+
+
+def rename_node(node, name: str) -> None:
+    """Gives a node, which nobody has seen yet, another name."""
+    node.__class__ = node_class(name, type(node).__base__)
 
 
 def grad_fn_of(t):

@@ -41,8 +41,7 @@ register(
     "_scaled_mm",
     S(*_EIGHT, _ONE, _ONE), S(*_EIGHT, *_ROWS, out_dtype=np.float32),
     S(*_EIGHT, _ONE, _ONE, T(16, grad=False), out_dtype=np.float32),
-    S(*_EIGHT, T(1, values=[1e5], grad=False), _ONE),  # out of range
-    S(_EIGHT[0], T(16, 16, dtype="float8_e4m3fn"), T(1, values=[1e5], grad=False), _ONE),
+    # Out of the range of e4m3fn PyTorch gives nan on some processors, the largest number on others.
     S(*_EIGHT, T(1, values=[1e5], grad=False), _ONE, out_dtype=np.dtype(ml_dtypes.float8_e5m2)),
     S(*_EIGHT, _ONE, _ONE, scale_result=_ONE, out_dtype=np.dtype(ml_dtypes.float8_e5m2)),
 )  # fmt: skip
