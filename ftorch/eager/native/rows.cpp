@@ -92,11 +92,11 @@ ffi::Error add(ffi::ThreadPool pool, Any, Any index, Any updates, AnyResult x, I
             static_cast<const typename T::Item*>(updates.untyped_data()));
       };
       const Range all{0, outer}, every{0, loops.limit};
-      const int64_t apart = sizes[0] > 1 && steps[0] ? sizes[0] : 1;  // parts of the array that loops keep to
+      // Parts of the array that loops keep to. Where there are none one thread does it all: that each looks at
+      // the whole index and adds to its own rows takes longer.
+      const int64_t apart = sizes[0] > 1 && steps[0] ? sizes[0] : 1;
       if (apart >= tasks)
         share(pool, tasks, [&](int64_t i) { with(part(i, tasks, outer, outer / apart), every); });
-      else if (loops.by_rows() && loops.limit >= tasks)  // a task looks at the whole index, and adds to its own rows
-        share(pool, tasks, [&](int64_t i) { with(all, part(i, tasks, loops.limit, 1)); });
       else
         with(all, every);
     });
