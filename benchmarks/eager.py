@@ -17,7 +17,7 @@ import ftorch
 
 CHAIN = 40
 RUNS = 3  # measured at each turn
-SETTLE = 0.005  # s of unmeasured runs at each turn: the other library's threads go on spinning a while
+SETTLE = 0.02  # s of unmeasured runs at each turn: the other library's threads go on spinning some 10 ms
 
 
 def add_chain(lib):

@@ -17,6 +17,7 @@ import numpy as np
 from ..eager import executor
 from ..eager.executor import CaptureTrace
 from ..eager.op import write
+from ..eager.references import LISTED, LOCAL
 from ..eager.tensor import TensorBase
 from ..utils import _pytree as pytree
 from . import guards as _guards
@@ -468,8 +469,8 @@ class Captured:
             storage = source if kind == "cell" else source.get(leaves)._storage
             array = arrays.pop(operand)
             storage.array = None
-            # References: this variable and the call's argument; more, and somebody else reads it.
-            given.append(array if sys.getrefcount(array) == 2 else array.copy())
+            # More references than this variable's, and somebody else reads it.
+            given.append(array if sys.getrefcount(array) == LOCAL else array.copy())
             del array
         return given
 
@@ -528,7 +529,7 @@ class Captured:
         given = []
         for p in lowered.donated:
             array = inputs.pop(lowered.starts[p])
-            given.append(array if sys.getrefcount(array) == 2 else array.copy())
+            given.append(array if sys.getrefcount(array) == LOCAL else array.copy())
             del array
         kept = [inputs[lowered.starts[p]] for p in lowered.kept]
         del inputs
@@ -556,10 +557,9 @@ class Captured:
         owners, found = self.trace.owners, []
         for slot in range(len(owners)):
             storage = owners[slot]
-            # References: the list, the loop variable, the call's argument.
             if (
                 slot not in expected and storage.trace is self.trace and storage.slot == slot
-                and sys.getrefcount(storage) > 3
+                and sys.getrefcount(storage) > LISTED
             ):  # fmt: skip
                 found.append(slot)
         return found

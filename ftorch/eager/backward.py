@@ -87,6 +87,9 @@ def _run(roots, retain_graph, inputs):
         node = heapq.heappop(heap)[2]
         buffer = buffers.pop(node, None)
         outputs = []
+        if needed is None and buffer is not None and node.is_accumulate and node.is_bare():
+            node.take(buffer)
+            continue
         runs = buffer is not None and (needed is None or node in needed)
         if runs:
             grads = _as_list(node, buffer)
@@ -117,6 +120,7 @@ def _run(roots, retain_graph, inputs):
             counts[target] = left = counts[target] - 1
             if not left:
                 heapq.heappush(heap, (-target.sequence, next(order), target))
+        grad = grads = None  # a leaf may take over what nobody else holds
     return None if captures is None else [captures[edge] for edge in inputs]
 
 
@@ -302,7 +306,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     outer, modes.grad = modes.grad, create_graph
     try:
         for t, g in zip(chosen, found):
-            derivatives.accumulate(t, g)
+            derivatives.accumulate(t, {0: g})
     finally:
         modes.grad = outer
 

@@ -6,6 +6,7 @@ conjugated on the way into ``jax.vjp`` and on the way out.
 
 from __future__ import annotations
 
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ from . import executor
 from .geometry import Geometry, geometry
 from .node_names import node_name
 from .op import Op, call, hooks, op_named, read, write
+from .references import LISTED, LOCAL
 from .registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
 from .tensor import DISPATCHING, modes, wrap
 
@@ -337,8 +339,9 @@ def overwrite(t, value):
 _accumulate_lock = threading.Lock()
 
 
-def accumulate(variable, grad):
-    """Adds a gradient to a leaf's ``.grad``."""
+def accumulate(variable, buffer):
+    """Adds the gradient ``buffer.pop(0)`` to a leaf's ``.grad``: itself, where nobody else holds it."""
+    grad = buffer.pop(0)
     if grad is None:
         return
     with _accumulate_lock:
@@ -349,7 +352,9 @@ def accumulate(variable, grad):
         if held is None:
             if grad.__class__ in DISPATCHING:
                 grad = grad if modes.grad else grad.detach()
-            elif not modes.grad:
+            elif not modes.grad and (
+                sys.getrefcount(grad) > LOCAL or capture is not None or not _is_alone(grad)
+            ):
                 # The gradient may have gone to several leaves: each gets a tensor of its own.
                 grad = detached(grad)
             variable._grad = grad
@@ -357,6 +362,20 @@ def accumulate(variable, grad):
             variable._grad = add(held, grad)
         else:
             write(held, read(add(held, grad)))
+
+
+def _is_alone(t):
+    """Whether a tensor outside of graphs is all that holds its storage, and the whole of it."""
+    storage = t._storage
+    if t._geometry is not storage.root or t._requires_grad or t._meta is not None:
+        return False
+    if t._base is not None or t._grad_fn is not None:
+        return False
+    trace = storage.trace
+    if trace is None:
+        return sys.getrefcount(storage) == LISTED and storage.array is not None
+    alone = sys.getrefcount(storage) == LISTED + 1  # the trace lists what it is going to give
+    return alone and storage.trace is trace is not executor.IMMEDIATE
 
 
 def add(a, b):

@@ -20,6 +20,7 @@ from . import storage as storage_module
 from .errors import OutOfMemoryError, translate_error
 from .geometry import Geometry
 from .program import COMPLEX, FLOAT, INT, Plan, stats, weak
+from .references import LISTED
 from .storage import Storage
 
 __all__ = [
@@ -76,8 +77,7 @@ class Trace:
         live, keep = [], []
         for slot in range(len(owners)):  # enumerate would hold a reference of its own
             storage = owners[slot]
-            # References: the list, the loop variable, the call's argument, and whoever needs it.
-            if storage.slot == slot and storage.trace is self and sys.getrefcount(storage) > 3:
+            if storage.slot == slot and storage.trace is self and sys.getrefcount(storage) > LISTED:
                 live.append(slot)
                 keep.append(storage)
         storage = None
@@ -133,13 +133,15 @@ _OVERWRITTEN: Any = Storage(None)  # type: ignore[arg-type]
 _new = object.__new__
 
 
-def record(plan: Plan, storages, scalars=(), into: Storage | None = None) -> Any:
+def record(plan: Plan, storages, scalars=(), into: Storage | None = None, onto=None) -> Any:
     """Appends a step; gives the result's storage, or a tuple of them.
 
     Args:
         storages: the operands, each read as a whole (its root).
         scalars: Python numbers, as ``plan.scalars`` says.
         into: the storage that takes the (single) result as its new value; a write is counted.
+        onto: the same for several results: a list of storages that share no memory with the user.
+            They are not written to where the step runs at once: the results are others then.
     """
     device = plan.device
     if device is _device.CPU:
@@ -212,6 +214,17 @@ def record(plan: Plan, storages, scalars=(), into: Storage | None = None) -> Any
             owners.append(result)
             if trace.captures:
                 trace.born.add(id(result))
+        elif onto is not None:
+            result, slot = onto, len(owners)
+            for s in onto:
+                if s.trace is trace:
+                    owners[s.slot] = _OVERWRITTEN
+                else:
+                    trace.replaced[id(s)] = trace.input_of.get(id(s.array))
+                s.trace, s.slot, s.array = trace, slot, None
+                s.version += 1
+                slot += 1
+            owners += onto
         else:
             result = []
             for g in plan.geometries:

@@ -437,11 +437,14 @@ def fused_update(fn, mutable, inputs, scalars=(), static=(), source=None, fixed=
         if len(_updates) > _MAX_PLANS:
             _updates.clear()
         plan = _updates[key] = planning.build_update(fn, mutable, inputs, scalars, static)
-    storages = [t._storage if t._geometry is t._storage.root else read(t) for t in mutable]
+    targets = [t._storage for t in mutable]
+    storages = [s if t._geometry is s.root else read(t) for t, s in zip(mutable, targets)]
+    plain = storages == targets and not any([s.host is not None for s in targets])
     storages += [t._storage if t._geometry is t._storage.root else read(t) for t in inputs]
-    results = record(plan, storages, planning.numbers_of(plan.scalars, scalars))
-    if plan.is_single:
-        results = (results,)
+    numbers = planning.numbers_of(plan.scalars, scalars)
+    results = record(plan, storages, numbers, None, targets if plain else None)
+    if results is targets:
+        return
     for t, s in zip(mutable, results):
         if t._geometry is t._storage.root and t._storage.host is None:
             executor.move(s, t._storage)

@@ -140,16 +140,25 @@ class AccumulateGrad(Node):
         self.sequence = _ACCUMULATE_SEQUENCE
         self.variable = variable
 
+    def is_bare(self):
+        """Whether nobody has a say in what it does."""
+        return not (self.tensor_hooks or self.node_pre_hooks or self.post_hooks or modes.anomaly)
+
     def apply(self, grads):
-        if not self.variable._requires_grad:  # it was detached since
-            return []
-        derivatives.accumulate(self.variable, grads[0])
-        post = self.variable._meta and self.variable._meta.post_hooks
+        self.take({0: grads[0]})
+        return []
+
+    def take(self, buffer):
+        """Adds the gradient ``buffer[0]``, which it removes from there."""
+        variable = self.variable
+        if not variable._requires_grad:  # it was detached since
+            return
+        derivatives.accumulate(variable, buffer)
+        post = variable._meta and variable._meta.post_hooks
         if post:
             for hook in list(post.values()):
-                if hook(self.variable) is not None:
+                if hook(variable) is not None:
                     raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-        return []
 
 
 def accumulator(t) -> AccumulateGrad:

@@ -35,7 +35,58 @@ PROGRAMS = {
     "shared": lambda m, x: _shared(x),
     "function": lambda m, x: _function(m, x),
     "saved by functions": lambda m, x: _saved_by_functions(m, x),
+    "a gradient of two leaves": lambda m, x: _gradient_of_two_leaves(m, x),
+    "a gradient that a hook keeps": lambda m, x: _kept_gradient(m, x, _keep_by_hook),
+    "a gradient that a function keeps": lambda m, x: _kept_gradient(m, x, _keep_by_function),
+    "a gradient that is a constant": lambda m, x: _kept_gradient(m, x, _give_constant),
+    "a gradient seen through a view": lambda m, x: _kept_gradient(m, x, _keep_view),
 }
+
+
+def _gradient_of_two_leaves(m, x):
+    y = leaf(m)
+    (x + y).sum().backward()
+    y.grad.mul_(5)
+    return x.grad, y.grad
+
+
+def _kept_gradient(m, x, keep):
+    """Writes to a leaf's gradient and looks at what others kept of it."""
+    kept = []
+    (keep(m, x, kept) * m.tensor([1.0, 2.0, 3.0])).sum().backward()
+    x.grad.add_(100)
+    return x.grad, kept
+
+
+def _keep_by_hook(m, x, kept):
+    x.register_hook(kept.append)
+    return x
+
+
+def _saver(m, kept, keep):
+    class Identity(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return keep(grad * 2, kept)
+
+    return Identity.apply
+
+
+def _keep_by_function(m, x, kept):
+    return _saver(m, kept, lambda grad, kept: kept.append(grad) or grad)(x)
+
+
+def _keep_view(m, x, kept):
+    return _saver(m, kept, lambda grad, kept: kept.append(grad[1:]) or grad)(x)
+
+
+def _give_constant(m, x, kept):
+    kept.append(m.ones(3))
+    return _saver(m, kept, lambda grad, kept: kept[0])(x)
 
 
 def _retain(m, x):

@@ -9,6 +9,7 @@ import numpy as np
 from ..registry import Shape, op
 from ._common import dtype_name, is_floating, up
 from ._nn import check_reduction, legacy_reduction, sizes
+from .scatter import first_outside
 
 _INDEX_DTYPES = (np.dtype(np.int64), np.dtype(np.uint8))
 
@@ -78,9 +79,11 @@ def _check_targets(input_shape, target, ignore_index):
     if target.dtype.kind not in "iu" or not input_shape:
         return
     classes = input_shape[min(1, len(input_shape) - 1)]
-    wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
-    if wrong.any():
-        raise IndexError(f"Target {target[wrong].flat[0]} is out of bounds.")
+    if first_outside(target, 0, classes) is None:
+        return
+    wrong = first_outside(target[target != ignore_index], 0, classes)
+    if wrong is not None:
+        raise IndexError(f"Target {wrong} is out of bounds.")
 
 
 # --- the computation ---------------------------------------------------------------------

@@ -9,6 +9,7 @@ from jax import lax
 
 from ..registry import Shape, op
 from ._common import dtype_name, up
+from .scatter import first_outside
 
 _INDEX_DTYPES = (np.dtype(np.int64), np.dtype(np.int32))
 
@@ -44,7 +45,7 @@ def _(weight: Shape, indices):
 
 
 def _check_rows(weight, indices):
-    if indices.size and (indices.min() < 0 or indices.max() >= weight.shape[0]):
+    if first_outside(indices, 0, weight.shape[0]) is not None:
         raise IndexError("index out of range in self")
 
 
@@ -181,7 +182,7 @@ def _(weight: Shape, indices, offsets, include_last_offset):
             f"offsets[-1] can not be greater than input's length {indices.shape[0]} but got "
             f"offsets[-1] of {offsets[-1]}"
         )
-    if indices.size and (indices.min() < 0 or indices.max() >= weight.shape[0]):
+    if first_outside(indices, 0, weight.shape[0]) is not None:
         wrong = (indices < 0) | (indices >= weight.shape[0])
         at = int(np.argmax(wrong))
         raise RuntimeError(

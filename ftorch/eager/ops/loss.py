@@ -11,6 +11,7 @@ import numpy as np
 from ..registry import Shape, op
 from ._common import default_float, dtype_name, is_complex, is_floating, is_integral, up
 from ._nn import check_reduction, legacy_reduction, reduce_loss, sizes
+from .scatter import first_outside
 
 _LEGACY = "bool? size_average=None, bool? reduce=None, str reduction='mean'"
 _PLACE = {"public": "nn.functional"}
@@ -392,7 +393,7 @@ def _check_long(target):
 @multi_margin_loss.check
 def _(input: Shape, target):
     classes = input.shape[-1] if input.ndim else 1
-    if target.dtype == np.int64 and ((target < 0) | (target >= classes)).any():
+    if target.dtype == np.int64 and first_outside(target, 0, classes) is not None:
         raise RuntimeError("target out of range")
 
 
@@ -425,7 +426,7 @@ def multilabel_margin_loss(input, target, size_average, reduce, reduction):
 @multilabel_margin_loss.check
 def _(input: Shape, target):
     classes = input.shape[-1] if input.ndim else 1
-    if target.dtype == np.int64 and ((target < -1) | (target >= classes)).any():
+    if target.dtype == np.int64 and first_outside(target, -1, classes) is not None:
         raise RuntimeError("argument #2 'target' is out of range")
 
 

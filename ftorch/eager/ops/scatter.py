@@ -49,7 +49,7 @@ def first_outside(index, low, high):
         return None
     unsigned = _UNSIGNED.get(index.dtype) if low == 0 else None
     if unsigned is not None:  # a negative one is among the largest
-        if index.view(unsigned).max() < high:
+        if np.maximum.reduce(index.view(unsigned), axis=None) < high:
             return None
     elif index.min() >= low and index.max() < high:
         return None
