@@ -19,6 +19,15 @@ def aligned_empty(shape, dtype=np.uint8) -> np.ndarray:
     return buffer[start : start + size].view(dtype).reshape(shape)
 
 
+def filled(shape, value, dtype) -> np.ndarray:
+    """``np.full``, in memory that JAX shares if it is large."""
+    out = np.empty(shape, dtype)
+    if out.nbytes > _COPIED_AT_ONCE:
+        out = aligned_empty(shape, dtype)
+    out.fill(value)
+    return out
+
+
 def aligned_copy(array: np.ndarray) -> np.ndarray:
     """A copy in C order. What JAX would copy again in another thread is aligned for it to use."""
     if array.nbytes <= _COPIED_AT_ONCE:

@@ -163,7 +163,12 @@ class Watch:
         return self
 
     def __exit__(self, *_):
-        sys.setprofile(self._before)
+        before = self._before
+        if before is None or callable(before):
+            sys.setprofile(before)
+        else:  # `cProfile.Profile`, which Python puts there but does not take back
+            sys.setprofile(None)
+            before.enable()
 
     def _event(self, frame, event, arg):
         if event == "call":

@@ -408,6 +408,7 @@ def _constant(g, value):
         plan = _constants[(g, value)] = executor.Plan(
             lambda: jnp.full(dense.shape, value, dense.dtype.numpy), (dense,), "", "full", g.device
         )
+        plan.element = None if g.dtype.stored else value
     return wrap(executor.record(plan, ()))
 
 

@@ -260,6 +260,7 @@ def build(op, operands, static) -> OpPlan:
     if stored is not None or any(g.dtype.stored for g in plan.geometries):
         plan.fn = _storing(fn, [g.dtype for g in plan.geometries])
     plan.geometry = plan.geometries[0] if plan.geometries else None
+    plan.element = _element(definition, plan)
     plan.op, plan.static = op, static
     plan.inputs = tuple(t._geometry for t in tensors)
     plan.structure = Structure(slots, static, types, names)
@@ -273,6 +274,22 @@ def build(op, operands, static) -> OpPlan:
     plan.raw = raw
     plan.inplace = False
     return plan
+
+
+def _element(definition, plan):
+    """What each element of a plan's result is, where NumPy makes the same of it: see `OpDef.every`."""
+    element = getattr(definition, "element", None)
+    if element is None:
+        return None
+    dtype = plan.geometry.dtype
+    if dtype.stored:
+        return None
+    if element == "scalar" and (
+        not plan.scalars or dtype.category < {INT: 0, FLOAT: 2, COMPLEX: 3}[plan.scalars]
+        or (dtype.category == 2 and dtype.itemsize < 4)
+    ):
+        return None
+    return element
 
 
 def _check_required(op, definition, slots, scalars):

@@ -19,6 +19,7 @@ import numpy as np
 from jax._src.core import trace_ctx as _trace_context  # there is no public way to ask
 from jax._src.lax.lax import _convert_element_type  # the only way to make a weak type; tested
 
+from .. import _arrays
 from . import device as _device
 from . import host_memory
 from .geometry import Geometry
@@ -76,11 +77,12 @@ class Plan:
         scalars: the kinds of the scalar operands, as a string of "i", "f", "c".
         name: for error messages.
         op, backward: what `ftorch.eager.op` and the tape keep with a plan.
+        element: what each element of the result is: a number, "scalar" (the plan's), or None if they differ.
     """
 
     __slots__ = (
         "fn", "geometries", "geometry", "is_single", "scalars", "name", "device", "compiled",
-        "op", "static", "inputs", "backward", "extra",
+        "op", "static", "inputs", "backward", "extra", "element",
     )  # fmt: skip
 
     def __init__(self, fn, geometries: tuple[Geometry, ...], scalars: str, name: str, device,
@@ -98,12 +100,16 @@ class Plan:
         self.inputs: Any = None
         self.backward: Any = None
         self.extra: Any = None
+        self.element: Any = None
 
     def __repr__(self):
         return f"<plan {self.name}>"
 
     def run(self, arrays, scalars):
         """Runs the step by itself, compiled; always gives a tuple."""
+        if self.element is not None:
+            stats.programs += 1
+            return (self._filled(scalars),)
         compiled = self.compiled
         if compiled is None:
             compiled = self._compile()
@@ -112,6 +118,14 @@ class Plan:
         stats.programs += 1
         results = compiled(*arrays, *_packed(self.scalars, scalars))
         return (results,) if self.is_single else results
+
+    def _filled(self, scalars):
+        """An array of one number, without XLA, which would compile a program for every shape."""
+        kind, number = (self.scalars, scalars[0]) if self.element == "scalar" else (INT, self.element)
+        dtype = self.geometry.dtype.numpy
+        with np.errstate(over="ignore"):
+            number = _NUMPY_SCALAR[kind](number).astype(dtype)
+        return _device.put(_arrays.filled(self.geometry.shape, number, dtype), self.device)
 
     def _compile(self):
         kinds, fn = self.scalars, self.fn
@@ -197,6 +211,8 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
 
 
 def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, again):
+    if not live:
+        return []
     if steps == 1:
         plan = code[0]
         operands = [inputs[-1 - operand] for operand in code[1:]]
@@ -218,6 +234,8 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
     donated = tuple([i for i in program.reusable if sys.getrefcount(inputs[i]) == 2])
     compiled = program.compiled.get(donated)
     if compiled is None:
+        if all(item.__class__ is int or item.element is not None for item in code):
+            return _interpret(code, inputs, ints, floats, live)
         before = [-1 - (replaced.get(id(storage)) or 0) for storage in keep]
         compiled = compile_code(code, live, donated, device, before)
         program.compiled[donated] = compiled
@@ -262,18 +280,26 @@ def _walk(code):
 
 def _interpret(code, inputs, ints, floats, live):
     """Runs a trace step by step, letting go of results after their last use."""
-    last_use = {}
-    for index, (_, operands) in enumerate(_walk(code)):
+    walk, last_use = list(_walk(code)), {}
+    wanted, needed = set(live), set(live)
+    slot = sum(len(plan.geometries) for plan, _ in walk)
+    for index in range(len(walk) - 1, -1, -1):
+        plan, operands = walk[index]
+        slot -= len(plan.geometries)
+        if needed.isdisjoint(range(slot, slot + len(plan.geometries))):
+            continue  # what was overwritten, or let go
+        needed.update(operands)
         for operand in operands:
-            last_use[operand] = index
+            last_use.setdefault(operand, index)
     values: dict[int, Any] = {-1 - i: array for i, array in enumerate(inputs)}
     inputs.clear()
-    wanted = set(live)
     ints, floats = iter(ints), iter(floats)
-    slot = 0
-    for index, (plan, operands) in enumerate(_walk(code)):
-        arrays = [values[operand] for operand in operands]
-        results = plan.run(arrays, _numbers(plan.scalars, ints, floats))
+    for index, (plan, operands) in enumerate(walk):
+        numbers = _numbers(plan.scalars, ints, floats)
+        if needed.isdisjoint(range(slot, slot + len(plan.geometries))):
+            slot += len(plan.geometries)
+            continue
+        results = plan.run([values[operand] for operand in operands], numbers)
         for result in results:
             values[slot] = result
             if slot not in wanted and slot not in last_use:

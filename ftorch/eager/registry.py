@@ -63,10 +63,12 @@ class OpDef:
         checks: functions that look at the values of index arguments before the op runs.
         dtype_checks: functions that look at the operands' dtypes when a call is planned.
         alternative: the function that says which op runs instead (`instead`).
+        element: what each element of the result is: a number, "scalar" (the op's), or None (`every`).
     """
 
     make_gradients = None
     alternative: Callable | None = None
+    element: int | str | None = None
 
     def __init__(self, schema, kernel, *, promote, promoting, forms, public, aliases, host,
                  differentiable, dunder, layout, is_view, constant=()):  # fmt: skip
@@ -157,6 +159,14 @@ class OpDef:
         None. Levels and modes see the op that was called.
         """
         self.alternative = function
+        return self
+
+    def every(self, number=None):
+        """Declares that each element of the result is a number: the op's `Scalar`, or the one given (0 or 1).
+
+        Such a call by itself is a NumPy array: XLA would compile a program for every shape.
+        """
+        self.element = "scalar" if number is None else number
         return self
 
     def backend(self, platform):

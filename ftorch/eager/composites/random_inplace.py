@@ -96,7 +96,7 @@ def _takes_value(t):
     return (
         t.__class__ in PLAIN and not special[0] and executor.capturing() is None and storage.version >= 0
         and t._geometry is storage.root and storage.host is None and storage.trace is not executor.IMMEDIATE
-        and not t._requires_grad and t._base is None and t._meta is None
+        and not (t._requires_grad and modes.grad) and t._base is None and t._meta is None
     )  # fmt: skip
 
 

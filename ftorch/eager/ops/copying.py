@@ -84,6 +84,9 @@ def fill_scalar(self, value):
     return jnp.full(self.shape, cast(jnp.asarray(value), self.dtype))
 
 
+fill_scalar.every()
+
+
 @fill_scalar.check
 def _(self: Shape, value):
     check_fits(value, self.dtype, halves=self.numel != 1)  # PyTorch fills single elements apart
@@ -97,6 +100,9 @@ def _(grad):
 @op("zero(Tensor self) -> Tensor", forms="inplace", layout="pointwise")
 def zero(self):
     return jnp.zeros_like(self)
+
+
+zero.every(0)
 
 
 @zero.derivative

@@ -27,12 +27,15 @@ def full(size, fill_value, dtype):
     return jnp.full(size, fill_value.astype(dtype))
 
 
+full.every()
+
+
 def _constant(name, value):
     @op(f"{name}(int[] size, ScalarType dtype) -> Tensor", forms="")
     def constant(size, dtype):
         return jnp.full(size, value, dtype)
 
-    return constant
+    return constant.every(value)
 
 
 zeros = _constant("zeros", 0)
@@ -121,10 +124,14 @@ def _of_tensor(name, value):
     def like(self, dtype):
         return jnp.full(self.shape, value, dtype)
 
+    like.every(value)
+
     @op(f"new_{name}(Tensor self, int[] size, ScalarType dtype) -> Tensor", forms="",
         differentiable=False)  # fmt: skip
     def new(self, size, dtype):
         return jnp.full(size, value, dtype)
+
+    new.every(value)
 
 
 _of_tensor("zeros", 0)
@@ -138,7 +145,13 @@ def full_like(self, fill_value, dtype):
     return jnp.full(self.shape, fill_value.astype(dtype))
 
 
+full_like.every()
+
+
 @op("new_full(Tensor self, int[] size, Scalar fill_value, ScalarType dtype) -> Tensor", forms="",
     differentiable=False)  # fmt: skip
 def new_full(self, size, fill_value, dtype):
     return jnp.full(size, fill_value.astype(dtype))
+
+
+new_full.every()
