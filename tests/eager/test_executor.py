@@ -1,11 +1,13 @@
 """The executor: what compiles, what is fused, and when it runs."""
 
+import math
 import os
 import subprocess
 import sys
 import threading
 
 import pytest
+import torch as reference
 
 import ftorch as torch
 from ftorch.eager import executor
@@ -109,6 +111,61 @@ def test_what_nobody_holds_is_not_computed():
     for _ in range(10):
         x.exp()  # dropped at once
     assert kept.tolist() == [2] * 4
+
+
+@pytest.mark.parametrize("again", range(2))
+def test_what_was_overwritten_is_not_computed(again):
+    executor.flush()
+    stats.reset()
+    x = torch.ones(7, 29 + again).cos()
+    x.copy_(torch.full((7, 29 + again), 2.0))
+    x.copy_(torch.zeros(7, 29 + again))
+    del x
+    executor.flush()
+    assert stats.compilations == stats.programs == 0
+
+
+# values, and dtypes that take them
+CONSTANTS = [
+    (2.5, "float16 bfloat16 float32 float64 complex64 complex128"), (1e300, "float32 float64"),
+    (math.nan, "float32 float64"), (-0.0, "float32 complex64"),
+    (300, "uint8 int8 int32 int64 bool float32 complex64"), (-1, "uint8 int64 bool"), (True, "bool int64 float32"),
+    (2 - 3j, "complex64 complex128"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value, dtypes", CONSTANTS)
+def test_a_constant_by_itself_is_pytorchs(value, dtypes):
+    for name in dtypes.split():
+        for make in (
+            lambda lib, d: lib.full((2, 3), value, dtype=d),
+            lambda lib, d: lib.empty(2, 3, dtype=d).fill_(value),
+            lambda lib, d: lib.full_like(lib.ones(3, 2), value, dtype=d).t(),
+        ):
+            try:
+                theirs = make(reference, getattr(reference, name))
+            except RuntimeError:
+                with pytest.raises(RuntimeError):
+                    make(torch, getattr(torch, name))
+                continue
+            ours = make(torch, getattr(torch, name))
+            assert ours.stride() == theirs.stride()
+            assert str(ours.dtype) == str(theirs.dtype)
+            assert repr(ours.tolist()) == repr(theirs.tolist()), name
+
+
+def test_constants_compile_nothing():
+    executor.flush()
+    stats.reset()
+    for _ in range(2):
+        made = [
+            torch.zeros(31, 3), torch.ones(31, 2, dtype=torch.int64), torch.full((31,), 0.5),
+            torch.empty(31, dtype=torch.complex64), torch.zeros(37).fill_(3), torch.ones(37, 31).zero_(),
+            torch.zeros_like(torch.ones(37)), torch.ones(2).new_full((37,), 4.0),
+        ]  # fmt: skip
+        assert [t.numpy().max() for t in made] == [0, 1, 0.5, 0, 3, 0, 0, 4]
+        assert [t.numpy().min() for t in made] == [0, 1, 0.5, 0, 3, 0, 0, 4]
+    assert stats.compilations == 0
 
 
 def test_threads_have_their_own_traces():

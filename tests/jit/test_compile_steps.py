@@ -277,3 +277,25 @@ def test_checkpointing_inside_a_step():
         found.append([step(x, y).item() for x, y in data([4] * 5)])
     assert found[0] == pytest.approx(found[1], rel=1e-4)
     assert len(compiled.programs) == 1
+
+
+def test_the_first_step_compiles_one_program():
+    """Parameters, constants and the optimizer's state are made without XLA."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 11), nn.LayerNorm(11), nn.Linear(11, 3))
+    optimizer = torch.optim.Adam(model.parameters())
+    x, y = torch.ones(5, 6), torch.tensor([0, 1, 2, 1, 0])
+
+    @torch.compile
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    stats.reset()
+    first = step(x, y).item()
+    assert stats.compilations == 1
+    assert step(x, y).item() < first
+    assert stats.compilations == 1
