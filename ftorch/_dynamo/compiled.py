@@ -21,6 +21,7 @@ from ..eager import device as _device
 from ..eager import dtype as _dtype
 from ..eager.executor import CaptureTrace
 from ..eager.op import read
+from ..eager.references import PausedCollector
 from ..eager.tensor import Tensor, TensorBase, modes, wrap
 from ..utils import _pytree as pytree
 from . import config, exc, logs
@@ -306,6 +307,7 @@ class Compiled:
         where = []
 
         def on_break(reason):
+            collector.resume()  # what follows may take long
             where.append(users_line())
             if self.fullgraph:
                 raise exc.Unsupported(f"{_explained(reason)}{where[0]}")
@@ -321,6 +323,7 @@ class Compiled:
         watch = Watch(trace)
         watch.arguments(args, kwargs)
         watch.function(self.function)
+        collector = PausedCollector()
         try:
             try:
                 with watch:
@@ -339,6 +342,7 @@ class Compiled:
             else:
                 reason = trace.broken
         finally:
+            collector.resume()
             autocast.state.cache = cache
             _local.depth -= 1
             executor.restore_trace(old)

@@ -6,6 +6,7 @@ conjugated on the way into ``jax.vjp`` and on the way out.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from types import SimpleNamespace
@@ -40,6 +41,8 @@ class Derived:
     make_gradients = None  # (mask, differentiable) -> gradients, where another plan's are reused
     public = ()
     keywords = ()
+    element = None
+    runs_kernels = False
     result_dtypes = None  # those of the results, where their arrays' dtypes do not say it
 
     def __init__(self, name, kernel, kinds):
@@ -239,7 +242,8 @@ def of_plan(plan, mask, node_class) -> Backward:
                 for k in kinds]  # fmt: skip
     structs += [_struct(g) for g in plan.geometries] * 2
     try:
-        used = _used_operands(flat, structs)
+        with executor.unwatched() if definition.runs_kernels else contextlib.nullcontext():
+            used = _used_operands(flat, structs)
     except (ValueError, RuntimeError) as error:
         refused = _refused(error)
         if refused is None:
@@ -275,6 +279,7 @@ def of_plan(plan, mask, node_class) -> Backward:
         f"{definition.name}_backward", kernel,
         [OPTIONAL_TENSOR] * tensors + [SCALAR] * m + [OPTIONAL_TENSOR] * r,
     )  # fmt: skip
+    derived.runs_kernels = definition.runs_kernels
     derived.result_dtypes = tuple(g.dtype for g, m in zip(plan.inputs, mask) if m)
     saved = [*inputs, *(-1 - j for j in results)]
     return Backward(Op(derived), mask, saved, differentiable, node_class(node_name(definition, plan)))
@@ -296,7 +301,7 @@ def adjoint_of(way, base: Geometry, view: Geometry) -> Op:
             return _conj(pull(_conj(grad.astype(view.dtype.numpy)))[0])
 
         derived = Derived("as_strided_backward", kernel, [TENSOR] + [SCALAR] * way.count)
-        derived.result_dtypes = (base.dtype,)
+        derived.runs_kernels, derived.result_dtypes = True, (base.dtype,)
         found = Op(derived)
         if len(_adjoints) > 1 << 14:
             _adjoints.clear()

@@ -504,6 +504,21 @@ def outside_capture():
         restore_trace(capture)
 
 
+@contextlib.contextmanager
+def unwatched():
+    """Within, Python does not tell the watch of a capture (`ftorch._dynamo.watch`) which functions are entered:
+    where only kernels are traced there is nothing to see, but nine tenths of all calls."""
+    watch = sys.getprofile() if _threads.cpu.captures else None
+    if not callable(watch):
+        yield
+        return
+    sys.setprofile(None)
+    try:
+        yield
+    finally:
+        sys.setprofile(watch)
+
+
 def pending_steps() -> int:
     """How many steps the calling thread has recorded that have not run."""
     return _threads.cpu.steps + sum(trace.steps for trace in _threads.others.values())

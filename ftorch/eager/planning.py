@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from . import device as _device
 from . import dtype as _dtype
 from .argument_types import check_arguments, public_name
-from .executor import COMPLEX, FLOAT, INT, Plan, record, translate_error, weak
+from .executor import COMPLEX, FLOAT, INT, Plan, record, translate_error, unwatched, weak
 from .geometry import (
     Size,
     geometry,
@@ -251,7 +253,8 @@ def build(op, operands, static) -> OpPlan:
     plan = OpPlan(fn, (), "".join(_KIND[t] for t in types), op.name, device)
     shaped = [jax.ShapeDtypeStruct(t._geometry.shape, t._geometry.dtype.numpy) for t in tensors]
     try:
-        results, is_single = _abstract(fn, shaped, plan.scalars)
+        with unwatched() if definition.runs_kernels else contextlib.nullcontext():
+            results, is_single = _abstract(fn, shaped, plan.scalars)
     except Exception as error:
         raise translate_error(error, op.name) from None
     plan.is_single = is_single
@@ -278,7 +281,7 @@ def build(op, operands, static) -> OpPlan:
 
 def _element(definition, plan):
     """What each element of a plan's result is, where NumPy makes the same of it: see `OpDef.every`."""
-    element = getattr(definition, "element", None)
+    element = definition.element
     if element is None:
         return None
     dtype = plan.geometry.dtype

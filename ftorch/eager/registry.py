@@ -67,6 +67,7 @@ class OpDef:
     """
 
     make_gradients = None
+    runs_kernels = True  # nothing but them: no function of the user's
     alternative: Callable | None = None
     element: int | str | None = None
 
