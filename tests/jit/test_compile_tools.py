@@ -1,7 +1,10 @@
 """Around ``torch.compile``: recompilations, graph breaks, backends, `explain`, stances, settings."""
 
+import cProfile
+import gc
 import logging
 import os
+import pstats
 import subprocess
 import sys
 
@@ -246,3 +249,56 @@ else:
         environment["FTORCH_CACHE_DIR"] = str(tmp_path / run)
         arguments = [path] if run == "save" else [path, "load"]
         subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=True)
+
+
+def test_pythons_profiler_runs_around_a_first_call():
+    profile = cProfile.Profile()
+    profile.enable()
+    result = torch.compile(lambda x: torch.tanh(x) + 1)(torch.zeros(3))
+    torch.ones(2).tolist()
+    profile.disable()
+    assert result.tolist() == [1, 1, 1]
+    assert any(code[2] == "tolist" for code in pstats.Stats(profile).stats)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_runs_again_after_a_capture(enabled):
+    """Also where the function goes on in Python, or fails."""
+    seen = []
+
+    def breaks(x):
+        x.sum().item()
+        seen.append(gc.isenabled())
+        return x + 1
+
+    def fails(x):
+        raise ValueError("no")
+
+    gc.enable() if enabled else gc.disable()
+    try:
+        torch.compile(lambda x: x * 2)(torch.ones(2))
+        assert gc.isenabled() is enabled
+        torch.compile(breaks)(torch.ones(2))
+        assert seen == [enabled] and gc.isenabled() is enabled
+        with pytest.raises(ValueError, match="no"):
+            torch.compile(fails)(torch.ones(2))
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
+
+
+KERNEL_CALLS = []
+
+
+def test_what_an_operators_python_kernel_changes_is_seen():
+    """Its tracing is the user's code, other kernels' is not."""
+
+    @torch.library.custom_op("cold::counted", mutates_args=())
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        KERNEL_CALLS.append(len(KERNEL_CALLS))
+        return x * 2
+
+    compiled = torch.compile(lambda x: counted(x) + 1)
+    for n in range(1, 4):
+        assert compiled(torch.ones(3)).tolist() == [3, 3, 3]
+        assert len(KERNEL_CALLS) == n
