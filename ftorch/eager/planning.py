@@ -583,7 +583,7 @@ def host_plan(op, operands, static, geometries):
     plan.op, plan.static, plan.raw = op, static, raw
     plan.inputs = tuple(t._geometry for t in tensors)
     plan.structure = Structure(slots, static, types, names)
-    plan.differentiable, plan.checks, plan.backwards = True, (), {}
+    plan.differentiable, plan.checks, plan.backwards = True, None, {}
     plan.scalar_types, plan.inplace = types, False
     plan.result_type = result_type(definition)
     return plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
+import weakref
 
 import numpy as np
 
@@ -23,9 +24,48 @@ def static_value(value):
     return value.numpy if isinstance(value, Dtype) else value
 
 
+class Checks:
+    """The value checks of a plan, as `check_values` makes them.
+
+    Attributes:
+        bound: for each what it is given, the function, and whether it waits for pending values.
+        reads: positions of the tensors whose values alone decide, or None.
+        passed: the array (weakly) and the offset of each, when they passed last: arrays never change, and
+            loops come with the same index again and again.
+    """
+
+    __slots__ = ("bound", "reads", "passed")
+
+    def __init__(self, bound):
+        self.bound = bound
+        tags = [slot for slots, _, _ in bound for slot in slots]
+        reads = {slot[1] for slot in tags if slot[0] == "t"}
+        reads.update(j for slot in tags if slot[0] == "l" for j in slot[1] if j is not None)
+        self.reads = None if any(slot[0] == "s" for slot in tags) else tuple(reads)
+        self.passed = None
+
+    def hold(self, tensors):
+        """Whether the values are those that passed last."""
+        if self.passed is None:
+            return False
+        for t, (array, offset) in zip(map(tensors.__getitem__, self.reads), self.passed):
+            own = t._storage.array
+            if own is None or own is not array() or t._offset != offset:
+                return False
+        return True
+
+    def note(self, tensors):
+        """Remembers values that have passed."""
+        if self.reads is not None:
+            given = [(tensors[j]._storage.array, tensors[j]._offset) for j in self.reads]
+            if all(array is not None for array, _ in given):
+                self.passed = tuple((weakref.ref(array), offset) for array, offset in given)
+
+
 def bind_checks(definition, slots):
+    """The `Checks` of a plan, or None where the op has none."""
     if not definition.checks:
-        return ()
+        return None
     position = {name: i for i, name in enumerate(definition.argument_names)}
     bound = []
     for names, function, waits in definition.checks:
@@ -35,7 +75,7 @@ def bind_checks(definition, slots):
             if annotations.get(name) in (Shape, "Shape") and wanted[i][0] == "t":
                 wanted[i] = ("shape", wanted[i][1])
         bound.append((tuple(wanted), function, _waits(waits, slots, position)))
-    return tuple(bound)
+    return Checks(tuple(bound))
 
 
 def _waits(rule, slots, position):
@@ -55,39 +95,52 @@ def check_values(plan, operands, tensors, read):
     somebody next looks at a value (`run_postponed`), as with PyTorch on a GPU. Until then the kernel
     clamps.
     """
-    scalars = [o for o in operands if type(o) in _NUMBERS]
-    for slots, function, waits in plan.checks:
-        values, pending = [], False
-        for slot in slots:
-            tag = slot[0]
-            if tag == "t":
-                array = peek(tensors[slot[1]], waits)
-                if array is None:
-                    array, pending = _Later.of(tensors[slot[1]], read), True
-                    if array is None:
-                        break
-                values.append(array)
-            elif tag == "shape":
-                values.append(tensors[slot[1]]._geometry)
-            elif tag == "v":
-                values.append(static_value(slot[1]))
-            elif tag == "s":
-                values.append(scalars[slot[1]])
-            elif tag == "l":
-                arrays = [None if j is None else peek(tensors[j], waits) for j in slot[1]]
-                for i, j in enumerate(slot[1]):
-                    if arrays[i] is None and j is not None:
-                        arrays[i], pending = _Later.of(tensors[j], read), True
-                if any(a is None and j is not None for a, j in zip(arrays, slot[1])):
-                    break
-                values.append(arrays)
-            else:
-                values.append(None)
+    checks = plan.checks
+    if checks.hold(tensors):
+        return
+    known, scalars = True, [o for o in operands if type(o) in _NUMBERS]
+    for slots, function, waits in checks.bound:
+        values, pending = _given(slots, tensors, scalars, waits, read)
+        known = known and not pending
+        if values is None:
+            continue
+        if pending:
+            _postpone(plan.name, function, values)
         else:
-            if pending:
-                _postpone(plan.name, function, values)
-            else:
-                _make(function, values)
+            _make(function, values)
+    if known:
+        checks.note(tensors)
+
+
+def _given(slots, tensors, scalars, waits, read):
+    """(what a check is given, whether it has to wait); None where there will be no values."""
+    values, pending = [], False
+    for slot in slots:
+        tag = slot[0]
+        if tag == "t":
+            array = peek(tensors[slot[1]], waits)
+            if array is None:
+                array, pending = _Later.of(tensors[slot[1]], read), True
+                if array is None:
+                    return None, True
+            values.append(array)
+        elif tag == "shape":
+            values.append(tensors[slot[1]]._geometry)
+        elif tag == "v":
+            values.append(static_value(slot[1]))
+        elif tag == "s":
+            values.append(scalars[slot[1]])
+        elif tag == "l":
+            arrays = [None if j is None else peek(tensors[j], waits) for j in slot[1]]
+            for i, j in enumerate(slot[1]):
+                if arrays[i] is None and j is not None:
+                    arrays[i], pending = _Later.of(tensors[j], read), True
+            if any(a is None and j is not None for a, j in zip(arrays, slot[1])):
+                return None, True
+            values.append(arrays)
+        else:
+            values.append(None)
+    return values, pending
 
 
 def _make(function, values):

@@ -46,3 +46,34 @@ def test_many_are_kept_in_bounds():
     with pytest.raises(IndexError):
         for _ in range(1000):
             ft.arange(5.0)[i + 0]
+
+
+CHANGES = {  # what changes an index after a call that it passed
+    "a write": lambda t, i: i.fill_(9),
+    "a write through a view": lambda t, i: i[1:].fill_(9),
+    "NumPy": lambda t, i: i.numpy().fill(9),
+    "other data": lambda t, i: i.set_(t.tensor([1, 9])),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", CALLS)
+def test_an_index_that_passed_is_checked_when_it_changes(name, change):
+    found = []
+    for t in (pt, ft):
+        i = t.tensor([1, 2])
+        for _ in range(2):
+            CALLS[name](t, i)
+        CHANGES[change](t, i)
+        with pytest.raises(Exception) as raised:
+            CALLS[name](t, i).sum().item()
+        found.append((raised.type, str(raised.value)))
+    assert found[0] == found[1]
+
+
+def test_another_part_of_an_index_that_passed_is_checked():
+    index = ft.tensor([[1, 2], [3, 9]])
+    for _ in range(2):
+        assert ft.arange(5.0)[index[0]].tolist() == [1.0, 2.0]
+    with pytest.raises(IndexError, match="index 9 is out of bounds"):
+        ft.arange(5.0)[index[1]]
