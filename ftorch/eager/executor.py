@@ -52,6 +52,9 @@ class Trace:
         self.lock = threading.RLock()
         self.device = device
         self.birth = 0
+        self.replaced: dict[int, int | None] = {}
+        self.ints: list[int] = []
+        self.floats: list[float] = []
         self._clear()
 
     def _clear(self):
@@ -59,9 +62,12 @@ class Trace:
         self.owners: list[Storage] = []
         self.inputs: list = []
         self.input_of: dict[int, int] = {}
-        self.replaced: dict[int, int | None] = {}
-        self.ints: list[int] = []
-        self.floats: list[float] = []
+        if self.replaced:  # these are mostly empty
+            self.replaced = {}
+        if self.ints:
+            self.ints = []
+        if self.floats:
+            self.floats = []
         self.steps = 0
 
     def flush(self, again=False):

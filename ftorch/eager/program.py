@@ -116,7 +116,7 @@ class Plan:
         else:
             stats.hits += 1
         stats.programs += 1
-        results = compiled(*arrays, *_packed(self.scalars, scalars))
+        results = compiled(*arrays, *_packed(self.scalars, scalars)) if scalars else compiled(*arrays)
         return (results,) if self.is_single else results
 
     def _filled(self, scalars):
@@ -216,7 +216,8 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
     if steps == 1:
         plan = code[0]
         operands = [inputs[-1 - operand] for operand in code[1:]]
-        results = plan.run(operands, _numbers(plan.scalars, iter(ints), iter(floats)))
+        scalars = _numbers(plan.scalars, iter(ints), iter(floats)) if plan.scalars else ()
+        results = plan.run(operands, scalars)
         return [results[slot] for slot in live]
     key = (tuple(code), tuple(live), device)
     with _programs_lock:
