@@ -203,6 +203,8 @@ def check_dtype(kernel_name, x, *, integers):
 
 
 def _pad(x, pads, value):
+    if not any(map(any, pads)):
+        return x
     lead = [(0, 0, 0)] * (x.ndim - len(pads))
     return lax.pad(x, jnp.asarray(value, x.dtype), [*lead, *((a, b, 0) for a, b in pads)])
 
@@ -396,17 +398,19 @@ def _declare_max_pool(nd):
 
 
 def window_sums(x, window):
-    """Sums over the windows, one dimension after the other."""
-    nd = len(window.kernel)
-    for i in range(nd):
-        axis = x.ndim - nd + i
-        k, s, p, _, n, o = (field[i] for field in window)
-        one = Window((k,), (s,), (p,), (1,), (n,), (o,))
+    """Sums over the windows: at once over all dimensions that have one window, then over one after the other."""
+    lead = x.ndim - len(window.kernel)
+    single = [i for i, count in enumerate(window.out) if count == 1]
+    if single:
+        pads = [pad if i in single else (0, 0) for i, pad in enumerate(window.pads)]
+        x = _pad(x, pads, 0).sum([lead + i for i in single], keepdims=True, dtype=x.dtype)
+    for i, (k, s, p, _, n, o) in enumerate(zip(*window, strict=True)):
+        if o == 1:
+            continue
+        axis, one = lead + i, Window((k,), (s,), (p,), (1,), (n,), (o,))
         x = jnp.moveaxis(x, axis, -1)
         x = _pad(x, one.pads, 0)
-        if o == 1:
-            x = x[..., :k].sum(-1, keepdims=True, dtype=x.dtype)
-        elif k > _UNROLL:
+        if k > _UNROLL:
             index = np.arange(o)[:, None] * s + np.arange(k)
             x = jnp.take(x, index, axis=-1).sum(-1, dtype=x.dtype)
         else:
