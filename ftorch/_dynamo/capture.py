@@ -23,7 +23,7 @@ from ..utils import _pytree as pytree
 from . import guards as _guards
 from .gradients import CompiledNode, differentiate, is_freed, make_whole_backward
 from .lower import Lowered, Table
-from .results import Results
+from .results import Making, Results
 from .watch import MISSING, Watch
 
 _DONATION_BYTES = 1 << 14
@@ -486,14 +486,12 @@ class Captured:
         if self.edges:
             tensors = [s.get(leaves) for s in self.edges]
             node = CompiledNode(self, tensors, values[self.count :], residual_inputs, inputs)
-        made = self.results.making(values, leaves, originals, node)
+        made = Making(self, values, leaves, originals, node)
         for source, how in self.grads:
             source.get(leaves)._grad = None if how is None else made(how)
         for place, how in self.puts:
             place.set(made(how))
-        results = self.results.build(made)
-        values.clear()  # what holds them is a cycle, and they could not be donated
-        return results
+        return self.results.build(made)
 
     # --- the first call, which was captured
 

@@ -109,78 +109,87 @@ class Results:
 
     # --- a run
 
-    def making(self, values, leaves, originals, node):
-        """A function that makes a described tensor out of a program's values."""
-        storages: dict[int, Storage] = {}
-        made: dict[int, Any] = {}
-
-        def make(how):
-            kind = how[0]
-            if kind == "constant":
-                return how[1]
-            if kind == "argument":
-                return originals[how[1]]
-            if kind == "tensor":
-                return how[1].get(leaves)
-            found = made.get(id(how))
-            if found is None:
-                found = made[id(how)] = fresh(how)
-            return found
-
-        def fresh(how):
-            kind = how[0]
-            if kind == "view":
-                _, source, g, offset, requires_grad = how
-                base = source.get(leaves)
-                if requires_grad and base._requires_grad:
-                    return hooks["as_strided"](base, g.shape, g.stride, offset)
-                return wrap_view(base._storage, g, offset, base if not base._requires_grad else None)
-            if kind == "draw":
-                t = wrap(Storage(how[2], self.captured.drawn[how[1]]))
-                t._requires_grad = how[3]
-                return t
-            if kind == "made":
-                t = wrap(Storage(how[1], how[2]))
-                t._requires_grad = how[3]
-                return t
-            if kind == "object":
-                return self._object(how, make)
-            if kind == "tree":
-                return pytree.tree_unflatten([make(part) for part in how[2]], how[1])
-            new = how[1]
-            storage = storages.get(new.position)
-            if storage is None:
-                storage = storages[new.position] = Storage(new.root, values[new.position])
-            if new.geometry is new.root:
-                t = wrap(storage)
-            else:
-                t = wrap_view(storage, new.geometry, new.offset, None)
-            if new.requires_grad:
-                t._requires_grad = True
-                if new.number is not None:
-                    t._grad_fn, t._output_nr = node, new.number
-                elif new.label is not None:
-                    t._grad_fn = FreedNode(new.label)
-            return t
-
-        return make
-
-    @staticmethod
-    def _object(how, make):
-        _, template, described = how
-        result = copy.copy(template)
-        for key, is_item, part in described:
-            if is_item:
-                result[key] = make(part)
-            else:
-                object.__setattr__(result, key, make(part))
-        return result
-
     def build(self, make):
         """The results of a run, in the form that the function gave them."""
         if self.is_single:
             return make(self.flat[0])
         return pytree.tree_unflatten([make(how) for how in self.flat], self.spec)
+
+
+class Making:
+    """Makes described tensors out of a program's values, each once: ``making(how)``.
+
+    Functions within each other would hold one another, and what they made, until the next garbage collection.
+    """
+
+    __slots__ = ("captured", "values", "leaves", "originals", "node", "_storages", "_made")
+
+    def __init__(self, captured, values, leaves, originals, node):
+        self.captured, self.values, self.node = captured, values, node
+        self.leaves, self.originals = leaves, originals
+        self._storages: dict[int, Storage] = {}
+        self._made: dict[int, Any] = {}
+
+    def __call__(self, how):
+        kind = how[0]
+        if kind == "constant":
+            return how[1]
+        if kind == "argument":
+            return self.originals[how[1]]
+        if kind == "tensor":
+            return how[1].get(self.leaves)
+        found = self._made.get(id(how))
+        if found is None:
+            found = self._made[id(how)] = self._fresh(how)
+        return found
+
+    def _fresh(self, how):
+        kind = how[0]
+        if kind == "view":
+            _, source, g, offset, requires_grad = how
+            base = source.get(self.leaves)
+            if requires_grad and base._requires_grad:
+                return hooks["as_strided"](base, g.shape, g.stride, offset)
+            return wrap_view(base._storage, g, offset, base if not base._requires_grad else None)
+        if kind == "draw":
+            t = wrap(Storage(how[2], self.captured.drawn[how[1]]))
+            t._requires_grad = how[3]
+            return t
+        if kind == "made":
+            t = wrap(Storage(how[1], how[2]))
+            t._requires_grad = how[3]
+            return t
+        if kind == "object":
+            return self._object(how)
+        if kind == "tree":
+            return pytree.tree_unflatten([self(part) for part in how[2]], how[1])
+        return self._new(how[1])
+
+    def _new(self, new):
+        storage = self._storages.get(new.position)
+        if storage is None:
+            storage = self._storages[new.position] = Storage(new.root, self.values[new.position])
+        if new.geometry is new.root:
+            t = wrap(storage)
+        else:
+            t = wrap_view(storage, new.geometry, new.offset, None)
+        if new.requires_grad:
+            t._requires_grad = True
+            if new.number is not None:
+                t._grad_fn, t._output_nr = self.node, new.number
+            elif new.label is not None:
+                t._grad_fn = FreedNode(new.label)
+        return t
+
+    def _object(self, how):
+        _, template, described = how
+        result = copy.copy(template)
+        for key, is_item, part in described:
+            if is_item:
+                result[key] = self(part)
+            else:
+                object.__setattr__(result, key, self(part))
+        return result
 
 
 def _parts(value):

@@ -63,6 +63,19 @@ def numbers_of(kinds, scalars):
     return scalars
 
 
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+
+
+def _hashable(value):
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple([_hashable(v) for v in value])
+    if isinstance(value, (TensorBase, np.integer)):
+        return value.__index__()
+    return float(value) if isinstance(value, np.floating) else value
+
+
 def hashable(static, definition=None):
     """Lists in static arguments become tuples; 0-d tensors the numbers that they stand for.
 
@@ -70,18 +83,9 @@ def hashable(static, definition=None):
         TypeError: if a tensor is no number of the argument's type.
     """
 
-    def convert(value):
-        if isinstance(value, (list, tuple)):
-            return tuple(convert(v) for v in value)
-        if isinstance(value, TensorBase) or isinstance(value, np.integer):
-            return value.__index__()
-        if isinstance(value, np.floating):
-            return float(value)
-        return value
-
-    if definition is not None and any(isinstance(v, TensorBase) for v in static):
+    if definition is not None and any([isinstance(v, TensorBase) for v in static]):
         static = _numbers_for(definition, static)
-    converted = tuple(convert(v) for v in static)
+    converted = tuple([_hashable(v) for v in static])
     try:
         hash(converted)
     except TypeError:

@@ -9,6 +9,7 @@ is read off it.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from dataclasses import dataclass, field
 
@@ -81,7 +82,7 @@ class Argument:
     is_write = property(lambda self: self.type.alias is not None and self.type.alias.is_write)
     is_out = property(lambda self: self.is_write and self.is_keyword_only)
 
-    @property
+    @functools.cached_property
     def default(self):
         """The default as a Python value; enum names (``Mean``, ``long``) stay strings."""
         text = self.default_text

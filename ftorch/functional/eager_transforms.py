@@ -45,19 +45,18 @@ def _released(tree, fresh):
     A result that depends on nothing that requires grad but the aliases which the transform made
     (``fresh``) requires no grad itself.
     """
-    own = {id(t) for t in fresh}
     known: dict[int, bool] = {}
+    return pytree.tree_map(functools.partial(_release, {id(t) for t in fresh}, known), tree)
 
-    def release(t):
-        if not isinstance(t, TensorBase):
-            return t
-        if t._requires_grad and _leads_outside(tape.edge_of(t)[0], own, known):
-            return t
-        if isinstance(t, Wrapped):
-            return t._level.rewrapped(t, release)
-        return t.detach() if t._requires_grad else t
 
-    return pytree.tree_map(release, tree)
+def _release(own, known, t):
+    if not isinstance(t, TensorBase):
+        return t
+    if t._requires_grad and _leads_outside(tape.edge_of(t)[0], own, known):
+        return t
+    if isinstance(t, Wrapped):
+        return t._level.rewrapped(t, functools.partial(_release, own, known))
+    return t.detach() if t._requires_grad else t
 
 
 def _leads_outside(start, own, known):
