@@ -171,17 +171,18 @@ class Wrapped(Tensor):
     __str__ = __repr__
 
 
-def _deepest(tensors):
-    found = None
-    for t in tensors:
-        if isinstance(t, Wrapped) and (found is None or t._level.depth > found.depth):
-            found = t._level
-    return found
-
-
 def level_of(operands):
     """The deepest level among the tensors of some operands, or None."""
-    return _deepest(planning.tensors_of(operands))
+    found = None
+    for o in operands:
+        if isinstance(o, Wrapped):
+            if found is None or o._level.depth > found.depth:
+                found = o._level
+        elif isinstance(o, (list, tuple)):
+            inner = level_of(o)
+            if inner is not None and (found is None or inner.depth > found.depth):
+                found = inner
+    return found
 
 
 def _dispatch(op, operands, static):
@@ -232,8 +233,8 @@ def wrapped_plan(op, operands, static):
     slots, tensors, scalars, _ = planning._layout_arguments(op.definition, operands, static)
     key = (
         "wrapped", static,
-        tuple(s if s[0] != "v" else s[:1] for s in slots),
-        tuple(t._geometry for t in tensors), tuple(type(s) for s in scalars),
+        tuple([s if s[0] != "v" else s[:1] for s in slots]),
+        tuple([t._geometry for t in tensors]), tuple([type(s) for s in scalars]),
     )  # fmt: skip
     plan = op.plans.get(key)
     if plan is None:
@@ -254,7 +255,7 @@ def record_wrapped(plan, level, tensors, scalars, outputs):
     if backward is None:
         backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
     node = backward.node_class(backward, list(scalars))
-    node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
+    node.edges = tuple([tape.edge_of(t) if m else None for t, m in zip(tensors, mask)])
     for nr, (out, differentiable) in enumerate(zip(outputs, backward.differentiable)):
         if differentiable:
             out._requires_grad, out._grad_fn, out._output_nr = True, node, nr

@@ -141,6 +141,8 @@ def normalize(op, operands):
     Raises:
         TypeError: in PyTorch's words for anything else.
     """
+    if all([o is None or isinstance(o, TensorBase) or type(o) in _NUMBERS for o in operands]):
+        return tuple(operands)
     definition = op.definition
     dynamic = [i for i, k in enumerate(definition.kinds) if k != STATIC]
     out = []

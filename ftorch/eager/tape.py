@@ -251,8 +251,8 @@ def unpack(saved, node, edge, in_graph=False):
         t = saved.kept
         if saved.storage.version != saved.version:
             raise RuntimeError(_modified(t, saved.version, node, edge))
-        if (modes.grad or in_graph) and edge is not None and not edge[0].is_accumulate:
-            t = t._level.alias(t)
+        if (modes.grad or in_graph) and edge is not None and edge[0] is node:
+            t = t._level.alias(t)  # what is kept would hold the node that keeps it
     elif saved.__class__ is SavedOutside:
         t = saved.tensor
         if t._storage.version != saved.version:
