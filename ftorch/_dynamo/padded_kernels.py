@@ -76,6 +76,16 @@ def _extremum(p, pair, given):
     return [Value(x, v.dims) for x in pair.bind(v.array)]
 
 
+@rule("ftorch_max_pool", "ftorch_max_pool_gradient")
+def _max_pool(p, pair, given):
+    given = [p.settled(v) for v in given]
+    if any(varies(n) for v in given for n in v.dims[1:]):
+        raise Unknown("max pooling along what varies")
+    planes = given[-1].dims[0]
+    arrays = pair.bind(*(p.spread(v, (planes, *v.dims[1:])).array for v in given))
+    return [Value(x, (planes, *map(fixed, x.shape[1:]))) for x in arrays]
+
+
 @rule("ftorch_layer_norm", "ftorch_layer_norm_gradient")
 def _layer_norm(p, pair, given):
     rows = [p.settled(v) for v in given if v.array.ndim == 3]

@@ -1,4 +1,4 @@
-"""Kernels of this package for the CPU, in C++: matrix products, convolutions, attention, the LSTM's loop, softmax,
+"""Kernels of this package for the CPU, in C++: matrix products, convolutions, max pooling, attention, the LSTM's loop, softmax,
 normalization and sums in float32, cumulative functions, sorting, elements by index.
 
 They are built when the package is installed, if there is a compiler; without one, XLA's are used. What is
@@ -21,6 +21,7 @@ _NAMES = (
     "ftorch_sort", "ftorch_top", "ftorch_lstm", "ftorch_lstm_gradient", "ftorch_attention",
     "ftorch_attention_gradient", "ftorch_keep", "ftorch_take", "ftorch_add", "ftorch_extremum",
     "ftorch_softmax", "ftorch_softmax_gradient", "ftorch_layer_norm", "ftorch_layer_norm_gradient", "ftorch_sum",
+    "ftorch_max_pool", "ftorch_max_pool_gradient",
 )  # fmt: skip
 # What kernels compute in, where they do not say otherwise.
 NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))

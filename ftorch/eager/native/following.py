@@ -23,8 +23,9 @@ class Link(NamedTuple):
     Attributes:
         operand: the name, or literal, of what it reads besides; None for a rectifier.
         places: how far apart its elements lie along the dimensions of the result.
-        steps: the numbers of the steps.
+        steps: the numbers of the steps, with those of reshapes in front of them.
         output: the name of what it gives.
+        shape: of that.
     """
 
     code: int
@@ -32,10 +33,11 @@ class Link(NamedTuple):
     places: list[int]
     steps: tuple[int, ...]
     output: Any
+    shape: tuple[int, ...]
 
 
 class Chain:
-    """The links behind a product.
+    """The links behind a product, a convolution or a pooling's gradient.
 
     Attributes:
         taken: those that its call makes.
@@ -55,7 +57,7 @@ class Chain:
         """
         operands, places, name = [], [], self.name
         while (link := self._next(name, shape)) is not None:
-            steps = _along(loops, shape, link.places)
+            shape, steps = link.shape, _along(loops, link.shape, link.places)
             if steps is None or steps[-1] not in (0, 1):
                 break
             if link.code != RECTIFY:
@@ -71,15 +73,28 @@ class Chain:
         count = len(self.taken)
         return operands, {"after": [link.code for link in self.taken], "places": places[: count * (len(loops))]}
 
+    def take_mask(self, shape, x, origins):
+        """Whether the next link is the mask of what ``x`` is a reshape of; its call makes it then."""
+        link = self._next(self.name, shape)
+        if link is None or link.code != MASK or origins.unshaped(self.values[link.operand]) is not origins.unshaped(x):
+            return False
+        self.taken.append(link)
+        return True
+
     def _next(self, name, shape):
-        flat = self.flat
+        flat, passed = self.flat, ()
+        while (number := flat.only_user(name)) is not None and flat.steps[number].eqn.primitive.name == "reshape":
+            name, passed = flat.steps[number].outputs[0], (*passed, number)
+            shape = flat.steps[number].eqn.outvars[0].aval.shape
         link = _rectifier(flat, name, shape) or _mask(flat, name, shape, self.values) or (
             _binary(flat, name, shape, self.values, self.origins)
         )  # fmt: skip
         if link is None:
             return None
         aval = flat.steps[link.steps[-1]].eqn.outvars[0].aval
-        return link if aval.shape == shape and aval.dtype == np.float32 else None
+        if aval.shape != shape or aval.dtype != np.float32:
+            return None
+        return link._replace(steps=(*passed, *link.steps))
 
 
 def _is_stored(flat, name):
@@ -111,7 +126,7 @@ def _binary(flat, name, shape, values, origins):
         operand not in values or (whole and not origins.is_stored(values[operand]))
     ):
         return None
-    return Link(code, operand, places, (number,), step.outputs[0])
+    return Link(code, operand, places, (number,), step.outputs[0], shape)
 
 
 def _rectifier(flat, name, shape):
@@ -125,7 +140,8 @@ def _rectifier(flat, name, shape):
     inputs = flat.steps[number].inputs
     if not _is_zero(flat, inputs[where]) or inputs[3 - where] is not name:
         return None
-    return Link(RECTIFY, None, [0] * len(shape), (users[0], *between, number), flat.steps[number].outputs[0])
+    steps = users[0], *between, number
+    return Link(RECTIFY, None, [0] * len(shape), steps, flat.steps[number].outputs[0], shape)
 
 
 def _mask(flat, name, shape, values):
@@ -144,7 +160,7 @@ def _mask(flat, name, shape, values):
         isinstance(operand, Literal) or operand not in values
     ):  # fmt: skip
         return None
-    return Link(MASK, operand, strides(shape), (number,), step.outputs[0])
+    return Link(MASK, operand, strides(shape), (number,), step.outputs[0], shape)
 
 
 def _is_test(flat, number, name=None):
@@ -202,9 +218,12 @@ def _along(loops, shape, places):
     """How far apart an operand's elements lie along a call's loops, or None if it has no steps along one.
 
     Args:
-        loops: (size, how far apart the result's elements lie along it), each of one or more dimensions of ``shape``.
+        loops: (size, how far apart the result's elements lie along it), each of one or more dimensions of ``shape``,
+            a reshape of the result's.
     """
     dims = [d for d in zip(shape, strides(shape), places, strict=True) if d[0] > 1]
+    if not all(any(out <= step and n * step <= out * size for size, out in loops) for n, step, _ in dims):
+        return None
     found = []
     for size, out in loops:
         mine = [(step, place) for _, step, place in dims if size > 1 and out <= step < out * size]

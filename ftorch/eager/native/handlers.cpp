@@ -27,6 +27,7 @@ const auto pack = BEST(pack);
 const auto pad_image = BEST(pad_image);
 const auto pack_weight = BEST(pack_weight);
 const auto gather_multiply = BEST(gather_multiply);
+const auto finish = BEST(finish);
 const auto lay_out = BEST(lay_out);
 const auto depthwise = BEST(depthwise);
 const auto depthwise_gradient = BEST(depthwise_gradient);
@@ -42,6 +43,25 @@ double cost(int64_t m, int64_t n, int64_t depth) {
   constexpr double READ = 24;  // operations in the time that an element takes, of few
   return std::max(2.0 * m * n * depth, READ * (double(m) * depth + double(depth) * n));
 }
+
+// What of a call's results becomes (`Change`): the codes, their operands, and how far apart those lie along four loops.
+struct Following {
+  Integers codes, places;
+  std::vector<const float*> read;
+  Following(Integers after, Integers places, ffi::RemainingArgs& others, const float* result) : codes(after), places(places) {
+    for (size_t s = 0, next = 0; s < after.size(); s++)  // a rectifier reads no operand
+      read.push_back(after[s] == RECTIFY ? result : others.get<Floats>(next++)->typed_data());
+  }
+  // From a place in each loop on.
+  Changes at(int64_t u, int64_t v, int64_t row, int64_t column) const {
+    Changes changes;
+    for (size_t s = 0; s < read.size(); s++) {
+      const int64_t* step = places.begin() + 4 * s;
+      changes.push_back({codes[s], read[s] + u * step[0] + v * step[1] + row * step[2] + column * step[3], step[2], step[3]});
+    }
+    return changes;
+  }
+};
 
 // sizes: m, n, depth; outer: two batch sizes; left, right: two batch steps, the rows', the columns'; result: two
 // batch steps, the rows'. after: what becomes of the results (`Change`), places: of each two batch steps, the
@@ -61,9 +81,7 @@ ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, ffi::RemainingArgs
   } else {
     chunk = (batches + wanted - 1) / wanted;
   }
-  std::vector<const float*> read;
-  for (size_t s = 0, next = 0; s < after.size(); s++)
-    read.push_back(after[s] == RECTIFY ? c->typed_data() : others.get<Floats>(next++)->typed_data());
+  const Following following(after, places, others, c->typed_data());
   const int64_t grid = down * across, tasks = (batches + chunk - 1) / chunk * grid;
   share(pool, tasks, [&](int64_t task) {
     const Range rows = part(task % down, down, m, best::rows);
@@ -73,15 +91,9 @@ ffi::Error multiply(ffi::ThreadPool pool, Floats a, Floats b, ffi::RemainingArgs
       const int64_t u = i / outer[1], v = i % outer[1];
       const Matrix x{a.typed_data() + u * left[0] + v * left[1] + rows.from * left[2], left[2], left[3]};
       const Matrix y{b.typed_data() + u * right[0] + v * right[1] + columns.from * right[3], right[2], right[3]};
-      Changes changes;
-      for (size_t s = 0; s < after.size(); s++) {
-        const int64_t* step = places.begin() + 4 * s;
-        const int64_t first = u * step[0] + v * step[1] + rows.from * step[2] + columns.from * step[3];
-        changes.push_back({after[s], read[s] + first, step[2], step[3]});
-      }
       best::multiply(rows.to - rows.from, columns.to - columns.from, depth, x, y,
                        c->typed_data() + u * result[0] + v * result[1] + rows.from * result[2] + columns.from,
-                       result[2], changes);
+                       result[2], following.at(u, v, rows.from, columns.from));
     }
   });
   return ffi::Error::Success();
@@ -113,7 +125,8 @@ void each_planes(ffi::ThreadPool& pool, const Convolution& c, int64_t count, con
   });
 }
 
-void depthwise(ffi::ThreadPool& pool, const Convolution& c, const float* x, const float* weight, float* y) {
+void depthwise(ffi::ThreadPool& pool, const Convolution& c, const float* x, const float* weight,
+               const Following& following, float* y) {
   std::vector<std::vector<int64_t>> offsets;
   for (const Phase& phase : c.phases) offsets.push_back(c.taps_in_planes(phase));
   each_planes(pool, c, c.images * c.groups, [&](int64_t i, float* planes, float* room) {
@@ -124,6 +137,8 @@ void depthwise(ffi::ThreadPool& pool, const Convolution& c, const float* x, cons
         best::depthwise(c, c.phases[p], planes, offsets[p].data(),
                           weight + i % c.groups * c.by_group + o * c.by_output, room,
                           y + (i * c.outputs + o) * c.pixels());
+    best::finish(following.at(i / c.groups, i % c.groups, 0, 0), 0, 0, c.outputs, c.pixels(),
+                 y + i * c.outputs * c.pixels(), c.pixels());
   });
 }
 
@@ -144,16 +159,18 @@ void depthwise_gradient(ffi::ThreadPool& pool, const Convolution& c, const float
 }
 
 // sizes: images, groups, channels and outputs of a group, the weight's steps by output, channel and group,
-// whether its windows are read backwards.
-ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, Result y, Integers sizes, Integers extent,
-                    Integers out, Integers window, Integers stride, Integers low, Integers dilation,
-                    Integers spread) {
+// whether its windows are read backwards. after, places, and the operands behind the weight: as above; the loops are
+// images, groups, outputs, pixels.
+ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, ffi::RemainingArgs others, Result y, Integers sizes,
+                    Integers extent, Integers out, Integers window, Integers stride, Integers low, Integers dilation,
+                    Integers spread, Integers after, Integers places_after) {
   const Convolution c(sizes, extent, out, window, stride, low, dilation, spread);
   const Panels panels(c.outputs);
   const int64_t pixels = c.pixels(), parallel = c.images * c.groups, padded = c.channels * c.padded_image();
   const int64_t image = c.channels * c.image();
+  const Following following(after, places_after, others, y->typed_data());
   if (c.has_few_outputs()) {
-    depthwise(pool, c, x.typed_data(), weight.typed_data(), y->typed_data());
+    depthwise(pool, c, x.typed_data(), weight.typed_data(), following, y->typed_data());
     return ffi::Error::Success();
   }
   for (const Phase& phase : c.phases) {
@@ -166,7 +183,7 @@ ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, Result y, Int
     const int64_t packs = c.groups * panels.count, before = packs + (ahead ? parallel : 0);
     const auto prepare = [&](int64_t i) {
       if (i >= packs) {
-        best::pad_image(c, x.typed_data() + (i - packs) * image, images.data + (i - packs) * padded);
+        best::pad_image(c, x.typed_data() + (i - packs) * image, images.data + (i - packs) * padded, false);
         return;
       }
       const int64_t g = i / panels.count, p = i % panels.count;
@@ -183,12 +200,13 @@ ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, Result y, Int
         const Range range = part(i % blocks, blocks, count, best::rows);
         const float* from = x.typed_data() + outer * image;
         if (ahead) from = images.data + outer * padded;
-        else if (c.pads()) best::pad_image(c, from, own.data), from = own.data;
+        else if (c.pads()) best::pad_image(c, from, own.data, i > task * chunk), from = own.data;
         for (int64_t p = 0; p < panels.count; p++)
           best::gather_multiply(from, rows.data() + range.from, range.to - range.from, terms.data(), depth,
                                   weights.data + (g * panels.all() + panels.first(p)) * depth, panels.width(p),
                                   panels.valid(p), places.data() + range.from,
-                                  y->typed_data() + (outer * c.outputs + panels.first(p)) * pixels, pixels, false);
+                                  y->typed_data() + (outer * c.outputs + panels.first(p)) * pixels, pixels, false,
+                                  following.at(outer / c.groups, g, panels.first(p), 0));
       }
     });
   }
@@ -224,13 +242,13 @@ ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result r
     Scratch own(c.pads() ? padded : 0), packed(pixels * best::width);
     for (int64_t n = images.from; n < images.to; n++) {
       const float* from = x.typed_data() + (n * c.groups + g) * image;
-      if (c.pads()) best::pad_image(c, from, own.data), from = own.data;
+      if (c.pads()) best::pad_image(c, from, own.data, n > images.from), from = own.data;
       for (int64_t p = 0; p < panels.count; p++) {
         best::pack(grad.typed_data() + ((n * c.groups + g) * c.outputs + panels.first(p)) * pixels, 1, pixels,
                      pixels, panels.valid(p), panels.width(p), packed.data);
         best::gather_multiply(from, rows.data() + range.from, range.to - range.from, terms.data(), pixels,
                                 packed.data, panels.width(p), panels.valid(p), places.data() + range.from,
-                                target + panels.first(p) * c.by_output, c.by_output, n > images.from);
+                                target + panels.first(p) * c.by_output, c.by_output, n > images.from, {});
       }
     }
   });
@@ -243,12 +261,13 @@ ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result r
 
 #define CALL ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Floats>().Arg<Floats>()
 #define CONVOLUTION \
-  CALL.Ret<Floats>().Attr<Integers>("sizes").Attr<Integers>("extent").Attr<Integers>("out").Attr<Integers>("window") \
+  Ret<Floats>().Attr<Integers>("sizes").Attr<Integers>("extent").Attr<Integers>("out").Attr<Integers>("window") \
       .Attr<Integers>("stride").Attr<Integers>("low").Attr<Integers>("dilation").Attr<Integers>("spread")
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_multiply, guarded(multiply),
                               CALL.RemainingArgs().Ret<Floats>().Attr<Integers>("sizes").Attr<Integers>("outer")
                                   .Attr<Integers>("left").Attr<Integers>("right").Attr<Integers>("result")
                                   .Attr<Integers>("after").Attr<Integers>("places"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_convolve, guarded(convolve), CONVOLUTION);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, guarded(weight_gradient), CONVOLUTION);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_convolve, guarded(convolve),
+                              CALL.RemainingArgs().CONVOLUTION.Attr<Integers>("after").Attr<Integers>("places"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, guarded(weight_gradient), CALL.CONVOLUTION);

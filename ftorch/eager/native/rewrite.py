@@ -14,9 +14,9 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from . import attention, available, call, following, indexing, lines, rnn, rowwise
+from . import attention, available, call, following, indexing, lines, pooling, rnn, rowwise
 from .flat import Flat
-from .views import Origins, merged, strides
+from .views import Origins, in_three_dimensions, merged, strides
 
 # Pixels from which a convolution by a single tap is a product with the images' rows: vectors of pixels.
 _MANY = 128
@@ -88,7 +88,7 @@ class _Run:
         if after is not None:
             outputs = self.flat.steps[after].outputs
             options["order"] = self.flat.steps[after].eqn.params["permutation"]
-        if kernel is _product:
+        if kernel in _CHAINED:
             options["chain"] = chain = following.Chain(self.flat, outputs[0], self.values, self.origins)
         results = kernel(step.eqn, inputs, self.origins, **options)
         if results is None:
@@ -97,7 +97,8 @@ class _Run:
             self.done.add(after)
         if chain is not None and chain.taken:
             self.done.update(number for link in chain.taken for number in link.steps)
-            outputs = [chain.taken[-1].output]
+            outputs, shape = [chain.taken[-1].output], chain.taken[-1].shape
+            results = [r if r.shape == shape else jax.lax.reshape(r, shape) for r in results]
         self.origins.add_results(results)
         self.values.update(zip(outputs, results, strict=True))
         return True
@@ -260,7 +261,8 @@ def _innermost(dims, belongs):
 # --- convolutions ----------------------------------------------------------------------
 
 
-def _convolution(eqn, inputs, origins):
+def _convolution(eqn, inputs, origins, *, chain):
+    """The convolution, and what of a `Chain` its call can make; None if XLA is to."""
     params, out = eqn.params, eqn.outvars[0].aval.shape
     rank = len(out)
     if not _is_float(eqn) or not 3 <= rank <= 5 or 0 in (*out, *inputs[0].shape, *inputs[1].shape):
@@ -275,11 +277,11 @@ def _convolution(eqn, inputs, origins):
         flipped = flip is not None and flip.params["dimensions"] == tuple(range(2, rank))
         if flipped:
             inputs = inputs[0], flip.source
-        return _forward(params, inputs, out, specs[1] == swapped, flipped)
+        return _forward(params, inputs, out, specs[1] == swapped, flipped, chain)
     return None
 
 
-def _forward(params, inputs, out, swapped, flipped):
+def _forward(params, inputs, out, swapped, flipped, chain):
     if params["batch_group_count"] != 1:
         return None
     x, weight = inputs
@@ -290,20 +292,22 @@ def _forward(params, inputs, out, swapped, flipped):
     else:
         steps = (channels * taps, taps, outputs * channels * taps)
     pixels = math.prod(out[2:])
+    loops = (x.shape[0], out[1] * pixels), (groups, outputs * pixels), (outputs, pixels), (pixels, 1)
+    others, after = chain.take(out, loops)
     if taps == 1 and x.shape[2:] == out[2:] and pixels >= _MANY and not any(map(any, params["padding"])):
         return [
             call(
-                "ftorch_multiply", _floats(out), weight, x, sizes=(outputs, pixels, channels),
+                "ftorch_multiply", _floats(out), weight, x, *others, sizes=(outputs, pixels, channels),
                 outer=(x.shape[0], groups), left=(0, steps[2], *steps[:2]),
                 right=(groups * channels * pixels, channels * pixels, pixels, 1),
-                result=(groups * outputs * pixels, outputs * pixels, pixels), after=(), places=(),
+                result=(groups * outputs * pixels, outputs * pixels, pixels), **after,
             )
         ]  # fmt: skip
     return _call(
-        "ftorch_convolve", out, x, weight,
+        "ftorch_convolve", out, (x, weight, *others),
         (x.shape[0], groups, channels, outputs, *steps, int(flipped)), x.shape[2:], out[2:], window,
         params["window_strides"], [low for low, _ in params["padding"]], params["rhs_dilation"],
-        params["lhs_dilation"],
+        params["lhs_dilation"], **after,
     )  # fmt: skip
 
 
@@ -327,27 +331,26 @@ def _weight_gradient(params, inputs, out, swapped):
         steps, by_group = (taps, groups * outputs * taps), outputs * taps
     if all(s == 1 for s in spread):
         return _call(
-            "ftorch_weight_gradient", out, x, grad,
+            "ftorch_weight_gradient", out, (x, grad),
             (*sizes, channels, outputs, *steps, by_group, 0), x.shape[2:], grad.shape[2:], out[2:], stride, low, dilation, spread,
         )  # fmt: skip
     if any(s != 1 for s in stride):
         return None
     # Of a transposed convolution: every image element meets `spread` apart in the results' gradient.
     return _call(
-        "ftorch_weight_gradient", out, grad, x,
+        "ftorch_weight_gradient", out, (grad, x),
         (*sizes, outputs, channels, *steps[::-1], by_group, 0), grad.shape[2:], x.shape[2:], out[2:], spread, [-v for v in low], [-d for d in dilation],
         stride,
     )  # fmt: skip
 
 
-def _call(name, shape, x, other, sizes, extent, out, window, stride, low, dilation, spread):
+def _call(name, shape, operands, sizes, extent, out, window, stride, low, dilation, spread, **after):
     """A call on convolution's terms, of one to three dimensions, as one of three."""
-    three = {
-        "extent": (extent, 1), "out": (out, 1), "window": (window, 1), "stride": (stride, 1),
-        "low": (low, 0), "dilation": (dilation, 1), "spread": (spread, 1),
-    }  # fmt: skip
-    spatial = {n: (fill,) * (3 - len(v)) + tuple(v) for n, (v, fill) in three.items()}
-    return [call(name, _floats(shape), x, other, sizes=sizes, **spatial)]
+    spatial = in_three_dimensions(
+        extent=(extent, 1), out=(out, 1), window=(window, 1), stride=(stride, 1), low=(low, 0),
+        dilation=(dilation, 1), spread=(spread, 1),
+    )  # fmt: skip
+    return [call(name, _floats(shape), *operands, sizes=sizes, **spatial, **after)]
 
 
 # --- what is computed once ---------------------------------------------------------------
@@ -371,6 +374,8 @@ _KERNELS = {
     "reduce_sum": rowwise.total,
     **dict.fromkeys(("ftorch_softmax", "ftorch_softmax_gradient"), rowwise.softmax),
     **dict.fromkeys(("ftorch_layer_norm", "ftorch_layer_norm_gradient"), rowwise.layer_norm),
+    "ftorch_max_pool": pooling.maximum, "ftorch_max_pool_gradient": pooling.gradient,
     "ftorch_attention": attention.forward, "ftorch_attention_gradient": attention.gradient,
 }  # fmt: skip
+_CHAINED = _product, _convolution, pooling.gradient
 _TURNED = ("dot_general", "ftorch_attention")  # those that write their result in any order

@@ -55,9 +55,14 @@ class Origins:
 
     def is_stored(self, value):
         """Whether ``value`` lies in memory anyway: XLA does not compute it where it is read."""
+        value = self.unshaped(value)
+        return id(value) in self._inputs or id(value) in self._results
+
+    def unshaped(self, value):
+        """What ``value`` is a reshape of, at last."""
         while (found := self.get(value, "reshape")) is not None:
             value = found.source
-        return id(value) in self._inputs or id(value) in self._results
+        return value
 
     def add_results(self, values):
         """Notes results of kernels."""
@@ -120,3 +125,8 @@ def merged(loops):
         else:
             joined.append(loop)
     return joined
+
+
+def in_three_dimensions(**spatial):
+    """{name: (values of one to three dimensions, what dimensions in front of them have)} as three values each."""
+    return {name: (fill,) * (3 - len(v)) + tuple(v) for name, (v, fill) in spatial.items()}

@@ -11,23 +11,24 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 
-def primitive(name, function, shapes):
+def primitive(name, function, shapes=None):
     """``function`` as a primitive that `ftorch.eager.native` finds in traces, for any transform.
 
     Args:
         function: of arrays whose first dimension is a batch, in JAX; what differentiates the primitive
             differentiates this.
-        shapes: of the results, from the operands: of float32, or with a dtype (``ShapeDtypeStruct``).
+        shapes: of the results, from the operands: of float32, or with a dtype (``ShapeDtypeStruct``); None: those
+            that ``function`` gives.
     """
     own = Primitive(f"ftorch_{name}")
     own.multiple_results = True
     whole = lambda *operands, **how: jax.tree.leaves(function(*operands, **how))  # noqa: E731
     own.def_impl(lambda *operands, **how: jax.jit(functools.partial(whole, **how))(*operands))
-    own.def_abstract_eval(
-        lambda *operands, **how: [
-            jax.core.ShapedArray(getattr(s, "shape", s), getattr(s, "dtype", np.float32)) for s in shapes(*operands)
-        ]
-    )
+
+    @own.def_abstract_eval
+    def abstract(*operands, **how):
+        found = shapes(*operands) if shapes else jax.eval_shape(functools.partial(whole, **how), *operands)
+        return [jax.core.ShapedArray(getattr(s, "shape", s), getattr(s, "dtype", np.float32)) for s in found]
 
     def batched(operands, axes, **how):
         size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)

@@ -13,6 +13,7 @@ from ..native import computed_once
 from ..registry import op
 from ._common import dtype_name, is_complex, is_integral, up
 from ._nn import ntuple, sizes
+from ._primitives import primitive
 from .reduction import put_along
 
 # Beyond this many elements a window is gathered, not unrolled into slices.
@@ -360,6 +361,25 @@ def _max_gradient(grad, x, window):
     return scatter_to_maxima(grad, max_with_indices(x, window, dtype)[1], x, len(window.kernel))
 
 
+_planes = primitive("max_pool", _max_values)
+_planes_gradient = primitive("max_pool_gradient", _max_gradient)
+
+
+def _pooled(x, window):
+    """The maxima of windows; a primitive of planes where the package has a kernel."""
+    if x.dtype != np.float32 or x.size == 0:
+        return _max_values(x, window)
+    lead = x.shape[: x.ndim - len(window.extent)]
+    return _planes.bind(x.reshape(-1, *window.extent), window=window)[0].reshape(*lead, *window.out)
+
+
+def _pooled_gradient(grad, x, window):
+    if x.dtype != np.float32 or grad.dtype != np.float32 or x.size == 0:
+        return _max_gradient(grad, x, window)
+    grad = grad.reshape(-1, *window.out)
+    return _planes_gradient.bind(grad, x.reshape(-1, *window.extent), window=window)[0].reshape(x.shape)
+
+
 def _declare_max_pool(nd):
     tail = (
         f"(Tensor self, int[{nd}] kernel_size, int[{nd}] stride=[], int[{nd}] padding=0, "
@@ -375,12 +395,12 @@ def _declare_max_pool(nd):
 
     @op(f"{name}{tail} -> Tensor")
     def max_pool(self, kernel_size, stride, padding, dilation, ceil_mode):
-        return _max_values(self, prepare(self, kernel_size, stride, padding, dilation, ceil_mode))
+        return _pooled(self, prepare(self, kernel_size, stride, padding, dilation, ceil_mode))
 
     @max_pool.derivative
     def _(grad, self, kernel_size, stride, padding, dilation, ceil_mode):
         window = prepare(self, kernel_size, stride, padding, dilation, ceil_mode)
-        return _max_gradient(grad, self, window)
+        return _pooled_gradient(grad, self, window)
 
     @op(f"{name}_with_indices{tail} -> (Tensor, Tensor)", public="." if nd == 1 else "_C._nn")
     def max_pool_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
@@ -391,7 +411,7 @@ def _declare_max_pool(nd):
     @max_pool_with_indices.derivative
     def _(grad, self, kernel_size, stride, padding, dilation, ceil_mode):
         window = prepare(self, kernel_size, stride, padding, dilation, ceil_mode)
-        return _max_gradient(grad[0], self, window)
+        return _pooled_gradient(grad[0], self, window)
 
 
 # --- average pooling ---------------------------------------------------------------------
