@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib
 import types
 from typing import Any
 
@@ -256,6 +257,22 @@ class _Ops(types.ModuleType):
         super().__init__("torch.ops")
         self.aten = _Aten("aten")
         self.prims = self.aten
+        self.loaded_libraries: set[str] = set()
+
+    def load_library(self, path):
+        """Libraries of compiled operators call PyTorch's C++: they cannot be loaded.
+
+        Raises:
+            OSError: as PyTorch's for a file that is no library, so that packages fall back.
+        """
+        raise OSError(
+            f"Could not load this library: {path} (it needs PyTorch's C++ library; operators for ftorch "
+            "are written in Python: torch.library.custom_op)"
+        )
+
+    def import_module(self, module):
+        """Imports a module, which registers ops."""
+        importlib.import_module(module)
 
     def __getattr__(self, name):
         if name.startswith("__"):

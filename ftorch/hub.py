@@ -62,14 +62,13 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None,
     ):
         try:
             length = response.headers.get("Content-Length")
-            bar = _bar(int(length) if length else None, progress)
+            bar = tqdm(total=int(length) if length else None, disable=not progress, unit="B",
+                       unit_scale=True, unit_divisor=1024)  # fmt: skip
             while chunk := response.read(1 << 17):
                 file.write(chunk)
                 digest.update(chunk)
-                if bar is not None:
-                    bar.update(len(chunk))
-            if bar is not None:
-                bar.close()
+                bar.update(len(chunk))
+            bar.close()
             file.close()
             found = digest.hexdigest()
             if hash_prefix is not None and not found.startswith(hash_prefix):
@@ -83,14 +82,39 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None,
                 os.remove(file.name)
 
 
-def _bar(total, progress):
-    if not progress:
-        return None
+class _Silent:
+    """What stands in for a bar where ``tqdm`` is not installed: it only counts."""
+
+    def __init__(self, iterable=None, *, total=None, disable=False, **_):
+        self.iterable, self.total, self.disable, self.n = iterable, total, disable, 0
+
+    def __iter__(self):
+        for item in self.iterable or ():
+            yield item
+            self.update()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def update(self, n=1):
+        self.n += n
+
+    def close(self):
+        pass
+
+    set_description = set_postfix = write = lambda self, *args, **kwargs: None
+
+
+def tqdm(*args, **kwargs):
+    """A bar of the package ``tqdm``, or one that shows nothing where that is not installed."""
     try:
         from tqdm import tqdm
     except ImportError:
-        return None
-    return tqdm(total=total, unit="B", unit_scale=True, unit_divisor=1024)
+        return _Silent(*args, **kwargs)
+    return tqdm(*args, **kwargs)
 
 
 def load_state_dict_from_url(url: str, model_dir: str | None = None, map_location=None,

@@ -60,9 +60,19 @@ def _keeps(found, dims):
         raise Unknown("a loop whose state changes its size")
 
 
+def _parts(eqn):
+    """How many operands of a scan are constants, and how many its state."""
+    if "num_consts" in eqn.params:
+        return eqn.params["num_consts"], eqn.params["num_carry"]
+    consts, carry, _ = eqn.params["ft_in"].unpack()  # since JAX 0.11
+    return len(consts), len(carry)
+
+
 @rule("scan")
 def _scan(p, pair, given):
-    consts, carry = pair.unchanging("num_consts"), pair.unchanging("num_carry")
+    consts, carry = _parts(pair.one)
+    if (consts, carry) != _parts(pair.other):
+        raise Unknown("a scan of another state")
     one, other = pair.both("jaxpr")
     steps = p.factors(pair.both("length"))
     given = [

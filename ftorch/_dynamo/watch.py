@@ -76,7 +76,9 @@ class _Names:
         strings, by_name = set(), False
         for step in dis.get_instructions(code):
             name = step.opname
-            if name in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
+            if step.opcode not in dis.hasname:
+                continue
+            if name.endswith(("_GLOBAL", "_GLOBALS", "_NAME")):
                 self.globals.add(step.argval)
                 by_name = by_name or step.argval in _BY_NAME
             elif "ATTR" in name or "METHOD" in name:

@@ -50,6 +50,8 @@ _script._calls_of_marks()
 
 _isinstance, _fork, _wait, _set_fusion_strategy = isinstance, fork, wait, set_fusion_strategy
 
+_script_if_tracing = script_if_tracing  # the name that torchvision imports
+
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule",
     "ScriptFunction", "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedModule", "TracerWarning",

@@ -15,6 +15,13 @@ from ..export import export as export_program
 from ..export.dynamic_shapes import Dim
 from ..nn import Module
 from ..utils import _pytree as pytree
+from . import symbolic_helper
+from ._symbolic import (
+    TensorProtoDataType,
+    opset_modules,
+    register_custom_op_symbolic,
+    unregister_custom_op_symbolic,
+)
 from .errors import OnnxExporterError, UnsupportedOperatorError
 
 _DEFAULT_OPSET = 18
@@ -228,6 +235,10 @@ def is_in_onnx_export() -> bool:
     return False
 
 
+globals().update(opset_modules(__name__))
+
 __all__ = [
-    "ONNXProgram", "OnnxExporterError", "UnsupportedOperatorError", "export", "is_in_onnx_export",
+    "ONNXProgram", "OnnxExporterError", "TensorProtoDataType", "UnsupportedOperatorError", "export",
+    "is_in_onnx_export", "register_custom_op_symbolic", "symbolic_helper",
+    "unregister_custom_op_symbolic",
 ]  # fmt: skip

@@ -59,6 +59,7 @@ class Builder:
         self.initializers: dict[str, Any] = {}
         self._names: dict[str, int] = {}
         self._constants: dict[Any, str] = {}
+        self.domains: set[str] = set()  # of operators that are not ONNX's own
 
     def fresh(self, hint: str) -> str:
         """A new name."""
@@ -183,10 +184,35 @@ class Builder:
         return self.op("Concat", *values, shape=shape, axis=dim)
 
 
+def inferred(g, node, inputs):
+    """{name of a result: (shape, dtype)} as far as ONNX tells them for a node of its own."""
+    if node.domain or not onnx.defs.has(node.op_type, g.opset):
+        return {}
+    schema = onnx.defs.get_schema(node.op_type, g.opset)
+    types = {v.name: helper.make_tensor_type_proto(onnx_type(v.dtype), [
+        n if is_static(n) else str(n) for n in v.shape]) for v in inputs}  # fmt: skip
+    data = {name: g.initializers[name] for name in node.input if name in g.initializers}
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            schema, node, types, data, opset_imports=[helper.make_opsetid("", g.opset)]
+        )
+    except onnx.shape_inference.InferenceError:
+        return {}
+    by_number = {number: name for name, number in _TYPES.items()}
+    return {
+        name: (
+            tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in t.tensor_type.shape.dim),
+            getattr(dtypes, by_number[t.tensor_type.elem_type]),
+        )
+        for name, t in found.items()
+        if t.tensor_type.HasField("shape") and t.tensor_type.elem_type in by_number
+    }
+
+
 def value_info(name, shape, dtype, names):
     """The description of an input or output; symbolic sizes get their names."""
     sizes = [names.get(str(n), str(n)) if not is_static(n) else n for n in shape]
     return helper.make_tensor_value_info(name, onnx_type(dtype), sizes)
 
 
-__all__ = ["Builder", "Value", "is_static", "onnx", "onnx_type", "value_info"]
+__all__ = ["Builder", "Value", "inferred", "is_static", "onnx", "onnx_type", "value_info"]

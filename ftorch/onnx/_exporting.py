@@ -17,6 +17,7 @@ from ..utils import _pytree as pytree
 from . import _ops_elementwise, _ops_nn, _ops_random, _ops_shape  # noqa: F401  (they fill the table)
 from ._builder import Value, onnx, value_info
 from ._optimize import names_in
+from ._symbolic import translation_of
 from ._table import Context, lookup
 from .errors import UnsupportedOperatorError
 
@@ -158,7 +159,7 @@ class _Exporter:
         g.results = val if isinstance(val, tuple) else (val,)
         function = self.custom.get(target) or self.custom.get(target.overloadpacket)
         if function is None:
-            function = lookup(g.name)
+            function = translation_of(target, g.opset) or lookup(g.name)
         if function is None:
             raise UnsupportedOperatorError(target.__name__, node)
         out = function(g, *args, **kwargs)
@@ -250,7 +251,9 @@ def to_model(program, input_names=None, output_names=None, opset=18, custom=None
     initializers = [t for name, t in exporter.g.initializers.items() if name in needed]
     graph = onnx.helper.make_graph(nodes, "main_graph", inputs, outputs, initializers)
     model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", opset)], producer_name="ftorch"
+        graph, opset_imports=[onnx.helper.make_opsetid("", opset), *(
+            onnx.helper.make_opsetid(domain, 1) for domain in sorted(exporter.g.domains))],
+        producer_name="ftorch",
     )
     model.ir_version = min(model.ir_version, 10)
     onnx.checker.check_model(model)
