@@ -289,6 +289,7 @@ class Captured:
         varying = []
         self.actions = trace.actions
         self.fixed = []  # numbers that are constants: (function giving the current ones, {which: value})
+        self._current: dict = {}  # what those functions gave when they were last asked whether that holds
         certain = not self.all_vary
         for action in trace.actions:
             certain = certain and action[0] != "do"  # a schedule may come before the step
@@ -378,7 +379,7 @@ class Captured:
         if not self.guards.check():
             return self.guards.reason() or "the state of a module"
         for source, known in self.fixed:
-            now = source()
+            now = self._current[source] = source()
             for i, value in known:
                 if now[i] != value:
                     return NUMBERS
@@ -395,7 +396,13 @@ class Captured:
         arrays: dict[int, Any] = {}
         drawn = self.drawn = self._act()
         for operand, kind, source, root in self.inputs:
-            if kind == "cell":
+            if kind == "item":  # most of them
+                storage = source.holder[source.key]._storage
+                array = storage.array
+                arrays[operand] = (
+                    storage.value() if array is None or storage.trace is not None else array
+                )
+            elif kind == "cell":
                 arrays[operand] = source.value()
             elif kind == "draw":
                 arrays[operand] = drawn[source]
@@ -417,7 +424,8 @@ class Captured:
             if kind == "draw":
                 drawn.append(action[2]())
             elif kind == "numbers":
-                self.floats[action[1] : action[1] + action[2]] = action[3]()
+                now = self._current.pop(action[3], None)
+                self.floats[action[1] : action[1] + action[2]] = action[3]() if now is None else now
             else:
                 action[1]()
         return drawn
@@ -432,7 +440,6 @@ class Captured:
             leaves: the arguments; ``originals`` the same where they are not parts of other tensors.
         """
         executor.flush()
-        targets = [self.storage_of(s, fixed, leaves) for _, s, fixed in self.written]
         arrays = self.gather(leaves)
         forward = self.forward
         given = self._give(arrays, leaves)
@@ -444,7 +451,8 @@ class Captured:
         executor.stats.hits += 1
         executor.stats.programs += 1
         values = forward.jitted()(kept, given, forward.numbers(self.floats))
-        results = self.apply(leaves, originals, values, targets, residual_inputs, inputs)
+        # From here on the program runs beside Python, if it is long enough.
+        results = self.apply(leaves, originals, values, residual_inputs, inputs)
         if leaves is not originals:
             self._write_back(leaves, originals)
         return results
@@ -474,8 +482,9 @@ class Captured:
             del array
         return given
 
-    def apply(self, leaves, originals, values, targets, residual_inputs, inputs):
+    def apply(self, leaves, originals, values, residual_inputs, inputs):
         """Puts a program's values where they belong; gives the results."""
+        targets = [self.storage_of(s, fixed, leaves) for _, s, fixed in self.written]
         for (position, _, _), storage in zip(self.written, targets):
             if storage.host is not None:
                 storage.set(values[position])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import dis
 import functools
+import operator
 import os
 import sys
 import sysconfig
@@ -453,25 +454,32 @@ class OptimizerState:
     def __init__(self, optimizer):
         self.optimizer = optimizer
         self.state = optimizer.state
-        self.groups = [_group_key(g) for g in optimizer.param_groups]
+        self.groups = [_Group(g) for g in optimizer.param_groups]
 
     def unchanged(self):
         optimizer = self.optimizer
         return optimizer.state is self.state and len(optimizer.param_groups) == len(
             self.groups
-        ) and all(map(_same_group, optimizer.param_groups, self.groups))
+        ) and all(map(_Group.holds, self.groups, optimizer.param_groups))
 
 
-def _group_key(group):
-    params = group["params"]
-    return params, tuple(map(id, params)), [(k, _option(v)) for k, v in group.items() if k != "params"]
+class _Group:
+    """What of a parameter group is part of the program."""
 
+    def __init__(self, group):
+        self.params, self.count = group["params"], len(group["params"])
+        self.options = [(k, _option(v)) for k, v in group.items() if k != "params"]
+        self.seen = dict(group)  # the values that were last found to be right
 
-def _same_group(group, key):
-    params, ids, options = key
-    if group["params"] is not params or len(params) != len(ids):
-        return False
-    return all(_option(group.get(k)) == v for k, v in options)
+    def holds(self, group):
+        if len(self.params) != self.count:
+            return False
+        if len(group) == len(self.seen) and all(map(operator.is_, group.values(), self.seen.values())):
+            return True
+        if group["params"] is not self.params or any(_option(group.get(k)) != v for k, v in self.options):
+            return False
+        self.seen = dict(group)
+        return True
 
 
 def _option(value):

@@ -1,6 +1,8 @@
 """Whole training steps as one program: compiled is what eager is, and compiles once."""
 
 import copy
+import gc
+import weakref
 
 import pytest
 
@@ -299,3 +301,65 @@ def test_the_first_step_compiles_one_program():
     assert stats.compilations == 1
     assert step(x, y).item() < first
     assert stats.compilations == 1
+
+
+def test_what_a_step_gives_is_freed_without_the_collector():
+    """Results that a cycle holds would keep their memory until Python looks for cycles."""
+    model = nn.Linear(6, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss, "parts": (x * 2, x + 1)}
+
+    gc.disable()
+    try:
+        for _ in range(3):
+            result = step(torch.ones(2, 6))
+            held = [weakref.ref(t) for t in (result["loss"], *result["parts"], model.weight.grad)]
+            model.weight.grad = None
+            del result
+            assert [r() for r in held] == [None] * 4
+    finally:
+        gc.enable()
+
+
+CHANGES = [
+    {"lr": 0.5}, {"betas": [0.5, 0.9]}, {"weight_decay": 0.1}, {"eps": 1e-2},
+    {"maximize": True}, {"lr": 0.5, "weight_decay": 0.2, "betas": (0.1, 0.2)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_an_option_that_changes_after_many_steps(change):
+    """... and changes back, and a list that is written to."""
+
+    def curve(compiled):
+        torch.manual_seed(0)
+        model = nn.Linear(4, 2)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        group = optimizer.param_groups[0]
+        x, seen = torch.linspace(-1, 1, 12).view(3, 4), []
+
+        def step():
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = torch.compile(step) if compiled else step
+        before = dict(group)
+        for n in range(9):
+            if n in (3, 6):
+                group.update(copy.deepcopy(change) if n == 3 else {k: before[k] for k in change})
+            if n == 5 and isinstance(group["betas"], list):
+                group["betas"][0] = 0.7
+            seen.append(run().item())
+        return seen
+
+    assert curve(True) == pytest.approx(curve(False), rel=1e-4)
