@@ -10,6 +10,7 @@ outside through the tensors below.
 from __future__ import annotations
 
 import contextlib
+from typing import ClassVar
 
 from . import derivatives, overrides, planning, tape
 from . import op as _op
@@ -101,7 +102,12 @@ class Wrapped(Tensor):
     __slots__ = ("_level", "_inner")
     _level: Level
     _inner: Tensor
+    kinds: ClassVar[set[type]] = set()  # the classes of such tensors
     __torch_function__ = classmethod(overrides.disabled)  # type: ignore[assignment]
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        Wrapped.kinds.add(cls)
 
     @classmethod
     def make(cls, level: Level, inner, g: Geometry):
@@ -230,12 +236,17 @@ def _dispatch_view(definition, x, static):
 
 def wrapped_plan(op, operands, static):
     """(plan, flat tensors, scalars) of a call as the deepest level's user sees it."""
-    slots, tensors, scalars, _ = planning._layout_arguments(op.definition, operands, static)
-    key = (
-        "wrapped", static,
-        tuple([s if s[0] != "v" else s[:1] for s in slots]),
-        tuple([t._geometry for t in tensors]), tuple([type(s) for s in scalars]),
-    )  # fmt: skip
+    scanned = _op.scan(operands, Wrapped.kinds)
+    if scanned is None:  # numbers and tensors of other classes
+        slots, tensors, scalars, _ = planning._layout_arguments(op.definition, operands, static)
+        key = (
+            "wrapped, laid out", static,
+            tuple([s if s[0] != "v" else s[:1] for s in slots]),
+            tuple([t._geometry for t in tensors]), tuple([type(s) for s in scalars]),
+        )  # fmt: skip
+    else:
+        key, tensors, scalars, _ = scanned
+        key = ("wrapped", static, *key)
     plan = op.plans.get(key)
     if plan is None:
         plan = op.plans[key] = planning.build(op, operands, static)

@@ -147,8 +147,9 @@ def joined_graph(view):
     return view._requires_grad
 
 
-def scan(operands):
-    """(key, tensors, scalars, whether any requires grad), or None where an operand is not plain."""
+def scan(operands, wrapped=frozenset()):
+    """(key, tensors, scalars, whether a plain one requires grad), or None where an operand is neither plain nor
+    of a class ``wrapped``."""
     key, tensors, scalars, grad = [], [], [], False
     for o in operands:
         kind = o.__class__
@@ -172,8 +173,14 @@ def scan(operands):
                         grad = True
                 elif item is None:
                     key.append(None)
+                elif item.__class__ in wrapped:
+                    key.append(item._geometry)
+                    tensors.append(item)
                 else:
                     return None
+        elif kind in wrapped:
+            key.append(o._geometry)
+            tensors.append(o)
         else:
             return None
     return key, tensors, scalars, grad

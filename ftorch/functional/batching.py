@@ -367,8 +367,8 @@ class BatchLevel(Level):
 
 
 def _same(t, inner):
-    out = batched(t._level, inner, t._bdim)
-    out._geometry = t._geometry
+    out = Batched.make(t._level, inner, t._geometry)
+    out._bdim = t._bdim
     return out
 
 
