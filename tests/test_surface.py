@@ -91,6 +91,7 @@ def test_backend_flags():
 
 
 @pytest.mark.skipif(ftorch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.skipif(torch.version.cuda is not None, reason="PyTorch was built for GPUs: it misses the driver")
 @pytest.mark.parametrize("program", [
     lambda t: t.cuda.is_available(), lambda t: t.cuda.device_count(), lambda t: t.cuda.is_initialized(),
     lambda t: t.cuda.current_device(), lambda t: t.cuda.synchronize(), lambda t: t.cuda.empty_cache(),

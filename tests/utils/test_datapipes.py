@@ -16,6 +16,8 @@ def run(function, package):
     """What a program yields, or its error, with its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        # Python's own, of worker processes: ftorch's are started in another way.
+        warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
         pipes = package.utils.data.datapipes
         try:
             result = plain(function(package, pipes.iter, pipes.map))

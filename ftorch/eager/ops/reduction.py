@@ -58,7 +58,12 @@ def restore_dims(x: Array, ndim: int, dims: tuple[int, ...], keepdim: bool) -> A
 
 def take_along(x: Array, index: Array, dim: int) -> Array:
     """``gather`` for indices known to be valid."""
-    return jnp.take_along_axis(x, index, dim, mode="promise_in_bounds")
+    others = tuple(d for d in range(x.ndim) if d != dim)
+    if any(x.shape[d] != index.shape[d] for d in others):
+        return jnp.take_along_axis(x, index, dim, mode="promise_in_bounds")
+    numbers = lax.GatherDimensionNumbers((), (dim,), (dim,), others, others)
+    where = lax.expand_dims(index, (index.ndim,))
+    return lax.gather(x, where, numbers, (1,) * x.ndim, mode="promise_in_bounds")
 
 
 _PUTS = {
