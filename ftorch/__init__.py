@@ -151,11 +151,13 @@ globals().update(_tensor_types())
 
 # Packages that are imported when they are first used.
 _PACKAGES = frozenset({
-    "_C", "__config__", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_subclasses", "_tensor", "_tensor_str", "accelerator", "amp",
-    "backends", "compiler", "cpu", "cuda", "distributions", "export", "fft", "func", "functional",
-    "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested",
-    "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "return_types", "serialization", "signal", "sparse", "special", "storage", "torch_version",
-    "distributed", "testing", "types", "utils", "version", "xpu",
+    "_C", "__config__", "_custom_ops", "_dynamo", "_functorch", "_higher_order_ops", "_inductor",
+    "_logging", "_subclasses", "_tensor", "_tensor_str", "_weights_only_unpickler", "accelerator",
+    "amp", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft",
+    "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps",
+    "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom",
+    "return_types", "serialization", "signal", "sparse", "special", "storage", "testing",
+    "torch_version", "types", "utils", "version", "xpu",
 })  # fmt: skip
 
 # Names of the top level that live in those packages.

@@ -12,12 +12,18 @@ _warned: set[str] = set()
 
 
 def set_logs(**names) -> None:
-    """Switches kinds of messages: ``set_logs(recompiles=True, graph_breaks=True, graph_code=True)``."""
-    for name, on in names.items():
-        if on and on is not logging.NOTSET:
-            enabled.add(name)
-        else:
-            enabled.discard(name)
+    """Says which kinds of messages are logged from now on, and no others.
+
+    Args:
+        names: ``recompiles``, ``graph_breaks``, ``graph_code``, ``guards``: True or a level of `logging`.
+            Other kinds of PyTorch's say nothing here.
+
+    >>> import ftorch as torch
+    >>> torch._logging.set_logs(recompiles=True, graph_breaks=True)
+    >>> torch._logging.set_logs()
+    """
+    enabled.clear()
+    enabled.update(name for name, on in names.items() if on)
 
 
 def _from_environment():

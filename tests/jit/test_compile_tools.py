@@ -53,7 +53,7 @@ def test_a_reason_is_logged_for_each_recompilation(caplog):
         assert "size mismatch at index 0. expected 2, actual 3" in text
         assert "dtype mismatch" in text and "GLOBAL_STATE" in text
     finally:
-        logs.set_logs(recompiles=False)
+        logs.set_logs()
     with _dynamo.config.patch(error_on_recompile=True), pytest.raises(_dynamo.exc.RecompileError):
         compiled(torch.ones(5))
 
