@@ -89,6 +89,16 @@ def convolutions(everything):
         (128, 1, 3, 3),
     )  # fmt: skip
     yield from _both(
+        "depthwise 3x3 stride 2, 96 channels, 1x112x112",
+        lambda lib, x, w: F(lib).conv2d(x, w, stride=2, padding=1, groups=96), (1, 96, 112, 112),
+        (96, 1, 3, 3),
+    )  # fmt: skip
+    yield from _both(
+        "depthwise 7x7, 192 channels, 8x28x28",
+        lambda lib, x, w: F(lib).conv2d(x, w, padding=3, groups=192), (8, 192, 28, 28),
+        (192, 1, 7, 7),
+    )  # fmt: skip
+    yield from _both(
         "transposed 4x4 stride 2, 64 to 32, 8x16x16",
         lambda lib, x, w: F(lib).conv_transpose2d(x, w, stride=2, padding=1), (8, 64, 16, 16),
         (64, 32, 4, 4),

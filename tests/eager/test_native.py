@@ -182,6 +182,12 @@ CONVOLUTIONS = {
     "many terms": ((1, 300, 5, 5), (17, 300, 3, 3), 1, 1, 1, 1),
     "depthwise": ((2, 6, 20, 21), (6, 1, 3, 3), 1, 1, 1, 6),
     "depthwise, strided": ((2, 6, 20, 21), (12, 1, 5, 3), (2, 3), 2, 1, 6),
+    "depthwise, seven rows": ((2, 4, 14, 35), (4, 1, 5, 5), 1, 2, 1, 4),
+    "depthwise, the last rows again": ((2, 3, 9, 7), (3, 1, 7, 7), 1, 3, 1, 3),
+    "depthwise, as small as the kernel": ((3, 3, 7, 7), (6, 1, 7, 7), 1, 3, 1, 3),
+    "depthwise, without zeros around": ((2, 3, 17, 12), (3, 1, 5, 5), 1, 0, 1, 3),
+    "depthwise, few rows": ((2, 3, 5, 40), (3, 1, 3, 3), 1, 1, 1, 3),
+    "depthwise, every second": ((2, 3, 19, 70), (3, 1, 3, 3), 2, 1, 1, 3),
     "depthwise, wide": ((1, 2, 30, 30), (2, 1, 9, 9), 1, 4, 1, 2),
     "few outputs": ((2, 40, 13, 14), (3, 40, 3, 3), 1, 1, 1, 1),
     "few outputs of groups, strided": ((2, 12, 13, 14), (6, 4, 3, 5), (2, 3), 2, 2, 3),
@@ -289,8 +295,8 @@ def test_other_instruction_sets(instructions):
             w = ftorch.randn(16, 8 // groups, 3, 3, requires_grad=True)
             both = []
             for x_, w_ in ((x, w), (x.double(), w.double())):
-                y = F.conv2d(x_, w_, padding=1, stride=2, groups=groups)
-                both.append([y, *ftorch.autograd.grad(y.square().sum(), (x, w))])
+                ys = [F.conv2d(x_, w_, padding=1, stride=s, groups=groups) for s in (1, 2)]
+                both.append([*ys, *ftorch.autograd.grad(sum(y.square().sum() for y in ys), (x, w))])
             for mine, exact in zip(*both):
                 np.testing.assert_allclose(
                     mine.detach().numpy(), exact.detach().numpy(), rtol=1e-3, atol=1e-3

@@ -113,7 +113,7 @@ struct Panels {
 };
 
 // Runs use(i, planes, room) for i in [0, count), in tasks of about the same length, with memory for an image's
-// planes and for sums as long.
+// planes, zero at first, and for sums as long.
 template <typename Use>
 void each_planes(ffi::ThreadPool& pool, const Convolution& c, int64_t count, const Use& use) {
   const double operations = 2.0 * c.images * c.groups * c.channels * c.outputs * c.pixels() * product(c.window);
@@ -121,6 +121,7 @@ void each_planes(ffi::ThreadPool& pool, const Convolution& c, int64_t count, con
   share(pool, tasks, [&](int64_t task) {
     const Range range = part(task, tasks, count, 1);
     Scratch planes(c.channels * c.planes()), room(c.planes() + 64);
+    std::memset(planes.data, 0, c.channels * c.planes() * sizeof(float));
     for (int64_t i = range.from; i < range.to; i++) use(i, planes.data, room.data);
   });
 }
