@@ -285,3 +285,26 @@ def test_gamma_samples_follow_their_concentration():
         library.manual_seed(2)
         library._standard_gamma(alpha).sum().backward()
     np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=2e-3)
+
+
+def test_filling_what_requires_grad_counts_as_a_write():
+    """Without grad mode its storage takes the drawn numbers over; graphs that read the old ones notice."""
+
+    def run(lib):
+        lib.manual_seed(3)
+        p = lib.nn.Parameter(lib.ones(3, 5))
+        y = (p * p).sum()
+        q = p * 2
+        with lib.no_grad():
+            p.uniform_()
+            q.normal_()
+        with lib.inference_mode():
+            p.uniform_()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+            p.normal_()
+        q.sum().backward()
+        return [p._version, q._version, p.is_leaf, q.requires_grad, p.tolist(), q.tolist(), p.grad.tolist()]
+
+    assert run(ftorch) == run(torch)
