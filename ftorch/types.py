@@ -17,16 +17,24 @@ from .eager.tensor import Tensor
 __all__ = ["Device", "FileLike", "Number", "Storage"]
 
 _bool: TypeAlias = builtins.bool
+_bytes: TypeAlias = builtins.bytes
 _complex: TypeAlias = builtins.complex
+_device: TypeAlias = device
 _dtype: TypeAlias = dtype
 _float: TypeAlias = builtins.float
 _int: TypeAlias = builtins.int
 _layout: TypeAlias = layout
+_str: TypeAlias = builtins.str
 _symint: TypeAlias = builtins.int
 _size: TypeAlias = Size | list[int] | tuple[int, ...]
+_Number = (builtins.int, builtins.float, builtins.bool)
 _TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
+_TensorOrOptionalTensors: TypeAlias = Tensor | Sequence[Tensor | None]
 
+BoolLikeType: TypeAlias = builtins.bool
 Device: TypeAlias = device | str | int | None
+FloatLikeType: TypeAlias = builtins.float
 FileLike: TypeAlias = str | os.PathLike[str] | Any
+IntLikeType: TypeAlias = builtins.int
 Number: TypeAlias = int | float | bool
 Storage = (TypedStorage, UntypedStorage)

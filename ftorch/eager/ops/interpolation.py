@@ -121,6 +121,9 @@ def _table(n, out, scale, mode, align_corners, antialias, kind):
 # --- interpolation -----------------------------------------------------------------------
 
 
+_FEW_TAPS = 4  # summed one by one
+
+
 def _resample(x, axis, index, weights):
     """Weighted sums of the entries of one axis."""
     n, (out, taps) = x.shape[axis], index.shape
@@ -130,11 +133,36 @@ def _resample(x, axis, index, weights):
         return jnp.take(x, index[:, 0], axis=axis)
     weights = weights.astype(x.dtype)
     shape = (-1, *(1,) * (x.ndim - axis - 1))
-    if taps <= 4:
+    if taps <= _FEW_TAPS:
         return sum(
             jnp.take(x, index[:, k], axis=axis) * weights[:, k].reshape(shape) for k in range(taps)
         )
     return jnp.moveaxis(jnp.tensordot(x, _matrix(n, index, weights), (axis, 1)), -1, axis)
+
+
+def _resample_bytes(x, axis, index, weights):
+    """The same of bytes, rounded to bytes: weights are integers of 16 bits, as Pillow has them."""
+    if weights is None:
+        return _resample(x, axis, index, None)
+    index, weights = _merged(index, weights)
+    precision = 0
+    while precision < 22 and int(0.5 + weights.max() * (1 << (precision + 1))) < 1 << 15:
+        precision += 1
+    weights = np.trunc(weights * (1 << precision) + np.copysign(0.5, weights))
+    exact = np.int32 if index.shape[1] <= _FEW_TAPS else np.float64
+    total = _resample(x.astype(exact), axis, index, weights) + (1 << precision >> 1)
+    return jnp.clip(total // (1 << precision), 0, 255).astype(jnp.uint8)
+
+
+def _merged(index, weights):
+    """A table in which no entry occurs twice in a row: borders that stand for what is outside."""
+    weights = weights.copy()
+    for k in range(1, index.shape[1] if index.shape[1] <= _FEW_TAPS else 0):
+        for j in range(k):
+            same = index[:, j] == index[:, k]
+            weights[same, j] += weights[same, k]
+            weights[same, k] = 0
+    return index, weights
 
 
 def _matrix(n, index, weights):
@@ -158,7 +186,7 @@ def _spread(grad, axis, n, index, weights):
 
 
 def _tables(shape, size, mode, align_corners, scales, antialias, dtype):
-    kind = np.dtype(opmath(dtype)).type if jnp.issubdtype(dtype, jnp.floating) else np.float32
+    kind = np.dtype(opmath(dtype)).type if jnp.issubdtype(dtype, jnp.floating) else np.float64
     scales = scales or (None,) * len(size)
     return [
         _table(n, out, scale, mode, align_corners, antialias, kind)
@@ -181,6 +209,8 @@ def _check_interpolation(x, size, mode):
         raise RuntimeError(
             f"Non-empty {x.ndim}D data tensor expected but got a tensor with sizes {sizes(x.shape)}"
         )
+    if x.dtype == jnp.uint8 and mode in ("linear", "trilinear"):
+        raise NotImplementedError("\"compute_indices_weights_linear\" not implemented for 'Byte'")
     if not is_floating(x) and x.dtype != jnp.uint8:
         name = _NAMES[mode].format(n=len(size))
         last = "_channels_last" if len(size) == 2 and mode != "bicubic" else ""
@@ -199,13 +229,10 @@ def interpolate(input, size, mode, align_corners, scales, antialias):
         for axis, table in enumerate(tables, 2):
             input = _resample(input, axis, *table)
         return input
-    is_byte = input.dtype == jnp.uint8
-    y = input.astype(jnp.float32) if is_byte else up(input)
+    resample, y = (_resample_bytes, input) if input.dtype == jnp.uint8 else (_resample, up(input))
     # The last dimension first: rows are contiguous.
     for axis in range(input.ndim - 1, 1, -1):
-        y = _resample(y, axis, *tables[axis - 2])
-    if is_byte:
-        y = jnp.clip(jnp.floor(y + 0.5), 0, 255)
+        y = resample(y, axis, *tables[axis - 2])
     return y.astype(input.dtype)
 
 

@@ -58,6 +58,7 @@ def restore_dims(x: Array, ndim: int, dims: tuple[int, ...], keepdim: bool) -> A
 
 def take_along(x: Array, index: Array, dim: int) -> Array:
     """``gather`` for indices known to be valid."""
+    dim %= x.ndim
     others = tuple(d for d in range(x.ndim) if d != dim)
     if any(x.shape[d] != index.shape[d] for d in others):
         return jnp.take_along_axis(x, index, dim, mode="promise_in_bounds")
