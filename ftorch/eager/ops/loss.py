@@ -479,7 +479,10 @@ def cosine_embedding_loss(input1, input2, target, margin, size_average, reduce, 
 
 def _distance(a, b, p, eps):
     """The p-norm of ``a - b + eps`` over the last dimension."""
-    difference = jnp.abs(a - b + eps)
+    difference = a - b
+    if is_integral(difference):
+        difference = difference.astype(default_float())
+    difference = jnp.abs(difference + np.asarray(eps, difference.dtype))
     if p == np.inf:
         return difference.max(-1)
     if p == 0:
@@ -509,9 +512,10 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, size_a
     _check_same_shape(anchor, positive)
     _check_same_shape(anchor, negative)
     dtype = jnp.result_type(anchor.dtype, positive.dtype, negative.dtype)
-    if np.issubdtype(dtype, np.integer):
+    whole = np.issubdtype(dtype, np.integer)  # differences of integers are integers
+    a, q, n = (x.astype(dtype) if whole else up(x.astype(dtype)) for x in (anchor, positive, negative))
+    if whole:
         dtype = default_float()
-    a, q, n = (up(x.astype(dtype)) for x in (anchor, positive, negative))
     far = _distance(a, n, p, eps)
     if swap:
         far = jnp.minimum(far, _distance(q, n, p, eps))
