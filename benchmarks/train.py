@@ -9,6 +9,7 @@ Needs PyTorch. Both use the machine's threads. A ratio below 1 means ftorch is f
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import statistics
 import sys
@@ -26,6 +27,7 @@ import common  # noqa: E402 - examples/common.py
 STEPS = 10  # in a run, after which the loss is looked at
 SETTLE = 0.02  # s of unmeasured steps at each turn: the other library's threads go on spinning
 WARM_UP = 5
+SCHEDULED = 1_000_000  # steps that schedulers are told of: more than a fast machine makes
 
 
 def measure(recipe, rounds):
@@ -33,7 +35,9 @@ def measure(recipe, rounds):
     steps = []
     for library in (ftorch, torch):
         library.manual_seed(0)
-        step, _ = common.load(recipe, library.__name__).trainer()
+        trainer = common.load(recipe, library.__name__).trainer
+        has_schedule = "steps" in inspect.signature(trainer).parameters
+        step, _ = trainer(**{"steps": SCHEDULED} if has_schedule else {})
         for _ in range(WARM_UP):
             step().item()
         steps.append(step)
