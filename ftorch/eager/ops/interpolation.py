@@ -38,11 +38,17 @@ def _step(n, out, scale, align_corners, kind):
     return kind(1.0 / scale) if scale else kind(n) / kind(out)
 
 
-def _nearest_table(n, out, scale, kind, exact):
-    step = _step(n, out, scale, False, kind)
-    offset = kind(0.5 if exact else 0)
-    index = np.floor((np.arange(out, dtype=kind) + offset) * step).astype(np.int64)
-    return np.minimum(index, n - 1)[:, None], None
+def _nearest_table(n, out, scale, exact, image, kind):
+    """Positions are rounded to float32, as PyTorch has them; those of images are computed in it.
+
+    An image of once or twice the size repeats its rows, whatever the scale was.
+    """
+    if image and not exact and out in (n, 2 * n):
+        return (np.arange(out) // (out // n))[:, None], None
+    kind = np.float64 if kind is np.float64 and not image else np.float32
+    places = np.arange(out, dtype=kind) + kind(0.5 if exact else 0)
+    positions = (places * _step(n, out, scale, False, kind)).astype(np.float32)
+    return np.minimum(positions.astype(np.int64), n - 1)[:, None], None
 
 
 def _positions(n, out, scale, align_corners, kind):
@@ -110,8 +116,6 @@ def _filter_table(n, out, scale, align_corners, kind, mode):
 
 
 def _table(n, out, scale, mode, align_corners, antialias, kind):
-    if mode in ("nearest", "nearest-exact"):
-        return _nearest_table(n, out, scale, kind, mode == "nearest-exact")
     if antialias:
         return _filter_table(n, out, scale, align_corners, kind, mode)
     make = _cubic_table if mode == "bicubic" else _linear_table
@@ -187,11 +191,11 @@ def _spread(grad, axis, n, index, weights):
 
 def _tables(shape, size, mode, align_corners, scales, antialias, dtype):
     kind = np.dtype(opmath(dtype)).type if jnp.issubdtype(dtype, jnp.floating) else np.float64
-    scales = scales or (None,) * len(size)
-    return [
-        _table(n, out, scale, mode, align_corners, antialias, kind)
-        for n, out, scale in zip(shape[2:], size, scales, strict=True)
-    ]
+    axes = zip(shape[2:], size, scales or (None,) * len(size), strict=True)
+    if mode in ("nearest", "nearest-exact"):
+        exact, image = mode == "nearest-exact", len(size) == 2
+        return [_nearest_table(n, out, s, exact, image, np.dtype(dtype).type) for n, out, s in axes]
+    return [_table(n, out, s, mode, align_corners, antialias, kind) for n, out, s in axes]
 
 
 def _check_interpolation(x, size, mode):
@@ -222,9 +226,7 @@ def _check_interpolation(x, size, mode):
 def interpolate(input, size, mode, align_corners, scales, antialias):
     """Resamples the dimensions behind the second to ``size``."""
     _check_interpolation(input, size, mode)
-    tables = _tables(
-        input.shape, size, mode, align_corners, scales, antialias, input.dtype
-    )
+    tables = _tables(input.shape, size, mode, align_corners, scales, antialias, input.dtype)
     if mode.startswith("nearest"):
         for axis, table in enumerate(tables, 2):
             input = _resample(input, axis, *table)
@@ -238,9 +240,7 @@ def interpolate(input, size, mode, align_corners, scales, antialias):
 
 @interpolate.derivative
 def _(grad, input, size, mode, align_corners, scales, antialias):
-    tables = _tables(
-        input.shape, size, mode, align_corners, scales, antialias, input.dtype
-    )
+    tables = _tables(input.shape, size, mode, align_corners, scales, antialias, input.dtype)
     grad = up(grad)
     for axis, table in enumerate(tables, 2):
         grad = _spread(grad, axis, input.shape[axis], *table)
