@@ -287,7 +287,10 @@ def call_inplace(op: Op, operands, static=()):
     except TypeError:
         return call_inplace(op, operands, planning.hashable(static, op.definition))
     if plan is None:
-        plan = op.inplace_plans[key] = planning.build_inplace(op, operands, static)
+        plan = planning.build_inplace(op, operands, static)
+        if plan.geometry.shape != target._geometry.shape:
+            return hooks["resized"](op, operands, static)
+        op.inplace_plans[key] = plan
     if plan.checks:
         if modes.grad:
             hooks["check_inplace"](target)  # before errors about values

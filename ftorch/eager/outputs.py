@@ -11,6 +11,8 @@ import warnings
 from . import dtype as _dtype
 from . import op as _op
 from .planning import tensors_of
+from .tape import rebase
+from .tensor import modes
 
 # Operators that promotion says nothing about, and which cast all the same.
 _CASTING = frozenset(
@@ -137,6 +139,21 @@ def write_out(op, result, out, operands=()):
     _op.call_inplace(_op.op_named("copy"), (out, result), (False,))
 
 
+def write_resized(op, operands, static):
+    """An in-place call whose target takes the shape of the result; views of it keep theirs."""
+    target = operands[0]
+    if modes.grad:
+        _op.hooks["check_inplace"](target)
+    result = _op.call(op, operands, static)
+    alias = target.detach()
+    alias.resize_(result.shape)
+    target._geometry = alias._geometry
+    _op.call_inplace(_op.op_named("copy"), (alias, result.detach()), (False,))
+    if result._requires_grad:
+        rebase(target, result._grad_fn)
+    return target
+
+
 def write_same(result, out):
     """`write_out` for functions that take no other dtype than the result's.
 
@@ -149,3 +166,4 @@ def write_same(result, out):
 
 
 _op.hooks["write_out"] = write_out
+_op.hooks["resized"] = write_resized

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -433,8 +434,9 @@ def _stored_dtype(op, slots, tensors, casts):
     if asked or casts:
         found = (*asked, *casts.values())[0]
         return found if found.stored else None
-    if any(d.is_complex and not d.stored for d in given):
-        return None
+    if any(d.is_complex for d in given):  # complex32 and complex64 are the same to JAX
+        common = functools.reduce(_dtype._promote, given)
+        return common if common.stored else None
     if op.name == "complex" and given[0] is _dtype.float16:
         return _dtype.complex32
     return next((d for d in given if d.stored), None)
@@ -491,8 +493,13 @@ def _broadcasts_to(shape, target):
     return gap >= 0 and all(n in (1, target[gap + i]) for i, n in enumerate(shape))
 
 
+_RESIZING = frozenset({"addbmm"})  # in place, the first operand takes the shape of the result
+
+
 def build_inplace(op, operands, static) -> OpPlan:
     """The plan of an in-place call: the result in the first operand's dtype and shape.
+
+    One of another shape has the plan of an ordinary call (`outputs.write_resized` makes it).
 
     Raises:
         RuntimeError: if it does not fit (PyTorch's words).
@@ -505,12 +512,12 @@ def build_inplace(op, operands, static) -> OpPlan:
             f"result type {result.dtype.scalar_name} can't be cast to the desired output type "
             f"{target.dtype.scalar_name}"
         )
-    if result.shape != target.shape:
+    if result.shape != target.shape and op.name not in _RESIZING:
         raise RuntimeError(
             f"output with shape {list(target.shape)} doesn't match the broadcast shape "
             f"{list(result.shape)}"
         )
-    if result is not target:
+    if result is not target and result.shape == target.shape:
         inner, to = plan.fn, target.dtype
         if result.dtype is not to:
             plan.fn = lambda *operands: as_stored(inner(*operands), to)

@@ -112,3 +112,30 @@ def test_result_is_the_tensor_itself():
 ])  # fmt: skip
 def test_reshaping_in_place_takes_keywords(call):
     both(lambda lib: call(lib.ones(2, 3)), strides=True)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (2, 1), (3,)])
+def test_addbmm_takes_the_shape_of_the_result(shape):
+    """The target is resized; what shared its memory keeps its shape, and gradients flow."""
+
+    def program(m):
+        leaf = m.ones(shape, requires_grad=True)
+        x = leaf * 2
+        alias = x.detach()
+        y = x.addbmm_(m.arange(12.0).reshape(2, 2, 3), m.arange(12.0).reshape(2, 3, 2))
+        y.sum().backward()
+        return x.detach(), y is x, x.stride(), alias, leaf.grad
+
+    both(program)
+
+
+def test_addbmm_keeps_within_memory():
+    """A part of a larger tensor grows over what lies behind it, but not beyond the storage."""
+
+    def program(m, at):
+        base = m.ones(6)
+        base[at].addbmm_(m.ones(2, 2, 3), m.ones(2, 3, 2))
+        return base
+
+    both(lambda m: program(m, 1))
+    both(lambda m: program(m, 4))

@@ -6,6 +6,7 @@ import pytest
 import torch as reference
 
 import ftorch as torch
+from tests.oracle import both
 
 SCENARIOS = []
 
@@ -252,3 +253,13 @@ def parameters(torch):
     for value in (p * 1, p.data, p.detach(), copy.deepcopy(p)):
         yield type(value).__name__, isinstance(value, torch.nn.Parameter)
     yield p.requires_grad, copy.deepcopy(p).requires_grad
+
+
+def test_batch_norm_of_no_channels():
+    def program(m):
+        x = m.zeros(0, requires_grad=True)
+        y = m.nn.functional.batch_norm(x, m.zeros(0), m.zeros(0), training=True)
+        y.sum().backward()
+        return y, x.grad
+
+    both(program)

@@ -15,6 +15,7 @@ def distribution(rng, shape):
 
 
 REDUCTIONS = ("none", "mean", "sum")
+SIGNS8 = T(3, dtype="int8", values=[1, -1, 1])
 UNIT = {"low": 0.01, "high": 0.99}
 
 for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
@@ -68,6 +69,10 @@ for r in REDUCTIONS:
         "margin_ranking_loss",
         S(T(3, 4), T(3, 4), T(3, 4, make=signs, grad=False), reduction=r),
         S(T(3), T(3), T(3, make=signs, grad=False), 0.5, reduction=r),
+        S(*[T(3, dtype="uint8", values=v) for v in ([1, 0, 9], [3, 4, 0])], SIGNS8, 0.5, reduction=r),
+        S(*[T(3, dtype="int8", values=v) for v in ([1, 0, 100], [3, 4, -100])], SIGNS8, reduction=r),
+        S(T(3, dtype="bool"), T(3, dtype="bool"), T(3, dtype="bool"), reduction=r),
+        S(T(3), T(3), T(3, dtype="bool"), reduction=r),
     )
     register("soft_margin_loss", S(T(3, 4), T(3, 4, make=signs, grad=False), reduction=r))
     target = T(3, dtype="int64", values=[0, 4, 2])

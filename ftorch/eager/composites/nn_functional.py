@@ -269,6 +269,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     """
     if training:
         _check_batch(input.size())
+    if not input.numel() and input.dim() < 2:  # no channels to ask for
+        return input.clone()
     if training and eps <= 0.0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     if eps < 0.0:

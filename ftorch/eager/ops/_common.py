@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from ..dtype import dtype as Dtype
-from ..dtype import finfo, float32, iinfo
+from ..dtype import finfo, float32, from_numpy, iinfo, promote_types
 
 Array = jax.Array
 
@@ -40,6 +40,37 @@ def converted(x, dtype):
 def up(x):
     """``x`` in the precision of intermediate results."""
     return x.astype(opmath(x.dtype))
+
+
+def as_common(a, b):
+    """Both in PyTorch's common dtype (dimensions carry no weight)."""
+    common = promote_types(from_numpy(a.dtype), from_numpy(b.dtype)).numpy
+    return a.astype(common), b.astype(common)
+
+
+def difference(a, b):
+    """``a - b`` in the common dtype; of integers as integers, which wrap around.
+
+    Raises:
+        RuntimeError: for booleans.
+    """
+    refuse_bool_difference(a.dtype == np.bool_, b.dtype == np.bool_)
+    a, b = as_common(a, b)
+    return a - b
+
+
+def refuse_bool_difference(*is_bool):
+    """Raises PyTorch's error if any operand of a subtraction is boolean."""
+    if all(is_bool):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
+        )
+    if any(is_bool):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
 
 
 def is_complex(x) -> bool:

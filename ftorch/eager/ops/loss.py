@@ -9,8 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..registry import Shape, op
-from ._common import default_float, dtype_name, is_complex, is_floating, is_integral, up
+from ._common import (
+    as_common,
+    default_float,
+    difference,
+    dtype_name,
+    is_complex,
+    is_floating,
+    is_integral,
+    opmath,
+    up,
+)
 from ._nn import check_reduction, legacy_reduction, reduce_loss, sizes
+from .pointwise import neg
 from .scatter import first_outside
 
 _LEGACY = "bool? size_average=None, bool? reduce=None, str reduction='mean'"
@@ -19,6 +30,8 @@ _PLACE = {"public": "nn.functional"}
 
 def _positive_part(x):
     """``x`` clamped below at 0; as in PyTorch the gradient passes at 0."""
+    if is_complex(x):
+        raise NotImplementedError("clamp is not supported for complex types")
     return jnp.where(x < 0, jnp.zeros((), x.dtype), x)
 
 
@@ -83,13 +96,7 @@ def l1_loss(input, target, size_average, reduce, reduction, weight):
     _warn_sizes(input, target)
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction(reduction)
-    if input.dtype == jnp.bool_:
-        raise RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-            "`logical_xor()` operator instead."
-        )
-    difference = up(input) - up(target)
-    loss = _absolute(difference)
+    loss = _absolute(difference(up(input), up(target)))
     if weight is not None:
         return _weighted(loss, loss.astype(_real(input.dtype)), weight, reduction)
     if reduction == "sum" and is_integral(loss):
@@ -312,7 +319,7 @@ def hinge_embedding_loss(input, target, margin, size_average, reduce, reduction)
 
 
 @op("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0, "
-    f"{_LEGACY}) -> Tensor", promote="float", **_PLACE)  # fmt: skip
+    f"{_LEGACY}) -> Tensor", **_PLACE)  # fmt: skip
 def margin_ranking_loss(input1, input2, target, margin, size_average, reduce, reduction):
     """How far ``input1`` is from outranking ``input2`` (target 1; -1 the other way) by a margin."""
     reduction = legacy_reduction(reduction, size_average, reduce)
@@ -323,8 +330,11 @@ def margin_ranking_loss(input1, input2, target, margin, size_average, reduce, re
             f"input1: torch.Size({sizes(input1.shape)}), input2: torch.Size({sizes(input2.shape)}),"
             f" target: torch.Size({sizes(target.shape)}) "
         )
-    loss = _positive_part(-up(target) * (up(input1) - up(input2)) + margin)
-    return reduce_loss(loss, reduction, input1.dtype)
+    ahead = difference(input1, input2)
+    ahead, sign = as_common(ahead, neg(target))
+    dtype = default_float() if is_integral(ahead) else ahead.dtype
+    loss = (up(sign) * up(ahead)).astype(opmath(dtype)) + margin
+    return reduce_loss(_positive_part(loss), reduction, dtype)
 
 
 @op(f"soft_margin_loss(Tensor input, Tensor target, {_LEGACY}) -> Tensor",

@@ -18,6 +18,7 @@ from ._common import (
     is_complex,
     is_floating,
     is_integral,
+    refuse_bool_difference,
     up,
     wrap_dim,
     wrap_dims,
@@ -208,11 +209,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
 @op("pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False)"
     " -> Tensor", promote="common", public=". nn.functional")  # fmt: skip
 def pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False):
-    if x1.dtype == np.bool_:
-        raise RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-            "`logical_xor()` operator instead."
-        )
+    refuse_bool_difference(x1.dtype == np.bool_)
     difference = x1 - x2  # of integers: as integers
     if is_integral(difference):
         difference = difference.astype(default_float())

@@ -14,7 +14,15 @@ import numpy as np
 from jax import lax
 
 from ..registry import Shape, op
-from ._common import broadcast_shapes, default_float, is_complex, is_integral, opmath, up
+from ._common import (
+    broadcast_shapes,
+    default_float,
+    is_complex,
+    is_integral,
+    opmath,
+    refuse_bool_difference,
+    up,
+)
 from .pointwise import FORMS, keep, no_derivative, not_implemented, require, require_floating, times
 
 BOOL = np.dtype(bool)
@@ -49,16 +57,7 @@ def _scaled(x, alpha):
 
 def _refuse_bool_difference(self, other):
     is_bool = [d is bool or BOOL == getattr(d, "numpy", None) for d in (self, other)]
-    if all(is_bool):
-        raise RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-            "`logical_xor()` operator instead."
-        )
-    if any(is_bool):
-        raise RuntimeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
-            "to invert a mask, use the `~` or `logical_not()` operator instead."
-        )
+    refuse_bool_difference(*is_bool)
 
 
 @op("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", promote="common",

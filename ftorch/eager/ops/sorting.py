@@ -6,9 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..dtype import from_numpy, promote_types
 from ..registry import op
-from ._common import Array, dtype_name, is_complex, is_floating, wrap_dim
+from ._common import Array, as_common, dtype_name, is_complex, is_floating, wrap_dim
 from .reduction import (
     at_least_1d,
     not_implemented,
@@ -324,12 +323,6 @@ def _search(sequence, values, out_int32, right, side=None, sorter=None):
     return found.astype(np.int32) if out_int32 else found
 
 
-def _as_common(a, b):
-    """Both in PyTorch's common dtype."""
-    common = promote_types(from_numpy(a.dtype), from_numpy(b.dtype)).numpy
-    return a.astype(common), b.astype(common)
-
-
 def _check_sorter(sorter, sorted_sequence):
     size = sorted_sequence.shape[-1] if sorted_sequence.ndim else 1
     if sorter is not None and sorter.size and (sorter.min() < 0 or sorter.max() >= size):
@@ -340,7 +333,7 @@ def _check_sorter(sorter, sorted_sequence):
     " bool right=False, str? side=None, Tensor? sorter=None) -> Tensor", forms="function out",
     differentiable=False)  # fmt: skip
 def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
-    return _search(*_as_common(sorted_sequence, self), out_int32, right, side, sorter)
+    return _search(*as_common(sorted_sequence, self), out_int32, right, side, sorter)
 
 
 @op("searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False,"
@@ -380,7 +373,7 @@ def _is_member(elements, tests, invert):
             raise RuntimeError(
                 f"Unsupported input type encountered for isin(): {dtype_name(x.dtype)}"
             )
-    elements, tests = _as_common(elements, tests.reshape(-1))
+    elements, tests = as_common(elements, tests.reshape(-1))
     if tests.size < 10 * max(elements.size, 1) ** 0.145:  # NumPy's rule, and PyTorch's
         found = jnp.any(elements[..., None] == tests, -1)
     else:
