@@ -27,7 +27,8 @@ from ..utils import _pytree as pytree
 from . import config, exc, logs
 from .capture import NUMBERS, Captured, Unsupported
 from .sharing import Family
-from .watch import SCALARS, Watch, users_line
+from .state import SCALARS
+from .watch import Watch, users_line
 
 _local = threading.local()
 _MOST_KINDS = 256  # of arguments, for one function
@@ -320,7 +321,7 @@ class Compiled:
         grad_before = modes.grad
         started = next(tape._sequence)
         captured = reason = None
-        watch = Watch(trace)
+        watch = trace.watch = Watch(trace)
         watch.arguments(args, kwargs)
         watch.function(self.function)
         collector = PausedCollector()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..eager.tensor import TensorBase
-from .watch import MISSING, SCALARS, Place, Watch
+from .state import SCALARS
+from .watch import MISSING, Place, Watch
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ by each run of the program, a number that changes each time cannot be.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dis
 import functools
-import operator
+import gc
 import os
 import sys
 import sysconfig
@@ -20,12 +21,20 @@ import types
 from typing import Any
 
 from ..eager.tensor import TensorBase
+from .state import (
+    SCALARS,
+    ModuleState,
+    OptimizerState,
+    restore,
+    same_scalar,
+    snapshot,
+    unchanged,
+)  # fmt: skip
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE = tuple({os.path.join(sysconfig.get_paths()[k], "") for k in ("purelib", "platlib")})
 _SKIPPED_PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum")
-SCALARS = (int, float, bool, str, bytes, complex, type(None))
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
 _OPAQUE = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.GetSetDescriptorType)
 _LARGEST = 256  # elements of a container that are looked at one by one
@@ -156,6 +165,7 @@ class Watch:
         self.known: set[int] = set()  # ids of objects that were there before
         self._visited: set = set()
         self._codes: dict = {}
+        self._entered: set = set()  # codes of the user's functions that ran
         self._before = None
 
     # --- running
@@ -179,6 +189,8 @@ class Watch:
             names = self._codes.get(code)
             if names is None:
                 names = self._codes[code] = self._names_of(code, frame)
+                if names.__class__ is _Names and not self._calls_from_user(frame):
+                    self._called_by_library(frame, code)
             if names.__class__ is _Names:
                 self._enter(frame, names)
             elif names == "logs" and self._calls_from_user(frame):
@@ -210,7 +222,48 @@ class Watch:
         ):  # fmt: skip
             self.capture.end(f"{name} was called")
 
+    def _called_by_library(self, frame, code):
+        """Notes a function that no name led to: a hook, the kernel of an operator.
+
+        Python does not say which function a frame runs; the collector knows those with its code. Ones that
+        are made meanwhile, by a function that ran, are nothing that the call depends on.
+        """
+        names = code.co_varnames[: code.co_argcount]
+        first = frame.f_locals.get(names[0]) if names else None
+        if getattr(getattr(type(first), code.co_name, None), "__code__", None) is code:  # a method
+            maker = getattr(type(first).__init__, "__code__", None)
+            if maker not in self._entered and not isinstance(first, TensorBase):
+                self.visit(first, self._codes[code], 0, names[0])
+        elif not code.co_name.startswith("<module") and not any(
+            code in maker.co_consts for maker in self._entered
+        ):
+            for function in gc.get_referrers(code):
+                if isinstance(function, types.FunctionType):
+                    self.function(function)
+
+    @contextlib.contextmanager
+    def trial(self):
+        """Within, the user's code runs only to see what it does: what it changes is put back afterwards.
+
+        Gives a list, to which the names of what was changed are added.
+        """
+        changed: list[str] = []
+        inner = Watch(_Tried(changed))
+        inner._entered = set(self._entered)
+        try:
+            with inner:
+                yield changed
+        finally:
+            places, containers = inner.changes()
+            for place, _ in places:
+                place.set(place.value)
+            for container, before, _ in containers:
+                restore(container, before)
+            changed += [p.name for p, _ in places]
+            changed += [name or "a container" for _, _, name in containers]
+
     def _enter(self, frame, names):
+        self._entered.add(frame.f_code)
         scope = frame.f_globals
         for name in names.globals:
             if name in scope:
@@ -389,103 +442,17 @@ class Watch:
         return places, containers
 
 
+class _Tried:
+    """The capture of a `Watch.trial`: what would end one is an effect as well, and does not happen."""
+
+    def __init__(self, changed):
+        self._changed = changed
+
+    def end(self, reason):
+        self._changed.append(reason)
+        raise RuntimeError(reason)
+
+
 def is_generator(value):
     """Whether a value is a generator or an iterator over a container, which run out by themselves."""
     return isinstance(value, types.GeneratorType) or type(value).__module__ == "builtins"
-
-
-def same_scalar(a, b):
-    """Whether two values are equal numbers or strings of one type."""
-    return type(a) is type(b) and isinstance(a, SCALARS) and (a == b or (a != a and b != b))
-
-
-_BUILTIN = (dict, list, tuple, set, frozenset)
-
-
-def snapshot(container):
-    """What is in a container now. Subclasses' own ``__len__`` and ``__iter__`` are not asked."""
-    kind = next((k for k in _BUILTIN if isinstance(container, k)), None)
-    if kind is dict:
-        return tuple(dict.items(container))
-    return tuple(container if kind is None else kind.__iter__(container))
-
-
-def unchanged(container, before):
-    """Whether a container has what it had."""
-    now = snapshot(container)
-    if len(now) != len(before):
-        return False
-    if isinstance(container, dict):
-        for (k, v), (key, w) in zip(now, before):
-            if (v is not w and not same_scalar(v, w)) or (k is not key and k != key):
-                return False
-        return True
-    return all(v is w or same_scalar(v, w) for v, w in zip(now, before))
-
-
-class ModuleState:
-    """A module as it was: its tables of tensors and its plain attributes."""
-
-    HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-
-    def __init__(self, module):
-        self.module = module
-        # The user's own modules are watched by what their code reads.
-        library = any(
-            c.__module__.startswith("ftorch") and c.__name__ != "Module" for c in type(module).__mro__
-        )
-        self.plain = {
-            k: v for k, v in module.__dict__.items()
-            if isinstance(v, SCALARS) and (library or k == "training")
-        }  # fmt: skip
-        self.tables = [
-            (table, dict(table)) for table in (module._parameters, module._buffers)
-        ]
-        self.children = dict(module._modules)
-        self.hooks = [
-            (table, tuple(table.values())) for name in self.HOOKS
-            if (table := module.__dict__.get(name)) is not None
-        ]  # fmt: skip
-
-
-class OptimizerState:
-    """An optimizer as it was."""
-
-    def __init__(self, optimizer):
-        self.optimizer = optimizer
-        self.state = optimizer.state
-        self.groups = [_Group(g) for g in optimizer.param_groups]
-
-    def unchanged(self):
-        optimizer = self.optimizer
-        return optimizer.state is self.state and len(optimizer.param_groups) == len(
-            self.groups
-        ) and all(map(_Group.holds, self.groups, optimizer.param_groups))
-
-
-class _Group:
-    """What of a parameter group is part of the program."""
-
-    def __init__(self, group):
-        self.params, self.count = group["params"], len(group["params"])
-        self.options = [(k, _option(v)) for k, v in group.items() if k != "params"]
-        self.seen = dict(group)  # the values that were last found to be right
-
-    def holds(self, group):
-        if len(self.params) != self.count:
-            return False
-        if len(group) == len(self.seen) and all(map(operator.is_, group.values(), self.seen.values())):
-            return True
-        if group["params"] is not self.params or any(_option(group.get(k)) != v for k, v in self.options):
-            return False
-        self.seen = dict(group)
-        return True
-
-
-def _option(value):
-    """What of a hyperparameter is part of the program: of numbers, whether they are zero."""
-    if isinstance(value, (bool, str, type(None))):
-        return value
-    if isinstance(value, (int, float)):
-        return value == 0
-    return type(value)

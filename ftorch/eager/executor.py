@@ -393,6 +393,7 @@ class CaptureTrace(Trace):
         only_once: why the program must not run again, though it can be captured anew.
         broken: why capturing ended early: somebody needed a value.
         on_break: called with the reason when that happens.
+        watch: what notes which Python state is read and changed (`ftorch._dynamo.watch`).
     """
 
     captures = True
@@ -408,6 +409,7 @@ class CaptureTrace(Trace):
         self.only_once: str | None = None
         self.broken: str | None = None
         self.on_break = on_break
+        self.watch: Any = None
         super().__init__(device)
 
     def flush(self, again=False):

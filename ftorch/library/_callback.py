@@ -7,6 +7,7 @@ like, the program calls it back instead.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import jax
@@ -97,11 +98,17 @@ def _is_traceable(op, kernel, tensors, args, kwargs):
             result = kernel.run(op._schema, given, named)
             return [t.jax() for t in pytree.tree_leaves(result) if isinstance(t, TensorBase)]
 
-        try:
-            jax.eval_shape(abstract, *map(_shape, tensors))
-            found = True
-        except Exception:  # whatever a library says of what is no array
-            found = False
+        capture = executor.capturing()
+        trial = contextlib.nullcontext() if capture is None else capture.watch.trial()
+        with trial as effects:
+            try:
+                jax.eval_shape(abstract, *map(_shape, tensors))
+                found = True
+            except Exception:  # whatever a library says of what is no array
+                found = False
+        if effects:
+            capture.end(f"the kernel of {op.name()} changes {effects[0]}")
+            return True
         op.traceable[key] = found
     return found
 

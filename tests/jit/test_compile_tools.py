@@ -302,3 +302,71 @@ def test_what_an_operators_python_kernel_changes_is_seen():
     for n in range(1, 4):
         assert compiled(torch.ones(3)).tolist() == [3, 3, 3]
         assert len(KERNEL_CALLS) == n
+
+
+def _counting(name):
+    """An operator whose kernel writes to its closure, in three ways."""
+    calls, by_number, count = [], {}, 0
+
+    @torch.library.custom_op(f"closures::{name}", mutates_args=())
+    def counting(x: torch.Tensor) -> torch.Tensor:
+        nonlocal count
+        count += 1
+        calls.append(count)
+        by_number[count] = len(calls)
+        return x * 2
+
+    return counting, lambda: (calls, by_number, count)
+
+
+@pytest.mark.parametrize("fake", [False, True])
+def test_what_an_operators_kernel_changes_in_its_closure_is_changed_by_each_call(fake):
+    """With a fake kernel as well, where a trial says whether programs can hold the kernel."""
+    op, seen = _counting(f"fake_{fake}")
+    if fake:
+        op.register_fake(torch.empty_like)
+    compiled = torch.compile(lambda x: op(x) + 1)
+    for n in range(1, 4):
+        assert compiled(torch.ones(3)).tolist() == [3, 3, 3]
+        assert seen() == (list(range(1, n + 1)), {i: i for i in range(1, n + 1)}, n)
+
+
+class _Recorder:
+    def __init__(self):
+        self.count = 0
+
+    def hook(self, _):
+        self.count += 1
+
+
+def test_what_hooks_change_that_only_the_library_calls():
+    calls, recorder = [], _Recorder()
+    p = torch.nn.Parameter(torch.ones(3))
+    p.register_hook(lambda g: calls.append(1))
+    p.register_hook(recorder.hook)
+    optimizer = torch.optim.SGD([p], 0.1)
+    optimizer.register_step_post_hook(lambda *a: calls.append(2))
+
+    def step(x):
+        (p * x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step = torch.compile(step)
+    for n in range(1, 4):
+        step(torch.ones(3))
+        assert calls == [1, 2] * n and recorder.count == n
+
+
+def test_functions_made_by_the_call_keep_nothing_from_being_a_program():
+    def outer(x):
+        kept = []
+        y = x * 2
+        y.register_hook(lambda g: kept.append(g))
+        y.sum().backward()
+        return kept[0]
+
+    compiled = torch.compile(outer)
+    for _ in range(2):
+        assert compiled(torch.ones(3, requires_grad=True)).tolist() == [1.0] * 3
+    assert [e.captured is None for e in compiled.events] == [False]
