@@ -10,6 +10,7 @@ control flow depends on them is found out rather than specialised silently.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import operator
@@ -23,6 +24,7 @@ from ..eager.tensor import TensorBase
 from ..fx.experimental.symbolic_shapes import Expr, SymInt, ValueRanges
 from ..fx.graph import Graph
 from ..fx.node import Node
+from ..random import fork_rng
 from ..utils import _pytree as pytree
 from ._fit import fit, fit_floor
 from ._trace import Traces, trace_module
@@ -134,7 +136,7 @@ def _resized(leaf, sizes: dict[int, int]):
     return leaf
 
 
-def _at(module, leaves, spec, symbols, point, whole=True) -> Traces:
+def _at(trace, leaves, symbols, point) -> Traces:
     """A trace at the sizes of a point ({symbol's index: value})."""
     sizes: list[dict[int, int]] = [{} for _ in leaves]
     for s, value in zip(symbols, point):
@@ -145,8 +147,8 @@ def _at(module, leaves, spec, symbols, point, whole=True) -> Traces:
         if isinstance(leaf, TensorBase) and size else leaf
         for leaf, size in zip(leaves, sizes)
     ]  # fmt: skip
-    args, kwargs = pytree.tree_unflatten(new, spec)
-    return trace_module(module, args, kwargs, whole)
+    with fork_rng(devices=[]):  # what it draws is drawn when the program runs
+        return trace(new)
 
 
 def _choices(symbol: Symbol, multiples: bool, start: int) -> list[int]:
@@ -177,6 +179,16 @@ def _points(symbols, count, multiples):
     return points
 
 
+def _extremes(symbols, multiples):
+    """Points where a branch, a bound or a rounding shows that nearby sizes do not: the least, and a large one."""
+    least = [max(s.low, 2) for s in symbols]
+    far = [s.hint * (13 + k) if multiples else s.hint + 37 + 2 * k for k, s in enumerate(symbols)]
+    points = [far] if multiples else [least, far]
+    return [
+        [int(min(n, max(s.high - 1, s.low))) for n, s in zip(point, symbols)] for point in points
+    ]
+
+
 def _base(symbols):
     """The example's point, away from 0 and 1."""
     return [s.hint if s.hint > 1 else next(iter(_choices(s, False, 0)), s.hint) for s in symbols]
@@ -195,42 +207,66 @@ def trace_dynamic(module, args, kwargs, dims, names, whole=True) -> tuple[Traces
         UserError: a size that should vary is constant for the program, or decides what it does.
     """
     leaves, spec = pytree.tree_flatten((args, kwargs))
-    symbols = symbols_of(leaves, dims, names)
-    attempt = _attempt(module, leaves, spec, symbols, whole)
+
+    def trace(new):
+        return trace_module(module, *pytree.tree_unflatten(new, spec), whole)
+
+    return generalized(trace, leaves, symbols_of(leaves, dims, names))
+
+
+def generalized(trace, leaves, symbols) -> tuple[Traces, Dynamic]:
+    """The graph for all sizes.
+
+    Args:
+        trace: from inputs to `Traces`.
+        leaves: the example's inputs.
+
+    Raises:
+        UserError: see `trace_dynamic`.
+    """
+    attempt = _attempt(trace, leaves, symbols)
     if isinstance(attempt, Exception) and any(s.is_auto for s in symbols):
-        symbols = _inferred(module, leaves, spec, symbols)
-        attempt = _attempt(module, leaves, spec, symbols, whole)
+        symbols = _inferred(trace, leaves, symbols)
+        attempt = _attempt(trace, leaves, symbols)
     if isinstance(attempt, Exception):
-        raise _violation(module, leaves, spec, symbols, attempt) from attempt
+        raise _violation(trace, leaves, symbols, attempt) from attempt
     return attempt
 
 
-def _attempt(module, leaves, spec, symbols, whole=True):
+def _attempt(trace, leaves, symbols):
     """(traces, symbols), or the error of the first way that failed."""
     for i, s in enumerate(symbols):
         s.name = f"s{i}"
     first = None
     count = 2 if len(symbols) < 2 else 2 + len(symbols)
     if not symbols:
-        return _at(module, leaves, spec, symbols, [], whole), Dynamic([], len(leaves))
+        return _at(trace, leaves, symbols, []), Dynamic([], len(leaves))
     base = _base(symbols)
-    main = _at(module, leaves, spec, symbols, base, whole)  # the program's own errors are its own
+    main = _at(trace, leaves, symbols, base)  # the program's own errors are its own
     dynamic = Dynamic(symbols, len(leaves))
     # Division rounds, so an expression with it is believed only after more sizes.
     for multiples, more in ((False, 0), (False, 5), (True, 0), (True, 5)):
-        points = _points(symbols, count + more, multiples)
+        points, others = [], []
+        for p in _extremes(symbols, multiples):
+            with contextlib.suppress(Exception):  # the program's own limits
+                others.append(_at(trace, leaves, symbols, p))
+                points.append(p)
+        near = _points(symbols, max(count + more - len(points), 1), multiples)
         try:
-            others = [_at(module, leaves, spec, symbols, p, whole) for p in points]
+            others += [_at(trace, leaves, symbols, p) for p in near]
+            points += near
             values = {s.name: [p[k] for p in (base, *points)] for k, s in enumerate(symbols)}
             _generalize(main, others, values, dynamic, rounding=more > 0)
             return main, dynamic
         except Exception as error:  # noqa: BLE001  (a module can raise anything at another size)
+            if isinstance(error, _Branches):
+                return error
             first = first or error
-            main = _at(module, leaves, spec, symbols, base, whole)
+            main = _at(trace, leaves, symbols, base)
     return first
 
 
-def _inferred(module, leaves, spec, symbols):
+def _inferred(trace, leaves, symbols):
     """The symbols with those that the program needs equal joined, and constant ones dropped."""
     joined: dict[Any, Symbol] = {}
     for s in symbols:
@@ -241,18 +277,18 @@ def _inferred(module, leaves, spec, symbols):
         else:
             joined[key] = s
     symbols = list(joined.values())
-    if not isinstance(_attempt(module, leaves, spec, symbols), Exception):
+    if not isinstance(_attempt(trace, leaves, symbols), Exception):
         return symbols
     kept = [s for s in symbols if not s.is_auto]
     for s in symbols:
-        if s.is_auto and not isinstance(_attempt(module, leaves, spec, [*kept, s]), Exception):
+        if s.is_auto and not isinstance(_attempt(trace, leaves, [*kept, s]), Exception):
             kept.append(s)
     return kept
 
 
-def _violation(module, leaves, spec, symbols, error):
+def _violation(trace, leaves, symbols, error):
     bad = [
-        s for s in symbols if isinstance(_attempt(module, leaves, spec, [s]), Exception)
+        s for s in symbols if isinstance(_attempt(trace, leaves, [s]), Exception)
     ] or symbols  # fmt: skip
     for i, s in enumerate(symbols):
         s.name = f"s{i}"
@@ -275,6 +311,10 @@ class _Differs(Exception):
     """Traces that are not the same program."""
 
 
+class _Branches(_Differs):
+    """Traces of which one has calls that the other has not: more sizes do not help."""
+
+
 def _generalize(main: Traces, others: list[Traces], values, dynamic: Dynamic, rounding) -> None:
     """Makes the graph of ``main`` one for all sizes."""
     _merge_graphs([(t.graph, t.root) for t in (main, *others)], values, dynamic, rounding)
@@ -288,7 +328,7 @@ def _merge_graphs(graphs, values, dynamic, rounding, kind=None) -> None:
     """Makes the first of some (graph, what holds the graphs in it) one for all sizes."""
     rows = [list(graph.nodes) for graph, _ in graphs]
     if len({len(nodes) for nodes in rows}) != 1:
-        raise _Differs("the program does different things for different sizes")
+        raise _Branches("the program does different things for different sizes")
     main = graphs[0][0]
     (kind or _Generalizer)(main, list(zip(*rows)), values, dynamic, rounding).run()
     for row in zip(*rows):
@@ -386,7 +426,7 @@ class _Generalizer:
     def _row(self, row):
         node = row[0]
         if any(n.op != node.op or _name(n.target) != _name(node.target) for n in row[1:]):
-            raise _Differs(f"the program calls {_name(node.target)} only at some sizes")
+            raise _Branches(f"the program calls {_name(node.target)} only at some sizes")
         if node.op == "placeholder":
             return
         operands = list(node.all_input_nodes)
@@ -496,4 +536,4 @@ def _name(target):
     return target if isinstance(target, str) else getattr(target, "__name__", repr(target))
 
 
-__all__ = ["Dynamic", "Symbol", "trace_dynamic"]
+__all__ = ["Dynamic", "Symbol", "generalized", "trace_dynamic"]

@@ -95,11 +95,6 @@ class ExportLevel(TraceLevel):
 
     # --- tensors and nodes
 
-    def track(self, value, node):
-        t = super().track(value, node)
-        node.meta["val"] = fake_like(value)
-        return t
-
     def node_of(self, t):
         if isinstance(t, Traced) and t._level is self:
             return t._node
@@ -116,12 +111,6 @@ class ExportLevel(TraceLevel):
             fresh.meta["val"] = fake_like(t)
             found = self._fresh[id(t)] = (t, fresh)
         return found[1]
-
-    def results(self, value, node):
-        out = super().results(value, node)
-        if not isinstance(value, TensorBase):
-            node.meta["val"] = tuple(fake_like(v) for v in value)
-        return out
 
     # --- calls
 
@@ -201,19 +190,6 @@ class ExportLevel(TraceLevel):
 
             relayout(t._inner, strides)
         node.meta["val"] = fake_like(t._inner)
-
-    def created(self, t, args, **options):
-        definition = _op.op_named(args[0]).definition
-        packet = getattr(ops.aten, definition.name)
-        args, kwargs = packet.arguments(definition, args[1:]) if hasattr(packet, "arguments") else (
-            tuple(args[1:]), {}
-        )  # fmt: skip
-        names = [a.name for a in definition.schema.arguments if a.name != "dtype"]
-        kwargs = {**kwargs, **{k: options[k] for k in ("dtype", "device") if options.get(k)}}
-        node = self.graph.call_function(
-            packet.default, args[: len(names)], kwargs, name=definition.name
-        )
-        return self.track(t, node)
 
     def random(self, kind, function, args, kwargs):
         name = function.__name__

@@ -504,3 +504,30 @@ def test_training_on_an_exported_module():
         assert_same(*losses)
     for k, v in theirs.state_dict().items():
         assert_same(mine.state_dict()[k], v)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x + 1 if x.shape[0] > 3 else x - 1,
+    lambda x: x.new_zeros(5) if x.shape[0] > 35 else x.new_zeros(6),
+])  # fmt: skip
+def test_branches_on_sizes_far_from_the_examples(function):
+    for torch in (ft, pt):
+        class Branches(torch.nn.Module):
+            def forward(self, x):
+                return function(x)
+
+        with pytest.raises(Exception, match=r"Constraints violated \(B\)"):
+            torch.export.export(
+                Branches(), (torch.ones(4, 3),), dynamic_shapes=({0: torch.export.Dim("B")},)
+            )
+
+
+def test_a_rounding_that_nearby_sizes_do_not_show():
+    class Third(ft.nn.Module):
+        def forward(self, x):
+            return x.new_zeros(-(-x.shape[0] // 3))
+
+    program = ft.export.export(
+        Third(), (ft.ones(4),), dynamic_shapes=({0: ft.export.Dim("B")},)
+    ).module()
+    assert [len(program(ft.ones(n))) for n in range(2, 10)] == [-(-n // 3) for n in range(2, 10)]

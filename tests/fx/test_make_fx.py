@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import torch as pt
+from torch.fx.experimental.proxy_tensor import make_fx as theirs_make_fx
 
 import ftorch as ft
 from ftorch.fx.experimental.proxy_tensor import make_fx
@@ -147,3 +149,28 @@ def test_compiled():
     for _ in range(3):
         for a, b in zip(leaves(compiled(*arrays(1))), leaves(_network(*arrays(1)))):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def _sizes(torch):
+    return {
+        "half": lambda x: x * (x.shape[0] / 2),
+        "arange": lambda x: torch.arange(x.shape[0]) + x.sum(),
+        "rounded": lambda x: x.new_zeros(-(-x.shape[0] // 3), x.shape[1] + 1),
+        "joined": lambda x: torch.cat([x, x.new_zeros(x.shape[0], 3)], 1),
+        "branch": lambda x: x + 1 if x.shape[0] > 3 else x - 1,
+        "values": lambda x: x.sum(0) / x.shape[0] + torch.zeros(x.shape[1]),
+    }
+
+
+@pytest.mark.parametrize("name", _sizes(ft))
+def test_symbolic_graphs_are_for_all_sizes(name):
+    other = np.arange(40, dtype=np.float32).reshape(8, 5)
+    state = ft.get_rng_state()
+    graph = make_fx(_sizes(ft)[name], tracing_mode="symbolic")(ft.ones(4, 3))
+    theirs = theirs_make_fx(_sizes(pt)[name], tracing_mode="symbolic")(pt.ones(4, 3))
+    np.testing.assert_array_equal(
+        graph(ft.from_numpy(other)).numpy(), theirs(pt.from_numpy(other)).numpy()
+    )
+    assert ft.equal(state, ft.get_rng_state())
+    value = next(n for n in graph.graph.nodes if n.op == "placeholder").meta["val"]
+    assert value.dim() == 2 and value.dtype == ft.float32

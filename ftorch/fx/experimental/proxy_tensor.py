@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _ops
+from ..._subclasses.fake_tensor import fake_like
 from ...eager import derivatives, planning, tape
 from ...eager import op as _op
 from ...eager.dispatch import Level, Wrapped, record_wrapped, wrapped_plan
@@ -83,6 +84,7 @@ class TraceLevel(Level):
         """A tensor as the value of a node."""
         t = Traced.make(self, value, value._geometry)
         t._node = node
+        node.meta["val"] = fake_like(value)
         return t
 
     def results(self, value, node: Node):
@@ -93,13 +95,22 @@ class TraceLevel(Level):
         for i, item in enumerate(value):
             part = self.graph.call_function(operator.getitem, (node, i))
             items.append(self.track(item, part))
+        node.meta["val"] = tuple(fake_like(v) for v in value)
         return items
 
     def created(self, t, args, **options) -> Traced:
         """A tensor that `ftorch.eager.op.create` made, as the value of a node."""
-        kwargs = {k: v for k, v in options.items() if v is not None}
-        name = args[0].partition(".")[0]
-        return self.track(t, self.graph.call_function(_op.create, args, kwargs, name=name))
+        definition = _op.op_named(args[0]).definition
+        packet = getattr(_ops.ops.aten, definition.name)
+        args, kwargs = packet.arguments(definition, args[1:]) if hasattr(packet, "arguments") else (
+            tuple(args[1:]), {}
+        )  # fmt: skip
+        names = [a.name for a in definition.schema.arguments if a.name != "dtype"]
+        kwargs = {**kwargs, **{k: options[k] for k in ("dtype", "device") if options.get(k)}}
+        node = self.graph.call_function(
+            packet.default, args[: len(names)], kwargs, name=definition.name
+        )
+        return self.track(t, node)
 
     def node_of(self, t) -> Node:
         """The node of a tensor: its own, its creation's, or that of a constant."""
@@ -292,8 +303,9 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
     Args:
         f: a function or module. Tensors that it takes from elsewhere become constants of the graph.
         decomposition_table: {op of ``torch.ops.aten``: function to run in its place}.
-        tracing_mode: "real", "fake" or "symbolic". The graph is the same: its sizes are those of the
-            example.
+        tracing_mode: "real", "fake" or "symbolic". The graph is for the sizes of the example, but with
+            "symbolic" for all, for which the function is called several times
+            (`ftorch.export._generalize`); a size that decides what it does stays the example's.
         options: have no effect.
 
     Returns:
@@ -316,8 +328,9 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
 
     @functools.wraps(f)
     def traced(*args):
-        level = _DecomposingLevel(table) if table else TraceLevel()
-        return _trace(level, f, args)
+        return (_trace_for_all_sizes if tracing_mode == "symbolic" else _trace)(
+            (lambda: _DecomposingLevel(table)) if table else TraceLevel, f, args
+        )
 
     return traced
 
@@ -352,7 +365,39 @@ class _DecomposingLevel(TraceLevel):
         return self._decomposed(replacement, op, operands, static)
 
 
-def _trace(level: TraceLevel, f, args) -> GraphModule:
+def _trace(make_level, f, args) -> GraphModule:
+    level = make_level()
+    _record(level, f, args)
+    return _graph_module(f, level)
+
+
+def _graph_module(f, traced):
+    name = type(f).__name__ if isinstance(f, Module) else getattr(f, "__name__", "GraphModule")
+    return GraphModule(traced.root, traced.graph, name)
+
+
+def _trace_for_all_sizes(make_level, f, args) -> GraphModule:
+    """Equal sizes of the example are one symbol, as in PyTorch; 0 and 1 are none."""
+    from ...export._generalize import Symbol, generalized
+    from ...export._trace import Traces
+
+    leaves, spec = pytree.tree_flatten(list(args))
+    symbols: dict[int, Symbol] = {}
+    for i, leaf in enumerate(leaves):
+        for d, n in enumerate(leaf.shape if isinstance(leaf, TensorBase) else ()):
+            if n > 1:
+                new = Symbol(f"L[{i}].size()[{d}]", n, low=2, is_auto=True)
+                symbols.setdefault(n, new).uses.append((i, d, 1, 0))
+
+    def trace(leaves):
+        level = make_level()
+        _record(level, f, pytree.tree_unflatten(leaves, spec))
+        return Traces(level.graph, [], [], {}, None, root=level.root)
+
+    return _graph_module(f, generalized(trace, leaves, list(symbols.values()))[0])
+
+
+def _record(level: TraceLevel, f, args) -> None:
     flat, spec = pytree.tree_flatten(list(args))
     names = _names(f, len(args))
     per_argument = [len(pytree.tree_leaves(a)) for a in args]
@@ -376,8 +421,6 @@ def _trace(level: TraceLevel, f, args) -> GraphModule:
         else:
             level.graph.output(level.arguments(result))
     level.graph.eliminate_dead_code()
-    name = type(f).__name__ if isinstance(f, Module) else getattr(f, "__name__", "GraphModule")
-    return GraphModule(level.root, level.graph, name)
 
 
 def get_proxy_mode() -> TraceLevel | None:
