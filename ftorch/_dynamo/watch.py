@@ -51,7 +51,7 @@ _BY_NAME = frozenset(("getattr", "setattr", "hasattr", "delattr", "vars", "__dic
 
 def is_users(filename: str) -> bool:
     """Whether a file is the user's code: not this package, Python's library, JAX or NumPy."""
-    if filename.startswith(_HERE) or filename.startswith("<frozen"):
+    if filename.startswith((_HERE, "<frozen", "<ftorch")):
         return False
     for site in _SITE:
         if filename.startswith(site):
@@ -189,7 +189,7 @@ class Watch:
             names = self._codes.get(code)
             if names is None:
                 names = self._codes[code] = self._names_of(code, frame)
-                if names.__class__ is _Names and not self._calls_from_user(frame):
+                if names.__class__ is _Names and frame.f_back.f_code.co_filename.startswith(_HERE):
                     self._called_by_library(frame, code)
             if names.__class__ is _Names:
                 self._enter(frame, names)
@@ -204,7 +204,10 @@ class Watch:
 
     def _names_of(self, code, frame):
         if is_users(code.co_filename):
-            return _Names(code)
+            # What the standard library made for a class of this package has its globals.
+            made = code.co_filename == "<string>"
+            made = made and frame.f_globals.get("__name__", "").startswith("ftorch.")
+            return False if made else _Names(code)
         if code.co_name in _LOGGING and frame.f_globals.get("__name__") == "logging":
             return "logs"
         return False
