@@ -20,7 +20,7 @@ import torch
 
 import ftorch
 
-SETTLE = 0.005  # s of unmeasured runs at each turn: the other library's threads go on spinning a while
+SETTLE = 0.02  # s of unmeasured runs at each turn: the other library's threads go on spinning some 10 ms
 ENOUGH = 0.01  # s a measurement lasts at least
 
 

@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr double MOVE = 8;  // operations in whose time an element is moved
+constexpr double MOVE = 8, NAME = 100;  // operations in whose time an element is moved, of a row; or by an index of its own
 
 struct Loops {
   Integers sizes, steps, places;
@@ -21,6 +21,7 @@ struct Loops {
   int64_t inner() const { return sizes[3]; }
   int64_t step() const { return steps[4]; }
   bool by_rows() const { return places[3] == 0 && steps[3] == 1; }
+  double cost() const { return (by_rows() ? MOVE : NAME) * outer() * inner(); }
 };
 
 // use(an integer of the index's type).
@@ -42,7 +43,7 @@ struct Types {
 
 template <typename T>
 void take_items(ffi::ThreadPool& pool, const Loops& loops, const void* x, const void* index, void* result) {
-  const int64_t outer = loops.outer(), wanted = tasks_for(MOVE * outer * loops.inner(), pool);
+  const int64_t outer = loops.outer(), wanted = tasks_for(loops.cost(), pool);
   const int64_t down = parts(outer, 1, wanted), across = parts(loops.inner(), 64, (wanted + down - 1) / down);
   static const auto take = BEST(take<T>);
   share(pool, down * across, [&](int64_t task) {
@@ -81,7 +82,7 @@ ffi::Error add(ffi::ThreadPool pool, Any, Any index, Any updates, AnyResult x, I
                Integers places, Integers limit) {
   const Loops loops{sizes, steps, places, limit[0]};
   const int64_t outer = loops.outer();
-  const int64_t tasks = parts(outer, 1, tasks_for(MOVE * outer * loops.inner(), pool));
+  const int64_t tasks = parts(outer, 1, tasks_for(loops.cost(), pool));
   return by_type(x->element_type(), [&](auto number) {
     by_index(index.element_type(), [&](auto integer) {
       using T = Types<decltype(number), decltype(integer)>;

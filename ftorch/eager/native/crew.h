@@ -1,0 +1,113 @@
+// Threads that wait for the next kernel by looking for it, a while.
+//
+// The threads of XLA's pool sleep between most kernels: to wake one takes longer than a short kernel, and a pool that
+// has another asleep wakes that as well. These look for work for some time after the last, and let whoever wants their
+// core have it.
+#pragma once
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+inline void pause_a_moment() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Waits actively: for what another thread is about to have done.
+template <typename Done>
+void wait_until(const Done& done) {
+  for (int i = 1; !done(); i++)
+    if (i % 64) pause_a_moment();
+    else sched_yield();
+}
+
+class Crew {
+ public:
+  // What helpers of the job do, each once: work(what).
+  struct Job {
+    void (*work)(void*);
+    void* what;
+    std::atomic<int64_t> helpers;
+  };
+
+  // The process's. It is never destroyed: its threads look at it to the end.
+  static Crew& of_process() {
+    static Crew& crew = *new Crew;
+    return crew;
+  }
+
+  // Offers a job to at most `threads` threads until `close`; false: somebody else's is under way.
+  bool offer(Job& job, int64_t threads) {
+    if (forked.load(std::memory_order_relaxed) || busy.exchange(true)) return false;
+    for (; count < threads; count++) std::thread([this] { serve(); }).detach();
+    current = &job;
+    number++;
+    if (asleep > 0) {
+      std::lock_guard<std::mutex> lock(mutex);
+      job.helpers >= asleep ? more.notify_all() : wake(job.helpers);
+    }
+    return true;
+  }
+
+  // Returns when nobody is at the job any more.
+  void close() {
+    current = nullptr;
+    wait_until([this] { return inside == 0; });
+    busy = false;
+  }
+
+ private:
+  static constexpr std::chrono::microseconds LOOKS{100};
+  static constexpr int PAUSES = 32;
+
+  std::atomic<Job*> current{nullptr};
+  alignas(64) std::atomic<int64_t> number{0};  // of jobs offered
+  alignas(64) std::atomic<int64_t> inside{0};  // threads that may hold the job
+  std::atomic<int64_t> asleep{0};
+  std::atomic<bool> busy{false};
+  std::mutex mutex;
+  std::condition_variable more;
+  int64_t count = 0;
+  static inline std::atomic<bool> forked{false};  // a child has no threads
+
+  Crew() {
+    pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  }
+
+  void wake(int64_t threads) {
+    for (; threads > 0; threads--) more.notify_one();
+  }
+
+  void serve() {
+    for (int64_t seen = 0;;) {
+      seen = next(seen);
+      inside++;
+      if (Job* job = current)
+        if (job->helpers.fetch_sub(1) > 0) job->work(job->what);
+      inside--;
+    }
+  }
+
+  // The number of a job after `seen`.
+  int64_t next(int64_t seen) {
+    const auto end = std::chrono::steady_clock::now() + LOOKS;
+    do {
+      for (int i = 0; i < PAUSES; i++, pause_a_moment())
+        if (const int64_t now = number.load(std::memory_order_acquire); now != seen) return now;
+      sched_yield();
+    } while (std::chrono::steady_clock::now() < end);
+    std::unique_lock<std::mutex> lock(mutex);
+    asleep++;
+    more.wait(lock, [&] { return number != seen; });
+    asleep--;
+    return number;
+  }
+};
