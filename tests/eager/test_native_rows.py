@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from jax import lax
 import ftorch
 from ftorch.eager import native
 from ftorch.eager.native.rewrite import rewritten
-from ftorch.eager.ops import _rowwise
+from ftorch.eager.ops import _rowwise, embedding
 from ftorch.eager.ops.reduction import put_along, take_along
 
 pytestmark = pytest.mark.skipif(not native.available, reason="installed without a C++ compiler")
@@ -222,6 +223,66 @@ def test_gradients_of_what_is_taken(name):
     agree(*in_both(function, x, wanted=1))
 
 
+# --- bags of rows ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("width", [64, 31, 150])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_bags(width, mode, dtype):
+    index = rng.integers(0, 90, (40, 7)).astype(dtype)
+    bags = lambda lib, w, i: lib.nn.functional.embedding_bag(i, w, mode=mode)  # noqa: E731
+    agree(*in_both(bags, random(90, width), index, wanted=1))
+
+
+def test_bags_are_one_call_also_mapped():
+    bags = lambda w, i: embedding._PLAIN_BAGS.bind(w[None], i[None], mode="mean")[0][0]  # noqa: E731
+    w, i = random(2, 90, 20), rng.integers(-3, 95, (2, 6, 5, 9))  # outside are the first and the last
+    mapped = jax.vmap(bags)
+    exact = w[np.arange(2)[:, None, None], np.clip(i[:, 0], 0, 89)].mean(2)
+    for result in both(mapped, w, i[:, 0]):
+        np.testing.assert_allclose(result, exact, rtol=1e-5, atol=1e-6)
+    shared = jax.vmap(bags, (None, 1), 1)
+    assert "[5,90,20]" not in str(jax.make_jaxpr(shared)(w[0], i[0]))  # the table is not repeated
+    for result in both(shared, w[0], i[0]):
+        np.testing.assert_allclose(result, w[0][np.clip(i[0], 0, 89)].mean(2), rtol=1e-5, atol=1e-6)
+
+
+# --- threads -----------------------------------------------------------------------------
+
+
+def test_callers_at_the_same_time():
+    """One has the threads that look for work, the others those of XLA's pool."""
+    x = ftorch.randn(300, 1000)
+    wanted = x.numpy().astype(np.float64).sum(1)
+    found = [None] * 4
+
+    def run(k):
+        for _ in range(30):
+            found[k] = x.sum(1).numpy()
+            np.testing.assert_allclose(found[k], wanted, rtol=1e-3, atol=1e-3)
+
+    with ThreadPoolExecutor(len(found)) as pool:
+        list(pool.map(run, range(len(found))))
+    assert all((f == found[0]).all() for f in found)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
+def test_a_forked_process_has_no_threads_to_wait_for():
+    code = """if True:
+        import os, warnings
+        import ftorch
+        x = ftorch.ones(300, 1000)
+        assert (x.sum(1) == 1000).all()
+        warnings.simplefilter("ignore")
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if (x.sum(1) == 1000).all() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 # --- instructions ------------------------------------------------------------------------
 
 
@@ -237,7 +298,8 @@ def test_other_instructions(instructions):
             x = x.detach().requires_grad_()
             w = x[0].detach()
             for y in (x.softmax(1), x.log_softmax(1), F.layer_norm(x, (133,), w, w), x.sum(0), x.sum(1), x.sum(),
-                      F.embedding(i, x), x.gather(1, (3 * i[:70, None] // 2).expand(-1, 50) + ftorch.arange(50) % 28)):
+                      F.embedding(i, x), x.gather(1, (3 * i[:70, None] // 2).expand(-1, 50) + ftorch.arange(50) % 28),
+                      F.embedding_bag(i.reshape(10, 9), x)):
                 yield y
                 yield from ftorch.autograd.grad((y * y).sum(), x)
         for mine, exact in zip(results(x), results(x.double())):

@@ -1,5 +1,5 @@
 """Kernels of this package for the CPU, in C++: matrix products, convolutions, max pooling, attention, the LSTM's loop, softmax,
-normalization and sums in float32, cumulative functions, sorting, elements by index.
+normalization and sums in float32, cumulative functions, sorting, elements by index, bags of rows.
 
 They are built when the package is installed, if there is a compiler; without one, XLA's are used. What is
 recorded never names them: `rewrite.py` puts them into a program before XLA compiles it. With
@@ -19,7 +19,8 @@ import numpy as np
 _NAMES = (
     "ftorch_multiply", "ftorch_outer", "ftorch_convolve", "ftorch_weight_gradient", "ftorch_scan",
     "ftorch_sort", "ftorch_top", "ftorch_lstm", "ftorch_lstm_gradient", "ftorch_attention",
-    "ftorch_attention_gradient", "ftorch_keep", "ftorch_take", "ftorch_add", "ftorch_extremum",
+    "ftorch_attention_gradient", "ftorch_keep", "ftorch_take", "ftorch_add", "ftorch_add_to_zeros",
+    "ftorch_bags", "ftorch_extremum",
     "ftorch_softmax", "ftorch_softmax_gradient", "ftorch_layer_norm", "ftorch_layer_norm_gradient", "ftorch_sum",
     "ftorch_max_pool", "ftorch_max_pool_gradient",
 )  # fmt: skip

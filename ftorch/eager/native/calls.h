@@ -43,3 +43,9 @@ ffi::Error by_type(ffi::DataType type, const Use& use) {
   }
   return ffi::Error::Success();
 }
+
+// use(an integer of the index's type).
+template <typename Use>
+void by_index(ffi::DataType type, const Use& use) {
+  type == ffi::S32 ? use(int32_t{}) : use(int64_t{});
+}

@@ -28,6 +28,16 @@ def put(eqn, inputs, origins):
     return _added(eqn, inputs, origins) or _put_by_rows(eqn, inputs, origins)
 
 
+def bags(eqn, inputs, origins):
+    """Sums and means of an embedding table's rows (``bags.cpp``)."""
+    del origins
+    weight, index = inputs
+    if index.size * weight.shape[2] < _FEW or 0 in weight.shape or weight.dtype != np.float32:
+        return None
+    sizes = (*index.shape, *weight.shape[1:], eqn.params["mode"] == "mean")
+    return [call("ftorch_bags", eqn.outvars[0].aval, weight, index, sizes=sizes)]
+
+
 # --- along one dimension -----------------------------------------------------------------
 
 
@@ -63,7 +73,12 @@ def _added(eqn, inputs, origins):
     if any(x.shape[d] != updates.shape[w] for d, w in zip(windows, numbers.update_window_dims, strict=True)):
         return None
     found = _loops(x, indices, updates, numbers.scatter_dims_to_operand_dims, *dims, numbers.update_window_dims, origins)
-    return found and [call("ftorch_add", eqn.outvars[0].aval, x, found[0], updates, over=0, **found[1])]
+    if found is None:
+        return None
+    out, (index, how) = eqn.outvars[0].aval, found
+    if origins.is_zeros(x):
+        return [call("ftorch_add_to_zeros", out, index, updates, **how)]
+    return [call("ftorch_add", out, x, index, updates, over=0, **how)]
 
 
 def _loops(x, indices, moved, along, collapsed, of, batching, windows, origins):

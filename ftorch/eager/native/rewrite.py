@@ -374,6 +374,7 @@ _KERNELS = {
     "reduce_sum": rowwise.total,
     **dict.fromkeys(("ftorch_softmax", "ftorch_softmax_gradient"), rowwise.softmax),
     **dict.fromkeys(("ftorch_layer_norm", "ftorch_layer_norm_gradient"), rowwise.layer_norm),
+    "ftorch_bags": indexing.bags,
     "ftorch_max_pool": pooling.maximum, "ftorch_max_pool_gradient": pooling.gradient,
     "ftorch_attention": attention.forward, "ftorch_attention_gradient": attention.gradient,
 }  # fmt: skip

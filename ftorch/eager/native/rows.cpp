@@ -12,7 +12,8 @@
 
 namespace {
 
-constexpr double MOVE = 8, NAME = 100;  // operations in whose time an element is moved, of a row; or by an index of its own
+// Operations in whose time an element is moved, of a row; or by an index of its own; or is made zero.
+constexpr double MOVE = 8, NAME = 100, WIPE = 4;
 
 struct Loops {
   Integers sizes, steps, places;
@@ -20,15 +21,15 @@ struct Loops {
   int64_t outer() const { return sizes[0] * sizes[1] * sizes[2]; }
   int64_t inner() const { return sizes[3]; }
   int64_t step() const { return steps[4]; }
+  // Into how many parts the outermost loop divides the array.
+  int64_t apart() const {
+    for (int d = 0; d < 3; d++)
+      if (sizes[d] > 1) return steps[d] ? sizes[d] : 1;
+    return 1;
+  }
   bool by_rows() const { return places[3] == 0 && steps[3] == 1; }
   double cost() const { return (by_rows() ? MOVE : NAME) * outer() * inner(); }
 };
-
-// use(an integer of the index's type).
-template <typename Use>
-void by_index(ffi::DataType type, const Use& use) {
-  type == ffi::S32 ? use(int32_t{}) : use(int64_t{});
-}
 
 template <typename ItemOf, typename IndexOf>
 struct Types {
@@ -77,10 +78,8 @@ ffi::Error take(ffi::ThreadPool pool, Any x, Any index, AnyResult result, Intege
 
 // --- adding ----------------------------------------------------------------------------------
 
-// The result lies over x. Indices outside are left out. Whatever the number of threads, elements are added in order.
-ffi::Error add(ffi::ThreadPool pool, Any, Any index, Any updates, AnyResult x, Integers sizes, Integers steps,
-               Integers places, Integers limit) {
-  const Loops loops{sizes, steps, places, limit[0]};
+// Adds to x. Indices outside are left out. Whatever the number of threads, elements are added in order.
+ffi::Error add_items(ffi::ThreadPool& pool, const Loops& loops, Any index, Any updates, AnyResult x) {
   const int64_t outer = loops.outer();
   const int64_t tasks = parts(outer, 1, tasks_for(loops.cost(), pool));
   return by_type(x->element_type(), [&](auto number) {
@@ -95,13 +94,29 @@ ffi::Error add(ffi::ThreadPool pool, Any, Any index, Any updates, AnyResult x, I
       const Range all{0, outer}, every{0, loops.limit};
       // Parts of the array that loops keep to. Where there are none one thread does it all: that each looks at
       // the whole index and adds to its own rows takes longer.
-      const int64_t apart = sizes[0] > 1 && steps[0] ? sizes[0] : 1;
+      const int64_t apart = loops.apart();
       if (apart >= tasks)
         share(pool, tasks, [&](int64_t i) { with(part(i, tasks, outer, outer / apart), every); });
       else
         with(all, every);
     });
   });
+}
+
+// The result lies over x.
+ffi::Error add(ffi::ThreadPool pool, Any, Any index, Any updates, AnyResult x, Integers sizes, Integers steps,
+               Integers places, Integers limit) {
+  return add_items(pool, {sizes, steps, places, limit[0]}, index, updates, x);
+}
+
+ffi::Error add_to_zeros(ffi::ThreadPool pool, Any index, Any updates, AnyResult x, Integers sizes, Integers steps,
+                        Integers places, Integers limit) {
+  const int64_t size = x->size_bytes(), tasks = parts(size, 64, tasks_for(WIPE * x->element_count(), pool));
+  share(pool, tasks, [&](int64_t i) {
+    const Range bytes = part(i, tasks, size, 64);
+    std::memset(static_cast<char*>(x->untyped_data()) + bytes.from, 0, bytes.to - bytes.from);
+  });
+  return add_items(pool, {sizes, steps, places, limit[0]}, index, updates, x);
 }
 
 }  // namespace
@@ -113,3 +128,5 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_take, guarded(take),
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     ftorch_add, guarded(add),
     ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Any>().Arg<Any>().Arg<Any>().Ret<Any>().LOOPS);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_add_to_zeros, guarded(add_to_zeros),
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Any>().Arg<Any>().Ret<Any>().LOOPS);

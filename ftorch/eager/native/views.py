@@ -27,6 +27,7 @@ class Origins:
         self._of: dict[int, Origin] = {}
         self._inputs = {id(x): x for x in inputs}
         self._results: dict[int, Any] = {}  # held, too
+        self._zeros: dict[int, Any] = {}
         self._products: list[tuple] = []
 
     def add_product(self, operands, result):
@@ -47,6 +48,8 @@ class Origins:
     def add(self, eqn, source, value):
         if eqn.primitive.name in self.NAMES and not isinstance(eqn.invars[0], Literal):
             self._of[id(value)] = Origin(value, eqn.primitive.name, source, eqn.params)
+        elif eqn.primitive.name == "broadcast_in_dim" and _is_zero(eqn.invars[0].val):
+            self._zeros[id(value)] = value
 
     def get(self, value, name):
         """What ``value`` was made of by an operation of that name, or None."""
@@ -57,6 +60,10 @@ class Origins:
         """Whether ``value`` lies in memory anyway: XLA does not compute it where it is read."""
         value = self.unshaped(value)
         return id(value) in self._inputs or id(value) in self._results
+
+    def is_zeros(self, value):
+        """Whether all of ``value`` is a zero that the program says."""
+        return id(value) in self._zeros
 
     def unshaped(self, value):
         """What ``value`` is a reshape of, at last."""
@@ -88,6 +95,10 @@ class Origins:
             dims = [None if d is None else inner[d] for d in dims]
             value = found.source
         return value, dims
+
+
+def _is_zero(number):
+    return np.ndim(number) == 0 and not any(np.asarray(number).tobytes())
 
 
 def source_dims(origin):

@@ -11,7 +11,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 
-def primitive(name, function, shapes=None):
+def primitive(name, function, shapes=None, mapped=None):
     """``function`` as a primitive that `ftorch.eager.native` finds in traces, for any transform.
 
     Args:
@@ -19,6 +19,8 @@ def primitive(name, function, shapes=None):
             differentiates this.
         shapes: of the results, from the operands: of float32, or with a dtype (``ShapeDtypeStruct``); None: those
             that ``function`` gives.
+        mapped: of (operands, axes), as a batching rule; None from it, or without it: operands that are not mapped are
+            repeated.
     """
     own = Primitive(f"ftorch_{name}")
     own.multiple_results = True
@@ -31,6 +33,9 @@ def primitive(name, function, shapes=None):
         return [jax.core.ShapedArray(getattr(s, "shape", s), getattr(s, "dtype", np.float32)) for s in found]
 
     def batched(operands, axes, **how):
+        found = mapped(operands, axes, **how) if mapped else None
+        if found is not None:
+            return found
         size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
         flat = []
         for x, axis in zip(operands, axes, strict=True):

@@ -9,6 +9,7 @@ from jax import lax
 
 from ..registry import Shape, op
 from ._common import dtype_name, up
+from ._primitives import primitive
 from .scatter import first_outside
 
 _INDEX_DTYPES = (np.dtype(np.int64), np.dtype(np.int32))
@@ -127,6 +128,8 @@ def _bags(weight, indices, offsets, mode, per_sample_weights, include_last_offse
         indices, samples = (
             None if x is None else x.reshape(bags, length) for x in (indices, per_sample_weights)
         )
+        if mode != "max" and samples is None and padding_idx is None and weight.dtype == np.float32:
+            return _PLAIN_BAGS.bind(weight[None], indices[None], mode=mode)[0][0]
         return _even_bags(weight, indices, mode, samples, padding_idx).astype(weight.dtype)
     rows = jnp.take(up(weight), indices, axis=0, mode="clip")
     if per_sample_weights is not None:
@@ -168,6 +171,26 @@ def _even_bags(weight, indices, mode, samples, padding_idx):
     if mode == "max":
         return jnp.where(count > 0, total, jnp.zeros((), total.dtype))
     return total / jnp.maximum(count, 1).astype(total.dtype) if mode == "mean" else total
+
+
+def _plain_bags(weight, indices, *, mode):
+    """Sums or means of the rows of tables (tables, rows, width) that bags (tables, bags, length) list."""
+    return jax.vmap(lambda own, bags: _even_bags(own, bags, mode, None, None))(weight, indices)
+
+
+def _more_bags(operands, axes, *, mode):
+    """A table that is not mapped is not repeated: there are more bags of it."""
+    weight, indices = operands
+    if axes[0] is not None:
+        return None
+    indices = jnp.moveaxis(indices, axes[1], 1)
+    (results,) = _PLAIN_BAGS.bind(weight, lax.collapse(indices, 1, 3), mode=mode)
+    return [results.reshape(*indices.shape[:3], -1)], [1]
+
+
+_PLAIN_BAGS = primitive(
+    "bags", _plain_bags, lambda weight, indices: [(*indices.shape[:2], weight.shape[2])], _more_bags
+)
 
 
 @embedding_bag.check
