@@ -8,9 +8,7 @@ _EMPTY = "an empty result requires grad, in PyTorch it does not"
 
 KNOWN: dict[str, dict[str, str]] = {
     "values": {
-        "kthvalue": f"{_FREE} (which of several nans)",
         "linalg_svd": f"{_FREE} (vectors of the null space)",
-        "topk": f"{_FREE} (which of several nans)",
     },
     "method": {},
     "inplace": {},

@@ -167,6 +167,22 @@ def test_topk_orders_nan_like_pytorch(largest):
     np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+@pytest.mark.parametrize("length, k, dim", [(1300, 9, 0), (300, 40, 1), (20, 20, 1)])
+def test_the_choice_among_equal_elements_is_pytorchs(length, k, dim, dtype):
+    """Partial sort, nth element and quickselect of lines with few values."""
+    x = draw((3, length) if dim else (length, 3), dtype)
+
+    def choices(lib):
+        t = lib.from_numpy(x.copy())
+        for how in itertools.product((True, False), repeat=2):
+            yield t.topk(k, dim, *how)[1].numpy()
+        yield t.kthvalue(k, dim)[1].numpy()
+
+    for mine, theirs in zip(choices(ftorch), choices(torch), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 def test_other_dtypes_of_top_k_are_left_to_xla():
     assert calls(lambda x: lax.top_k(x, 2), rng.integers(0, 9, 50)) == 0
 

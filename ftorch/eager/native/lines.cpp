@@ -217,18 +217,57 @@ ffi::Error sort_lines(ffi::ThreadPool pool, ffi::Buffer<ffi::S64> x, ffi::Result
 
 // --- the largest elements --------------------------------------------------------------------
 
-// Integers in the opposite order of floats, which are ordered as XLA does it: by their bits.
-inline int32_t rank(float x) {
+inline int32_t bits_of(float x) {
   int32_t bits;
   std::memcpy(&bits, &x, sizeof bits);
-  return ~(bits ^ (bits >> 31 & INT32_MAX));
+  return bits;
 }
+
+// Negative floats count downwards in their magnitude bits.
+inline int32_t in_order(int32_t bits) { return bits ^ (bits >> 31 & INT32_MAX); }
+
+// What comes first has the lowest rank. XLA orders floats by their bits,
+struct BitsDown {
+  int32_t operator()(float x) const { return ~in_order(bits_of(x)); }
+};
+
+// PyTorch has one zero and one nan, above all.
+template <bool DOWN>
+struct Order {
+  int32_t operator()(float x) const {
+    const int32_t bits = x == 0 ? 0 : x != x ? 0x7fc00000 : bits_of(x);
+    return DOWN ? ~in_order(bits) : in_order(bits);
+  }
+  int32_t operator()(int32_t x) const { return DOWN ? ~x : x; }
+  int64_t operator()(int64_t x) const { return DOWN ? ~x : x; }
+
+  static float value(int32_t rank) {
+    const int32_t bits = in_order(DOWN ? ~rank : rank);
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+  }
+  // Of two numbers the one that comes first; what it says of nan holds, but nan may be passed over.
+  static float first(float a, float b) { return (DOWN ? b > a : !(b >= a)) ? b : a; }
+  static constexpr float LAST = DOWN ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+};
+
+// Whether floats can be compared as such, sooner than by their ranks.
+template <typename Rank, typename X>
+constexpr bool BY_VALUE = std::is_same_v<X, float> && !std::is_same_v<Rank, BitsDown>;
 
 constexpr int64_t BLOCK = 16;
 
-inline bool any_before(const float* x, int32_t limit) {
+// Whether any of a block has a rank below the limit; floats may be said to that are not.
+template <typename Rank, typename X>
+inline bool any_before(const X* x, int32_t limit) {
   int32_t any = 0;
-  for (int64_t j = 0; j < BLOCK; j++) any |= rank(x[j]) < limit;
+  if constexpr (BY_VALUE<Rank, X>) {
+    const float bound = Rank::value(limit - 1);
+    for (int64_t j = 0; j < BLOCK; j++) any |= Rank::LAST < 0 ? !(x[j] < bound) : !(x[j] > bound);
+  } else {
+    for (int64_t j = 0; j < BLOCK; j++) any |= Rank()(x[j]) < limit;
+  }
   return any;
 }
 
@@ -239,26 +278,38 @@ inline int64_t candidates(int64_t length, int64_t count) {
 
 // A rank that at least `count` elements have or come before: the best of each of several groups are that many
 // elements. INT32_MAX if there are not groups enough.
-int32_t reached(const float* x, int64_t length, int64_t count) {
+template <typename Rank, typename X>
+int32_t reached(const X* x, int64_t length, int64_t count) {
   constexpr int64_t LEAST = 64, MOST = 1024;
   const int64_t groups = (std::max(LEAST, 4 * count) + BLOCK - 1) / BLOCK * BLOCK;
   if (groups > MOST || length < 4 * groups) return INT32_MAX;
   int32_t best[MOST];
-  std::fill(best, best + groups, INT32_MAX);
-  for (int64_t i = 0; i + groups <= length; i += groups)
-    for (int64_t j = 0; j < groups; j++) best[j] = std::min(best[j], rank(x[i + j]));
+  const auto collect = [&](auto* kept, auto last, const auto& first) {
+    std::fill(kept, kept + groups, last);
+    for (int64_t i = 0; i + groups <= length; i += groups)
+      for (int64_t j = 0; j < groups; j++) kept[j] = first(kept[j], x[i + j]);
+  };
+  if constexpr (BY_VALUE<Rank, X>) {
+    float values[MOST];
+    collect(values, Rank::LAST, Rank::first);
+    std::transform(values, values + groups, best, Rank());
+  } else {
+    collect(best, INT32_MAX, [](int32_t kept, X x) { return std::min(kept, Rank()(x)); });
+  }
   std::nth_element(best, best + count - 1, best + groups);
   return best[count - 1];
 }
 
 // Candidates, (rank, position) packed, are collected; when there are twice as many as wanted (and some) the
 // rest goes, and what is not before the last of them is passed over.
-void largest(const float* x, int64_t length, int64_t count, int64_t* found, int64_t* room) {
-  const int64_t most = candidates(length, count) - BLOCK, worst = reached(x, length, count);
+template <typename Rank, typename X>
+void first_ranks(const X* x, int64_t length, int64_t count, int64_t* found, int64_t* room) {
+  const Rank rank;
+  const int64_t most = candidates(length, count) - BLOCK, worst = reached<Rank>(x, length, count);
   int64_t held = 0, last = worst < INT32_MAX ? (worst + 1) * (int64_t{1} << 32) : INT64_MAX;
   for (int64_t i = 0; i < length; i += BLOCK) {
     const int64_t end = std::min(length, i + BLOCK);
-    if (last != INT64_MAX && end == i + BLOCK && !any_before(x + i, last >> 32)) continue;
+    if (last != INT64_MAX && end == i + BLOCK && !any_before<Rank>(x + i, last >> 32)) continue;
     for (int64_t j = i; j < end; j++) {
       found[held] = static_cast<int64_t>(rank(x[j])) * (int64_t{1} << 32) + j;
       held += found[held] < last;
@@ -279,7 +330,7 @@ ffi::Error top(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<
     std::vector<int64_t> found(candidates(length, count)), room(found.size());
     for (; line < to; line++) {
       const float* from = x.typed_data() + line * length;
-      largest(from, length, count, found.data(), room.data());
+      first_ranks<BitsDown>(from, length, count, found.data(), room.data());
       for (int64_t i = 0; i < count; i++) {
         const int64_t position = found[i] & UINT32_MAX;
         values->typed_data()[line * count + i] = from[position];
@@ -288,6 +339,105 @@ ffi::Error top(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<
     }
   });
   return ffi::Error::Success();
+}
+
+// --- PyTorch's choice among equal elements ---------------------------------------------------
+
+// It follows from the algorithms that PyTorch calls: the standard library's, and quickselect. Keys ascend.
+enum Choice { RANKED, TOP, SORTED_TOP };
+
+template <typename Key>
+struct Element { Key key, position; };
+
+template <typename Key>
+void choose_top(Element<Key>* all, int64_t length, int64_t count, bool in_order) {
+  const auto before = [](const auto& a, const auto& b) { return a.key < b.key; };
+  if (count * 64 <= length) return std::partial_sort(all, all + count, all + length, before);
+  std::nth_element(all, all + count - 1, all + length, before);
+  if (in_order) std::sort(all, all + count - 1, before);
+}
+
+// Puts the element of a rank where it belongs: quickselect, the median of three in front as the pivot.
+template <typename Key>
+void choose_rank(Element<Key>* x, int64_t length, int64_t rank) {
+  const auto order = [&](int64_t a, int64_t b) {
+    if (x[a].key > x[b].key) std::swap(x[a], x[b]);
+  };
+  for (int64_t low = 0, high = length - 1; low < high;) {
+    if (high == low + 1) return order(low, high);
+    std::swap(x[low + (high - low) / 2], x[low + 1]);
+    order(low + 1, high), order(low, high), order(low + 1, low);
+    const Key pivot = x[low].key;
+    int64_t left = low + 1, right = high;
+    while (true) {
+      do left++; while (x[left].key < pivot);
+      do right--; while (x[right].key > pivot);
+      if (right < left) break;
+      std::swap(x[left], x[right]);
+    }
+    std::swap(x[low], x[right]);
+    if (right <= rank) low = left;
+    if (right >= rank) high = right - 1;
+  }
+}
+
+// Whether the first elements of a line, found in order, equal no other of it.
+template <typename X>
+bool all_differ(const int64_t* found, int64_t count, const X* x, int64_t length) {
+  for (int64_t i = 1; i < count; i++)
+    if (found[i] >> 32 == found[i - 1] >> 32) return false;
+  const X last = x[found[count - 1] & UINT32_MAX];
+  int32_t equal = 0;  // none for nan
+  for (int64_t i = 0; i < length; i++) equal += x[i] == last;
+  return equal == 1;
+}
+
+// Positions of the first `number` elements of lines (RANKED: of the one that has this rank, from 0).
+template <typename Rank, typename X>
+void select_lines(ffi::ThreadPool& pool, const Lines& lines, const X* x, int64_t* positions, Choice choice,
+                  int64_t number) {
+  using Key = decltype(Rank()(X()));
+  constexpr bool NARROW = sizeof(Key) == 4;
+  const int64_t length = lines.length, inner = lines.inner, count = choice == RANKED ? 1 : number;
+  const bool sorted = choice == SORTED_TOP || (choice == TOP && count * 64 <= length);
+  share_lines(pool, lines.count(), 16.0 * length, [&](int64_t line, int64_t to) {
+    std::vector<X> own(inner == 1 ? 0 : length);
+    std::vector<Element<Key>> all;
+    std::vector<int64_t> found(NARROW && sorted ? candidates(length, count) : 0), room(found.size());
+    for (; line < to; line++) {
+      const X* from = x + lines.first(line);
+      for (int64_t i = 0; i < static_cast<int64_t>(own.size()); i++) own[i] = from[i * inner];
+      if (inner != 1) from = own.data();
+      int64_t* target = positions + line / inner * count * inner + line % inner;
+      if constexpr (NARROW) {
+        if (sorted) {  // sooner, and right where no elements are equal
+          first_ranks<Rank>(from, length, count, found.data(), room.data());
+          if (all_differ(found.data(), count, from, length)) {
+            for (int64_t i = 0; i < count; i++) target[i * inner] = found[i] & UINT32_MAX;
+            continue;
+          }
+        }
+      }
+      all.resize(length);
+      for (int64_t i = 0; i < length; i++) all[i] = {Rank()(from[i]), static_cast<Key>(i)};
+      if (choice == RANKED) choose_rank(all.data(), length, number);
+      else choose_top(all.data(), length, count, sorted);
+      const auto* first = all.data() + (choice == RANKED ? number : 0);
+      for (int64_t i = 0; i < count; i++) target[i * inner] = first[i].position;
+    }
+  });
+}
+
+// how: the `Choice`, how many or which, whether descending.
+ffi::Error select(ffi::ThreadPool pool, Any x, ffi::ResultBuffer<ffi::S64> positions, Integers sizes, Integers how) {
+  return by_type(x.element_type(), [&](auto element) {
+    using X = decltype(element);
+    if constexpr (!std::is_same_v<X, double>) {
+      const auto all = how[2] ? select_lines<Order<true>, X> : select_lines<Order<false>, X>;
+      all(pool, Lines(sizes), static_cast<const X*>(x.untyped_data()), positions->typed_data(),
+          static_cast<Choice>(how[0]), how[1]);
+    }
+  });
 }
 
 // --- nothing ---------------------------------------------------------------------------------
@@ -311,3 +461,5 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     ftorch_top, guarded(top),
     CALL.Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::S32>>().Attr<Integers>("sizes"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_select, guarded(select),
+                              CALL.Arg<Any>().Ret<ffi::Buffer<ffi::S64>>().Attr<Integers>("sizes").Attr<Integers>("how"));

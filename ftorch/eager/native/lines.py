@@ -52,3 +52,14 @@ def top(eqn, inputs, origins):
         return None
     sizes = [math.prod(x.shape[:-1]), x.shape[-1], k]
     return call("ftorch_top", (values, positions), x, sizes=sizes)
+
+
+def select(eqn, inputs, origins):
+    """The primitive of `ftorch.eager.ops.ranking`: positions of the first elements, or of that of a rank."""
+    del origins
+    out, how = eqn.outvars[0].aval, eqn.params
+    if out.size == 0:
+        return None
+    choice = 0 if how["rank"] is not None else 2 if how["in_order"] else 1
+    number = how["count"] if how["rank"] is None else how["rank"]
+    return [call("ftorch_select", out, *inputs, sizes=inputs[0].shape, how=[choice, number, how["descending"]])]

@@ -369,7 +369,7 @@ _KERNELS = {
     "dot_general": _product, "conv_general_dilated": _convolution, "gather": indexing.take,
     **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), lines.scan),
-    "sort": lines.sort, "top_k": lines.top,
+    "sort": lines.sort, "top_k": lines.top, "ftorch_select": lines.select,
     **dict.fromkeys(("ftorch_cummax", "ftorch_cummin"), lines.extremum),
     "reduce_sum": rowwise.total,
     **dict.fromkeys(("ftorch_softmax", "ftorch_softmax_gradient"), rowwise.softmax),
