@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from ..eager.ops.attention import _safe_softmax
+from ..eager.ops.ranking import first_of_lines
 from .padded import Unknown, Value, fixed, varies
-from .padded_rules import rule
+from .padded_rules import _highest, _lowest, rule
 
 
 @rule("ftorch_attention", "ftorch_attention_gradient")
@@ -74,6 +75,20 @@ def _softmax(p, pair, given):
 def _extremum(p, pair, given):
     v = p.plain(given[0], [1])
     return [Value(x, v.dims) for x in pair.bind(v.array)]
+
+
+@rule("ftorch_select")
+def _select(p, pair, given):
+    v = p.settled(given[0])
+    how = {name: pair.unchanging(name) for name in ("descending", "count", "rank", "in_order")}
+    dims = (v.dims[0], fixed(how["count"]), v.dims[2])
+    if not varies(v.dims[1]):
+        return [Value(x, dims) for x in pair.bind(v.array)]
+    is_float = jnp.issubdtype(v.array.dtype, jnp.floating)
+    last = _lowest(v.array.dtype) if how["descending"] else jnp.nan if is_float else _highest(v.array.dtype)
+    # Of equal elements the first, which is a true one: PyTorch's choice depends on the number of all.
+    places = first_of_lines(p.filled(v, [1], last), **how)
+    return [Value(p.index(places, v.dims[1]), dims)]
 
 
 @rule("ftorch_max_pool", "ftorch_max_pool_gradient")

@@ -134,7 +134,7 @@ def _shapes(x):
 def _reductions(x):
     return (
         x.mean(0), x.var(0), x.std(), x.max(0), x.amin(), x.argmin(0), x.prod(0), x.softmax(0),
-        x.logsumexp(0), x.norm(), (x > 0).any(0), x.sort(0, descending=True), x.topk(2, 0), x.median(0),
+        x.logsumexp(0), x.norm(), (x > 0).any(0), x.sort(0, descending=True), x.topk(2, 0), x.topk(2, 0, False), x.kthvalue(2, 0), x.median(0),
         x.cummax(0), x.logcumsumexp(0), x.quantile(0.5, 0), F.mse_loss(x, x * 2), F.normalize(x, dim=0),
         F.kl_div(x.log_softmax(-1), x.softmax(-1), reduction="batchmean"),
     )  # fmt: skip

@@ -26,7 +26,7 @@ from .sorting import scatter_gradient, sort_key, stable_argsort
 # --- PyTorch's choice among equal elements -----------------------------------------------
 
 
-def _first(x, *, descending, count, rank, in_order):
+def first_of_lines(x, *, descending, count, rank, in_order):
     """Positions of the first ``count`` elements of (batch, n, m) along the middle, or of that of a ``rank``.
 
     Here equal elements are taken in order of appearance, on the CPU as PyTorch's algorithms take them.
@@ -36,7 +36,7 @@ def _first(x, *, descending, count, rank, in_order):
     return order[:, :count] if rank is None else order[:, rank : rank + 1]
 
 
-_lines_first = primitive("select", _first)
+_lines_first = primitive("select", first_of_lines)
 
 
 def _chooses_like_pytorch(x, dim):
@@ -44,7 +44,7 @@ def _chooses_like_pytorch(x, dim):
 
 
 def _chosen(x, dim, descending=False, count=1, rank=None, in_order=True):
-    """`_first` along a dimension of any array."""
+    """`first_of_lines` along a dimension of any array."""
     if is_floating(x) and x.dtype.itemsize <= 4:
         ordered = x.astype(np.float32)
     else:
