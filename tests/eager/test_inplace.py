@@ -19,6 +19,7 @@ ERRORS = {
     "expanded": lambda m: m.ones(1).expand(3).add_(1),
     "overlap": lambda m: _overlap(m),
     "requires_grad of ints": lambda m: m.ones(2, dtype=m.int64).requires_grad_(),
+    "out that is read": lambda m: m.kthvalue(x := m.ones(5), 2, out=(x, m.ones(1, dtype=m.int64))),
     "detached view, not a leaf": lambda m: setattr(leaf(m) * 2, "requires_grad", False),
 }
 
