@@ -177,7 +177,8 @@ _ELSEWHERE = {
     "set_autocast_cpu_enabled": "amp.autocast_mode", "set_autocast_dtype": "amp.autocast_mode",
     "set_autocast_enabled": "amp.autocast_mode", "set_autocast_gpu_dtype": "amp.autocast_mode",
     "cond": "functional.control_flow", "vmap": "functional",
-    "SymInt": "fx.experimental.symbolic_shapes", **dict.fromkeys((
+    **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "fx.experimental.symbolic_shapes"),
+    **dict.fromkeys((
         "sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor",
         "sparse_bsc_tensor", "sparse_compressed_tensor",
     ), "sparse"),

@@ -71,6 +71,8 @@ from ._settings import use_deterministic_algorithms as use_deterministic_algorit
 from .cuda import Event as Event
 from .amp import GradScaler as GradScaler
 from .cuda import Stream as Stream
+from .fx.experimental.symbolic_shapes import SymBool as SymBool
+from .fx.experimental.symbolic_shapes import SymFloat as SymFloat
 from .fx.experimental.symbolic_shapes import SymInt as SymInt
 from ._ops import Tag as Tag
 from .amp import autocast as autocast

@@ -216,6 +216,8 @@ def sym_float(a):
 
 def sym_int(a):
     """``int(a)``, towards zero."""
+    if hasattr(a, "__sym_int__"):
+        return a.__sym_int__()
     if isinstance(a, builtins.float):
         return math.floor(a) if a >= 0 else math.ceil(a)
     return builtins.int(a)
@@ -246,12 +248,21 @@ def sym_min(a, b):
 
 def sym_sum(args):
     """``sum(args)``."""
-    return builtins.sum(args)
+    first, *rest = args
+    return builtins.sum(rest, first)
 
 
 def sym_ite(b, t, f):
-    """``t if b else f``."""
-    return t if b else f
+    """``t if b else f``, of values of one type.
+
+    Raises:
+        AssertionError: for other conditions and values.
+    """
+    if not isinstance(b, builtins.bool) and not hasattr(b, "__sym_ite__"):
+        raise AssertionError(f"expected SymBool or bool, got {type(b)}")
+    if type(t) is not type(f):
+        raise AssertionError(f"type mismatch: {type(t)} vs {type(f)}")
+    return b.__sym_ite__(t, f) if hasattr(b, "__sym_ite__") else t if b else f
 
 
 def sym_sqrt(a):

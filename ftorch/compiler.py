@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 
+import numpy as np
+
 from ._cache_artifacts import load_cache_artifacts, save_cache_artifacts
 from ._dynamo.backends import get_default_backend, set_default_backend
 from ._dynamo.backends import list_backends as _list_backends
 from ._dynamo.compiled import Compiled, is_compiling
 from ._dynamo.compiled import stance as _stance
 from .eager import executor
+from .eager.tensor import TensorBase
 from .jit.compiler import compile
+from .utils import _pytree as pytree
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
@@ -20,6 +24,7 @@ __all__ = [
     "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts", "set_default_backend", "set_stance", "skip_all_guards_unsafe",
     "skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe",
     "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph",
+    "wrap_numpy",
 ]  # fmt: skip
 
 
@@ -81,6 +86,28 @@ def assume_constant_result(fn):
             return fn(*args, **kwargs)
 
     return function
+
+
+def wrap_numpy(fn):
+    """A function of tensors made of one of NumPy arrays; its results are tensors again.
+
+    NumPy sees the values, so such a call is no part of a captured program, and has no gradient.
+
+    >>> import ftorch as torch, numpy as np
+    >>> torch.compiler.wrap_numpy(np.square)(torch.tensor([1.0, 3.0]))
+    tensor([1., 9.])
+    """
+    from .eager import api
+
+    @functools.wraps(fn)
+    def wrapper(*args, **kwargs):
+        args, kwargs = pytree.tree_map_only(TensorBase, lambda t: t.numpy(), (args, kwargs))
+        return pytree.tree_map(
+            lambda v: api.from_numpy(np.asarray(v)) if isinstance(v, (np.ndarray, np.generic)) else v,
+            fn(*args, **kwargs),
+        )
+
+    return wrapper
 
 
 def nested_compile_region(fn=None, *, options=None, max_reuse_entries: int = 8, reuse_hash_fn=None):

@@ -21,6 +21,7 @@ from . import dynamic_shapes, exported_program, graph_signature
 from ._generalize import trace_dynamic
 from ._trace import _input_names
 from ._unflatten import FlatArgsAdapter, InterpreterModule, UnflattenedModule, unflatten
+from .decomp_utils import CustomDecompTable
 from .dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, UserError, dims
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature, InputKind
@@ -123,8 +124,8 @@ def register_dataclass(cls, *, serialized_type_name=None) -> None:
     pytree.register_dataclass(cls)
 
 
-def default_decompositions() -> dict:
-    """The table that `ExportedProgram.run_decompositions` uses."""
+def default_decompositions() -> CustomDecompTable:
+    """The table that `ExportedProgram.run_decompositions` uses, to change and give to it."""
     from ._functionalize import default_table
 
     return default_table()
@@ -161,7 +162,7 @@ def save_stablehlo(ep, f, *, platforms=None) -> None:
 
 
 __all__ = [
-    "AdditionalInputs", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
+    "AdditionalInputs", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
     "FlatArgsAdapter", "InputKind", "InterpreterModule", "ModuleCallEntry", "ModuleCallSignature",
     "ShapesCollection", "UnflattenedModule", "UserError", "default_decompositions", "dims",
     "draft_export", "dynamic_shapes", "export", "export_for_training", "exported_program",

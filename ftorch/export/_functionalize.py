@@ -20,6 +20,7 @@ from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_arg
 from ..nn import Module
 from ._trace import placeholder
+from .decomp_utils import CustomDecompTable
 from .graph_signature import (
     ExportGraphSignature,
     InputKind,
@@ -183,7 +184,7 @@ class Functionalizer:
                 self.views[node] = _View(part["base"], part["chain"](node.args[1]), None, -1)
                 self.value(node)
                 return
-        rule = self.rules.get(target) or self.rules.get(name)
+        rule = self.rules.get(target)
         if rule is not None:
             new = rule(self, node, *self.arguments(node.args), **self.arguments(dict(node.kwargs)))
             if new is not NotImplemented:
@@ -445,14 +446,20 @@ def _fresh(f, node, x):
     return f.call(aten.clone.default, x, like=node.meta["val"])
 
 
-def default_table() -> dict[Any, Callable]:
-    """{op: builder} that takes layers apart into ATen's core ops."""
-    return {
+def default_table() -> CustomDecompTable:
+    """{overload: builder} that takes layers apart into ATen's core ops."""
+    builders = {
         "linear": _linear, "conv1d": _conv(1), "conv2d": _conv(2), "conv3d": _conv(3),
         aten.softmax.int: _softmax("_softmax"), aten.log_softmax.int: _softmax("_log_softmax"),
         "max_pool2d": _first("max_pool2d_with_indices"), "layer_norm": _layer_norm,
         "batch_norm": _batch_norm, "dropout": _dropout, "lift_fresh_copy": _fresh,
     }  # fmt: skip
+    table = CustomDecompTable()
+    for op, builder in builders.items():
+        packet = getattr(aten, op) if isinstance(op, str) else None
+        for overload in [op] if packet is None else (getattr(packet, o) for o in packet.overloads()):
+            table[overload] = builder
+    return table
 
 
 def _inlined(function):

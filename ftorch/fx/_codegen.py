@@ -202,7 +202,9 @@ class _Writer:
         for name, obj in self.codegen.additional_globals():
             self._global(name, obj)
         head = self.codegen.gen_fn_def(self.parameters, self.returns)
-        body = "".join(self.body) or "pass\n"
+        transform = getattr(self.graph, "_transform_code", None)
+        parts = self.body or ["pass\n"]
+        body = "".join(parts if transform is None else transform(parts))
         lines = "\n".join(f"    {line}" if line.strip() else "    " for line in body.split("\n"))
         wraps = "\n".join(f'torch.fx._symbolic_trace.wrap("{name}")' for name in self.wrapped)
         return PythonCode(f"\n{wraps}\n\n{head}\n{lines}", self.globals)

@@ -376,7 +376,8 @@ class Graph:
         """Prints the nodes as a table."""
         header = ("opcode", "name", "target", "args", "kwargs")
         rows = [tuple(map(str, (n.op, n.name, n.target, n.args, n.kwargs))) for n in self.nodes]
-        widths = [max(map(len, column)) for column in zip(header, *rows)]
+        # Two more than a heading, as `tabulate` does it.
+        widths = [max(len(top) + 2, *map(len, rest)) for top, *rest in zip(header, *rows)]
         line = lambda row: "  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip()  # noqa: E731
         print("\n".join([line(header), "  ".join("-" * w for w in widths), *map(line, rows)]))
 
@@ -387,7 +388,7 @@ class Graph:
         self._codegen = codegen
 
     def on_generate_code(self, make_transformer: Callable[[Any], TransformCodeFunc]):
-        """Registers a rewriting of the lines of generated code.
+        """Registers a rewriting of the statements of the generated function.
 
         Args:
             make_transformer: takes the rewriting so far (or None), gives a function from lines to
@@ -433,9 +434,6 @@ class Graph:
         finally:
             for n, function in zip(nodes, saved):
                 n._repr_fn = function
-        transform = getattr(self, "_transform_code", None)
-        if transform is not None:
-            code.src = "".join(transform(code.src.splitlines(keepends=True)))
         return code
 
     def process_inputs(self, *args):

@@ -152,7 +152,7 @@ class _Exporter:
             results = tuple(pytree.tree_leaves(node.meta["val"]))
             return flow(self, results, *args, **kwargs)
         if not isinstance(target, OpOverload):
-            raise UnsupportedOperatorError(getattr(target, "__name__", str(target)), node)
+            raise UnsupportedOperatorError(target, node)
         val = node.meta.get("val")
         g = self.g
         g.name = target._opname
@@ -161,7 +161,7 @@ class _Exporter:
         if function is None:
             function = translation_of(target, g.opset) or lookup(g.name)
         if function is None:
-            raise UnsupportedOperatorError(target.__name__, node)
+            raise UnsupportedOperatorError(target, node)
         out = function(g, *args, **kwargs)
         if isinstance(out, Value) and val is not None and hasattr(val, "dtype"):
             out = self._typed(out, val)

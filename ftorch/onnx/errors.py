@@ -10,13 +10,14 @@ class OnnxExporterError(RuntimeError):
 class UnsupportedOperatorError(OnnxExporterError):
     """An op without translation."""
 
-    def __init__(self, name: str, node=None):
+    def __init__(self, target, node=None):
+        name = getattr(target, "__name__", str(target))
         place = ""
         if node is not None and node.meta.get("stack_trace"):
             place = f"\n\nIt is called here:\n{node.meta['stack_trace']}"
         super().__init__(
             f"No ONNX function found for the op '{name}'. Give a translation of your own with "
-            f"custom_translation_table={{torch.ops.aten.{name}: function}}, or write the model "
+            f"custom_translation_table={{torch.ops.{getattr(target, 'namespace', 'aten')}.{name}: function}}, or write the model "
             f"without it.{place}"
         )
         self.name = name

@@ -531,3 +531,27 @@ def test_a_rounding_that_nearby_sizes_do_not_show():
         Third(), (ft.ones(4),), dynamic_shapes=({0: ft.export.Dim("B")},)
     ).module()
     assert [len(program(ft.ones(n))) for n in range(2, 10)] == [-(-n // 3) for n in range(2, 10)]
+
+
+def test_tables_of_decompositions():
+    def graphs(torch):
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = torch.nn.Linear(3, 3)
+
+            def forward(self, x):
+                return torch.nn.functional.gelu(self.inner(x))
+
+        aten, program = torch.ops.aten, torch.export.export(Net(), (torch.ones(2, 3),))
+        whole = torch.export.default_decompositions()
+        assert isinstance(whole, torch.export.CustomDecompTable) and type(whole.copy()) is type(whole)
+        assert type(whole.materialize()) is dict and aten.linear.default in whole
+        with pytest.raises(KeyError):
+            whole.pop(aten.add.Tensor)
+        without = whole.copy()
+        without.pop(aten.linear.default)
+        doubles = {aten.gelu.default: lambda x, approximate="none": x * 2}
+        return [program.run_decompositions(t).graph_module.code for t in (None, whole, without, {}, doubles)]
+
+    assert graphs(ft) == graphs(pt)

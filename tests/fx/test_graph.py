@@ -253,3 +253,17 @@ def test_normalized_arguments():
     assert fx.normalize_function(operator.add, (1, 2)) is None
     assert str(fx.get_signature_for_torch_op(ft.relu)[0]).startswith("(input: ")
     assert pt.fx is not ft.fx
+
+
+def test_statements_are_rewritten_and_tables_printed(capsys):
+    def program(torch):
+        traced = torch.fx.symbolic_trace(lambda x: x + 1)
+        traced.graph.on_generate_code(lambda before: lambda body: ["import os\n", *body])
+        traced.recompile()
+        traced.graph.print_tabular()
+        return traced.code, capsys.readouterr().out
+
+    theirs, mine = both(program)
+    assert mine[0] == theirs[0]
+    assert [r.split() for r in mine[1].splitlines()] == [r.split() for r in theirs[1].splitlines()]
+    assert mine[1].splitlines()[1] == theirs[1].splitlines()[1]

@@ -294,3 +294,18 @@ def test_graph_drawer():
         return
     text = FxGraphDrawer(gm, "model").get_dot_graph().to_string()
     assert "op_code=call_module" in text and "->" in text and "in_features" in text
+
+
+def test_shapes_without_values():
+    from torch.fx.passes.fake_tensor_prop import FakeTensorProp as Theirs
+
+    from ftorch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+    shapes = []
+    for torch, prop in ((pt, Theirs), (ft, FakeTensorProp)):
+        traced = torch.fx.symbolic_trace(lambda x: torch.relu(x.sum(0) + 1))
+        result = prop(traced).propagate(torch.ones(2, 3))
+        shapes.append([(n.name, tuple(n.meta["val"].shape), list(n.meta))
+                       for n in traced.graph.nodes])  # fmt: skip
+        assert type(result).__name__ == "FakeTensor"
+    assert shapes[0] == shapes[1]

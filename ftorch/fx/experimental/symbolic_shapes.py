@@ -1,8 +1,9 @@
 """Symbolic sizes (``torch.fx.experimental.symbolic_shapes``).
 
 A `SymInt` is an int, the size of the example, that knows how it was computed from symbols. So code
-that was written for ints runs unchanged, arithmetic keeps the expression, and a comparison is decided
-by the example and written down as a guard of the `ShapeEnv`.
+that was written for ints runs unchanged and arithmetic keeps the expression; a quotient is a `SymFloat`, a
+comparison a `SymBool`. Where Python asks for its truth, it is decided by the example and written down as a
+guard of the `ShapeEnv`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
-_FUNCTIONS: dict[str, Callable] = {name: getattr(operator, name) for name in _SIGNS}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//"}
+_RELATIONS = {"eq": "Eq", "ne": "Ne", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_FUNCTIONS: dict[str, Callable] = {
+    **{name: getattr(operator, name) for name in (
+        *_SIGNS, *_RELATIONS, "mod", "truediv", "pow", "neg", "abs", "and_", "or_", "not_",
+    )},
+    "max": max, "min": min, "sqrt": math.sqrt, "float": float, "trunc": math.trunc, "floor": math.floor,
+    "ceil": math.ceil, "round": round, "ite": lambda b, t, f: t if b else f,
+}  # fmt: skip
+_NAMES = {  # as PyTorch writes them
+    "mod": "Mod", "truediv": "IntTrueDiv", "abs": "Abs", "max": "Max", "min": "Min",
+    "sqrt": "OpaqueUnaryFn_sqrt", "float": "ToFloat", "trunc": "TruncToInt", "floor": "FloorToInt",
+    "ceil": "CeilToInt", "round": "RoundToInt", "not_": "Not", "eq": "Eq", "ne": "Ne",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
 class Expr:
-    """A symbol, a number, or an operation on two expressions.
+    """A symbol, a number, or an operation on expressions.
 
     >>> from ftorch.fx.experimental.symbolic_shapes import Expr
     >>> size = Expr.symbol("s0") * 2 + 1
@@ -27,7 +40,7 @@ class Expr:
     ('2*s0 + 1', 7)
     """
 
-    kind: str  # "symbol", "number", or a name in `operator`
+    kind: str  # "symbol", "number", or a name in `_FUNCTIONS`
     parts: tuple = ()
 
     @staticmethod
@@ -37,10 +50,19 @@ class Expr:
 
     @staticmethod
     def of(value) -> Expr:
-        """The expression of an int or a `SymInt`."""
+        """The expression of a number, symbolic or not."""
         if isinstance(value, Expr):
             return value
-        return value.expr if isinstance(value, SymInt) else Expr("number", (int(value),))
+        if isinstance(value, _Symbolic):
+            return value.expr
+        return Expr("number", (value if isinstance(value, (bool, float)) else int(value),))
+
+    @staticmethod
+    def call(kind: str, *values) -> Expr:
+        """An operation on numbers and expressions."""
+        if kind in _SIGNS:
+            return Expr.of(values[0])._with(kind, values[1])
+        return Expr(kind, tuple(map(Expr.of, values)))
 
     def evaluate(self, values: dict[str, Any]):
         """The value for values of the symbols."""
@@ -48,8 +70,7 @@ class Expr:
             return values[self.parts[0]]
         if self.kind == "number":
             return self.parts[0]
-        left, right = (part.evaluate(values) for part in self.parts)
-        return _FUNCTIONS[self.kind](left, right)
+        return _FUNCTIONS[self.kind](*(part.evaluate(values) for part in self.parts))
 
     @property
     def free_symbols(self) -> set[str]:
@@ -60,8 +81,8 @@ class Expr:
             return set()
         return set().union(*(part.free_symbols for part in self.parts))
 
-    def _with(self, kind, other, reverse=False):
-        left, right = (Expr.of(other), self) if reverse else (self, Expr.of(other))
+    def _with(self, kind, other):
+        left, right = self, Expr.of(other)
         if left.kind == right.kind == "number":
             return Expr("number", (_FUNCTIONS[kind](left.parts[0], right.parts[0]),))
         neutral = {"add": 0, "sub": 0, "mul": 1, "floordiv": 1}.get(kind)
@@ -86,7 +107,22 @@ class Expr:
     def __str__(self):
         if self.kind in ("symbol", "number"):
             return str(self.parts[0])
+        name = _NAMES.get(self.kind)
+        if name is not None:
+            return f"{name}({', '.join(map(str, self.parts))})"
+        if self.kind == "neg":
+            return f"-{self.parts[0]}"
+        if self.kind == "ite":
+            condition, yes, no = self.parts
+            return f"Piecewise(({yes}, {condition}), ({no}, True))"
         left, right = self.parts
+        between = {**_RELATIONS, "and_": "&", "or_": "|"}.get(self.kind)
+        if between is not None:
+            shown = [f"({p})" if p.kind in ("lt", "le", "gt", "ge") and between in "&|" else str(p)
+                     for p in (left, right)]  # fmt: skip
+            return f" {between} ".join(shown)
+        if self.kind == "pow":
+            return f"{left}**{right}"
         if self.kind == "mul" and right.kind == "number":
             left, right = right, left
         sign = _SIGNS[self.kind]
@@ -98,30 +134,24 @@ class Expr:
     __repr__ = __str__
 
 
-class SymInt(int):
-    """An int that knows its expression.
+class _Symbolic:
+    """What `SymInt`, `SymFloat` and `SymBool` have in common.
 
-    Args:
-        value: the size in the example.
+    Attributes:
         expr: how it was computed.
-        env: where comparisons are written down.
+        env: where decisions are written down.
+        hint: the value for the example.
     """
 
+    __slots__ = ()
     expr: Expr
     env: ShapeEnv | None
-
-    def __new__(cls, value: int, expr: Expr | str, env: ShapeEnv | None = None):
-        made = super().__new__(cls, value)
-        made.expr = Expr.symbol(expr) if isinstance(expr, str) else expr
-        made.env = env
-        return made
+    hint: Any
 
     @property
     def node(self):
-        """The object with the expression, as PyTorch's ``SymInt`` has it."""
+        """The object with the expression, as PyTorch's symbols have it."""
         return self
-
-    hint = property(lambda self: int(self))
 
     def __repr__(self):
         return str(self.expr)
@@ -132,43 +162,128 @@ class SymInt(int):
         return self
 
     def __reduce__(self):
-        return SymInt, (int(self), self.expr)
+        return type(self), (self.hint, self.expr)
+
+
+class SymInt(_Symbolic, int):
+    """An int that knows its expression.
+
+    Args:
+        value: the size in the example.
+        expr: how it was computed.
+        env: where comparisons are written down.
+    """
+
+    def __new__(cls, value: int, expr: Expr | str, env: ShapeEnv | None = None):
+        made = super().__new__(cls, value)
+        made.expr = Expr.symbol(expr) if isinstance(expr, str) else expr
+        made.env = env
+        return made
+
+    hint = property(lambda self: int(self))
 
     def __hash__(self):
         return int.__hash__(self)
 
 
-def _arithmetic(name, kind, reverse):
-    function = _FUNCTIONS[kind]
+class SymFloat(_Symbolic, float):
+    """A float that knows its expression; see `SymInt`.
 
-    def method(self, other):
-        if not isinstance(other, int) or isinstance(other, bool):
-            return getattr(int(self), name)(other)
-        pair = (int(other), int(self)) if reverse else (int(self), int(other))
-        value = function(*pair)
-        return SymInt(value, self.expr._with(kind, other, reverse), self.env)
+    >>> from ftorch.fx.experimental.symbolic_shapes import ShapeEnv
+    >>> half = ShapeEnv().create_symint(4) / 2
+    >>> type(half), half, half.hint
+    (<class 'ftorch.fx.experimental.symbolic_shapes.SymFloat'>, IntTrueDiv(s0, 2), 2.0)
+    """
+
+    def __new__(cls, value: float, expr: Expr | str, env: ShapeEnv | None = None):
+        made = super().__new__(cls, value)
+        made.expr = Expr.symbol(expr) if isinstance(expr, str) else expr
+        made.env = env
+        return made
+
+    hint = property(lambda self: float(self))
+
+    def __hash__(self):
+        return float.__hash__(self)
+
+    def is_integer(self):
+        """Whether it is a whole number, for the example."""
+        return self.hint.is_integer()
+
+
+class SymBool(_Symbolic):
+    """A condition on sizes. Asked for its truth it is the example's, which becomes a guard.
+
+    >>> from ftorch.fx.experimental.symbolic_shapes import ShapeEnv
+    >>> env = ShapeEnv()
+    >>> small = env.create_symint(4) < 5
+    >>> small, len(env.guards), bool(small), len(env.guards)
+    (s0 < 5, 0, True, 1)
+    """
+
+    __slots__ = ("env", "expr", "hint")
+
+    def __init__(self, value: bool, expr: Expr | str, env: ShapeEnv | None = None):
+        self.hint, self.env = bool(value), env
+        self.expr = Expr.symbol(expr) if isinstance(expr, str) else expr
+
+    def __bool__(self):
+        if self.env is not None:
+            guard = (self.expr.kind, *self.expr.parts, self.hint)
+            if self.expr.kind not in _RELATIONS:
+                guard = ("eq", self.expr, Expr.of(self.hint), True)
+            self.env.guards.append(Guard(*guard))
+        return self.hint
+
+    def __int__(self):
+        return int(bool(self))
+
+    __hash__ = object.__hash__
+
+
+def _plain(value):
+    return value.hint if isinstance(value, _Symbolic) else value
+
+
+def _symbolic(kind, *values):
+    """The result of an operation of which an operand is symbolic."""
+    env = next((v.env for v in values if isinstance(v, _Symbolic) and v.env is not None), None)
+    result = _FUNCTIONS[kind](*map(_plain, values))
+    made = {bool: SymBool, int: SymInt, float: SymFloat}.get(type(result))
+    return result if made is None else made(result, Expr.call(kind, *values), env)
+
+
+def _method(kind, reverse=False, operands=(int, float, _Symbolic)):
+    def method(self, *others):
+        if not all(isinstance(o, operands) for o in others):
+            return NotImplemented
+        return _symbolic(kind, *reversed(others), self) if reverse else _symbolic(kind, self, *others)
 
     return method
 
 
-def _comparison(name):
-    function = getattr(operator, name)
-
-    def method(self, other):
-        result = getattr(int, f"__{name}__")(int(self), int(other) if isinstance(other, int) else other)
-        if self.env is not None and result is not NotImplemented and other is not self:
-            self.env.guards.append(Guard(name, self.expr, Expr.of(other), bool(result)))
-        return result
-
-    method.__name__ = function.__name__
-    return method
-
-
-for _kind in _SIGNS:
-    setattr(SymInt, f"__{_kind}__", _arithmetic(f"__{_kind}__", _kind, False))
-    setattr(SymInt, f"__r{_kind}__", _arithmetic(f"__r{_kind}__", _kind, True))
-for _kind in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(SymInt, f"__{_kind}__", _comparison(_kind))
+for _class in (SymInt, SymFloat):
+    for _kind in (*_SIGNS, "mod", "truediv", "pow"):
+        setattr(_class, f"__{_kind}__", _method(_kind))
+        setattr(_class, f"__r{_kind}__", _method(_kind, reverse=True))
+    for _kind in ("neg", "abs", *_RELATIONS):
+        setattr(_class, f"__{_kind}__", _method(_kind))
+    for _kind in ("max", "min", "sqrt", "float"):
+        setattr(_class, f"__sym_{_kind}__", _method(_kind))
+for _kind in ("trunc", "floor", "ceil"):
+    setattr(SymFloat, f"__{_kind}__", _method(_kind))
+SymFloat.__round__ = lambda self, n=None: (  # type: ignore[method-assign]
+    _symbolic("round", self) if n is None else round(self.hint, n)
+)
+SymFloat.__sym_int__ = _method("trunc")  # type: ignore[attr-defined]
+for _kind in ("and_", "or_"):
+    setattr(SymBool, f"__{_kind.strip('_')}__", _method(_kind, operands=(bool, SymBool)))
+    setattr(SymBool, f"__r{_kind.strip('_')}__", _method(_kind, True, (bool, SymBool)))
+for _kind in ("eq", "ne"):
+    setattr(SymBool, f"__{_kind}__", _method(_kind, operands=(bool, SymBool)))
+SymBool.__sym_not__ = _method("not_")  # type: ignore[attr-defined]
+SymBool.__sym_ite__ = _method("ite")  # type: ignore[attr-defined]
+del _class, _kind
 
 
 @dataclass(frozen=True)
@@ -252,7 +367,41 @@ class GuardOnDataDependentSymNode(RuntimeError):
 
 def is_symbolic(value) -> bool:
     """Whether a size depends on symbols."""
-    return isinstance(value, SymInt) and bool(value.expr.free_symbols)
+    return bool(free_symbols(value))
+
+
+def free_symbols(value) -> set[str]:
+    """The symbols of a number, of a tensor's sizes, or of all in a list."""
+    if isinstance(value, (list, tuple)):
+        return set().union(*map(free_symbols, value))
+    if hasattr(value, "shape"):
+        return free_symbols(tuple(value.shape))
+    return value.expr.free_symbols if isinstance(value, _Symbolic) else set()
+
+
+def has_free_symbols(value) -> bool:
+    """Whether `free_symbols` finds one."""
+    return bool(free_symbols(value))
+
+
+def _is_concrete(value) -> bool:
+    """Whether a number depends on no symbols."""
+    return not free_symbols(value)
+
+
+is_concrete_int = is_concrete_float = is_concrete_bool = _is_concrete
+
+
+def guard_scalar(value):
+    """The example's value of a number, to which the program is specialised."""
+    if not isinstance(value, _Symbolic):
+        return value
+    if value.env is not None:
+        value.env.guards.append(Guard("eq", value.expr, Expr.of(value.hint), True))
+    return value.hint
+
+
+guard_int = guard_float = guard_bool = guard_scalar
 
 
 def statically_known_true(condition) -> bool:
@@ -269,7 +418,8 @@ def hint_int(value, fallback=None) -> int:
 
 
 __all__ = [
-    "Expr", "Guard", "GuardOnDataDependentSymNode", "ShapeEnv", "SymInt", "ValueRanges",
-    "guard_or_false", "guard_or_true", "guard_size_oblivious", "hint_int", "is_symbolic",
-    "statically_known_true",
+    "Expr", "Guard", "GuardOnDataDependentSymNode", "ShapeEnv", "SymBool", "SymFloat", "SymInt",
+    "ValueRanges", "free_symbols", "guard_bool", "guard_float", "guard_int", "guard_or_false",
+    "guard_or_true", "guard_scalar", "guard_size_oblivious", "has_free_symbols", "hint_int",
+    "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_true",
 ]  # fmt: skip

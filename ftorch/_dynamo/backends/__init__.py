@@ -11,10 +11,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..eager.op import read
-from ..eager.storage import Storage
-from ..eager.tensor import wrap
-from . import exc
+from ...eager.op import read
+from ...eager.storage import Storage
+from ...eager.tensor import wrap
+from .. import exc
 
 _registry: dict[str, tuple[Callable | None, tuple[str, ...]]] = {}
 _NATIVE = ("inductor", "xla", "cudagraphs", "openxla", "tvm")
@@ -88,7 +88,7 @@ def find(backend):
 
 def inductor(gm, example_inputs=None, **_):
     """The graph as one XLA program."""
-    from .compiled import Compiled
+    from ..compiled import Compiled
 
     return Compiled(gm.forward)
 
@@ -145,7 +145,7 @@ register_backend(inductor, name="xla", tags=("experimental",))
 
 def attach(captured, backend, options: Any = None) -> None:
     """Lets a backend make a captured program's forward part."""
-    from .graphs import graph_module
+    from ..graphs import graph_module
 
     forward = captured.forward
     trace = captured.trace
@@ -174,7 +174,7 @@ def attach(captured, backend, options: Any = None) -> None:
         inputs = [wrap(Storage(root, a)) for root, a in zip(roots, arrays)]
         if numbers is not None:
             inputs.append(_numbers(numbers))
-        from ..autograd import no_grad
+        from ...autograd import no_grad
 
         with no_grad():
             outputs = function(inputs) if boxed else function(*inputs)
@@ -185,6 +185,6 @@ def attach(captured, backend, options: Any = None) -> None:
 
 
 def _numbers(values):
-    from ..eager.tensor import from_array
+    from ...eager.tensor import from_array
 
     return from_array(values)
