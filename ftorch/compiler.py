@@ -10,7 +10,7 @@ import numpy as np
 from ._cache_artifacts import load_cache_artifacts, save_cache_artifacts
 from ._dynamo.backends import get_default_backend, set_default_backend
 from ._dynamo.backends import list_backends as _list_backends
-from ._dynamo.compiled import Compiled, is_compiling
+from ._dynamo.compiled import Compiled, is_compiling, not_compiling
 from ._dynamo.compiled import stance as _stance
 from .eager import executor
 from .eager.tensor import TensorBase
@@ -50,7 +50,8 @@ def disable(fn=None, recursive: bool = True, *, reason: str | None = None):
             name = getattr(fn, "__qualname__", fn)
             capture.end(f"{name} is disabled ({reason})" if reason else f"{name} is disabled")
             capture.flush()
-        return fn(*args, **kwargs)
+        with not_compiling():
+            return fn(*args, **kwargs)
 
     function._torchdynamo_orig_callable = fn  # type: ignore[attr-defined]
     return function

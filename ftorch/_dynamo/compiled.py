@@ -9,6 +9,7 @@ runs in Python, where the deferred executor fuses its operations between the loo
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import os
 import threading
@@ -46,6 +47,16 @@ stance = Stance()
 def is_compiling() -> bool:
     """Whether a function is being captured now."""
     return getattr(_local, "depth", 0) > 0
+
+
+@contextlib.contextmanager
+def not_compiling():
+    """Within, code runs in Python, whatever is being captured around it."""
+    outer, _local.depth = getattr(_local, "depth", 0), 0
+    try:
+        yield
+    finally:
+        _local.depth = outer
 
 
 class Event:
@@ -321,12 +332,12 @@ class Compiled:
         grad_before = modes.grad
         started = next(tape._sequence)
         captured = reason = None
-        watch = trace.watch = Watch(trace)
-        watch.arguments(args, kwargs)
-        watch.function(self.function)
         collector = PausedCollector()
+        watch = trace.watch = Watch(trace)
         try:
             try:
+                watch.arguments(args, kwargs)
+                watch.function(self.function)
                 with watch:
                     outputs = self.function(*args, **kwargs)
             except BaseException:
@@ -543,7 +554,8 @@ def _difference(key, entries):
             if a[2] != b[2]:
                 return f"tensor 'L[{i}]' requires_grad mismatch. expected requires_grad={int(b[2])}"
             return f"tensor 'L[{i}]' has another layout"
-        return f"L[{i}] is {a[1] if isinstance(a, tuple) else a!r}, not {b!r}"
+        a, b = (k[1] if isinstance(k, tuple) and len(k) == 2 else k for k in (a, b))
+        return f"L[{i}] is {a!r}, not {b!r}"
     if key[3] != other[3]:
         return "GLOBAL_STATE changed: grad_mode, autocast, or the default dtype or device"
     return "the arguments share memory in another way"

@@ -211,6 +211,9 @@ class CompiledNode(Node):
         return [None if o is None else next(results) for o, _ in captured.input_grads]
 
 
+CompiledNode.__name__ = "CompiledFunctionBackward"  # what people see of it
+
+
 def _root_of(t):
     """The tensor that covers a tensor's storage, as the program reads it."""
     if t._geometry is t._storage.root:

@@ -189,7 +189,7 @@ class Watch:
             names = self._codes.get(code)
             if names is None:
                 names = self._codes[code] = self._names_of(code, frame)
-                if names.__class__ is _Names and frame.f_back.f_code.co_filename.startswith(_HERE):
+                if names.__class__ is _Names and self._calls_from_library(frame):
                     self._called_by_library(frame, code)
             if names.__class__ is _Names:
                 self._enter(frame, names)
@@ -197,6 +197,11 @@ class Watch:
                 self.capture.end(f"logging.{code.co_name} was called")
         elif event == "c_call" and self._codes.get(frame.f_code).__class__ is _Names:
             self._built_in(arg)
+
+    def _calls_from_library(self, frame):
+        """Whether this package or Python's library called, and not to import."""
+        file = frame.f_back.f_code.co_filename if frame.f_back is not None else "<frozen"
+        return not file.startswith("<frozen") and not is_users(file)
 
     def _calls_from_user(self, frame):
         back = frame.f_back
@@ -299,7 +304,10 @@ class Watch:
             self.visit(function.__self__, names or NOTHING, 1, "self")
             function = function.__func__
         code = getattr(function, "__code__", None)
-        if not isinstance(function, types.FunctionType) or not is_users(code.co_filename):
+        while code is not None and not is_users(code.co_filename):  # a decorator's, of a library
+            function = getattr(function, "__wrapped__", None)
+            code = getattr(function, "__code__", None)
+        if not isinstance(function, types.FunctionType):
             return
         own = self._codes.get(code)
         if own is None:
@@ -389,7 +397,7 @@ class Watch:
                     self._place(value.__dict__, name, value.__dict__.get(name), False, names,
                                 depth, f"{path}.{name}")  # fmt: skip
             return
-        if hasattr(kind, "__next__") and not is_generator(value):
+        if hasattr(kind, "__next__"):
             self.capture.end(f"{path or kind.__name__} is an iterator")
             return
         self._attributes(value, names, depth, path)
@@ -409,9 +417,11 @@ class Watch:
                 for name in names.attributes - scope.keys():
                     if any(name in table for table in tables):
                         continue
-                    # Not there yet: the code may put it there.
+                    # Not there yet: the code may put it there, also where the class has a value.
                     at = (id(scope), name)
-                    if at not in self.places and not hasattr(kind, name):
+                    if at not in self.places and isinstance(
+                        getattr(kind, name, None), (*SCALARS, *_CONTAINERS, TensorBase)
+                    ):
                         self.places[at] = Place(scope, name, MISSING, False, f"{path}.{name}")
         if own or every:
             return
@@ -454,8 +464,3 @@ class _Tried:
     def end(self, reason):
         self._changed.append(reason)
         raise RuntimeError(reason)
-
-
-def is_generator(value):
-    """Whether a value is a generator or an iterator over a container, which run out by themselves."""
-    return isinstance(value, types.GeneratorType) or type(value).__module__ == "builtins"

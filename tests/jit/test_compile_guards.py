@@ -1,5 +1,7 @@
 """Guards that are dropped on request, and the default backend, as in PyTorch."""
 
+import contextlib
+
 import pytest
 import torch as reference
 
@@ -84,3 +86,52 @@ def test_the_default_backend():
             compiler.set_default_backend(None)
         assert compiler.get_default_backend() == "inductor"
     assert len(calls) == 2
+
+
+def test_values_of_a_class_that_instances_come_to_have():
+    class Scaled:
+        factor = 3
+
+        def __call__(self, x):
+            return x * self.factor
+
+    scaled = Scaled()
+    compiled = torch.compile(lambda x: scaled(x))
+    assert compiled(torch.ones(1)).item() == 3
+    scaled.factor = 5
+    assert compiled(torch.ones(1)).item() == 5
+
+
+def test_iterators_go_on_and_context_managers_are_entered_by_each_call():
+    seen, numbers = [], iter([1, 2, 3])
+
+    @contextlib.contextmanager
+    def entered():
+        seen.append("in")
+        yield 3
+        seen.append("out")
+
+    def function(x):
+        with entered() as factor:
+            return x * factor
+
+    compiled = torch.compile(function)
+    for n in range(1, 4):
+        assert compiled(torch.ones(1)).item() == 3 and seen == ["in", "out"] * n
+    added = torch.compile(lambda x: x + next(numbers))
+    assert [added(torch.ones(1)).item() for _ in range(3)] == [2, 3, 4]
+
+
+def test_a_generator_as_argument():
+    compiled = torch.compile(lambda values: sum(values))
+    for _ in range(2):
+        assert compiled(torch.ones(1) * i for i in range(3)).item() == 3
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(sum, fullgraph=True)(torch.ones(1) * i for i in range(3))
+    assert not torch.compiler.is_compiling()
+
+
+def test_disabled_functions_are_not_compiling():
+    asked = torch.compiler.disable(lambda x: (torch.compiler.is_compiling(), x * 2))
+    compiled = torch.compile(lambda x: asked(x + 1))
+    assert [compiled(torch.ones(1))[0] for _ in range(2)] == [False, False]
