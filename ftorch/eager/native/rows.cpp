@@ -86,19 +86,18 @@ ffi::Error add_items(ffi::ThreadPool& pool, const Loops& loops, Any index, Any u
     by_index(index.element_type(), [&](auto integer) {
       using T = Types<decltype(number), decltype(integer)>;
       static const auto add = BEST(add<T>);
-      const auto with = [&](Range rows, Range own) {
-        add(loops, rows, own, static_cast<typename T::Item*>(x->untyped_data()),
+      const auto with = [&](Range rows) {
+        add(loops, rows, static_cast<typename T::Item*>(x->untyped_data()),
             static_cast<const typename T::Index*>(index.untyped_data()),
             static_cast<const typename T::Item*>(updates.untyped_data()));
       };
-      const Range all{0, outer}, every{0, loops.limit};
       // Parts of the array that loops keep to. Where there are none one thread does it all: that each looks at
       // the whole index and adds to its own rows takes longer.
       const int64_t apart = loops.apart();
       if (apart >= tasks)
-        share(pool, tasks, [&](int64_t i) { with(part(i, tasks, outer, outer / apart), every); });
+        share(pool, tasks, [&](int64_t i) { with(part(i, tasks, outer, outer / apart)); });
       else
-        with(all, every);
+        with({0, outer});
     });
   });
 }

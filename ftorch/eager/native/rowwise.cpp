@@ -23,6 +23,7 @@ const auto layer_norm = BEST(layer_norm);
 const auto layer_norm_gradient = BEST(layer_norm_gradient);
 const auto sum_row = BEST(sum_row);
 const auto sum_rows = BEST(sum_rows);
+const auto sum_some_rows = BEST(sum_some_rows);
 }  // namespace best
 
 constexpr double POWER = 32, MOVE = 16, READ = 8;  // operations in whose time an element is: raised; read and written; read
@@ -91,18 +92,21 @@ ffi::Error layer_norm_gradient(ffi::ThreadPool pool, Floats grad, Floats x, Floa
 ffi::Error sum(ffi::ThreadPool pool, Floats x, Result y, Integers sizes) {
   const int64_t outer = sizes[0], length = sizes[1], inner = sizes[2], each = outer * inner;
   const int64_t wanted = tasks_for(READ * each * length, pool);
-  const int64_t down = parts(outer, 1, wanted), splits = parts(length, 64, (wanted + down - 1) / down);
-  Scratch sums(splits > 1 ? splits * each : 0);
+  const int64_t down = parts(outer, 1, wanted);
+  // Few, since one thread adds up what all have summed.
+  const int64_t splits = parts(length, 64, (std::min(wanted, pool.num_threads()) + down - 1) / down);
+  const int64_t apart = (each + 15) / 16 * 16;  // no two share a line
+  Scratch sums((splits - 1) * apart);
   share(pool, down * splits, [&](int64_t task) {
     const Range lines = part(task / splits, down, outer, 1), range = part(task % splits, splits, length, 64);
-    float* to = splits > 1 ? sums.data + task % splits * each : y->typed_data();
+    float* to = task % splits ? sums.data + (task % splits - 1) * apart : y->typed_data();
     for (int64_t i = lines.from; i < lines.to; i++) {
       const float* from = x.typed_data() + (i * length + range.from) * inner;
       if (inner == 1) to[i] = best::sum_row(range.to - range.from, from);
       else best::sum_rows(range.to - range.from, inner, from, to + i * inner);
     }
   });
-  if (splits > 1) best::sum_rows(splits, each, sums.data, y->typed_data());
+  for (int64_t i = 0; i + 1 < splits; i++) best::sum_some_rows(1, each, sums.data + i * apart, y->typed_data(), true);
   return ffi::Error::Success();
 }
 
