@@ -88,13 +88,16 @@ ffi::Error layer_norm_gradient(ffi::ThreadPool pool, Floats grad, Floats x, Floa
   return ffi::Error::Success();
 }
 
+constexpr int64_t LONG = 4096;  // terms of a sum
+
 // sizes: outer, length, inner; the sum goes along the length.
 ffi::Error sum(ffi::ThreadPool pool, Floats x, Result y, Integers sizes) {
   const int64_t outer = sizes[0], length = sizes[1], inner = sizes[2], each = outer * inner;
   const int64_t wanted = tasks_for(READ * each * length, pool);
   const int64_t down = parts(outer, 1, wanted);
-  // Few, since one thread adds up what all have summed.
-  const int64_t splits = parts(length, 64, (std::min(wanted, pool.num_threads()) + down - 1) / down);
+  // Few, since one thread adds up what all have summed; but sums of sums are more precise.
+  const int64_t most = inner > 1 && length < LONG ? std::min(wanted, pool.num_threads()) : wanted;
+  const int64_t splits = parts(length, 64, (most + down - 1) / down);
   const int64_t apart = (each + 15) / 16 * 16;  // no two share a line
   Scratch sums((splits - 1) * apart);
   share(pool, down * splits, [&](int64_t task) {
