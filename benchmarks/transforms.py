@@ -97,7 +97,7 @@ def hessian(torch):
     return mapped, (torch.randn(8, 24),)
 
 
-SETTLE = 0.01  # s
+SETTLE = 0.02  # s of unmeasured runs at each turn: the other library's threads go on spinning some 10 ms
 CASES = [per_sample_cnn, per_sample_transformer, ensemble, hessian]
 
 

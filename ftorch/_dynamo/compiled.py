@@ -25,7 +25,7 @@ from ..eager.op import read
 from ..eager.references import PausedCollector
 from ..eager.tensor import Tensor, TensorBase, modes, wrap
 from ..utils import _pytree as pytree
-from . import config, exc, logs
+from . import config, exc, logs, structure
 from .capture import NUMBERS, Captured, Unsupported
 from .sharing import Family
 from .state import SCALARS
@@ -209,7 +209,7 @@ class Compiled:
         if not kwargs and all(a.__class__ is Tensor for a in args):
             leaves, spec = args, len(args)
         else:
-            leaves, spec = pytree.tree_flatten((args, kwargs))
+            leaves, spec = structure.flatten(args, kwargs)
         originals = leaves
         for t in originals:
             if isinstance(t, TensorBase) and t._geometry is not t._storage.root:
@@ -271,10 +271,7 @@ class Compiled:
             self.entries.clear()
             self._held.clear()
         if leaves is not originals:
-            if spec_is_count(key[0]):
-                args = tuple(leaves)
-            else:
-                args, kwargs = pytree.tree_unflatten(leaves, key[0])
+            args, kwargs = pytree.tree_unflatten(leaves, pytree.tree_structure((args, kwargs)))
         return self._capture(key, leaves, originals, args, kwargs)
 
     def _count(self, key):
@@ -454,11 +451,6 @@ class Compiled:
             programs.insert(0, captured)
         else:
             self.entries[key] = [captured]
-
-
-def spec_is_count(spec):
-    """Whether a call's structure is just the number of its arguments, all tensors."""
-    return spec.__class__ is int
 
 
 def _returned(leaves, originals, outputs):

@@ -40,6 +40,7 @@ class Results:
         flat, self.spec = pytree.tree_flatten(outputs)
         self.flat = [self._any(value, slots) for value in flat]
         self.is_single = len(flat) == 1 and flat[0] is outputs
+        self._plain: bool | None = None
 
     def _any(self, value, slots):
         if isinstance(value, TensorBase):
@@ -109,10 +110,25 @@ class Results:
 
     # --- a run
 
+    def _are_plain(self):
+        """Whether each result is the whole of an output of its own, without a graph, and goes nowhere else."""
+        if self.captured.grads or self.captured.puts:
+            return False
+        news = [how[1] for how in self.flat if how[0] == "new"]
+        return len({new.position for new in news}) == len(self.flat) and not any(
+            new.requires_grad or new.geometry is not new.root for new in news
+        )
+
     def build(self, make):
         """The results of a run, in the form that the function gave them."""
         if self.is_single:
             return make(self.flat[0])
+        if self._plain is None:
+            self._plain = self._are_plain()
+        if self._plain:
+            values = make.values
+            flat = [wrap(Storage(new.root, values[new.position])) for _, new in self.flat]
+            return pytree.tree_unflatten(flat, self.spec)
         return pytree.tree_unflatten([make(how) for how in self.flat], self.spec)
 
 
