@@ -7,6 +7,10 @@
 
 #include <pthread.h>
 #include <sched.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <atomic>
 #include <chrono>
@@ -29,6 +33,38 @@ void wait_until(const Done& done) {
     else sched_yield();
 }
 
+// The core that runs this thread, -1 where that is not known.
+inline int own_core() {
+#ifdef __linux__
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+// Moves this thread off a core, if it may run on others: who is woken often starts on the core of who woke it, and
+// takes its place there for as long as the work lasts.
+inline void leave(int core) {
+#ifdef __linux__
+  cpu_set_t allowed, others;
+  if (core != own_core() || sched_getaffinity(0, sizeof(allowed), &allowed)) return;
+  others = allowed;
+  CPU_CLR(core, &others);
+  if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others))
+    sched_setaffinity(0, sizeof(allowed), &allowed);
+#endif
+}
+
+// Whether this is the process's first thread, which runs Python.
+inline bool is_main_thread() {
+#ifdef __linux__
+  static thread_local const bool is_main = getpid() == static_cast<pid_t>(syscall(SYS_gettid));
+  return is_main;
+#else
+  return false;
+#endif
+}
+
 class Crew {
  public:
   // What helpers of the job do, each once: work(what).
@@ -37,6 +73,10 @@ class Crew {
     void* what;
     std::atomic<int64_t> helpers;
   };
+
+  // Whether it works for this thread: the main one. A program that runs there leaves the other cores idle, where one
+  // in a thread of XLA's runs beside Python, which wants the core that a thread that looks for work would hold.
+  static bool works_here() { return is_main_thread(); }
 
   // The process's. It is never destroyed: its threads look at it to the end.
   static Crew& of_process() {

@@ -3,19 +3,37 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
 #include "calls.h"
 #include "crew.h"
 
-constexpr double ALONE = 2e6;  // operations that are not worth a second thread (about 15 us)
-constexpr double SHARE = 1e6;   // operations of a task at least
+constexpr double ALONE = 4e6;  // operations that are not worth waking a second thread (about 30 us)
+constexpr double SHORT = 1e6;  // that are not worth one that is awake (about 8 us)
+constexpr double SHARE = 1e6;  // operations of a task at least
+
+// XLA's threads look for more work for a while before they sleep, and come 15 us late then.
+class Pool {
+ public:
+  static void worked() { last().store(now(), std::memory_order_relaxed); }
+  static bool is_awake() { return now() - last().load(std::memory_order_relaxed) < std::chrono::microseconds(8); }
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  static Time now() { return std::chrono::steady_clock::now(); }
+  static std::atomic<Time>& last() {
+    static std::atomic<Time> time{Time()};
+    return time;
+  }
+};
 
 // How many tasks to make of this many operations.
 inline int64_t tasks_for(double operations, ffi::ThreadPool& pool) {
   const int64_t threads = pool.num_threads();
-  if (threads < 2 || operations < ALONE) return 1;
+  if (threads < 2 || operations < SHORT) return 1;
+  if (operations < ALONE && !Crew::works_here() && !Pool::is_awake()) return 1;
   return std::clamp<int64_t>(operations / SHARE / threads, 1, 4) * threads;  // as many for each
 }
 
@@ -53,9 +71,13 @@ void share(ffi::ThreadPool& pool, int64_t count, const Task& task) {
   const auto shared = std::make_shared<Shared<Task>>(count, task);
   Crew::Job job{[](void* tasks) { static_cast<Shared<Task>*>(tasks)->work(true); }, shared.get(), {helpers}};
   Crew& crew = Crew::of_process();
-  const bool offered = crew.offer(job, pool.num_threads() - 1);
+  const bool offered = Crew::works_here() && crew.offer(job, pool.num_threads() - 1);
   if (!offered)
-    for (int64_t i = 0; i < helpers; i++) pool.Schedule([shared] { shared->work(true); });
+    for (int64_t i = 0; i < helpers; i++) pool.Schedule([shared, core = own_core()] {
+      leave(core);
+      shared->work(true);
+      Pool::worked();
+    });
   shared->work(false);
   wait_until([&] { return shared->done.load(std::memory_order_acquire) >= count; });
   if (offered) crew.close();
