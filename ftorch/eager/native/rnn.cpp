@@ -53,6 +53,9 @@ ffi::Error lstm(ffi::ThreadPool pool, Floats gates_x, Floats h0, Floats c0, Floa
   return ffi::Error::Success();
 }
 
+// Gradients that are zeros are empty.
+const float* if_any(const Floats& x) { return x.element_count() ? x.typed_data() : nullptr; }
+
 ffi::Error lstm_gradient(ffi::ThreadPool pool, Floats gates, Floats cells, Floats c0, Floats d_hidden,
                          Floats d_cells, Floats d_own, Floats d_h, Floats d_c, Floats weight, Result d_gates,
                          Result d_h0, Result d_c0, int64_t reverse) {
@@ -62,8 +65,8 @@ ffi::Error lstm_gradient(ffi::ThreadPool pool, Floats gates, Floats cells, Float
   std::memcpy(d_h0->typed_data(), d_h.typed_data(), d_h.size_bytes());
   std::memcpy(d_c0->typed_data(), d_c.typed_data(), d_c.size_bytes());
   each_part(pool, s, [&](Range rows) {
-    best::lstm_gradient(s, rows, gates.typed_data(), cells.typed_data(), c0.typed_data(), d_hidden.typed_data(),
-                        d_cells.typed_data(), d_own.typed_data(), packed.data, d_gates->typed_data(),
+    best::lstm_gradient(s, rows, gates.typed_data(), cells.typed_data(), c0.typed_data(), if_any(d_hidden),
+                        if_any(d_cells), if_any(d_own), packed.data, d_gates->typed_data(),
                         d_h0->typed_data(), d_c0->typed_data());
   });
   return ffi::Error::Success();

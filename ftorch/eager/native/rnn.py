@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 # A step of so many multiplications for so few sequences of a thread is quicker in XLA's loop, whose products
@@ -32,11 +33,17 @@ def is_loop(eqn):
 
 
 def loop(eqn, inputs, origins):
-    """The call in the place of such a loop."""
-    del origins
+    """The call in the place of such a loop; gradients of all times that are zeros are not written to be read."""
     name, _, reverse = eqn.params["name"].partition(":")
     results = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
+    inputs = [
+        jnp.zeros(0, x.dtype) if i in _GRADIENTS_OF_TIMES.get(name, ()) and origins.is_zeros(x) else x
+        for i, x in enumerate(inputs)
+    ]
     return jax.ffi.ffi_call(name, results)(*inputs, reverse=np.int64(reverse == "reverse"))
+
+
+_GRADIENTS_OF_TIMES = {"ftorch_lstm_gradient": (3, 4, 5)}  # of the states' and the gates'
 
 
 def _forward(gates, states, state, weight):

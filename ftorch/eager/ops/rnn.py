@@ -206,16 +206,21 @@ def _layer_gradient(mode, grad, result, input, state, w_ih, w_hh, w_hr, batch_si
         d_state, d_gates, d_x, projected = _loop_gradient(
             mode, d_last, gates_x, gates, tuple(before), d_gates, d_states, w_hh, w_hr, exists, reverse
         )
+    d_b_hh, d_b_ih = d_gates.sum((0, 1)), None
+    if d_x is None and batch_sizes is None:  # the sums are the same but for what the gates got from outside
+        d_b_ih = d_b_hh + d_gates_x.sum((0, 1))
     d_x = d_gates_x + (d_gates if d_x is None else d_x)
     if batch_sizes is not None:
         d_x = d_x[time, sequence]
     everything = tuple(range(d_x.ndim - 1))
+    if d_b_ih is None:
+        d_b_ih = d_x.sum(everything)
     d_w_ih = jnp.tensordot(d_x, input, axes=(everything, everything))
     d_w_hh, d_w_hr = _over_time(d_gates, before[0]), None
     if w_hr is not None:
         d_w_hr = _over_time(*projected)
     return (
-        d_x @ w_ih, *d_state, d_w_ih, d_w_hh, d_x.sum(everything), d_gates.sum((0, 1)), d_w_hr,
+        d_x @ w_ih, *d_state, d_w_ih, d_w_hh, d_b_ih, d_b_hh, d_w_hr,
     )  # fmt: skip
 
 
