@@ -18,7 +18,7 @@ setup(
             sorted(str(path) for path in folder.glob("*.cpp")),
             depends=[str(path) for path in sorted([*folder.glob("*.inc"), *folder.glob("*.h")])],
             include_dirs=[str(Path(jaxlib.origin).parent / "include")] if jaxlib else [],
-            extra_compile_args=["-std=c++17", "-O3", "-ffp-contract=fast", "-g0"],
+            extra_compile_args=["-std=c++17", "-O3", "-ffp-contract=fast", "-g0", "-Wno-psabi"],
             language="c++",
             optional=True,
         )

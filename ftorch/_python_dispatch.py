@@ -17,7 +17,8 @@ from .eager import api, derivatives, overrides, tape
 from .eager import op as _op
 from .eager.device import get_default_device
 from .eager.dispatch import wrapped_plan
-from .eager.planning import build_inplace, tensors_of
+from .eager.operands import tensors_of
+from .eager.planning import build_inplace
 from .eager.registry import OPS, OpDef
 from .eager.schema import parse
 from .eager.tensor import DISPATCHING, Tensor, TensorBase, modes

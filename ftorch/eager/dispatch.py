@@ -15,6 +15,7 @@ from typing import ClassVar
 from . import derivatives, overrides, planning, tape
 from . import op as _op
 from .geometry import Geometry
+from .operands import hashable, normalize
 from .storage import Storage
 from .tensor import Tensor, modes
 
@@ -205,7 +206,7 @@ def _dispatch(op, operands, static):
         python = _op.hooks.get("python")  # modes with `__torch_dispatch__`
         return (False, None) if python is None else python(op, operands, static)
     return True, level.call(
-        op, planning.normalize(op, operands), planning.hashable(static, op.definition)
+        op, normalize(op, operands), hashable(static, op.definition)
     )
 
 
@@ -219,7 +220,7 @@ def _dispatch_inplace(op, operands, static):
         python = _op.hooks.get("python")
         return (False, None) if python is None else python(op, operands, static, "inplace")
     return True, level.call_inplace(
-        op, planning.normalize(op, operands), planning.hashable(static, op.definition)
+        op, normalize(op, operands), hashable(static, op.definition)
     )
 
 
@@ -231,7 +232,7 @@ def _dispatch_view(definition, x, static):
     if not isinstance(x, Wrapped):
         python = _op.hooks.get("python_view")
         return (False, None) if python is None else python(definition, x, static)
-    return True, x._level.view(definition, x, planning.hashable(static, definition))
+    return True, x._level.view(definition, x, hashable(static, definition))
 
 
 def wrapped_plan(op, operands, static):

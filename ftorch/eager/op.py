@@ -14,6 +14,7 @@ from . import executor, planning, promotion, value_checks
 from .device import CPU
 from .executor import record
 from .geometry import has_internal_overlap
+from .operands import hashable, holds_tensors, normalize, tensors_of
 from .registry import OpDef
 from .return_values import named
 from .storage import Storage
@@ -200,7 +201,7 @@ def call(op: Op, operands, static=()):
             return result
     scanned = scan(operands)
     if scanned is None:
-        operands = planning.normalize(op, operands)
+        operands = normalize(op, operands)
         scanned = scan(operands)
         if scanned is None:
             scanned, result = hooks["override"](op, operands, static)
@@ -216,11 +217,11 @@ def call(op: Op, operands, static=()):
     try:
         plan = op.plans.get(key)
     except TypeError:
-        static = planning.hashable(static, op.definition)
+        static = hashable(static, op.definition)
         return call(op, operands, static)
     if plan is None:
-        if planning.holds_tensors(static):
-            return call(op, operands, planning.hashable(static, op.definition))
+        if holds_tensors(static):
+            return call(op, operands, hashable(static, op.definition))
         if op.host:
             return _call_host(op, operands, static, tensors, grad)
         plan = planning.build(op, operands, static)
@@ -266,7 +267,7 @@ def call_inplace(op: Op, operands, static=()):
             return result
     scanned = scan(operands)
     if scanned is None:
-        operands = planning.normalize(op, operands)
+        operands = normalize(op, operands)
         scanned = scan(operands)
         if scanned is None:
             scanned, result = hooks["override"](op, operands, static, "inplace")
@@ -285,7 +286,7 @@ def call_inplace(op: Op, operands, static=()):
     try:
         plan = op.inplace_plans.get(key)
     except TypeError:
-        return call_inplace(op, operands, planning.hashable(static, op.definition))
+        return call_inplace(op, operands, hashable(static, op.definition))
     if plan is None:
         plan = planning.build_inplace(op, operands, static)
         if plan.geometry.shape != target._geometry.shape:
@@ -367,7 +368,7 @@ def call_out(op: Op, operands, static, out):
                 f"{op.name}(): argument 'out' must be Tensor, not {type(o).__name__}"
             )
     if modes.grad:
-        tensors = [t for t in planning.tensors_of(operands) if isinstance(t, Tensor)]
+        tensors = [t for t in tensors_of(operands) if isinstance(t, Tensor)]
         if any(t._requires_grad for t in (*tensors, *outs)) and op.definition.differentiable:
             raise RuntimeError(
                 f"{op.name}(): functions with out=... arguments don't support automatic "

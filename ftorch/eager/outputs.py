@@ -10,7 +10,7 @@ import warnings
 
 from . import dtype as _dtype
 from . import op as _op
-from .planning import tensors_of
+from .operands import tensors_of
 from .tape import rebase
 from .tensor import modes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from . import api, derivatives
 from .geometry import CONJ, NEG, Geometry, Size, geometry, with_bits
 from .op import hooks, joined_graph, special
-from .planning import hashable, holds_tensors
+from .operands import hashable, holds_tensors
 from .registry import OPS, OpDef
 from .tape import Node, edge_of, node_class, strided_adjoint
 from .tensor import PLAIN, extras, modes, wrap_view

@@ -22,6 +22,7 @@ from .._ops import OpOverload
 from ..eager import op as _op
 from ..eager import planning
 from ..eager.op import to_numpy
+from ..eager.operands import normalize
 from ..eager.registry import STATIC
 from ..fx.experimental.symbolic_shapes import SymInt
 from ..fx.node import Node, map_aggregate
@@ -64,7 +65,7 @@ def _kernel_call(node, args, kwargs):
     given = tuple(v for v, k in zip(actual, definition.kinds) if k != STATIC)
     static = tuple(v for v, k in zip(actual, definition.kinds) if k == STATIC)
     op = _op.op_named(definition.full_name)
-    operands = planning.normalize(op, operands)
+    operands = normalize(op, operands)
     slots, tensors, scalars, _ = planning._layout_arguments(definition, operands, _frozen(static))
     casts, numbers = planning._promotion(op, definition, slots, tensors, scalars)
     _, fn = planning.make_function(

@@ -12,6 +12,7 @@ from ..eager import op as _op
 from ..eager.derivatives import Derived
 from ..eager.dispatch import Level, Wrapped, record_wrapped, save, wrapped_plan
 from ..eager.geometry import Geometry, Size, geometry, with_bits
+from ..eager.operands import tensors_of
 from ..eager.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
 from ..eager.registry import OPS, OPTIONAL_TENSOR, SCALAR
 from ..eager.return_values import named
@@ -143,7 +144,7 @@ class BatchLevel(Level):
 
     def _host(self, op, operands, static):
         """An op on NumPy arrays: called for each example, where all results have one shape."""
-        if not any(self.is_batched(t) for t in planning.tensors_of(operands)):
+        if not any(self.is_batched(t) for t in tensors_of(operands)):
             return self._wrapped_tree(_op.call(op, self._tree(operands, self._inner_of), static))
         if op.name == "masked_select":
             raise RuntimeError(
@@ -208,7 +209,7 @@ class BatchLevel(Level):
 
     def call_inplace(self, op, operands, static):
         target = operands[0]
-        tensors = list(planning.tensors_of(operands))
+        tensors = list(tensors_of(operands))
         if not self.is_batched(target) and any(map(self.is_batched, tensors)):
             raise self._refused(op, target)
         plan = planning.build_inplace(op, operands, static)

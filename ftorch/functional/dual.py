@@ -14,6 +14,7 @@ from ..eager import op as _op
 from ..eager.derivatives import Derived
 from ..eager.dispatch import Level, Wrapped, record_wrapped, save, wrapped_plan
 from ..eager.geometry import with_bits
+from ..eager.operands import tensors_of
 from ..eager.randomness import FILL
 from ..eager.registry import OPTIONAL_TENSOR, SCALAR
 from ..eager.tensor import TensorBase, extras, modes
@@ -90,7 +91,7 @@ class DualLevel(Level):
                 "tangent; use out-of-place operations"
             )
         plan = planning.build_inplace(op, operands, static)
-        tensors = list(planning.tensors_of(operands))
+        tensors = list(tensors_of(operands))
         scalars = [o for o in operands if not isinstance(o, (TensorBase, list, tuple, type(None)))]
         mask = tuple(
             isinstance(t, Wrapped) and t._level is self and t._requires_grad for t in tensors

@@ -23,7 +23,7 @@ import jax
 
 from ..eager import executor, program
 from ..eager import op as _op
-from ..eager.planning import tensors_of
+from ..eager.operands import tensors_of
 from ..eager.tensor import TensorBase
 from ._events import FunctionEvent
 

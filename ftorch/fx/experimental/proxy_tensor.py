@@ -18,6 +18,7 @@ from ..._subclasses.fake_tensor import fake_like
 from ...eager import derivatives, planning, tape
 from ...eager import op as _op
 from ...eager.dispatch import Level, Wrapped, record_wrapped, wrapped_plan
+from ...eager.operands import tensors_of
 from ...eager.randomness import FILL
 from ...eager.registry import OpDef
 from ...eager.return_values import named
@@ -165,7 +166,7 @@ class TraceLevel(Level):
 
     def call_inplace(self, op, operands, static):
         target = operands[0]
-        tensors = list(planning.tensors_of(operands))
+        tensors = list(tensors_of(operands))
         plan = planning.build_inplace(op, operands, static)
         mask = tuple(isinstance(t, Traced) and t._requires_grad for t in tensors)
         recorded = modes.grad and plan.differentiable and any(mask)
