@@ -15,7 +15,7 @@ import os
 import sys
 
 from . import op as _op
-from .planning import tensors_of
+from .operands import tensors_of
 from .tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
 
 _FOLDER = os.path.dirname(__file__) + os.sep

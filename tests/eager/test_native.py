@@ -41,7 +41,7 @@ def agree(mine, theirs):
     [
         (4, 5, 600), (8, 4, 500), (7, 49, 64), (4, 100, 33), (33, 100, 31), (130, 257, 300),
         (1, 800, 700), (800, 1, 700), (2, 300, 20), (3, 50, 257), (50, 7, 257), (9, 9, 4000),
-        (65, 65, 65), (300, 1100, 17), (530, 200, 270), (515, 1030, 300),
+        (65, 65, 65), (300, 1100, 17), (530, 200, 270), (515, 1030, 300), (64, 10, 128), (40, 45, 131),
     ],
 )  # fmt: skip
 def test_products_of_any_size_and_order(m, n, k, transposed):
@@ -286,6 +286,8 @@ def test_other_instruction_sets(instructions):
         for x in (a, a[:4], a[:4, :32]):
             y = b[: x.shape[1]]
             np.testing.assert_allclose((x @ y).numpy(), (x.double() @ y.double()).numpy(), atol=1e-4)
+            w = y.T.contiguous()  # packed by transposing
+            np.testing.assert_allclose(F.linear(x, w).numpy(), F.linear(x.double(), w.double()).numpy(), atol=1e-4)
             layers = ftorch.compile(lambda x, y, bias: F.relu(x @ y + bias) @ a.new_ones(53, 40))
             bias = ftorch.randn(53)
             exact = F.relu(x.double() @ y.double() + bias).sum(1, keepdim=True).expand(-1, 40)

@@ -71,6 +71,23 @@ def test_a_bias_of_each_model(taken):
     check(taken, [[ADD, RECTIFY]], function, random(24, 32), random(5, 40, 32), random(5, 40))
 
 
+def test_what_nobody_reads_is_no_user(taken):
+    def function(x, w):
+        y = x @ w
+        jnp.exp(y).sum()  # a loss of which the gradient is wanted
+        return relu(y)
+
+    check(taken, [[RECTIFY]], function, random(30, 20), random(20, 40))
+
+
+def test_a_factor_that_is_made_behind_the_product(taken):
+    def function(x, w):
+        y = x @ w
+        return y * jnp.broadcast_to(jnp.reshape(jnp.float32(1.0), ()) / jnp.float32(640.0), y.shape)
+
+    check(taken, [[MULTIPLY]], function, random(30, 20), random(20, 40))
+
+
 def test_results_in_another_order(taken):
     def function(q, k, bias):
         return jnp.einsum("bthd,bshd->bhts", q, k) * 0.1 + bias[:, None, None]

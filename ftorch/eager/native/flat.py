@@ -40,6 +40,8 @@ class Flat:
         self.constants: dict[Any, Any] = {}
         self.inputs: list = [object() for _ in closed.jaxpr.invars]
         self.outputs = self._add(closed, self.inputs, False)
+        self._drop_unread()
+        self._constants_first()
         self.users: dict[Any, list] = {}
         self.maker: dict[Any, int] = {}
         for number, step in enumerate(self.steps):
@@ -70,6 +72,26 @@ class Flat:
                 found = self._add(inner, given, eqn.params.get("name") == computed_once.__name__)
             names.update(zip(eqn.outvars, found, strict=True))
         return [of(atom) for atom in jaxpr.outvars]
+
+    def _drop_unread(self):
+        """What nobody reads is no user of what it reads: the loss itself, where its gradient is wanted."""
+        read, kept = set(map(id, self.outputs)), []
+        for step in reversed(self.steps):
+            if step.eqn.effects or any(id(name) in read for name in step.outputs):
+                kept.append(step)
+                read.update(map(id, step.inputs))
+        self.steps = kept[::-1]
+
+    def _constants_first(self):
+        """What depends on no input is there when a kernel asks for it: a factor that is made behind a product."""
+        known, first, others = set(), [], []
+        for step in self.steps:
+            if not step.eqn.effects and all(isinstance(x, Literal) or id(x) in known for x in step.inputs):
+                first.append(step)
+                known.update(map(id, step.outputs))
+            else:
+                others.append(step)
+        self.steps = first + others
 
     def only_user(self, name):
         """The number of the step that alone reads a value, once; else None."""

@@ -58,7 +58,7 @@ def _inner_total(x, axes):
     last = max(axes)
     first = next(d for d in range(last, -1, -1) if d - 1 not in axes)
     count, inner = math.prod(x.shape[first : last + 1]), math.prod(x.shape[last + 1 :])
-    if 1 < inner < _NARROW or inner == 1 and count < _NARROW:  # XLA's are vectors across such sums
+    if 1 < inner < _NARROW // 2 or inner == 1 and count < _NARROW:  # XLA's are vectors across such sums
         return x, axes
     sizes = [math.prod(x.shape[:first]), count, inner]
     shape = x.shape[:first] + x.shape[last + 1 :]
