@@ -65,7 +65,8 @@ def test_softmax(shape, name):
     x = 5 * random(*shape)
     function = lambda x: _rowwise.softmax(x, logarithm=name == "log_softmax")  # noqa: E731
     assert calls(function, x) == 1
-    agree(*in_both(lambda lib, t: getattr(t, name)(-1), x, wanted=1))
+    # Terms of up to 20 cancel in the gradient's sum: PyTorch's own is as far from that of float64.
+    agree(*in_both(lambda lib, t: getattr(t, name)(-1), x, wanted=1), atol=5e-5)
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
