@@ -10,6 +10,7 @@ from .eager.generator import Generator, default_generator  # noqa: F401
 from .eager.geometry import Size  # noqa: F401
 from .eager.tensor import Tensor as TensorBase  # noqa: F401
 from .eager.tensor import TensorMeta as _TensorMeta  # noqa: F401
+from .eager.tensor import modes
 from .overrides import (  # noqa: F401
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
@@ -17,6 +18,11 @@ from .overrides import (  # noqa: F401
 )
 
 _TensorBase = TensorBase
+
+
+def _set_grad_enabled(mode: bool) -> None:
+    """Says whether operations record a graph from now on: what graphs call (`torch.no_grad`)."""
+    modes.grad = bool(mode)
 
 
 def _log_api_usage_once(event: str) -> None:

@@ -50,6 +50,16 @@ def is_compiling() -> bool:
 
 
 @contextlib.contextmanager
+def compiling():
+    """Within, `is_compiling` says so, and compiled functions are part of what is captured."""
+    _local.depth = getattr(_local, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _local.depth -= 1
+
+
+@contextlib.contextmanager
 def not_compiling():
     """Within, code runs in Python, whatever is being captured around it."""
     outer, _local.depth = getattr(_local, "depth", 0), 0

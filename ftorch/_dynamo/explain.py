@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import sys
+
+from ..eager import device as _device
+from ..eager import executor
+from ..eager.tensor import modes
+from ..utils import _pytree as pytree
+from . import reasons
+from .guards import of_watch
+from .pieces import cut, graph_of
+from .recording import Recorder
+from .utils import compile_times
+from .watch import Watch
 
 
 @dataclasses.dataclass
 class BreakReason:
-    """Why a program ends: ``reason``, and where in the user's code."""
+    """Why a program ends: ``reason``, and where in the user's code (``traceback.FrameSummary``)."""
 
     reason: str
-    user_stack: Any
+    user_stack: list
     graph_break: bool = True
 
     def __repr__(self):
@@ -23,7 +34,9 @@ class ExplainOutput:
     """What `explain` found; printing it shows it.
 
     Attributes:
-        graphs: the programs as ``fx.GraphModule``; ``ops_per_graph`` their functions.
+        graphs: the programs as ``fx.GraphModule``, of the calls as they are written in the function;
+            ``ops_per_graph`` their functions, without the methods of tensors, as in PyTorch.
+        graph_break_count: one less than there are graphs.
         break_reasons: why the call is not one program.
         out_guards: the guards, in words.
     """
@@ -45,12 +58,14 @@ class ExplainOutput:
         for i, reason in enumerate(self.break_reasons, 1):
             lines += [f"  Break Reason {i}:", f"    Reason: {reason.reason}"]
             if reason.user_stack:
-                lines += ["    User Stack:", *(f"      {x}" for x in reason.user_stack.splitlines())]
+                lines += ["    User Stack:", *(f"      {x}" for x in reason.user_stack)]
         lines.append("Ops per Graph:")
         for i, ops in enumerate(self.ops_per_graph or [], 1):
             lines += [f"  Ops {i}:", *(f"    {op}" for op in ops)]
         lines.append("Out Guards:")
         lines += [f"  Guard {i}: {g}" for i, g in enumerate(self.out_guards or [], 1)]
+        if self.compile_times is not None:
+            lines.append(f"Compile Times: {self.compile_times}")
         return "\n".join(lines) + "\n"
 
 
@@ -64,22 +79,60 @@ def explain(f, *extra_args, **extra_kwargs):
     """
 
     def inner(*args, **kwargs):
-        from ..jit.compiler import compile
         from ..nn import Module
         from .compiled import Compiled
-        from .graphs import graph_module
 
         function = f.function if isinstance(f, Compiled) else f
-        compiled = compile(function)
-        compiled(*args, **kwargs)
-        events = (compiled.__dict__["_compiled"] if isinstance(compiled, Module) else compiled).events
-        programs = [e.captured for e in events if e.captured is not None]
-        graphs = [graph_module(p) for p in programs]
+        function = getattr(function, "_orig_mod", function)
+        function = function.__call__ if isinstance(function, Module) else function
+        grad, (events, result, guards) = modes.grad, _record(function, args, kwargs)
+        pieces = cut(events)
+        taken = pytree.tree_leaves((result, [(c.args, c.kwargs) for p in pieces for c in p.calls]))
+        graphs = [graph_of(piece, grad, set(map(id, taken))) for piece in pieces]
         ops = [[n.target for n in g.graph.nodes if n.op == "call_function"] for g in graphs]
-        breaks = [BreakReason(e.reason, e.where.strip()) for e in events if e.captured is None]
+        breaks = [BreakReason(p.reason, list(p.stack)) for p in pieces if p.reason is not None]
         return ExplainOutput(
-            graphs, len(graphs), len(breaks), breaks, sum(map(len, ops)), ops,
-            [text for p in programs for text in p.guards._texts],
+            graphs, len(graphs), len(graphs) - 1, breaks, sum(map(len, ops)), ops, guards,
+            compile_times(),
         )
 
     return inner(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else inner
+
+
+class _Steps(executor.CaptureTrace):
+    """A trace that goes on when a capture would end, and notes why."""
+
+    def __init__(self, recorder):
+        super().__init__(_device.CPU)
+        self.recorder = recorder
+
+    def flush(self, again=False):
+        frame, called = reasons.innermost()
+        if frame is None or called != "__bool__" or reasons.jump(frame) != "assert":
+            self.recorder.ended(reasons.of_look())
+        else:
+            self.recorder.note_assertion(reasons.asked())
+        with executor.unwatched():
+            executor.Trace.flush(self, again)
+
+    def end(self, reason):
+        self.recorder.ended(reasons.describe(reason))
+
+
+def _record(function, args, kwargs):
+    """(what a call did, as a `Recorder` notes it; its result; the guards in words)."""
+    from .compiled import compiling
+
+    recorder = Recorder(sys._getframe())
+    trace = _Steps(recorder)
+    old = executor.swap_trace(trace)
+    watch = trace.watch = Watch(trace)
+    try:
+        watch.arguments(args, kwargs)
+        watch.function(function)
+        with compiling(), recorder, watch:
+            result = function(*args, **kwargs)
+    finally:
+        executor.restore_trace(old)
+        executor.Trace.flush(trace)
+    return recorder.events, result, of_watch(watch, set())._texts

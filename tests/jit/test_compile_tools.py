@@ -80,17 +80,6 @@ def test_fullgraph_names_the_users_line():
     assert issubclass(_dynamo.exc.Unsupported, RuntimeError)
 
 
-def test_explain():
-    found = _dynamo.explain(_looks)(torch.ones(2))
-    assert found.graph_count == 0 and found.graph_break_count == 1
-    assert "y.sum() > 0" in found.break_reasons[0].user_stack
-    assert "Break Reason 1" in str(found)
-    found = _dynamo.explain(torch.nn.Linear(2, 2))(torch.ones(1, 2))
-    assert (found.graph_count, found.graph_break_count, found.op_count) == (1, 0, 1)
-    assert "torch.ops.aten.linear.default(arg0, weight, bias)" in found.graphs[0].code
-    assert any("Linear.training" in guard for guard in found.out_guards)
-
-
 def test_a_captured_step_can_be_read_and_run():
     w = torch.ones(3, requires_grad=True)
     optimizer = torch.optim.SGD([w], lr=0.5)
