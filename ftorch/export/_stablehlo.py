@@ -24,6 +24,7 @@ from ..eager import planning
 from ..eager.op import to_numpy
 from ..eager.operands import normalize
 from ..eager.registry import STATIC
+from ..fx.experimental.proxy_tensor import Kernel
 from ..fx.experimental.symbolic_shapes import SymInt
 from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree
@@ -64,7 +65,12 @@ def _kernel_call(node, args, kwargs):
     operands = tuple(v for v, k in zip(values, definition.kinds) if k != STATIC)
     given = tuple(v for v, k in zip(actual, definition.kinds) if k != STATIC)
     static = tuple(v for v, k in zip(actual, definition.kinds) if k == STATIC)
-    op = _op.op_named(definition.full_name)
+    return _run_kernel(_op.op_named(definition.full_name), operands, given, static)
+
+
+def _run_kernel(op, operands, given, static):
+    """An op's kernel on arrays; ``operands`` are the example's, which say what is promoted."""
+    definition = op.definition
     operands = normalize(op, operands)
     slots, tensors, scalars, _ = planning._layout_arguments(definition, operands, _frozen(static))
     casts, numbers = planning._promotion(op, definition, slots, tensors, scalars)
@@ -79,7 +85,8 @@ def _kernel_call(node, args, kwargs):
 def _numbers(operands, given):
     """The numbers among operands, where the example has numbers."""
     return [
-        g for o, g in zip(operands, given) if isinstance(o, (bool, int, float, complex))
+        jnp.asarray(g) if isinstance(g, (bool, int, float, complex)) else g
+        for o, g in zip(operands, given) if isinstance(o, (bool, int, float, complex))
     ]  # fmt: skip
 
 
@@ -151,6 +158,9 @@ def _call_graphs(node, args, keys):
 
 def _call(node, args, kwargs):
     target = node.target
+    if isinstance(target, Kernel) and target.op is not None:
+        operands = map_aggregate(tuple(node.args), _example)
+        return _run_kernel(target.op, operands, args, target.static)
     if not isinstance(target, OpOverload):
         if target in (operator.pow, operator.truediv) and not _is_array(args[0]):
             # Of symbolic sizes there are only sums and products as such.

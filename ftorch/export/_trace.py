@@ -15,19 +15,20 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._ops import ops
+from .._ops import OpOverload, ops
 from .._subclasses.fake_tensor import fake_like
 from ..eager import op as _op
 from ..eager.geometry import Size
 from ..eager.randomness import FILL
 from ..eager.tensor import TensorBase
 from ..functional.functional_call import swapped
-from ..fx.experimental.proxy_tensor import Traced, TraceLevel
+from ..fx.experimental.proxy_tensor import Traced, TraceLevel, _kernel
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
 from . import _leaves
+from ._jax_forms import FORMS
 from .dynamic_shapes import UserError, combined_args
 from .graph_signature import (
     ConstantArgument,
@@ -149,7 +150,11 @@ class ExportLevel(TraceLevel):
             operands = [o for o in operands if o is not None]
             return getattr(ops.aten, f"{definition.name}_").default, tuple(operands), {}
         found = super()._target(op, operands, static, form)
-        return _leaves.kernel(definition.name, found) if self.renames else found
+        if self.renames:
+            return _leaves.kernel(definition.name, found)
+        if form == "function" and _is_composite(found[0]):
+            return _kernel(op, static, form), tuple(operands), {}
+        return found
 
     def _record_view(self, definition, x, static):
         if not definition.name.startswith("_index_"):
@@ -228,6 +233,14 @@ class ExportLevel(TraceLevel):
             "(Size-like symbols: none)\n\nThe program looks at the value of a tensor "
             f"({how}) to decide what to do. Use torch.where to express it.{place}"
         )
+
+
+def _is_composite(target) -> bool:
+    """Whether a call is of a function that stands for the kernel, and has no JAX form."""
+    return (
+        isinstance(target, OpOverload) and not hasattr(target._bound, "definition")
+        and target._opname not in FORMS
+    )  # fmt: skip
 
 
 def _formats():

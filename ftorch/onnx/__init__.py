@@ -6,6 +6,8 @@ nodes (the files ``_ops_*.py``).
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import os
 import warnings
 from typing import Any
@@ -22,9 +24,46 @@ from ._symbolic import (
     register_custom_op_symbolic,
     unregister_custom_op_symbolic,
 )
-from .errors import OnnxExporterError, UnsupportedOperatorError
+from .errors import (
+    OnnxExporterError,
+    OnnxExporterWarning,
+    SymbolicValueError,
+    UnsupportedOperatorError,
+)
 
 _DEFAULT_OPSET = 18
+
+
+class TrainingMode(enum.Enum):
+    """In which mode the older exporter (``dynamo=False``) runs a module."""
+
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+class OperatorExportTypes(enum.Enum):
+    """What the older exporter made of ops; here they are always ONNX's."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
+
+
+@contextlib.contextmanager
+def select_model_mode_for_export(model, mode):
+    """A module in the mode that a `TrainingMode` says, inside."""
+    if not isinstance(model, Module) or mode in (None, TrainingMode.PRESERVE):
+        yield
+        return
+    before = {m: m.training for m in model.modules()}
+    model.train(mode is TrainingMode.TRAINING)
+    try:
+        yield
+    finally:
+        for m, training in before.items():
+            m.training = training
 
 
 class ONNXProgram:
@@ -144,7 +183,8 @@ def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=Non
         custom_translation_table: {op: function(g, *args) giving values}.
         optimize: folds constants.
         verify: runs the model with onnxruntime, and compares.
-        dynamo: both ways of PyTorch are this one.
+        dynamo: both ways of PyTorch are this one; False runs the module in eval mode, unless
+            ``training`` says another.
 
     Returns:
         An `ONNXProgram`.
@@ -174,7 +214,9 @@ def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=Non
             raise OnnxExporterError(f"a module or an ExportedProgram is needed, got {type(model)}")
         if dynamic_axes and dynamic_shapes is None:
             dynamic_shapes = _from_axes(dynamic_axes, input_names, len(args) + len(kwargs or {}))
-        program = export_program(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+        mode = training if dynamo or training is not None else TrainingMode.EVAL
+        with select_model_mode_for_export(model, mode):
+            program = export_program(model, args, kwargs, dynamic_shapes=dynamic_shapes)
         names = _labels(program, dynamic_shapes)
     opset = _DEFAULT_OPSET if opset_version is None else opset_version
     if opset < 17:
@@ -238,7 +280,8 @@ def is_in_onnx_export() -> bool:
 globals().update(opset_modules(__name__))
 
 __all__ = [
-    "ONNXProgram", "OnnxExporterError", "TensorProtoDataType", "UnsupportedOperatorError", "export",
-    "is_in_onnx_export", "register_custom_op_symbolic", "symbolic_helper",
+    "ONNXProgram", "OnnxExporterError", "OnnxExporterWarning", "OperatorExportTypes",
+    "SymbolicValueError", "TensorProtoDataType", "TrainingMode", "UnsupportedOperatorError", "export",
+    "is_in_onnx_export", "register_custom_op_symbolic", "select_model_mode_for_export", "symbolic_helper",
     "unregister_custom_op_symbolic",
 ]  # fmt: skip

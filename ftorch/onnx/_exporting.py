@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from typing import Any
 
@@ -16,10 +17,11 @@ from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree
 from . import _ops_elementwise, _ops_nn, _ops_random, _ops_shape  # noqa: F401  (they fill the table)
 from ._builder import Value, onnx, value_info
+from ._kernels import translated
 from ._optimize import names_in
 from ._symbolic import translation_of
 from ._table import Context, lookup
-from .errors import UnsupportedOperatorError
+from .errors import NoTranslation, UnsupportedOperatorError
 
 _ARITHMETIC = {operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", operator.floordiv: "Div",
                operator.mod: "Mod"}  # fmt: skip
@@ -161,8 +163,13 @@ class _Exporter:
         if function is None:
             function = translation_of(target, g.opset) or lookup(g.name)
         if function is None:
-            raise UnsupportedOperatorError(target, node)
-        out = function(g, *args, **kwargs)
+            return translated(g, node, self.values)
+        try:
+            out = function(g, *args, **kwargs)
+        except NoTranslation:
+            with contextlib.suppress(UnsupportedOperatorError):
+                return translated(g, node, self.values)
+            raise
         if isinstance(out, Value) and val is not None and hasattr(val, "dtype"):
             out = self._typed(out, val)
         return out

@@ -13,11 +13,19 @@ from ._table import SIMPLE, translation
 SIMPLE.update({
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
     "atan": "Atan", "atanh": "Atanh", "ceil": "Ceil", "cos": "Cos",
-    "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor", "hardswish": "HardSwish",
+    "cosh": "Cosh", "det": "Det", "linalg_det": "Det", "erf": "Erf", "exp": "Exp", "floor": "Floor", "hardswish": "HardSwish",
     "log": "Log", "logical_not": "Not", "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu",
-    "round": "Round", "selu": "Selu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin",
+    "selu": "Selu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin",
     "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
 })  # fmt: skip
+
+
+@translation("round")
+def _round(g, x, decimals=0):
+    if not decimals:
+        return g.op("Round", x)
+    factor = g.number(10.0**decimals, x.dtype)
+    return g.op("Div", g.op("Round", g.op("Mul", x, factor)), factor)
 
 
 @translation("isnan isinf")
@@ -229,6 +237,14 @@ def _remainder(g, x, y):
         return g.op("Mod", x, y, shape=g.result.shape, fmod=int(g.name == "fmod"))
     floor = g.op("Floor", g.op("Div", x, y, shape=g.result.shape))
     return g.op("Sub", x, g.op("Mul", floor, y), shape=g.result.shape)
+
+
+@translation("copysign")
+def _copysign(g, x, y):
+    y = g.cast(y, g.result.dtype)
+    size = g.op("Abs", g.cast(x, g.result.dtype))
+    below = g.op("Less", y, g.number(0, y.dtype), dtype=dtypes.bool)
+    return g.op("Where", below, g.op("Neg", size), size, shape=g.result.shape, dtype=size.dtype)
 
 
 @translation("pow")

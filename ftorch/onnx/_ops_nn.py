@@ -105,12 +105,17 @@ def _convolution(g, x, weight, bias, stride, padding, dilation, transposed, outp
 def _max_pool(g, x, kernel, stride=None, padding=0, dilation=1, ceil_mode=False):
     rank = int(g.name[len("max_pool")])
     kernel = _many(kernel, rank)
-    out = g.op(
-        "MaxPool", x, shape=g.result.shape, kernel_shape=kernel,
+    many = len(g.results) > 1
+    names = g.raw(
+        "MaxPool", x.name, outputs=1 + many, kernel_shape=kernel,
         strides=_many(stride, rank) if stride else kernel, pads=_many(padding, rank) * 2,
         dilations=_many(dilation, rank), ceil_mode=int(ceil_mode),
     )  # fmt: skip
-    return (out, None) if len(g.results) > 1 else out
+    if not many:
+        return Value(names, tuple(g.result.shape), x.dtype)
+    out, index = (Value(n, tuple(r.shape), r.dtype) for n, r in zip(names, g.results))
+    plane = g.raw("ReduceProd", g.shape_of(x, range(x.rank - rank, x.rank)), keepdims=0)
+    return out, g.op("Mod", index, plane)  # ONNX counts through all planes
 
 
 @translation("avg_pool1d avg_pool2d avg_pool3d")
@@ -132,6 +137,8 @@ def _avg_pool(g, x, kernel, stride=None, padding=0, ceil_mode=False, count_inclu
 def _adaptive(g, x, size):
     rank = int(g.name[-2])
     size, kind = _many(size, rank), "Average" if "avg" in g.name else "Max"
+    if kind == "Max" and len(g.results) > 1:
+        raise g.error("indices")
     if set(size) == {1}:
         out = g.op(f"Global{kind}Pool", x, shape=g.result.shape)
     else:
@@ -140,7 +147,7 @@ def _adaptive(g, x, size):
             raise g.error(f"pooling of {list(spatial)} to {size}: sizes must be multiples")
         kernel = [n // s for n, s in zip(spatial, size)]
         out = g.op(f"{kind}Pool", x, shape=g.result.shape, kernel_shape=kernel, strides=kernel)
-    return (out, None) if len(g.results) > 1 else out
+    return out
 
 
 @translation("upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d "
@@ -162,6 +169,19 @@ def _upsample(g, x, size, *rest):
         return g.op("Resize", x, "", factors, shape=g.result.shape, **options)
     sizes = g.raw("Concat", g.shape_of(x, [0, 1]), g.sizes(size), axis=0)
     return g.op("Resize", x, "", "", sizes, shape=g.result.shape, **options)
+
+
+@translation("grid_sample grid_sampler grid_sampler_2d")
+def _grid_sample(g, x, grid, mode="bilinear", padding_mode="zeros", align_corners=False):
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    mode = modes[mode] if isinstance(mode, int) else mode
+    padding = paddings[padding_mode] if isinstance(padding_mode, int) else padding_mode
+    if g.opset >= 20:
+        mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    elif x.rank != 4:
+        raise g.error(f"of {x.rank - 2} dimensions needs opset_version 20")
+    return g.op("GridSample", x, grid, shape=g.result.shape, mode=mode, padding_mode=padding,
+                align_corners=int(bool(align_corners)))  # fmt: skip
 
 
 @translation("pixel_shuffle pixel_unshuffle")

@@ -178,6 +178,10 @@ def _flip(g, x, dims):
 def _roll(g, x, shifts, dims=()):
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
     dims = [dims] if isinstance(dims, int) else list(dims)
+    if not dims:  # of the elements in their order
+        flat = g.op("Reshape", x, g.ints([-1]), shape=(math.prod(x.shape),))
+        rolled = _roll(g, flat, shifts, [0])
+        return g.op("Reshape", rolled, g.shape_of(x), shape=x.shape)
     for shift, d in zip(shifts, dims):
         left, right = g.slice(x, d % x.rank, -shift, _LARGE), g.slice(x, d % x.rank, 0, -shift)
         name = g.raw("Concat", left.name, right.name, axis=d % x.rank)
@@ -236,8 +240,17 @@ def _index(g, x, indices):
         x = g.transpose(x, order)
         if used == list(range(used[0], used[-1] + 1)):
             raise g.error("several index tensors behind other dimensions")
-    rank = max(indices[i].rank for i in used)
-    shape = tuple(g.result.shape)[:rank]
+    at, _ = _columns(g, x, indices, used)
+    return g.op("GatherND", x, at, shape=g.result.shape)
+
+
+def _columns(g, x, indices, used):
+    """(the places that index tensors of the first dimensions name, a row each; the tensors' shape)."""
+    shape = np.broadcast_shapes(*(
+        tuple(n if is_static(n) else 1 for n in indices[i].shape) for i in used))  # fmt: skip
+    if any(not is_static(n) for i in used for n in indices[i].shape):
+        raise g.error("several index tensors of sizes that vary")
+    rank = len(shape)
     columns = []
     for i in used:
         value = g.cast(indices[i], dtypes.int64)
@@ -245,12 +258,9 @@ def _index(g, x, indices):
         size = g.raw("Gather", g.raw("Shape", x.name), g.array(np.int64(len(columns))), axis=0)
         wrapped = g.op("Add", value, size)
         value = g.op("Where", negative, wrapped, value, dtype=dtypes.int64, shape=value.shape)
-        if all(map(is_static, shape)):
-            value = g.op("Expand", value, g.ints(shape), shape=shape)
+        value = g.op("Expand", value, g.ints(shape), shape=shape)
         columns.append(g.unsqueeze(value, [rank]))
-    if not all(map(is_static, shape)):
-        raise g.error("several index tensors of sizes that vary")
-    return g.op("GatherND", x, g.concat(columns, rank), shape=g.result.shape)
+    return g.concat(columns, rank), shape
 
 
 @translation("select_scatter slice_scatter")
@@ -267,9 +277,51 @@ def _put(g, x, source, dim=0, start=0, end=None, step=1):
     return g.op("ScatterElements", x, index, g.cast(source, x.dtype), axis=dim)
 
 
-@translation("nonzero")
+@translation("nonzero argwhere")
 def _nonzero(g, x):
-    return g.transpose(g.op("NonZero", x, dtype=dtypes.int64, shape=tuple(g.result.shape)[::-1]), [1, 0])
+    places = g.op("NonZero", x, dtype=dtypes.int64, shape=tuple(g.result.shape)[::-1])
+    return g.transpose(places, [1, 0])
+
+
+@translation("masked_select")
+def _masked_select(g, x, mask):
+    sizes = g.raw("Shape", g.op("And", g.cast(mask, dtypes.bool), _of_bools(g, x)).name)
+    x, mask = (g.op("Expand", v, sizes) for v in (x, mask))
+    flat, chosen = (g.op("Reshape", v, g.ints([-1])) for v in (x, mask))
+    return g.op("Compress", flat, chosen, shape=g.result.shape, axis=0)
+
+
+def _of_bools(g, x):
+    """True in the shape of ``x``."""
+    return g.op("Equal", x, x, dtype=dtypes.bool)
+
+
+@translation("_unique2")
+def _unique(g, x, sorted=True, return_inverse=False, return_counts=False):
+    values, _, inverse, counts = g.raw("Unique", x.name, outputs=4, sorted=1)
+    shapes = [tuple(r.shape) for r in g.results]
+    inverse = Value(g.raw("Reshape", inverse, g.raw("Shape", x.name)), shapes[1], dtypes.int64)
+    return [Value(values, shapes[0], x.dtype), inverse, Value(counts, shapes[2], dtypes.int64)]
+
+
+@translation("index_put index_put_ _index_put_impl")
+def _index_put(g, x, indices, values, accumulate=False, unsafe=False):
+    indices = list(indices) + [None] * (x.rank - len(indices))
+    used = [i for i, v in enumerate(indices) if v is not None]
+    if len(used) == 1 and indices[used[0]].dtype is dtypes.bool and values.shape in ((), (1,)):
+        mask = indices[used[0]]  # a number where the mask says
+        if used[0] or accumulate:
+            raise g.error("a mask behind other dimensions")
+        mask = g.unsqueeze(mask, list(range(mask.rank, x.rank))) if mask.rank < x.rank else mask
+        return g.op("Where", mask, g.cast(values, x.dtype), x, shape=x.shape, dtype=x.dtype)
+    if used != list(range(len(used))) or any(indices[i].dtype is dtypes.bool for i in used):
+        raise g.error("masks, and index tensors behind other dimensions")
+    at, shape = _columns(g, x, indices, used)
+    rest = [g.shape_of(x, range(len(used), x.rank))] if len(used) < x.rank else []
+    sizes = g.raw("Concat", g.ints(shape), *rest, axis=0) if rest else g.ints(shape)
+    values = g.op("Expand", g.cast(values, x.dtype), sizes, shape=(*shape, *x.shape[len(used) :]))
+    reduction = "add" if accumulate else None
+    return g.op("ScatterND", x, at, values, reduction=reduction)
 
 
 @translation("one_hot")
@@ -397,6 +449,36 @@ def _topk(g, x, k, dim=-1, largest=True, sorted=True):
     names = g.raw("TopK", x.name, g.sizes([k]), outputs=2, axis=dim % x.rank, largest=int(largest),
                   sorted=int(sorted))  # fmt: skip
     return [Value(n, tuple(r.shape), r.dtype) for n, r in zip(names, g.results)]
+
+
+@translation("kthvalue median msort quantile")
+def _ordered(g, x, *args, **kwargs):
+    if g.name == "msort":
+        return g.translate("sort", x, 0)[0]
+    if g.name == "quantile" or not is_static(x.shape[_dim_of_order(g, x, args)] if x.rank else 1):
+        raise g.error("of a size that varies")
+    if g.name == "median" and not args:
+        flat = g.reshape(x, (math.prod(x.shape),))
+        return _nth(g, flat, (flat.shape[0] - 1) // 2, 0, False)[0]
+    dim = _dim_of_order(g, x, args)
+    n, rest = (args[0] - 1, args[2:]) if g.name == "kthvalue" else ((x.shape[dim] - 1) // 2, args[1:])
+    return _nth(g, x, n, dim, bool(rest and rest[0]) or kwargs.get("keepdim", False))
+
+
+def _dim_of_order(g, x, args):
+    args = args[1:] if g.name == "kthvalue" else args
+    return (args[0] if args else -1) % max(x.rank, 1)
+
+
+def _nth(g, x, n, dim, keepdim):
+    """(the n-th smallest elements of a dimension, where they are)."""
+    names = g.raw("TopK", x.name, g.ints([n + 1]), outputs=2, axis=dim, largest=0, sorted=1)
+    at = g.array(np.int64(n) if not keepdim else np.array([n]))
+    shape = [1 if i == dim else s for i, s in enumerate(x.shape) if keepdim or i != dim]
+    return [
+        Value(g.raw("Gather", name, at, axis=dim), tuple(shape), dtype)
+        for name, dtype in zip(names, (x.dtype, dtypes.int64))
+    ]
 
 
 @translation("sort argsort")

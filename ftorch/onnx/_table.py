@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._builder import Builder, Value
-from .errors import OnnxExporterError
+from .errors import NoTranslation
 
 TABLE: dict[str, Callable] = {}
 SIMPLE: dict[str, str] = {}  # ops that are one ONNX node of the same operand
@@ -49,9 +49,9 @@ class Context(Builder):
             raise self.error("the sizes of the result are not known")
         return self.ints(self.result.shape)
 
-    def error(self, text: str) -> OnnxExporterError:
+    def error(self, text: str) -> NoTranslation:
         """The error that the node has no ONNX form, and why."""
-        return OnnxExporterError(f"aten.{self.name}: {text}")
+        return NoTranslation(f"aten.{self.name}: {text}")
 
     def translate(self, name: str, *args, results=None, **kwargs):
         """Another op's translation, within one."""

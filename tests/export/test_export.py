@@ -451,6 +451,27 @@ def test_stablehlo(exported, name):
             np.testing.assert_allclose(np.asarray(a), array(b), atol=1e-5, rtol=1e-4)
 
 
+def test_stablehlo_of_functions_that_stand_for_kernels():
+    import jax
+
+    def forward(torch, x):
+        F = torch.nn.functional
+        return (
+            F.smooth_l1_loss(x, x * 3), F.kl_div(x, x.sigmoid(), reduction="sum"),
+            F.binary_cross_entropy_with_logits(x, x.sigmoid(), reduction="none"),
+            x.index_fill(0, torch.tensor([1]), 2.0),
+        )  # fmt: skip
+
+    class Net(ft.nn.Module):
+        def forward(self, x):
+            return forward(ft, x)
+
+    program = ft.export.export(Net(), (ft.arange(3.0),))
+    call = jax.export.deserialize(bytearray(program.to_stablehlo())).call
+    assert_same(list(map(to_ftorch, map(np.asarray, call(np.arange(3, dtype=np.float32))))),
+                list(forward(pt, pt.arange(3.0))))  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["resnet", "lstm", "transformer"])
 def test_unflatten(exported, name):
     program, mine, theirs, _, other = exported(name)

@@ -25,6 +25,7 @@ def primitive(name, function, shapes=None, mapped=None):
     own = Primitive(f"ftorch_{name}")
     own.multiple_results = True
     whole = lambda *operands, **how: jax.tree.leaves(function(*operands, **how))  # noqa: E731
+    own.meaning = whole  # type: ignore[attr-defined]  (for those who translate traces)
     own.def_impl(lambda *operands, **how: jax.jit(functools.partial(whole, **how))(*operands))
 
     @own.def_abstract_eval

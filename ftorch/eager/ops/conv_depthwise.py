@@ -82,6 +82,7 @@ def _of_weight_plainly(x, grad, **how):
 
 def _primitive(name, function, plain):
     primitive = Primitive(f"ftorch_{name}")
+    primitive.meaning = plain  # type: ignore[attr-defined]
     primitive.def_impl(lambda a, b, **how: jax.jit(functools.partial(function, **how))(a, b))
 
     @primitive.def_abstract_eval

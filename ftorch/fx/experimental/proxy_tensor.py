@@ -44,10 +44,11 @@ class Kernel:
 
     Attributes:
         writes: whether it changes its first argument.
+        op, static: the op that it calls and its static arguments, if it is one.
     """
 
-    def __init__(self, name: str, function: Callable, writes: bool = False):
-        self.function, self.writes = function, writes
+    def __init__(self, name: str, function: Callable, writes: bool = False, op=None, static=()):
+        self.function, self.writes, self.op, self.static = function, writes, op, static
         self.__name__ = self.__qualname__ = name.replace(".", "_")
         self.__module__ = "kernels"  # of no module: generated code has the object in its globals
 
@@ -59,7 +60,7 @@ def _kernel(op: _op.Op, static: tuple, form: str) -> Kernel:
     """A call of an op with its static arguments."""
     call, suffix = (_op.call_inplace, "_") if form == "inplace" else (_op.call, "")
     return Kernel(
-        op.name + suffix, lambda *operands: call(op, operands, static), writes=form == "inplace"
+        op.name + suffix, lambda *operands: call(op, operands, static), form == "inplace", op, static
     )
 
 
