@@ -16,13 +16,17 @@ class RaisedError(Exception):
     """What a program's ``raise`` arrives as in Python (``torch.jit.Error``)."""
 
     __module__ = "ftorch.jit"
-    __qualname__ = __name__ = "Error"
+    qualified_name = ""  # of the exception's class, as the program names it
+
+
+RaisedError.__name__ = RaisedError.__qualname__ = "Error"
 
 
 def raise_exception(message="", qualified_name=None):
     """``ops.prim.RaiseException``."""
-    kind = (qualified_name or "").rpartition(".")[2]
-    raise RaisedError(f"{kind}: {message}" if kind else message)
+    error = RaisedError(str(message))
+    error.qualified_name = qualified_name or ""
+    raise error
 
 
 def item_of(x):
@@ -172,8 +176,8 @@ def _list(x):
     return list(x)
 
 
-def _dict(items=()):
-    return dict(items)
+def _dict(*items, **named):
+    return dict(*items, **named)
 
 
 def _derive_index(i, start, step):

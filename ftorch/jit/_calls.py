@@ -26,7 +26,7 @@ __all__ = ["call"]
 
 _BUILTINS = frozenset(
     "len range print int float bool str complex abs min max sum round all any sorted list dict tuple "
-    "enumerate zip reversed ord chr hex oct bin hash divmod isinstance".split()
+    "enumerate zip reversed ord chr hex oct bin hash divmod isinstance pow".split()
 )
 _ATEN_NAMES = {"input": "self", "axis": "dim", "keepdims": "keepdim"}
 _OTHER_NAMES = {"x": "self"}
@@ -101,7 +101,7 @@ def _method_call(c, found, node):
         raise c.error(f"the method {name} cannot be called", node)
     modifier = getattr(found.value, "_torchscript_modifier", None)
     if modifier == "UNUSED":
-        return _unused(found.value)
+        return _unused()
     if modifier == "IGNORE":
         c.program.leave_to_python(module, name)
         target = ast.Attribute(owner.node, name, ast.Load())
@@ -110,17 +110,18 @@ def _method_call(c, found, node):
     return ast.Call(target, *_arguments(c, node))
 
 
-def _unused(function):
-    text = (
-        "'ops.prim.RaiseException' is called: this function was annotated with @torch.jit.unused: "
-        f"{getattr(function, '__name__', function)}"
-    )
+def _unused():
+    text = "This Python function is annotated to be ignored and cannot be run"
     return _called("ops.prim.RaiseException", [ast.Constant(text)])
 
 
 def _class_call(c, cls, node):
     if issubclass(cls, ftorch.nn.Module):
-        raise c.error(f"Cannot instantiate class '{cls.__name__}' in a script function", node)
+        from ._known import FrontendError
+
+        raise FrontendError(
+            f"Cannot instantiate class '{cls.__name__}' in a script function", c.source, node
+        )
     if cls in (list, dict, tuple, int, float, bool, str, complex, set, range, enumerate, zip,
                reversed):  # fmt: skip
         return ast.Call(ast.Name(cls.__name__, ast.Load()), *_arguments(c, node))
@@ -148,7 +149,7 @@ def _function_call(c, function, node):
         return _op_call(c, path, function, node)
     modifier = getattr(function, "_torchscript_modifier", None)
     if modifier == "UNUSED":
-        return _unused(function)
+        return _unused()
     if modifier == "IGNORE":
         return _called(c.program.python_function(function), *_arguments(c, node))
     if not inspect.isfunction(function):
@@ -276,7 +277,7 @@ def _isinstance(c, node):
     given = node.args[1]
     kinds = []
     for n in given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]:
-        known = c.static_value(n)
+        known = None if isinstance(n, (ast.Subscript, ast.BinOp)) else c.static_value(n)
         if known in (list, dict, tuple):
             kinds.append(known.__name__)
         elif known in (typing.List, typing.Dict, typing.Tuple):  # noqa: UP006

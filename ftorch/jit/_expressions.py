@@ -21,7 +21,10 @@ class Expressions:
 
     def expr(self, node) -> ast.expr:
         """An expression for run time."""
-        return self.node_of(self.value(node), node)
+        made = self.node_of(self.value(node), node)
+        if not hasattr(made, "origin"):
+            made.origin = node  # for the errors of what is made
+        return made
 
     def node_of(self, found, node) -> ast.expr:
         if not isinstance(found, Known):

@@ -44,8 +44,7 @@ def _place(function, line):
 def _reason(error):
     text = str(error)
     if type(error) is RaisedError:
-        kind = text.partition(":")[0]
-        return f"RuntimeError: {text}" if kind == "AssertionError" else f"builtins.{text}"
+        return f"{error.qualified_name or 'RuntimeError'}: {text}"
     if isinstance(error, KeyError):
         return f"RuntimeError: KeyError: {error.args[0] if error.args else ''}"
     if isinstance(error, ZeroDivisionError):

@@ -51,6 +51,9 @@ def freeze(mod, preserved_attrs=None, optimize_numerics: bool = True):
         )
     preserved = list(preserved_attrs or [])
     data = mod._c
+    for name in preserved:
+        if name not in data._type.methods and not data.hasattr(name):
+            raise RuntimeError(f"Unknown name: {name}")
     kept = {n for n in preserved if n in data.__dict__}
     names = [n for n in ("forward", *preserved) if n in data._type.methods]
     freezer = _Freezer(data, kept)

@@ -15,6 +15,7 @@ import typing
 import ftorch
 
 from ..eager.tensor import TensorBase
+from ._checker import Checker
 from ._emit import access
 from ._expressions import Expressions
 from ._known import (
@@ -64,7 +65,10 @@ class FunctionCompiler(Statements, Expressions):
         self.statics: dict[str, Known] = {}
         self.locals: set[str] = set()
         self.attributes: dict[str, Type] = {}  # of a script class: what it sets of itself
-        self.types: dict[str, Type] = {}
+        self.parameters: dict[str, Type] = {}
+        self.types: dict[str, Type] = {}  # of the parameters, and of variables that declare theirs
+        self.returns: Type | None = None  # the result's: declared, or known once it is compiled
+        self.self_name: str | None = None
 
     # --- errors
 
@@ -79,7 +83,28 @@ class FunctionCompiler(Statements, Expressions):
     # --- the function
 
     def compile(self, name: str) -> str:
-        """The text of the function under a name."""
+        """The text of the function under a name.
+
+        Raises:
+            FrontendError: for Python that TorchScript does not know.
+            RuntimeError: for names that are undefined and types that do not fit.
+        """
+        self.declare()
+        self.locals = set(self.types)
+        if self.module is not None and self.self_name:
+            self.statics[self.self_name] = ModuleRef(
+                self.module, ast.Name(self.self_name, ast.Load())
+            )
+        body = self.block(self.node.body) or [ast.Pass()]
+        known = dict(self.types)
+        if self.module is not None:
+            known.pop(self.self_name, None)
+        self.returns = Checker(self, known, self.returns).check(body)
+        lines = textwrap.indent(unparse(ast.Module(body, [])), "  ")
+        return f"{self.header(name)}{lines}\n"
+
+    def declare(self) -> None:
+        """Finds the types of the parameters, and what is declared of the result's."""
         a = self.node.args
         keyword = next((d for d in a.kw_defaults if d is not None), None)
         if a.vararg is not None or a.kwarg is not None or keyword is not None:
@@ -88,32 +113,54 @@ class FunctionCompiler(Statements, Expressions):
                 "arguments with defaults", self.source, a.kwarg or a.vararg or keyword,
             )  # fmt: skip
         names = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
-        types, returns = self.signature(names)
-        self.locals = set(names)
-        self.types = dict(zip(names, types))
-        self_name = names[0] if (self.module is not None or self.class_name) and names else None
+        types, self.returns = self.signature(names)
+        self.parameters = dict(zip(names, types))
+        self.types = dict(self.parameters)
+        self.self_name = names[0] if names and (self.module is not None or self.class_name) else None
+
+    def header(self, name: str) -> str:
+        """The first line of the function's text, after `declare`."""
+        a = self.node.args
+        count = len(self.parameters) - len(a.kwonlyargs)
+        defaults = [None] * (count - len(a.defaults))
+        defaults += [*a.defaults, *a.kw_defaults]
         parameters = []
-        defaults = [None] * (len(a.posonlyargs) + len(a.args) - len(a.defaults)) + list(a.defaults)
-        defaults += a.kw_defaults
-        for n, t, default in zip(names, types, defaults):
-            if n == self_name:
+        for i, ((n, t), default) in enumerate(zip(self.parameters.items(), defaults)):
+            if i == count:
+                parameters.append("*")
+            if n == self.self_name:
                 parameters.append(n)
-                continue
-            text = f"{n}: {t}"
-            if default is not None:
-                value = self.static_value(default)
-                if value is _MISSING:
-                    raise self.error("Expected a default value of constant type", default)
-                if t.name == "float" and isinstance(value, int):
-                    value = float(value)
-                text += f"={self.program.literal(value)}"
-            parameters.append(text)
-        if self.module is not None and self_name:
-            self.statics[self_name] = ModuleRef(self.module, ast.Name(self_name, ast.Load()))
-        body = self.block(self.node.body) or [ast.Pass()]
-        arrow = f" -> {returns}" if returns is not None else ""
-        lines = textwrap.indent(unparse(ast.Module(body, [])), "  ")
-        return f"def {name}({', '.join(parameters)}){arrow}:\n{lines}\n"
+            else:
+                parameters.append(f"{n}: {t}" + self.default(n, t, default))
+        arrow = f" -> {self.returns}" if self.returns is not None else ""
+        return f"def {name}({', '.join(parameters)}){arrow}:\n"
+
+    def default(self, name, kind, node) -> str:
+        """A parameter's default as the text has it."""
+        if node is None:
+            return ""
+        value = self.static_value(node)
+        if value is _MISSING:
+            raise self.error("Expected a default value of constant type", node)
+        if isinstance(value, (list, dict)):
+            raise self.error(
+                "Mutable default parameters are not supported because Python binds them to the "
+                "function and they persist across function calls.\n As a workaround, make the default "
+                "None and instantiate the default parameter within the body of the function. Found "
+                f"{type(value)} on parameter {name}", self.node,
+            )  # fmt: skip
+        if kind.name == "float" and isinstance(value, int):
+            value = float(value)
+        return f"={self.program.literal(value)}"
+
+    def unannotated(self) -> frozenset[str]:
+        """The parameters that are tensors because nothing else is said."""
+        a = self.node.args
+        if _COMMENT.search(self.source):
+            return frozenset()
+        return frozenset(
+            p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs) if p.annotation is None
+        )
 
     def signature(self, names) -> tuple[list[Type], Type | None]:
         """The types of the parameters and of the result."""
@@ -213,6 +260,10 @@ class FunctionCompiler(Statements, Expressions):
     def compare_truth(self, node):
         left, right = self.value(node.left), self.value(node.comparators[0])
         op = node.ops[0]
+        if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, ModuleRef):
+            name = self.static_value(node.left)
+            if isinstance(right.value, ftorch.nn.ModuleDict) and isinstance(name, str):
+                return (name in right.value) == isinstance(op, ast.In)
         if isinstance(op, (ast.Is, ast.IsNot)):
             none = isinstance(right, ast.Constant) and right.value is None or (
                 isinstance(right, Known) and right.value is None
@@ -295,6 +346,8 @@ class FunctionCompiler(Statements, Expressions):
                 if isinstance(value, (str, int, float, list, dict, tuple)):
                     return ast.Attribute(self.node_of(owner, node), name, ast.Load())
                 shown = getattr(value, "__name__", type(value).__name__)
+                if inspect.ismodule(value) and shown.partition(".")[0] == "ftorch":
+                    raise self.error(f"object has no attribute {name}", node) from None
                 raise self.error(f"module '{shown}' has no attribute '{name}'", node) from None
         return ast.Attribute(self.node_of(owner, node), name, ast.Load())
 
@@ -311,7 +364,7 @@ class FunctionCompiler(Statements, Expressions):
             return self.plain_attribute(owner, name, expression, node)
         if not hasattr(module, name):
             raise self.error(
-                f"Module '{type(module).__name__}' has no attribute '{name}'", node
+                f"Module '{type(module).__name__}' has no attribute '{name}' ", node
             )
         return self.plain_attribute(owner, name, expression, node)
 

@@ -316,7 +316,7 @@ class _Lowering:
             result = self.inlined(method, [receiver, *operands])
             del self.modules[len(self.modules) - len(path) :]
             return result
-        kind = method.schema.returns.shown() if method is not None else "Tensor"
+        kind = method.schema.result.shown() if method is not None else "Tensor"
         return self.emit("prim::CallMethod", [receiver, *operands], kind, name=f'"{name}"')
 
     def program_call(self, path, e) -> Value:
@@ -326,7 +326,7 @@ class _Lowering:
             if self.inline:
                 return self.inlined(found, operands)
             target = self.emit("prim::Constant", (), "Function", name=f'"{found.name}"')
-            return self.emit("prim::CallFunction", [target, *operands], found.schema.returns.shown())
+            return self.emit("prim::CallFunction", [target, *operands], found.schema.result.shown())
         return self.emit("prim::CreateObject", operands, path.removesuffix(".__new__"))
 
     def inlined(self, function: Function, operands) -> Value:

@@ -8,7 +8,7 @@ import re
 import textwrap
 
 __all__ = ["FrontendError", "Global", "Known", "MethodRef", "ModuleRef", "NotSupportedError",
-           "UnsupportedNodeError", "parse_function", "uncontained"]  # fmt: skip
+           "Source", "UnsupportedNodeError", "parse_function", "uncontained"]  # fmt: skip
 
 
 class FrontendError(Exception):
@@ -28,13 +28,43 @@ class UnsupportedNodeError(NotSupportedError):
     """A statement or expression that TorchScript does not know."""
 
 
+class Source(str):
+    """A function's dedented text that knows where it is from.
+
+    Attributes:
+        file: the path; ``first``: the number of its first line there; ``indent``: what was cut off.
+    """
+
+    file = ""
+    first = 1
+    indent = 0
+
+
+_AROUND = 3  # lines that are shown before and after the one in question
+
+
 def _highlight(source, node):
+    """The lines of a node with a mark below it, as PyTorch shows them."""
     if node is None or not hasattr(node, "lineno") or not source:
         return ""
-    lines = source.split("\n")
-    line = lines[node.lineno - 1] if node.lineno <= len(lines) else ""
-    mark = " " * node.col_offset + "~" * max(1, len(line) - node.col_offset) + " <--- HERE"
-    return f":\n{line}\n{mark}\n"
+    if isinstance(node, ast.Call):
+        node = node.func
+    lines = source.rstrip("\n").split("\n")
+    start, end = node.lineno, min(node.end_lineno or node.lineno, len(lines))
+    margin = " " * getattr(source, "indent", 0)
+    shown = []
+    for number in range(max(1, start - _AROUND), min(len(lines), end + _AROUND) + 1):
+        line = lines[number - 1]
+        shown.append(margin + line)
+        if start <= number <= end:
+            left = node.col_offset if number == start else len(line) - len(line.lstrip())
+            right = node.end_col_offset if number == end else len(line)
+            mark = margin + " " * left + "~" * max(1, right - left)
+            shown.append(mark + (" <--- HERE" if number == end else ""))
+    place = ""
+    if getattr(source, "file", ""):
+        place = f'  File "{source.file}", line {source.first + start - 1}\n'
+    return ":\n" + place + "\n".join(shown) + "\n"
 
 
 _UNSUPPORTED = {
@@ -98,11 +128,16 @@ def parse_function(function):
             f"Can't get source for {function}. TorchScript requires source access in order to carry "
             "out compilation, make sure original .py files are available."
         ) from None
-    source = textwrap.dedent(source)
-    body = ast.parse(source).body
+    dedented = Source(textwrap.dedent(source))
+    dedented.file = inspect.getsourcefile(function) or ""
+    dedented.first = function.__code__.co_firstlineno
+    dedented.indent = len(source) - len(source.lstrip())
+    body = ast.parse(dedented).body
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
-        raise RuntimeError(f"Expected a single top-level function: {function}")
-    return body[0], source
+        raise RuntimeError(
+            f"Expected a single top-level function: {dedented.file}:{dedented.first}"
+        )
+    return body[0], dedented
 
 
 _COMMENT = re.compile(r"#\s*type:\s*\((.*)\)\s*->\s*(.*)$", re.MULTILINE)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import MutableMapping
 
-from ..eager.tensor import Tensor, TensorBase
+from ..eager.tensor import TensorBase
 from ..nn import Module, Parameter
 from ..nn.modules.container import ModuleDict, ModuleList, Sequential
+from ._casts import CastError, cast
 from ._objects import ClassType, Function, ScriptObject
 from ._types import infer
 
 __all__ = ["RecursiveScriptModule", "ScriptFunction", "ScriptMethod", "ScriptModule",
-           "TopLevelTracedModule", "TracedModule", "wrap_module"]  # fmt: skip
+           "TopLevelTracedModule", "TracedModule", "is_compiled", "wrap_module"]  # fmt: skip
 
 
 class ScriptFunction:
@@ -282,8 +283,8 @@ class RecursiveScriptModule(ScriptModule):
             object.__setattr__(self, name, value)
             return
         if name in data._type.constants:
-            raise AttributeError(
-                f"Cannot mutate TorchScript constant value: '{name}'. Value: '{value}'"
+            raise RuntimeError(
+                f"Can't set constant '{name}' which has value:{data._type.constants[name]}"
             )
         modules = self.__dict__["_modules"]
         if name in modules or isinstance(value, Module):
@@ -295,11 +296,7 @@ class RecursiveScriptModule(ScriptModule):
             modules[name] = value
             data.__dict__[name] = value._c
         elif name in data.__dict__ or name in data._type.attributes:
-            if name in self._parameters and isinstance(value, Tensor) and not isinstance(
-                value, Parameter
-            ):
-                value = Parameter(value.detach(), value.requires_grad)
-            data.__dict__[name] = value
+            data.__dict__[name] = _fitting(name, value, data._type)
         else:
             object.__setattr__(self, name, value)
 
@@ -313,12 +310,9 @@ class RecursiveScriptModule(ScriptModule):
         return wrap_module(copy.deepcopy(self._c, memo))
 
     def __getstate__(self):
-        import pickle
-
-        raise pickle.PickleError(
-            "ScriptModules cannot be deepcopied using copy.deepcopy or saved using torch.save. "
-            "Mixed serialization of script and non-script modules is not supported. For purely "
-            "script modules use my_module.save(<filename>) instead."
+        raise RuntimeError(
+            f"Tried to serialize object {self._c._type.name} which does not have a __getstate__ method "
+            "defined!"
         )
 
     def copy(self):
@@ -370,17 +364,22 @@ class RecursiveScriptModule(ScriptModule):
     def __contains__(self, key):
         return key in self._modules
 
-    def keys(self):
-        """Names of a ``ModuleDict``'s modules."""
-        return self._modules.keys()
 
-    def values(self):
-        """Modules of a ``ModuleDict``."""
-        return self._modules.values()
+def _fitting(name, value, kind: ClassType):
+    """A value as an attribute's type has it.
 
-    def items(self):
-        """Names and modules of a ``ModuleDict``."""
-        return self._modules.items()
+    Raises:
+        RuntimeError: if it does not fit.
+    """
+    declared = kind.attributes.get(name)
+    if declared is None:
+        return value
+    try:
+        return cast(value, declared, kind.unit.instance)
+    except CastError as error:
+        raise RuntimeError(
+            f"Could not cast attribute '{name}' to type {declared}: {error}"
+        ) from None
 
 
 class TracedModule(RecursiveScriptModule):
@@ -410,6 +409,11 @@ def _saved(obj, extra):
 def wrap_module(data: ScriptObject, kind=None) -> RecursiveScriptModule:
     """The module of an object of a program's class."""
     return (kind or RecursiveScriptModule)(data)
+
+
+def is_compiled(module) -> bool:
+    """Whether a module is a program's already."""
+    return isinstance(module, ScriptModule) and hasattr(module, "_c")
 
 
 def make_parameters(data: ScriptObject) -> None:

@@ -9,8 +9,10 @@ import textwrap
 
 from ..eager.tensor import TensorBase
 from ._aten import ATTRIBUTES, operator_named
+from ._casts import cast
 from ._failures import failure
-from ._types import TENSOR, CastError, Type, cast, conforms, parse_type
+from ._schema import Schema
+from ._types import Type, conforms, name_of, named
 
 __all__ = ["ClassType", "CompilationUnitData", "Function", "ScriptObject"]
 
@@ -27,6 +29,44 @@ class ScriptObject:
 
     def __exit__(self, *exc):
         call_method(self, "__exit__", *exc)
+
+    def __getattr__(self, name):
+        """What Python asks of an object beside its attributes: constants, methods, properties."""
+        kind = self._type
+        if name in kind.constants:
+            return kind.constants[name]
+        function = kind.methods.get(name)
+        if function is not None:
+            return lambda *args, **kwargs: function(self, *args, **kwargs)
+        getter = kind.accessor(name, "getter")
+        if getter is not None:
+            return getter(self)
+        if name == "qualified_name":
+            return kind.name
+        raise AttributeError(f"'{kind.short_name}' object has no attribute '{name}'")
+
+    def _method_names(self):
+        return list(self._type.methods)
+
+    def _has_method(self, name):
+        return name in self._type.methods
+
+    def _get_method(self, name):
+        from ._module import ScriptMethod
+
+        return ScriptMethod(self._type.methods[name], self)
+
+    def hasattr(self, name):
+        """Whether there is an attribute or constant of a name."""
+        return name in self.__dict__ or name in self._type.constants
+
+    def getattr(self, name):
+        """An attribute or constant."""
+        return getattr(self, name)
+
+    def setattr(self, name, value):
+        """Sets an attribute."""
+        setattr(self, name, value)
 
     def __repr__(self):
         return f"<{self._script_name} object>"
@@ -66,6 +106,7 @@ class ClassType:
         self.buffers: list[str] = []
         self.node: ast.ClassDef | None = None
         self.python: type = object
+        self.origin: type | None = None  # the Python class that it was compiled from
         self.source = ""
 
     @property
@@ -77,11 +118,10 @@ class ClassType:
         body: dict = {"_type": self, "_script_name": self.name}
         if self.kind == "namedtuple":
             made = collections.namedtuple(self.short_name, list(self.attributes))  # type: ignore
-            self.python = type(self.short_name, (made,), {"__slots__": (), "_script_name": self.name})
+            self.represent(type(self.short_name, (made,), {"__slots__": ()}))
             return
         if self.kind == "enum":
-            self.python = enum.Enum(self.short_name, fields or {})  # type: ignore[misc]
-            self.python._script_name = self.name  # type: ignore[attr-defined]
+            self.represent(enum.Enum(self.short_name, fields or {}))  # type: ignore[misc]
             return
         body["__slots__"] = ()
         for name in self.methods:
@@ -89,7 +129,16 @@ class ClassType:
                 body[name] = _delegate(name)
         if "__eq__" in body:
             body.setdefault("__hash__", object.__hash__)
-        self.python = type(self.short_name, (ScriptObject,), body)
+        self.represent(type(self.short_name, (ScriptObject,), body))
+
+    def represent(self, python: type):
+        """Makes a Python class the one of this class's objects."""
+        self.python = python
+        named(python, self.name)
+
+    def accessor(self, name, kind) -> Function | None:
+        """What reads ("getter") or sets ("setter") a property."""
+        return self.methods.get(f"__{name}_{kind}")
 
     def __repr__(self):
         return f"<class {self.name}>"
@@ -110,6 +159,7 @@ class Function:
         self._compiled = None
         self._schema: Schema | None = None
         self._busy = False
+        self.unannotated: frozenset[str] = frozenset()  # parameters that are tensors by default
 
     @property
     def qualified_name(self):
@@ -158,9 +208,10 @@ class Function:
             torch.jit.Error: for what the program raises; RuntimeError: for what fails in it.
         """
         values = self.schema.bind(args, kwargs)
-        compiled = self.compiled
+        compiled, count = self.compiled, self.schema.positional
+        given = {f"v_{p[0]}": v for p, v in zip(self.schema.parameters[count:], values[count:])}
         try:
-            return compiled(*values)
+            return compiled(*values[:count], **given)
         except Exception as error:
             raise failure(error) from None
 
@@ -172,104 +223,6 @@ def unparse(node) -> str:
         bare = line.lstrip(" ")
         lines.append(" " * ((len(line) - len(bare)) // 2) + bare)
     return "\n".join(lines)
-
-
-class Schema:
-    """A function's signature: binds and converts the arguments of a call from Python."""
-
-    def __init__(self, function: Function):
-        self.function = function
-        arguments = function.node.args
-        self.parameters = []
-        positional = [*arguments.posonlyargs, *arguments.args]
-        defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
-        pairs = [*zip(positional, defaults), *zip(arguments.kwonlyargs, arguments.kw_defaults)]
-        for i, (a, default) in enumerate(pairs):
-            if i == 0 and function.owner is not None:
-                kind = Type(function.owner.name)
-            else:
-                kind = parse_type(a.annotation) if a.annotation is not None else TENSOR
-                kind = function.unit.resolve_type(kind)
-            self.parameters.append((a.arg, kind, default))
-        self.keyword_only = len(arguments.kwonlyargs)
-        returns = function.node.returns
-        self.returns = function.unit.resolve_type(parse_type(returns)) if returns else TENSOR
-        self._defaults = {}
-
-    def __str__(self):
-        parts = []
-        for name, kind, default in self.parameters:
-            text = f"{kind.shown()} {name}"
-            parts.append(text if default is None else f"{text}={_default_text(default)}")
-        return f"{self.function.name}({', '.join(parts)}) -> {self.returns.shown()}"
-
-    def default(self, i):
-        """The value of a parameter's default."""
-        if i not in self._defaults:
-            from ._translate import evaluate
-
-            self._defaults[i] = evaluate(self.parameters[i][2], self.function.unit)
-        value = self._defaults[i]
-        return list(value) if type(value) is list else value
-
-    def bind(self, args, kwargs):
-        """The arguments in order, converted.
-
-        Raises:
-            RuntimeError: if they do not fit the signature.
-        """
-        name = self.function.name
-        if len(args) > len(self.parameters) - self.keyword_only:
-            raise RuntimeError(
-                f"{name}() expected at most {len(self.parameters)} argument(s) but received "
-                f"{len(args)} argument(s). Declaration: {self}"
-            )
-        values = []
-        used = 0
-        for i, (parameter, kind, default) in enumerate(self.parameters):
-            if i < len(args):
-                if parameter in kwargs:
-                    raise RuntimeError(
-                        f"{name}() got multiple values for argument '{parameter}'"
-                    )
-                value = args[i]
-            elif parameter in kwargs:
-                value = kwargs[parameter]
-                used += 1
-            elif default is not None:
-                values.append(self.default(i))
-                continue
-            else:
-                raise RuntimeError(
-                    f"{name}() is missing value for argument '{parameter}'. Declaration: {self}"
-                )
-            if i == 0 and self.function.owner is not None:
-                values.append(value)
-                continue
-            try:
-                values.append(cast(value, kind))
-            except CastError as error:
-                raise RuntimeError(self._mismatch(i, value, error)) from None
-        if used < len(kwargs):
-            unknown = next(k for k in kwargs if all(k != p[0] for p in self.parameters))
-            raise RuntimeError(f"Unknown keyword argument '{unknown}' for operator '{name}'. "
-                               f"Schema: {self}")  # fmt: skip
-        return values
-
-    def _mismatch(self, i, value, error):
-        parameter, kind, _ = self.parameters[i]
-        found = "Tensor" if isinstance(value, TensorBase) else type(value).__name__
-        return (
-            f"{self.function.name}() Expected a value of type '{kind}' for argument "
-            f"'{parameter}' but instead found type '{found}'.\nPosition: {i}\nValue: {value!r}\n"
-            f"Declaration: {self}\nCast error details: {error}"
-        )
-
-
-def _default_text(node):
-    if isinstance(node, ast.Constant) and type(node.value) is float:
-        return repr(node.value).removesuffix("0") if node.value % 1 == 0 else repr(node.value)
-    return ast.unparse(node).replace("'", '"')
 
 
 # --- access from compiled code ---------------------------------------------------------
@@ -287,6 +240,9 @@ def get_attribute(obj, name):
             return kind.constants[name]
         if name in kind.methods:
             return lambda *args: kind.methods[name].compiled(obj, *args)
+        getter = kind.accessor(name, "getter")
+        if getter is not None:
+            return getter.compiled(obj)
     elif isinstance(obj, TensorBase):
         if name in ATTRIBUTES:
             return ATTRIBUTES[name](obj)
@@ -296,7 +252,7 @@ def get_attribute(obj, name):
         return getattr(obj, name)
     elif type(obj).__name__ == "device" and name in ("type", "index"):
         return getattr(obj, name)
-    shown = getattr(type(obj), "_script_name", type(obj).__name__)
+    shown = name_of(type(obj)) or type(obj).__name__
     raise RuntimeError(f"'{shown}' object has no attribute or method '{name}'.")
 
 
@@ -304,7 +260,11 @@ def set_attribute(obj, name, value):
     """``obj.name = value`` in a program."""
     if not isinstance(obj, ScriptObject):
         raise RuntimeError(f"cannot assign to attribute '{name}' of {type(obj).__name__}")
-    obj.__dict__[name] = value
+    setter = obj._type.accessor(name, "setter")
+    if setter is not None:
+        setter.compiled(obj, value)
+    else:
+        obj.__dict__[name] = value
 
 
 def call_method(obj, name, *args, **kwargs):
@@ -385,6 +345,24 @@ class CompilationUnitData:
                 self.clashes.add(name)
         self.python.update({k: v for k, v in other.python.items() if k not in self.python})
         self.clashes |= other.clashes
+
+    def instance(self, value, name: str):
+        """An object of a class for an object of the Python class that it was compiled from, or None.
+
+        Attributes are copied: what the program does to its object the other one does not see.
+        """
+        kind = self.classes.get(name)
+        if isinstance(value, ScriptObject):
+            return value if kind is not None and kind.kind == "interface" else None
+        if kind is not None and kind.kind == "namedtuple" and isinstance(value, (tuple, list)):
+            types = kind.attributes.values()
+            return kind.python(*(cast(v, t, self.instance) for v, t in zip(value, types, strict=True)))
+        if kind is None or kind.origin is None or not isinstance(value, kind.origin):
+            return None
+        made = kind.python()
+        for attribute, t in kind.attributes.items():
+            made.__dict__[attribute] = cast(getattr(value, attribute), t, self.instance)
+        return made
 
     def class_named(self, name: str) -> ClassType:
         found = self.find(name)

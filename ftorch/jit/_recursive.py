@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import inspect
+import weakref
 
 from ..eager.device import device as device_class
 from ..eager.dtype import dtype as dtype_class
@@ -13,9 +14,11 @@ from ..eager.tensor import TensorBase
 from ..fx.graph import Graph
 from ..nn import Module, ParameterDict, ParameterList
 from . import _layers, _prelude
+from ._annotations import Attribute
+from ._builder import Builder
 from ._emit import class_text, define, emit_function, literal, qualified_class_name
 from ._frontend import FunctionCompiler, ModuleRef
-from ._module import ScriptFunction, ScriptModule, wrap_module
+from ._module import ScriptFunction, is_compiled, wrap_module
 from ._objects import CompilationUnitData
 from ._types import Type, infer, type_of_annotation
 
@@ -27,8 +30,9 @@ class Program:
 
     known_calls: dict = {}  # function -> the value that all its calls have
 
-    def __init__(self, unit: CompilationUnitData | None = None):
+    def __init__(self, unit: CompilationUnitData | None = None, of_class=False):
         self.unit = unit or CompilationUnitData()
+        self.of_class = of_class  # made for a class and what that refers to
         self.functions: dict = {}
         self.classes: dict[type, str] = {}
         self.modules: dict[int, _ModuleProgram] = {}
@@ -80,8 +84,9 @@ class Program:
         if function not in self.functions:
             name = _unique(_function_name(function), self.unit.functions)
             self.functions[function] = name
-            text = FunctionCompiler(self, function).compile(name.rpartition(".")[2])
-            emit_function(self.unit, text, name)
+            compiler = FunctionCompiler(self, function)
+            made = emit_function(self.unit, compiler.compile(name.rpartition(".")[2]), name)
+            made.unannotated = compiler.unannotated()
         return self.functions[function]
 
     def adopt(self, scripted: ScriptFunction) -> str:
@@ -123,20 +128,31 @@ class Program:
             return None
         if issubclass(cls, Module) or issubclass(cls, Graph):
             return None
-        name = qualified_class_name(cls, self.unit.classes)
-        self.classes[cls] = name
+        kind = _compiled_classes.get(cls)
+        if kind is None and not self.of_class:
+            Program(of_class=True).class_name(cls)
+            kind = _compiled_classes[cls]
+        if kind is not None:
+            self.unit.include(kind.unit)
+            self.classes[cls] = kind.name
+            return kind.name
+        self.define_class(cls)
+        kind = _compiled_classes[cls] = self.unit.classes[self.classes[cls]]
+        kind.origin = cls
+        return kind.name
+
+    def define_class(self, cls: type) -> None:
+        name = self.classes[cls] = qualified_class_name(cls, self.unit.classes)
         short = name.rpartition(".")[2]
         if issubclass(cls, enum.Enum):
             lines = [f"class {short}(Enum):"]
             lines += [f"  {m.name} = {literal(m.value)}" for m in cls]
-            define(self.unit, name, "\n".join(lines) + "\n")
-            self.unit.classes[name].python = cls
-            cls._script_name = name  # type: ignore[attr-defined]
+            define(self.unit, name, "\n".join(lines) + "\n").represent(cls)
         elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
             self.named_tuple(cls, name, short)
         else:
-            self.script_class(cls, name, short)
-        return name
+            made = self.interface if getattr(cls, "_script_interface", False) else self.script_class
+            made(cls, name, short)
 
     def named_tuple(self, cls, name, short):
         hints = _hints(cls)
@@ -145,29 +161,36 @@ class Program:
             for f in cls._fields
         }  # fmt: skip
         text = class_text(short, "NamedTuple", {k: str(v) for k, v in fields.items()}, [])
-        define(self.unit, name, text)
-        self.unit.classes[name].python = cls
+        define(self.unit, name, text).represent(cls)
+
+    def interface(self, cls, name, short):
+        """What a class declares, without bodies."""
+        methods = []
+        for key, function in _methods(cls).items():
+            compiler = FunctionCompiler(self, function, class_name=name)
+            compiler.declare()
+            first = f"({compiler.self_name}"
+            methods.append(compiler.header(key).replace(first, f"{first}: {name}", 1) + "  pass\n")
+        define(self.unit, name, class_text(short, "Interface", {}, methods))
 
     def script_class(self, cls, name, short):
         """A class of Python's, as one of the program's."""
-        methods, attributes = [], {}
-        hints = _hints(cls)
-        for field, note in hints.items():
-            attributes[field] = str(type_of_annotation(note, self.class_name) or "Tensor")
-        functions = {
-            k: v for k, v in vars(cls).items() if inspect.isfunction(v)
-        }  # fmt: skip
+        methods: list[str] = []
+        attributes = {field: type_of_annotation(note, self.class_name) or Type("Tensor")
+                      for field, note in _hints(cls).items()}  # fmt: skip
+        functions = _methods(cls)
         for key in sorted(functions, key=lambda k: k != "__init__"):
             function = functions[key]
             if getattr(function, "_torchscript_modifier", None) in ("IGNORE", "UNUSED"):
                 continue
             compiler = FunctionCompiler(self, function, class_name=name)
+            compiler.closure.setdefault(cls.__name__, cls)  # a decorator's class has no name yet
+            compiler.attributes = attributes  # one for all: what __init__ sets the others read
             text = compiler.compile(key)
             first = compiler.node.args.args[0].arg
             methods.append(text.replace(f"({first}", f"({first}: {name}", 1))
-            for attribute, kind in compiler.attributes.items():
-                attributes.setdefault(attribute, str(kind))
-        define(self.unit, name, class_text(short, "", attributes, methods))
+        shown = {k: str(t) for k, t in attributes.items()}
+        define(self.unit, name, class_text(short, "", shown, methods))
 
     # --- modules
 
@@ -191,6 +214,22 @@ class Program:
         if id(module) not in self.modules:
             self.modules[id(module)] = _ModuleProgram(self, module)
         return self.modules[id(module)]
+
+
+def _methods(cls) -> dict:
+    """The functions of a class, with its properties' by the names that programs have for them."""
+    found = {}
+    for name, value in vars(cls).items():
+        if inspect.isfunction(value):
+            found[name] = value
+        elif isinstance(value, property):
+            found[f"__{name}_getter"] = value.fget
+            if value.fset is not None:
+                found[f"__{name}_setter"] = value.fset
+    return found
+
+
+_compiled_classes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # -> `ClassType`
 
 
 def _hints(cls):
@@ -226,6 +265,8 @@ class _ModuleProgram:
         self.program, self.module = program, module
         self.texts: dict[str, str] = {}
         self.started: set[str] = set()
+        self.unannotated: dict[str, frozenset[str]] = {}
+        self.returns: dict[str, Type | None] = {}  # the types of methods' results
         self.python: dict = {}
         self.hints = {}
         for cls in reversed(type(module).__mro__):
@@ -264,6 +305,8 @@ class _ModuleProgram:
 
     def kind(self, name, value) -> Type | None:
         """The type of an attribute, or None if it has none."""
+        if isinstance(value, Attribute):
+            return type_of_annotation(value.type, self.program.class_name)
         note = self.declared(name)
         found = None
         if note is not None and not self.is_constant(name):
@@ -274,6 +317,8 @@ class _ModuleProgram:
 
     def attribute(self, name, value) -> str | None:
         """"constant", "attribute", or None where the value has no type."""
+        if isinstance(value, Attribute):
+            return "attribute"
         own = type(self.module).__module__.startswith("ftorch.nn")
         if self.is_constant(name) or (own and name not in ("training",)):
             if isinstance(value, (bool, int, float, str, type(None), tuple, list, dtype_class,
@@ -316,8 +361,12 @@ class _ModuleProgram:
             if modifier == "IGNORE":
                 self.python[name] = function
                 return name
-            text = FunctionCompiler(self.program, function, module=self.module).compile(name)
-            self.texts[name] = text
+            compiler = FunctionCompiler(self.program, function, module=self.module)
+            self.texts[name] = compiler.compile(name)
+            self.unannotated[name] = compiler.unannotated()
+            self.returns[name] = compiler.returns
+        elif name not in self.texts and name not in self.python:
+            raise RuntimeError(f"\nmethod '{name}' is called recursively. Recursive calls are not supported")
         return name
 
     def methods(self):
@@ -333,105 +382,6 @@ class _ModuleProgram:
                 self.method(name)
 
 
-class _Builder:
-    """Makes the classes and objects of modules that are compiled."""
-
-    def __init__(self, program: Program):
-        self.program = program
-        self.made: dict[int, object] = {}
-
-    def build(self, module):
-        if id(module) in self.made:
-            return self.made[id(module)]
-        if is_compiled(module):
-            self.program.unit.include(module._c._type.unit)
-            return module._c
-        program = self.program.module_program(module)
-        values: dict = {}
-        types: dict[str, str] = {}
-        for table in (module._parameters, module._buffers):
-            for key, t in table.items():
-                values[key], types[key] = t, "NoneType" if t is None else "Tensor"
-        values["training"], types["training"] = module.training, "bool"
-        values["_is_full_backward_hook"] = None
-        types["_is_full_backward_hook"] = "Optional[bool]"
-        for key, child in module._modules.items():
-            if child is None:
-                values[key], types[key] = None, "NoneType"
-            else:
-                values[key] = self.build(child)
-                types[key] = values[key]._type.name
-        constants = {}
-        for key, value in module.__dict__.items():
-            if key in _BOOKKEEPING or key in values or key.startswith("__"):
-                continue
-            kept = program.attribute(key, value)
-            if kept == "constant" and isinstance(value, (bool, int, float, str, type(None))):
-                constants[key] = (str(infer(value)), literal(value))
-            elif kept is not None and program.kind(key, value) is not None and not key.startswith(
-                "_flat_weight"
-            ):
-                values[key] = self.converted(value)
-                types[key] = str(program.kind(key, value))
-        name = program.name
-        first = {k: (t.partition("(")[2].partition(")")[0].partition(",")[0]) for k, t in
-                 program.texts.items()}  # fmt: skip
-        texts = [t.replace(f"({first[k]}", f"({first[k]}: {name}", 1)
-                 for k, t in program.texts.items()]  # fmt: skip
-        text = class_text(
-            name.rpartition(".")[2], "Module", types, texts,
-            [k for k, t in module._parameters.items() if t is not None],
-            [k for k, t in module._buffers.items() if t is not None], constants,
-        )  # fmt: skip
-        unit = self.program.unit
-        unit.classes.pop(name, None)
-        kind = define(unit, name, text)
-        if program.python:
-            unit.python[name] = dict(program.python)
-        data = kind.python()
-        data.__dict__.update(values)
-        self.made[id(module)] = data
-        return data
-
-    def converted(self, value):
-        """A value as programs have it: dtypes are numbers, lists are copied, objects are the classes'."""
-        from ._types import code
-
-        kind = type(value)
-        if kind in (list, tuple):
-            return kind(map(self.converted, value))
-        if isinstance(value, dict):
-            changed = value.copy()
-            changed.update((k, self.converted(v)) for k, v in value.items())
-            return changed
-        name = self.program.classes.get(kind)
-        if name is not None and (cls := self.program.unit.classes[name]).kind == "class":
-            return self.instance(value, cls)
-        return code(value)
-
-    def instance(self, value, cls):
-        """An object of one of the program's classes with a Python object's attributes."""
-        if id(value) not in self.made:
-            made = self.made[id(value)] = cls.python()
-            for attribute in cls.attributes:
-                made.__dict__[attribute] = self.converted(getattr(value, attribute))
-        return self.made[id(value)]
-
-
-_BOOKKEEPING = frozenset(
-    "training _parameters _buffers _modules _non_persistent_buffers_set _is_full_backward_hook "
-    "_backward_pre_hooks _backward_hooks _forward_hooks _forward_hooks_with_kwargs "
-    "_forward_hooks_always_called _forward_pre_hooks _forward_pre_hooks_with_kwargs "
-    "_state_dict_hooks _state_dict_pre_hooks _load_state_dict_pre_hooks "
-    "_load_state_dict_post_hooks _compiled".split()
-)
-
-
-def is_compiled(module) -> bool:
-    """Whether a module is a program's already."""
-    return isinstance(module, ScriptModule) and hasattr(module, "_c")
-
-
 def script_module(module: Module):
     """A `RecursiveScriptModule` of a module: its ``forward``, its exports, and what they call."""
     if is_compiled(module):
@@ -444,7 +394,7 @@ def script_module(module: Module):
     for m in module.modules():
         if m is not module and not isinstance(m, (ParameterList, ParameterDict)) and not is_compiled(m):
             _try_methods(program.module_program(m))
-    return wrap_module(_Builder(program).build(module))
+    return wrap_module(Builder(program).build(module))
 
 
 def _try_methods(inner: _ModuleProgram):

@@ -11,6 +11,7 @@ import ftorch
 
 from ..nn import Module
 from . import _annotations, _calls
+from ._annotations import Attribute
 from ._frontend import uncontained
 from ._module import ScriptFunction, ScriptModule
 from ._objects import Function
@@ -120,18 +121,6 @@ def interface(obj):
         raise RuntimeError("interface must be applied to a class")
     obj._script_interface = True
     return obj
-
-
-class Attribute(typing.NamedTuple):
-    """A value with its type, for attributes whose type the value does not show.
-
-    >>> import ftorch as torch
-    >>> torch.jit.Attribute({}, dict[str, int]).value
-    {}
-    """
-
-    value: typing.Any
-    type: typing.Any
 
 
 def isinstance(obj, target_type) -> bool:  # noqa: A001

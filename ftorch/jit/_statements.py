@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import enum
 import inspect
 
 from ..nn import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
@@ -32,7 +33,10 @@ class Statements:
             if handler is None:
                 raise self.unsupported(s)
             made = handler(s)
-            out.extend(made if isinstance(made, list) else [made])
+            made = made if isinstance(made, list) else [made]
+            for m in made:
+                m.origin = getattr(m, "origin", s)
+            out.extend(made)
             if made and isinstance(out[-1], (ast.Return, ast.Raise, ast.Break, ast.Continue)):
                 break
         return out
@@ -88,12 +92,20 @@ class Statements:
             if self.class_name and isinstance(t.value, ast.Name) and s is not None:
                 value = getattr(s, "value", None)
                 self.attributes.setdefault(t.attr, self.guess(value))
+            self.check_attribute(t)
             return ast.Attribute(self.expr(t.value), t.attr, ast.Store())
         if isinstance(t, ast.Subscript):
             return ast.Subscript(self.expr(t.value), self.index(t.slice), ast.Store())
         if isinstance(t, ast.Starred):
             return ast.Starred(self.target(t.value), ast.Store())
         raise self.unsupported(t)
+
+    def check_attribute(self, t):
+        """Complains of an assignment to what a module does not have."""
+        owner = self.value(t.value)
+        if isinstance(owner, ModuleRef) and not hasattr(owner.value, t.attr):
+            raise self.error(f"Tried to set nonexistent attribute: {t.attr}. Did you forget to "
+                             "initialize it in __init__()?", t)  # fmt: skip
 
     def guess(self, node) -> Type:
         """The type of a value that a script class gives itself."""
@@ -164,6 +176,17 @@ class Statements:
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
                 self.statics.pop(n.id, None)
 
+    def sliced(self, node):
+        """The modules of ``self.layers[1:]``, or None."""
+        owner = self.value(node.value)
+        if not (isinstance(owner, ModuleRef) and isinstance(owner.value, (ModuleList, Sequential))):
+            return None
+        part = node.slice
+        bounds = [None if b is None else self.static_value(b) for b in (part.lower, part.upper, part.step)]
+        if any(b is not None and type(b) is not int for b in bounds):
+            raise self.error("the bounds of a slice of modules must be constants", node)
+        return [self.child(owner, n) for n in list(owner.value._modules)[slice(*bounds)]]
+
     def _For(self, s):
         if s.orelse:
             raise NotSupportedError("else branches of for loops aren't supported", self.source, s)
@@ -232,11 +255,15 @@ class Statements:
                 return {"items": [(Known(n), v) for n, v in zip(names, values)], "values": values,
                         "keys": [Known(n) for n in names]}.get(node.func.attr)  # fmt: skip
             return None
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            return self.sliced(node)
         found = self.value(node) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) else None
         if isinstance(found, ModuleRef) and isinstance(found.value, (ModuleList, Sequential)):
             return [self.child(found, n) for n in found.value._modules]
         if isinstance(found, ModuleRef) and isinstance(found.value, ParameterList):
             return [self.attribute(found, str(i), node) for i in range(len(found.value))]
+        if isinstance(found, Known) and isinstance(found.value, enum.EnumMeta):
+            return [Known(member) for member in found.value]
         if isinstance(found, ModuleRef) and isinstance(found.value, ModuleDict):
             return [Known(n) for n in found.value._modules]
         if type(found) is Known and isinstance(found.value, tuple):
@@ -262,15 +289,14 @@ class Statements:
         return ast.Assert(self.expr(s.test), message)
 
     def _Raise(self, s):
-        name, message = "RuntimeError", ast.Constant("")
-        exc = s.exc
-        if isinstance(exc, ast.Call):
-            name = ast.unparse(exc.func).rpartition(".")[2]
-            if exc.args:
-                message = self.expr(exc.args[0])
-        elif exc is not None:
-            name = ast.unparse(exc)
-        arguments = [message, ast.Constant(f"builtins.{name}")]
+        arguments = [ast.Constant("")]
+        if isinstance(s.exc, ast.Call):
+            raised = self.value(s.exc.func)
+            cls = raised.value if isinstance(raised, Known) else None
+            if s.exc.args:
+                arguments = [self.expr(s.exc.args[0])]
+            if isinstance(cls, type):
+                arguments.append(ast.Constant(f"{cls.__module__}.{cls.__name__}"))
         function = ast.parse("ops.prim.RaiseException", mode="eval").body
         return ast.Expr(ast.Call(function, arguments, []))
 

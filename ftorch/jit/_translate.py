@@ -13,9 +13,10 @@ import math
 from . import _adapted, _builtins, _objects
 from ._aten import ATTRIBUTES, builtin
 from ._builtins import conversions
+from ._casts import CastError, cast
 from ._environment import ENVIRONMENT
 from ._objects import ClassType, Function, ScriptObject
-from ._types import CastError, Type, cast, parse_type
+from ._types import Type, parse_type
 
 __all__ = ["compile_function", "evaluate"]
 
@@ -23,7 +24,7 @@ _LITERALS = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf),
              "nanj": complex(0, math.nan)}  # fmt: skip
 _PLAIN_FUNCTIONS = frozenset(
     "len min max abs round sorted list dict sum all any print range enumerate zip reversed ord chr "
-    "hex oct bin hash divmod".split()
+    "hex oct bin hash divmod pow".split()
 )
 _MATH = frozenset("sqrt exp log floor ceil sin cos tan tanh pow".split())
 

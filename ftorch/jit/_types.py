@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..eager import formats as _formats
 from ..eager.generator import Generator
 from ..eager.tensor import TensorBase
 
-__all__ = ["Type", "cast", "conforms", "infer", "parse_type", "type_of_annotation"]
+__all__ = ["Type", "conforms", "infer", "name_of", "named", "parse_type", "type_of_annotation"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Type:
             return f"{inner[0]}?"
         if self.name == "Tuple":
             return f"({', '.join(inner)})"
+        if self.name == "number":
+            return "Scalar"
         return f"{self.name}({', '.join(inner)})" if inner else self.name
 
 
@@ -188,7 +191,10 @@ def infer(value, class_name=None) -> Type | None:
         return None if None in inner else Type("Tuple", tuple(inner))
     if isinstance(value, (np.bool_, np.integer, np.floating)):
         return infer(value.item())
-    name = class_name(kind) if class_name is not None else getattr(kind, "_script_name", None)
+    if class_name is not None:
+        name = class_name(kind)
+    else:
+        name = name_of(kind)
     return Type(name) if name else None
 
 
@@ -203,6 +209,19 @@ def unify(types) -> Type | None:
     if len(bases) == 1 and any(t == NONE or t.name == "Optional" for t in kinds):
         return Type("Optional", (bases.pop(),))
     return None
+
+
+_names: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # Python class -> its name
+
+
+def named(cls: type, name: str) -> None:
+    """Notes that objects of a Python class are of the type of a name."""
+    _names[cls] = name
+
+
+def name_of(cls: type) -> str | None:
+    """The name of a Python class in programs, or None."""
+    return _names.get(cls)
 
 
 def conforms(value, t: Type) -> bool:
@@ -233,8 +252,7 @@ def conforms(value, t: Type) -> bool:
     if name in _SCALARS:
         return type(value) in _SCALARS[name]
     if t.is_class:
-        kind = type(value)
-        return getattr(kind, "_script_name", None) == name or hasattr(kind, "_script_interfaces")
+        return name == name_of(type(value))
     return True
 
 
@@ -242,69 +260,3 @@ _SCALARS = {
     "int": (int,), "float": (float,), "bool": (bool,), "str": (str,), "complex": (complex,),
     "Device": (_device.device,),
 }  # fmt: skip
-
-
-class CastError(Exception):
-    """A value does not fit a declared type."""
-
-
-def cast(value, t: Type):
-    """A value that came from Python as one of a type: lists copied, numbers converted.
-
-    Raises:
-        CastError: if it does not fit.
-    """
-    name = t.name
-    if name == "Tensor":
-        if isinstance(value, TensorBase):
-            return value
-        raise CastError(f"Unable to cast {value} to Tensor")
-    if name == "Optional":
-        return None if value is None else cast(value, t.args[0])
-    if name == "Union":
-        for a in t.args:
-            if conforms(value, a):
-                return value
-        for a in t.args:
-            try:
-                return cast(value, a)
-            except CastError:
-                pass
-        raise CastError(f"Expected a member of {t.shown()} but instead found type {_name(value)}")
-    if name == "List" and isinstance(value, (list, tuple)):
-        return [cast(v, t.args[0]) for v in value]
-    if name == "Tuple" and isinstance(value, tuple):
-        if len(value) != len(t.args):
-            raise CastError(
-                f"Object {value} had a different number of elements than type {t.shown()}"
-            )
-        return tuple(map(cast, value, t.args))
-    if name == "Dict" and isinstance(value, dict):
-        return {cast(k, t.args[0]): cast(v, t.args[1]) for k, v in value.items()}
-    if name == "int":
-        value = code(value)
-        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-            return int(value)
-    elif name == "float":
-        if isinstance(value, (int, float, np.floating)) and not isinstance(value, bool):
-            return float(value)
-    elif name == "complex":
-        if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
-            return complex(value)
-    elif name == "Device":
-        if isinstance(value, (str, _device.device)):
-            return _device.device(value)
-    elif name == "number":
-        if isinstance(value, TensorBase) and value.numel() == 1:
-            return value.item()
-        if isinstance(value, (int, float, complex)):
-            return value
-    elif conforms(value, t):
-        return value
-    elif t.is_class and hasattr(value, "_c"):
-        return value._c
-    raise CastError(f"Unable to cast Python instance of type {type(value)} to C++ type")
-
-
-def _name(value):
-    return type(value).__name__

@@ -15,7 +15,7 @@ from ..eager.device import device as device_class
 from ..eager.tensor import TensorBase
 from ._module import ScriptFunction, wrap_module
 from ._objects import ClassType, Function, ScriptObject
-from ._types import Type, infer
+from ._types import Type, infer, name_of
 
 __all__ = ["placeholder", "write_archive"]
 
@@ -75,7 +75,7 @@ class _Pickler:
         elif isinstance(value, ScriptObject):
             self.object(value)
         elif isinstance(value, enum.Enum):
-            module, _, name = type(value)._script_name.rpartition(".")  # type: ignore[attr-defined]
+            module, _, name = (name_of(type(value)) or "").rpartition(".")
             self.name(module, name)
             self.value(value.value)
             self.out += b"R"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,15 +17,15 @@ from tests.oracle import assert_same
 _FOLDER = tempfile.mkdtemp(prefix="ftorch-programs-")
 
 
-def of_ftorch():
-    """The module `programs` with ftorch in the place of PyTorch. It has a file: sources are read."""
-    source = (Path(__file__).parent / "programs.py").read_text()
+def of_ftorch(name="programs"):
+    """A module of this folder with ftorch in the place of PyTorch. It has a file: sources are read."""
+    source = (Path(__file__).parent / f"{name}.py").read_text()
     source = re.sub("^import torch$", "import ftorch as torch", source, flags=re.MULTILINE)
     source = source.replace("import torch.nn", "import ftorch.nn").replace("from torch", "from ftorch")
-    path = Path(_FOLDER) / "programs_of_ftorch.py"
+    path = Path(_FOLDER) / f"{name}_of_ftorch.py"
     path.write_text(source)
-    spec = importlib.util.spec_from_file_location("programs_of_ftorch", path)
-    module = importlib.util.module_from_spec(spec)
+    spec = importlib.util.spec_from_file_location(f"{name}_of_ftorch", path)
+    module = sys.modules[f"{name}_of_ftorch"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
