@@ -68,6 +68,7 @@ class Captured:
         self._written(slots)
         self._gradients(slots)
         self._rebound(slots)
+        self.checks = [(self._ref(flag._storage, slots), said) for flag, said in trace.assertions]
         self._joint(slots)
         self.guards = _guards.of_watch(watch, self.skipped)
         self._lower(slots, sources)
@@ -115,12 +116,13 @@ class Captured:
                     continue
                 if not isinstance(now, (TensorBase, bool, str, type(None))):
                     raise Unsupported(f"{name or 'a container'}[{key!r}] is changed by each call")
-                self.rebound.append((_Item(container, key), now))
+                self.rebound.append((_Item(container, key, old), now))
         for state in watch.modules.values():
             for table, before in state.tables:
                 for key, now in table.items():
-                    if now is not before.get(key, MISSING):
-                        self.rebound.append((_Item(table, key), now))
+                    old = before.get(key, MISSING)
+                    if now is not old:
+                        self.rebound.append((_Item(table, key, old), now))
                 if any(key not in table for key in before):
                     raise Unsupported("a parameter or buffer was removed")
 
@@ -267,6 +269,13 @@ class Captured:
             t = source.get(())
             self.guards.value(expression, t, f"the tensor {source.name}")
 
+    def geometry_of(self, operand):
+        """What a start of a program looks like: an input, a gradient, or what the forward part keeps."""
+        if operand < 0:
+            return self.trace.cells[-1 - operand].root
+        step = self.table.steps[self.table.maker[operand]]
+        return step.plan.geometries[operand - step.slot]
+
     def operands_of(self, source):
         """The inputs that are read from a source."""
         return [o for o, kind, s, _ in self.inputs if s is source]
@@ -360,7 +369,15 @@ class Captured:
         results = self.apply(leaves, originals, values, residual_inputs, inputs)
         if leaves is not originals:
             self._write_back(leaves, originals)
+        if self.checks:
+            self._check(values)
         return results
+
+    def _check(self, values):
+        """Raises RuntimeError for an ``assert`` that does not hold: after the values are in their places."""
+        for position, message in self.checks:
+            if not values[position]:
+                raise RuntimeError(message)
 
     def _write_back(self, leaves, originals):
         for _, source, _ in self.written:
@@ -460,6 +477,8 @@ class Captured:
                         storage.array, storage.trace = value, None
         trace.captures = False
         trace._clear()
+        if self.checks:
+            self._check(values)
         if escaped:
             return "a tensor was kept outside of the function's results"
         return None
@@ -478,10 +497,13 @@ class Captured:
 
 
 class _Item:
-    """An item of a dictionary, to set."""
+    """An item of a dictionary, to set; ``value`` is what it was."""
 
-    def __init__(self, table, key):
-        self.table, self.key, self.name = table, key, str(key)
+    def __init__(self, table, key, value):
+        self.table, self.key, self.value, self.name = table, key, value, str(key)
 
     def set(self, value):
-        self.table[self.key] = value
+        if value is MISSING:
+            self.table.pop(self.key, None)
+        else:
+            self.table[self.key] = value

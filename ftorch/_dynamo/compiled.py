@@ -8,7 +8,6 @@ runs in Python, where the deferred executor fuses its operations between the loo
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
 import os
@@ -16,17 +15,34 @@ import threading
 import types
 import weakref
 
-from ..autograd.grad_mode import no_grad
 from ..eager import autocast, executor, tape, value_checks
 from ..eager import device as _device
-from ..eager import dtype as _dtype
 from ..eager.executor import CaptureTrace
-from ..eager.op import read
+from ..eager.generator import default_generator
 from ..eager.references import PausedCollector
-from ..eager.tensor import Tensor, TensorBase, modes, wrap
+from ..eager.tensor import Tensor, TensorBase, modes
+from ..fx import GraphModule
 from ..utils import _pytree as pytree
 from . import config, exc, logs, structure
 from .capture import NUMBERS, Captured, Unsupported
+from .graph_program import GraphProgram, InputNames
+from .kinds import (
+    aliases,
+    argument_key,
+    difference,
+    has_overrides,
+    is_array,
+    modes_key,
+    other_device,
+    returned,
+    share_parts,
+    stand_in,
+    stand_ins,
+    without_sizes,
+)
+from .looks import LookingTrace, note_assertion
+from .reasons import VALUE, describe
+from .recording import Recorder
 from .sharing import Family
 from .state import SCALARS
 from .watch import Watch, users_line
@@ -78,77 +94,6 @@ class Event:
         self.captured, self.reason, self.where = captured, reason, where
 
 
-def _argument_key(leaf):
-    if isinstance(leaf, TensorBase):
-        g = leaf._geometry
-        root = None if g is leaf._storage.root else (leaf._offset, leaf._storage.root)
-        return g, root, leaf._requires_grad, type(leaf), leaf._grad_fn is None
-    if isinstance(leaf, SCALARS):
-        return (type(leaf), leaf) if leaf == leaf else (type(leaf), "nan")
-    if isinstance(leaf, _VALUES):
-        return leaf
-    return id(leaf)
-
-
-_VALUES = (_dtype.dtype, _device.device)
-
-
-def _stand_in(t):
-    """A tensor of its own memory for a part of another's: programs do not depend on where it lies."""
-    if not isinstance(t, TensorBase) or t._geometry is t._storage.root or type(t) is not Tensor or (
-        t._geometry.device is not _device.CPU
-    ):
-        return t
-    edge = None
-    if t._requires_grad:
-        if t._grad_fn is None:
-            return t
-        edge = tape.edge_of(t)
-    new = wrap(read(t))
-    if edge is not None:
-        new._requires_grad, (new._grad_fn, new._output_nr) = True, edge
-    return new
-
-
-def _stand_ins(leaves):
-    """Arguments with stand-ins for parts of tensors, unless two are parts of one."""
-    count = collections.Counter(id(t._storage) for t in leaves if isinstance(t, TensorBase))
-    return [
-        _stand_in(t) if isinstance(t, TensorBase) and count[id(t._storage)] == 1 else t
-        for t in leaves
-    ]
-
-
-def _share_parts(leaves):
-    return any(
-        isinstance(t, TensorBase) and t._geometry is not t._storage.root
-        and any(s is not t and isinstance(s, TensorBase) and s._storage is t._storage for s in leaves)
-        for t in leaves
-    )  # fmt: skip
-
-
-def _is_array(leaf):
-    return type(leaf).__module__ == "numpy"
-
-
-def _aliases(leaves):
-    """Which tensor arguments share storage with which."""
-    if len(leaves) < 2:
-        return ()
-    first: dict[int, int] = {}
-    return tuple(
-        first.setdefault(id(t._storage), i) for i, t in enumerate(leaves) if isinstance(t, TensorBase)
-    )
-
-
-def _modes_key():
-    on = modes.autocast
-    return (
-        modes.grad, modes.inference, _device.get_default_device(), _dtype.get_default_dtype(),
-        on and (on, tuple(autocast.state.dtypes.items()), autocast.state.cache_enabled),
-    )  # fmt: skip
-
-
 class Compiled:
     """A compiled function: see `ftorch.compile`.
 
@@ -173,6 +118,7 @@ class Compiled:
         self._numbers_vary = False  # hyperparameters of optimizers besides the rate
         self._only_reads = False  # none of its arguments is written to
         self._held: list = []  # arguments that keys name by id
+        self._functions: dict = {}  # {a graph's code and its inputs' dtypes: what the backend made of it}
         Compiled.instances.add(self)
         functools.update_wrapper(self, function, updated=())
         self._torchdynamo_orig_callable = function
@@ -205,6 +151,7 @@ class Compiled:
         """Forgets the programs."""
         self.entries.clear()
         self._families.clear()
+        self._functions.clear()
         self.events.clear()
         self._held.clear()
 
@@ -223,9 +170,9 @@ class Compiled:
         originals = leaves
         for t in originals:
             if isinstance(t, TensorBase) and t._geometry is not t._storage.root:
-                leaves = _stand_ins(originals)
+                leaves = stand_ins(originals)
                 break
-        key = (spec, tuple(map(_argument_key, leaves)), _aliases(leaves), _modes_key())
+        key = (spec, tuple(map(argument_key, leaves)), aliases(leaves), modes_key())
         try:
             programs = self.entries.get(key)
         except TypeError:
@@ -243,21 +190,21 @@ class Compiled:
 
     def _miss(self, key, programs, reasons, leaves, originals, args, kwargs):
         """A call that no program stands for."""
-        if programs is None and self._only_reads and _share_parts(leaves):
+        if programs is None and self._only_reads and share_parts(leaves):
             # Where in one tensor they lie makes no difference to a function that only reads.
-            leaves = [_stand_in(t) for t in originals]
-            key = (key[0], tuple(map(_argument_key, leaves)), _aliases(leaves), key[3])
+            leaves = [stand_in(t) for t in originals]
+            key = (key[0], tuple(map(argument_key, leaves)), aliases(leaves), key[3])
             programs = self.entries.get(key)
             if programs.__class__ is str:
                 return self.function(*args, **kwargs)
             for program in programs or ():
                 if program.mismatch(leaves) is None:
                     return program.run(leaves, originals)
-        if any(map(_is_array, leaves)) or _other_device(leaves) or _has_overrides(leaves):
+        if any(map(is_array, leaves)) or other_device(leaves) or has_overrides(leaves):
             return self.function(*args, **kwargs)
         if self.entries and (programs or not self._is_shared(key)):
             if not reasons:
-                reasons = [_difference(key, self.entries)]
+                reasons = [difference(key, self.entries)]
             if stance.name == "fail_on_recompile":
                 raise RuntimeError(
                     "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
@@ -289,7 +236,7 @@ class Compiled:
         own = self.entries.get(key)
         if self.dynamic is not False and config.automatic_dynamic_shapes:
             kinds = {
-                _without_sizes(k, numbers=not self._is_shared(k))
+                without_sizes(k, numbers=not self._is_shared(k))
                 for k, v in self.entries.items() if isinstance(v, list)
             }  # fmt: skip
             return max(len(kinds), len(own) if isinstance(own, list) else 0)
@@ -329,10 +276,13 @@ class Compiled:
             collector.resume()  # what follows may take long
             where.append(users_line())
             if self.fullgraph:
-                raise exc.Unsupported(f"{_explained(reason)}{where[0]}")
+                raise exc.Unsupported(f"{describe(reason)}{where[0]}")
 
         value_checks.run_postponed()  # of what came before
-        trace = CaptureTrace(_device.CPU, on_break)
+        recorder = self._recorder()
+        looks = recorder is not None or self.fullgraph
+        trace = LookingTrace(on_break, self.fullgraph, recorder) if looks else CaptureTrace(_device.CPU, on_break)
+        drawn = None if recorder is None else default_generator.get_state()
         old = executor.swap_trace(trace)
         _local.depth = getattr(_local, "depth", 0) + 1
         cache, autocast.state.cache = autocast.state.cache, {}
@@ -340,19 +290,26 @@ class Compiled:
         started = next(tape._sequence)
         captured = reason = None
         collector = PausedCollector()
+        trace.on_truth = recorder.note_assertion if recorder else functools.partial(note_assertion, trace)
         watch = trace.watch = Watch(trace)
         try:
             try:
                 watch.arguments(args, kwargs)
                 watch.function(self.function)
-                with watch:
+                with watch, recorder or contextlib.nullcontext():
                     outputs = self.function(*args, **kwargs)
             except BaseException:
                 trace.on_break = None
                 trace.end("an exception was raised")
                 self._flush_quietly(trace)
                 raise
-            if trace.captures:
+            if trace.captures and recorder is not None:
+                captured = self._recorded(recorder, trace, watch, leaves, outputs, started, grad_before, (args, kwargs))
+            if captured is not None:
+                trace.on_break, trace.captures = None, False
+            elif trace.captures and getattr(trace, "looked", False):
+                trace.on_break, trace.captures, reason = None, False, VALUE
+            elif trace.captures:
                 captured, reason = self._finish(
                     key, trace, watch, leaves, outputs, started, grad_before
                 )
@@ -365,12 +322,49 @@ class Compiled:
             autocast.state.cache = cache
             _local.depth -= 1
             executor.restore_trace(old)
+        if isinstance(captured, GraphProgram):
+            captured.take_back()
+            default_generator.set_state(drawn)
+            self._attach(captured, originals)
+            self._keep(key, leaves, captured, None, "")
+            return captured.run(leaves, originals)
         trace.flush() if trace.steps else None
         if trace.only_once is None or captured is None:
             self._keep(key, leaves, captured, reason, where[0] if where else "")
         if captured is None and leaves is not originals:
-            outputs = _returned(leaves, originals, outputs)
+            outputs = returned(leaves, originals, outputs)
         return outputs
+
+    def _recorder(self):
+        """What notes the public calls of a capture, for backends that want a graph of them."""
+        if self.backend is None or getattr(self.backend, "takes_aten", False):
+            return None
+        return Recorder(keeps_numbers=True, strict=self.fullgraph)
+
+    def _recorded(self, recorder, trace, watch, leaves, outputs, started, grad, arguments):
+        """A captured call as a graph of public calls, or None if there is no such graph."""
+        try:
+            if modes.grad is not grad:
+                raise Unsupported("the function changed the grad mode")
+            names = InputNames(self.function, *arguments, watch)
+            return GraphProgram(recorder, trace, watch, leaves, outputs, started, names, grad)
+        except Unsupported:
+            trace.forget()
+            return None
+
+    def _attach(self, program, leaves):
+        """Lets the backend make a function of a graph; one that is known to take any sizes is used again."""
+        code = program.module.code
+        dtypes = tuple(t.dtype for t in (s.get(leaves) for s in program.takes))
+        known = self._functions.setdefault((code, dtypes), [])
+        soon = bool(self.dynamic) or any(getattr(t, "_dynamo_dynamic_indices", None) for t in leaves)
+        if self.dynamic is not False and len(known) > (not soon) and (
+            isinstance(getattr(known[-1], "__self__", known[-1]), GraphModule)
+        ):  # fmt: skip
+            program.function = known[-1]
+            return
+        program.attach(self.backend, self.options, leaves)
+        known.append(program.function)
 
     @staticmethod
     def _flush_quietly(trace):
@@ -419,7 +413,7 @@ class Compiled:
         soon = bool(self.dynamic) or not config.assume_static_by_default or any(
             getattr(t, "_dynamo_dynamic_indices", None) for t in leaves
         )
-        kind = _without_sizes(key, numbers=False)
+        kind = without_sizes(key, numbers=False)
         forward, backward = self._families.setdefault(kind, (Family(soon), Family(soon)))
         captured.forward.family = forward
         if captured.backward is not None:
@@ -427,7 +421,7 @@ class Compiled:
 
     def _is_shared(self, key):
         """Whether there is a program for calls like this one but for sizes and numbers."""
-        families = self._families.get(_without_sizes(key, numbers=False))
+        families = self._families.get(without_sizes(key, numbers=False))
         return families is not None and bool(families[0].templates)
 
     def _of_nothing(self, trace, watch, leaves, outputs, started):
@@ -447,8 +441,8 @@ class Compiled:
             self._held.append(leaves)
         if captured is None:
             logs.graph_break(self._name(), reason, where)
-            if self.fullgraph and reason is not None and not _is_python_only(reason):
-                raise exc.Unsupported(f"{_explained(reason)}{where}")
+            if self.fullgraph and reason is not None and reason != VALUE and not _is_python_only(reason):
+                raise exc.Unsupported(f"{describe(reason)}{where}")
             if not isinstance(self.entries.get(key), list):
                 self.entries[key] = reason
             return
@@ -463,35 +457,9 @@ class Compiled:
             self.entries[key] = [captured]
 
 
-def _returned(leaves, originals, outputs):
-    """What a call that ran in Python did to stand-ins, done to the arguments."""
-    written = [
-        (new, old) for new, old in zip(leaves, originals)
-        if new is not old and new._storage.version
-    ]  # fmt: skip
-    with no_grad():
-        for new, old in written:
-            old.copy_(new.detach())
-    back = {id(new): old for new, old in zip(leaves, originals) if new is not old}
-    return pytree.tree_map(lambda t: back.get(id(t), t), outputs)
-
-
 def _is_python_only(reason):
     """Whether it is only the effect on Python objects that keeps a call from being a program."""
     return "changed by each call" in reason or "kept outside" in reason or "iterator" in reason
-
-
-def _explained(reason):
-    if reason == "a value was needed":
-        return (
-            "Data-dependent branching or conversion\n  Explanation: the function looks at the value of a "
-            "tensor (such as by `.item()`, `if tensor:` or printing).\n  Hint: use torch.where or "
-            "torch.cond, or move it out of the compiled function, or drop `fullgraph=True`."
-        )
-    return (
-        f"Graph break: {reason}\n  Hint: move it out of the compiled function, or drop "
-        "`fullgraph=True`."
-    )
 
 
 def _lengths(trace):
@@ -505,59 +473,3 @@ def _truncate(trace, lengths):
     del trace.ints[ints:], trace.floats[floats:]
     trace.steps = steps
     trace.input_of = {k: v for k, v in trace.input_of.items() if -1 - v < inputs}
-
-
-def _other_device(leaves):
-    return any(isinstance(t, TensorBase) and t._geometry.device is not _device.CPU for t in leaves)
-
-
-def _has_overrides(leaves):
-    from ..nn import Buffer, Parameter
-
-    plain = (Tensor, Parameter, Buffer)
-    return any(isinstance(t, TensorBase) and type(t) not in plain for t in leaves)
-
-
-def _without_sizes(key, numbers=True):
-    """A kind of call with any sizes, and if not ``numbers`` with any numbers."""
-    spec, leaves, aliases, mode = key
-    kinds = []
-    for k in leaves:
-        if isinstance(k, tuple) and len(k) == 5:
-            k = k[0].dtype, len(k[0].shape), k[2:]
-        elif not numbers and isinstance(k, tuple) and k[0] in (int, float):
-            k = k[0]
-        kinds.append(k)
-    return spec, tuple(kinds), aliases, mode
-
-
-def _likeness(a, b):
-    same = sum(x == y for x, y in zip(a[1], b[1]))
-    return a[0] == b[0], same, a[3] == b[3]
-
-
-def _difference(key, entries):
-    """Why a call is of another kind than the most similar one before."""
-    other = max(reversed(entries), key=lambda k: _likeness(k, key))
-    if key[0] != other[0]:
-        return "the arguments have another structure"
-    for i, (a, b) in enumerate(zip(key[1], other[1])):
-        if a == b:
-            continue
-        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 5:
-            g, h = a[0], b[0]
-            if g.dtype is not h.dtype:
-                return f"tensor 'L[{i}]' dtype mismatch. expected {h.dtype}, actual {g.dtype}"
-            if len(g.shape) != len(h.shape):
-                return f"tensor 'L[{i}]' rank mismatch. expected {len(h.shape)}, actual {len(g.shape)}"
-            for d, (m, n) in enumerate(zip(g.shape, h.shape)):
-                if m != n:
-                    return f"tensor 'L[{i}]' size mismatch at index {d}. expected {n}, actual {m}"
-            if a[2] != b[2]:
-                return f"tensor 'L[{i}]' requires_grad mismatch. expected requires_grad={int(b[2])}"
-            return f"tensor 'L[{i}]' has another layout"
-        a, b = (k[1] if isinstance(k, tuple) and len(k) == 2 else k for k in (a, b))
-        return f"L[{i}] is {a!r}, not {b!r}"
-    if key[3] != other[3]:
-        return "GLOBAL_STATE changed: grad_mode, autocast, or the default dtype or device"
-    return "the arguments share memory in another way"

@@ -15,7 +15,7 @@ class Unsupported(TorchDynamoException):
         self.msg = msg
 
 
-class UncapturedHigherOrderOpError(Unsupported):
+class UncapturedHigherOrderOpError(TorchDynamoException):
     """A function of a control flow operator that a graph cannot hold."""
 
 
@@ -39,11 +39,7 @@ class InvalidBackend(TorchDynamoException):
         )
 
 
-class RecompileLimitExceeded(Unsupported):
-    """Too many programs for one function."""
-
-
-class FailOnRecompileLimitHit(Unsupported):
+class FailOnRecompileLimitHit(Exception):
     """Too many programs for one function, with ``fullgraph=True``."""
 
 
@@ -63,5 +59,5 @@ class InternalTorchDynamoError(TorchDynamoException):
     """A bug."""
 
 
-class UserError(Unsupported):
-    """A program that cannot be exported as it is."""
+class UserError(TorchDynamoException):
+    """A program that cannot be captured as it is: Python decides something by a value."""

@@ -104,14 +104,10 @@ class _Steps(executor.CaptureTrace):
 
     def __init__(self, recorder):
         super().__init__(_device.CPU)
-        self.recorder = recorder
+        self.recorder, self.on_truth = recorder, recorder.note_assertion
 
     def flush(self, again=False):
-        frame, called = reasons.innermost()
-        if frame is None or called != "__bool__" or reasons.jump(frame) != "assert":
-            self.recorder.ended(reasons.of_look())
-        else:
-            self.recorder.note_assertion(reasons.asked())
+        self.recorder.ended(reasons.of_look())
         with executor.unwatched():
             executor.Trace.flush(self, again)
 

@@ -31,6 +31,9 @@ class Kernel:
 
 def graph_module(captured, backward: bool = False) -> GraphModule:
     """The graph of a captured program: its forward part, or its backward part."""
+    own = getattr(captured, "module", None)  # what a backend was given
+    if own is not None:
+        return own
     program = captured.backward if backward else captured.forward
     graph, names = Graph(), _input_names(captured, program)
     nodes: dict[int, object] = {}

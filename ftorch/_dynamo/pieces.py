@@ -14,7 +14,8 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
-from .recording import Break, Builder, input_name
+from .building import Builder, input_name
+from .recording import Break
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import itertools
 import sys
 
 from .watch import is_users
@@ -16,14 +17,16 @@ def innermost():
     while frame is not None and not is_users(frame.f_code.co_filename):
         if frame.f_globals.get("__name__", "").startswith(_HERE):
             called = frame.f_code.co_name
+            if called == "call" and "function" in frame.f_locals:  # see `eager.overrides.overridable`
+                called = getattr(frame.f_locals["function"], "__name__", called)
         frame = frame.f_back
     return frame, called
 
 
-def asked():
-    """The tensor whose truth value is being asked for, or None."""
+def asked(method="__bool__"):
+    """The tensor whose truth value (or what another method gives) is being asked for, or None."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != "__bool__":
+    while frame is not None and frame.f_code.co_name != method:
         frame = frame.f_back
     return None if frame is None else frame.f_locals.get("self")
 
@@ -35,6 +38,21 @@ def jump(frame) -> str:
     if not steps or "JUMP" not in steps[0].opname and steps[0].opname != "UNARY_NOT":
         return ""
     return "assert" if len(steps) > 1 and steps[1].opname == "LOAD_ASSERTION_ERROR" else "branch"
+
+
+def assertion() -> str | None:
+    """The message of the ``assert`` that asks for a truth value now; None if nothing or no constant does."""
+    frame, called = innermost()
+    if frame is None or called != "__bool__" or jump(frame) != "assert":
+        return None
+    steps = iter(s for s in dis.get_instructions(frame.f_code) if s.offset > frame.f_lasti)
+    next(s for s in steps if s.opname == "LOAD_ASSERTION_ERROR")
+    said = [s for s in itertools.islice(steps, 6) if s.opname not in ("CACHE", "PRECALL", "NOP", "PUSH_NULL")]
+    if said[0].opname == "RAISE_VARARGS":
+        return "assertion error"
+    if said[0].opname == "LOAD_CONST" and said[1].opname == "CALL":
+        return str(said[0].argval)
+    return None
 
 
 _CONVERSIONS = frozenset(("item", "__int__", "__float__", "__index__", "__complex__", "__bool__"))
@@ -60,7 +78,25 @@ def of_look() -> str:
     return _text("Dynamic shape operator", f"`{called}` looks at the values of a tensor.", _OUT)
 
 
+def of_operator(title, called) -> str:
+    """The reason of a break by an operator that looks at values."""
+    return _text(title, f"`{called}` looks at the values of tensors.", _OUT)
+
+
+def guard_on(called) -> str:
+    """What is raised where Python decides something by a value."""
+    return (
+        "Consider annotating your code using torch._check*(). Could not guard on data-dependent "
+        f"expression: Python decides something by the value of a tensor (`{called}`).\n  Hint: use "
+        "torch.where or torch.cond, or drop `fullgraph=True`."
+    )
+
+
 VALUE = "a value was needed"
+BRANCH = (
+    "Data-dependent branching\n  Explanation: the function looks at the value of a tensor to decide where "
+    "to go on (`if tensor:`).\n  Hint: use torch.where or torch.cond, or drop `fullgraph=True`."
+)
 _OUT = "move it out of the compiled function, or drop `fullgraph=True`."
 
 

@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import dis
 import operator
-import re
 import sys
 import types
 from typing import Any, NamedTuple
 
 from ..eager import op as _op
-from ..eager.device import device
-from ..eager.dtype import dtype
-from ..eager.formats import layout, memory_format
-from ..eager.overrides import TorchFunctionMode
+from ..eager.overrides import TorchFunctionMode, mode_call
 from ..eager.tensor import Tensor, TensorBase, modes
-from ..fx import Graph, GraphModule
-from .state import SCALARS
+from . import exc, reasons
+from .numbers import Number, plain
 from .watch import is_users
 
-_CONSTANTS = (*SCALARS, type(...), dtype, device, layout, memory_format)
 _ATTRIBUTES = ("T", "mT", "H", "mH", "real", "imag", "data")
 _ENGINE = frozenset(("backward", "register_hook", "retain_grad", "register_post_accumulate_grad_hook"))
-_ASSERTED = "assertion error"
-_LOOKS = frozenset(("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__",
+_NUMBERS = ("item", "tolist")
+_SIZES = frozenset(("shape", "size", "numel", "nelement", "nbytes", "__len__", "stride"))
+_LOOKS = frozenset(("numpy", "__bool__", "__int__", "__float__", "__index__",
                     "__complex__", "__format__", "__repr__", "__str__", "__contains__"))  # fmt: skip
 
 
@@ -57,10 +53,6 @@ class Break(NamedTuple):
     lines: tuple
 
 
-class Unsayable(Exception):
-    """A value or call that a graph cannot hold."""
-
-
 class _Below:
     """Within, the innermost function mode sees no calls."""
 
@@ -83,11 +75,14 @@ def _operator(name):
     return None
 
 
-def has_tensors(value) -> bool:
-    """Whether there is a tensor in a result."""
+VALUES = (TensorBase, Number)
+
+
+def has_values(value) -> bool:
+    """Whether there is a tensor in a result, or a number out of one."""
     if isinstance(value, (tuple, list)):
-        return any(map(has_tensors, value))
-    return isinstance(value, TensorBase)
+        return any(map(has_values, value))
+    return isinstance(value, VALUES)
 
 
 class Recorder(TorchFunctionMode):
@@ -97,15 +92,20 @@ class Recorder(TorchFunctionMode):
         events: what was noted, a `Call` or a `Break`, in order.
         failed: why no graph says what the function does, or None.
         root: the frame of the function's caller, if frames are asked for.
+        unbacked: whether there is a tensor whose size depends on values.
+        keeps_numbers: what ``item`` gives is a `Number`; ``strict``: it may not decide anything.
     """
 
-    def __init__(self, root=None):
+    def __init__(self, root=None, keeps_numbers=False, strict=False):
         from .compiled import is_compiling
 
+        self.keeps_numbers, self.strict = keeps_numbers, strict
         self.events: list[Any] = []
         self.failed: str | None = None
         self.root = root
         self.looks = 0
+        self.unbacked = self._in_call = False
+        self._look = ""
         self._is_on = is_compiling  # not within a disabled function
         self.autocast = modes.autocast
 
@@ -113,7 +113,10 @@ class Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        return self._noted("call_function", func, *_as_written(args, kwargs), func, args, kwargs)
+        shown = args, kwargs
+        if kwargs and sys._getframe(2).f_code is mode_call.__code__:
+            shown = _as_written(args, kwargs)
+        return self._noted("call_function", func, *shown, func, args, kwargs)
 
     def method(self, name, function, args, kwargs):
         """A call of a tensor's method, operator or attribute."""
@@ -137,9 +140,19 @@ class Recorder(TorchFunctionMode):
     def _noted(self, op, target, shown, named, function, args, kwargs):
         """Makes a call, and notes it with its arguments as they are shown in graphs."""
         looks, shown, named = self.looks, _copied(shown), _copied(named)
-        result = function(*args, **kwargs)
+        self._in_call, self._look = True, ""
+        try:
+            result = function(*plain(args), **{k: plain(v) for k, v in kwargs.items()})
+        finally:
+            self._in_call, look = False, self._look
+        if target in _NUMBERS and self.keeps_numbers:
+            result = self._numbers(result)
+        elif look:
+            self.unbacked = True
+            if not has_values(result):
+                self.failed = self.failed or f"{look} looks at values"
         if looks == self.looks and result is not NotImplemented and self._is_on() and (
-            has_tensors(result) or target is operator.setitem
+            has_values(result) or target is operator.setitem
         ):  # fmt: skip
             if modes.levels or modes.transforming:
                 self.failed = self.failed or "a transform of torch.func is part of it"
@@ -149,13 +162,49 @@ class Recorder(TorchFunctionMode):
             self.events.append(Call(op, target, shown, named, result, modes.grad, frames))
         return result
 
-    def note_assertion(self, t) -> None:
-        """Notes that a tensor was asserted to be true."""
+    def _numbers(self, value):
+        return [self._numbers(v) for v in value] if isinstance(value, list) else Number(self, value)
+
+    def number(self, function, operands, value):
+        """A number made of others by a function of `operator`."""
+        result = Number(self, value)
+        self.events.append(Call("call_function", function, operands, {}, result, modes.grad))
+        return result
+
+    def looked(self, called) -> None:
+        """A value was looked at: in a call that a graph can make again, or by Python."""
+        self._look = called
+        if not self._in_call:
+            self.failed = self.failed or f"{called} looks at values"
+
+    def asked_size(self) -> None:
+        """Python asks for a size, which may be one that depends on values."""
+        if self.unbacked:
+            self.failed = self.failed or "a size that depends on values decides something"
+
+    def asked(self, value) -> None:
+        """Python asks what a `Number` is.
+
+        Raises:
+            UserError: in a capture that has to be whole.
+        """
+        frame, _ = reasons.innermost()
+        if self.strict and frame is not None and reasons.jump(frame) == "branch":
+            raise exc.UserError(reasons.guard_on("if"))
+        self.failed = self.failed or "a number out of a tensor decides something"
+
+    def note_assertion(self, t) -> bool:
+        """Notes that a tensor is asserted to be true, if that is what its truth value is asked for."""
         from .._aten import _assert_async
 
-        call = Call("call_function", _assert_async, (t, _ASSERTED), {}, None, modes.grad, self.frames())
-        if not self.events or self.events[-1][1] is not _assert_async:
-            self.events.append(call)
+        message = reasons.assertion()
+        if message is None:
+            return False
+        frames = self.frames() if self.root is not None else ()
+        self.events.append(
+            Call("call_function", _assert_async, (t, message), {}, None, modes.grad, frames)
+        )
+        return True
 
     def ended(self, reason) -> None:
         """Notes that a program ends here."""
@@ -218,10 +267,22 @@ def _rows(self):
     return iter([self[i] for i in range(self.shape[0])])
 
 
+def _sized(function):
+    def method(*args, **kwargs):
+        recorder = _recorder()
+        if recorder is not None:
+            recorder.asked_size()
+        return function(*args, **kwargs)
+
+    return method
+
+
 def _wrap_methods():
     for name, value in list(vars(Tensor).items()):
         if name == "__iter__":
             new = _rows
+        elif name in _SIZES:
+            new = _sized(value) if callable(value) else property(_sized(value.fget))
         elif isinstance(value, types.FunctionType):
             if name.startswith("__") and _operator(name) is None or name in _LOOKS:
                 continue
@@ -259,7 +320,7 @@ def _as_written(args, kwargs):
 
     What an op was called with is known by its parameters only, see `ftorch.eager.overrides`.
     """
-    named = _written_names() if kwargs else None
+    named = _written_names()
     if named is None:
         return args, kwargs
     positional, rest = list(args), dict(kwargs)
@@ -303,145 +364,3 @@ def _copied(value):
     if isinstance(value, dict):
         return {k: _copied(v) for k, v in value.items()}
     return value
-
-
-# --- graphs
-
-
-class Builder:
-    """Makes a graph of some calls.
-
-    Args:
-        is_made: whether a storage was made while the calls were recorded (by something that is no call).
-        name_input: gives the name of the input that a tensor is.
-        grad: whether operations record where the graph begins and ends.
-        lenient: the graph is only to be read: it may hold arguments that code cannot say.
-
-    Attributes:
-        inputs: the tensors that the graph takes, in order.
-    """
-
-    def __init__(self, calls, *, is_made=lambda t: False, name_input, grad, lenient=False):
-        self.graph = Graph()
-        self.inputs: list[TensorBase] = []
-        self._nodes: dict[int, Any] = {}
-        self._held: list = []
-        self._anchor = None  # the first node that is no placeholder
-        self._is_made, self._name_input, self._now = is_made, name_input, grad
-        self._lenient = lenient
-        self._names: dict[str, int] = {}
-        for call in calls:
-            self._add(call)
-        self._set_grad(grad)
-
-    def module(self, outputs) -> GraphModule:
-        """The graph with some tensors as its results."""
-        from ..nn import Module
-
-        self.graph.output(tuple(self._node(t) for t in outputs))
-        for node in list(reversed(self.graph.nodes)):
-            unused = node.op == "call_function" and node.target is operator.getitem and not node.users
-            if unused and node.meta.pop("part", False):
-                self.graph.erase_node(node)
-        return GraphModule(Module(), self.graph, "GraphModule")
-
-    def last(self, wanted):
-        """The results that no call takes; of calls with several, those whose ids are wanted."""
-        nodes = [self._nodes[id(t)] for t in self._held]
-        return [
-            t for t, n in zip(self._held, nodes) if n.op != "placeholder"
-            and (id(t) in wanted or not n.users and "part" not in n.meta)
-        ]  # fmt: skip
-
-    def has(self, t) -> bool:
-        """Whether a tensor is an input, or the result of a call."""
-        return id(t) in self._nodes
-
-    def _create(self, *what):
-        node = self.graph.create_node(*what)
-        self._anchor = self._anchor or node
-        return node
-
-    def _set_grad(self, grad):
-        if grad is not self._now:
-            from .._C import _set_grad_enabled
-
-            self._create("call_function", _set_grad_enabled, (grad,), {})
-            self._now = grad
-
-    def _add(self, call):
-        self._set_grad(call.grad)
-        args, kwargs = self._argument(call.args), self._argument(call.kwargs)
-        node = self._create(call.op, call.target, args, kwargs)
-        renames = call.op == "call_function" and getattr(call.target, "__module__", "") == "_operator"
-        self._know(call.result, node, renames)
-
-    def _know(self, result, node, renames):
-        if isinstance(result, TensorBase):
-            if renames or id(result) not in self._nodes:
-                self._nodes[id(result)] = node
-                self._held.append(result)
-                node.meta["example_value"] = _example(result)
-        elif isinstance(result, (tuple, list)) and has_tensors(result):
-            for i, part in enumerate(result):
-                if has_tensors(part):
-                    item = self._create("call_function", operator.getitem, (node, i), {})
-                    item.meta["part"] = True
-                    self._know(part, item, renames)
-
-    def _argument(self, a):
-        if isinstance(a, TensorBase):
-            return self._node(a)
-        if isinstance(a, _CONSTANTS):
-            return a
-        if isinstance(a, tuple):
-            parts = [self._argument(v) for v in a]
-            return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
-        if isinstance(a, list):
-            return [self._argument(v) for v in a]
-        if isinstance(a, dict):
-            return {k: self._argument(v) for k, v in a.items()}
-        if isinstance(a, slice):
-            return slice(*map(self._argument, (a.start, a.stop, a.step)))
-        if self._lenient:
-            return a
-        raise Unsayable(f"a {type(a).__name__} is an argument")
-
-    def _node(self, t):
-        found = self._nodes.get(id(t))
-        if found is None:
-            found = self._made(t) if self._is_made(t) else self._input(t)
-            self._nodes[id(t)] = found
-            self._held.append(t)
-        return found
-
-    def _input(self, t):
-        name = self._name_input(t)
-        count = self._names[name] = self._names.get(name, 0) + 1
-        name = name if count == 1 else f"{name}{count - 1}_"
-        with self.graph.inserting_before(self._anchor):
-            node = self.graph.placeholder(name)
-        node.meta["example_value"] = _example(t)
-        self.inputs.append(t)
-        return node
-
-    def _made(self, t):
-        """A small tensor that Python numbers made is made of them again."""
-        from ..eager.interop import tensor
-
-        if t._storage.trace is not None or t.numel() > 64 or t._requires_grad:
-            raise Unsayable("a tensor is made by something that is no call")
-        kwargs = {"dtype": t.dtype}
-        return self._create("call_function", tensor, (t._storage.array.tolist(),), kwargs)
-
-
-def _example(t):
-    """The tensor without its elements, for ``node.meta``."""
-    from .._subclasses.fake_tensor import fake_like
-
-    return fake_like(t)
-
-
-def input_name(source: str) -> str:
-    """``L['x'][0]`` as the name of an input, ``L_x_0_``."""
-    return re.sub(r"[^a-zA-Z0-9]+", "_", source)

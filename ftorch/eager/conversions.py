@@ -249,6 +249,9 @@ def __bool__(self):
         raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
     if g.numel == 0:
         raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+    capture = executor.capturing()
+    if capture is not None and capture.on_truth is not None and capture.on_truth(self):
+        return True
     return bool(item(self))
 
 

@@ -206,6 +206,8 @@ def record(plan: Plan, storages, scalars=(), into: Storage | None = None, onto=N
                 owners[into.slot] = _OVERWRITTEN  # nobody needs the value that it had
             else:
                 trace.replaced[id(into)] = trace.input_of.get(id(into.array))
+                if trace.captures:
+                    trace.overwritten(into)
             into.trace, into.slot, into.array = trace, len(owners), None
             into.version += 1
             owners.append(into)
@@ -227,6 +229,8 @@ def record(plan: Plan, storages, scalars=(), into: Storage | None = None, onto=N
                     owners[s.slot] = _OVERWRITTEN
                 else:
                     trace.replaced[id(s)] = trace.input_of.get(id(s.array))
+                    if trace.captures:
+                        trace.overwritten(s)
                 s.trace, s.slot, s.array = trace, slot, None
                 s.version += 1
                 slot += 1
@@ -298,6 +302,8 @@ def move(source: Storage, target: Storage) -> None:
                     trace.owners[target.slot] = _OVERWRITTEN
                 else:
                     trace.replaced[id(target)] = trace.input_of.get(id(target.array))
+                    if trace.captures:
+                        trace.overwritten(target)
                 trace.owners[source.slot] = target
                 target.trace, target.slot, target.array = trace, source.slot, None
                 if trace.captures:
@@ -393,6 +399,7 @@ class CaptureTrace(Trace):
         only_once: why the program must not run again, though it can be captured anew.
         broken: why capturing ended early: somebody needed a value.
         on_break: called with the reason when that happens.
+        on_truth: called with a tensor whose truth value is asked for: whether it is taken to be true.
         watch: what notes which Python state is read and changed (`ftorch._dynamo.watch`).
     """
 
@@ -409,6 +416,8 @@ class CaptureTrace(Trace):
         self.only_once: str | None = None
         self.broken: str | None = None
         self.on_break = on_break
+        self.on_truth: Any = None
+        self.assertions: list[tuple] = []  # (flag, message) that each run has to check
         self.watch: Any = None
         super().__init__(device)
 
@@ -424,6 +433,9 @@ class CaptureTrace(Trace):
             self.broken = self.broken or reason
             if self.on_break is not None:
                 self.on_break(self.broken)
+
+    def overwritten(self, storage: Storage) -> None:
+        """Somebody writes to a storage that has its value at hand."""
 
     def draw(self, storage: Storage, redraw) -> None:
         """Registers random numbers: ``redraw()`` gives the storage's array for another run."""

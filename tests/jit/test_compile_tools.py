@@ -70,7 +70,7 @@ def test_fullgraph_names_the_users_line():
     with pytest.raises(_dynamo.exc.Unsupported, match=r"(?s)from user code.*y\.sum\(\) > 0"):
         compiled(torch.ones(2))
     for function, what in [
-        (lambda x: x + x.sum().item(), "looks at the value"),
+        (lambda x: x + 1 if x.sum() else x, "looks at the value"),
         (lambda x: (print(), x)[1] + 1, "print was called"),
         (lambda x: (_dynamo.graph_break("why"), x + 1)[1], "graph_break"),
         (lambda x: torch.compiler.disable(torch.sin, reason="mine")(x) + 1, "mine"),
@@ -139,7 +139,7 @@ def test_custom_backends():
         assert compiled(torch.ones(2), torch.ones(2)).tolist() == [1.0 + i] * 2
         assert buffer.tolist() == [float(i)] * 2
     (code, shapes), = seen
-    assert shapes == [(2,)] * 3 and "torch.ops.aten.mul.Tensor(arg0, arg1)" in code
+    assert shapes == [(2,)] * 3 and "l_x_ * l_y_" in code
     counter = CompileCounterWithBackend("eager")
     compiled = torch.compile(lambda x: (x + 1).relu(), backend=counter)
     compiled(torch.ones(2)), compiled(torch.ones(2)), compiled(torch.ones(4))

@@ -112,13 +112,45 @@ def eager_noexcept(gm, example_inputs=None, **_):
     return run
 
 
-def aot_autograd(fw_compiler=None, bw_compiler=None, **_):
-    """A backend of a compiler of forward graphs (``torch._dynamo.backends.common.aot_autograd``)."""
+class AotAutograd:
+    """A backend of compilers for graphs of ATen's operators, forward and backward (`aot_autograd`).
 
-    def backend(gm, example_inputs, **_):
-        return (fw_compiler or eager)(gm, example_inputs)
+    Attributes:
+        takes_aten: `Compiled` hands such a backend its programs, not graphs of public calls.
+    """
 
-    return backend
+    takes_aten = True
+
+    def __init__(self, fw_compiler=None, bw_compiler=None, inference_compiler=None, **_):
+        self.forward = fw_compiler or eager
+        self.backward = bw_compiler or self.forward
+        self.inference = inference_compiler or self.forward
+
+    def __call__(self, gm, example_inputs=None, **_):
+        """The function of a graph of public calls."""
+        from ..compiled import Compiled
+
+        return Compiled(gm.forward, backend=self)
+
+
+def aot_autograd(fw_compiler=None, bw_compiler=None, inference_compiler=None, **_):
+    """A backend of compilers of graphs (``torch._dynamo.backends.common.aot_autograd``).
+
+    Args:
+        fw_compiler: called with the graph of the forward pass, of ATen's operators, and example inputs;
+            ``bw_compiler`` with that of the backward pass, where there is one; ``inference_compiler``
+            with the forward graph of calls that nobody differentiates. The others take its place.
+
+    >>> import ftorch as torch
+    >>> from ftorch._dynamo.backends.common import aot_autograd
+    >>> def shows(gm, example_inputs):
+    ...     print([str(n.target) for n in gm.graph.nodes if n.op == "call_function"])
+    ...     return gm.forward
+    >>> torch.compile(lambda x: x.sin() + 1, backend=aot_autograd(fw_compiler=shows))(torch.zeros(1))
+    ['aten.sin.default', 'aten.add.Tensor']
+    tensor([1.])
+    """
+    return AotAutograd(fw_compiler, bw_compiler, inference_compiler)
 
 
 def make_boxed_func(f):
@@ -136,40 +168,46 @@ def make_boxed_func(f):
 register_backend(inductor)
 register_backend(eager, tags=("debug",))
 register_backend(eager_noexcept, tags=("debug",))
-register_backend(eager, name="aot_eager", tags=("debug",))
-register_backend(eager, name="aot_eager_decomp_partition", tags=("debug",))
+for _name in ("aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"):
+    register_backend(aot_autograd(eager), name=_name, tags=("debug",))
 register_backend(inductor, name="cudagraphs")
 register_backend(inductor, name="openxla")
 register_backend(inductor, name="xla", tags=("experimental",))
 
 
 def attach(captured, backend, options: Any = None) -> None:
-    """Lets a backend make a captured program's forward part."""
+    """Lets a backend make a captured program: its forward part, and the backward one if it takes that."""
     from ..graphs import graph_module
 
-    forward = captured.forward
-    trace = captured.trace
-    gm = graph_module(captured)
+    trace, forward, backward = captured.trace, captured.forward, captured.backward
     examples = []
     for operand in forward.starts:
         root = trace.cells[-1 - operand].root
         examples.append(wrap(Storage(root, trace.inputs[-1 - operand])))
-    if forward.places is not None:
-        examples.append(_numbers(captured.floats[forward.places]))
-    try:
-        function = backend(gm, examples, **({} if options is None else {"options": options}))
-    except Exception as error:
-        raise exc.BackendCompilerFailed(backend, error) from error
-    if not callable(function):
-        raise exc.BackendCompilerFailed(
-            backend, TypeError(f"the backend gave {function!r}, which is not callable")
-        )
+    takes_both = isinstance(backend, AotAutograd)
+    compiler = backend
+    if takes_both:
+        compiler = backend.inference if backward is None else backend.forward
+    _replace(captured, forward, compiler, graph_module(captured), examples, options)
+    if takes_both and backward is not None and backend.backward is not eager:
+        examples = [_fake(captured.geometry_of(o)) for o in backward.starts]
+        module = graph_module(captured, backward=True)
+        _replace(captured, backward, backend.backward, module, examples, options)
+
+
+def _replace(captured, lowered, compiler, module, examples, options):
+    """Puts what a compiler makes of a part of a program in its place."""
+    from ..graph_program import call_backend
+
+    if lowered.places is not None:
+        examples = [*examples, _numbers(captured.floats[lowered.places])]
+    function = call_backend(compiler, module, examples, options)
     boxed = getattr(function, "_boxed_call", False)
-    roots = [trace.cells[-1 - operand].root for operand in forward.starts]
+    roots = [captured.geometry_of(o) for o in lowered.starts]
 
     def program(kept, given, numbers):
-        arrays: list = [None] * len(forward.starts)
-        for p, a in (*zip(forward.kept, kept), *zip(forward.donated, given)):
+        arrays: list = [None] * len(lowered.starts)
+        for p, a in (*zip(lowered.kept, kept), *zip(lowered.donated, given)):
             arrays[p] = a
         inputs = [wrap(Storage(root, a)) for root, a in zip(roots, arrays)]
         if numbers is not None:
@@ -181,7 +219,13 @@ def attach(captured, backend, options: Any = None) -> None:
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         return [read(t).value() for t in outputs]
 
-    forward._jitted = program
+    lowered._jitted = program
+
+
+def _fake(geometry):
+    from ..._subclasses.fake_tensor import fake_like
+
+    return fake_like(wrap(Storage(geometry)))
 
 
 def _numbers(values):

@@ -1,0 +1,172 @@
+"""Graphs of recorded calls (`ftorch._dynamo.recording`)."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import re
+from typing import Any
+
+from ..eager.device import device
+from ..eager.dtype import dtype
+from ..eager.formats import layout, memory_format
+from ..eager.tensor import TensorBase
+from ..fx import Graph, GraphModule
+from ..utils import _pytree as pytree
+from .recording import VALUES, has_values
+from .state import SCALARS
+
+_CONSTANTS = (*SCALARS, type(...), dtype, device, layout, memory_format)
+
+
+class Unsayable(Exception):
+    """A value or call that a graph cannot hold."""
+
+
+class Builder:
+    """Makes a graph of some calls.
+
+    Args:
+        is_made: whether a storage was made while the calls were recorded (by something that is no call).
+        is_read_first: whether a tensor is an attribute of a module: of a call's inputs they come first.
+        name_input: gives the name of the input that a tensor is.
+        grad: whether operations record where the graph begins and ends.
+        lenient: the graph is only to be read: it may hold arguments that code cannot say.
+
+    Attributes:
+        inputs: the tensors that the graph takes, in order.
+    """
+
+    def __init__(self, calls, *, is_made=lambda t: False, is_read_first=lambda t: False, name_input,
+                 grad, lenient=False):  # fmt: skip
+        self.graph = Graph()
+        self.inputs: list[TensorBase] = []
+        self._nodes: dict[int, Any] = {}
+        self._held: list = []
+        self._anchor = None  # the first node that is no placeholder
+        self._is_made, self._name_input, self._now = is_made, name_input, grad
+        self._is_read_first, self._lenient = is_read_first, lenient
+        self._names: dict[str, int] = {}
+        for call in calls:
+            self._add(call)
+        self._set_grad(grad)
+
+    def module(self, outputs) -> GraphModule:
+        """The graph with some tensors as its results."""
+        from ..nn import Module
+
+        self.graph.output(tuple(self.node(t) for t in outputs))
+        for node in list(reversed(self.graph.nodes)):
+            unused = node.op == "call_function" and node.target is operator.getitem and not node.users
+            if unused and node.meta.pop("part", False):
+                self.graph.erase_node(node)
+        return GraphModule(Module(), self.graph, "GraphModule")
+
+    def last(self, wanted):
+        """The results that no call takes; of calls with several, those whose ids are wanted."""
+        nodes = [self._nodes[id(t)] for t in self._held]
+        return [
+            t for t, n in zip(self._held, nodes) if n.op != "placeholder"
+            and (id(t) in wanted or not n.users and "part" not in n.meta)
+        ]  # fmt: skip
+
+    def has(self, t) -> bool:
+        """Whether a tensor is an input, or the result of a call."""
+        return id(t) in self._nodes
+
+    def _create(self, *what):
+        node = self.graph.create_node(*what)
+        self._anchor = self._anchor or node
+        return node
+
+    def _set_grad(self, grad):
+        if grad is not self._now:
+            from .._C import _set_grad_enabled
+
+            self._create("call_function", _set_grad_enabled, (grad,), {})
+            self._now = grad
+
+    def _add(self, call):
+        self._set_grad(call.grad)
+        for t in pytree.tree_leaves((call.args, call.kwargs)):
+            if isinstance(t, TensorBase) and id(t) not in self._nodes and self._is_read_first(t):
+                self.node(t)
+        args, kwargs = self._argument(call.args), self._argument(call.kwargs)
+        node = self._create(call.op, call.target, args, kwargs)
+        renames = call.op == "call_function" and getattr(call.target, "__module__", "") == "_operator"
+        self._know(call.result, node, renames)
+
+    def _know(self, result, node, renames):
+        if isinstance(result, VALUES):
+            if renames or id(result) not in self._nodes:
+                self._nodes[id(result)] = node
+                self._held.append(result)
+                if isinstance(result, TensorBase):
+                    node.meta["example_value"] = _example(result)
+        elif isinstance(result, (tuple, list)) and has_values(result):
+            for i, part in enumerate(result):
+                if has_values(part):
+                    item = self._create("call_function", operator.getitem, (node, i), {})
+                    item.meta["part"] = True
+                    self._know(part, item, renames)
+
+    def _argument(self, a):
+        if isinstance(a, VALUES):
+            return self.node(a)
+        if isinstance(a, _CONSTANTS):
+            return a
+        if isinstance(a, tuple):
+            parts = [self._argument(v) for v in a]
+            return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
+        if isinstance(a, list):
+            return [self._argument(v) for v in a]
+        if isinstance(a, dict):
+            return {k: self._argument(v) for k, v in a.items()}
+        if isinstance(a, slice):
+            return slice(*map(self._argument, (a.start, a.stop, a.step)))
+        if self._lenient:
+            return a
+        raise Unsayable(f"a {type(a).__name__} is an argument")
+
+    def node(self, t):
+        """The node of a tensor: of the call that gave it, or an input."""
+        found = self._nodes.get(id(t))
+        if found is None:
+            found = self._made(t) if self._is_made(t) else self._input(t)
+            self._nodes[id(t)] = found
+            self._held.append(t)
+        return found
+
+    def _input(self, t):
+        name = self._name_input(t)
+        count = self._names[name] = self._names.get(name, 0) + 1
+        name = name if count == 1 else f"{name}{count - 1}_"
+        with contextlib.nullcontext() if self._anchor is None else (
+            self.graph.inserting_before(self._anchor)
+        ):
+            node = self.graph.placeholder(name)
+        node.meta["example_value"] = _example(t)
+        self.inputs.append(t)
+        return node
+
+    def _made(self, t):
+        """A small tensor that Python numbers made is made of them again."""
+        from ..eager.interop import tensor
+
+        if t._storage.trace is not None or t.numel() > 64 or t._requires_grad:
+            raise Unsayable("a tensor is made by something that is no call")
+        values = t._storage.array.tolist()
+        kwargs = {} if tensor(values).dtype is t.dtype else {"dtype": t.dtype}
+        return self._create("call_function", tensor, (values,), kwargs)
+
+
+def _example(t):
+    """The tensor without its elements, for ``node.meta``."""
+    from .._subclasses.fake_tensor import fake_like
+
+    return fake_like(t)
+
+
+def input_name(source: str) -> str:
+    """``L['x'][0]`` as the name of an input, ``L_x_0_``."""
+    return re.sub(r"[^a-zA-Z0-9]+", "_", source)

@@ -1,0 +1,164 @@
+"""Kinds of calls: the keys by which a compiled function finds programs, and how they differ.
+
+The kind of a call is its arguments' structure, what each argument is, which share memory, and the modes
+that are on.
+"""
+
+from __future__ import annotations
+
+import collections
+
+from ..autograd.grad_mode import no_grad
+from ..eager import autocast, tape
+from ..eager import device as _device
+from ..eager import dtype as _dtype
+from ..eager.op import read
+from ..eager.tensor import Tensor, TensorBase, modes, wrap
+from ..utils import _pytree as pytree
+from .state import SCALARS
+
+
+def argument_key(leaf):
+    """What of an argument is part of a call's kind."""
+    if isinstance(leaf, TensorBase):
+        g = leaf._geometry
+        root = None if g is leaf._storage.root else (leaf._offset, leaf._storage.root)
+        return g, root, leaf._requires_grad, type(leaf), leaf._grad_fn is None
+    if isinstance(leaf, SCALARS):
+        return (type(leaf), leaf) if leaf == leaf else (type(leaf), "nan")
+    if isinstance(leaf, _VALUES):
+        return leaf
+    return id(leaf)
+
+
+_VALUES = (_dtype.dtype, _device.device)
+
+
+def stand_in(t):
+    """A tensor of its own memory for a part of another's: programs do not depend on where it lies."""
+    if not isinstance(t, TensorBase) or t._geometry is t._storage.root or type(t) is not Tensor or (
+        t._geometry.device is not _device.CPU
+    ):
+        return t
+    edge = None
+    if t._requires_grad:
+        if t._grad_fn is None:
+            return t
+        edge = tape.edge_of(t)
+    new = wrap(read(t))
+    if edge is not None:
+        new._requires_grad, (new._grad_fn, new._output_nr) = True, edge
+    return new
+
+
+def stand_ins(leaves):
+    """Arguments with stand-ins for parts of tensors, unless two are parts of one."""
+    count = collections.Counter(id(t._storage) for t in leaves if isinstance(t, TensorBase))
+    return [
+        stand_in(t) if isinstance(t, TensorBase) and count[id(t._storage)] == 1 else t
+        for t in leaves
+    ]
+
+
+def share_parts(leaves):
+    """Whether two arguments are parts of one tensor."""
+    return any(
+        isinstance(t, TensorBase) and t._geometry is not t._storage.root
+        and any(s is not t and isinstance(s, TensorBase) and s._storage is t._storage for s in leaves)
+        for t in leaves
+    )  # fmt: skip
+
+
+def is_array(leaf):
+    """Whether a value is NumPy's."""
+    return type(leaf).__module__ == "numpy"
+
+
+def aliases(leaves):
+    """Which tensor arguments share storage with which."""
+    if len(leaves) < 2:
+        return ()
+    first: dict[int, int] = {}
+    return tuple(
+        first.setdefault(id(t._storage), i) for i, t in enumerate(leaves) if isinstance(t, TensorBase)
+    )
+
+
+def modes_key():
+    """The modes that are on, as part of a call's kind."""
+    on = modes.autocast
+    return (
+        modes.grad, modes.inference, _device.get_default_device(), _dtype.get_default_dtype(),
+        on and (on, tuple(autocast.state.dtypes.items()), autocast.state.cache_enabled),
+    )  # fmt: skip
+
+
+def returned(leaves, originals, outputs):
+    """What a call that ran in Python did to stand-ins, done to the arguments."""
+    written = [
+        (new, old) for new, old in zip(leaves, originals)
+        if new is not old and new._storage.version
+    ]  # fmt: skip
+    with no_grad():
+        for new, old in written:
+            old.copy_(new.detach())
+    back = {id(new): old for new, old in zip(leaves, originals) if new is not old}
+    return pytree.tree_map(lambda t: back.get(id(t), t), outputs)
+
+
+def other_device(leaves):
+    """Whether an argument lies on another device than the CPU."""
+    return any(isinstance(t, TensorBase) and t._geometry.device is not _device.CPU for t in leaves)
+
+
+def has_overrides(leaves):
+    """Whether an argument is of a subclass of tensors that may see calls."""
+    from ..nn import Buffer, Parameter
+
+    plain = (Tensor, Parameter, Buffer)
+    return any(isinstance(t, TensorBase) and type(t) not in plain for t in leaves)
+
+
+def without_sizes(key, numbers=True):
+    """A kind of call with any sizes, and if not ``numbers`` with any numbers."""
+    spec, leaves, aliases, mode = key
+    kinds = []
+    for k in leaves:
+        if isinstance(k, tuple) and len(k) == 5:
+            k = k[0].dtype, len(k[0].shape), k[2:]
+        elif not numbers and isinstance(k, tuple) and k[0] in (int, float):
+            k = k[0]
+        kinds.append(k)
+    return spec, tuple(kinds), aliases, mode
+
+
+def _likeness(a, b):
+    same = sum(x == y for x, y in zip(a[1], b[1]))
+    return a[0] == b[0], same, a[3] == b[3]
+
+
+def difference(key, entries):
+    """Why a call is of another kind than the most similar one before."""
+    other = max(reversed(entries), key=lambda k: _likeness(k, key))
+    if key[0] != other[0]:
+        return "the arguments have another structure"
+    for i, (a, b) in enumerate(zip(key[1], other[1])):
+        if a == b:
+            continue
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 5:
+            g, h = a[0], b[0]
+            if g.dtype is not h.dtype:
+                return f"tensor 'L[{i}]' dtype mismatch. expected {h.dtype}, actual {g.dtype}"
+            if len(g.shape) != len(h.shape):
+                return f"tensor 'L[{i}]' rank mismatch. expected {len(h.shape)}, actual {len(g.shape)}"
+            for d, (m, n) in enumerate(zip(g.shape, h.shape)):
+                if m != n:
+                    return f"tensor 'L[{i}]' size mismatch at index {d}. expected {n}, actual {m}"
+            if a[2] != b[2]:
+                return f"tensor 'L[{i}]' requires_grad mismatch. expected requires_grad={int(b[2])}"
+            return f"tensor 'L[{i}]' has another layout"
+        a, b = (k[1] if isinstance(k, tuple) and len(k) == 2 else k for k in (a, b))
+        return f"L[{i}] is {a!r}, not {b!r}"
+    if key[3] != other[3]:
+        return "GLOBAL_STATE changed: grad_mode, autocast, or the default dtype or device"
+    return "the arguments share memory in another way"
