@@ -142,7 +142,7 @@ def _assert(condition, message) -> None:
 
 
 def _check_with(error_type, cond, message: Callable[[], str] | None = None) -> None:
-    if not isinstance(cond, builtins.bool):
+    if not isinstance(cond, builtins.bool) and not hasattr(cond, "__sym_not__"):
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if cond:
         return

@@ -15,14 +15,23 @@ from __future__ import annotations
 import inspect
 import warnings
 
+from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..nn import Module
 from ..utils import _pytree as pytree
 from . import dynamic_shapes, exported_program, graph_signature
+from ._decisions import guard_code
 from ._generalize import trace_dynamic
 from ._trace import _input_names
 from ._unflatten import FlatArgsAdapter, InterpreterModule, UnflattenedModule, unflatten
 from .decomp_utils import CustomDecompTable
-from .dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, UserError, dims
+from .dynamic_shapes import (
+    AdditionalInputs,
+    ConstraintViolationError,
+    Dim,
+    ShapesCollection,
+    UserError,
+    dims,
+)
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature, InputKind
 
@@ -51,6 +60,21 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
         raise ValueError(
             f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}."
         )
+    try:
+        return _exported(mod, args, kwargs, dynamic_shapes)
+    except (UserError, ConstraintViolationError, GuardOnDataDependentSymNode) as error:
+        error.args = (f"{error}\n\n{_ADVICE}",)
+        raise
+
+
+_ADVICE = (
+    "The error above occurred when calling torch.export.export. If you would like to view some more "
+    "information about this error, and get a list of all other errors that may occur in your export "
+    "call, you can replace your `export()` call with `draft_export()`."
+)
+
+
+def _exported(mod, args, kwargs, dynamic_shapes):
     if not isinstance(args, tuple):
         raise UserError(
             f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}"
@@ -74,10 +98,12 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
         )
     ]
     calls += [ModuleCallEntry(path) for path in traces.modules if path]
-    return ExportedProgram(
+    program = ExportedProgram(
         traces.root, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,
         dynamic.range_constraints, calls, (args, kwargs), traces.constants,
     )  # fmt: skip
+    program._guards_code = [guard_code(g, dynamic.sources) for g in dynamic.guards]
+    return program
 
 
 def _forward_names(parameters, args, kwargs):

@@ -290,6 +290,7 @@ def from_json(data, state_dict, constants, example_inputs) -> ExportedProgram:
         root, graph, ExportGraphSignature(specs, outputs), state_dict, ranges,
         [_call_entry(e) for e in graph_data["module_call_graph"]], example_inputs, constants,
     )  # fmt: skip
+    program._guards_code = list(data.get("guards_code") or ())
     program._is_functional = any(s.kind is not OutputKind.USER_OUTPUT for s in outputs)
     return program
 

@@ -11,188 +11,26 @@ control flow depends on them is found out rather than specialised silently.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import operator
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from .._ops import ops
 from .._subclasses.fake_tensor import FakeTensor, fake_like
-from ..eager.tensor import TensorBase
-from ..fx.experimental.symbolic_shapes import Expr, SymInt, ValueRanges
+from ..fx.experimental.symbolic_shapes import Expr, Guard, SymInt
 from ..fx.graph import Graph
 from ..fx.node import Node
-from ..random import fork_rng
 from ..utils import _pytree as pytree
+from ._decisions import constant_line, violation
 from ._fit import fit, fit_floor
+from ._settle import divisors, fixed, renumbered, settled
+from ._symbols import Dynamic, Symbol, at, base, extremes, points, symbols_of
 from ._trace import Traces, trace_module
-from .dynamic_shapes import UserError, _DerivedDim, _DimHint
+from .dynamic_shapes import UserError
 from .graph_signature import ConstantArgument, SymIntArgument
-
-
-@dataclass
-class Symbol:
-    """A size that varies.
-
-    Attributes:
-        label: how messages call it.
-        hint: its value in the example.
-        uses: (leaf, dimension, factor, offset) of the inputs' sizes that it gives.
-        is_auto: it may turn out to be constant.
-    """
-
-    label: str
-    hint: int
-    low: int = 0
-    high: float = math.inf
-    uses: list[tuple[int, int, int, int]] = field(default_factory=list)
-    is_auto: bool = False
-    name: str = ""
-
-    def constrain(self, low, high):
-        self.low, self.high = max(self.low, low), min(self.high, high)
-
-
-@dataclass
-class Dynamic:
-    """The symbols of an exported program, and which sizes of the inputs they give."""
-
-    symbols: list[Symbol]
-    leaf_count: int = 0
-
-    @property
-    def range_constraints(self) -> dict[Expr, ValueRanges]:
-        """{symbol: its range}."""
-        return {Expr.symbol(s.name): ValueRanges(s.low, s.high) for s in self.symbols}
-
-    def size(self, leaf: int, dim: int) -> Expr | None:
-        """The expression of an input's size; None if it is constant."""
-        for s in self.symbols:
-            for i, d, factor, offset in s.uses:
-                if (i, d) == (leaf, dim):
-                    return Expr.symbol(s.name) * factor + offset
-        return None
-
-
-# --- symbols --------------------------------------------------------------------------
-
-
-def symbols_of(leaves, dims, names) -> list[Symbol]:
-    """The symbols of a specification.
-
-    Args:
-        dims: {dimension: `Dim` or hint} of each leaf.
-        names: of the leaves, for messages.
-
-    Raises:
-        UserError: the example does not fit it.
-    """
-    found: dict[Any, Symbol] = {}
-    for i, (leaf, spec) in enumerate(zip(leaves, dims)):
-        for d, dim in spec.items():
-            size = leaf.shape[d]
-            if isinstance(dim, _DimHint):
-                symbol = Symbol(f"L['{names[i]}'].size()[{d}]", size, is_auto=dim.kind == "AUTO")
-                symbol.constrain(dim.min or 2, math.inf if dim.max is None else dim.max)
-                symbol.uses.append((i, d, 1, 0))
-                found[(i, d)] = symbol
-                continue
-            root, factor, offset = dim, 1, 0
-            if isinstance(dim, _DerivedDim):
-                root, factor, offset = dim.root, dim.factor, dim.offset
-            hint = dim.root_of(size) if isinstance(dim, _DerivedDim) else size
-            symbol = found.setdefault(root.__name__, Symbol(root.__name__, hint))
-            if symbol.hint != hint:
-                raise UserError(
-                    f"Constraints violated ({root.__name__})! The values of {root.__name__} = "
-                    f"{symbol.hint} and {root.__name__} = {hint} must always be equal, but the "
-                    f"example has both."
-                )
-            if not root.min <= hint <= root.max:
-                raise UserError(
-                    f"Constraints violated ({root.__name__})! The example's size {hint} is not in "
-                    f"the range [{root.min}, {root.max}]."
-                )
-            symbol.constrain(root.min, root.max)
-            symbol.uses.append((i, d, factor, offset))
-    return list(found.values())
-
-
-def _resized(leaf, sizes: dict[int, int]):
-    """The example with other sizes: its elements repeated or cut."""
-    from ..eager import api
-
-    for d, n in sizes.items():
-        have = leaf.shape[d]
-        if have != n:
-            index = api.arange(n, device=leaf.device)
-            leaf = (
-                leaf.index_select(d, index % have) if have else leaf.new_zeros(
-                    [n if i == d else m for i, m in enumerate(leaf.shape)]
-                )
-            )  # fmt: skip
-    return leaf
-
-
-def _at(trace, leaves, symbols, point) -> Traces:
-    """A trace at the sizes of a point ({symbol's index: value})."""
-    sizes: list[dict[int, int]] = [{} for _ in leaves]
-    for s, value in zip(symbols, point):
-        for i, d, factor, offset in s.uses:
-            sizes[i][d] = factor * value + offset
-    new = [
-        _resized(leaf.detach(), size).requires_grad_(leaf.requires_grad)
-        if isinstance(leaf, TensorBase) and size else leaf
-        for leaf, size in zip(leaves, sizes)
-    ]  # fmt: skip
-    with fork_rng(devices=[]):  # what it draws is drawn when the program runs
-        return trace(new)
-
-
-def _choices(symbol: Symbol, multiples: bool, start: int) -> list[int]:
-    """Other values to try: near the example's, or its multiples; never 0 and 1."""
-    hint = max(symbol.hint, 2)
-    near = range(hint + 1, hint + 40) if not multiples else range(2 * hint, 12 * hint, hint)
-    below = range(hint - 1, 1, -1) if not multiples else ()
-    fits = [n for n in itertools.chain(near, below) if symbol.low <= n <= symbol.high]
-    fits = fits[start % max(len(fits), 1) :] + fits[: start % max(len(fits), 1)]
-    return fits
-
-
-# How far each symbol is from the example's value, trial by trial: no two are in proportion.
-_STEPS = ((0, 1, 3, 6, 4, 8, 2, 5, 9), (2, 0, 4, 1, 7, 3, 9, 6, 5), (1, 4, 0, 7, 2, 9, 5, 3, 8),
-          (3, 2, 7, 0, 5, 1, 8, 4, 6))  # fmt: skip
-
-
-def _points(symbols, count, multiples):
-    """``count`` points beside the example's."""
-    points = []
-    for trial in range(count):
-        point = []
-        for k, s in enumerate(symbols):
-            steps = _STEPS[k % len(_STEPS)]
-            choices = _choices(s, multiples, steps[trial % len(steps)] + trial * (k // len(_STEPS)))
-            point.append(choices[0] if choices else s.hint)
-        points.append(point)
-    return points
-
-
-def _extremes(symbols, multiples):
-    """Points where a branch, a bound or a rounding shows that nearby sizes do not: the least, and a large one."""
-    least = [max(s.low, 2) for s in symbols]
-    far = [s.hint * (13 + k) if multiples else s.hint + 37 + 2 * k for k, s in enumerate(symbols)]
-    points = [far] if multiples else [least, far]
-    return [
-        [int(min(n, max(s.high - 1, s.low))) for n, s in zip(point, symbols)] for point in points
-    ]
-
-
-def _base(symbols):
-    """The example's point, away from 0 and 1."""
-    return [s.hint if s.hint > 1 else next(iter(_choices(s, False, 0)), s.hint) for s in symbols]
-
 
 # --- the export -----------------------------------------------------------------------
 
@@ -208,103 +46,128 @@ def trace_dynamic(module, args, kwargs, dims, names, whole=True) -> tuple[Traces
     """
     leaves, spec = pytree.tree_flatten((args, kwargs))
 
-    def trace(new):
-        return trace_module(module, *pytree.tree_unflatten(new, spec), whole)
+    def trace(new, shown=None):
+        return trace_module(module, *pytree.tree_unflatten(new, spec), whole, shown)
 
-    return generalized(trace, leaves, symbols_of(leaves, dims, names))
+    return generalized(trace, leaves, symbols_of(leaves, dims, names), names if whole else None)
 
 
-def generalized(trace, leaves, symbols) -> tuple[Traces, Dynamic]:
+def generalized(trace, leaves, symbols, names=None) -> tuple[Traces, Dynamic]:
     """The graph for all sizes.
 
     Args:
-        trace: from inputs to `Traces`.
+        trace: from inputs (and `Shown`, if there are names) to `Traces`.
         leaves: the example's inputs.
+        names: of the inputs in traces; then it is looked at what the user's code decides by sizes.
 
     Raises:
         UserError: see `trace_dynamic`.
     """
-    attempt = _attempt(trace, leaves, symbols)
-    if isinstance(attempt, Exception) and any(s.is_auto for s in symbols):
-        symbols = _inferred(trace, leaves, symbols)
-        attempt = _attempt(trace, leaves, symbols)
+    if not symbols:
+        return at(trace, leaves, symbols, []), Dynamic([], len(leaves))
+    for i, s in enumerate(symbols):
+        s.name = f"s{i}"
+    guards: list[Guard] = []
+    if names is not None:
+        symbols, guards = settled(trace, leaves, symbols, names)
+    attempt = _attempt(trace, leaves, symbols, guards)
+    if isinstance(attempt, Exception) and any(s.is_hint or s.is_auto for s in symbols):
+        symbols = _inferred(trace, leaves, symbols, guards)
+        attempt = _attempt(trace, leaves, symbols, guards)
     if isinstance(attempt, Exception):
-        raise _violation(trace, leaves, symbols, attempt) from attempt
+        raise _violation(trace, leaves, symbols, guards) from attempt
+    if [s.name for s in symbols] != [f"s{i}" for i in range(len(symbols))]:
+        guards = renumbered(symbols, guards)
+        attempt = _attempt(trace, leaves, symbols, guards)
     return attempt
 
 
-def _attempt(trace, leaves, symbols):
+def _attempt(trace, leaves, symbols, guards):
     """(traces, symbols), or the error of the first way that failed."""
-    for i, s in enumerate(symbols):
-        s.name = f"s{i}"
+    guards = fixed(guards, symbols)
+    if not symbols:
+        return at(trace, leaves, symbols, []), Dynamic([], len(leaves))
     first = None
     count = 2 if len(symbols) < 2 else 2 + len(symbols)
-    if not symbols:
-        return _at(trace, leaves, symbols, []), Dynamic([], len(leaves))
-    base = _base(symbols)
-    main = _at(trace, leaves, symbols, base)  # the program's own errors are its own
-    dynamic = Dynamic(symbols, len(leaves))
+    start = base(symbols, guards)
+    main = at(trace, leaves, symbols, start)  # the program's own errors are its own
+    dynamic = Dynamic(symbols, len(leaves), guards)
     # Division rounds, so an expression with it is believed only after more sizes.
     for multiples, more in ((False, 0), (False, 5), (True, 0), (True, 5)):
-        points, others = [], []
-        for p in _extremes(symbols, multiples):
+        tried, others = [], []
+        for p in extremes(symbols, guards, multiples):
             with contextlib.suppress(Exception):  # the program's own limits
-                others.append(_at(trace, leaves, symbols, p))
-                points.append(p)
-        near = _points(symbols, max(count + more - len(points), 1), multiples)
+                others.append(at(trace, leaves, symbols, p))
+                tried.append(p)
+        near = points(symbols, guards, max(count + more - len(tried), 1), multiples)
         try:
-            others += [_at(trace, leaves, symbols, p) for p in near]
-            points += near
-            values = {s.name: [p[k] for p in (base, *points)] for k, s in enumerate(symbols)}
+            others += [at(trace, leaves, symbols, p) for p in near]
+            tried += near
+            values = {s.name: [p[k] for p in (start, *tried)] for k, s in enumerate(symbols)}
             _generalize(main, others, values, dynamic, rounding=more > 0)
+            if multiples:
+                dynamic.guards = guards + divisors(trace, leaves, symbols, guards)
             return main, dynamic
+        except UserError:
+            raise
         except Exception as error:  # noqa: BLE001  (a module can raise anything at another size)
             if isinstance(error, _Branches):
                 return error
             first = first or error
-            main = _at(trace, leaves, symbols, base)
+            main = at(trace, leaves, symbols, start)
     return first
 
 
-def _inferred(trace, leaves, symbols):
+def _inferred(trace, leaves, symbols, guards):
     """The symbols with those that the program needs equal joined, and constant ones dropped."""
     joined: dict[Any, Symbol] = {}
     for s in symbols:
-        key = ("auto", s.hint) if s.is_auto else s.label
+        key = ("hint", s.hint) if s.is_hint or s.is_auto else s.label
         if key in joined:
             joined[key].uses += s.uses
             joined[key].constrain(s.low, s.high)
         else:
             joined[key] = s
     symbols = list(joined.values())
-    if not isinstance(_attempt(trace, leaves, symbols), Exception):
+    if not isinstance(_attempt(trace, leaves, symbols, guards), Exception):
         return symbols
     kept = [s for s in symbols if not s.is_auto]
     for s in symbols:
-        if s.is_auto and not isinstance(_attempt(trace, leaves, [*kept, s]), Exception):
+        if s.is_auto and not isinstance(_attempt(trace, leaves, [*kept, s], guards), Exception):
             kept.append(s)
     return kept
 
 
-def _violation(trace, leaves, symbols, error):
+def _violation(trace, leaves, symbols, guards):
+    related = _related(trace, leaves, symbols, guards)
+    if related is not None:
+        return related
     bad = [
-        s for s in symbols if isinstance(_attempt(trace, leaves, [s]), Exception)
+        s for s in symbols if isinstance(_attempt(trace, leaves, [s], guards), Exception)
     ] or symbols  # fmt: skip
-    for i, s in enumerate(symbols):
-        s.name = f"s{i}"
-    labels = ", ".join(s.label for s in bad)
-    lines = [
-        f"  - You marked {s.label} as dynamic but your code specialized it to be a constant "
-        f"({s.hint}). If you're using mark_dynamic, either remove it or use maybe_mark_dynamic. If "
-        "you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO."
-        for s in bad
-    ]
-    fixes = [f"  {s.label} = {s.hint}" for s in bad if "[" not in s.label]
-    text = f'Constraints violated ({labels})! For more information, run with TORCH_LOGS="+dynamic".\n'
-    text += "\n".join(lines)
-    if fixes:
-        text += "\nSuggested fixes:\n" + "\n".join(fixes)
-    return UserError(f"{text}\n\nAt other sizes: {type(error).__name__}: {error}")
+    return violation(
+        [s.label for s in bad], [constant_line(s.label, s.hint) for s in bad],
+        [f"{s.label} = {s.hint}" for s in bad if "[" not in s.label],
+    )  # fmt: skip
+
+
+def _related(trace, leaves, symbols, guards):
+    """The error that one symbol is another, or another and a number; None if that is not it."""
+    for a, b in itertools.combinations(symbols, 2):
+        apart = b.hint - a.hint
+        both = dataclasses.replace(a, uses=[
+            *a.uses, *((i, d, f, o + f * apart) for i, d, f, o in b.uses)])  # fmt: skip
+        rest = [both if s is a else s for s in symbols if s is not b]
+        if isinstance(_attempt(trace, leaves, rest, guards), Exception):
+            continue
+        sign = "" if not apart else f" {'+' if apart > 0 else '-'} {abs(apart)}"
+        first, second = f"{a.label} = {a.source}", f"{b.label} = {b.source}"
+        line = f"The values of {second} and {first} must always be equal."
+        if apart:
+            line = (f"The values of {second} must always be related to the values of {first} by "
+                    f"{b.label} = {a.label}{sign}.")  # fmt: skip
+        return violation([b.label], [line], [f"{b.label} = {a.label}{sign}"])
+    return None
 
 
 class _Differs(Exception):

@@ -334,5 +334,5 @@ def to_json(program) -> dict[str, Any]:
         },
         "opset_version": {"aten": 10}, "range_constraints": ranges,
         "schema_version": {"major": 8, "minor": 20}, "verifiers": [program.dialect],
-        "torch_version": "2.13.0", "guards_code": [],
+        "torch_version": "2.13.0", "guards_code": list(program._guards_code),
     }  # fmt: skip

@@ -7,8 +7,8 @@ own; writes stay what they are, so a graph that runs on the module's buffers upd
 from __future__ import annotations
 
 import builtins
-import contextlib
 import inspect
+import math
 import os
 import sys
 import traceback
@@ -29,6 +29,7 @@ from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
 from . import _leaves
 from ._jax_forms import FORMS
+from ._modules import PREFIXES, attributes_as, module_stack, state_of
 from .dynamic_shapes import UserError, combined_args
 from .graph_signature import (
     ConstantArgument,
@@ -60,6 +61,7 @@ class Traces:
         constants: {name: tensor} that is neither parameter nor buffer.
         modules: the paths of the modules that were called, in order.
         root: holds the graphs that the graph calls.
+        seen: {name of a node: (op, target, sizes)} of all that was computed, in order.
     """
 
     graph: Graph
@@ -69,6 +71,26 @@ class Traces:
     out_spec: Any
     modules: dict[str, str] = field(default_factory=dict)
     root: Module | None = None
+    seen: dict[str, tuple[str, str, tuple]] = field(default_factory=dict)
+
+
+class _Watched(Traced):
+    """A tensor whose sizes know how they follow from symbols, to Python."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self):
+        shape = self._geometry.shape
+        return tuple.__new__(Size, self._level.shown(self._node, shape))  # type: ignore[attr-defined]
+
+    def size(self, dim=None):
+        """The sizes, or one of them."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self):
+        """The number of elements."""
+        return math.prod(self.shape)
 
 
 class ExportLevel(TraceLevel):
@@ -93,8 +115,17 @@ class ExportLevel(TraceLevel):
         self.lifted: dict[str, Any] = {}
         self.first_input: Node | None = None
         self._fresh: dict[int, tuple[Any, Node]] = {}
+        self.shown: Any = None
+        self.seen: dict[str, tuple[str, str, tuple]] = {}
 
     # --- tensors and nodes
+
+    def track(self, value, node):
+        t = super().track(value, node)
+        self.seen[node.name] = node.op, str(node.target), tuple(value.shape)
+        if self.shown is not None:
+            t.__class__ = _Watched
+        return t
 
     def node_of(self, t):
         if isinstance(t, Traced) and t._level is self:
@@ -314,92 +345,27 @@ def _identifier(text: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in text).lower()
 
 
-def state_of(module):
-    """[(kind, name, tensor, persistent)] of parameters, buffers and other tensor attributes."""
-    found, seen = [], set()
-    for name, p in module.named_parameters(remove_duplicate=False):
-        found.append((InputKind.PARAMETER, name, p, None))
-    for prefix, m in module.named_modules(remove_duplicate=False):
-        for key, b in m._buffers.items():
-            if b is not None:
-                name = f"{prefix}.{key}" if prefix else key
-                persistent = key not in m._non_persistent_buffers_set
-                found.append((InputKind.BUFFER, name, b, persistent))
-    for prefix, m in module.named_modules():
-        for key, value in vars(m).items():
-            if isinstance(value, TensorBase) and id(value) not in seen:
-                seen.add(id(value))
-                name = f"{prefix}.{key}" if prefix else key
-                found.append((InputKind.CONSTANT_TENSOR, name, value, None))
-    return found
-
-
-_PREFIXES = {InputKind.PARAMETER: "p", InputKind.BUFFER: "b", InputKind.CONSTANT_TENSOR: "c"}
-
-
-@contextlib.contextmanager
-def _module_stack(module, level, called):
-    """Keeps ``level.stack``: which modules are being called."""
-    handles = []
-
-    def watch(path, m):
-        name = f"{type(m).__module__}.{type(m).__qualname__}".replace("ftorch.", "torch.", 1)
-
-        def enter(*_):
-            key = "L__self__" + ("_" + path.replace(".", "_") if path else "")
-            called.setdefault(path, name)
-            level.stack[f"{key}@{len(level.stack)}"] = (path, name)
-
-        def leave(*_):
-            level.stack.popitem()
-
-        handles.append(m.register_forward_pre_hook(enter, prepend=True))
-        handles.append(m.register_forward_hook(leave))
-
-    for path, m in module.named_modules():
-        watch(path, m)
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextlib.contextmanager
-def _attributes(module, values):
-    """Other tensors for the module's attributes that are no parameters and buffers."""
-    undo = []
-    try:
-        for name, value in values.items():
-            path, _, key = name.rpartition(".")
-            owner = module.get_submodule(path) if path else module
-            undo.append((vars(owner), key, vars(owner)[key]))
-            vars(owner)[key] = value
-        yield
-    finally:
-        for scope, key, value in undo:
-            scope[key] = value
-
-
-def trace_module(module, args, kwargs, whole=True) -> Traces:
+def trace_module(module, args, kwargs, whole=True, shown=None) -> Traces:
     """Runs a module on example inputs and records it.
 
     Args:
         whole: records composites as one op; else as the kernels that they call.
+        shown: the sizes that Python sees (`ftorch.export._decisions.Shown`).
 
     Raises:
         UserError: something that is no input of a graph.
     """
     try:
-        return _traced(module, args, kwargs, False, whole)
+        return _traced(module, args, kwargs, False, whole, shown)
     except RuntimeError as error:
         if "does not require grad" not in str(error):
             raise
-    return _traced(module, args, kwargs, True, whole)  # it takes gradients itself
+    return _traced(module, args, kwargs, True, whole, shown)  # it takes gradients itself
 
 
-def _traced(module, args, kwargs, grad, whole) -> Traces:
+def _traced(module, args, kwargs, grad, whole, shown) -> Traces:
     level = ExportLevel()
+    level.shown = shown
     level.composites = level.renames = whole
     leaves, spec = pytree.tree_flatten((args, kwargs))
     names = _input_names(module, args, kwargs)
@@ -409,7 +375,7 @@ def _traced(module, args, kwargs, grad, whole) -> Traces:
     with level:
         state, attributes, same = {}, {}, {}
         for kind, name, value, persistent in state_of(module):
-            node = level.graph.placeholder(f"{_PREFIXES[kind]}_{_identifier_of(name)}")
+            node = level.graph.placeholder(f"{PREFIXES[kind]}_{_identifier_of(name)}")
             inputs.append(InputSpec(kind, TensorArgument(node.name), name, persistent))
             if id(value) in same:  # tied: the first of the names
                 t = same[id(value)]
@@ -449,8 +415,8 @@ def _traced(module, args, kwargs, grad, whole) -> Traces:
         new_args, new_kwargs = pytree.tree_unflatten(traced, spec)
         if level.first_input is None:
             level.first_input = level.graph._root
-        with _module_stack(module, level, called), swapped(module, state, tie_weights=False):
-            with _attributes(module, attributes):
+        with module_stack(module, level, called), swapped(module, state, tie_weights=False):
+            with attributes_as(module, attributes):
                 result = module(*new_args, **new_kwargs)
         flat, out_spec = pytree.tree_flatten(result)
         outputs, values = [], []
@@ -466,7 +432,8 @@ def _traced(module, args, kwargs, grad, whole) -> Traces:
     hidden = {s.target for s in inputs if s.kind is InputKind.BUFFER}
     constants = dict(sorted(constants.items(), key=lambda item: item[0] in hidden))  # buffers last
     traces = Traces(
-        level.graph, inputs + user, outputs, constants, out_spec, called, level.root
+        level.graph, inputs + user, outputs, constants, out_spec, called, level.root,
+        level.seen,
     )
     _clean(traces)
     return traces
@@ -509,4 +476,4 @@ def symint_argument(node: Node) -> SymIntArgument:
     return SymIntArgument(node.name)
 
 
-__all__ = ["ExportLevel", "Parameter", "Traces", "state_of", "trace_module"]
+__all__ = ["ExportLevel", "Parameter", "Traces", "trace_module"]

@@ -22,6 +22,10 @@ class UserError(RuntimeError):
     """A mistake in how `export` is called, or a program that it cannot export."""
 
 
+class ConstraintViolationError(RuntimeError):
+    """An example that is not what its specification says."""
+
+
 class _DimHint:
     """``Dim.AUTO``, ``Dim.DYNAMIC`` or ``Dim.STATIC``, perhaps with a range."""
 

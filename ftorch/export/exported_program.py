@@ -15,6 +15,7 @@ from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule, _assign_attr
 from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
+from ._guard_code import size_guards
 from .graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -172,6 +173,7 @@ class ExportedProgram:
         self._example_inputs = example_inputs
         self._constants = constants or {}
         self._is_functional = False
+        self._guards_code: list[str] = []
 
     graph_module = property(lambda self: self._graph_module)
     graph = property(lambda self: self._graph_module.graph)
@@ -332,7 +334,7 @@ class ExportedProgram:
                 if isinstance(n, SymInt) and n.expr.kind == "symbol":
                     symbols.setdefault(str(n.expr), (position, dim))
             checks.append(_Check(spec.arg.name, position, shape, None, symbols, names, ranges))
-        return checks
+        return checks + size_guards(self._guards_code, names)
 
     # --- other forms
 

@@ -72,6 +72,14 @@ class Expr:
             return self.parts[0]
         return _FUNCTIONS[self.kind](*(part.evaluate(values) for part in self.parts))
 
+    def replaced(self, values: dict[str, Expr]) -> Expr:
+        """The expression with others in place of symbols."""
+        if self.kind == "symbol":
+            return values.get(self.parts[0], self)
+        if self.kind == "number":
+            return self
+        return Expr(self.kind, tuple(part.replaced(values) for part in self.parts))
+
     @property
     def free_symbols(self) -> set[str]:
         """The names of its symbols."""
@@ -232,7 +240,7 @@ class SymBool(_Symbolic):
             guard = (self.expr.kind, *self.expr.parts, self.hint)
             if self.expr.kind not in _RELATIONS:
                 guard = ("eq", self.expr, Expr.of(self.hint), True)
-            self.env.guards.append(Guard(*guard))
+            self.env.note(Guard(*guard))
         return self.hint
 
     def __int__(self):
@@ -355,6 +363,10 @@ class ShapeEnv:
     def evaluate(self, size, values: dict[str, int] | None = None) -> int:
         """A size for values of the symbols (the example's by default)."""
         return Expr.of(size).evaluate({**self.var_to_val, **(values or {})})
+
+    def note(self, guard: Guard) -> None:
+        """Writes down a comparison whose truth Python asked for."""
+        self.guards.append(guard)
 
     def holds(self, values: dict[str, int]) -> bool:
         """Whether all comparisons come out the same for other values."""

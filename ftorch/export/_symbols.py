@@ -1,0 +1,215 @@
+"""The sizes that vary: symbols, and the points at which a program is tried."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..eager.tensor import TensorBase
+from ..fx.experimental.symbolic_shapes import Expr, Guard, ValueRanges
+from ..random import fork_rng
+from .dynamic_shapes import ConstraintViolationError, UserError, _DerivedDim, _DimHint
+
+
+@dataclass
+class Symbol:
+    """A size that varies.
+
+    Attributes:
+        label: how messages call it.
+        hint: its value in the example.
+        uses: (leaf, dimension, factor, offset) of the inputs' sizes that it gives.
+        is_auto: it may turn out to be constant.
+        is_hint: it has no name of its own, so that its range may turn out narrower.
+        source: the input's size that it is.
+    """
+
+    label: str
+    hint: int
+    low: int = 0
+    high: float = math.inf
+    uses: list[tuple[int, int, int, int]] = field(default_factory=list)
+    is_auto: bool = False
+    is_hint: bool = False
+    source: str = ""
+    name: str = ""
+    given: tuple[float, float] = (0, math.inf)  # the range of the specification
+
+    def constrain(self, low, high):
+        self.low, self.high = max(self.low, low), min(self.high, high)
+
+
+@dataclass
+class Dynamic:
+    """The symbols of an exported program, and which sizes of the inputs they give."""
+
+    symbols: list[Symbol]
+    leaf_count: int = 0
+    guards: list[Guard] = field(default_factory=list)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """{symbol: the input's size that it is}."""
+        return {s.name: s.source for s in self.symbols}
+
+    @property
+    def range_constraints(self) -> dict[Expr, ValueRanges]:
+        """{symbol: its range}."""
+        return {Expr.symbol(s.name): ValueRanges(s.low, s.high) for s in self.symbols}
+
+    def size(self, leaf: int, dim: int) -> Expr | None:
+        """The expression of an input's size; None if it is constant."""
+        for s in self.symbols:
+            for i, d, factor, offset in s.uses:
+                if (i, d) == (leaf, dim):
+                    return Expr.symbol(s.name) * factor + offset
+        return None
+
+
+def symbols_of(leaves, dims, names) -> list[Symbol]:
+    """The symbols of a specification.
+
+    Args:
+        dims: {dimension: `Dim` or hint} of each leaf.
+        names: of the leaves, for messages.
+
+    Raises:
+        UserError: the example does not fit it.
+    """
+    found: dict[Any, Symbol] = {}
+    for i, (leaf, spec) in enumerate(zip(leaves, dims)):
+        for d, dim in spec.items():
+            size = leaf.shape[d]
+            if isinstance(dim, _DimHint):
+                source = f"L['{names[i]}'].size()[{d}]"
+                symbol = Symbol(source, size, is_auto=dim.kind == "AUTO", is_hint=True, source=source)
+                symbol.constrain(dim.min or 2, math.inf if dim.max is None else dim.max)
+                symbol.uses.append((i, d, 1, 0))
+                found[(i, d)] = symbol
+                continue
+            root, factor, offset = dim, 1, 0
+            if isinstance(dim, _DerivedDim):
+                root, factor, offset = dim.root, dim.factor, dim.offset
+            hint = dim.root_of(size) if isinstance(dim, _DerivedDim) else size
+            symbol = found.setdefault(root.__name__, Symbol(root.__name__, hint))
+            if factor == 1 and offset == 0 and not symbol.source:
+                symbol.source = f"L['{names[i]}'].size()[{d}]"
+            if symbol.hint != hint:
+                raise UserError(
+                    f"Constraints violated ({root.__name__})! The values of {root.__name__} = "
+                    f"{symbol.hint} and {root.__name__} = {hint} must always be equal, but the "
+                    f"example has both."
+                )
+            if not root.min <= hint <= root.max:
+                high = "int_oo" if root.max == math.inf else root.max
+                raise ConstraintViolationError(f"{hint} not in range [{max(root.min, 2)}, {high}]")
+            symbol.constrain(root.min, root.max)
+            symbol.given = symbol.low, symbol.high
+            symbol.uses.append((i, d, factor, offset))
+    return list(found.values())
+
+
+def _resized(leaf, sizes: dict[int, int]):
+    """The example with other sizes: its elements repeated or cut."""
+    from ..eager import api
+
+    for d, n in sizes.items():
+        have = leaf.shape[d]
+        if have != n:
+            index = api.arange(n, device=leaf.device)
+            leaf = (
+                leaf.index_select(d, index % have) if have else leaf.new_zeros(
+                    [n if i == d else m for i, m in enumerate(leaf.shape)]
+                )
+            )  # fmt: skip
+    return leaf
+
+
+def at(trace, leaves, symbols, point, *shown):
+    """A trace at the sizes of a point: one value for each symbol."""
+    sizes: list[dict[int, int]] = [{} for _ in leaves]
+    for s, value in zip(symbols, point):
+        for i, d, factor, offset in s.uses:
+            sizes[i][d] = factor * value + offset
+    new = [
+        _resized(leaf.detach(), size).requires_grad_(leaf.requires_grad)
+        if isinstance(leaf, TensorBase) and size else leaf
+        for leaf, size in zip(leaves, sizes)
+    ]  # fmt: skip
+    with fork_rng(devices=[]):  # what it draws is drawn when the program runs
+        return trace(new, *shown)
+
+
+def holds(guards, symbols, point) -> bool:
+    """Whether the comparisons come out as in the example."""
+    values = {s.name: n for s, n in zip(symbols, point)}
+    try:
+        return all(g.holds(values) for g in guards)
+    except ZeroDivisionError:
+        return False
+
+
+def own(guards, symbol):
+    """The comparisons of a symbol with numbers."""
+    return [
+        g for g in guards if g.left.free_symbols | g.right.free_symbols == {symbol.name}
+    ]  # fmt: skip
+
+
+def _choices(symbol: Symbol, guards, multiples: bool, start: int) -> list[int]:
+    """Other values to try: near the example's, or its multiples; never 0 and 1."""
+    hint = max(symbol.hint, 2)
+    near = range(hint + 1, hint + 40) if not multiples else range(2 * hint, 12 * hint, hint)
+    below = range(hint - 1, 1, -1) if not multiples else ()
+    mine = own(guards, symbol)
+    fits = [n for n in itertools.chain(near, below)
+            if symbol.low <= n <= symbol.high and holds(mine, [symbol], [n])]  # fmt: skip
+    fits = fits[start % max(len(fits), 1) :] + fits[: start % max(len(fits), 1)]
+    return fits
+
+
+# How far each symbol is from the example's value, trial by trial: no two are in proportion.
+_STEPS = ((0, 1, 3, 6, 4, 8, 2, 5, 9), (2, 0, 4, 1, 7, 3, 9, 6, 5), (1, 4, 0, 7, 2, 9, 5, 3, 8),
+          (3, 2, 7, 0, 5, 1, 8, 4, 6))  # fmt: skip
+
+
+def points(symbols, guards, count, multiples):
+    """``count`` points beside the example's."""
+    found = []
+    for trial in range(count):
+        for shift in range(12):
+            point = []
+            for k, s in enumerate(symbols):
+                steps = _STEPS[k % len(_STEPS)]
+                step = steps[(trial + shift) % len(steps)] + trial * (k // len(_STEPS))
+                choices = _choices(s, guards, multiples, step + shift // len(steps) * (k + 1))
+                point.append(choices[0] if choices else s.hint)
+            if holds(guards, symbols, point):
+                found.append(point)
+                break
+    return found or [base(symbols, guards)]
+
+
+def extremes(symbols, guards, multiples):
+    """Points where a branch, a bound or a rounding shows that nearby sizes do not: the least, and a large one."""
+    least = [max(s.low, 2) for s in symbols]
+    far = [s.hint * (13 + k) if multiples else s.hint + 37 + 2 * k for k, s in enumerate(symbols)]
+    both = [far] if multiples else [least, far]
+    tried = [
+        [int(min(n, max(s.high - 1, s.low))) for n, s in zip(point, symbols)] for point in both
+    ]
+    return [point for point in tried if holds(guards, symbols, point)]
+
+
+def base(symbols, guards=()):
+    """The example's point, away from 0 and 1."""
+    return [
+        s.hint if s.hint > 1 else next(iter(_choices(s, guards, False, 0)), s.hint) for s in symbols
+    ]  # fmt: skip
+
+
+__all__ = [
+    "Dynamic", "Symbol", "at", "base", "extremes", "holds", "own", "points", "symbols_of",
+]  # fmt: skip
