@@ -8,8 +8,23 @@ from __future__ import annotations
 
 import importlib
 
-from . import backends, config, exc, testing, utils
+from . import backends, config, decorators, exc, testing, utils
 from .backends import list_backends, lookup_backend, register_backend
+from .decorators import (
+    disable_nested_graph_breaks,
+    dont_skip_tracing,
+    error_on_graph_break,
+    is_dynamo_disable_recursive,
+    mark_dynamic,
+    mark_static,
+    mark_static_address,
+    maybe_mark_dynamic,
+    nonstrict_trace,
+    patch_dynamo_config,
+    set_recursion_limit,
+    skip_frame,
+    step_unsupported,
+)
 from .explain import ExplainOutput, explain
 
 # These modules stand on this package.
@@ -20,10 +35,13 @@ _ABOVE = {
 }  # fmt: skip
 
 __all__ = [
-    "ExplainOutput", "backends", "config", "disallow_in_graph", "exc", "explain", "export",
-    "forbid_in_graph", "graph_break", "list_backends", "lookup_backend", "mark_dynamic", "mark_static",
-    "mark_static_address", "maybe_mark_dynamic", "optimize", "optimize_assert", "register_backend",
-    "replay", "reset_code_caches", "run", "testing", "utils", *_ABOVE,
+    "ExplainOutput", "backends", "config", "decorators", "disable_nested_graph_breaks",
+    "disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "exc", "explain", "export",
+    "forbid_in_graph", "graph_break", "is_dynamo_disable_recursive", "list_backends",
+    "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
+    "nonstrict_trace", "optimize", "optimize_assert", "patch_dynamo_config", "register_backend",
+    "replay", "reset_code_caches", "run", "set_recursion_limit", "skip_frame", "step_unsupported",
+    "testing", "utils", *_ABOVE,
 ]  # fmt: skip
 
 
@@ -39,9 +57,14 @@ def __getattr__(name):
 
 def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_fail_fn=None,
              disable=False, dynamic=None, **_):  # fmt: skip
-    """A decorator that compiles with a backend: the older form of ``torch.compile``."""
+    """A decorator that compiles with a backend: the older form of ``torch.compile``.
+
+    Raises:
+        InvalidBackend: nobody registered the backend's name.
+    """
     from ..jit.compiler import compile
 
+    backends.find(backend)
     return compile(backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
 
 
@@ -58,37 +81,6 @@ def graph_break(msg: str = "") -> None:
     capture = executor.capturing()
     if capture is not None:
         capture.end(f"torch._dynamo.graph_break({msg!r})" if msg else "torch._dynamo.graph_break()")
-
-
-def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None) -> None:
-    """Says that a size varies: from the second on, sizes share a program (`ftorch._dynamo.sharing`)."""
-    _check_index(t, index)
-    indices = index if isinstance(index, (list, tuple)) else (index,)
-    t._dynamo_dynamic_indices = getattr(t, "_dynamo_dynamic_indices", set()) | set(indices)
-
-
-def maybe_mark_dynamic(t, index) -> None:
-    """See `mark_dynamic`."""
-    _check_index(t, index)
-
-
-def mark_unbacked(t, index, **_) -> None:
-    """See `mark_dynamic`."""
-    _check_index(t, index)
-
-
-def mark_static(t, index=None) -> None:
-    """Says that a size does not vary. Sizes are found to vary by the calls, so nothing is to be done."""
-
-
-def mark_static_address(t, guard: bool = True) -> None:
-    """Says that a tensor stays where it is: programs take tensors wherever they are."""
-
-
-def _check_index(t, index):
-    for i in index if isinstance(index, (list, tuple)) else (index,):
-        if not isinstance(i, int) or not -t.dim() <= i < t.dim():
-            raise AssertionError(f"a dimension of a tensor of {t.dim()} was expected, not {i!r}")
 
 
 def disallow_in_graph(fn):

@@ -55,6 +55,7 @@ class Stance:
     """How compiled functions behave now (``torch.compiler.set_stance``)."""
 
     name = "default"
+    backend = None  # what is captured meanwhile is compiled with
 
 
 stance = Stance()
@@ -111,7 +112,7 @@ class Compiled:
         self.fullgraph, self.dynamic, self.backend = fullgraph, dynamic, backend
         options = dict(options or {})
         self._filter = options.pop("guard_filter_fn", None)
-        self.mode, self.options = mode, options or None
+        self.settings = {k: v for k, v in (("mode", mode), ("options", options)) if v}  # for backends
         self.entries: dict = {}
         self._families: dict = {}  # {kind of call but for sizes: programs that may be for many}
         self.events: list[Event] = []
@@ -217,7 +218,7 @@ class Compiled:
                 raise exc.RecompileError(
                     f"Recompiling function {self._name()}: {'; '.join(reasons)}"
                 )
-            if self._count(key) >= config.limit():
+            if self._count(key) >= config.recompile_limit:
                 self._limit_hit(reasons)
                 if len(self.entries) < _MOST_KINDS:
                     self.entries.setdefault(key, "the recompilation limit was reached")
@@ -244,7 +245,7 @@ class Compiled:
 
     def _limit_hit(self, reasons):
         message = (
-            f"torch._dynamo hit config.recompile_limit ({config.limit()})\n"
+            f"torch._dynamo hit config.recompile_limit ({config.recompile_limit})\n"
             f"   function: {self._name()}\n"
             f"   last reason: {reasons[-1]}\n"
             'To log all recompilation reasons, use TORCH_LOGS="recompiles".\n'
@@ -275,7 +276,7 @@ class Compiled:
         def on_break(reason):
             collector.resume()  # what follows may take long
             where.append(users_line())
-            if self.fullgraph:
+            if self.fullgraph or trace.breaks_raise:
                 raise exc.Unsupported(f"{describe(reason)}{where[0]}")
 
         value_checks.run_postponed()  # of what came before
@@ -335,9 +336,15 @@ class Compiled:
             outputs = returned(leaves, originals, outputs)
         return outputs
 
+    def _backend(self):
+        from .backends import find
+
+        return self.backend if stance.backend is None else find(stance.backend)
+
     def _recorder(self):
         """What notes the public calls of a capture, for backends that want a graph of them."""
-        if self.backend is None or getattr(self.backend, "takes_aten", False):
+        backend = self._backend()
+        if backend is None or getattr(backend, "takes_aten", False):
             return None
         return Recorder(keeps_numbers=True, strict=self.fullgraph)
 
@@ -363,7 +370,7 @@ class Compiled:
         ):  # fmt: skip
             program.function = known[-1]
             return
-        program.attach(self.backend, self.options, leaves)
+        program.attach(self._backend(), self.settings, leaves)
         known.append(program.function)
 
     @staticmethod
@@ -396,11 +403,12 @@ class Compiled:
             trace.flush()
             return None, str(error)
         trace.on_break = None
-        if self.backend is not None:
+        backend = self._backend()
+        if backend is not None:
             from .backends import attach
 
             with executor.outside_capture():
-                attach(captured, self.backend, self.options)
+                attach(captured, backend, self.settings)
         else:
             self._share(captured, key, leaves)
         reason = captured.finish(leaves)

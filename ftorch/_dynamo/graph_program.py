@@ -103,13 +103,13 @@ class GraphProgram(Captured):
             and (id(t._storage) in self.trace.born or id(t._storage) in self.trace.made)
         )
 
-    def attach(self, backend, options, leaves) -> None:
+    def attach(self, backend, settings, leaves) -> None:
         """Lets a backend make the function of the graph.
 
         Raises:
             BackendCompilerFailed: it raises, or gives nothing that can be called.
         """
-        self.function = call_backend(backend, self.module, [s.get(leaves) for s in self.takes], options)
+        self.function = call_backend(backend, self.module, [s.get(leaves) for s in self.takes], settings)
 
     def take_back(self) -> None:
         """Puts what the recorded call changed back: the backend's function makes that call, too."""
@@ -129,14 +129,14 @@ class GraphProgram(Captured):
         return self.results.build(made)
 
 
-def call_backend(backend, module, examples, options=None):
-    """What a backend makes of a graph.
+def call_backend(backend, module, examples, settings=None):
+    """What a backend makes of a graph, with the ``mode`` and ``options`` that the user gave.
 
     Raises:
         BackendCompilerFailed: it raises, or gives nothing that can be called.
     """
     try:
-        function = backend(module, examples, **({} if options is None else {"options": options}))
+        function = backend(module, examples, **(settings or {}))
     except Exception as error:
         raise exc.BackendCompilerFailed(backend, error) from error
     if not callable(function):

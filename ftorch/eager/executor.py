@@ -417,6 +417,7 @@ class CaptureTrace(Trace):
         self.broken: str | None = None
         self.on_break = on_break
         self.on_truth: Any = None
+        self.breaks_raise = False  # see `torch._dynamo.error_on_graph_break`
         self.assertions: list[tuple] = []  # (flag, message) that each run has to check
         self.watch: Any = None
         super().__init__(device)

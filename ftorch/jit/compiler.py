@@ -8,9 +8,6 @@ from .._dynamo.compiled import Compiled, is_compiling
 
 __all__ = ["Compiled", "OptimizedModule", "compile", "is_compiling"]
 
-_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-
-
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None,
             options=None, disable=False):  # fmt: skip
     """Compiles a function or module: its operations run as one XLA program (``torch.compile``).
@@ -27,12 +24,15 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
             A size behind the largest makes a new one, for the next power of two.
         backend: "inductor", the default (`torch.compiler.set_default_backend`), is XLA; or a registered name, or a function of a ``fx.GraphModule`` and
             example inputs that gives a callable.
-        mode, options: taken for PyTorch's backends; XLA needs none. ``options["guard_filter_fn"]``
+        mode, options: of PyTorch's back end (`torch._inductor.list_options`); XLA reads none of them.
+            Other backends are called with them. ``options["guard_filter_fn"]``
             says which guards are kept (``torch.compiler.skip_guard_on_globals_unsafe`` and others).
         disable: give the function back as it is.
 
     Raises:
-        RuntimeError: for both ``mode`` and ``options``, an unknown mode, or what cannot be called.
+        RuntimeError: for both ``mode`` and ``options``, ones that do not exist, or a scripted module.
+        AssertionError: the model cannot be called, or ``dynamic`` is no bool.
+        torch._dynamo.exc.InvalidBackend: nobody registered the backend's name.
 
     >>> import ftorch as torch
     >>> double = torch.compile(lambda x: x * 2)
@@ -43,31 +43,59 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
-    if mode is not None and mode not in _MODES:
-        raise RuntimeError(
-            f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}"
-        )
     if model is None:
-        return functools.partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-            options=options, disable=disable,
-        )  # fmt: skip
-    if disable:
-        return model
+        def decorate(model):
+            if model is None:
+                raise RuntimeError("Model can't be None")
+            return compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                           options=options, disable=disable)  # fmt: skip
+
+        return decorate
     from .._dynamo.backends import find, get_default_backend
     from ..nn import Module
 
-    settings = {
-        "fullgraph": fullgraph, "dynamic": dynamic, "backend": find(backend or get_default_backend()), "mode": mode,
-        "options": options,
-    }  # fmt: skip
-    if isinstance(model, Module):
-        return OptimizedModule(model, **settings)
-    if isinstance(model, Compiled):
+    if disable:
         return model
+    backend = find(backend or get_default_backend())
+    if backend is None:
+        _check_inductor(mode, options)
     if not callable(model):
-        raise RuntimeError(f"Unsupported model type {type(model)}")
-    return Compiled(model, **settings)
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
+    settings = {
+        "fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options,
+    }  # fmt: skip
+    if isinstance(model, type):  # its instances' calls
+        model.__call__ = Compiled(model.__call__, **settings)  # type: ignore[method-assign]
+        return model
+    if isinstance(model, Module):
+        if _is_scripted(model):
+            raise RuntimeError(_SCRIPTED)
+        return OptimizedModule(model, **settings)
+    return model if isinstance(model, Compiled) else Compiled(model, **settings)
+
+
+_SCRIPTED = (
+    "torch.compile does not support compiling torch.jit.script or torch.jit.freeze models directly.\n\n"
+    "Workaround: compile the module that they were made of."
+)
+
+
+def _is_scripted(model):
+    from ._module import ScriptModule
+
+    return isinstance(model, ScriptModule)
+
+
+def _check_inductor(mode, options):
+    from .._inductor import check_options, list_mode_options
+
+    if mode is not None:
+        list_mode_options(mode)
+    if options:
+        check_options({k: v for k, v in options.items() if k != "guard_filter_fn"}
+                      if isinstance(options, dict) else options)  # fmt: skip
 
 
 def OptimizedModule(module, **options):

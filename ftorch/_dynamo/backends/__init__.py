@@ -34,7 +34,7 @@ def register_backend(compiler_fn=None, name: str | None = None, tags=()):
     if compiler_fn is None:
         return functools.partial(register_backend, name=name, tags=tags)
     if not callable(compiler_fn):
-        raise AssertionError(f"a backend has to be callable, not {compiler_fn!r}")
+        raise AssertionError(f"compiler_fn must be callable, got {type(compiler_fn)}")
     _registry[name or compiler_fn.__name__] = (compiler_fn, tuple(tags))
     return compiler_fn
 
@@ -79,11 +79,7 @@ def set_default_backend(backend) -> None:
 
 def find(backend):
     """What `Compiled` keeps of a backend: None for XLA, else the function."""
-    if backend is None or backend in _NATIVE:
-        return None
-    if not isinstance(backend, str) and not callable(backend):
-        raise RuntimeError(f"a backend has to be a name or callable, not {backend!r}")
-    return lookup_backend(backend)
+    return None if backend is None or backend in _NATIVE else lookup_backend(backend)
 
 
 def inductor(gm, example_inputs=None, **_):
@@ -172,10 +168,11 @@ for _name in ("aot_eager", "aot_eager_decomp_partition", "aot_eager_default_part
     register_backend(aot_autograd(eager), name=_name, tags=("debug",))
 register_backend(inductor, name="cudagraphs")
 register_backend(inductor, name="openxla")
+register_backend(inductor, name="tvm")
 register_backend(inductor, name="xla", tags=("experimental",))
 
 
-def attach(captured, backend, options: Any = None) -> None:
+def attach(captured, backend, settings: Any = None) -> None:
     """Lets a backend make a captured program: its forward part, and the backward one if it takes that."""
     from ..graphs import graph_module
 
@@ -188,20 +185,20 @@ def attach(captured, backend, options: Any = None) -> None:
     compiler = backend
     if takes_both:
         compiler = backend.inference if backward is None else backend.forward
-    _replace(captured, forward, compiler, graph_module(captured), examples, options)
+    _replace(captured, forward, compiler, graph_module(captured), examples, settings)
     if takes_both and backward is not None and backend.backward is not eager:
         examples = [_fake(captured.geometry_of(o)) for o in backward.starts]
         module = graph_module(captured, backward=True)
-        _replace(captured, backward, backend.backward, module, examples, options)
+        _replace(captured, backward, backend.backward, module, examples, settings)
 
 
-def _replace(captured, lowered, compiler, module, examples, options):
+def _replace(captured, lowered, compiler, module, examples, settings):
     """Puts what a compiler makes of a part of a program in its place."""
     from ..graph_program import call_backend
 
     if lowered.places is not None:
         examples = [*examples, _numbers(captured.floats[lowered.places])]
-    function = call_backend(compiler, module, examples, options)
+    function = call_backend(compiler, module, examples, settings)
     boxed = getattr(function, "_boxed_call", False)
     roots = [captured.geometry_of(o) for o in lowered.starts]
 

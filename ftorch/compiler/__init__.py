@@ -7,18 +7,19 @@ import functools
 
 import numpy as np
 
-from ._cache_artifacts import load_cache_artifacts, save_cache_artifacts
-from ._dynamo.backends import get_default_backend, set_default_backend
-from ._dynamo.backends import list_backends as _list_backends
-from ._dynamo.compiled import Compiled, is_compiling, not_compiling
-from ._dynamo.compiled import stance as _stance
-from .eager import executor
-from .eager.tensor import TensorBase
-from .jit.compiler import compile
-from .utils import _pytree as pytree
+from .._cache_artifacts import load_cache_artifacts, save_cache_artifacts
+from .._dynamo.backends import get_default_backend, set_default_backend
+from .._dynamo.backends import list_backends as _list_backends
+from .._dynamo.compiled import Compiled, is_compiling, not_compiling
+from .._dynamo.compiled import stance as _stance
+from ..eager import executor
+from ..eager.tensor import TensorBase
+from ..jit.compiler import compile
+from ..utils import _pytree as pytree
+from . import config
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",
+    "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",
     "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting",
     "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "list_backends",
     "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts", "set_default_backend", "set_stance", "skip_all_guards_unsafe",
@@ -54,6 +55,7 @@ def disable(fn=None, recursive: bool = True, *, reason: str | None = None):
             return fn(*args, **kwargs)
 
     function._torchdynamo_orig_callable = fn  # type: ignore[attr-defined]
+    function._torchdynamo_disable_recursive = recursive  # type: ignore[attr-defined]
     return function
 
 
@@ -98,7 +100,7 @@ def wrap_numpy(fn):
     >>> torch.compiler.wrap_numpy(np.square)(torch.tensor([1.0, 3.0]))
     tensor([1., 9.])
     """
-    from .eager import api
+    from ..eager import api
 
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
@@ -186,7 +188,7 @@ def keep_portable_guards_unsafe(guard_entries):
 
 def keep_tensor_guards_unsafe(guard_entries, keep_parameters=False):
     """Keeps guards on tensors, on parameters only if asked."""
-    from .nn import Parameter
+    from ..nn import Parameter
 
     return [
         entry.guard_type == "TENSOR_MATCH"
@@ -216,7 +218,7 @@ def list_backends(exclude_tags=("debug", "experimental")) -> list[str]:
 
 def reset() -> None:
     """Forgets every captured program; functions are captured anew when next called."""
-    from ._dynamo import logs
+    from .._dynamo import logs
 
     logs._warned.clear()
     for compiled in list(Compiled.instances):
@@ -232,9 +234,10 @@ class set_stance(contextlib.ContextDecorator):
     Args:
         stance: "default"; "force_eager": as if not compiled; "eager_on_recompile": calls that no
             program stands for run in Python; "fail_on_recompile": they raise.
+        force_backend: what calls that no program stands for are compiled with, or None.
 
     Raises:
-        RuntimeError: for other stances.
+        RuntimeError: for other stances, or ones but the default with a backend.
 
     >>> import ftorch as torch
     >>> double = torch.compile(lambda x: x * 2)
@@ -246,16 +249,19 @@ class set_stance(contextlib.ContextDecorator):
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
-        self._new, self._before = stance, _stance.name
-        _stance.name = stance
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        self._new = stance, force_backend
+        self._before = _stance.name, _stance.backend
+        _stance.name, _stance.backend = self._new
 
     def __enter__(self):
-        _stance.name = self._new
+        _stance.name, _stance.backend = self._new
         return self
 
     def __exit__(self, *_):
-        _stance.name = self._before
+        _stance.name, _stance.backend = self._before
 
     def __call__(self, func):
-        _stance.name = self._before  # as a decorator it counts during calls only
+        _stance.name, _stance.backend = self._before  # as a decorator it counts during calls only
         return super().__call__(func)
