@@ -95,6 +95,13 @@ def _frame_of(stack_trace: str) -> str:
 # --- the generator -------------------------------------------------------------------
 
 
+class _Written(str):
+    """Text that ``repr`` leaves as it is, as it does names of nodes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 class CodeGen:
     """Writes a graph as a function. Subclasses change its signature and its return."""
 
@@ -333,7 +340,7 @@ class _Writer:
     def _output(self, node):
         if node.type is not None:
             self.returns = f" -> {self._type(node.type)}"
-        self.body.append(self.codegen.generate_output(self._repr(node.args[0])))
+        self.body.append(self.codegen.generate_output(_Written(self._repr(node.args[0]))))
 
     def _forget(self, node, dead):
         if node.op == "placeholder":

@@ -7,12 +7,16 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..eager.device import device
+from ..eager.dtype import dtype
+from ..eager.formats import layout, memory_format
 from . import _targets
 from .immutable_collections import immutable_dict, immutable_list
 
 if TYPE_CHECKING:
     from .graph import Graph
 
+base_types = (str, int, float, bool, complex, bytes, dtype, device, layout, memory_format)
 BaseArgumentTypes = str | int | float | bool | complex | None
 Target = Callable[..., Any] | str
 Argument = Any

@@ -16,8 +16,7 @@ from ..eager.formats import layout, memory_format
 from ..eager.registry import OpDef
 from ..eager.tensor import Tensor, TensorBase
 from . import _targets
-
-base_types = (str, int, float, bool, complex, bytes, dtype, device, layout, memory_format)
+from .node import base_types
 
 _TYPES = {
     "Tensor": Tensor, "int": int, "SymInt": int, "float": float, "bool": bool, "str": str,
@@ -115,6 +114,54 @@ def _fits_one(value, wanted):
     return isinstance(value, wanted) or (wanted is float and isinstance(value, int))
 
 
+def create_type_hint(x):
+    """A type for a list or tuple of types: ``list[T]`` or ``tuple[T, ...]`` of their common class.
+
+    >>> from ftorch.fx.operator_schemas import create_type_hint
+    >>> create_type_hint([int, int])
+    list[int]
+    """
+    if not isinstance(x, (list, tuple)):
+        return x
+    made = (lambda t: list[t]) if isinstance(x, list) else (lambda t: tuple[t, ...])
+    if not x:
+        return made(Any)
+    common = x[0]
+    for kind in x:
+        if not (isinstance(kind, type) and isinstance(common, type)):
+            return made(common) if all(k == x[0] for k in x) else made(Any)
+        if issubclass(common, kind):
+            common = kind
+        elif not issubclass(kind, common):
+            return made(Any)
+    return made(common)
+
+
+def type_matches(signature_type: Any, argument_type: Any) -> bool:
+    """Whether a value of a type can be the argument of a parameter of another type."""
+    origin = typing.get_origin(signature_type)
+    if signature_type is argument_type:
+        return True
+    if origin in (typing.Union, types.UnionType) and signature_type != argument_type:
+        return any(type_matches(c, argument_type) for c in typing.get_args(signature_type))
+    if signature_type is typing.List[int] and argument_type is int:  # noqa: UP006
+        return True
+    if origin is list:
+        inner = typing.get_args(signature_type)[0]
+        if not isinstance(inner, type):
+            return False
+        given = typing.get_origin(argument_type)
+        return given in (list, tuple) and all(
+            isinstance(a, type) and issubclass(a, inner)
+            for a in typing.get_args(argument_type) if a is not Ellipsis
+        )  # fmt: skip
+    if isinstance(signature_type, type) and isinstance(argument_type, type):
+        if signature_type is numbers.Number:
+            return argument_type in (int, float)
+        return issubclass(argument_type, signature_type)
+    return False
+
+
 def normalize_function(target: Callable, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None,
                        arg_types: tuple[Any, ...] | None = None,
                        kwarg_types: dict[str, Any] | None = None,
@@ -143,19 +190,11 @@ def normalize_function(target: Callable, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _normalize_op(target, args, kwargs, arg_types, kwarg_types, only_kwargs):
-    signatures, schemas = get_signature_for_torch_op(target, return_schemas=True)
-    given_args = args if arg_types is None else arg_types
-    given_kwargs = kwargs if kwarg_types is None else kwarg_types
-    fitting = []
-    for signature, schema in zip(signatures, schemas):
-        kinds = {n: a.type for n, a in zip(signature.parameters, schema.arguments)}
-        try:
-            bound = signature.bind(*given_args, **given_kwargs)
-            signature.bind(*args, **kwargs)
-        except TypeError:
-            continue
-        if all(_accepts(kinds[n], v) for n, v in bound.arguments.items()):
-            fitting.append(signature)
+    pairs = list(zip(*get_signature_for_torch_op(target, return_schemas=True)))
+    fitting = _fitting(pairs, args, kwargs)
+    if len(fitting) != 1 and (arg_types is not None or kwarg_types is not None):
+        typed = _fitting(pairs, arg_types or (), kwarg_types or {})
+        fitting = [s for s in typed if s in fitting or not fitting]
     if not fitting:
         return None
     if len(fitting) > 1:
@@ -166,6 +205,20 @@ def _normalize_op(target, args, kwargs, arg_types, kwarg_types, only_kwargs):
             f"Available schemas:\n{texts}"
         )
     return args_kwargs_to_normalized(fitting[0], args, kwargs, only_kwargs)
+
+
+def _fitting(pairs, args, kwargs):
+    """The signatures that take some arguments, or arguments of some types."""
+    found = []
+    for signature, schema in pairs:
+        kinds = {n: a.type for n, a in zip(signature.parameters, schema.arguments)}
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            continue
+        if all(_accepts(kinds[n], v) for n, v in bound.arguments.items()):
+            found.append(signature)
+    return found
 
 
 def args_kwargs_to_normalized(signature: inspect.Signature, args, kwargs,
@@ -208,6 +261,6 @@ def normalize_module(root, target: str, args: tuple[Any, ...], kwargs: dict[str,
 
 
 __all__ = [
-    "ArgsKwargsPair", "args_kwargs_to_normalized", "base_types", "get_signature_for_torch_op",
-    "normalize_function", "normalize_module",
+    "ArgsKwargsPair", "args_kwargs_to_normalized", "base_types", "create_type_hint",
+    "get_signature_for_torch_op", "normalize_function", "normalize_module", "type_matches",
 ]  # fmt: skip

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from ...graph import Graph
 from ...graph_module import GraphModule
 from ...node import Node
-from ..operator_support import OperatorSupportBase
+from ..operator_support import OperatorSupportBase, get_node_target
+from ..utils.fuser_utils import fuse_by_partitions
 
 
 class Partition:
@@ -60,123 +61,119 @@ class CapabilityBasedPartitioner:
         )
 
     def propose_partitions(self) -> list[Partition]:
-        """The parts, none of which depends on itself through nodes outside."""
+        """The parts, none of which depends on itself through nodes outside; the last one first.
+
+        All that can run as one becomes one, also what has nothing to do with each other.
+        """
         nodes = list(self.graph_module.graph.nodes)
-        group: dict[Node, int] = {}
-        members: dict[int, list[Node]] = {}
-        for i, node in enumerate(nodes):
-            if not self._is_supported(node):
+        merging = _Merging(nodes)
+        groups: list[_Group] = []  # the oldest first
+        for i in reversed(range(len(nodes))):
+            if not self._is_supported(nodes[i]):
                 continue
-            group[node] = i
-            members[i] = [node]
-            candidates = dict.fromkeys(group[n] for n in node.all_input_nodes if n in group)
-            for other in candidates:
-                if other in members and group[node] != other and self._can_merge(
-                    members[group[node]], members[other]
-                ):  # fmt: skip
-                    mine = group[node]
-                    for n in members.pop(other):
-                        group[n] = mine
-                        members[mine].append(n)
-        parts = [sorted(m, key=lambda n: n._position()) for m in members.values()]
+            group = _Group(len(nodes) - i, len(nodes) - i, 1 << i)
+            rest = []
+            for other in groups:
+                if merging.allows(group.mask | other.mask):
+                    group = group.joined(other)
+                    merging.merge(group.mask)
+                else:
+                    rest.append(other)
+            groups = sorted([*rest, group], key=lambda g: g.age)
+        groups.sort(key=lambda g: g.number)
+        parts = [merging.members(g.mask) for g in groups]
+        self._gather_items(parts)
         parts = [p for p in parts if self._is_worth(p)]
-        parts.sort(key=lambda p: p[0]._position())
         return [Partition(i, p) for i, p in enumerate(parts)]
 
-    @staticmethod
-    def _can_merge(a: list[Node], b: list[Node]) -> bool:
-        """Whether no path leads from the union out and back in."""
-        union = {*a, *b}
-        pending = [u for n in union for u in n.users if u not in union]
-        seen = set(pending)
-        while pending:
-            node = pending.pop()
-            for user in node.users:
-                if user in union:
-                    return False
-                if user not in seen:
-                    seen.add(user)
-                    pending.append(user)
-        return True
-
     def _is_worth(self, nodes) -> bool:
-        from ..operator_support import get_node_target
-
+        if self.allows_single_node_partition:
+            return True
         submodules = dict(self.graph_module.named_modules())
-        names = [get_node_target(submodules, n) for n in nodes]
-        computing = [n for n in names if n not in self.non_compute_ops and n != "_operator.getitem"]
-        if not computing:
-            return False
-        return len(computing) > 1 or self.allows_single_node_partition or (
-            computing[0] in self.allowed_single
+        names = [get_node_target(submodules, n) for n in nodes if n.op.startswith("call_")]
+        idle = {"torch.ops.aten.view", "_operator.getitem", *self.non_compute_ops}
+        return len([n for n in names if n not in idle]) > 1 or (
+            any(n in self.allowed_single for n in names)
         )
+
+    @staticmethod
+    def _gather_items(parts):
+        """An element of a tuple belongs to the part that makes the tuple."""
+        of = {n: part for part in parts for n in part}
+        for part in parts:
+            for node in part:
+                for user in node.users:
+                    home = of.get(user)
+                    if user.target is operator.getitem and home is not part:
+                        if home is not None:
+                            home.remove(user)
+                        part.append(user)
+                        of[user] = part
 
     def fuse_partitions(self, partitions: list[Partition], prefix: str = "fused_") -> GraphModule:
         """Makes submodules of parts, in place."""
-        for partition in partitions:
-            fuse(self.graph_module, list(partition.nodes), f"{prefix}{partition.id}")
-        self.graph_module.graph.lint()
-        self.graph_module.recompile()
-        return self.graph_module
+        return fuse_by_partitions(self.graph_module, [p.nodes for p in partitions], prefix)
 
     def partition_and_fuse(self, prefix: str = "fused_") -> GraphModule:
         """Makes submodules of what is supported, in place."""
         return self.fuse_partitions(self.propose_partitions(), prefix)
 
 
-def fuse(gm: GraphModule, nodes: list[Node], name: str) -> Node:
-    """Replaces nodes, which no path may leave and enter again, by a call of a submodule."""
-    graph = Graph()
-    env: dict[Node, Node] = {}
-    inside = set(nodes)
-    inputs = dict.fromkeys(
-        used for n in nodes for used in n.all_input_nodes
-        if used not in inside and used.op != "get_attr"
-    )  # fmt: skip
-    for used in inputs:
-        env[used] = graph.placeholder(used.name, type_expr=used.type)
-        env[used].meta = dict(used.meta)
+class _Group(NamedTuple):
+    """Nodes that are to be one part. Which number and age a union has decides how parts are called."""
 
-    def local(n):
-        if n not in env:
-            env[n] = graph.node_copy(n)
-        return env[n]
+    number: int
+    age: int
+    mask: int
 
-    for node in nodes:
-        env[node] = graph.node_copy(node, local)
-    outputs = [n for n in nodes if any(u not in inside for u in n.users)]
-    results = tuple(env[n] for n in outputs)
-    graph.output(results[0] if len(results) == 1 else results)
-    gm.add_submodule(name, GraphModule(gm, graph, name))
-    _order(gm, nodes, inputs)
-    with gm.graph.inserting_after(nodes[-1]):
-        call = gm.graph.call_module(name, tuple(inputs))
-    with gm.graph.inserting_after(call):
-        for i, node in reversed(list(enumerate(outputs))):
-            new = call if len(outputs) == 1 else gm.graph.call_function(operator.getitem, (call, i))
-            node.replace_all_uses_with(new, lambda u: u not in inside and u is not call)
-    for node in reversed(nodes):
-        gm.graph.erase_node(node)
-    return call
+    def joined(self, other: _Group) -> _Group:
+        """The union: it goes by the larger one's number, and is as old as the older one."""
+        larger = other if self.mask.bit_count() < other.mask.bit_count() else self
+        return _Group(larger.number, min(self.age, other.age), self.mask | other.mask)
 
 
-def _order(gm, nodes, inputs):
-    """Moves the nodes together: behind everything they need, before everything that needs them."""
-    inside = set(nodes)
-    needed: set[Node] = set()
-    pending = list(inputs)
-    while pending:
-        node = pending.pop()
-        if node not in needed:
-            needed.add(node)
-            pending.extend(node.all_input_nodes)
-    for used in sorted(needed, key=lambda n: n._position()):
-        if used > nodes[0]:
-            nodes[0].prepend(used)
-    for before, node in zip(nodes, nodes[1:]):
-        before.append(node)
-    users = [u for n in nodes for u in n.users if u not in inside]
-    assert all(u > nodes[-1] for u in users), "the nodes depend on themselves through others"
+class _Merging:
+    """Which nodes may become one call. Sets of nodes are the bits of integers.
+
+    Nodes that are one call reach what each of them reaches; so does what reaches one of them.
+    """
+
+    def __init__(self, nodes: list[Node]):
+        self.nodes = nodes
+        self.place = {n: i for i, n in enumerate(nodes)}
+        self.users = [sum(1 << self.place[u] for u in n.users) for n in nodes]
+        self.reached = [0] * len(nodes)
+        for i in reversed(range(len(nodes))):
+            for user in nodes[i].users:
+                place = self.place[user]
+                self.reached[i] |= self.reached[place] | 1 << place
+
+    def members(self, group: int) -> list[Node]:
+        """The nodes of a set, in order."""
+        return [self.nodes[i] for i in _bits(group)]
+
+    def allows(self, group: int) -> bool:
+        """Whether nothing outside is behind one of a set's nodes and before another one."""
+        outside = 0
+        for i in _bits(group):
+            outside |= self.users[i]
+        return not any(self.reached[i] & group for i in _bits(outside & ~group))
+
+    def merge(self, group: int) -> None:
+        """Makes a set one call."""
+        reached = 0
+        for i in _bits(group):
+            reached |= self.reached[i]
+        for i, known in enumerate(self.reached):
+            if known & group or group >> i & 1:
+                self.reached[i] = known | reached | group & ~(1 << i)
 
 
-__all__ = ["CapabilityBasedPartitioner", "Partition", "fuse"]
+def _bits(mask: int):
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+__all__ = ["CapabilityBasedPartitioner", "Partition"]

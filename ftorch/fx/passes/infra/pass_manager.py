@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 
 from ....nn import Module
+from ...graph_module import GraphModule
 from .pass_base import PassResult
 
 
@@ -122,22 +123,31 @@ class PassManager:
             for function in self.passes:
                 name = getattr(function, "__name__", type(function).__name__)
                 try:
-                    result = function(module)
+                    result = self._result(function, name, module)
                 except Exception as e:
-                    raise RuntimeError(f"An error occurred when running the '{name}' pass") from e
-                if not isinstance(result, PassResult) and not hasattr(result, "graph_module"):
-                    raise TypeError(
-                        f"The result of the pass {name} should be type PassResult. Please wrap it "
-                        "with pass_result_wrapper()"
-                    )
+                    before = [getattr(p, "__name__", type(p).__name__) for p in self.passes]
+                    raise Exception(  # noqa: TRY002  (PyTorch's)
+                        f"An error occurred when running the '{name}' pass after the following passes: "
+                        f"{before[: self.passes.index(function)]}"
+                    ) from e
                 module = result.graph_module
                 modified = modified or result.modified
+                if isinstance(module, GraphModule):
+                    module.recompile()
                 if self.run_checks_after_each_pass:
                     self._check(module)
             changed = changed or modified
             if not modified:
                 break
         return PassResult(module, changed)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _result(function, name, module):
+        result = function(module)
+        if not isinstance(result, PassResult) and not hasattr(result, "graph_module"):
+            raise TypeError(f"The result of the pass {name} should be type PassResult. Please wrap it "
+                            "with pass_result_wrapper()")  # fmt: skip
+        return result
 
     def _check(self, module):
         try:

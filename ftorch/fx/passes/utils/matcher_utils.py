@@ -20,16 +20,18 @@ class InternalMatch:
         nodes_map: {node of the pattern: node (or constant) of the graph}.
         placeholder_nodes: what the pattern's parameters stand for, in order.
         returning_nodes: the graph's nodes for the pattern's results.
+        name_node_map: {a name that the pattern gives: node of the graph}.
     """
 
     anchors: list[Node]
     nodes_map: dict[Node, Any] = field(default_factory=dict)
     placeholder_nodes: list[Any] = field(default_factory=list)
     returning_nodes: list[Node] = field(default_factory=list)
+    name_node_map: dict[str, Node] = field(default_factory=dict)
 
     def __copy__(self):
         return InternalMatch(list(self.anchors), dict(self.nodes_map), list(self.placeholder_nodes),
-                             list(self.returning_nodes))  # fmt: skip
+                             list(self.returning_nodes), dict(self.name_node_map))  # fmt: skip
 
 
 class SubgraphMatcher:
