@@ -74,6 +74,11 @@ class Captured:
         self._lower(slots, sources)
         self._guard_inputs()
 
+    @property
+    def calls(self) -> int:
+        """How many operations it has."""
+        return len(self.forward.steps)
+
     # --- what the function changed in Python
 
     def _adopt(self, watch, sources):

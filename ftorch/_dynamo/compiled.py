@@ -45,6 +45,7 @@ from .reasons import VALUE, describe
 from .recording import Recorder
 from .sharing import Family
 from .state import SCALARS
+from .utils import counters
 from .watch import Watch, users_line
 
 _local = threading.local()
@@ -203,16 +204,13 @@ class Compiled:
                     return program.run(leaves, originals)
         if any(map(is_array, leaves)) or other_device(leaves) or has_overrides(leaves):
             return self.function(*args, **kwargs)
+        if not self.entries and stance.name in ("fail_on_recompile", "eager_on_recompile"):
+            return self._refuse("nothing was compiled yet", args, kwargs)
         if self.entries and (programs or not self._is_shared(key)):
             if not reasons:
                 reasons = [difference(key, self.entries)]
-            if stance.name == "fail_on_recompile":
-                raise RuntimeError(
-                    "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
-                    f"function: {self._name()}, reason: {reasons[-1]}"
-                )
-            if stance.name == "eager_on_recompile":
-                return self.function(*args, **kwargs)
+            if stance.name in ("fail_on_recompile", "eager_on_recompile"):
+                return self._refuse(reasons[-1], args, kwargs)
             logs.recompile(self._name(), reasons)
             if config.error_on_recompile:
                 raise exc.RecompileError(
@@ -231,6 +229,19 @@ class Compiled:
         if leaves is not originals:
             args, kwargs = pytree.tree_unflatten(leaves, pytree.tree_structure((args, kwargs)))
         return self._capture(key, leaves, originals, args, kwargs)
+
+    def _refuse(self, reason, args, kwargs):
+        """A call that nothing may be compiled for.
+
+        Raises:
+            RuntimeError: in the stance "fail_on_recompile".
+        """
+        if stance.name == "eager_on_recompile":
+            return self.function(*args, **kwargs)
+        raise RuntimeError(
+            "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
+            f"function: {self._name()}, reason: {reason}"
+        )
 
     def _count(self, key):
         """How many programs count for the limit: sizes that vary do not."""
@@ -254,8 +265,8 @@ class Compiled:
         )
         if self.fullgraph or config.fail_on_recompile_limit_hit:
             raise exc.FailOnRecompileLimitHit(
-                f"{message}\nrecompile_limit reached with fullgraph=True. Excessive recompilations can "
-                "degrade performance due to the compilation overhead of each recompilation."
+                f"Hard failure due to {'fullgraph=True' if self.fullgraph else 'fail_on_recompile_limit_hit'}"
+                f"\n{message}"
             )
         logs.warn_limit(self._name(), message)
 
@@ -361,6 +372,9 @@ class Compiled:
 
     def _attach(self, program, leaves):
         """Lets the backend make a function of a graph; one that is known to take any sizes is used again."""
+        if not program.calls:
+            program.function = program.module.forward
+            return
         code = program.module.code
         dtypes = tuple(t.dtype for t in (s.get(leaves) for s in program.takes))
         known = self._functions.setdefault((code, dtypes), [])
@@ -445,6 +459,13 @@ class Compiled:
 
     def _keep(self, key, leaves, captured, reason, where):
         self.events.append(Event(captured, reason, where))
+        counters["frames"]["total"] += 1
+        if captured is None:
+            counters["graph_break"][describe(reason or "").splitlines()[0]] += 1
+        else:
+            counters["frames"]["ok"] += 1
+            counters["stats"]["unique_graphs"] += 1
+            counters["stats"]["calls_captured"] += captured.calls
         if any(not isinstance(leaf, (TensorBase, *SCALARS)) for leaf in leaves):
             self._held.append(leaves)
         if captured is None:

@@ -78,16 +78,17 @@ class GraphProgram(Captured):
         self._effects(watch, sources)
         self.results = GraphResults(self, outputs, leaves)
         self._rebound({})
-        self._names = names
-        builder = Builder(
-            [e for e in recorder.events if isinstance(e, Call)], is_made=self._is_made,
-            name_input=lambda t: input_name(self._names.of(sources.tensor(t))), grad=grad,
-            is_read_first=lambda t: id(sources.tensor(t).holder) in names.tables,
-        )  # fmt: skip
+        calls = [e for e in recorder.events if isinstance(e, Call)]
         try:
+            builder = Builder(
+                calls, is_made=self._is_made,
+                name_input=lambda t: input_name(names.of(sources.tensor(t))), grad=grad,
+                is_read_first=lambda t: id(sources.tensor(t).holder) in names.tables,
+            )  # fmt: skip
             self.module: GraphModule = builder.module(self.results.outputs)
         except Unsayable as error:
             raise Unsupported(str(error)) from None
+        self._calls = len(calls)
         self.takes = [sources.tensor(t) for t in builder.inputs]
         self.inputs = [(None, s.kind, s, None) for s in self.takes]
         self.written = [
@@ -96,6 +97,10 @@ class GraphProgram(Captured):
         self.guards = _guards.of_watch(watch, self.skipped)
         self._guard_inputs()
         self.function: Any = None
+
+    @property
+    def calls(self) -> int:
+        return self._calls
 
     def _is_made(self, t):
         return not isinstance(t, TensorBase) or (

@@ -65,6 +65,9 @@ def _name(plan):
     return re.sub(r"\W", "_", plan.name.partition(".")[0]) or "step"
 
 
+_KINDS = {"cell": "captured", "draw": "random", "constant": "constant"}
+
+
 def _input_names(captured, program):
     sources = {i[0]: i for i in captured.inputs}
     names, used = [], {}
@@ -72,8 +75,8 @@ def _input_names(captured, program):
         found = sources.get(operand)
         if found is None:
             name = "saved" if operand >= 0 else "grad"
-        elif found[1] in ("cell", "draw"):
-            name = "captured" if found[1] == "cell" else "random"
+        elif found[1] in _KINDS:
+            name = _KINDS[found[1]]
         else:
             name = found[2].name
         count = used[name] = used.get(name, 0) + 1

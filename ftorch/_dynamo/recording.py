@@ -8,11 +8,14 @@ graph of such calls (transforms, autocast, hooks on tensors) is noted in `Record
 from __future__ import annotations
 
 import dis
+import inspect
 import operator
 import sys
 import types
 from typing import Any, NamedTuple
 
+from ..eager import device as _device
+from ..eager import dtype as _dtype
 from ..eager import op as _op
 from ..eager.overrides import TorchFunctionMode, mode_call
 from ..eager.tensor import Tensor, TensorBase, modes
@@ -107,7 +110,7 @@ class Recorder(TorchFunctionMode):
         self.unbacked = self._in_call = False
         self._look = ""
         self._is_on = is_compiling  # not within a disabled function
-        self.autocast = modes.autocast
+        self._modes = _modes_now()
 
     # --- where calls come in
 
@@ -115,7 +118,7 @@ class Recorder(TorchFunctionMode):
         kwargs = kwargs or {}
         shown = args, kwargs
         if kwargs and sys._getframe(2).f_code is mode_call.__code__:
-            shown = _as_written(args, kwargs)
+            shown = _as_written(func, args, kwargs)
         return self._noted("call_function", func, *shown, func, args, kwargs)
 
     def method(self, name, function, args, kwargs):
@@ -156,8 +159,8 @@ class Recorder(TorchFunctionMode):
         ):  # fmt: skip
             if modes.levels or modes.transforming:
                 self.failed = self.failed or "a transform of torch.func is part of it"
-            if modes.autocast is not self.autocast:
-                self.failed = self.failed or "autocast is switched inside"
+            if _modes_now() != self._modes:
+                self.failed = self.failed or "autocast or a default is switched inside"
             frames = self.frames() if self.root is not None else ()
             self.events.append(Call(op, target, shown, named, result, modes.grad, frames))
         return result
@@ -235,6 +238,10 @@ class Recorder(TorchFunctionMode):
         if not _active:
             _unwrap_methods()
         super().__exit__(*exception)
+
+
+def _modes_now():
+    return modes.autocast, _device.get_default_device(), _dtype.get_default_dtype()
 
 
 _active: list[Recorder] = []  # in all threads
@@ -315,7 +322,7 @@ def _custom_function(cls, args, kwargs):
 # --- how a call was written
 
 
-def _as_written(args, kwargs):
+def _as_written(function, args, kwargs):
     """(args, kwargs) with those in their places that the user, or a module, wrote there.
 
     What an op was called with is known by its parameters only, see `ftorch.eager.overrides`.
@@ -323,9 +330,11 @@ def _as_written(args, kwargs):
     named = _written_names()
     if named is None:
         return args, kwargs
+    parameters = inspect.signature(function).parameters
     positional, rest = list(args), dict(kwargs)
     for name in kwargs:
-        if name in named:
+        known = parameters.get(name)
+        if name in named or known is None or known.kind is not known.POSITIONAL_OR_KEYWORD:
             break
         positional.append(rest.pop(name))
     return tuple(positional), rest

@@ -112,7 +112,7 @@ class Results:
 
     def _are_plain(self):
         """Whether each result is the whole of an output of its own, without a graph, and goes nowhere else."""
-        if self.captured.grads or self.captured.puts:
+        if self.captured.grads or self.captured.puts or self.captured.trace.birth:
             return False
         news = [how[1] for how in self.flat if how[0] == "new"]
         return len({new.position for new in news}) == len(self.flat) and not any(
@@ -185,6 +185,7 @@ class Making:
         storage = self._storages.get(new.position)
         if storage is None:
             storage = self._storages[new.position] = Storage(new.root, self.values[new.position])
+            storage.version = self.captured.trace.birth  # of inference mode, or 0
         if new.geometry is new.root:
             t = wrap(storage)
         else:

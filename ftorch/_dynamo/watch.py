@@ -189,8 +189,8 @@ class Watch:
             names = self._codes.get(code)
             if names is None:
                 names = self._codes[code] = self._names_of(code, frame)
-                if names.__class__ is _Names and self._calls_from_library(frame):
-                    self._called_by_library(frame, code)
+                if names.__class__ is _Names and (code.co_freevars or self._calls_from_library(frame)):
+                    self._not_named(frame, code)
             if names.__class__ is _Names:
                 self._enter(frame, names)
             elif names == "logs" and self._calls_from_user(frame):
@@ -230,21 +230,23 @@ class Watch:
         ):  # fmt: skip
             self.capture.end(f"{name} was called")
 
-    def _called_by_library(self, frame, code):
-        """Notes a function that no name led to: a hook, the kernel of an operator.
+    def _not_named(self, frame, code):
+        """Notes a function that no name led to: a hook, the kernel of an operator, a closure's method.
 
         Python does not say which function a frame runs; the collector knows those with its code. Ones that
         are made meanwhile, by a function that ran, are nothing that the call depends on.
         """
         names = code.co_varnames[: code.co_argcount]
         first = frame.f_locals.get(names[0]) if names else None
-        if getattr(getattr(type(first), code.co_name, None), "__code__", None) is code:  # a method
+        is_inner = any(code in maker.co_consts for maker in self._entered)
+        method = getattr(type(first), code.co_name, None)
+        if getattr(method, "__code__", None) is code:
             maker = getattr(type(first).__init__, "__code__", None)
             if maker not in self._entered and not isinstance(first, TensorBase):
                 self.visit(first, self._codes[code], 0, names[0])
-        elif not code.co_name.startswith("<module") and not any(
-            code in maker.co_consts for maker in self._entered
-        ):
+            if code.co_freevars and not is_inner:
+                self.function(method)
+        elif not code.co_name.startswith("<module") and not is_inner:
             for function in gc.get_referrers(code):
                 if isinstance(function, types.FunctionType):
                     self.function(function)

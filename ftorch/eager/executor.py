@@ -477,6 +477,7 @@ def swap_trace(trace: Trace | None) -> Trace:
     if not old.captures:
         old.flush()
     _threads.cpu = Trace(_device.CPU) if trace is None else trace
+    _threads.cpu.birth = _threads.birth
     _set_watch(_threads.cpu)
     return old
 

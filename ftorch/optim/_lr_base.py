@@ -190,6 +190,9 @@ def _replayed(step):
             return step(self, *args, **kwargs)
         if any(isinstance(a, Tensor) for a in (*args, *kwargs.values())):
             capture.flush()  # a metric: the rates depend on its value
+        if any(isinstance(g["lr"], Tensor) for g in self.optimizer.param_groups):
+            capture.end("a scheduler writes to a learning rate that is a tensor")
+            return step(self, *args, **kwargs)
         capture.actions.append(("do", lambda: step(self, *args, **kwargs)))
         with executor.outside_capture():
             return step(self, *args, **kwargs)
