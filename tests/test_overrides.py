@@ -266,3 +266,20 @@ def test_stack_of_modes():
         return inside, seen, o._get_current_function_mode()
 
     assert_same(program)
+
+
+def test_subclasses_see_each_call_of_a_name_with_several_overloads():
+    found = []
+    for T in (ftorch, torch):
+        class Seen(T.Tensor):
+            calls = 0
+
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                cls.calls += func.__name__ in ("sum", "max")
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        x = T.ones(2, 3).as_subclass(Seen)
+        kinds = [type(v).__name__ for _ in range(3) for v in (x.sum(), T.sum(x, 1), x.max(1).values)]
+        found.append((kinds, Seen.calls))
+    assert found[0] == found[1]

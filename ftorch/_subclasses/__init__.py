@@ -1,5 +1,14 @@
 """Tensor subclasses of PyTorch's own (``torch._subclasses``)."""
 
-from .fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+from .fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+)
 
-__all__ = ["DataDependentOutputException", "FakeTensor", "FakeTensorMode"]
+__all__ = [
+    "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorMode",
+    "UnsupportedFakeTensorException",
+]  # fmt: skip

@@ -179,6 +179,8 @@ def item(self):
         handled, result = _op.hooks["python_method"]("_local_scalar_dense", self)
         if handled:
             return result
+    if g.device is _device.META:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     _known(self)
     if g.dtype.is_shell:
         raise NotImplementedError(

@@ -134,6 +134,13 @@ def _as_dtype(dtype):
     raise TypeError(f"tensor(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
 
 
+def _asked(function, data, **options):
+    """Asks the modes with ``__torch_function__`` for a new tensor."""
+    from .overrides import handle
+
+    return handle(function, [], (data,), {k: v for k, v in options.items() if v is not None})
+
+
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new tensor with a copy of data: numbers, nested sequences, arrays (``torch.tensor``).
 
@@ -148,6 +155,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     tensor([[1, 2],
             [3, 4]])
     """
+    if modes.function_modes:
+        return _asked(tensor, data, dtype=dtype, device=device, requires_grad=requires_grad or None)
     dtype = _as_dtype(dtype)
     if isinstance(data, TensorBase):
         warnings.warn(
@@ -199,6 +208,8 @@ def as_tensor(data, dtype=None, device=None):
     >>> torch.as_tensor(x) is x
     True
     """
+    if modes.function_modes:
+        return _asked(as_tensor, data, dtype=dtype, device=device)
     if isinstance(data, TensorBase):
         return data.to(device=data.device if device is None else device, dtype=dtype or data.dtype)
     if isinstance(data, np.ndarray):
@@ -224,6 +235,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     >>> torch.asarray([1.0, 2.0], requires_grad=True)
     tensor([1., 2.], requires_grad=True)
     """
+    if modes.function_modes:
+        return _asked(asarray, obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
     dtype = _as_dtype(dtype)
     if isinstance(obj, TensorBase):
         source = obj

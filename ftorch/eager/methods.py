@@ -180,7 +180,7 @@ def get_device(self):
 @method
 def data_ptr(self):
     """A number that identifies the first element's place: equal for tensors that share it."""
-    if not self._geometry.numel:
+    if not self._geometry.numel or self._geometry.device.type == "meta":
         return 0
     return id(self._storage) * 64 + self._offset * self._geometry.dtype.itemsize
 

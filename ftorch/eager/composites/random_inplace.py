@@ -111,9 +111,9 @@ def _fill(t, generator, sampler, *args, **options):
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation."
         )
-    if t.device is devices.META or not t.numel():
+    if t._geometry.device is devices.META or not t.numel():
         return t
-    like, device = _Layout(t), t.device
+    like, device = _Layout(t), t._geometry.device
     drawn = replayable(
         lambda: tensor_of(drawn_like(like, generator, sampler, *args, **options), device)
     )

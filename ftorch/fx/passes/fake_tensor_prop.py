@@ -27,7 +27,7 @@ class FakeTensorProp(Interpreter):
 
     def __init__(self, module, mode: FakeTensorMode | None = None):
         super().__init__(module)
-        self._mode = FakeTensorMode() if mode is None else mode
+        self._mode = FakeTensorMode(allow_non_fake_inputs=True) if mode is None else mode
 
     def run_node(self, n: Node) -> Any:
         """The node's value, after writing it down."""
