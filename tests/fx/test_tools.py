@@ -244,8 +244,7 @@ def unified(torch):
     x = u.Var()
     with u.variables("q"):
         first = [u.unify("q", 3, {}), u.isvar("q")]
-    return [*first, u.unify((x, 2), (1, 2), {}) == {x: 1}, u.reify((x, 3), {x: 5}),
-            u.unify({"a": (x,)}, {"a": (4,)}, {}) == {x: 4}]  # fmt: skip
+    return [*first, u.isvar("q"), u.reify((x, 3), {x: 5}), u.reify({"a": [x]}, {x: 5})]
 
 
 def types(torch):
