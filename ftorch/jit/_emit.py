@@ -10,9 +10,10 @@ import math
 import numpy as np
 
 from ..eager.device import device as device_class
+from ._module import is_compiled
 from ._objects import CompilationUnitData, Function
 from ._recorder import Recorder, _flat
-from ._records import Frame, Statement, Value
+from ._records import Frame, ProgramCall, Statement, Value
 from ._source import define_class
 from ._types import code
 
@@ -159,7 +160,7 @@ class Emitter:
     def statement(self, s: Statement, frame, names, lines):
         arguments = [self.text(a, frame, names) for a in s.args]
         arguments += [f"{k}={self.text(v, frame, names)}" for k, v in s.kwargs.items()]
-        call = f"torch.{s.op}({', '.join(arguments)})"
+        call = f"{self.callee(s, frame)}({', '.join(arguments)})"
         if s.op == "alias":
             call = f"torch.slice({arguments[0]})" if s.results[0].object.dim() else arguments[0]
         targets = [names.give(r) for r in s.results]
@@ -167,6 +168,14 @@ class Emitter:
             lines.append(f"{targets[0]} = {call}")
         else:
             lines.append(f"{', '.join(targets)}, = {call}")
+
+    def callee(self, s, frame) -> str:
+        """What a statement calls."""
+        if not isinstance(s, ProgramCall):
+            return f"torch.{s.op}"
+        if s.path is None:
+            return s.op
+        return f"({access('self', s.path[len(frame.path) :])}).{s.op}"
 
     def module_call(self, child: Frame, frame, names, lines):
         count = self.counts.get(id(child.module), 0)
@@ -358,6 +367,9 @@ def emit_module(unit: CompilationUnitData, root, methods: dict[int, list[str]]):
     def build(module):
         if id(module) in made:
             return made[id(module)]
+        if is_compiled(module):
+            unit.include(module._c._type.unit)
+            return module._c
         values: dict = {}
         attributes: dict[str, str] = {}
         for table in (module._parameters, module._buffers):

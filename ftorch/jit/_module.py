@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import MutableMapping
 
 from ..eager.tensor import TensorBase
@@ -10,6 +11,8 @@ from ..nn import Module, Parameter
 from ..nn.modules.container import ModuleDict, ModuleList, Sequential
 from ._casts import CastError, cast
 from ._objects import ClassType, Function, ScriptObject
+from ._recorder import Recorder
+from ._scripted_calls import calling
 from ._types import infer
 
 __all__ = ["RecursiveScriptModule", "ScriptFunction", "ScriptMethod", "ScriptModule",
@@ -23,9 +26,10 @@ class ScriptFunction:
         code: its text; ``graph``: its operators; ``schema``: its signature.
     """
 
-    def __init__(self, function: Function, original=None, name: str | None = None):
+    def __init__(self, function: Function, original=None, name: str | None = None, is_traced=False):
         self._function = function
         self._original = original
+        self._is_traced = is_traced
         self.name = name or function.name
         self.__name__ = self.name
         self.__doc__ = getattr(original, "__doc__", None)
@@ -70,6 +74,9 @@ class ScriptFunction:
         return self.graph
 
     def __call__(self, *args, **kwargs):
+        recorder = Recorder.current
+        if recorder is not None:
+            return calling(recorder, self._function, None, args, kwargs, self._function)
         return self._function(*args, **kwargs)
 
     def save(self, f, _extra_files=None) -> None:
@@ -114,6 +121,10 @@ class ScriptMethod(ScriptFunction):
         return self._owner
 
     def __call__(self, *args, **kwargs):
+        recorder = Recorder.current
+        if recorder is not None:
+            run = functools.partial(self._function, self._owner)
+            return calling(recorder, self._function, self._owner, args, kwargs, run)
         return self._function(self._owner, *args, **kwargs)
 
 
@@ -200,6 +211,8 @@ class RecursiveScriptModule(ScriptModule):
         code, graph, inlined_graph: of ``forward``.
     """
 
+    _class_of_children: type | None = None
+
     def __init__(self, data: ScriptObject):
         super().__init__()
         state = self.__dict__
@@ -210,7 +223,7 @@ class RecursiveScriptModule(ScriptModule):
         state["_buffers"] = _Table(data, [n for n in kind.buffers if n in data.__dict__])
         for name, value in data.__dict__.items():
             if isinstance(value, ScriptObject) and value._type.kind == "module":
-                state["_modules"][name] = wrap_module(value)
+                state["_modules"][name] = wrap_module(value, self._class_of_children)
 
     @property
     def original_name(self) -> str:
@@ -384,6 +397,12 @@ def _fitting(name, value, kind: ClassType):
 
 class TracedModule(RecursiveScriptModule):
     """A submodule of a traced module."""
+
+    def _get_name(self):
+        return self.original_name
+
+
+TracedModule._class_of_children = TracedModule
 
 
 class TopLevelTracedModule(TracedModule):

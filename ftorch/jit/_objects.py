@@ -332,6 +332,10 @@ class CompilationUnitData:
                 return None
         return None
 
+    def name_of(self, function: Function) -> str | None:
+        """The qualified name of a function that the unit defines."""
+        return next((n for n, f in self.functions.items() if f is function), None)
+
     def include(self, other: CompilationUnitData) -> None:
         """Adds what another unit defines, whose objects become parts of this one's."""
         for name, kind in other.classes.items():

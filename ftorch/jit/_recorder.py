@@ -94,10 +94,13 @@ class Recorder:
         self.depth = 0
         self.paths: dict[int, tuple[str, ...]] = {}
         self.random: list[Statement] = []
+        self.units: list = []  # of the programs that it calls
         if root is not None:
             for name, module in root.named_modules():
                 path = tuple(filter(None, name.split(".")))
                 self.paths[id(module)] = path
+                if "_c" in module.__dict__:  # it is compiled
+                    self.paths[id(module._c)] = path
                 for key, t in (*module._parameters.items(), *module._buffers.items()):
                     if t is not None and id(t) not in self.values:
                         self.bind(t, Value(key, "attribute", path=(*path, key)))
@@ -136,6 +139,11 @@ class Recorder:
             Statement(op, [self.operand(o) for o in operands], {}, [value])
         )
         return TracedInt.make(number, value, self)
+
+    @staticmethod
+    def plain(value):
+        """Arguments with Python's own integers in the place of sizes."""
+        return _plain(value)
 
     # --- calls
 
@@ -296,6 +304,8 @@ class Recorder:
         """A call of a module, as a frame of its own where the module is the root's."""
         if self.depth or not self.active or module is self.root:
             return call(module, *args, **kwargs)
+        if "_c" in module.__dict__:
+            return call(module, *args, **kwargs)  # its method is called, which is recorded
         path = self.paths.get(id(module))
         parent = self.frame
         below = path is not None and parent.path is not None and (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._recorder import Recorder
 
-__all__ = ["Frame", "Statement", "TracedInt", "TracerWarning", "Value"]
+__all__ = ["Frame", "ProgramCall", "Statement", "TracedInt", "TracerWarning", "Value"]
 
 
 class TracerWarning(Warning):
@@ -43,6 +43,13 @@ class Statement:
     results: list[Value]
     shape: str = "one"  # "one", "tuple", "list", "none"
     effect: bool = False
+
+
+@dataclass(eq=False)
+class ProgramCall(Statement):
+    """A call of a compiled function, ``op``, or of that method of the module that ``path`` leads to."""
+
+    path: tuple[str, ...] | None = None
 
 
 @dataclass(eq=False)

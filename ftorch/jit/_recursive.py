@@ -91,10 +91,12 @@ class Program:
 
     def adopt(self, scripted: ScriptFunction) -> str:
         """The qualified name of a function that was compiled before."""
-        if scripted._original is not None and inspect.isfunction(scripted._original):
+        if not scripted._is_traced and inspect.isfunction(scripted._original):
             return self.function(scripted._original)
-        name = scripted.qualified_name
-        self.unit.functions.setdefault(name, scripted._function)
+        function = scripted._function
+        name = function.unit.name_of(function) or scripted.qualified_name
+        self.unit.include(function.unit)
+        self.unit.functions.setdefault(name, function)
         return name
 
     def python_function(self, function) -> str:

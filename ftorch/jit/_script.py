@@ -15,6 +15,7 @@ from ._annotations import Attribute
 from ._frontend import uncontained
 from ._module import ScriptFunction, ScriptModule
 from ._objects import Function
+from ._recorder import Recorder
 from ._recursive import Program, script_function, script_module
 from ._types import conforms, type_of_annotation
 
@@ -99,16 +100,23 @@ def script_method(fn):
 
 
 def script_if_tracing(fn):
-    """Marks a function for scripting inside `trace`. Here traces follow it as it runs in Python.
+    """A function that is compiled where `trace` calls it, so that its control flow stays.
 
     >>> import ftorch as torch
     >>> torch.jit.script_if_tracing(lambda x: x + 1)(torch.zeros(1))
     tensor([1.])
     """
 
+    @functools.cache
+    def compiled():
+        return script(fn)
+
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
-        return fn(*args, **kwargs)
+        recorder = Recorder.current
+        if recorder is None or not recorder.active:
+            return fn(*args, **kwargs)
+        return compiled()(*args, **kwargs)
 
     wrapper.__original_fn = fn  # type: ignore[attr-defined]
     wrapper.__script_if_tracing_wrapper = True  # type: ignore[attr-defined]

@@ -82,7 +82,11 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
         )
         return func
     owner = getattr(func, "__self__", None)
-    if isinstance(owner, Module) and func.__name__ == "forward":
+    if isinstance(owner, Module):
+        if func.__name__ != "forward":
+            raise AttributeError(
+                "trace doesn't support compiling individual module's functions.\nPlease use trace_module"
+            )
         func = owner
     inputs = _inputs(func, example_inputs, example_kwarg_inputs)
     options = dict(
@@ -94,10 +98,11 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
         return _traced_module(func, {"forward": inputs}, **options)
     if not callable(func):
         raise TypeError(f"{func!r} is not callable")
-    name = getattr(func, "__name__", type(func).__name__)
+    name = getattr(func, "__name__", type(func).__name__).strip("<>")
+    name = "_lambda" if name == "lambda" else name
     unit = CompilationUnitData()
-    text, _ = _record(unit, None, func, name if name.isidentifier() else "forward", inputs, strict, {})
-    made = ScriptFunction(emit_function(unit, text, f"__torch__.{name}"), func, name)
+    text, _, _ = _record(unit, None, func, name if name.isidentifier() else "forward", inputs, strict, {})
+    made = ScriptFunction(emit_function(unit, text, f"__torch__.{name}"), func, name, is_traced=True)
     if check_trace:
         _check(func, made, [inputs, *(check_inputs or [])], check_tolerance, strict, text)
     return made
@@ -169,7 +174,7 @@ def _traced_module(mod, inputs, check_trace, check_inputs, check_tolerance, stri
     texts = {}
     for name, given in inputs.items():
         func = mod if name == "forward" else getattr(mod, name)
-        texts[name], others = _record(unit, mod, func, name, given, strict, counts)
+        texts[name], others, _ = _record(unit, mod, func, name, given, strict, counts)
         for module, text in others:
             methods.setdefault(id(module), []).append(text)
         methods.setdefault(id(mod), []).append(texts[name])
@@ -205,7 +210,9 @@ def _record(unit, root, func, name, inputs, strict, counts):
         return lines
 
     text = emitter.top(recorder, name, parameters, unpack, output, root is not None)
-    return text, emitter.texts
+    for called in recorder.units:
+        unit.include(called)
+    return text, emitter.texts, recorder.random
 
 
 def _enter(recorder, key, value, unpacking):
@@ -315,15 +322,20 @@ def _check(func, traced, all_inputs, tolerance, strict, text, root=None):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             name = traced.name if isinstance(traced, ScriptFunction) else "forward"
-            again, _ = _record(unit, root, func, name if name.isidentifier() else "forward",
-                               [(k, _cloned(v)) for k, v in given], strict, {})  # fmt: skip
+            again, _, random = _record(unit, root, func, name if name.isidentifier() else "forward",
+                                       [(k, _cloned(v)) for k, v in given], strict, {})  # fmt: skip
         if again != text:
             raise TracingCheckError(_difference(text, again), None)
+        if random and root is None:  # those of modules are calls of their methods
+            nodes = "\n".join(f"\taten::{s.op}" for s in random)
+            warnings.warn("Trace had nondeterministic nodes. Did you forget call .eval() on your model? "
+                          f"Nodes:\n{nodes}\nThis may cause errors in trace checking. To disable trace "
+                          "checking, pass check_trace=False to torch.jit.trace()",
+                          category=TracerWarning, stacklevel=4)  # fmt: skip
         values = [v for _, v in given]
         with no_grad():
             state = torch.get_rng_state()
             mine = traced(*_cloned(values))
-            torch.set_rng_state(state)
             theirs = func(*_cloned(values))
             torch.set_rng_state(state)
         for n, (a, b) in enumerate(zip(_flat(mine), _flat(theirs))):

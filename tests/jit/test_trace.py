@@ -219,3 +219,52 @@ def test_more_inputs_to_check_with():
         given = [{"forward": i} for i in inputs]
         traced = ft.jit.trace_module(module, {"forward": (x,)}, check_inputs=given)
         assert traced(x).equal(module(x))
+
+
+def _calls(torch, programs):
+    """Traces that call what is compiled; a compiled function that calls a trace."""
+    example = torch.arange(6.0).view(2, 3)
+    signed = torch.jit.script(programs.signed)
+    chosen = torch.jit.script_if_tracing(programs.signed)
+    double = torch.jit.trace(_double, example)
+    yield torch.jit.trace(lambda x: signed(x, 1) + signed(x, 3), example)
+    yield torch.jit.trace(lambda x: chosen(x, 1) * 2, example)
+    yield torch.jit.trace(programs.Around(), example)
+    yield torch.jit.trace(lambda x: double(x) + 1, example)
+
+
+def _double(x):
+    return x * 2
+
+
+def test_compiled_functions_and_modules_keep_their_control_flow():
+    from . import typed
+    from .both import of_ftorch
+
+    programs = zip(_calls(ft, of_ftorch("typed")), _calls(pt, typed))
+    for own, theirs in programs:
+        loaded = pt.jit.load(saved(own, ft.jit.save))
+        for x in (pt.arange(6.0).view(2, 3), -pt.arange(6.0).view(2, 3)):
+            same(own(mine(x)), theirs(x))
+            same(loaded(x), theirs(x))
+
+
+def test_checks_of_random_functions():
+    for torch in (ft, pt):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            torch.jit.trace(lambda x: x + torch.rand(3), torch.zeros(3))
+        texts = [str(w.message) for w in found]
+        assert any("Trace had nondeterministic nodes" in t for t in texts)
+        assert any("Output nr 1. of the traced function does not match" in t for t in texts)
+
+
+def test_names_of_traces():
+    for torch in (ft, pt):
+        assert torch.jit.trace(lambda x: x + 1, torch.zeros(2)).name == "_lambda"
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+        traced = torch.jit.trace(model, torch.zeros(1, 2))
+        assert str(traced) == str(pt.jit.trace(pt.nn.Sequential(pt.nn.Linear(2, 2), pt.nn.ReLU()), pt.zeros(1, 2)))
+        assert type(getattr(traced, "0")).__name__ == "TracedModule"
+        with pytest.raises(AttributeError, match="Please use trace_module"):
+            torch.jit.trace(model.children, torch.zeros(1))

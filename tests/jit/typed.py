@@ -257,3 +257,28 @@ REFUSED = [
     "appended", "added", "iterates", "subscripted", "called", "called_with", "left_out",
     "if_expression", "declared", "mutable",
 ]  # fmt: skip
+
+
+def signed(x, n: int):
+    if n > 1:
+        return x * 2
+    if bool(x.sum() > 0):
+        return x + 1  # PyTorch's traces confuse results that are arguments
+    return -x
+
+
+class Signed(torch.nn.Module):
+    def forward(self, x):
+        if bool(x.sum() > 0):
+            return x, x + 1
+        return -x, x
+
+
+class Around(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.jit.script(Signed())
+
+    def forward(self, x):
+        a, b = self.inner(x)
+        return a * 3 + b
