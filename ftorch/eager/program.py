@@ -343,7 +343,7 @@ def jitted(program, *, donates, on_cpu, order):
         # Where its inputs are is said: JAX would compile again for those that it has put elsewhere
         # by default (new ones) and those that another program gave, which are bound to a device.
         options = {"compiler_options": _CPU_OPTIONS, "in_shardings": _cpu()}
-        program = rewritten(program)
+        program = rewritten(program, donated=1)
     function = jax.jit(program, donate_argnums=(1,) if donates else (), **options)
     if all(place == i for i, place in enumerate(order)):
         return function

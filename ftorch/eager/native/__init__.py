@@ -22,7 +22,7 @@ _NAMES = (
     "ftorch_attention_gradient", "ftorch_keep", "ftorch_take", "ftorch_add", "ftorch_add_to_zeros",
     "ftorch_bags", "ftorch_extremum",
     "ftorch_softmax", "ftorch_softmax_gradient", "ftorch_layer_norm", "ftorch_layer_norm_gradient", "ftorch_sum",
-    "ftorch_max_pool", "ftorch_max_pool_gradient",
+    "ftorch_max_pool", "ftorch_max_pool_gradient", "ftorch_group",
 )  # fmt: skip
 # What kernels compute in, where they do not say otherwise.
 NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
@@ -73,8 +73,8 @@ def call(name, results, *operands, over=None, **attributes):
 
     Args:
         results: what has the shape and dtype of the result; a tuple for several.
-        over: the operand in whose memory the result is made.
+        over: the operand in whose memory the result is made; for several results {operand: result}.
     """
     packed = {key: np.array(value, np.int64) for key, value in attributes.items()}
-    aliases = None if over is None else {over: 0}
+    aliases = {over: 0} if isinstance(over, int) else over
     return jax.ffi.ffi_call(name, results, input_output_aliases=aliases)(*operands, **packed)

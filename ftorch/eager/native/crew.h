@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 inline void pause_a_moment() {
 #if defined(__x86_64__)
@@ -42,18 +43,63 @@ inline int own_core() {
 #endif
 }
 
-// Moves this thread off a core, if it may run on others: who is woken often starts on the core of who woke it, and
-// takes its place there for as long as the work lasts.
-inline void leave(int core) {
+// The threads that have helped. One that is woken often gets the core of whom it is to help: it takes its place there
+// for as long as the work lasts, or waits in the core's queue until the scheduler looks again (4 ms). Here it is sent to
+// another, if it may run there.
+class Helpers {
+ public:
+  // Said by a helper when it begins, with the core of whom it helps.
+  static void begin(int core) {
 #ifdef __linux__
-  cpu_set_t allowed, others;
-  if (core != own_core() || sched_getaffinity(0, sizeof(allowed), &allowed)) return;
-  others = allowed;
-  CPU_CLR(core, &others);
-  if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others))
-    sched_setaffinity(0, sizeof(allowed), &allowed);
+    static thread_local const Helper self = add();
+    if (core == own_core()) self.leave(core);
 #endif
-}
+  }
+
+  // Said by who works alone although others should have begun.
+  static void send_off() {
+#ifdef __linux__
+    const int core = own_core();
+    const pid_t self = syscall(SYS_gettid);
+    std::lock_guard<std::mutex> lock(mutex());
+    for (const Helper& helper : all())
+      if (helper.process == getpid() && helper.thread != self) helper.leave(core);
+#endif
+  }
+
+#ifdef __linux__
+ private:
+  struct Helper {
+    pid_t process, thread;
+    cpu_set_t allowed;  // at first: between the two calls of `leave` it is less
+
+    void leave(int core) const {
+      cpu_set_t others = allowed;
+      CPU_CLR(core, &others);
+      if (CPU_COUNT(&others) && !sched_setaffinity(thread, sizeof(others), &others))
+        sched_setaffinity(thread, sizeof(allowed), &allowed);
+    }
+  };
+
+  static std::mutex& mutex() {
+    static std::mutex& mutex = *new std::mutex;
+    return mutex;
+  }
+
+  static std::vector<Helper>& all() {
+    static auto& all = *new std::vector<Helper>;
+    return all;
+  }
+
+  static Helper add() {
+    Helper helper{getpid(), static_cast<pid_t>(syscall(SYS_gettid)), {}};
+    if (sched_getaffinity(0, sizeof(helper.allowed), &helper.allowed)) CPU_ZERO(&helper.allowed);
+    std::lock_guard<std::mutex> lock(mutex());
+    all().push_back(helper);
+    return helper;
+  }
+#endif
+};
 
 // Whether this is the process's first thread, which runs Python.
 inline bool is_main_thread() {

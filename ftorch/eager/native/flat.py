@@ -33,15 +33,18 @@ class Flat:
         constants: {name: value}.
         users: {name: the steps that read it, by their numbers; None: it is an output}, in order.
         maker: {name: the number of the step that gives it}.
+        groups: see `groups.find`.
     """
 
     def __init__(self, closed: ClosedJaxpr):
         self.steps: list[Step] = []
         self.constants: dict[Any, Any] = {}
         self.inputs: list = [object() for _ in closed.jaxpr.invars]
+        self._kinds = [[(a.shape, a.dtype) for a in avals] for avals in (closed.in_avals, closed.out_avals)]
         self.outputs = self._add(closed, self.inputs, False)
         self._drop_unread()
         self._constants_first()
+        self.groups: dict[int, Any] = {}
         self.users: dict[Any, list] = {}
         self.maker: dict[Any, int] = {}
         for number, step in enumerate(self.steps):
@@ -92,6 +95,17 @@ class Flat:
             else:
                 others.append(step)
         self.steps = first + others
+
+    def laid_over(self, donated):
+        """{output: the input whose memory JAX gives it}, the first of its kind among those ``donated`` (numbers)."""
+        (given, wanted), found = self._kinds, {}
+        free = [n for n in donated if self.inputs[n] in self.users]
+        for name, kind in zip(self.outputs, wanted, strict=True):
+            same = [n for n in free if given[n] == kind]
+            if same:
+                free.remove(same[0])
+                found[name] = self.inputs[same[0]]
+        return found
 
     def only_user(self, name):
         """The number of the step that alone reads a value, once; else None."""

@@ -89,7 +89,7 @@ class Chain:
         link = _rectifier(flat, name, shape) or _mask(flat, name, shape, self.values) or (
             _binary(flat, name, shape, self.values, self.origins)
         )  # fmt: skip
-        if link is None:
+        if link is None or any(number in flat.groups for number in link.steps):
             return None
         aval = flat.steps[link.steps[-1]].eqn.outvars[0].aval
         if aval.shape != shape or aval.dtype != np.float32:
@@ -100,7 +100,7 @@ class Chain:
 def _is_stored(flat, name):
     """Whether a value is a result of the program, or read by a kernel."""
     for number in flat.users.get(name, ()):
-        if number is None:
+        if number is None or number in flat.groups:
             return True
         eqn, _, outputs, _ = flat.steps[number]
         name = eqn.primitive.name

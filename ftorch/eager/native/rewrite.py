@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
-from . import attention, available, call, following, indexing, lines, pooling, rnn, rowwise
+from . import attention, available, call, following, groups, indexing, lines, pooling, rnn, rowwise
 from .flat import Flat
 from .views import Origins, in_three_dimensions, merged, strides
 
@@ -25,8 +25,12 @@ _MANY = 128
 _SMALL, _SMALL_BY_VECTOR = 1 << 13, 1 << 19
 
 
-def rewritten(function):
-    """``function`` with this package's kernels, to be compiled for the CPU."""
+def rewritten(function, donated=None):
+    """``function`` with this package's kernels, to be compiled for the CPU.
+
+    Args:
+        donated: which argument's arrays results may take the memory of.
+    """
     if not available:
         return function
 
@@ -34,15 +38,18 @@ def rewritten(function):
     def replaced(*operands):
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*operands)
         leaves = jax.tree.leaves(operands)
-        results = _evaluate(closed, leaves, Origins(leaves))
+        given = () if donated is None else range(
+            len(jax.tree.leaves(operands[:donated])), len(jax.tree.leaves(operands[: donated + 1]))
+        )  # fmt: skip
+        results = _evaluate(closed, leaves, Origins(leaves), given)
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return replaced
 
 
-def _evaluate(closed, operands, origins):
+def _evaluate(closed, operands, origins, donated=()):
     """Runs a traced function, with replacements."""
-    return _Run(closed, operands, origins).results()
+    return _Run(closed, operands, origins, donated).results()
 
 
 class _Run:
@@ -51,16 +58,24 @@ class _Run:
     Attributes:
         values: {name: value}.
         done: numbers of steps that others have made.
+        over: {result: the input whose memory JAX gives it}.
     """
 
-    def __init__(self, closed, operands, origins):
+    def __init__(self, closed, operands, origins, donated):
         self.flat, self.origins = Flat(closed), origins
+        self.flat.groups = groups.find(self.flat)
+        self.over = self.flat.laid_over(donated)
         self.values = {**self.flat.constants, **dict(zip(self.flat.inputs, operands, strict=True))}
         self.done: set[int] = set()
 
     def results(self):
         for number, step in enumerate(self.flat.steps):
             if number in self.done:
+                continue
+            if (group := self.flat.groups.get(number)) is not None:
+                if number == group.steps[-1]:
+                    made = groups.run(self.flat, group, self._read, self.over)
+                    self.values.update(zip(group.results, made, strict=True))
                 continue
             inputs = [self._read(atom) for atom in step.inputs]
             after = self._transpose(step)

@@ -13,6 +13,7 @@
 constexpr double ALONE = 4e6;  // operations that are not worth waking a second thread (about 30 us)
 constexpr double SHORT = 1e6;  // that are not worth one that is awake (about 8 us)
 constexpr double SHARE = 1e6;  // operations of a task at least
+constexpr std::chrono::microseconds LATE{30};  // for a helper to begin
 
 // XLA's threads look for more work for a while before they sleep, and come 15 us late then.
 class Pool {
@@ -50,7 +51,9 @@ struct Shared {
   Shared(int64_t count, const Task& task) : count(count), task(task) {}
 
   void work(bool helps) {
+    const auto start = std::chrono::steady_clock::now();
     for (int64_t own = 0; begun.fetch_add(1) < count; done.fetch_add(1)) try {
+        if (own == 1 && !helped && std::chrono::steady_clock::now() - start > LATE) Helpers::send_off();
         task(helps ? count - 1 - helped.fetch_add(1) : own++);
       } catch (...) {
         if (!failed.exchange(true)) error = std::current_exception();
@@ -74,7 +77,7 @@ void share(ffi::ThreadPool& pool, int64_t count, const Task& task) {
   const bool offered = Crew::works_here() && crew.offer(job, pool.num_threads() - 1);
   if (!offered)
     for (int64_t i = 0; i < helpers; i++) pool.Schedule([shared, core = own_core()] {
-      leave(core);
+      Helpers::begin(core);
       shared->work(true);
       Pool::worked();
     });
