@@ -151,8 +151,8 @@ globals().update(_tensor_types())
 
 # Packages that are imported when they are first used.
 _PACKAGES = frozenset({
-    "_C", "__config__", "_custom_ops", "_dynamo", "_functorch", "_higher_order_ops", "_inductor",
-    "_logging", "_subclasses", "_tensor", "_tensor_str", "_weights_only_unpickler", "accelerator",
+    "_C", "__config__", "_custom_ops", "_decomp", "_dynamo", "_functorch", "_higher_order_ops",
+    "_inductor", "_logging", "_subclasses", "_tensor", "_tensor_str", "_weights_only_unpickler", "accelerator",
     "amp", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft",
     "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps",
     "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class CompileCounter:
     """A backend that counts graphs and the functions in them.
@@ -58,6 +60,34 @@ class EagerAndRecordGraphs:
     def __call__(self, gm, example_inputs):
         self.graphs.append(gm)
         return gm.forward
+
+
+class AotEagerAndRecordGraphs:
+    """A backend that keeps the graphs of calls, and those of ATen's ops of both passes, and runs them."""
+
+    def __init__(self):
+        self.graphs, self.fw_graphs, self.bw_graphs = [], [], []
+
+    def __call__(self, gm, example_inputs):
+        from .backends import aot_autograd
+
+        self.graphs.append(gm)
+        backend = aot_autograd(_keeping(self.fw_graphs), _keeping(self.bw_graphs))
+        return backend(gm, example_inputs)
+
+
+def _keeping(graphs):
+    def compiler(gm, example_inputs):
+        graphs.append(gm)
+        return gm
+
+    return compiler
+
+
+def normalize_gm(gm_str: str) -> str:
+    """A graph's code without empty lines, comments and spaces behind lines."""
+    lines = (re.sub(r"#.*$", "", line).rstrip() for line in gm_str.splitlines())
+    return "\n".join(line for line in lines if line) + "\n"
 
 
 def same(ref, res, tol=1e-4, equal_nan=False, **_) -> bool:

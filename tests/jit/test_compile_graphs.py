@@ -223,6 +223,20 @@ def test_graphs_of_aten_for_both_passes():
         assert "torch.ops.aten.sin.default" in seen[0][2] and "sin_backward" in seen[1][2]
 
 
+def test_backends_hand_graphs_on():
+    from ftorch._dynamo.testing import AotEagerAndRecordGraphs, normalize_gm
+    from ftorch._inductor.compile_fx import compile_fx
+
+    keeps, x = AotEagerAndRecordGraphs(), ft.randn(3, requires_grad=True)
+    expected, = ft.autograd.grad(x.sin().sum(), x)
+    for backend in (compile_fx, keeps):
+        found, = ft.autograd.grad(ft.compile(lambda x: x.sin().sum(), backend=backend)(x), x)
+        assert ft.allclose(found, expected)
+    assert [len(g) for g in (keeps.graphs, keeps.fw_graphs, keeps.bw_graphs)] == [1, 1, 1]
+    assert "l_x_.sin()" in normalize_gm(keeps.graphs[0].code)
+    assert "aten.sin" in normalize_gm(keeps.fw_graphs[0].code)
+
+
 # --- fullgraph=True
 
 

@@ -117,7 +117,8 @@ class AotAutograd:
 
     takes_aten = True
 
-    def __init__(self, fw_compiler=None, bw_compiler=None, inference_compiler=None, **_):
+    def __init__(self, fw_compiler=None, bw_compiler=None, inference_compiler=None, decompositions=None):
+        self.decompositions = decompositions
         self.forward = fw_compiler or eager
         self.backward = bw_compiler or self.forward
         self.inference = inference_compiler or self.forward
@@ -129,13 +130,14 @@ class AotAutograd:
         return Compiled(gm.forward, backend=self)
 
 
-def aot_autograd(fw_compiler=None, bw_compiler=None, inference_compiler=None, **_):
+def aot_autograd(fw_compiler=None, bw_compiler=None, inference_compiler=None, decompositions=None, **_):
     """A backend of compilers of graphs (``torch._dynamo.backends.common.aot_autograd``).
 
     Args:
         fw_compiler: called with the graph of the forward pass, of ATen's operators, and example inputs;
             ``bw_compiler`` with that of the backward pass, where there is one; ``inference_compiler``
             with the forward graph of calls that nobody differentiates. The others take its place.
+        decompositions: {op: function} that the graphs are written with (`torch._decomp`).
 
     >>> import ftorch as torch
     >>> from ftorch._dynamo.backends.common import aot_autograd
@@ -146,7 +148,7 @@ def aot_autograd(fw_compiler=None, bw_compiler=None, inference_compiler=None, **
     ['aten.sin.default', 'aten.add.Tensor']
     tensor([1.])
     """
-    return AotAutograd(fw_compiler, bw_compiler, inference_compiler)
+    return AotAutograd(fw_compiler, bw_compiler, inference_compiler, decompositions)
 
 
 def make_boxed_func(f):
@@ -182,22 +184,30 @@ def attach(captured, backend, settings: Any = None) -> None:
         root = trace.cells[-1 - operand].root
         examples.append(wrap(Storage(root, trace.inputs[-1 - operand])))
     takes_both = isinstance(backend, AotAutograd)
-    compiler = backend
+    compiler, table = backend, None
     if takes_both:
         compiler = backend.inference if backward is None else backend.forward
-    _replace(captured, forward, compiler, graph_module(captured), examples, settings)
+        table = backend.decompositions
+    module = _renamed(graph_module(captured), "arg" if backward is None else "primals", takes_both)
+    _replace(captured, forward, compiler, module, examples, settings, table)
     if takes_both and backward is not None and backend.backward is not eager:
         examples = [_fake(captured.geometry_of(o)) for o in backward.starts]
         module = graph_module(captured, backward=True)
-        _replace(captured, backward, backend.backward, module, examples, settings)
+        _replace(captured, backward, backend.backward, module, examples, settings, table)
 
 
-def _replace(captured, lowered, compiler, module, examples, settings):
+def _replace(captured, lowered, compiler, module, examples, settings, decompositions=None):
     """Puts what a compiler makes of a part of a program in its place."""
     from ..graph_program import call_backend
 
     if lowered.places is not None:
         examples = [*examples, _numbers(captured.floats[lowered.places])]
+    if decompositions:
+        from ..._decomp import decomposed
+
+        for node, operand in zip(module.graph.find_nodes(op="placeholder"), lowered.starts):
+            node.meta["geometry"] = captured.geometry_of(operand)
+        decomposed(module, decompositions)
     function = call_backend(compiler, module, examples, settings)
     boxed = getattr(function, "_boxed_call", False)
     roots = [captured.geometry_of(o) for o in lowered.starts]
@@ -217,6 +227,15 @@ def _replace(captured, lowered, compiler, module, examples, settings):
         return [read(t).value() for t in outputs]
 
     lowered._jitted = program
+
+
+def _renamed(module, name, wanted):
+    """A graph with PyTorch's names of inputs."""
+    if wanted:
+        for i, node in enumerate(module.graph.find_nodes(op="placeholder")):
+            node.target = node.name = f"{name}_{i + 1}" if name == "primals" else f"{name}{i}_1"
+        module.recompile()
+    return module
 
 
 def _fake(geometry):
