@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name in ("forward_ad", "profiler"):
+    if name in ("forward_ad", "profiler", "profiler_util"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")

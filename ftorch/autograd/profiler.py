@@ -6,11 +6,11 @@ import contextlib
 import importlib
 
 _NAMES = {
-    "EventList": "_events", "FunctionEvent": "_events", "FunctionEventAvg": "_events",
-    "record_function": "_collector",
+    "DeviceType": "_events", "EventList": "_events", "FunctionEvent": "_events",
+    "FunctionEventAvg": "_events", "record_function": "_collector",
 }  # fmt: skip
 
-__all__ = ["emit_nvtx", "profile", *_NAMES]
+__all__ = ["emit_itt", "emit_nvtx", "kineto_available", "load_nvprof", "profile", *_NAMES]
 
 
 def __getattr__(name):
@@ -48,6 +48,8 @@ class profile:
         self._profile = None
 
     def __enter__(self):
+        if self._profile is not None:
+            raise RuntimeError("Profiler context manager is not reentrant")
         if self.enabled:
             from ..profiler import profile as inner
 
@@ -64,6 +66,11 @@ class profile:
             raise RuntimeError("Profiler didn't finish running")
         return self._profile
 
+    def _events(self):
+        from ..profiler import EventList
+
+        return EventList() if self._profile is None else self._profile.events()
+
     @property
     def function_events(self):
         """The events."""
@@ -77,25 +84,50 @@ class profile:
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0,
                      group_by_overload_name=False):  # fmt: skip
         """The averages by name."""
-        return self._inner().key_averages(group_by_input_shape, group_by_stack_n)
+        return self._events().key_averages(group_by_input_shape, group_by_stack_n)
 
     def total_average(self):
         """All events as one."""
-        return self._inner().events().total_average()
+        return self._events().total_average()
 
     def table(self, *args, **kwargs) -> str:
         """The events as a table."""
-        return self._inner().events().table(*args, **kwargs)
+        return self._events().table(*args, **kwargs)
 
     def export_chrome_trace(self, path) -> None:
         """Writes the events for ``chrome://tracing``."""
         self._inner().export_chrome_trace(path)
 
+    def __repr__(self):
+        if self._profile is None:
+            return "<unfinished torch.autograd.profile>" if self.enabled else "None"
+        return repr(self._events())
+
     def __str__(self):
-        return self.table() if self._profile is not None else repr(self)
+        return repr(self) if self._profile is None else self.table()
 
 
 @contextlib.contextmanager
 def emit_nvtx(enabled: bool = True, record_shapes: bool = False):
     """Does nothing: JAX emits ranges for NVIDIA's profiler by itself."""
     yield
+
+
+@contextlib.contextmanager
+def emit_itt(enabled: bool = True, record_shapes: bool = False):
+    """Does nothing: Intel's profiler sees JAX's ranges."""
+    yield
+
+
+def load_nvprof(path):
+    """Reads a database of nvprof's.
+
+    Raises:
+        NotImplementedError: always; nvprof knows nothing of JAX's programs.
+    """
+    raise NotImplementedError("nvprof's databases are not read; see logdir of torch.profiler.profile")
+
+
+def kineto_available() -> bool:
+    """Whether profiles can be made."""
+    return True

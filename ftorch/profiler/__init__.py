@@ -21,8 +21,9 @@ from typing import Any
 
 import jax
 
+from . import itt
 from ._collector import Collector, record_function
-from ._events import EventList, FunctionEvent, FunctionEventAvg, write_chrome_trace
+from ._events import DeviceType, EventList, FunctionEvent, FunctionEventAvg, write_chrome_trace
 
 
 class ProfilerActivity(enum.Enum):
@@ -34,13 +35,6 @@ class ProfilerActivity(enum.Enum):
     CUDA = 3
     HPU = 4
     PrivateUse1 = 5
-
-
-class DeviceType(enum.Enum):
-    """Where an event happened."""
-
-    CPU = 0
-    CUDA = 1
 
 
 class ProfilerAction(enum.Enum):
@@ -81,6 +75,8 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
     length = wait + warmup + active
 
     def action(step: int) -> ProfilerAction:
+        if step < 0:
+            raise AssertionError(f"Step must be non-negative. Got {step}.")
         if step < skip_first:
             return ProfilerAction.NONE
         step -= skip_first
@@ -108,6 +104,15 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
         prof.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}{suffix}"))
 
     return handler
+
+
+class _ExperimentalConfig:
+    """PyTorch's settings of its collector; they have no effect."""
+
+    def __init__(self, profiler_metrics=(), profiler_measure_per_kernel=False, verbose=False, **options):
+        self.profiler_metrics = list(profiler_metrics)
+        self.profiler_measure_per_kernel, self.verbose = profiler_measure_per_kernel, verbose
+        self.options = options
 
 
 _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
@@ -140,14 +145,20 @@ class profile:
                  execution_trace_observer=None, acc_events: bool = False, use_cuda=None,
                  custom_trace_id_callback=None, synchronous: bool = False,
                  logdir: str | None = None):  # fmt: skip
-        self.activities = set(activities) if activities else supported_activities()
+        self.activities = supported_activities() if activities is None else set(activities)
+        if use_cuda:
+            self.activities.add(ProfilerActivity.CUDA)
+        if ProfilerActivity.CUDA in self.activities - supported_activities():
+            warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=2)
         if not self.activities:
             raise AssertionError("No valid profiler activities found")
         self.schedule = schedule or (lambda step: ProfilerAction.RECORD)
         self._has_schedule = schedule is not None
         self.on_trace_ready = on_trace_ready
         self._options = {"record_shapes": record_shapes, "profile_memory": profile_memory,
-                         "with_stack": with_stack, "synchronous": synchronous}  # fmt: skip
+                         "with_stack": with_stack, "synchronous": synchronous,
+                         "with_flops": with_flops}  # fmt: skip
+        self._is_initialized = self._is_saved = False
         self.acc_events, self.logdir = acc_events, logdir
         self.step_num = 0
         self.current_action = self.schedule(0)
@@ -164,6 +175,7 @@ class profile:
         if self.logdir is not None:
             jax.profiler.start_trace(self.logdir)
         self._collector.start()
+        self._is_initialized, self._is_saved = True, False
         if self._has_schedule:
             self._step = self._collector.open("ProfilerStep*", "user", step=self.step_num)
 
@@ -207,6 +219,12 @@ class profile:
             self._finish()
             if self.on_trace_ready is not None:
                 self.on_trace_ready(self)
+        if self.current_action is ProfilerAction.WARMUP and self._events and not self.acc_events:
+            warnings.warn(
+                "Warning: Profiler clears events at the end of each cycle. Only events from the current "
+                "cycle will be reported. To keep events across cycles, set acc_events=True",
+                stacklevel=2,
+            )
         if self.current_action in _RECORDING:
             if self._collector is None:
                 self._begin()
@@ -222,34 +240,46 @@ class profile:
 
     # --- results
 
+    def _check(self, what):
+        if not self._is_initialized:
+            raise AssertionError(f"Profiler must be initialized before {what}")
+
     def events(self) -> EventList:
         """The events of the last cycle."""
+        self._check("accessing events")
         events = self._events if self._collector is None else self._collector.events
         return EventList(events, self._options["profile_memory"], self._options["record_shapes"])
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> EventList:  # fmt: skip
         """The averages by name."""
+        self._check("getting key averages")
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
     def export_chrome_trace(self, path: str) -> None:
         """Writes the events for ``chrome://tracing`` or Perfetto; ``.gz`` is compressed."""
+        self._check("exporting chrome trace")
+        if self._is_saved:
+            raise RuntimeError("Trace is already saved.")
+        self._is_saved = True
         write_chrome_trace(self.events(), path, self._metadata, self._began)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Writes stacks with their times, for flame graphs. Needs ``with_stack``.
 
         Raises:
+            AssertionError: there are no stacks.
             ValueError: another metric.
         """
-        if metric not in ("self_cpu_time_total", "self_cuda_time_total"):
-            raise ValueError(f"metric should be one of: ['self_cpu_time_total', 'self_cuda_time_total'], "
-                             f"got {metric}")  # fmt: skip
-        with open(path, "w") as file:
-            for e in self.events():
-                if e.stack:
-                    stack = ";".join(f.replace(" ", "_") for f in reversed(e.stack))
-                    file.write(f"{stack};{e.name} {int(e.self_cpu_time_total)}\n")
+        self._check("exporting stacks")
+        if not self._options["with_stack"]:
+            raise AssertionError("export_stacks() requires with_stack=True")
+        self.events().export_stacks(path, metric)
+
+    def toggle_collection_dynamic(self, enable: bool, activities) -> None:
+        """Stops and goes on collecting, within a cycle."""
+        if self._collector is not None and ProfilerActivity.CPU in activities:
+            (self._collector.resume if enable else self._collector.suspend)()
 
     def add_metadata(self, key: str, value: str) -> None:
         """Text to keep in the trace."""
@@ -283,6 +313,6 @@ def kineto_available() -> bool:
 
 __all__ = [
     "DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "ProfilerAction",
-    "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule",
+    "ProfilerActivity", "itt", "kineto_available", "profile", "record_function", "schedule",
     "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip

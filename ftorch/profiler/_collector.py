@@ -11,6 +11,7 @@ each costs alone.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
@@ -21,11 +22,14 @@ from typing import Any
 
 import jax
 
-from ..eager import executor, program
+from ..eager import backward, executor, program
 from ..eager import op as _op
 from ..eager.operands import tensors_of
 from ..eager.tensor import TensorBase
+from ..eager.viewing import view_call
+from ..optim import optimizer
 from ._events import FunctionEvent
+from ._names import aten_name, flops_of, is_aten
 
 _active: list[Collector] = []
 _HOOKS = ("dispatch", "dispatch_inplace", "dispatch_view")
@@ -56,7 +60,8 @@ class Collector:
     """
 
     def __init__(self, record_shapes=False, profile_memory=False, with_stack=False,
-                 synchronous=False):  # fmt: skip
+                 synchronous=False, with_flops=False):  # fmt: skip
+        self.with_flops, self.is_on = with_flops, False
         self.record_shapes, self.profile_memory = record_shapes, profile_memory
         self.with_stack, self.synchronous = with_stack, synchronous
         self.events: list[FunctionEvent] = []
@@ -112,43 +117,74 @@ class Collector:
     # --- hooks
 
     def start(self) -> None:
-        """Begins to collect."""
+        """Begins to collect; a collector around does not until this one stops."""
         executor.flush()
         self._start, self.began = time.perf_counter(), time.time() * 1e6
-        for name in _HOOKS:
-            self._saved[name] = _op.hooks[name]
-            _op.hooks[name] = self._wrapped(name, _op.hooks[name])
-        self._saved["execute"], program.execute = program.execute, self._timed(program.execute)
-        _op.special[0] += 1
-        self._watch_optimizers()
-        if self.synchronous:
-            self._saved["deferred"], executor.DEFERRED = executor.DEFERRED, False
+        if _active:
+            _active[-1].suspend()
         _active.append(self)
+        self.resume()
 
     def stop(self) -> None:
         """Runs what is pending, and ends."""
         executor.flush()
+        self.suspend()
         _active.remove(self)
-        _op.special[0] -= 1
-        for name in _HOOKS:
-            _op.hooks[name] = self._saved[name]
-        program.execute = self._saved["execute"]
-        if self.synchronous:
-            executor.DEFERRED = self._saved["deferred"]
-        for handle in self._handles:
-            handle.remove()
+        if _active:
+            _active[-1].resume()
         end = self.now()
         for event in self.events:
             event.end = event.end or end
 
-    def _wrapped(self, kind, hook) -> Callable:
-        run = {
-            "dispatch": _op.call, "dispatch_inplace": _op.call_inplace,
-        }.get(kind)  # fmt: skip
-        if run is None:
-            from ..eager.viewing import view_call
+    def resume(self) -> None:
+        """Puts itself in front of the engine's hooks."""
+        if self.is_on:
+            return
+        self.is_on = True
+        for name in _HOOKS:
+            self._saved[name] = _op.hooks[name]
+            _op.hooks[name] = self._wrapped(name, _op.hooks[name])
+        for name, make in (("python_composite", self._composite), ("python_method", self._method)):
+            self._saved[name] = _op.hooks.get(name)
+            _op.hooks[name] = make(self._saved[name])
+        self._saved["execute"], program.execute = program.execute, self._timed(program.execute)
+        self._saved["apply"], backward._apply = backward._apply, self._node(backward._apply)
+        self._saved["zero_grad"] = optimizer.Optimizer.zero_grad
+        optimizer.Optimizer.zero_grad = self._zeroing(optimizer.Optimizer.zero_grad)  # type: ignore
+        _op.special[0] += 1
+        self._watch_optimizers()
+        if self.synchronous:
+            self._saved["deferred"], executor.DEFERRED = executor.DEFERRED, False
 
-            run = view_call
+    def suspend(self) -> None:
+        """Takes itself away from the engine's hooks."""
+        if not self.is_on:
+            return
+        self.is_on = False
+        _op.special[0] -= 1
+        for name in (*_HOOKS, "python_composite", "python_method"):
+            if self._saved[name] is None:
+                del _op.hooks[name]
+            else:
+                _op.hooks[name] = self._saved[name]
+        program.execute, backward._apply = self._saved["execute"], self._saved["apply"]
+        optimizer.Optimizer.zero_grad = self._saved["zero_grad"]
+        if self.synchronous:
+            executor.DEFERRED = self._saved["deferred"]
+        for handle in self._handles:
+            handle.remove()
+
+    @contextlib.contextmanager
+    def event(self, name, category, shapes=(), **args):
+        """An event around what is done inside."""
+        made = self.open(name, category, shapes, **args)
+        try:
+            yield made
+        finally:
+            self.close(made)
+
+    def _wrapped(self, kind, hook) -> Callable:
+        run = {"dispatch": _op.call, "dispatch_inplace": _op.call_inplace}.get(kind, view_call)
         suffix = "_" if kind == "dispatch_inplace" else ""
 
         def collect(op, operands, static):
@@ -156,18 +192,79 @@ class Collector:
                 _local.inside = False  # what it calls is collected again
                 return hook(op, operands, static)
             name = getattr(op, "name", None) or op.definition.name
-            event = self.open(f"aten::{name}{suffix}", "op", self._shapes(operands))
-            _local.inside = True
-            try:
-                result = run(op, operands, static)
-                if self.synchronous:
-                    _wait(result)
-            finally:
-                _local.inside = False
-                self.close(event)
+            with self._around(aten_name(name) + suffix, operands) as event:
+                _local.inside = True
+                try:
+                    result = run(op, operands, static)
+                    if self.synchronous:
+                        _wait(result)
+                finally:
+                    _local.inside = False
             if self.profile_memory and kind == "dispatch":
                 event.self_cpu_memory_usage += _bytes(result)
+            if self.with_flops:
+                event.flops = flops_of(name, operands, result)
             return True, result
+
+        return collect
+
+    @contextlib.contextmanager
+    def _around(self, name, operands):
+        """An op's event: that of the function of the same name, if it is in one."""
+        stack = self._stack()
+        if stack and stack[-1].name == name and stack[-1].is_composite:
+            yield stack[-1]
+            return
+        with self.event(name, "op", self._shapes(operands)) as made:
+            yield made
+
+    def _composite(self, hook) -> Callable:
+        """Functions of several ops that are ATen's are events around theirs."""
+
+        def collect(function, relevant, args, kwargs):
+            run = function if hook is None else functools.partial(hook, function, relevant)
+            given = args if hook is None else (args, kwargs)
+            named = kwargs if hook is None else {}
+            if not is_aten(function.__name__):
+                return run(*given, **named)
+            with self.event(aten_name(function.__name__), "op", self._shapes(args)) as event:
+                event.is_composite = True
+                result = run(*given, **named)
+            if self.profile_memory and not event.cpu_children and not event.self_cpu_memory_usage:
+                event.self_cpu_memory_usage += _bytes(result)
+            return result
+
+        return collect
+
+    def _method(self, hook) -> Callable:
+        """Looking at a value is an event."""
+
+        def collect(name, *args, **named):
+            handled, result = hook(name, *args, **named)
+            if name == "_local_scalar_dense":
+                with self.event("aten::item", "op"), self.event(f"aten::{name}", "op"):
+                    executor.flush()
+            return handled, result
+
+        return collect
+
+    def _node(self, apply) -> Callable:
+        """A node of a graph is an event in backward."""
+
+        def collect(node, grads):
+            name = node.name().rpartition("::")[2]
+            name = name if "AccumulateGrad" not in name else "torch::autograd::AccumulateGrad"
+            with self.event(f"autograd::engine::evaluate_function: {name}", "op"):
+                with self.event(name, "op"):
+                    return apply(node, grads)
+
+        return collect
+
+    def _zeroing(self, zero_grad) -> Callable:
+        @functools.wraps(zero_grad)
+        def collect(optimizer, *args, **kwargs):
+            with self.event(f"Optimizer.zero_grad#{type(optimizer).__name__}.zero_grad", "user"):
+                return zero_grad(optimizer, *args, **kwargs)
 
         return collect
 
@@ -177,7 +274,7 @@ class Collector:
         operands = (operands,) if isinstance(operands, TensorBase) else operands
         return [
             list(o.shape) if isinstance(o, TensorBase) else
-            [list(t.shape) for t in tensors_of((o,))] if isinstance(o, (list, tuple)) else []
+            [list(t.shape) for t in o if isinstance(t, TensorBase)] if isinstance(o, (list, tuple)) else []
             for o in operands
         ]  # fmt: skip
 
@@ -196,20 +293,18 @@ class Collector:
         return timed
 
     def _watch_optimizers(self):
-        from ..optim import optimizer as optimizers
-
         opened: list[FunctionEvent] = []
 
-        def enter(optimizer, *_):
-            opened.append(self.open(f"Optimizer.step#{type(optimizer).__name__}.step", "user"))
+        def enter(own, *_):
+            opened.append(self.open(f"Optimizer.step#{type(own).__name__}.step", "user"))
 
-        def leave(optimizer, *_):
+        def leave(*_):
             if opened:
                 self.close(opened.pop())
 
         self._handles = [
-            optimizers.register_optimizer_step_pre_hook(enter),
-            optimizers.register_optimizer_step_post_hook(leave),
+            optimizer.register_optimizer_step_pre_hook(enter),
+            optimizer.register_optimizer_step_post_hook(leave),
         ]
 
 
@@ -234,7 +329,7 @@ def _frames() -> list[str]:
     return [
         f"{f.filename}({f.lineno}): {f.name}"
         for f in reversed(traceback.extract_stack(sys._getframe(2), limit=40))
-        if not f.filename.startswith((here, "<ftorch"))
+        if not f.filename.startswith((here, "<ftorch", contextlib.__file__))
     ]
 
 

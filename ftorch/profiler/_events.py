@@ -2,11 +2,79 @@
 
 from __future__ import annotations
 
+import enum
 import json
+import math
 import os
+import socket
+import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
+
+
+class DeviceType(enum.Enum):
+    """Where an event happened."""
+
+    CPU = 0
+    CUDA = 1
+
+
+def format_time_share(part: float, whole: float) -> str:
+    """A share as PyTorch prints it: ``"33.33%"``.
+
+    Raises:
+        AssertionError: a share of nothing that is not nothing.
+    """
+    if whole == 0:
+        if part != 0:
+            raise AssertionError(f"Expected time_us == 0 but got {part}")
+        return "NaN"
+    return f"{part * 100.0 / whole:.2f}%"
+
+
+class Interval:
+    """A stretch of time, in microseconds."""
+
+    def __init__(self, start, end):
+        self.start, self.end = start, end
+
+    def elapsed_us(self):
+        """Its length."""
+        return self.end - self.start
+
+
+class FormattedTimesMixin:
+    """The times of an event as text, and what it has no other time on.
+
+    Devices' own times are in JAX's trace (``logdir``), so those here are 0.
+    """
+
+    count: int
+    cpu_time_total: float
+    self_cpu_time_total: float
+    device_type = DeviceType.CPU
+    use_device = None
+    is_async = is_remote = is_legacy = False
+    node_id = -1
+    overload_name = ""
+    device_time_total = self_device_time_total = 0.0
+    device_memory_usage = self_device_memory_usage = 0
+    device_time = cuda_time = property(lambda self: 0.0)
+    cuda_time_total = property(lambda self: self.device_time_total)
+    self_cuda_time_total = property(lambda self: self.self_device_time_total)
+    self_cuda_memory_usage = property(lambda self: self.self_device_memory_usage)
+    cpu_time_str = property(lambda self: format_time(self.cpu_time))
+    cpu_time_total_str = property(lambda self: format_time(self.cpu_time_total))
+    self_cpu_time_total_str = property(lambda self: format_time(self.self_cpu_time_total))
+    device_time_str = property(lambda self: format_time(self.device_time))
+    device_time_total_str = property(lambda self: format_time(self.device_time_total))
+    self_device_time_total_str = property(lambda self: format_time(self.self_device_time_total))
+
+    @property
+    def cpu_time(self) -> float:
+        """Microseconds of a call."""
+        return self.cpu_time_total / self.count if self.count else 0.0
 
 
 def format_time(us: float) -> str:
@@ -27,7 +95,7 @@ def format_memory(n: int) -> str:
 
 
 @dataclass(eq=False)
-class FunctionEvent:
+class FunctionEvent(FormattedTimesMixin):
     """One call.
 
     Attributes:
@@ -35,6 +103,9 @@ class FunctionEvent:
         cpu_children: the calls inside it.
         input_shapes: of the tensors, where asked for.
         cpu_memory_usage: bytes of the results, those of calls inside included.
+        flops: floating point operations, where asked for and known.
+        scope: 7 for what the user named, else 0.
+        sequence_nr: the number of the node that the call left in the graph; -1 for none.
     """
 
     id: int
@@ -50,8 +121,17 @@ class FunctionEvent:
     cpu_children: list[FunctionEvent] = field(default_factory=list)
     cpu_parent: FunctionEvent | None = None
     is_user_annotation: bool = False
+    flops: int = 0
+    sequence_nr: int = -1
+    is_composite: bool = False
     count = 1
-    device_time_total = self_device_time_total = device_memory_usage = 0
+    device_index = property(lambda self: self.thread)
+    scope = property(lambda self: 7 if self.is_user_annotation else 0)
+    time_range = property(lambda self: Interval(self.start, self.end))
+    fwd_thread = trace_name = None
+    kernels: tuple = ()
+    concrete_inputs: tuple = ()
+    kwinputs: ClassVar[dict] = {}
 
     @property
     def key(self) -> str:
@@ -62,8 +142,6 @@ class FunctionEvent:
     def cpu_time_total(self) -> float:
         """Microseconds, calls inside included."""
         return self.end - self.start
-
-    cpu_time = cpu_time_total
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -84,7 +162,7 @@ class FunctionEvent:
 
 
 @dataclass
-class FunctionEventAvg:
+class FunctionEventAvg(FormattedTimesMixin):
     """The calls of one name."""
 
     key: str = ""
@@ -96,30 +174,21 @@ class FunctionEventAvg:
     cpu_memory_usage: int = 0
     self_cpu_memory_usage: int = 0
     is_user_annotation: bool = False
-    device_time_total: float = 0.0
-    self_device_time_total: float = 0.0
-    device_memory_usage: int = 0
-    self_device_memory_usage: int = 0
+    flops: int = 0
+    scope: int = 0
+    cpu_parent: Any = None
+    cpu_children: Any = None
 
     def add(self, event) -> FunctionEventAvg:
         """Adds a call, or the calls of an average."""
         self.key = self.key or event.key
         for name in ("count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage",
-                     "self_cpu_memory_usage"):  # fmt: skip
+                     "self_cpu_memory_usage", "flops"):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(event, name))
-        self.is_user_annotation = event.is_user_annotation
+        self.is_user_annotation, self.scope = event.is_user_annotation, event.scope
         return self
 
-    @property
-    def cpu_time(self) -> float:
-        """Microseconds of a call."""
-        return self.cpu_time_total / self.count if self.count else 0.0
-
-    device_time = cuda_time = property(lambda self: 0.0)
-    cuda_time_total = property(lambda self: self.device_time_total)
-    cpu_time_str = property(lambda self: format_time(self.cpu_time))
-    cpu_time_total_str = property(lambda self: format_time(self.cpu_time_total))
-    self_cpu_time_total_str = property(lambda self: format_time(self.self_cpu_time_total))
+    __iadd__ = add
 
     def __repr__(self):
         return (
@@ -179,8 +248,31 @@ class EventList(list):
         return self.table()
 
     def export_chrome_trace(self, path: str) -> None:
-        """Writes the events for ``chrome://tracing`` or Perfetto."""
-        write_chrome_trace(self, path)
+        """Writes the events for ``chrome://tracing`` or Perfetto, without what is known of the run."""
+        with open(path, "w") as file:
+            json.dump(trace_items(self), file)
+
+    def supported_export_stacks_metrics(self) -> list[str]:
+        """The times that `export_stacks` can write."""
+        return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total",
+                "self_privateuse1_time_total"]  # fmt: skip
+
+    def export_stacks(self, path: str, metric: str) -> None:
+        """Writes stacks with their times, for flame graphs.
+
+        Raises:
+            ValueError: another metric.
+        """
+        if metric not in self.supported_export_stacks_metrics():
+            raise ValueError(
+                f"metric should be one of: {self.supported_export_stacks_metrics()}"
+            )
+        with open(path, "w") as file:
+            for e in self:
+                time = int(getattr(e, metric, 0))
+                if e.stack and time > 0:
+                    stack = ";".join(f.replace(" ", "_") for f in reversed(e.stack))
+                    file.write(f"{stack};{e.name} {time}\n")
 
 
 _SORTED_BY = {"cuda_time": "device_time", "cuda_time_total": "device_time_total",
@@ -217,10 +309,16 @@ def _table(events, sort_by, row_limit, name_width, shape_width, src_width, heade
     def row(cells):
         return "".join(f"{_cut(str(c), w): >{w}}  " for c, w in zip(cells, widths))
 
+    flops = min((e.flops for e in chosen if e.flops > 0), default=0)
+    if flops:
+        scale = min(int(math.log10(flops)) // 3 * 3, 15)
+        columns.append(f"Total {'KMGTP'[scale // 3 - 1] if scale else ''}FLOPs")
+        widths.append(12)
+
     line = "".join("-" * w + "  " for w in widths)
     out = []
     if header is not None:
-        out += ["=" * len(line), header]
+        out += ["=" * (len(line) - 2), header]
     out += [line, row(columns), line]
     for e in shown:
         cells = [
@@ -234,6 +332,8 @@ def _table(events, sort_by, row_limit, name_width, shape_width, src_width, heade
             cells.append(e.input_shapes)
         if stacks:
             cells.append(e.stack[0] if e.stack else "")
+        if flops:
+            cells.append(f"{e.flops / 10**scale:8.3f}" if e.flops > 0 else "--")
         out.append(row(cells))
     out += [line, f"Self CPU time total: {format_time(total)}", ""]
     return "\n".join(out)
@@ -251,14 +351,14 @@ _CATEGORIES = {"op": "cpu_op", "user": "user_annotation", "program": "ftorch_pro
                "compile": "ftorch_compile", "python": "python_function"}  # fmt: skip
 
 
-def write_chrome_trace(events, path: str, metadata=None, began: float = 0.0) -> None:
-    """Writes events as a Chrome trace; a name that ends in ``.gz`` is compressed."""
+def trace_items(events, began: float = 0.0) -> list[dict[str, Any]]:
+    """The events as items of a Chrome trace."""
     pid = os.getpid()
-    items = [
+    items: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "ftorch"}},
     ]
     for e in events:
-        args = {"External id": e.id, **e.args}
+        args = {"External id": e.id, "Ev Idx": e.id - 1, **e.args}
         if e.input_shapes:
             args["Input Dims"] = e.input_shapes
         if e.stack:
@@ -268,8 +368,15 @@ def write_chrome_trace(events, path: str, metadata=None, began: float = 0.0) -> 
             "name": e.name.replace("*", f"#{e.args['step']}") if "step" in e.args else e.name, "pid": pid,
             "tid": e.thread, "ts": began + e.start, "dur": e.end - e.start, "args": args,
         })  # fmt: skip
-    data = {"schemaVersion": 1, "displayTimeUnit": "ms", **(metadata or {}), "traceEvents": items,
-            "traceName": os.fspath(path)}  # fmt: skip
+    return items
+
+
+def write_chrome_trace(events, path: str, metadata=None, began: float = 0.0) -> None:
+    """Writes events as a Chrome trace; a name that ends in ``.gz`` is compressed."""
+    data = {"schemaVersion": 1, "displayTimeUnit": "ms", "deviceProperties": [],
+            "host_name": socket.gethostname(), "trace_id": uuid.uuid4().hex.upper(),
+            "record_shapes": int(getattr(events, "_has_shapes", False)), **(metadata or {}),
+            "traceEvents": trace_items(events, began), "traceName": os.fspath(path)}  # fmt: skip
     text = json.dumps(data)
     if os.fspath(path).endswith(".gz"):
         import gzip
@@ -281,5 +388,5 @@ def write_chrome_trace(events, path: str, metadata=None, began: float = 0.0) -> 
             file.write(text)
 
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "format_memory", "format_time",
-           "write_chrome_trace"]  # fmt: skip
+__all__ = ["DeviceType", "EventList", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAvg",
+           "Interval", "format_memory", "format_time", "format_time_share", "write_chrome_trace"]  # fmt: skip

@@ -106,6 +106,7 @@ def test_errors_of_schedules():
     assert errors[0] == errors[1]
 
 
+@pytest.mark.filterwarnings("ignore:Warning. Profiler clears events")
 def test_steps():
     def run(torch):
         ready = []
@@ -137,7 +138,7 @@ def test_traces(tmp_path):
     inner, outer = events["aten::linear"], events["forward"]
     assert outer["ts"] <= inner["ts"] and inner["dur"] <= outer["dur"]
 
-    ft.profiler.tensorboard_trace_handler(str(tmp_path / "logs"), "worker", use_gzip=True)(p)
+    ft.profiler.tensorboard_trace_handler(str(tmp_path / "logs"), "worker", use_gzip=True)(profiled(ft))
     (file,) = (tmp_path / "logs").iterdir()
     assert file.name.startswith("worker.") and file.name.endswith(".pt.trace.json.gz")
     with gzip.open(file, "rt") as opened:
@@ -203,3 +204,117 @@ def test_bottleneck(tmp_path, capsys):
     out = capsys.readouterr().out
     assert out.startswith("True\n")
     assert "Environment Summary" in out and "programs run: 1" in out and "aten::sinh" in out
+
+
+def outcome(call):
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001  (compared)
+        return type(error).__name__, str(error)
+
+
+def cpu(torch, **options):
+    return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **options)
+
+
+def test_functions_of_several_ops_nodes_and_values_are_events():
+    found = []
+    for torch in (ft, pt):
+        w = torch.ones(2, 3, requires_grad=True)
+        optimizer = torch.optim.SGD([w], 0.1)
+        with cpu(torch) as p:
+            optimizer.zero_grad()
+            x = torch.nn.functional.dropout(torch.rand(2, 3)).flatten()[1:]
+            (torch.nn.functional.relu(w * 2).exp().sum() + x.sum() + torch.full((), 2.0)).backward()
+            w.sum().item()
+        names = ("rand", "dropout", "flatten", "slice", "relu", "exp", "full", "item", "_local_scalar_dense")
+        counts = {e.key: e.count for e in p.key_averages()}
+        nodes = sorted(k for k in counts if "Backward0" in k and "Relu" in k or k.endswith("ExpBackward0"))
+        found.append(([counts.get(f"aten::{n}") for n in names], nodes, counts["Optimizer.zero_grad#SGD.zero_grad"]))
+    assert found[0] == found[1]
+
+
+def test_attributes_of_events():
+    found = []
+    for torch in (ft, pt):
+        with cpu(torch, record_shapes=True) as p:
+            with torch.profiler.record_function("named"):
+                torch.ones(2, 3) + torch.ones(3)
+        e = next(e for e in p.events() if e.name == "aten::add")
+        mean = next(e for e in p.key_averages(group_by_input_shape=True) if e.key == "aten::add")
+        named = next(e for e in p.events() if e.name == "named")
+        found.append((
+            e.input_shapes[:2], e.count, e.is_async, e.is_remote, e.is_legacy, e.node_id, e.use_device,
+            e.flops, e.scope, named.scope, str(e.device_type), e.overload_name, e.device_memory_usage,
+            e.device_time_total, e.cpu_parent.name, [c.name for c in named.cpu_children][-1],
+            e.time_range.elapsed_us() == e.cpu_time_total, e.cpu_time_total_str[-1], mean.count,
+            mean.input_shapes[:2], str(mean.device_type), mean.is_async, mean.node_id, mean.flops,
+            p.events().supported_export_stacks_metrics(),
+        ))  # fmt: skip
+        missing = {n for n in dir(pt.autograd.profiler_util.FunctionEventAvg()) if n[0] != "_"} - set(dir(mean))
+        assert not missing
+    assert found[0] == found[1]
+
+
+def test_floating_point_operations():
+    found = []
+    for torch in (ft, pt):
+        with cpu(torch, with_flops=True) as p:
+            torch.ones(2, 3) @ torch.ones(3, 4), torch.ones(5) * 2
+            torch.nn.functional.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3))
+        found.append(sorted(e.flops for e in p.key_averages() if e.flops))
+        assert "Total FLOPs" in p.key_averages().table(sort_by="flops")
+    assert found[0] == found[1]
+
+
+ERRORS = {
+    "no activities": lambda torch: torch.profiler.profile(activities=[]),
+    "averages": lambda torch: cpu(torch).key_averages(), "events": lambda torch: cpu(torch).events(),
+    "trace": lambda torch: cpu(torch).export_chrome_trace("x.json"),
+    "step": lambda torch: torch.profiler.schedule(wait=0, warmup=1, active=1)(-1),
+    "schedule": lambda torch: torch.profiler.schedule(wait=-1, warmup=1, active=1),
+    "not run": lambda torch: str(torch.autograd.profiler.profile()),
+    "not enabled": lambda torch: str(torch.autograd.profiler.profile(enabled=False).__enter__()),
+    "stacks": lambda torch: profiled(torch).export_stacks("x", "self_cpu_time_total"),
+    "sort": lambda torch: profiled(torch).key_averages().table(sort_by="nothing"),
+    "formats": lambda torch: (
+        torch.autograd.profiler_util._format_time(1500), torch.autograd.profiler_util._format_time_share(1, 3),
+        torch.autograd.profiler_util._format_memory(2048), torch.autograd.profiler_util.Interval(1, 5).elapsed_us(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    assert outcome(lambda: ERRORS[name](ft)) == outcome(lambda: ERRORS[name](pt))
+
+
+def test_saved_once_and_entered_once(tmp_path):
+    for torch in (ft, pt):
+        p = profiled(torch)
+        p.export_chrome_trace(str(tmp_path / "trace.json"))
+        with pytest.raises(RuntimeError, match="Trace is already saved"):
+            p.export_chrome_trace(str(tmp_path / "trace.json"))
+        p.events().export_chrome_trace(str(tmp_path / "events.json"))
+        assert isinstance(json.loads((tmp_path / "events.json").read_text()), list)
+        older = torch.autograd.profiler.profile()
+        with older:
+            torch.ones(2)
+        with pytest.raises(RuntimeError, match="not reentrant"), older:
+            pass
+
+
+def test_profiles_inside_profiles_and_pauses():
+    with cpu(ft) as outer:
+        ft.ones(2).sin()
+        with cpu(ft) as inner:
+            ft.ones(2).cos()
+        ft.ones(2).tan()
+        outer.toggle_collection_dynamic(False, [ft.profiler.ProfilerActivity.CPU])
+        ft.ones(2).exp()
+        outer.toggle_collection_dynamic(True, [ft.profiler.ProfilerActivity.CPU])
+        ft.ones(2).log()
+    names = {e.name for e in outer.events()}
+    assert {"aten::sin", "aten::tan", "aten::log"} <= names and not {"aten::cos", "aten::exp"} & names
+    assert "aten::cos" in {e.name for e in inner.events()}
+    assert not op.special[0]

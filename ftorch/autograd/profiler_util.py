@@ -1,0 +1,21 @@
+"""What profiles are made of (``torch.autograd.profiler_util``); see `ftorch.profiler`."""
+
+from __future__ import annotations
+
+import importlib
+
+_NAMES = {
+    "DeviceType": "DeviceType", "EventList": "EventList", "FormattedTimesMixin": "FormattedTimesMixin",
+    "FunctionEvent": "FunctionEvent", "FunctionEventAvg": "FunctionEventAvg", "Interval": "Interval",
+    "_format_memory": "format_memory", "_format_time": "format_time",
+    "_format_time_share": "format_time_share",
+}  # fmt: skip
+
+__all__ = list(_NAMES)
+
+
+def __getattr__(name):
+    # The profiler stands above the engine's graphs: it is imported when it is used.
+    if name in _NAMES:
+        return getattr(importlib.import_module("ftorch.profiler._events"), _NAMES[name])
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
