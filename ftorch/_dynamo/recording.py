@@ -330,11 +330,13 @@ def _as_written(function, args, kwargs):
     named = _written_names()
     if named is None:
         return args, kwargs
-    parameters = inspect.signature(function).parameters
+    parameters = list(inspect.signature(function).parameters.values())
     positional, rest = list(args), dict(kwargs)
     for name in kwargs:
-        known = parameters.get(name)
-        if name in named or known is None or known.kind is not known.POSITIONAL_OR_KEYWORD:
+        next_ = parameters[len(positional)] if len(positional) < len(parameters) else None
+        if name in named or next_ is None or next_.name != name or (
+            next_.kind is not next_.POSITIONAL_OR_KEYWORD
+        ):  # fmt: skip
             break
         positional.append(rest.pop(name))
     return tuple(positional), rest

@@ -61,7 +61,8 @@ def _keywords(m, compiled):
     out = m.empty(2)
     compiled(lambda x: m.add(x, 1, out=out))(m.ones(2))
     call = compiled(functools.partial(m.add, alpha=2))
-    return out, call(m.ones(2), m.ones(2)), call(m.ones(2), m.zeros(2))
+    loss = compiled(functools.partial(m.nn.functional.mse_loss, reduction="sum"))
+    return out, call(m.ones(2), m.ones(2)), call(m.ones(2), m.zeros(2)), loss(m.ones(2), m.zeros(2))
 
 
 def _parameters(m, compiled):
