@@ -13,7 +13,7 @@ from ._adapted import ADAPTED, _dtype, _keywords
 from ._builtins import SCALAR, RaisedError, raise_exception
 from ._types import CODE_OF, code
 
-__all__ = ["ATTRIBUTES", "PRIM", "builtin", "operator_named"]
+__all__ = ["ATTRIBUTES", "CASTS", "PRIM", "builtin", "operator_named", "takes_numbers"]
 
 
 def _converting(function, positions):
@@ -125,6 +125,20 @@ def operator_named(name: str, default=None):
         return scalar(*args, **kwargs)
 
     return call
+
+
+# Methods that give a tensor of another dtype, or elsewhere.
+CASTS = frozenset("byte char cpu cuda double float half int long short".split())
+
+
+@functools.cache
+def takes_numbers(name: str) -> bool:
+    """Whether a method takes several numbers for its list, which is all that it takes: ``x.view(2, 3)``."""
+    for definition in OVERLOADS.get(name, ()):
+        rest = [a.type for a in definition.schema.arguments[1:] if not a.is_keyword_only]
+        if len(rest) == 1 and rest[0].is_list and rest[0].base in ("int", "SymInt"):
+            return True
+    return False
 
 
 _ALWAYS_SCALAR = frozenset(

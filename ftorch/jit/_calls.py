@@ -50,6 +50,7 @@ def call(c: FunctionCompiler, node: ast.Call):
         if isinstance(found, Known):
             found = c.node_of(found, node.func)
         args, keywords = _arguments(c, node)
+        found.origin = node.func  # type: ignore[attr-defined]
         if isinstance(found, ast.Attribute) and found.attr == "view" and len(node.args) == 1:
             if isinstance(c.static_value(node.args[0]), ftorch.dtype):
                 keywords, args = [ast.keyword("dtype", args[0])], []

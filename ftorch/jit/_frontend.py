@@ -18,6 +18,7 @@ from ..eager.tensor import TensorBase
 from ._checker import Checker
 from ._emit import access
 from ._expressions import Expressions
+from ._inference import accepts
 from ._known import (
     _COMMENT,
     _MISSING,
@@ -35,7 +36,7 @@ from ._known import (
 )
 from ._objects import unparse
 from ._statements import Statements
-from ._types import Type, type_of_annotation
+from ._types import Type, infer, type_of_annotation
 
 __all__ = ["FrontendError", "FunctionCompiler", "NotSupportedError", "UnsupportedNodeError",
            "parse_function"]  # fmt: skip
@@ -62,6 +63,10 @@ class FunctionCompiler(Statements, Expressions):
                 self.closure[name] = cell.cell_contents
             except ValueError:
                 continue
+        self.defaults = {
+            n: p.default for n, p in inspect.signature(function).parameters.items()
+            if p.default is not p.empty
+        }  # fmt: skip
         self.statics: dict[str, Known] = {}
         self.locals: set[str] = set()
         self.attributes: dict[str, Type] = {}  # of a script class: what it sets of itself
@@ -139,9 +144,7 @@ class FunctionCompiler(Statements, Expressions):
         """A parameter's default as the text has it."""
         if node is None:
             return ""
-        value = self.static_value(node)
-        if value is _MISSING:
-            raise self.error("Expected a default value of constant type", node)
+        value = self.defaults[name]
         if isinstance(value, (list, dict)):
             raise self.error(
                 "Mutable default parameters are not supported because Python binds them to the "
@@ -149,8 +152,11 @@ class FunctionCompiler(Statements, Expressions):
                 "None and instantiate the default parameter within the body of the function. Found "
                 f"{type(value)} on parameter {name}", self.node,
             )  # fmt: skip
-        if kind.name == "float" and isinstance(value, int):
+        if kind.name == "float" and type(value) is int:
             value = float(value)
+        found = infer(value, self.program.class_name)
+        if found is None or not accepts(kind, found):
+            raise self.error(f'Expected a default value of type {kind} on parameter "{name}".', self.node)
         return f"={self.program.literal(value)}"
 
     def unannotated(self) -> frozenset[str]:
@@ -168,8 +174,12 @@ class FunctionCompiler(Statements, Expressions):
         annotations = {p.arg: p.annotation for p in (
             *self.node.args.posonlyargs, *self.node.args.args, *self.node.args.kwonlyargs)}  # fmt: skip
         types = []
+        own = self.function.__module__.startswith("ftorch.nn")  # has no annotations
         for i, n in enumerate(names):
             note = annotations[n]
+            if note is None and own and self.defaults.get(n, _MISSING) is None:
+                types.append(Type("Optional", (Type("Tensor"),)))
+                continue
             if i == 0 and (self.module is not None or self.class_name):
                 types.append(Type(self.class_name or "Any"))
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from ._aten import ATTRIBUTES, OVERLOADS, operator_named
+from ._aten import ATTRIBUTES, CASTS, OVERLOADS, operator_named
 from ._results import CONVERSIONS, METHOD_ARGUMENTS, METHODS, attribute_kind, op_result
 from ._types import (
     BOOL,
@@ -292,7 +292,9 @@ class Inference:
 
     def is_method(self, kind, name) -> bool:
         if kind == TENSOR:
-            return name in OVERLOADS or operator_named(name) is not None or name in ("tolist", "view")
+            return name in OVERLOADS or operator_named(name) is not None or (
+                name in CASTS or name in ("tolist", "view")
+            )
         return name in METHODS.get(kind.name, {}) or operator_named(name) is not None
 
     def _Call_(self, e):

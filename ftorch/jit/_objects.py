@@ -8,7 +8,7 @@ import enum
 import textwrap
 
 from ..eager.tensor import TensorBase
-from ._aten import ATTRIBUTES, operator_named
+from ._aten import ATTRIBUTES, CASTS, operator_named, takes_numbers
 from ._casts import cast
 from ._failures import failure
 from ._schema import Schema
@@ -292,7 +292,9 @@ def call_method(obj, name, *args, **kwargs):
     if isinstance(obj, TensorBase):
         if name == "tolist":
             return obj.tolist()
-        if name == "view" and args and type(args[0]) is int:  # x.view(2, 3)
+        if name in CASTS:
+            return getattr(obj, name)(*args, **kwargs)
+        if args and type(args[0]) is int and takes_numbers(name):  # x.view(2, 3)
             args = (list(args),)
     function = None if name.startswith("__") else operator_named(name)
     if function is None:

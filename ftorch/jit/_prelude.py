@@ -140,6 +140,70 @@ def kl_div(input: Tensor, target: Tensor, size_average: Optional[bool]=None, red
   if reduction == "batchmean":
     return torch.div(torch.kl_div(input, target, 2, log_target=log_target), input.size(0))
   return torch.kl_div(input, target, __torch__.torch.nn.functional.reduction_number(reduction), log_target=log_target)
+def embedding_bag(input: Tensor, weight: Tensor, offsets: Optional[Tensor]=None, max_norm: Optional[float]=None, norm_type: float=2., scale_grad_by_freq: bool=False, mode: str="mean", sparse: bool=False, per_sample_weights: Optional[Tensor]=None, include_last_offset: bool=False, padding_idx: Optional[int]=None) -> Tensor:
+  indices = input
+  starts = offsets
+  factors = per_sample_weights
+  if input.dim() == 2:
+    starts = torch.arange(0, input.numel(), input.size(1), dtype=input.dtype, device=input.device)
+    indices = torch.reshape(input, [-1])
+    if per_sample_weights is not None:
+      factors = torch.reshape(per_sample_weights, [-1])
+  kind = 1
+  if mode == "sum":
+    kind = 0
+  elif mode == "max":
+    kind = 2
+  if max_norm is not None:
+    torch.embedding_renorm_(weight, indices, max_norm, norm_type)
+  result, _0, _1, _2 = torch.embedding_bag(weight, indices, torch._unwrap_optional(starts), scale_grad_by_freq, kind, sparse, factors, include_last_offset, padding_idx)
+  return result
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int=0, reduction: str="mean", zero_infinity: bool=False) -> Tensor:
+  return torch.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, __torch__.torch.nn.functional.reduction_number(reduction), zero_infinity)
+def affine_grid(theta: Tensor, size: List[int], align_corners: Optional[bool]=None) -> Tensor:
+  corners = False
+  if align_corners is not None:
+    corners = align_corners
+  else:
+    torch.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. See the documentation of affine_grid for details.", 2)
+  return torch.affine_grid_generator(theta, size, corners)
+def grid_sample(input: Tensor, grid: Tensor, mode: str="bilinear", padding_mode: str="zeros", align_corners: Optional[bool]=None) -> Tensor:
+  corners = False
+  if align_corners is not None:
+    corners = align_corners
+  else:
+    torch.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.", 2)
+  modes = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+  paddings = {"zeros": 0, "border": 1, "reflection": 2}
+  return torch.grid_sampler(input, grid, modes[mode], paddings[padding_mode], corners)
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool=False, eps: float=1e-06, reduction: str="mean") -> Tensor:
+  clamped = torch.clamp(var, eps)
+  loss = 0.5 * (torch.log(clamped) + torch.pow(input - target, 2) / clamped)
+  if full:
+    loss = loss + 0.9189385332046727
+  if reduction == "mean":
+    return torch.mean(loss)
+  if reduction == "sum":
+    return torch.sum(loss)
+  return loss
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Optional[Tensor]=None, size_average: Optional[bool]=None, reduce: Optional[bool]=None, reduction: str="mean") -> Tensor:
+  loss = torch.neg(target * torch.log_sigmoid(input) + (1 - target) * torch.log_sigmoid(torch.neg(input)))
+  if weight is not None:
+    loss = loss * weight
+  loss = torch.sum(loss, [input.dim() - 1]) / input.size(input.dim() - 1)
+  if reduction == "mean":
+    return torch.mean(loss)
+  if reduction == "sum":
+    return torch.sum(loss)
+  return loss
+def gumbel_softmax(logits: Tensor, tau: float=1., hard: bool=False, eps: float=1e-10, dim: int=-1) -> Tensor:
+  noise = torch.neg(torch.log(torch.exponential_(torch.empty_like(logits))))
+  soft = torch.softmax((logits + noise) / tau, dim)
+  if hard:
+    index = torch.argmax(soft, dim, True)
+    ones = torch.scatter(torch.zeros_like(logits), dim, index, 1.)
+    return ones - soft.detach() + soft
+  return soft
 def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, num_heads: int, in_proj_weight: Tensor, in_proj_bias: Optional[Tensor], out_weight: Tensor, out_bias: Optional[Tensor], dropout_p: float, training: bool, key_padding_mask: Optional[Tensor], need_weights: bool, attn_mask: Optional[Tensor], average_attn_weights: bool, is_causal: bool) -> Tuple[Tensor, Optional[Tensor]]:
   tgt_len, bsz, embed_dim = query.size(0), query.size(1), query.size(2)
   head_dim = embed_dim // num_heads

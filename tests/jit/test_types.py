@@ -141,7 +141,7 @@ def test_attributes_keep_their_types(name, value):
     assert getattr(own, name) == getattr(theirs, name)
 
 
-@pytest.mark.parametrize("name", ["refined", "collected", "iterated", "arithmetic", "indexed"])
+@pytest.mark.parametrize("name", ["refined", "collected", "iterated", "arithmetic", "indexed", "methods", "functionals"])
 def test_files_with_found_types(name):
     loaded = pt.jit.load(saved(ft.jit.script(getattr(MINE, name)), ft.jit.save))
     reference = pt.jit.script(getattr(typed, name))

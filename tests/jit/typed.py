@@ -6,6 +6,7 @@ Each is named in ``ACCEPTED`` with arguments, or in ``REFUSED``.
 from typing import Dict, List, NamedTuple, Optional, Tuple, Union  # noqa: UP035
 
 import torch
+import torch.nn.functional as F
 
 # ruff: noqa: UP006, UP007, UP031, UP032, UP035, UP045, SIM102, RET505, E701
 
@@ -67,6 +68,21 @@ def indexed(x, idx: List[int]):
 def arithmetic(n: int, f: float):
     s = "a" + str(n)
     return n / 2, n // 2, n**2, n % 2, n * f, -f, [f] * n, min(n, 3), max(f, 2.0), s, (n, s)[1:], n > 1
+
+
+def methods(x):
+    moved = x.permute(1, 0), x.permute([1, 0]), x.expand(2, 2, 4), x.repeat(2, 1), x.flip(0, 1), x.roll(1, 0)
+    return moved, x.float(), x.double(), x.int(), x.half(), x.reshape(4, 2), x.transpose(0, 1)
+
+
+def functionals(x, i):
+    bags = F.embedding_bag(i, x), F.embedding_bag(i.view(-1), x, torch.tensor([0, 1]), mode="sum")
+    theta = torch.tensor([[[1.0, 0.0, 0.3], [0.0, 1.0, 0.0]]])
+    grid = F.affine_grid(theta, [1, 1, 2, 2], align_corners=False)
+    image = x.view(1, 1, 2, 4)
+    sampled = F.grid_sample(image, grid, align_corners=False), F.grid_sample(image, grid, "nearest", "border", True)
+    loss = F.mse_loss(x, x + 1), F.multilabel_soft_margin_loss(x, (x > 3).int())
+    return bags, sampled, loss
 
 
 def default(n: int, f: float = 1, t: Tuple[int, float] = (1, 2.0), s: str = "a"):
@@ -133,6 +149,8 @@ ACCEPTED = {
     "refined": [(None, 3), (4, 1)], "guarded": [(None,), (1,)], "asserted": [(2,), (torch.tensor(3),)],
     "chosen": [(1,), ("ab",)], "best": [(0,), (3,)], "collected": [(4,)],
     "indexed": [(torch.arange(8.0).reshape(2, 4), [1, 0])], "arithmetic": [(3, 1.5), (True, 2)],
+    "methods": [(torch.arange(8.0).reshape(2, 4),)],
+    "functionals": [(torch.arange(8.0).reshape(2, 4), torch.tensor([[0, 1], [1, 1]]))],
     "default": [(3,), (-2,)], "iterated": [({"a": 1, "bc": 2},)],
     "paired": [(Pair(torch.ones(2), 4),), ((torch.ones(1), 2),)], "boxes": [(4,)],
 }  # fmt: skip
