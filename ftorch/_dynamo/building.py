@@ -13,7 +13,7 @@ from ..eager.formats import layout, memory_format
 from ..eager.tensor import TensorBase
 from ..fx import Graph, GraphModule
 from ..utils import _pytree as pytree
-from .recording import VALUES, has_values
+from .recording import VALUES, autocast_now, has_values
 from .state import SCALARS
 
 _CONSTANTS = (*SCALARS, type(...), dtype, device, layout, memory_format)
@@ -45,11 +45,14 @@ class Builder:
         self._held: list = []
         self._anchor = None  # the first node that is no placeholder
         self._is_made, self._name_input, self._now = is_made, name_input, grad
+        self._outside = self._autocast = autocast_now()
+        self._entered: Any = None
         self._is_read_first, self._lenient = is_read_first, lenient
         self._names: dict[str, int] = {}
         for call in calls:
             self._add(call)
         self._set_grad(grad)
+        self._set_autocast(self._outside)
 
     def module(self, outputs) -> GraphModule:
         """The graph with some tensors as its results."""
@@ -86,8 +89,21 @@ class Builder:
             self._create("call_function", _set_grad_enabled, (grad,), {})
             self._now = grad
 
+    def _set_autocast(self, autocast):
+        if autocast == self._autocast:
+            return
+        from ..amp.autocast_mode import _enter_autocast, _exit_autocast
+
+        if self._entered is not None:
+            self._create("call_function", _exit_autocast, (self._entered,), {})
+            self._entered = None
+        if autocast != self._outside:
+            self._entered = self._create("call_function", _enter_autocast, ("cpu", *autocast), {})
+        self._autocast = autocast
+
     def _add(self, call):
         self._set_grad(call.grad)
+        self._set_autocast(call.autocast)
         for t in pytree.tree_leaves((call.args, call.kwargs)):
             if isinstance(t, TensorBase) and id(t) not in self._nodes and self._is_read_first(t):
                 self.node(t)

@@ -14,6 +14,7 @@ import sys
 import types
 from typing import Any, NamedTuple
 
+from ..eager import autocast
 from ..eager import device as _device
 from ..eager import dtype as _dtype
 from ..eager import op as _op
@@ -35,7 +36,7 @@ class Call(NamedTuple):
     """A call that was made, as FX says it, with its result and where it was made from.
 
     Attributes:
-        grad: whether operations recorded a graph then.
+        grad: whether operations recorded a graph then; ``autocast`` see `autocast_now`.
         frames: the user's frames that it came from, the outermost first (if they are asked for).
     """
 
@@ -45,6 +46,7 @@ class Call(NamedTuple):
     kwargs: dict
     result: Any
     grad: bool
+    autocast: tuple
     frames: tuple = ()
 
 
@@ -160,10 +162,14 @@ class Recorder(TorchFunctionMode):
             if modes.levels or modes.transforming:
                 self.failed = self.failed or "a transform of torch.func is part of it"
             if _modes_now() != self._modes:
-                self.failed = self.failed or "autocast or a default is switched inside"
+                self.failed = self.failed or "a default dtype or device is switched inside"
             frames = self.frames() if self.root is not None else ()
-            self.events.append(Call(op, target, shown, named, result, modes.grad, frames))
+            self._append(op, target, shown, named, result, frames)
         return result
+
+    def _append(self, op, target, args, kwargs, result, frames=()):
+        now = autocast_now()
+        self.events.append(Call(op, target, args, kwargs, result, modes.grad, now, frames))
 
     def _numbers(self, value):
         return [self._numbers(v) for v in value] if isinstance(value, list) else Number(self, value)
@@ -171,7 +177,7 @@ class Recorder(TorchFunctionMode):
     def number(self, function, operands, value):
         """A number made of others by a function of `operator`."""
         result = Number(self, value)
-        self.events.append(Call("call_function", function, operands, {}, result, modes.grad))
+        self._append("call_function", function, operands, {}, result)
         return result
 
     def looked(self, called) -> None:
@@ -204,9 +210,7 @@ class Recorder(TorchFunctionMode):
         if message is None:
             return False
         frames = self.frames() if self.root is not None else ()
-        self.events.append(
-            Call("call_function", _assert_async, (t, message), {}, None, modes.grad, frames)
-        )
+        self._append("call_function", _assert_async, (t, message), {}, None, frames)
         return True
 
     def ended(self, reason) -> None:
@@ -241,7 +245,13 @@ class Recorder(TorchFunctionMode):
 
 
 def _modes_now():
-    return modes.autocast, _device.get_default_device(), _dtype.get_default_dtype()
+    return _device.get_default_device(), _dtype.get_default_dtype()
+
+
+def autocast_now():
+    """``torch.autocast`` on the CPU: (its dtype, whether it is on, whether casts of parameters are kept)."""
+    state = autocast.state
+    return state.dtypes["cpu"], bool(modes.autocast) and "cpu" in modes.autocast, state.cache_enabled
 
 
 _active: list[Recorder] = []  # in all threads

@@ -238,3 +238,15 @@ def custom_bwd(bwd=None, *, device_type: str):
             return bwd(*args, **kwargs)
 
     return decorated
+
+
+def _enter_autocast(*vals):
+    """Enters `autocast`, as graphs say it; gives what `_exit_autocast` takes."""
+    mode = autocast(*vals)
+    mode.__enter__()
+    return mode
+
+
+def _exit_autocast(mode) -> None:
+    """Leaves an `autocast`."""
+    mode.__exit__(None, None, None)

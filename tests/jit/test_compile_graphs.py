@@ -54,6 +54,13 @@ def _functions(m):
         x[0, 1:] = 5
         return x * y
 
+    def casts(x, y):
+        with m.autocast("cpu", dtype=m.bfloat16):
+            z = x @ y.mT
+            with m.autocast("cpu", enabled=False):
+                w = x @ y.mT
+        return z.float() + w
+
     def rows(x, y):
         for row in y:
             x = x + row
@@ -64,7 +71,7 @@ def _functions(m):
 
     pt.manual_seed(0)
     ft.manual_seed(0)
-    return [Net(), operators, closes_over, several, shapes, writes, rows, nothing_known]
+    return [Net(), operators, closes_over, several, shapes, writes, casts, rows, nothing_known]
 
 
 def _shown(module):
@@ -74,6 +81,8 @@ def _shown(module):
         if node.op != "output":
             target = node.target if isinstance(node.target, str) else node.target.__name__
             args = node.args[:3] if target in ("layer_norm", "batch_norm") else node.args
+            if target in ("_enter_autocast", "_exit_autocast"):  # PyTorch's nest, here one ends first
+                continue
             rows.append((node.op, target, len(args), sorted(node.kwargs)))
     return rows
 
