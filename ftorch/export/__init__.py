@@ -18,11 +18,10 @@ import warnings
 from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..nn import Module
 from ..utils import _pytree as pytree
-from . import dynamic_shapes, exported_program, graph_signature
+from . import dynamic_shapes, exported_program, graph_signature, passes
 from ._decisions import guard_code
 from ._generalize import trace_dynamic
 from ._trace import _input_names
-from ._unflatten import FlatArgsAdapter, InterpreterModule, UnflattenedModule, unflatten
 from .decomp_utils import CustomDecompTable
 from .dynamic_shapes import (
     AdditionalInputs,
@@ -34,6 +33,7 @@ from .dynamic_shapes import (
 )
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature, InputKind
+from .unflatten import FlatArgsAdapter, InterpreterModule, UnflattenedModule, unflatten
 
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
@@ -192,5 +192,5 @@ __all__ = [
     "FlatArgsAdapter", "InputKind", "InterpreterModule", "ModuleCallEntry", "ModuleCallSignature",
     "ShapesCollection", "UnflattenedModule", "UserError", "default_decompositions", "dims",
     "draft_export", "dynamic_shapes", "export", "export_for_training", "exported_program",
-    "graph_signature", "load", "register_dataclass", "save", "save_stablehlo", "unflatten",
+    "graph_signature", "load", "passes", "register_dataclass", "save", "save_stablehlo", "unflatten",
 ]  # fmt: skip

@@ -286,6 +286,10 @@ def _batch_norm_kernel(args, kwargs):
     ), {}  # fmt: skip
 
 
+def _argwhere_kernel(args, kwargs):
+    return ops.aten.nonzero.default, args, kwargs
+
+
 def _cross_entropy_kernel(args, kwargs):
     defaults = (None, None, None, None, -100, None, "mean", 0.0)
     given = (*args, *defaults[len(args) :])
@@ -331,7 +335,7 @@ def _of_numbers(found):
 
 _KERNELS = {
     "_scaled_dot_product_attention": _attention_kernel, "_batch_norm_eval": _batch_norm_kernel,
-    "cross_entropy": _cross_entropy_kernel,
+    "argwhere": _argwhere_kernel, "cross_entropy": _cross_entropy_kernel,
 }  # fmt: skip
 
 

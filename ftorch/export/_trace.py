@@ -20,7 +20,7 @@ from .._subclasses.fake_tensor import fake_like
 from ..eager import op as _op
 from ..eager.geometry import Size
 from ..eager.randomness import FILL
-from ..eager.tensor import TensorBase
+from ..eager.tensor import TensorBase, modes
 from ..functional.functional_call import swapped
 from ..fx.experimental.proxy_tensor import Traced, TraceLevel, _kernel
 from ..fx.graph import Graph
@@ -116,6 +116,7 @@ class ExportLevel(TraceLevel):
         self.first_input: Node | None = None
         self._fresh: dict[int, tuple[Any, Node]] = {}
         self.shown: Any = None
+        self.has_gradients = modes.grad
         self.seen: dict[str, tuple[str, str, tuple]] = {}
 
     # --- tensors and nodes
@@ -143,6 +144,19 @@ class ExportLevel(TraceLevel):
             fresh.meta["val"] = fake_like(t)
             found = self._fresh[id(t)] = (t, fresh)
         return found[1]
+
+    def results(self, value, node):
+        # What the module computes without gradients has none in the program either.
+        out = super().results(value, node)
+        if modes.grad or not self.has_gradients:
+            return out
+        self.has_gradients = False
+        try:
+            items = [out] if isinstance(out, Traced) else out
+            items = [self.detach(t) if t.dtype.category >= 2 else t for t in items]
+        finally:
+            self.has_gradients = True
+        return items[0] if isinstance(out, Traced) else items
 
     # --- calls
 

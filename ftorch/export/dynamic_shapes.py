@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from typing import Any
 
 from ..eager.tensor import TensorBase
@@ -194,6 +195,55 @@ class AdditionalInputs:
         return pytree.tree_map(compare, *combined)
 
 
+def refine_dynamic_shapes_from_suggested_fixes(msg: str, dynamic_shapes):
+    """A specification with the fixes that the message of an error suggests.
+
+    >>> import ftorch as torch
+    >>> from ftorch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
+    >>> message = "Suggested fixes:\\n  batch = Dim('batch', max=8)"
+    >>> refine_dynamic_shapes_from_suggested_fixes(message, {"x": {0: torch.export.Dim("batch")}})
+    {'x': {0: Dim('batch', max=8)}}
+    """
+    fixes: dict[str, Any] = {}
+    for line in msg.partition("Suggested fixes:")[2].strip().splitlines():
+        name, sign, text = (part.strip() for part in line.partition("="))
+        if not sign or not name.isidentifier():
+            break
+        fixes[name] = _fixed(text, fixes)
+
+    def fixed(dim):
+        if not isinstance(dim, Dim):
+            return dim
+        if isinstance(dim, _DerivedDim) and dim.root.__name__ in fixes:
+            root = fixes[dim.root.__name__]
+            return dim.of(root) if isinstance(root, int) else root * dim.factor + dim.offset
+        return fixes.get(dim.__name__, dim)
+
+    return pytree.tree_map(fixed, dynamic_shapes, is_leaf=lambda v: isinstance(v, Dim) or v is None)
+
+
+_DIM = re.compile(r"Dim\('(\w+)'(?:, min=(\d+))?(?:, max=(\d+|oo))?\)")
+_LINEAR = re.compile(r"(?:(\d+)\*)?(\w+)(?: ([+-]) (\d+))?")
+
+
+def _fixed(text, known):
+    """The size that a fix says: a number, a `Dim`, or one derived from a known one."""
+    if text.isdigit():
+        return int(text)
+    found = _DIM.fullmatch(text)
+    if found is not None:
+        name, low, high = found.groups()
+        return Dim(name, min=None if low is None else int(low),
+                   max=None if high in (None, "oo") else int(high))  # fmt: skip
+    found = _LINEAR.fullmatch(text)
+    if found is None:
+        raise ValueError(f"a fix that is not understood: {text}")
+    factor, name, sign, offset = found.groups()
+    dim = known.setdefault(name, Dim(name))
+    dim = dim * int(factor) if factor else dim
+    return dim + int(sign + offset) if sign else dim
+
+
 def combined_args(f, args, kwargs) -> dict[str, Any]:
     """{parameter: argument} of a call."""
     function = f.forward if hasattr(f, "forward") else f
@@ -302,4 +352,7 @@ def _children(value):
     return None, None
 
 
-__all__ = ["AdditionalInputs", "Dim", "ShapesCollection", "UserError", "dims"]
+__all__ = [
+    "AdditionalInputs", "ConstraintViolationError", "Dim", "ShapesCollection", "UserError", "dims",
+    "refine_dynamic_shapes_from_suggested_fixes",
+]  # fmt: skip

@@ -452,6 +452,11 @@ class _InputHook:
                 break
             args = (*args, kwargs.pop(name))
         order = self.in_spec.child(1).context
+        if set(order) != set(kwargs) and len(args) == self.in_spec.child(0).num_children:
+            raise ValueError(
+                f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but "
+                f"expected {list(order)}"
+            )
         if set(order) == set(kwargs):
             kwargs = {k: kwargs[k] for k in order}
         received = pytree.tree_structure((tuple(args), kwargs))

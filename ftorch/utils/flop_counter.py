@@ -10,6 +10,7 @@ import math
 import warnings
 from collections import defaultdict
 
+from .._ops import ops
 from ..eager.tensor import Tensor
 from ._python_dispatch import TorchDispatchMode
 from ._pytree import tree_leaves
@@ -117,6 +118,17 @@ def sdpa_backward_flop(query, key, value, *args, out_shape=None, **kwargs):
     return 2 * pairs * (3 * query[-1] + 2 * value[-1])
 
 
+@register_flop_formula("einsum", get_raw=True)
+def einsum_flop(equation, *tensors, out_val=None, **kwargs):
+    tensors = tree_leaves(tensors)
+    left, _, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != 2 or "." in left or not (set(left) - {","} - set(right)):
+        return 0  # of more than two operands each step is a call
+    sizes = {c: n for term, t in zip(terms, tensors) for c, n in zip(term, t.shape)}
+    return 2 * math.prod(sizes.values())
+
+
 def _recurrent(x, w_ih, w_hh, w_hr=None):
     rows = math.prod(x[:-1])
     return 2 * rows * (math.prod(w_ih) + math.prod(w_hh) + (math.prod(w_hr) if w_hr else 0))
@@ -170,7 +182,9 @@ def _linear_backward(read, grad, given):
 def _conv_backward(read, grad, given):
     x = read[0]
     weight = read[1] if len(read) == 2 else given[0]
-    wanted = sum(shape in (x, weight) for shape in given)
+    groups = x[-len(weight) + 1] // weight[1]
+    # PyTorch counts the weight's gradient as that of a convolution without groups.
+    wanted = sum(1 if shape == x else groups if shape == weight else 0 for shape in given)
     return wanted * conv_flop(x, weight, out_shape=grad)
 
 
@@ -205,8 +219,32 @@ def convert_num_with_suffix(number, suffix):
     return f"{number / 1000 ** _SUFFIXES.index(suffix):.3f}{suffix}"
 
 
+def _shown(number, suffix):
+    # Without a suffix it is a number to the table, which leaves zeros out.
+    return f"{number:g}" if not suffix else convert_num_with_suffix(number, suffix)
+
+
 def convert_to_percent_str(num, denom):
     return f"{num / denom:.2%}" if denom else "0%"
+
+
+def _counted_as(name, out) -> str:
+    """The operator of PyTorch's that does the work of a call."""
+    if name.startswith("conv") and name[-2:] != "nd":
+        return "convolution_backward" if name.endswith("_backward") else "convolution"
+    base = name.removesuffix("_backward")
+    if base == "einsum":
+        return "bmm"
+    if base != name and base in ("mm", "bmm", "matmul", "addmm", "baddbmm", "addbmm", "linear"):
+        wide = any(t.dim() > 2 for t in tree_leaves(out) if isinstance(t, Tensor))
+        return "bmm" if wide and base != "linear" and base != "addmm" else "mm"
+    return name
+
+
+class _Backward(str):
+    """An operator of PyTorch's that has no packet here: those of gradients are made for each call."""
+
+    __repr__ = str.__str__
 
 
 class _Count(TorchDispatchMode):
@@ -254,7 +292,10 @@ class FlopCounterMode:
         formula = self.flop_registry.get(packet) or self.flop_registry.get(name)
         if formula is not None:
             flops = formula(*args, **kwargs, out_val=out)
-            packet = self._packets.setdefault(name, packet)  # backward ops have a new one each time
+            own = _counted_as(name, out)
+            if own != name and own not in self._packets:
+                packet = getattr(ops.aten, own, None) or _Backward(f"aten.{own}")
+            packet = self._packets.setdefault(own, packet)  # backward ops have a new one each time
             for parent in self.mod_tracker.parents:
                 self.flop_counts[parent][packet] += flops
 
@@ -272,12 +313,12 @@ class FlopCounterMode:
         total = self.get_total_flops()
         suffix = get_suffix_str(total)
 
-        def rows_of(module, indent):
+        def rows_of(module):
             counts = self.flop_counts[module]
             entries = [(module, sum(counts.values()))]
-            entries += [(f" - {packet}", flops) for packet, flops in counts.items()]
+            entries += [(f"- {packet}", flops) for packet, flops in counts.items()]
             return [
-                (" " * indent + name, convert_num_with_suffix(flops, suffix),
+                (name, _shown(flops, suffix),
                  convert_to_percent_str(flops, total))
                 for name, flops in entries
             ]  # fmt: skip
@@ -286,10 +327,10 @@ class FlopCounterMode:
         for module in sorted(self.flop_counts):
             level = module.count(".") + 1
             if module != "Global" and level <= depth:
-                rows += rows_of(module, level - 1)
+                rows += rows_of(module)
                 covered |= sum(self.flop_counts[module].values()) >= total
         if "Global" in self.flop_counts and not covered:
-            rows = rows_of("Global", 0) + [(" " + name, *rest) for name, *rest in rows]
+            rows = rows_of("Global") + rows
         return _table(["Module", "FLOP", "% Total"], rows or [("Global", "0", "0%")])
 
     def __enter__(self):

@@ -96,3 +96,19 @@ def test_errors(name):
             exported(torch, function, shapes, lambda torch: dims(torch.export.Dim))
         found.append((type(caught.value).__name__, str(caught.value)))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["least", "range", "equal", "related"])
+def test_fixes_that_are_suggested_do(name):
+    shapes, function, dims = REFUSED[name]
+    refined = []
+    for torch in (ft, pt):
+        given = tuple({0: d} for d in dims(torch.export.Dim))
+        with pytest.raises(Exception, match="Suggested fixes") as caught:
+            exported(torch, function, shapes, lambda torch: [d[0] for d in given])
+        said = str(caught.value).partition("\n\nThe error above")[0]
+        new = torch.export.dynamic_shapes.refine_dynamic_shapes_from_suggested_fixes(said, given)
+        program = exported(torch, function, shapes, lambda torch: [d[0] for d in new])
+        refined.append([(d[0].__name__, d[0].min, d[0].max) for d in new])
+        assert program.range_constraints
+    assert [n for n, *_ in refined[0]] == [n for n, *_ in refined[1]]

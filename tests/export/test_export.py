@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import importlib
 import io
 import re
 import subprocess
@@ -573,3 +574,64 @@ def test_tables_of_decompositions():
         return [program.run_decompositions(t).graph_module.code for t in (None, whole, without, {}, doubles)]
 
     assert graphs(ft) == graphs(pt)
+
+
+def test_what_is_computed_without_gradients():
+    found = []
+    for torch in (ft, pt):
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                with torch.no_grad():
+                    y, i = (x * 2).exp(), x.argmax()
+                return y * x + x[i]
+
+        program = torch.export.export(Net(), (torch.ones(3),))
+        x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        program.module()(x).sum().backward()
+        with torch.no_grad():
+            plain = torch.export.export(Net(), (torch.ones(3),))
+        found.append((array(x.grad).tolist(), [n.name for n in plain.graph.nodes if "detach" in n.name]))
+    assert found[0][1] == found[1][1] == []
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
+
+
+def test_keywords_that_are_missing_or_unknown():
+    class Net(ft.nn.Module):
+        def forward(self, x, *, y):
+            return x + y
+
+    class Theirs(pt.nn.Module):
+        def forward(self, x, *, y):
+            return x + y
+
+    for options in ({}, {"y": 1, "z": 2}):
+        said = []
+        for torch, net in ((ft, Net()), (pt, Theirs())):
+            program = torch.export.export(net, (torch.ones(2),), {"y": torch.ones(2)})
+            given = {k: torch.ones(2) for k in options}
+            said.append(str(message(lambda: program.module()(torch.ones(2), **given))))
+        assert said[0] == said[1]
+
+
+def test_moved_to_another_device():
+    importlib.import_module("torch.export.passes")
+
+    found = []
+    for torch in (ft, pt):
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear, self.constant = torch.nn.Linear(2, 3), torch.ones(3)
+
+            def forward(self, x):
+                return self.linear(x) + self.constant
+
+        program = torch.export.passes.move_to_device_pass(
+            torch.export.export(Net(), (torch.ones(1, 2),)), "meta"
+        )
+        found.append([
+            {k: (str(v.device), v.requires_grad) for k, v in program.state_dict.items()},
+            [str(v.device) for v in program.constants.values()],
+            [str(n.meta["val"].device) for n in program.graph.nodes if n.op == "call_function"],
+        ])  # fmt: skip
+    assert found[0] == found[1]

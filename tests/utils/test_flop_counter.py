@@ -75,3 +75,22 @@ def test_modules_and_custom_formulas(capsys):
     # tabulate's columns may be narrower, and a name may be joined to its bullet
     words = [[w for w in table.split() if "---" not in w and w != "-"] for table in (ours, theirs)]
     assert words[0] == words[1]
+
+
+def test_names_and_tables_are_pytorchs():
+    def counted(package):
+        net = package.nn.Sequential(
+            package.nn.Conv2d(3, 8, 3, stride=2), package.nn.Conv2d(8, 8, 3, groups=4),
+            package.nn.Flatten(), package.nn.Linear(200, 50), package.nn.Linear(50, 2000),
+        )  # fmt: skip
+        with package.utils.flop_counter.FlopCounterMode(display=False) as counter:
+            out = net(package.ones(30, 3, 16, 16, requires_grad=True))
+            out.sum().backward()
+            x = package.ones(2, 3, 4)
+            package.einsum("bij,bkj->bik", x, x)
+        counts = {str(k): v for k, v in counter.get_flop_counts()["Global"].items()}
+        with package.utils.flop_counter.FlopCounterMode(display=False) as small:
+            package.ones(3, 4) @ package.ones(4, 5)
+        return counts, sorted(counter.get_table().splitlines()), small.get_table()
+
+    assert counted(torch) == counted(reference)
