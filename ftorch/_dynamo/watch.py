@@ -59,6 +59,13 @@ def is_users(filename: str) -> bool:
     return not filename.startswith(_STDLIB)
 
 
+def _is_made(scope) -> bool:
+    """Whether code without a file is what the standard library made: a named tuple's, or of a library's class, whose
+    globals it has."""
+    package, _, rest = scope.get("__name__", "").partition(".")
+    return package in ("ftorch", *_SKIPPED_PACKAGES) or (package.startswith("namedtuple_") and not rest)
+
+
 def users_line() -> str:
     """Where the user's code is now, as PyTorch's errors say it."""
     import linecache
@@ -209,10 +216,7 @@ class Watch:
 
     def _names_of(self, code, frame):
         if is_users(code.co_filename):
-            # What the standard library made for a class of this package has its globals.
-            made = code.co_filename == "<string>"
-            made = made and frame.f_globals.get("__name__", "").startswith("ftorch.")
-            return False if made else _Names(code)
+            return False if code.co_filename == "<string>" and _is_made(frame.f_globals) else _Names(code)
         if code.co_name in _LOGGING and frame.f_globals.get("__name__") == "logging":
             return "logs"
         return False
