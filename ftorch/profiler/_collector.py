@@ -22,12 +22,15 @@ from typing import Any
 
 import jax
 
+from .._dynamo.capture import Captured
+from .._dynamo.graph_program import GraphProgram
 from ..eager import backward, executor, program
 from ..eager import op as _op
-from ..eager.operands import tensors_of
 from ..eager.tensor import TensorBase
 from ..eager.viewing import view_call
 from ..optim import optimizer
+from ..utils import _pytree as pytree
+from ..utils.data.dataloader import _BaseDataLoaderIter
 from ._events import FunctionEvent
 from ._names import aten_name, flops_of, is_aten
 
@@ -66,7 +69,8 @@ class Collector:
         self.with_stack, self.synchronous = with_stack, synchronous
         self.events: list[FunctionEvent] = []
         self.began = 0.0
-        self._saved: dict[str, Any] = {}
+        self._saved: dict[Any, Any] = {}
+        self._regions: dict[int, int] = {}  # of compiled functions, in the order of their first calls
         self._handles: list[Any] = []
         self._lock = threading.Lock()
 
@@ -149,8 +153,9 @@ class Collector:
             _op.hooks[name] = make(self._saved[name])
         self._saved["execute"], program.execute = program.execute, self._timed(program.execute)
         self._saved["apply"], backward._apply = backward._apply, self._node(backward._apply)
-        self._saved["zero_grad"] = optimizer.Optimizer.zero_grad
-        optimizer.Optimizer.zero_grad = self._zeroing(optimizer.Optimizer.zero_grad)  # type: ignore
+        for kind, name, make in self._methods():
+            self._saved[kind, name] = getattr(kind, name)
+            setattr(kind, name, make(self._saved[kind, name]))
         _op.special[0] += 1
         self._watch_optimizers()
         if self.synchronous:
@@ -168,7 +173,8 @@ class Collector:
             else:
                 _op.hooks[name] = self._saved[name]
         program.execute, backward._apply = self._saved["execute"], self._saved["apply"]
-        optimizer.Optimizer.zero_grad = self._saved["zero_grad"]
+        for kind, name, _ in self._methods():
+            setattr(kind, name, self._saved[kind, name])
         if self.synchronous:
             executor.DEFERRED = self._saved["deferred"]
         for handle in self._handles:
@@ -260,11 +266,32 @@ class Collector:
 
         return collect
 
-    def _zeroing(self, zero_grad) -> Callable:
-        @functools.wraps(zero_grad)
-        def collect(optimizer, *args, **kwargs):
-            with self.event(f"Optimizer.zero_grad#{type(optimizer).__name__}.zero_grad", "user"):
-                return zero_grad(optimizer, *args, **kwargs)
+    def _region(self, run) -> Callable:
+        """A call of a compiled function is an event, until its results are there."""
+        @functools.wraps(run)
+        def collect(captured, leaves, originals):
+            number = self._regions.setdefault(id(captured), len(self._regions))
+            with self.event(f"Torch-Compiled Region: {number}/0", "op"):
+                results = run(captured, leaves, originals)
+                _wait(pytree.tree_leaves(results))
+            return results
+
+        return collect
+
+    def _methods(self):
+        """[(class, method, what makes the method an event)] of what is no op."""
+        zero = functools.partial(self._named, "Optimizer.zero_grad#{}.zero_grad")
+        load = functools.partial(self._named, "enumerate(DataLoader)#{}.__next__")
+        return [(Captured, "run", self._region), (GraphProgram, "run", self._region),
+                (optimizer.Optimizer, "zero_grad", zero), (_BaseDataLoaderIter, "__next__", load)]  # fmt: skip
+
+    def _named(self, text, method) -> Callable:
+        """Calls of a method are events with the name of the object's class."""
+
+        @functools.wraps(method)
+        def collect(own, *args, **kwargs):
+            with self.event(text.format(type(own).__name__), "user"):
+                return method(own, *args, **kwargs)
 
         return collect
 
@@ -309,7 +336,8 @@ class Collector:
 
 
 def _wait(result):
-    for t in tensors_of((result,) if isinstance(result, TensorBase) else tuple(result or ())):
+    values = (result,) if isinstance(result, TensorBase) else tuple(result or ())
+    for t in (v for v in values if isinstance(v, TensorBase)):
         if getattr(t._storage, "array", None) is not None:
             jax.block_until_ready(t._storage.array)
 

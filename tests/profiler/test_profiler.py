@@ -304,6 +304,27 @@ def test_saved_once_and_entered_once(tmp_path):
             pass
 
 
+def test_batches_are_events():
+    found = []
+    for torch in (ft, pt):
+        loader = torch.utils.data.DataLoader(list(range(6)), batch_size=2)
+        with cpu(torch) as p:
+            list(loader)
+        found.append({e.key: e.count for e in p.key_averages() if "DataLoader" in e.key})
+    assert found[0] == found[1] and len(found[0]) == 1
+
+
+def test_calls_of_compiled_functions():
+    f = ft.compile(lambda x: (x * 2).sin().sum())
+    x = ft.ones(3)
+    f(x), f(x)
+    with cpu(ft) as p:
+        with ft.profiler.record_function("outer"):
+            f(x), f(x)
+    regions = [e for e in p.events() if e.name.startswith("Torch-Compiled Region: 0/")]
+    assert [e.cpu_parent.name for e in regions] == ["outer"] * 2 and all(e.cpu_time_total > 0 for e in regions)
+
+
 def test_profiles_inside_profiles_and_pauses():
     with cpu(ft) as outer:
         ft.ones(2).sin()
