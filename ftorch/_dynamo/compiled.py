@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import threading
 import types
 import weakref
@@ -25,7 +24,7 @@ from ..fx import GraphModule
 from ..utils import _pytree as pytree
 from . import config, exc, logs, structure
 from .capture import NUMBERS, Captured, Unsupported
-from .graph_program import GraphProgram, InputNames
+from .graph_program import GraphProgram, InputNames, argument_names, users_code
 from .kinds import (
     aliases,
     argument_key,
@@ -208,7 +207,8 @@ class Compiled:
             return self._refuse("nothing was compiled yet", args, kwargs)
         if self.entries and (programs or not self._is_shared(key)):
             if not reasons:
-                reasons = [difference(key, self.entries)]
+                names = argument_names(self.function, args, kwargs)
+                reasons = [difference(key, self.entries, names)]
             if stance.name in ("fail_on_recompile", "eager_on_recompile"):
                 return self._refuse(reasons[-1], args, kwargs)
             logs.recompile(self._name(), reasons)
@@ -271,13 +271,11 @@ class Compiled:
         logs.warn_limit(self._name(), message)
 
     def _name(self):
-        code = getattr(self.function, "__code__", None) or getattr(
-            getattr(self.function, "__func__", None), "__code__", None
-        )
-        name = getattr(self.function, "__qualname__", type(self.function).__name__)
+        """The function and where it is, as PyTorch's messages say it."""
+        code = users_code(self.function)[0]
         if code is None:
-            return f"'{name}'"
-        return f"'{name}' ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+            return f"'{getattr(self.function, '__qualname__', type(self.function).__name__)}'"
+        return f"'{code.co_name}' ({code.co_filename}:{code.co_firstlineno})"
 
     # --- capturing
 

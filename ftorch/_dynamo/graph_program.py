@@ -154,13 +154,19 @@ def call_backend(backend, module, examples, settings=None):
 # --- names of inputs
 
 
+def users_code(function):
+    """(the code of a function, or of a module's ``forward``, or None; 1 if it takes ``self``, else 0)."""
+    owner = getattr(function, "__self__", None)
+    target = owner.forward if isinstance(owner, Module) else function
+    code = getattr(getattr(target, "__func__", target), "__code__", None)
+    return code, int(hasattr(target, "__func__"))
+
+
 def argument_names(function, args, kwargs) -> list[str]:
     """PyTorch's names of the leaves of a call's arguments: ``L['x']``, ``L['args'][0]``."""
     from ..utils import _pytree as pytree
 
-    target = function.__self__.forward if isinstance(getattr(function, "__self__", None), Module) else function
-    code = getattr(getattr(target, "__func__", target), "__code__", None)
-    skip = int(hasattr(target, "__func__"))
+    code, skip = users_code(function)
     own = () if code is None else code.co_varnames[skip : code.co_argcount]
     rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
         code is not None and code.co_flags & 4

@@ -127,7 +127,8 @@ class Guards:
             expression = f"getattr({holder}, {place.key!r}, MISSING)"
         else:
             expression = f"{holder}.get({place.key!r}, MISSING)"
-        self.value(expression, place.value, place.name)
+        is_named = self.about["is_global"] and place.name == place.key
+        self.value(expression, place.value, f"G['{place.key}']" if is_named else place.name)
 
     def container(self, container, before, text: str) -> None:
         """A container has what it had."""

@@ -7,6 +7,7 @@ that are on.
 from __future__ import annotations
 
 import collections
+import re
 
 from ..autograd.grad_mode import no_grad
 from ..eager import autocast, tape
@@ -137,28 +138,38 @@ def _likeness(a, b):
     return a[0] == b[0], same, a[3] == b[3]
 
 
-def difference(key, entries):
-    """Why a call is of another kind than the most similar one before."""
+def difference(key, entries, names):
+    """Why a call is of another kind than the most similar one before.
+
+    Args:
+        names: PyTorch's names of the arguments, ``L['x']``.
+    """
     other = max(reversed(entries), key=lambda k: _likeness(k, key))
     if key[0] != other[0]:
         return "the arguments have another structure"
     for i, (a, b) in enumerate(zip(key[1], other[1])):
         if a == b:
             continue
+        name = re.sub(r"^L\['(\w+)'\]", r"\1", names[i]) if i < len(names) else f"L[{i}]"
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 5:
-            g, h = a[0], b[0]
-            if g.dtype is not h.dtype:
-                return f"tensor 'L[{i}]' dtype mismatch. expected {h.dtype}, actual {g.dtype}"
-            if len(g.shape) != len(h.shape):
-                return f"tensor 'L[{i}]' rank mismatch. expected {len(h.shape)}, actual {len(g.shape)}"
-            for d, (m, n) in enumerate(zip(g.shape, h.shape)):
-                if m != n:
-                    return f"tensor 'L[{i}]' size mismatch at index {d}. expected {n}, actual {m}"
-            if a[2] != b[2]:
-                return f"tensor 'L[{i}]' requires_grad mismatch. expected requires_grad={int(b[2])}"
-            return f"tensor 'L[{i}]' has another layout"
-        a, b = (k[1] if isinstance(k, tuple) and len(k) == 2 else k for k in (a, b))
-        return f"L[{i}] is {a!r}, not {b!r}"
+            return _of_tensors(f"tensor '{name}'", a, b)
+        b = b[1] if isinstance(b, tuple) and len(b) == 2 else b
+        return f"{name} == {b!r}"
     if key[3] != other[3]:
         return "GLOBAL_STATE changed: grad_mode, autocast, or the default dtype or device"
     return "the arguments share memory in another way"
+
+
+def _of_tensors(tensor, a, b):
+    g, h = a[0], b[0]
+    if g.dtype is not h.dtype:
+        names = h.dtype.scalar_name, g.dtype.scalar_name
+        return f"{tensor} dtype mismatch. expected {names[0]}, actual {names[1]}"
+    if len(g.shape) != len(h.shape):
+        return f"{tensor} rank mismatch. expected {len(h.shape)}, actual {len(g.shape)}"
+    for d, (m, n) in enumerate(zip(g.shape, h.shape)):
+        if m != n:
+            return f"{tensor} size mismatch at index {d}. expected {n}, actual {m}"
+    if a[2] != b[2]:
+        return f"{tensor} requires_grad mismatch. expected requires_grad={int(b[2])}"
+    return f"{tensor} has another layout"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+
+from .reasons import describe
 
 logger = logging.getLogger("torch._dynamo")
 enabled: set[str] = set()
@@ -44,14 +47,24 @@ def _say(message):
 def recompile(name, reasons) -> None:
     """A call of a function fits none of its programs."""
     if "recompiles" in enabled:
-        _say(f"Recompiling function {name}\n    triggered by the following guard failure(s):\n"
+        _say(f"Recompiling function {_placed(name)}\n    triggered by the following guard failure(s):\n"
              + "\n".join(f"    - {r}" for r in reasons))  # fmt: skip
+
+
+def _placed(name):
+    """``f in file:line`` for ``'f' (file:line)``."""
+    own, _, place = name.partition("' (")
+    return f"{own[1:]} in {place[:-1]}" if place else name
 
 
 def graph_break(name, reason, where) -> None:
     """A function runs in Python."""
     if "graph_breaks" in enabled:
-        _say(f"Graph break in {name}: {reason}{where}")
+        line = re.search('File "(.+)", line (.+), in', where)
+        place = ":".join(line.groups()) if line else _placed(name).rpartition(" in ")[2]
+        _say(f"Graph break in user code at {place}\n"
+             f"Graph Break Reason: {describe(reason)}\n"
+             f"User code traceback:{where.partition('from user code:')[2]}")  # fmt: skip
 
 
 def graph(captured) -> None:

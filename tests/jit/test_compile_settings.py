@@ -170,3 +170,29 @@ def test_a_stance_with_a_backend():
         assert compiled(ft.ones(1)).item() == 2
     assert len(seen) == 1
     assert compiled(ft.ones(2)).tolist() == [2, 2] and len(seen) == 1
+
+
+_SCALE = 3
+
+
+def _scaled(x, n=1):
+    return x * n * _SCALE
+
+
+@pytest.mark.parametrize("change", ["size", "dtype", "rank", "number", "global"])
+def test_reasons_of_recompilations(change, monkeypatch):
+    texts = []
+    for m in (pt, ft):
+        m._dynamo.reset()
+        compiled = m.compile(_scaled, backend="eager", dynamic=False)
+        compiled(m.ones(2), 1)
+        args = {"size": (m.ones(3), 1), "dtype": (m.ones(2, dtype=m.float64), 1), "rank": (m.ones(1, 2), 1),
+                "number": (m.ones(2), 2), "global": (m.ones(2), 1)}[change]  # fmt: skip
+        with monkeypatch.context() as patch, m._dynamo.config.patch(error_on_recompile=True):
+            if change == "global":
+                patch.setattr(f"{__name__}._SCALE", 4)
+            with pytest.raises(m._dynamo.exc.RecompileError) as error:
+                compiled(*args)
+        texts.append(str(error.value))
+    reason = texts[0].partition("0/0: ")[2].splitlines()[0].partition("  #")[0].strip()
+    assert reason and reason in texts[1]
