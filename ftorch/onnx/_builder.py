@@ -60,6 +60,7 @@ class Builder:
         self._names: dict[str, int] = {}
         self._constants: dict[Any, str] = {}
         self.domains: set[str] = set()  # of operators that are not ONNX's own
+        self.any_size = False  # whether what is made now may say nothing of sizes
 
     def fresh(self, hint: str) -> str:
         """A new name."""

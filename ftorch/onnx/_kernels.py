@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 
 from ..eager.op import to_numpy
@@ -42,27 +44,73 @@ def translated(g, node, values):
     Raises:
         UnsupportedOperatorError: a size is not known, or a primitive has no ONNX form.
     """
-    from ..eager import api
-
     inputs = node.all_input_nodes
     if not inputs:
         made = node.target(*node.args, **node.kwargs)
         return value(g, to_numpy(made)) if isinstance(made, TensorBase) else made
-    known = [getattr(n.meta.get("val"), "shape", None) for n in inputs]
-    if any(shape is None or not all(map(is_static, shape)) for shape in known):
+    vals = [n.meta.get("val") for n in inputs]
+    if not all(hasattr(v, "shape") for v in vals):
         raise UnsupportedOperatorError(node.target, node, " of sizes that vary")
-    examples = tuple(api.zeros(n.meta["val"].shape, dtype=n.meta["val"].dtype) for n in inputs)
+    varies = not all(is_static(n) for v in vals for n in v.shape)
     try:
-        program = export_program(_Call(node, inputs), examples)
-        function, args, kwargs = jax_function(program)
-        if kwargs:
-            raise NoForm("random numbers")
-        jaxpr = jax.make_jaxpr(function)(*args)
+        jaxpr = _program(node, inputs, _SIZES[0])
+        if varies and _text(jaxpr) != _text(_program(node, inputs, _SIZES[1])):
+            raise NoForm("numbers that follow from sizes")
+        g.any_size = varies
         results = run(g, jaxpr.jaxpr, jaxpr.consts, [values[n] for n in inputs])
     except Exception as error:  # noqa: BLE001  (kernels say in many ways that values are asked for)
-        raise UnsupportedOperatorError(node.target, node) from error
-    results = [value(g, r) for r in results]
-    return results if isinstance(node.meta["val"], tuple) else results[0]
+        kind = " of sizes that vary" if varies else ""
+        raise UnsupportedOperatorError(node.target, node, kind) from error
+    finally:
+        g.any_size = False
+    val = node.meta["val"]
+    shown = val if isinstance(val, tuple) else (val,)
+    results = [
+        dataclasses.replace(value(g, r), shape=tuple(v.shape)) for r, v in zip(results, shown)
+    ]  # fmt: skip
+    return results if isinstance(val, tuple) else results[0]
+
+
+_SIZES = ((7, 4), (11, 3))  # first and further sizes of symbols, at which kernels are looked at
+
+
+def _program(node, inputs, sizes):
+    """What a call computes, in JAX's primitives, at some sizes.
+
+    Raises:
+        NoForm: it draws random numbers.
+    """
+    from ..eager import api
+
+    symbols: dict[str, int] = {}
+
+    def size(n):
+        if is_static(n):
+            return n
+        for symbol in sorted(n.expr.free_symbols):
+            symbols.setdefault(symbol, sizes[0] + sizes[1] * len(symbols))
+        return int(n.expr.evaluate(symbols))
+
+    examples = tuple(
+        api.zeros([size(n) for n in node.meta["val"].shape], dtype=node.meta["val"].dtype)
+        for node in inputs
+    )
+    program = export_program(_Call(node, inputs), examples)
+    function, args, kwargs = jax_function(program)
+    if kwargs:
+        raise NoForm("random numbers")
+    return jax.make_jaxpr(function)(*args)
+
+
+def _text(jaxpr) -> list:
+    """The primitives of a program with the numbers among their operands."""
+    literal = jax.extend.core.Literal
+    found = []
+    for eqn in jaxpr.jaxpr.eqns:
+        numbers = [v.val if isinstance(v, literal) else None for v in eqn.invars]
+        inner = [_text(p) for p in eqn.params.values() if hasattr(p, "jaxpr")]
+        found.append((eqn.primitive.name, str(numbers), inner))
+    return found
 
 
 __all__ = ["translated"]

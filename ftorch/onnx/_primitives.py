@@ -51,8 +51,17 @@ def value(g, x) -> Value:
     return Value(g.array(x), x.shape, getattr(dtypes, x.dtype.name))
 
 
+def _anywhere(x):
+    """A constant that has no size: of equal elements, as one number."""
+    if x.ndim == 0:
+        return x
+    if not x.size or (x != x.flat[0]).any():
+        raise NoForm("a constant whose size varies")
+    return np.asarray(x.flat[0], x.dtype)
+
+
 def run(g, jaxpr, constants, inputs):
-    """The results of a program of primitives.
+    """The results of a program of primitives; of any sizes, if ``g.any_size``.
 
     Args:
         g: the builder.
@@ -62,7 +71,10 @@ def run(g, jaxpr, constants, inputs):
     Raises:
         NoForm: a primitive has no ONNX form.
     """
-    env: dict[Any, Any] = dict(zip(jaxpr.constvars, map(np.asarray, constants)))
+    constants = [np.asarray(c) for c in constants]
+    if g.any_size:
+        constants = [_anywhere(c) for c in constants]
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, constants))
     env.update(zip(jaxpr.invars, inputs, strict=True))
 
     def read(v):
@@ -79,8 +91,8 @@ def _equation(g, eqn, given):
     name, params = eqn.primitive.name, eqn.params
     if not any(isinstance(x, Value) for x in given):
         made = eqn.primitive.bind(*given, **params)
-        made = made if eqn.primitive.multiple_results else [made]
-        return [np.asarray(x) for x in made]
+        made = [np.asarray(x) for x in (made if eqn.primitive.multiple_results else [made])]
+        return [_anywhere(x) for x in made] if g.any_size else made
     if name in _INLINED:
         inner = params[_INLINED[name]]
         inner, constants = (inner.jaxpr, inner.consts) if hasattr(inner, "jaxpr") else (inner, ())
@@ -93,7 +105,7 @@ def _equation(g, eqn, given):
     if name == "scan":
         return _scan(g, params, given)
     rule = RULES.get(name)
-    if rule is None:
+    if rule is None or (g.any_size and name not in _ANY_SIZE):
         raise NoForm(name)
     results = rule(g, eqn, *[value(g, x) for x in given])
     results = results if isinstance(results, list) else [results]
@@ -297,6 +309,10 @@ def flat(g, x):
 @rule("broadcast_in_dim")
 def _broadcast_in_dim(g, eqn, x):
     shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    if g.any_size:
+        if tuple(dims) != tuple(range(len(shape) - x.rank, len(shape))):
+            raise NoForm("broadcast_in_dim")
+        return x  # ONNX's operators broadcast by themselves
     wide = [1] * len(shape)
     for d, n in zip(dims, x.shape):
         wide[d] = n
@@ -483,5 +499,13 @@ def _dot_general(g, eqn, x, y):
     text = f"{''.join(a)},{''.join(b)}->{''.join(out)}"
     return g.op("Einsum", g.cast(x, dtype), g.cast(y, dtype), equation=text)
 
+
+# What says nothing of sizes.
+_ANY_SIZE = {
+    *_SAME, *_COMPARISONS, *_REDUCTIONS, "ne", "add_any", "max", "min", "and", "or", "xor", "not", "rem",
+    "integer_pow", "square", "rsqrt", "cbrt", "exp2", "log1p", "expm1", "erfc", "is_finite", "atan2",
+    "round", "shift_left", "shift_right_arithmetic", "select_n", "clamp", "convert_element_type",
+    "copy", "copy_p", "stop_gradient", "reduce_precision", "broadcast_in_dim", "argmax", "argmin",
+}  # fmt: skip
 
 __all__ = ["NoForm", "RULES", "flat", "rule", "run", "value", "where"]
