@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import jax
+import numpy as np
 
 from ..eager.op import to_numpy
 from ..eager.tensor import TensorBase
@@ -103,9 +104,9 @@ def _program(node, inputs, sizes):
 
 
 def _text(jaxpr) -> list:
-    """The primitives of a program with the numbers among their operands."""
+    """The primitives of a program with the numbers among their operands and constants."""
     literal = jax.extend.core.Literal
-    found = []
+    found: list = [str(np.unique(np.asarray(c))) for c in jaxpr.consts]
     for eqn in jaxpr.jaxpr.eqns:
         numbers = [v.val if isinstance(v, literal) else None for v in eqn.invars]
         inner = [_text(p) for p in eqn.params.values() if hasattr(p, "jaxpr")]
