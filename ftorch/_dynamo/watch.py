@@ -42,7 +42,8 @@ _DEEPEST = 6
 MISSING = object()
 
 # Built-in functions whose effect or result a program would not repeat.
-_IMPURE_MODULES = frozenset(("time", "_random", "posix", "_io", "_socket", "secrets", "io", "random"))
+_IMPURE_MODULES = frozenset(("time", "_random", "posix", "_io", "_socket", "secrets", "io", "random",
+                             "_warnings"))  # fmt: skip
 _IMPURE = frozenset(("print", "input", "open", "breakpoint"))
 _IMPURE_OWNERS = ("random", "numpy.random", "_io", "_random")
 _LOGGING = frozenset(("debug", "info", "warning", "error", "critical", "exception", "log", "warn"))

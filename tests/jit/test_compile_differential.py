@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import warnings
 
 import pytest
 import torch as pt
@@ -144,8 +145,23 @@ def _inference(m, compiled):
     return [a.tolist() for a, _ in results], call(m.ones(2))[0].is_inference()
 
 
+def _warnings(m, compiled):
+    def function(x):
+        warnings.warn("mine", stacklevel=1)
+        return x + 1
+
+    call = compiled(function)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        results = [call(m.ones(1)) for _ in range(3)]
+    m._dynamo.reset()
+    with pytest.raises(m._dynamo.exc.Unsupported, match="marked as skipped"):
+        compiled(function, fullgraph=True)(m.ones(1))
+    return results, sum(str(w.message) == "mine" for w in seen)
+
+
 _PROGRAMS = [_contexts, _rates, _devices, _keywords, _parameters, _loops, _stances, _limits, _cached,
-             _managers, _inference]  # fmt: skip
+             _managers, _inference, _warnings]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
