@@ -203,11 +203,10 @@ class _Renamed:
 
 
 def read_extra_files(archive, wanted: dict) -> None:
-    """Fills in the contents of the extra files that are keys of ``wanted``."""
+    """Fills in the contents of the extra files that are keys of ``wanted``; of those missing, nothing."""
     for name in wanted:
         record = f"extra/{name}"
-        if record in archive:
-            wanted[name] = archive.read(record)
+        wanted[name] = archive.read(record) if record in archive else b""
 
 
 

@@ -49,8 +49,6 @@ def to_bool(x):
 
 
 def to_str(x):
-    if isinstance(x, bool) or x is None or isinstance(x, str):
-        return str(x)
     return str(x)
 
 
@@ -169,7 +167,19 @@ def _warn(message, stacklevel=2):
 
 
 def _print(*values):
-    print(*values)
+    print(*map(_printed, values))
+
+
+def _printed(value) -> str:
+    """A value as programs print it: without quotes around strings."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_printed, value))}]"
+    if isinstance(value, tuple):
+        inner = ", ".join(map(_printed, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_printed(k)}: {_printed(v)}' for k, v in value.items())}}}"
+    return to_str(value)
 
 
 def _list(x):

@@ -38,6 +38,14 @@ def _called(path: str, arguments=(), keywords=()):
 
 def call(c: FunctionCompiler, node: ast.Call):
     """What a call becomes: an expression, or a `Known`."""
+    c.program.calls.append((c, node))
+    try:
+        return _call(c, node)
+    finally:
+        c.program.calls.pop()
+
+
+def _call(c, node):
     from ._known import Known, MethodRef, ModuleRef
 
     found = c.value(node.func)

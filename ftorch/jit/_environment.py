@@ -57,7 +57,7 @@ ENVIRONMENT = {
 ENVIRONMENT.update({f"_f_{k}": v for k, v in conversions.items()})
 ENVIRONMENT.update(
     _f_range=_range, _f_enumerate=enumerate, _f_zip=zip, _f_reversed=lambda x: list(reversed(x)),
-    _f_list=_list, _f_dict=_builtins.SCALAR["dict"], _f_print=print, _f_divmod=divmod, _f_pow=operator_named("pow"),
+    _f_list=_list, _f_dict=_builtins.SCALAR["dict"], _f_print=_builtins.SCALAR["_print"], _f_divmod=divmod, _f_pow=operator_named("pow"),
     _f_sorted=lambda x: sorted(x), _f_ord=ord, _f_chr=chr, _f_hex=hex, _f_oct=oct, _f_bin=bin,
     _f_hash=hash, _f_round=operator_named("round"), _f_min=operator_named("min"),
     _f_max=operator_named("max"), _f_abs=operator_named("abs"), _f_sum=operator_named("sum"),

@@ -87,6 +87,12 @@ class FunctionCompiler(Statements, Expressions):
 
     # --- the function
 
+    @property
+    def shown_name(self) -> str:
+        """The function's name in errors."""
+        name = self.function.__name__
+        return name if self.module is None else f"{type(self.module).__name__}.{name}"
+
     def compile(self, name: str) -> str:
         """The text of the function under a name.
 
@@ -94,6 +100,19 @@ class FunctionCompiler(Statements, Expressions):
             FrontendError: for Python that TorchScript does not know.
             RuntimeError: for names that are undefined and types that do not fit.
         """
+        caller, node = self.program.calls[-1] if self.program.calls else (None, None)
+        try:
+            return self.text(name)
+        except (RuntimeError, FrontendError) as error:
+            if caller is None or type(error) is not RuntimeError and not isinstance(error, FrontendError):
+                raise
+            raise type(error)(
+                f"{error}'{self.shown_name}' is being compiled since it was called from "
+                f"'{caller.shown_name}'{_highlight(caller.source, node, whole=True)[1:]}"
+            ) from None
+
+    def text(self, name: str) -> str:
+        """What `compile` gives."""
         self.declare()
         self.locals = set(self.types)
         if self.module is not None and self.self_name:

@@ -323,7 +323,7 @@ class _Lowering:
         operands = [self.expr(a) for a in e.args] + [self.expr(k.value) for k in e.keywords]
         found = self.unit.find(path.removesuffix(".__new__"))
         if isinstance(found, Function):
-            if self.inline:
+            if self.inline or path.startswith("__torch__.frozen."):  # no call of the program's own
                 return self.inlined(found, operands)
             target = self.emit("prim::Constant", (), "Function", name=f'"{found.name}"')
             return self.emit("prim::CallFunction", [target, *operands], found.schema.result.shown())

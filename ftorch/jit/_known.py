@@ -43,11 +43,15 @@ class Source(str):
 _AROUND = 3  # lines that are shown before and after the one in question
 
 
-def _highlight(source, node):
-    """The lines of a node with a mark below it, as PyTorch shows them."""
+def _highlight(source, node, whole=False):
+    """The lines of a node with a mark below it, as PyTorch shows them.
+
+    Args:
+        whole: marks calls up to their last argument, not what is called alone.
+    """
     if node is None or not hasattr(node, "lineno") or not source:
         return ""
-    if isinstance(node, ast.Call):
+    if isinstance(node, ast.Call) and not whole:
         node = node.func
     lines = source.rstrip("\n").split("\n")
     start, end = node.lineno, min(node.end_lineno or node.lineno, len(lines))
@@ -58,7 +62,7 @@ def _highlight(source, node):
         shown.append(margin + line)
         if start <= number <= end:
             left = node.col_offset if number == start else len(line) - len(line.lstrip())
-            right = node.end_col_offset if number == end else len(line)
+            right = node.end_col_offset - whole if number == end else len(line)
             mark = margin + " " * left + "~" * max(1, right - left)
             shown.append(mark + (" <--- HERE" if number == end else ""))
     place = ""

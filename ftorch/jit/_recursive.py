@@ -36,6 +36,7 @@ class Program:
         self.functions: dict = {}
         self.classes: dict[type, str] = {}
         self.modules: dict[int, _ModuleProgram] = {}
+        self.calls: list = []  # that are being compiled: (`FunctionCompiler`, the call)
 
     # --- values
 

@@ -10,6 +10,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import ftorch as ft
 from ftorch.fx.experimental.symbolic_shapes import ShapeEnv, free_symbols, guard_int
 
+from .both import module
+
 OPERATIONS = {
     "half": lambda torch, s: s / 2,
     "reciprocal": lambda torch, s: 2 / s,
@@ -72,3 +74,12 @@ def test_functions_of_plain_numbers(call):
         except Exception as error:
             results.append((type(error), str(error)))
     assert results[0] == results[1]
+
+
+def test_conditions_of_several_sizes():
+    theirs, mine = (
+        [m.sym_and(True, False), m.sym_or(True, False), m.sym_eq((1, 2), (1, 2)), m.sym_eq([1], [2]),
+         m.statically_known_false(1 > 2), m.has_free_unbacked_symbols(3)]
+        for m in (module(pt, "fx.experimental.symbolic_shapes"), module(ft, "fx.experimental.symbolic_shapes"))
+    )  # fmt: skip
+    assert mine == theirs

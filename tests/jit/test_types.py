@@ -147,3 +147,45 @@ def test_files_with_found_types(name):
     reference = pt.jit.script(getattr(typed, name))
     for args in typed.ACCEPTED[name]:
         same(loaded(*args), reference(*args))
+
+
+def undefined_inside(x):
+    return nothing_of_this_name(x)  # noqa: F821
+
+
+def calls_it(x):
+    return undefined_inside(x)
+
+
+def test_errors_say_who_called():
+    texts = []
+    for torch in (pt, ft):
+        with pytest.raises(RuntimeError) as found:
+            torch.jit.script(calls_it)
+        texts.append(str(found.value).strip())
+    assert texts[0] == texts[1]
+
+
+def prints(x: list[str], d: dict[str, float]):
+    print(x, d, (1, "a"), None, "b")
+    return x
+
+
+def test_printing(capfd):
+    pt.jit.script(prints)(["a", "b"], {"k": 1.5})
+    expected = capfd.readouterr().out
+    ft.jit.script(prints)(["a", "b"], {"k": 1.5})
+    assert capfd.readouterr().out == expected
+
+
+def test_extra_files_that_are_missing():
+    import io
+
+    found = []
+    for torch in (pt, ft):
+        buffer = io.BytesIO()
+        torch.jit.save(torch.jit.script(torch.nn.Identity()), buffer, _extra_files={"a": "text"})
+        extra = {"a": "", "b": "x"}
+        torch.jit.load(io.BytesIO(buffer.getvalue()), _extra_files=extra)
+        found.append(extra)
+    assert found[0] == found[1]

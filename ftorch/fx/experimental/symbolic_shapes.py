@@ -8,6 +8,7 @@ guard of the `ShapeEnv`.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -173,7 +174,26 @@ class _Symbolic:
         return type(self), (self.hint, self.expr)
 
 
-class SymInt(_Symbolic, int):
+class _SymbolicNumber(_Symbolic):
+    """What `SymInt` and `SymFloat` have in common; ``plain`` is the class of their values."""
+
+    plain: type
+
+    def __new__(cls, value, expr: Expr | str, env: ShapeEnv | None = None):
+        made = super().__new__(cls, value)
+        made.expr = Expr.symbol(expr) if isinstance(expr, str) else expr
+        made.env = env
+        return made
+
+    @property
+    def hint(self):  # type: ignore[override]
+        return self.plain(self)
+
+    def __hash__(self):
+        return self.plain.__hash__(self)
+
+
+class SymInt(_SymbolicNumber, int):
     """An int that knows its expression.
 
     Args:
@@ -182,19 +202,10 @@ class SymInt(_Symbolic, int):
         env: where comparisons are written down.
     """
 
-    def __new__(cls, value: int, expr: Expr | str, env: ShapeEnv | None = None):
-        made = super().__new__(cls, value)
-        made.expr = Expr.symbol(expr) if isinstance(expr, str) else expr
-        made.env = env
-        return made
-
-    hint = property(lambda self: int(self))
-
-    def __hash__(self):
-        return int.__hash__(self)
+    plain = int
 
 
-class SymFloat(_Symbolic, float):
+class SymFloat(_SymbolicNumber, float):
     """A float that knows its expression; see `SymInt`.
 
     >>> from ftorch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -203,16 +214,7 @@ class SymFloat(_Symbolic, float):
     (<class 'ftorch.fx.experimental.symbolic_shapes.SymFloat'>, IntTrueDiv(s0, 2), 2.0)
     """
 
-    def __new__(cls, value: float, expr: Expr | str, env: ShapeEnv | None = None):
-        made = super().__new__(cls, value)
-        made.expr = Expr.symbol(expr) if isinstance(expr, str) else expr
-        made.env = env
-        return made
-
-    hint = property(lambda self: float(self))
-
-    def __hash__(self):
-        return float.__hash__(self)
+    plain = float
 
     def is_integer(self):
         """Whether it is a whole number, for the example."""
@@ -421,6 +423,47 @@ def statically_known_true(condition) -> bool:
     return bool(condition)
 
 
+def statically_known_false(condition) -> bool:
+    """Whether a condition does not hold; sizes have the example's values."""
+    return not condition
+
+
+expect_true = statically_known_true
+
+
+def sym_and(*conditions):
+    """Whether all conditions hold, as one condition.
+
+    >>> from ftorch.fx.experimental.symbolic_shapes import ShapeEnv, sym_and
+    >>> size = ShapeEnv().create_symint(4)
+    >>> sym_and(size > 2, size < 5)
+    (s0 > 2) & (s0 < 5)
+    """
+    return functools.reduce(operator.and_, conditions) if conditions else True
+
+
+def sym_or(*conditions):
+    """Whether one of several conditions holds, as one condition."""
+    return functools.reduce(operator.or_, conditions) if conditions else False
+
+
+def sym_eq(x, y):
+    """Whether two sizes, or tuples or lists of sizes, are equal."""
+    if isinstance(x, (tuple, list)) and isinstance(y, (tuple, list)):
+        return len(x) == len(y) and sym_and(*map(sym_eq, x, y))
+    return x == y
+
+
+def free_unbacked_symbols(value) -> set:
+    """The symbols that stand for values of tensors: there are none, such values are looked at."""
+    return set()
+
+
+def has_free_unbacked_symbols(value) -> bool:
+    """Whether `free_unbacked_symbols` finds one."""
+    return False
+
+
 guard_or_false = guard_or_true = guard_size_oblivious = statically_known_true
 
 
@@ -431,7 +474,9 @@ def hint_int(value, fallback=None) -> int:
 
 __all__ = [
     "Expr", "Guard", "GuardOnDataDependentSymNode", "ShapeEnv", "SymBool", "SymFloat", "SymInt",
-    "ValueRanges", "free_symbols", "guard_bool", "guard_float", "guard_int", "guard_or_false",
-    "guard_or_true", "guard_scalar", "guard_size_oblivious", "has_free_symbols", "hint_int",
-    "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_true",
+    "ValueRanges", "expect_true", "free_symbols", "free_unbacked_symbols", "guard_bool", "guard_float", "guard_int", "guard_or_false",
+    "guard_or_true", "guard_scalar", "guard_size_oblivious", "has_free_symbols",
+    "has_free_unbacked_symbols", "hint_int",
+    "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false",
+    "statically_known_true", "sym_and", "sym_eq", "sym_or",
 ]  # fmt: skip
