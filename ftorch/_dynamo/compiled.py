@@ -22,7 +22,7 @@ from ..eager.references import PausedCollector
 from ..eager.tensor import Tensor, TensorBase, modes
 from ..fx import GraphModule
 from ..utils import _pytree as pytree
-from . import config, exc, logs, structure
+from . import config, exc, logs, opened, structure
 from .capture import NUMBERS, Captured, Unsupported
 from .graph_program import GraphProgram, InputNames, argument_names, users_code
 from .kinds import (
@@ -119,6 +119,8 @@ class Compiled:
         self._numbers_vary = False  # hyperparameters of optimizers besides the rate
         self._only_reads = False  # none of its arguments is written to
         self._held: list = []  # arguments that keys name by id
+        self._classes: set[type] | frozenset = set()  # of arguments that are opened, see `opened`
+        self._opened: Compiled | None = None  # what makes such calls
         self._functions: dict = {}  # {a graph's code and its inputs' dtypes: what the backend made of it}
         Compiled.instances.add(self)
         functools.update_wrapper(self, function, updated=())
@@ -155,6 +157,7 @@ class Compiled:
         self._functions.clear()
         self.events.clear()
         self._held.clear()
+        self._classes, self._opened = set(), None
 
     # --- calls
 
@@ -168,6 +171,8 @@ class Compiled:
             leaves, spec = args, len(args)
         else:
             leaves, spec = structure.flatten(args, kwargs)
+            if self._classes and not self._classes.isdisjoint(map(type, leaves)):
+                return self._call_opened(args, kwargs)
         originals = leaves
         for t in originals:
             if isinstance(t, TensorBase) and t._geometry is not t._storage.root:
@@ -205,6 +210,8 @@ class Compiled:
             return self.function(*args, **kwargs)
         if not self.entries and stance.name in ("fail_on_recompile", "eager_on_recompile"):
             return self._refuse("nothing was compiled yet", args, kwargs)
+        if self._held and programs is None and self._opens(leaves):
+            return self._call_opened(args, kwargs)
         if self.entries and (programs or not self._is_shared(key)):
             if not reasons:
                 names = argument_names(self.function, args, kwargs)
@@ -229,6 +236,26 @@ class Compiled:
         if leaves is not originals:
             args, kwargs = pytree.tree_unflatten(leaves, pytree.tree_structure((args, kwargs)))
         return self._capture(key, leaves, originals, args, kwargs)
+
+    def _opens(self, leaves):
+        """Whether arguments are objects like others that were given before, and are to be opened."""
+        if self._classes is opened.NONE or not self.programs:  # what runs in Python may keep the objects
+            return False
+        found = opened.classes_of(leaves, self._held, getattr(self.function, "__name__", ""))
+        self._classes |= found
+        return bool(found)
+
+    def _call_opened(self, args, kwargs):
+        if self._opened is None:
+            self._opened = Compiled(
+                functools.partial(opened.run, self.function), fullgraph=self.fullgraph, dynamic=self.dynamic,
+                backend=self.backend, **self.settings,
+            )  # fmt: skip
+            self._opened._name = self._name
+        results = opened.call(self._opened, self._classes, args, kwargs)
+        if any(v.__class__ is str for v in self._opened.entries.values()):
+            self._classes = opened.NONE
+        return results
 
     def _refuse(self, reason, args, kwargs):
         """A call that nothing may be compiled for.

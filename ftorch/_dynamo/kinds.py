@@ -16,6 +16,7 @@ from ..eager import dtype as _dtype
 from ..eager.op import read
 from ..eager.tensor import Tensor, TensorBase, modes, wrap
 from ..utils import _pytree as pytree
+from .opened import Stand
 from .state import SCALARS
 
 
@@ -32,7 +33,7 @@ def argument_key(leaf):
     return id(leaf)
 
 
-_VALUES = (_dtype.dtype, _device.device)
+_VALUES = (_dtype.dtype, _device.device, Stand)
 
 
 def stand_in(t):

@@ -188,7 +188,9 @@ class _WrappedCall:
             frames = traceback.StackSummary.extract(traceback.walk_tb(e.__traceback__))
             generated = [f for f in frames if f.filename.startswith(_PREFIX)]
             own = [f for f in frames if not f.filename.startswith(_PACKAGE)]
-            if generated and own[-1] is generated[-1]:
+            # Operators raise no AssertionError: it is of the Python that they call, as PyTorch's is.
+            is_of_operator = not isinstance(e, AssertionError) or frames[-1] is own[-1]
+            if generated and own[-1] is generated[-1] and is_of_operator:
                 print(self._explanation(generated[-1]), file=sys.stderr)
             raise
 
