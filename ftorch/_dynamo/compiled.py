@@ -251,7 +251,7 @@ class Compiled:
                 functools.partial(opened.run, self.function), fullgraph=self.fullgraph, dynamic=self.dynamic,
                 backend=self.backend, **self.settings,
             )  # fmt: skip
-            self._opened._name = self._name
+            self._opened._name, self._opened._filter = self._name, self._filter
         results = opened.call(self._opened, self._classes, args, kwargs)
         if any(v.__class__ is str for v in self._opened.entries.values()):
             self._classes = opened.NONE

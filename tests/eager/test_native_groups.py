@@ -72,6 +72,13 @@ def test_results_take_the_place_of_what_is_read_later():
     check(lambda s: (s[0] + s[1], (s[0] + s[1]) * s[1] + s[0]), (p, m), donated=0)
 
 
+def test_a_constant_in_the_place_of_what_is_donated():
+    """JAX lays results over donated memory that are no steps' as well."""
+    p, m = arrays(2)
+    function = lambda s: (jnp.float32(3.0), s[2] + 1, s[0] * s[1], s[0] - s[1])  # noqa: E731
+    check(function, (p, m, np.float32(1), np.float32(2)), donated=0)
+
+
 def test_donated_memory_is_taken():
     p, m, v, g = map(jnp.array, arrays(4))
     rate = np.float32(1)

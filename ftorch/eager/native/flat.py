@@ -104,7 +104,8 @@ class Flat:
             same = [n for n in free if given[n] == kind]
             if same:
                 free.remove(same[0])
-                found[name] = self.inputs[same[0]]
+                if not isinstance(name, Literal):
+                    found[name] = self.inputs[same[0]]
         return found
 
     def only_user(self, name):

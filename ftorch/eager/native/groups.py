@@ -104,7 +104,7 @@ def run(flat, group, read, over):
     for step in steps:
         own = [places[id(name)] for name in step.inputs]
         code += [_CODES[step.eqn.primitive.name], *own, *[0] * (3 - len(own))]
-    values = [np.asarray(x.val) if isinstance(x, Literal) else read(x) for x in operands]
+    values = [np.asarray(x.val, x.aval.dtype) if isinstance(x, Literal) else read(x) for x in operands]
     out = steps[0].eqn.outvars[0].aval
     aliases = {
         places[id(over[name])]: place
