@@ -35,14 +35,14 @@ LR, B1, B2, EPS = 1e-3, 0.9, 0.999, 1e-8
 def mlp(lib):
     nn = lib.nn
     return nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(),
-                         nn.Linear(1024, 10))  # fmt: skip
+                         nn.Linear(1024, 10))
 
 
 def cnn(lib):
     nn = lib.nn
     return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
                          nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                         nn.Linear(32 * 8 * 8, 10))  # fmt: skip
+                         nn.Linear(32 * 8 * 8, 10))
 
 
 WIDTH, HEADS, LAYERS, TIME, VOCABULARY = 128, 4, 3, 64, 256
@@ -115,7 +115,7 @@ def jax_mlp(p, x):
 def jax_cnn(p, x):
     for name in ("0", "3"):
         x = jax.lax.conv_general_dilated(x, p[f"{name}.weight"], (1, 1), "SAME",
-                                         dimension_numbers=("NCHW", "OIHW", "NCHW"))  # fmt: skip
+                                         dimension_numbers=("NCHW", "OIHW", "NCHW"))
         x = jax.nn.relu(x + p[f"{name}.bias"][None, :, None, None])
         x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
     return linear(p, x.reshape(len(x), -1), "7")
@@ -284,7 +284,7 @@ def measure(runs, rounds, budget=20.0):
 
 def show(label, mine, theirs, goal, count=1):
     print(f"{label:34}{mine * 1e3 / count:>9.3f} ms{theirs * 1e3 / count:>9.3f} ms"
-          f"{mine / theirs:>8.2f}{goal:>6.2f}", flush=True)  # fmt: skip
+          f"{mine / theirs:>8.2f}{goal:>6.2f}", flush=True)
 
 
 # --- generation -------------------------------------------------------------------------------
@@ -364,10 +364,10 @@ def first_call(maker, cache):
     here = os.path.dirname(os.path.abspath(__file__))
     environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": cache, "FTORCH_CACHE_DIR": "0",
                    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-                   "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}  # fmt: skip
+                   "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
     code = _COLD.format(folder=here, maker=maker)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True,
-                          text=True, check=True)  # fmt: skip
+                          text=True, check=True)
     return float(done.stdout.split()[-1])
 
 
@@ -394,7 +394,7 @@ def main():
             first = [wait(run()) for run in runs]
             np.testing.assert_allclose(first[0], first[1], rtol=2e-2, atol=2e-3)
             show(f"{name}, {'training step' if train else 'inference'}",
-                 *measure(runs, options.rounds), goal)  # fmt: skip
+                 *measure(runs, options.rounds), goal)
     if options.torch:
         import torch
 

@@ -76,7 +76,7 @@ def main():
                 loaders[name] = data.DataLoader(
                     Images(name, options.images, options.size), BATCH, shuffle=True,
                     num_workers=workers, persistent_workers=kept,
-                )  # fmt: skip
+                )
                 epoch(loaders[name])
                 times[name] = []
             for _ in range(options.rounds):

@@ -62,51 +62,51 @@ def convolutions(everything):
     grid = itertools.product((3, 1), (32, 64, 128, 256), (1, 32)) if everything else [
         (3, 32, 32), (3, 64, 1), (3, 64, 32), (3, 128, 1), (3, 256, 1), (3, 256, 32), (1, 64, 1),
         (1, 64, 32), (1, 256, 1), (1, 256, 32),
-    ]  # fmt: skip
+    ]
     for k, channels, batch in grid:
         side = {32: 56, 64: 56, 128: 28, 256: 14}[channels] // (2 if batch > 1 else 1)
         yield from _both(
             f"conv {k}x{k}, {channels} channels, {batch}x{side}x{side}",
             lambda lib, x, w, p=k // 2: lib.nn.functional.conv2d(x, w, padding=p),
             (batch, channels, side, side), (channels, channels, k, k),
-        )  # fmt: skip
+        )
     F = lambda lib: lib.nn.functional  # noqa: E731
     yield from _both(
         "conv 3x3 stride 2, 64 to 128, 8x56x56",
         lambda lib, x, w: F(lib).conv2d(x, w, stride=2, padding=1), (8, 64, 56, 56), (128, 64, 3, 3),
-    )  # fmt: skip
+    )
     yield from _both(
         "conv 7x7 stride 2, 3 to 64, 4x112x112",
         lambda lib, x, w: F(lib).conv2d(x, w, stride=2, padding=3), (4, 3, 112, 112), (64, 3, 7, 7),
-    )  # fmt: skip
+    )
     yield from _both(
         "conv 5x5, 1 to 32, 64x28x28",
         lambda lib, x, w: F(lib).conv2d(x, w, padding=2), (64, 1, 28, 28), (32, 1, 5, 5),
-    )  # fmt: skip
+    )
     yield from _both(
         "depthwise 3x3, 128 channels, 4x28x28",
         lambda lib, x, w: F(lib).conv2d(x, w, padding=1, groups=128), (4, 128, 28, 28),
         (128, 1, 3, 3),
-    )  # fmt: skip
+    )
     yield from _both(
         "depthwise 3x3 stride 2, 96 channels, 1x112x112",
         lambda lib, x, w: F(lib).conv2d(x, w, stride=2, padding=1, groups=96), (1, 96, 112, 112),
         (96, 1, 3, 3),
-    )  # fmt: skip
+    )
     yield from _both(
         "depthwise 7x7, 192 channels, 8x28x28",
         lambda lib, x, w: F(lib).conv2d(x, w, padding=3, groups=192), (8, 192, 28, 28),
         (192, 1, 7, 7),
-    )  # fmt: skip
+    )
     yield from _both(
         "transposed 4x4 stride 2, 64 to 32, 8x16x16",
         lambda lib, x, w: F(lib).conv_transpose2d(x, w, stride=2, padding=1), (8, 64, 16, 16),
         (64, 32, 4, 4),
-    )  # fmt: skip
+    )
     yield from _both(
         "conv1d 5, 64 channels, 16x256",
         lambda lib, x, w: F(lib).conv1d(x, w, padding=2), (16, 64, 256), (64, 64, 5),
-    )  # fmt: skip
+    )
 
 
 def others():
@@ -122,16 +122,16 @@ def others():
         yield from _both(
             f"interpolate {mode} x2",
             lambda lib, x, m=mode: F(lib).interpolate(x, scale_factor=2, mode=m), (4, 32, 28, 28),
-        )  # fmt: skip
+        )
     index = lambda lib: [lib.randint(0, 1000, (20000,))]  # noqa: E731
     yield from _both(
         "index_add 20000x32 to 1000", lambda lib, x, y, i: x.index_add(0, i, y), (1000, 32),
         (20000, 32), make=index,
-    )  # fmt: skip
+    )
     yield from _both(
         "scatter_add 20000 to 1000", lambda lib, x, y, i: x.scatter_add(0, i, y), (1000,), (20000,),
         make=index,
-    )  # fmt: skip
+    )
     yield from _both("x[i], 20000 of 1000x32", lambda lib, x, i: x[i], (1000, 32), make=index)
     yield from _both(
         "embedding 20000 of 1000x64", lambda lib, w, i: F(lib).embedding(i, w), (1000, 64), make=index
@@ -139,25 +139,25 @@ def others():
     yield from _both(
         "gather 256x1000", lambda lib, x, i: x.gather(1, i), (256, 1000),
         make=lambda lib: [lib.randint(0, 1000, (256, 100))],
-    )  # fmt: skip
+    )
     yield from _both(
         "scatter_add 20000x64 to 1000, index expanded",
         lambda lib, x, y, i: x.scatter_add(0, i[:, None].expand(-1, 64), y), (1000, 64), (20000, 64),
         make=index,
-    )  # fmt: skip
+    )
     yield from _both(
         "gather 20000x64 of 1000, index expanded",
         lambda lib, x, i: x.gather(0, i[:, None].expand(-1, 64)), (1000, 64), make=index,
-    )  # fmt: skip
+    )
     yield from _both(
         "embedding_bag 64x50 of 5000x64", lambda lib, w, i: F(lib).embedding_bag(i, w), (5000, 64),
         make=lambda lib: [lib.randint(0, 5000, (64, 50))],
-    )  # fmt: skip
+    )
     yield from _both(
         "grid_sample 4x32x28x28",
         lambda lib, x, g: F(lib).grid_sample(x, g.tanh(), align_corners=False), (4, 32, 28, 28),
         (4, 28, 28, 2),
-    )  # fmt: skip
+    )
     yield "sort 100000", _case(lambda lib, x: lib.sort(x)[0], (100000,))
     yield "sort 256x1000", _case(lambda lib, x: lib.sort(x, dim=1)[0], (256, 1000))
     yield "argsort 256x1000", _case(lambda lib, x: lib.argsort(x, dim=1), (256, 1000))
@@ -184,11 +184,53 @@ def others():
     yield from _both(
         "batch_norm 32x64x28x28", lambda lib, x: F(lib).batch_norm(x, None, None, training=True),
         (32, 64, 28, 28),
-    )  # fmt: skip
+    )
     for n, m, k in ((127, 129, 131), (1, 1000, 1000), (1000, 1000, 1), (333, 777, 555), (7, 4096, 9)):
         yield f"matmul {n}x{m} @ {m}x{k}", _case(lambda lib, x, y: x @ y, (n, m), (m, k))
     yield "bmm 32x65x65", _case(lambda lib, x, y: x @ y, (32, 65, 65), (32, 65, 65))
     yield "transpose copy 1000x1000", _case(lambda lib, x: x.t().contiguous(), (1000, 1000))
+
+
+DTYPES = ("float64", "bfloat16", "float16", "int64", "complex64")
+
+
+def dtypes():
+    """The commonest operators in other dtypes than float32."""
+    F = lambda lib: lib.nn.functional  # noqa: E731
+    pairs = {
+        "add 1000x1000": lambda lib, x, y: x + y,
+        "mul, add, where 1000x1000": lambda lib, x, y: lib.where(x == y, x * y, x + 2),
+        "sum(1) 1000x1000": lambda lib, x, y: x.sum(1),
+        "sum 1000x1000": lambda lib, x, y: x.sum(),
+        "transpose copy 1000x1000": lambda lib, x, y: x.t().contiguous(),
+        "cat 2x1000x1000": lambda lib, x, y: lib.cat((x, y)),
+        "cumsum 1000x1000": lambda lib, x, y: x.cumsum(1),
+    }
+    inexact = {
+        "exp 1000x1000": lambda lib, x, y: x.exp(),
+        "matmul 300x300": lambda lib, x, y: x[:300, :300] @ y[:300, :300],
+    }
+    floating = {
+        "softmax 1000x1000": lambda lib, x, y: x.softmax(1),
+        "gelu 1000x1000": lambda lib, x, y: F(lib).gelu(x),
+        "layer_norm 1000x1000": lambda lib, x, y: F(lib).layer_norm(x, (1000,)),
+        "max(1) 1000x1000": lambda lib, x, y: x.max(1)[0],
+        "sort 100x1000": lambda lib, x, y: x[:100].sort(1)[0],
+        "to float32 1000x1000": lambda lib, x, y: x.to(lib.float32),
+    }
+    ordered = ("max(1) 1000x1000", "sort 100x1000", "to float32 1000x1000")
+    for dtype in DTYPES:
+        functions = dict(pairs)
+        functions |= inexact if dtype != "int64" else {name: floating[name] for name in ordered}
+        functions |= floating if dtype not in ("int64", "complex64") else {}
+        for name, function in functions.items():
+            yield f"{dtype} {name}", _case(function, make=lambda lib, d=dtype: _of(lib, d))
+
+
+def _of(lib, dtype):
+    """Two matrices of a dtype."""
+    drawn = [lib.randint(-9, 9, (1000, 1000)) if dtype == "int64" else lib.randn(1000, 1000) for _ in range(2)]
+    return [x.to(getattr(lib, dtype)) for x in drawn]
 
 
 def measure(make, rounds):
@@ -222,7 +264,7 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     print(f"{'':50}{'ftorch':>12}{'PyTorch':>12}{'ratio':>8}")
-    for name, make in itertools.chain(convolutions(options.all), others()):
+    for name, make in itertools.chain(convolutions(options.all), others(), dtypes()):
         if re.search(options.only, name):
             mine, theirs = (t * 1e6 for t in measure(make, options.rounds))
             print(f"{name:50}{mine:>9.0f} us{theirs:>9.0f} us{mine / theirs:>8.2f}", flush=True)

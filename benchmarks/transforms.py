@@ -39,7 +39,7 @@ def per_sample_cnn(torch):
     model = nn.Sequential(
         nn.Conv2d(1, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(32 * 36, 64), nn.ReLU(), nn.Linear(64, 10),
-    )  # fmt: skip
+    )
     return _per_sample(torch, model, torch.randn(32, 1, 16, 16), torch.randint(0, 10, (32,)))
 
 
@@ -73,7 +73,7 @@ def ensemble(torch):
     models = [
         nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(),
                       nn.Linear(128, 10)) for _ in range(16)
-    ]  # fmt: skip
+    ]
     params, _ = torch.func.stack_module_state(models)
     params = {k: p.detach() for k, p in params.items()}
 

@@ -18,7 +18,7 @@ class CNN(nn.Module):
         self.features = nn.Sequential(
             *self.block(1, width), nn.MaxPool2d(2), *self.block(width, 2 * width), nn.MaxPool2d(2),
             *self.block(2 * width, 2 * width), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-        )  # fmt: skip
+        )
         self.head = nn.Linear(2 * width, 10)
 
     @staticmethod

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 RECIPES = (
     "mlp", "cnn", "resnet", "lstm", "gpt", "vit", "vae", "gan", "dqn", "graph",
-)  # fmt: skip
+)
 
 
 def digits(torch):

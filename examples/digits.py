@@ -172,7 +172,7 @@ def main():
     x, y = (t[:64] for t in train_set.tensors)
     for name, eager_ms, compiled_ms in speed_ups(model, x, y):
         print(f"{name}: eager {eager_ms:.2f} ms, compiled {compiled_ms:.2f} ms, "
-              f"{eager_ms / compiled_ms:.2f} times as fast")  # fmt: skip
+              f"{eager_ms / compiled_ms:.2f} times as fast")
     if score < 0.97:
         raise SystemExit("the accuracy is below 97 %")
 

@@ -48,7 +48,7 @@ class Memory:
         self.columns = (
             torch.zeros(size, 4), torch.zeros(size, dtype=torch.int64), torch.zeros(size, 4),
             torch.zeros(size),
-        )  # fmt: skip
+        )
         self.size, self.written = size, 0
 
     def add(self, *columns):
@@ -83,7 +83,7 @@ def trainer(width=64, carts=16, batch=128, explore=500):
         memory.add(
             state, torch.from_numpy(actions), torch.from_numpy(moved),
             torch.from_numpy(fell.astype(np.float32)),
-        )  # fmt: skip
+        )
 
     def step():
         nonlocal taken

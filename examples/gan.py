@@ -18,7 +18,7 @@ def networks(latent, width):
     discriminator = nn.Sequential(
         nn.Linear(64, width), nn.LeakyReLU(0.2), nn.Linear(width, width), nn.LeakyReLU(0.2),
         nn.Linear(width, 1),
-    )  # fmt: skip
+    )
     return generator, discriminator
 
 

@@ -18,7 +18,7 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(
             nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Dropout(0.1),
             nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10),
-        )  # fmt: skip
+        )
 
     def forward(self, x):
         return self.layers(x)

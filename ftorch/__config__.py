@@ -26,7 +26,7 @@ def show() -> str:
     lines = [
         f"ftorch {__version__}", f"Python {platform.python_version()}",
         f"jax {jax.__version__}, jaxlib {version('jaxlib')}, backend {jax.default_backend()}", kernels,
-    ]  # fmt: skip
+    ]
     return "ftorch built with:\n" + "".join(f"  - {line}\n" for line in lines)
 
 

@@ -6,11 +6,14 @@ Tensors, operators and autograd are imported at once. Packages on top of them (`
 """
 # ruff: noqa: F401, F403, I001
 
-from . import _startup  # first of all: how JAX is set up
+from ._toplevel import startup as _startup  # first of all: how JAX is set up
+
+import sys as _sys
 
 from . import autograd, random
-from ._basics import *
-from ._basics import (
+from ._alias import install_as_torch
+from ._toplevel.basics import *
+from ._toplevel.basics import (
     _assert,
     _assert_async,
     _check,
@@ -22,7 +25,8 @@ from ._basics import (
     _check_value,
     _check_with,
 )
-from ._settings import *
+from ._toplevel.picklable import name_functions as _name_functions
+from ._toplevel.settings import *
 from .autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -31,9 +35,10 @@ from .autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from .eager.attach import public_functions as _public_functions
-from .eager.device import device, get_default_device, set_default_device
-from .eager.dtype import (
+from .eager.surface.attach import public_functions as _public_functions
+from .eager.core import api as _api
+from .eager.core.device import device, get_default_device, set_default_device
+from .eager.core.dtype import (
     bfloat16,
     bit,
     bits16,
@@ -98,9 +103,9 @@ from .eager.dtype import (
     uint7,
     uint8,
 )
-from .eager.executor import OutOfMemoryError
-from .eager.op import hooks as _hooks
-from .eager.formats import (
+from .eager.runtime.executor import OutOfMemoryError
+from .eager.call.op import hooks as _hooks
+from .eager.core.formats import (
     _mkldnn,
     channels_last,
     channels_last_3d,
@@ -123,12 +128,13 @@ from .eager.formats import (
     sparse_csr,
     strided,
 )
-from .eager import jax_trees as _jax_trees  # noqa: F401  (tensors in JAX's pytrees)
-from .eager.geometry import Size
-from .eager.printing import set_printoptions
-from .eager.storages import TypedStorage, UntypedStorage
+from .eager.tensor_api import jax_trees as _jax_trees  # noqa: F401  (tensors in JAX's pytrees)
+from .eager.core.geometry import Size
+from .eager.tensor_api.printing import set_printoptions
+from .eager.tensor_api.storages import TypedStorage, UntypedStorage
+from .eager.tensor_api.storages import storage_types as _storage_types
 from .eager.tensor import Tensor
-from .eager.types import tensor_types as _tensor_types
+from .eager.tensor_api.legacy_types import tensor_types as _tensor_types
 from .random import (
     Generator,
     default_generator,
@@ -143,51 +149,216 @@ from .torch_version import __version__
 from math import e, inf, nan, pi  # isort: skip
 
 newaxis = None
+torch = _sys.modules[__name__]
 
 # The functions derived from the registry of ops: add, matmul, zeros, ... ``__init__.pyi`` spells
 # them out.
 globals().update(_public_functions())
 globals().update(_tensor_types())
+globals().update(_storage_types())
 
 # Packages that are imported when they are first used.
-_PACKAGES = frozenset({
-    "_C", "__config__", "_custom_ops", "_decomp", "_dynamo", "_functorch", "_higher_order_ops",
-    "_inductor", "_logging", "_subclasses", "_tensor", "_tensor_str", "_weights_only_unpickler", "accelerator",
-    "amp", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft",
-    "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps",
-    "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom",
-    "return_types", "serialization", "signal", "sparse", "special", "storage", "testing",
-    "torch_version", "types", "utils", "version", "xpu",
-})  # fmt: skip
+_PACKAGES = frozenset(
+    {
+        "_C",
+        "__config__",
+        "_jit_internal",
+        "_prims_common",
+        "ao",
+        "numa",
+        "mtia",
+        "_custom_ops",
+        "_decomp",
+        "_dynamo",
+        "_functorch",
+        "_higher_order_ops",
+        "_inductor",
+        "_logging",
+        "_subclasses",
+        "_tensor",
+        "_tensor_str",
+        "_weights_only_unpickler",
+        "accelerator",
+        "amp",
+        "backends",
+        "compiler",
+        "cpu",
+        "cuda",
+        "distributed",
+        "distributions",
+        "export",
+        "fft",
+        "func",
+        "functional",
+        "futures",
+        "fx",
+        "hub",
+        "jit",
+        "library",
+        "linalg",
+        "masked",
+        "mps",
+        "multiprocessing",
+        "nested",
+        "nn",
+        "onnx",
+        "optim",
+        "overrides",
+        "package",
+        "profiler",
+        "quantization",
+        "quasirandom",
+        "return_types",
+        "serialization",
+        "signal",
+        "sparse",
+        "special",
+        "storage",
+        "testing",
+        "torch_version",
+        "types",
+        "utils",
+        "version",
+        "xpu",
+    }
+)
 
 # Names of the top level that live in those packages.
 _ELSEWHERE = {
-    "autocast": "amp", "autocast_decrement_nesting": "amp.autocast_mode",
+    "autocast": "amp",
+    "autocast_decrement_nesting": "amp.autocast_mode",
     "autocast_increment_nesting": "amp.autocast_mode",
-    "clear_autocast_cache": "amp.autocast_mode", "GradScaler": "amp",
-    "compile": "jit", "Event": "cuda", "Stream": "cuda",
-    "get_autocast_cpu_dtype": "amp.autocast_mode", "get_autocast_dtype": "amp.autocast_mode",
+    "clear_autocast_cache": "amp.autocast_mode",
+    "GradScaler": "amp",
+    "compile": "jit",
+    "DispatchKey": "library._keys",
+    "Event": "cuda",
+    "Stream": "cuda",
+    "get_autocast_cpu_dtype": "amp.autocast_mode",
+    "get_autocast_dtype": "amp.autocast_mode",
     "get_autocast_gpu_dtype": "amp.autocast_mode",
     "is_autocast_available": "amp.autocast_mode",
     "is_autocast_cache_enabled": "amp.autocast_mode",
-    "is_autocast_cpu_enabled": "amp.autocast_mode", "is_autocast_enabled": "amp.autocast_mode",
-    "load": "serialization", "ops": "_ops", "save": "serialization",
+    "is_autocast_cpu_enabled": "amp.autocast_mode",
+    "is_autocast_enabled": "amp.autocast_mode",
+    "load": "serialization",
+    "ops": "_ops",
+    "save": "serialization",
     "set_autocast_cache_enabled": "amp.autocast_mode",
     "set_autocast_cpu_dtype": "amp.autocast_mode",
-    "set_autocast_cpu_enabled": "amp.autocast_mode", "set_autocast_dtype": "amp.autocast_mode",
-    "set_autocast_enabled": "amp.autocast_mode", "set_autocast_gpu_dtype": "amp.autocast_mode",
-    "cond": "functional.control_flow", "vmap": "functional",
+    "set_autocast_cpu_enabled": "amp.autocast_mode",
+    "set_autocast_dtype": "amp.autocast_mode",
+    "set_autocast_enabled": "amp.autocast_mode",
+    "set_autocast_gpu_dtype": "amp.autocast_mode",
+    "cond": "functional.control_flow",
+    "vmap": "functional",
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "fx.experimental.symbolic_shapes"),
-    **dict.fromkeys((
-        "sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor",
-        "sparse_bsc_tensor", "sparse_compressed_tensor",
-    ), "sparse"),
-    "Tag": "_ops", "while_loop": "functional.control_flow",
-}  # fmt: skip
+    **dict.fromkeys(
+        (
+            "sparse_coo_tensor",
+            "sparse_csr_tensor",
+            "sparse_csc_tensor",
+            "sparse_bsr_tensor",
+            "sparse_bsc_tensor",
+            "sparse_compressed_tensor",
+        ),
+        "sparse",
+    ),
+    **dict.fromkeys(("CompilationUnit", "ScriptFunction", "ScriptModule", "fork", "wait"), "jit"),
+    **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter", "Graph", "Node", "Value", "Block"), "_C"),
+    **dict.fromkeys(("DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet"), "_C"),
+    "Future": "futures",
+    "classproperty": "_utils",
+    **dict.fromkeys(
+        ("set_anomaly_enabled", "is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "autograd.anomaly_mode"
+    ),
+    **dict.fromkeys(("quantized_gru", "quantized_lstm"), "_quantized._recurrent"),
+    "Tag": "_ops",
+    "while_loop": "functional.control_flow",
+    "classes": "_ops",
+    "StorageBase": "storage",
+    "Storage": "storage",
+    "windows": "signal",
+    **dict.fromkeys(
+        (
+            "_aminmax",
+            "_has_compatible_shallow_copy_type",
+            "_cast_Byte",
+            "_cast_Char",
+            "_cast_Double",
+            "_cast_Float",
+            "_cast_Half",
+            "_cast_Int",
+            "_cast_Long",
+            "_cast_Short",
+            "_convert_indices_from_coo_to_csr",
+            "_convert_indices_from_csr_to_coo",
+            "_dim_arange",
+            "_euclidean_dist",
+            "_fused_rms_norm",
+            "_masked_softmax",
+            "_nested_compute_contiguous_strides_offsets",
+            "_nested_view_from_buffer",
+            "_prelu_kernel",
+            "_stack",
+            "_trilinear",
+            "_unique",
+            "_weight_norm_interface",
+            "as_strided_",
+            "get_device",
+            "is_distributed",
+            "matrix_rank",
+        ),
+        "_toplevel.private_functions",
+    ),
+    "_check_tensor_all_with": "_toplevel.basics",
+    # Of ATen's operators those that PyTorch has as functions of the module.
+    **dict.fromkeys(
+        (
+            "_adaptive_avg_pool2d",
+            "_assert_scalar",
+            "_assert_tensor_metadata",
+            "_convolution",
+            "_fft_c2c",
+            "_fft_c2r",
+            "_fft_r2c",
+            "_is_all_true",
+            "_is_any_true",
+            "_log_softmax",
+            "_native_batch_norm_legit_no_training",
+            "_pin_memory",
+            "_scaled_dot_product_cudnn_attention",
+            "_scaled_dot_product_flash_attention",
+            "_scaled_dot_product_flash_attention_for_cpu",
+            "_softmax",
+            "_unsafe_index",
+            "embedding_bag",
+            "sym_constrain_range",
+            "sym_constrain_range_for_size",
+        ),
+        "_toplevel.private_functions",
+    ),
+}
+
+
+_name_functions(vars(), __name__)
+_name_functions(vars(Tensor), __name__, "Tensor.")
+for _space, _functions in (("linalg", _api.linalg), ("fft", _api.fft), ("special", _api.special),
+                           ("nn.functional", _api.nn.functional)):
+    _name_functions(vars(_functions), f"{__name__}.{_space}")
+
+# Modules of the standard library that PyTorch's own imports leave behind: programs write `torch.os`.
+_STANDARD = frozenset(
+    "__future__ builtins ctypes functools glob importlib inspect math os platform sys textwrap threading "
+    "warnings".split()
+)
 
 
 def __getattr__(name):
     import importlib
+
+    if name in _STANDARD:
+        return importlib.import_module(name)
 
     if name in _ELSEWHERE:
         value = getattr(importlib.import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
@@ -199,7 +370,7 @@ def __getattr__(name):
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.{name}":
                 raise
-    raise AttributeError(f"module 'ftorch' has no attribute '{name}'")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def _vmap(function):
@@ -209,7 +380,7 @@ def _vmap(function):
     return vmap(function)
 
 
-_hooks["vmap"] = _vmap
+_hooks.vmap = _vmap
 
 
 def _sparse():
@@ -218,16 +389,25 @@ def _sparse():
     return sparse
 
 
-_hooks["sparse"] = _sparse
+_hooks.sparse = _sparse
+
+
+def _quantized_package():
+    import importlib
+
+    return importlib.import_module("._quantized", __name__)
+
+
+_hooks.quantized = _quantized_package
 
 
 def _python_classes(cls):
-    from . import _python_dispatch
+    from ._dispatch import python_dispatch as _python_dispatch
 
     _python_dispatch.register_class(cls)
 
 
-_hooks["python_classes"] = _python_classes
+_hooks.python_classes = _python_classes
 
 
 def __dir__():

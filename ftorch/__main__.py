@@ -1,47 +1,18 @@
 """``python -m ftorch script.py ...``: runs a script, or ``-m module``, written for ``import torch``.
 
 ``torch`` and its submodules are ftorch's own modules then; nothing is imported before the script does.
+``python -m ftorch alias install`` makes that so for all programs of an environment (see `_alias`).
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.abc
-import importlib.util
 import os
 import runpy
 import sys
 
-_USAGE = "usage: python -m ftorch (script.py | -m module | -c code) [arguments ...]"
-
-
-class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds ``torch`` and ``torch.x`` as the modules ``ftorch`` and ``ftorch.x``."""
-
-    def find_spec(self, fullname, path=None, target=None):
-        if fullname.partition(".")[0] != "torch":
-            return None
-        if fullname != "torch" and importlib.util.find_spec(_own_name(fullname)) is None:
-            return None
-        return importlib.util.spec_from_loader(fullname, self)
-
-    def create_module(self, spec):
-        module = importlib.import_module(_own_name(spec.name))
-        self._spec = module.__spec__
-        return module
-
-    def exec_module(self, module):
-        module.__spec__ = self._spec  # the import system has put the alias's there
-
-
-def _own_name(fullname):
-    return "ftorch" + fullname.removeprefix("torch")
-
-
-def install() -> None:
-    """Makes ``import torch`` import ftorch, from now on."""
-    if not any(isinstance(finder, _Alias) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Alias())
+_USAGE = """\
+usage: python -m ftorch (script.py | -m module | -c code) [arguments ...]
+       python -m ftorch alias (install | status | remove)"""
 
 
 def main(arguments: list[str]) -> int | None:
@@ -49,7 +20,11 @@ def main(arguments: list[str]) -> int | None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_USAGE)
         return 0 if arguments else 2
-    install()
+    from . import _alias
+
+    if arguments[0] == "alias":
+        return _alias.main(arguments[1:])
+    _alias.install_as_torch()
     kind = arguments.pop(0) if arguments[0] in ("-m", "-c") else None
     if not arguments:
         print(_USAGE, file=sys.stderr)

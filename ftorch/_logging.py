@@ -1,5 +1,5 @@
 """What is logged of ``torch.compile`` (``torch._logging``): also by the variable ``TORCH_LOGS``."""
 
-from ._dynamo.logs import set_logs
+from .jit.graphs.logs import set_logs
 
 __all__ = ["set_logs"]

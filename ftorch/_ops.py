@@ -13,9 +13,9 @@ import importlib
 import types
 from typing import Any
 
-from .eager import overrides
-from .eager.binding import Bound
-from .eager.registry import OVERLOADS, STATIC, OpDef
+from .eager.bindings.signatures import Bound
+from .eager.core.registry import OVERLOADS, STATIC, OpDef
+from .eager.dispatch import overrides
 from .eager.tensor import PLAIN, modes
 
 
@@ -161,7 +161,7 @@ class OpOverloadPacket:
             return self.__dict__["_overloads"][name]
         except KeyError:
             if self.__dict__["namespace"] == "aten" and name[:2] != "__":
-                from ._aten import overload_of
+                from ._dispatch.aten import overload_of
 
                 if (found := overload_of(self, name)) is not None:
                     return found
@@ -222,15 +222,13 @@ class _Aten(_OpNamespace):
         return REGISTERED.get(f"aten::{name}") or self._method(name) or self._declared(name)
 
     def _method(self, name):
-        if name not in ("detach", "_to_copy", "_local_scalar_dense", "lift_fresh"):
-            return None
-        from ._python_dispatch import METHODS
+        from ._dispatch.python_dispatch import METHODS
 
-        return METHODS[name].overloadpacket
+        return METHODS[name].overloadpacket if name in METHODS else None
 
     @functools.cache  # noqa: B019  (lives as long as the process)
     def _declared(self, name):
-        from ._aten import is_preferred, packet_of
+        from ._dispatch.aten import is_preferred, packet_of
 
         form, definitions = "function", OVERLOADS.get(name)
         if is_preferred(name):
@@ -260,11 +258,16 @@ class _Ops(types.ModuleType):
         self.loaded_libraries: set[str] = set()
 
     def load_library(self, path):
-        """Libraries of compiled operators call PyTorch's C++: they cannot be loaded.
+        """Registers the operators of torchvision's and torchaudio's libraries, which are JAX's here.
+
+        Other libraries of compiled operators call PyTorch's C++: they cannot be loaded.
 
         Raises:
             OSError: as PyTorch's for a file that is no library, so that packages fall back.
         """
+        if importlib.import_module("._extensions", __package__).load(path):
+            self.loaded_libraries.add(str(path))
+            return
         raise OSError(
             f"Could not load this library: {path} (it needs PyTorch's C++ library; operators for ftorch "
             "are written in Python: torch.library.custom_op)"
@@ -280,11 +283,57 @@ class _Ops(types.ModuleType):
         found = _OpNamespace(name)
         setattr(self, name, found)
         if name == "higher_order":
-            from . import _higher_order_ops  # noqa: F401  (it registers them)
+            importlib.import_module("._higher_order_ops", __package__)  # it registers them
+        elif name in ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional"):
+            importlib.import_module(".distributed._functional_ops", __package__)
+        elif name == "c10d":
+            importlib.import_module(".distributed._group_ops", __package__)
+        elif name == "quantized":
+            importlib.import_module("._quantized._operators", __package__)  # it registers them
         return found
 
 
 ops = _Ops()
+
+
+class _ClassNamespace(types.ModuleType):
+    """A namespace of ``torch.classes``."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise RuntimeError(
+            f"Tried to instantiate class '{self.__name__.rpartition('.')[2]}.{name}', but it does not exist! "
+            "Ensure that it is registered via torch::class_"
+        )
+
+
+class _Classes(types.ModuleType):
+    """``torch.classes``: packed weights, and classes of compiled libraries, of which none can be loaded."""
+
+    __file__ = "_classes.py"
+
+    @property
+    def loaded_libraries(self):
+        """The libraries that `load_library` loaded."""
+        return ops.loaded_libraries
+
+    def load_library(self, path):
+        """As ``torch.ops.load_library``."""
+        ops.load_library(path)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in ("quantized", "rnn"):  # packed weights
+            found = getattr(importlib.import_module("._quantized._classes", __package__), name)
+        else:
+            found = _ClassNamespace(f"torch.classes.{name}")
+        setattr(self, name, found)
+        return found
+
+
+classes = _Classes("torch.classes")
 
 
 # --- calls of the engine, as overloads -----------------------------------------------

@@ -50,7 +50,7 @@ class ExceptionWrapper:
 # --- what pickled tensors are rebuilt by ------------------------------------------------
 #
 # Files name these functions ``torch._utils._rebuild_...``. ``storage`` is what the reader made of a
-# persistent id (`ftorch._pickle.LoadedStorage`), or a pickled storage. Hooks are never saved.
+# persistent id (`ftorch._serialization.pickling.LoadedStorage`), or a pickled storage. Hooks are never saved.
 
 
 def _rebuild_tensor(storage, storage_offset, size, stride):
@@ -73,10 +73,10 @@ def _rebuild_tensor_v3(
 
 def _finish(tensor, requires_grad, metadata):
     if metadata:
-        from .eager.geometry import CONJ, NEG, with_bits
+        from .eager.core.geometry import CONJ, NEG, with_bits
 
         bits = CONJ * bool(metadata.get("conj")) + NEG * bool(metadata.get("neg"))
-        tensor._geometry = with_bits(tensor._geometry, bits)
+        tensor._ftorch_geometry = with_bits(tensor._ftorch_geometry, bits)
     tensor.requires_grad = requires_grad
     return tensor
 
@@ -86,6 +86,15 @@ def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
 
     return torch.empty_strided(
         size, stride, dtype=dtype, device="meta", requires_grad=requires_grad
+    )
+
+
+def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, device, requires_grad):
+    import ftorch as torch
+
+    return torch.Tensor._make_wrapper_subclass(
+        cls, size, strides=stride, dtype=dtype, storage_offset=storage_offset, layout=layout, device=device,
+        requires_grad=requires_grad,
     )
 
 
@@ -114,6 +123,12 @@ def _rebuild_sparse_tensor(layout, data):
     return torch.sparse_compressed_tensor(compressed, plain, values, size, layout=layout)
 
 
+def _rebuild_qtensor(storage, storage_offset, size, stride, quantizer_params, requires_grad, backward_hooks):
+    from ._quantized import rebuild
+
+    return rebuild(storage, storage_offset, size, stride, quantizer_params)
+
+
 def _rebuild_parameter(data, requires_grad, backward_hooks):
     from ftorch.nn.parameter import Parameter
 
@@ -132,34 +147,160 @@ def _set_obj_state(obj, state):
     return obj
 
 
-# --- buckets of tensors, which programs of several processes exchange -------------------
+def _element_size(dtype) -> int:
+    """The bytes of an element of a dtype."""
+    return dtype.itemsize
+
+
+def _get_device_index(device, optional: bool = False, allow_cpu: bool = False) -> int:
+    """The index of a device: a number, a text or a device.
+
+    Args:
+        optional: whether None and devices without an index are allowed: the current one's.
+        allow_cpu: whether the CPU is, which has -1.
+
+    Raises:
+        ValueError: where they are not.
+    """
+    from .eager.core.device import device as make
+
+    if isinstance(device, str):
+        device = make(device)
+    index = device if isinstance(device, int) else None
+    if device is not None and index is None:
+        if device.type == "cpu" and not allow_cpu:
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        index = -1 if device.type == "cpu" else device.index
+    if index is None:
+        if not optional:
+            raise ValueError(
+                f"Expected a torch.device with a specified index or an integer, but got: {device}"
+            )
+        from .accelerator import current_device_index, is_available
+
+        index = current_device_index() if is_available() else -1
+    return index
+
+
+def _get_available_device_type() -> str | None:
+    """The type of the accelerator, or None."""
+    from .accelerator import current_accelerator
+
+    found = current_accelerator()
+    return None if found is None else found.type
+
+
+def _get_device_module(device_type: str):
+    """The module of a device type, ``torch.cuda`` of "cuda".
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(f"{__package__}.{device_type}")
+    except ModuleNotFoundError:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
+        ) from None
+
+
+def _get_device_attr(get_member):
+    """What a function gives of the accelerator's module; None without one."""
+    kind = _get_available_device_type()
+    return None if kind is None else get_member(_get_device_module(kind))
+
+
+def _get_all_device_indices() -> list[int]:
+    """The indices of the accelerators."""
+    from .accelerator import device_count
+
+    return list(range(device_count()))
+
+
+def _get_current_device_index() -> int | None:
+    """The index of the present accelerator, or None."""
+    from .accelerator import current_device_index, is_available
+
+    return current_device_index() if is_available() else None
 
 
 def _flatten_dense_tensors(tensors):
-    """One vector with the elements of all tensors, which have one dtype."""
-    import ftorch as torch
+    """Tensors of one dtype as one vector."""
+    from .eager.core import api
 
-    return torch.cat([t.reshape(-1) for t in tensors])
+    return api.cat([t.contiguous().view(-1) for t in tensors])
 
 
 def _unflatten_dense_tensors(flat, tensors):
-    """Parts of a vector, in the shapes of tensors."""
-    parts = flat.split([t.numel() for t in tensors])
-    return tuple(part.view(t.shape) for part, t in zip(parts, tensors))
+    """The pieces of a vector, in the shapes of the tensors that it was made of."""
+    pieces = flat.split([t.numel() for t in tensors])
+    return tuple(piece.view_as(t) for piece, t in zip(pieces, tensors))
 
 
 def _take_tensors(tensors, size_limit):
-    """Groups of tensors of one type, of about ``size_limit`` bytes each."""
+    """Lists of tensors of one dtype and together no larger than a limit, in bytes."""
     groups: dict = {}
     for t in tensors:
-        kind = t.type()
-        group, size = groups.get(kind, ([], 0))
-        nbytes = t.numel() * t.element_size()
-        if group and size + nbytes > size_limit:
-            yield group
-            group, size = [], 0
-        group.append(t)
-        groups[kind] = group, size + nbytes
+        group = groups.setdefault(t.type(), [[], 0])
+        size = t.numel() * t.element_size()
+        if group[1] + size > size_limit and group[1] > 0:
+            yield group[0]
+            group = groups[t.type()] = [[], 0]
+        group[0].append(t)
+        group[1] += size
     for group, _ in groups.values():
         if group:
             yield group
+
+
+def _reorder_tensors_as(tensors, ordered_tensors):
+    """The tensors in an order in which each has the type of its counterpart."""
+    by_type: dict = {}
+    for t in tensors:
+        by_type.setdefault(t.type(), []).append(t)
+    queues = {kind: iter(group) for kind, group in by_type.items()}
+    return tuple(next(queues[t.type()]) for t in ordered_tensors)
+
+
+class classproperty:
+    """A property of a class: the decorated function takes the class."""
+
+    def __init__(self, func):
+        self.fget = func if isinstance(func, (classmethod, staticmethod)) else classmethod(func)
+
+    def __get__(self, instance, owner=None):
+        return self.fget.__get__(None, owner or type(instance))()
+
+
+class CallbackRegistry:
+    """Functions that are called when something happens, by a name for messages."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.callback_list: list = []
+
+    def add_callback(self, cb) -> None:
+        """Adds a function."""
+        self.callback_list.append(cb)
+
+    def fire_callbacks(self, *args, **kwargs) -> None:
+        """Calls them all; what one raises is logged."""
+        import logging
+
+        for cb in self.callback_list:
+            try:
+                cb(*args, **kwargs)
+            except Exception:  # noqa: BLE001
+                logging.getLogger(__name__).exception(
+                    "Exception in callback for %s registered with gpu trace", self.name
+                )
+
+
+def render_call(fn, args, kwargs) -> str:
+    """A call as text."""
+    from .overrides import resolve_name
+
+    parts = [*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())]
+    return f"{resolve_name(fn) or fn}({', '.join(parts)})"

@@ -80,7 +80,7 @@ def _encode(text, encoding="latin1"):
 
 @functools.cache
 def _built_in_table() -> dict[str, Any]:
-    from . import _pickle
+    from ._serialization import pickling as _pickle
 
     return {
         "collections.OrderedDict": OrderedDict,
@@ -259,7 +259,7 @@ class Unpickler:
                 "Can only create new object for nn.Parameter or classes allowlisted "
                 f"via `add_safe_globals` but got {cls}"
             )
-        from . import _pickle
+        from ._serialization import pickling as _pickle
 
         self.push(_pickle.new_object(cls, arguments))
 

@@ -20,7 +20,7 @@ from urllib.parse import urlparse
 
 __all__ = [
     "download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir",
-]  # fmt: skip
+]
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _folder: list[str | None] = [None]
@@ -43,7 +43,7 @@ def set_dir(d) -> None:
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None,
-                         progress: bool = True) -> None:  # fmt: skip
+                         progress: bool = True) -> None:
     """Downloads a file; it is there only once it is complete.
 
     Args:
@@ -63,7 +63,7 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None,
         try:
             length = response.headers.get("Content-Length")
             bar = tqdm(total=int(length) if length else None, disable=not progress, unit="B",
-                       unit_scale=True, unit_divisor=1024)  # fmt: skip
+                       unit_scale=True, unit_divisor=1024)
             while chunk := response.read(1 << 17):
                 file.write(chunk)
                 digest.update(chunk)
@@ -119,7 +119,7 @@ def tqdm(*args, **kwargs):
 
 def load_state_dict_from_url(url: str, model_dir: str | None = None, map_location=None,
                              progress: bool = True, check_hash: bool = False,
-                             file_name: str | None = None, weights_only: bool = True):  # fmt: skip
+                             file_name: str | None = None, weights_only: bool = True):
     """Loads what `torch.save` wrote, from an address; a file downloaded before is used again.
 
     Args:
@@ -261,7 +261,7 @@ def help(github, model, force_reload=False, skip_validation=False, trust_repo="c
 
 
 def load(repo_or_dir, model, *args, source="github", trust_repo="check", force_reload=False,
-         verbose=True, skip_validation=False, **kwargs):  # fmt: skip
+         verbose=True, skip_validation=False, **kwargs):
     """Calls the function of a repository's ``hubconf.py`` that makes a model.
 
     Args:

@@ -1,4 +1,4 @@
-"""The ``__torch_function__`` protocol (``torch.overrides``): see `ftorch.eager.overrides`."""
+"""The ``__torch_function__`` protocol (``torch.overrides``): see `ftorch.eager.dispatch.overrides`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import inspect
 import sys
 import types
 
-from .eager import overrides as _overrides
-from .eager.overrides import (
+from ._alias import is_own
+from .eager.core.registry import OVERLOADS
+from .eager.dispatch import overrides as _overrides
+from .eager.dispatch.overrides import (
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
     TorchFunctionMode,
     resolve_name,
 )
-from .eager.registry import OVERLOADS
 from .eager.tensor import Tensor, modes
 
 __all__ = [
@@ -25,7 +26,7 @@ __all__ = [
     "handle_torch_function", "has_torch_function", "has_torch_function_unary",
     "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property",
     "redispatch_function", "resolve_name", "wrap_torch_function",
-]  # fmt: skip
+]
 
 _disabled_torch_function_impl = _overrides.disabled
 
@@ -110,7 +111,7 @@ def _namespaces() -> list:
     return [
         (owner, {n: getattr(owner, n) for n in dir(owner) if not n.startswith("_")})
         for owner in (torch, functional, linalg, fft, special)
-    ]  # fmt: skip
+    ]
 
 
 # Public functions that ask nobody: they take no tensors, or only settings.
@@ -148,7 +149,7 @@ def get_ignored_functions() -> set:
     found = {
         v for _, functions in _namespaces() for n, v in functions.items()
         if n in _IGNORED and callable(v)
-    }  # fmt: skip
+    }
     return found | {vars(Tensor)[n] for n in _IGNORED_METHODS if inspect.isfunction(vars(Tensor).get(n))}
 
 
@@ -160,11 +161,11 @@ def get_overridable_functions() -> dict:
         found[owner] = [
             v for v in functions.values()
             if inspect.isfunction(v) and v not in ignored
-            and (v.__module__ or "").startswith(("ftorch.eager", "ftorch.nn.functional"))
+            and (is_own(v.__globals__.get("__name__"), "eager") or is_own(v.__module__, "nn.functional"))
             or hasattr(v, "__ftorch_ops__") and v not in ignored
-        ]  # fmt: skip
+        ]
     found[Tensor] = [f for f in sorted(_tensor_functions(), key=lambda f: f.__name__)
-                     if f not in ignored and f.__name__ not in _IGNORED_METHODS]  # fmt: skip
+                     if f not in ignored and f.__name__ not in _IGNORED_METHODS]
     for value in vars(Tensor).values():
         if isinstance(value, property):
             found[value] = [value.__get__]
@@ -202,13 +203,13 @@ def _signature(function):
     own = inspect.signature(function)
     if not definitions or [p.kind for p in own.parameters.values()] != [
         inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    ]:  # fmt: skip
+    ]:
         return own
     parameters, schema = [], definitions[0].schema
     for a in schema.arguments:
         name = "input" if a.name == "self" else a.name
         kind = inspect.Parameter.KEYWORD_ONLY if a.is_keyword_only else (
-            inspect.Parameter.POSITIONAL_OR_KEYWORD)  # fmt: skip
+            inspect.Parameter.POSITIONAL_OR_KEYWORD)
         default = a.default if a.has_default else inspect.Parameter.empty
         parameters.append(inspect.Parameter(name, kind, default=default))
     return inspect.Signature(parameters)
@@ -287,12 +288,16 @@ def redispatch_function(func, types, args, kwargs):
     'Tensor'
     """
     kwargs = {} if kwargs is None else kwargs
-    if inspect.isfunction(func) and not (func.__module__ or "").startswith("ftorch"):
+    if inspect.isfunction(func) and not is_own(func.__module__):
         _skipped.append(func)
         try:
             return func(*args, **kwargs)
         finally:
             if func in _skipped:
                 _skipped.remove(func)
-    with DisableTorchFunctionSubclass():
-        return func(*args, **kwargs)
+    before, modes.function_modes = modes.function_modes, modes.function_modes[:0]
+    try:
+        with DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+    finally:
+        modes.function_modes = before

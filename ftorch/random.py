@@ -7,15 +7,15 @@ import secrets
 import warnings
 from collections.abc import Iterable, Iterator
 
-from .eager import device as _device
-from .eager import generator as _generators
-from .eager.generator import Generator, default_generator
+from .eager.core import device as _device
+from .eager.sampling import generator as _generators
+from .eager.sampling.generator import Generator, default_generator
 from .eager.tensor import Tensor
 
 __all__ = [
     "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
-    "seed", "set_rng_state",
-]  # fmt: skip
+    "seed", "set_rng_state", "thread_safe_generator",
+]
 
 
 def manual_seed(seed) -> Generator:
@@ -63,7 +63,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextlib.contextmanager
 def fork_rng(devices: Iterable | None = None, enabled: bool = True, _caller: str = "fork_rng",
-             _devices_kw: str = "devices", device_type: str | None = None) -> Iterator[None]:  # fmt: skip
+             _devices_kw: str = "devices", device_type: str | None = None) -> Iterator[None]:
     """Inside the block random numbers may be drawn, after it the generators are as before.
 
     Args:
@@ -103,3 +103,16 @@ def fork_rng(devices: Iterable | None = None, enabled: bool = True, _caller: str
     finally:
         for generator, state in zip(kept, states, strict=True):
             generator.load_state(state)
+
+
+def thread_safe_generator() -> Generator | None:
+    """The generator of the calling worker thread of a ``DataLoader``; None anywhere else.
+
+    None stands for the default generator wherever a function takes one. Loaders here have processes as workers,
+    each with a default generator of its own.
+
+    >>> import ftorch as torch
+    >>> torch.randint(0, 10, (5,), generator=torch.random.thread_safe_generator()).shape
+    torch.Size([5])
+    """
+    return None

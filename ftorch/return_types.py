@@ -11,16 +11,24 @@ True
 
 from __future__ import annotations
 
-from .eager import attach as _attach  # noqa: F401  (declares the ops)
-from .eager.registry import OPS as _OPS
-from .eager.return_values import RETURN_TYPES as _TYPES
-from .eager.return_values import result_type as _result_type
-from .utils._pytree import register_pytree_node as _register
+from .eager.core.return_values import of_all_ops as _of_all_ops
+from .eager.surface import attach as _attach  # noqa: F401  (declares the ops)
 
-for _definition in _OPS.values():
-    _result_type(_definition)
+_TYPES = _of_all_ops()
 globals().update(_TYPES)
-for _type in _TYPES.values():
-    _register(_type, lambda results: (list(results), None), lambda parts, _, t=_type: t(parts))
 
-__all__ = sorted(_TYPES)
+all_return_types = [_TYPES[name] for name in sorted(_TYPES)]
+__all__ = ["all_return_types", "pytree_register_structseq", *sorted(_TYPES)]
+
+
+def pytree_register_structseq(cls) -> None:
+    """Makes a class of named results a node of pytrees, whose children are the results.
+
+    Those of this module are already.
+
+    Raises:
+        ValueError: for a class that is registered.
+    """
+    from .utils import _pytree
+
+    _pytree.register_named_results(cls)

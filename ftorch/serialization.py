@@ -20,14 +20,22 @@ import numpy as np
 
 import ftorch as torch
 
-from . import _pickle, _weights_only_unpickler, _zip
-from ._load_locations import (
+from . import _weights_only_unpickler
+from ._serialization import pickling as _pickle
+from ._serialization import zip_archive as _zip
+from ._serialization.locations import (
+    SourceChangeWarning,
     default_restore_location,
     location_tag,
+    mkdtemp,
+    normalize_storage_type,
     register_package,
     restorer,
+    storage_to_tensor_type,
+    validate_cuda_device,
+    validate_hpu_device,
 )
-from ._load_options import (
+from ._serialization.options import (
     OPTIONS,
     LoadEndianness,
     get_crc32_options,
@@ -38,10 +46,15 @@ from ._load_options import (
     set_default_mmap_options,
     skip_data,
 )
-from ._pickle import LoadedStorage, StorageType
+from ._serialization.pickling import (
+    LoadedStorage,
+    StorageType,
+    _get_layout,  # noqa: F401  (files name it here)
+)
 
 __all__ = [
     "LoadEndianness",
+    "SourceChangeWarning",
     "StorageType",
     "add_safe_globals",
     "check_module_version_greater_or_equal",
@@ -54,6 +67,8 @@ __all__ = [
     "get_unsafe_globals_in_checkpoint",
     "load",
     "location_tag",
+    "mkdtemp",
+    "normalize_storage_type",
     "register_package",
     "safe_globals",
     "save",
@@ -61,6 +76,9 @@ __all__ = [
     "set_default_load_endianness",
     "set_default_mmap_options",
     "skip_data",
+    "storage_to_tensor_type",
+    "validate_cuda_device",
+    "validate_hpu_device",
 ]
 
 DEFAULT_PROTOCOL = 2
@@ -131,7 +149,7 @@ def get_unsafe_globals_in_checkpoint(f) -> list[str]:
 
 def save(obj: object, f: str | os.PathLike | IO[bytes], pickle_module: Any = pickle,
          pickle_protocol: int = DEFAULT_PROTOCOL, _use_new_zipfile_serialization: bool = True,
-         _disable_byteorder_record: bool = False) -> None:  # fmt: skip
+         _disable_byteorder_record: bool = False) -> None:
     """Writes an object to a file (``torch.save``) that PyTorch can read as well.
 
     Tensors that share storage share it in the file. A path is replaced when the new file is
@@ -211,7 +229,7 @@ def _system_information():
 
 def load(f: str | os.PathLike | IO[bytes], map_location: Any = None, pickle_module: Any = None, *,
          weights_only: bool | None = None, mmap: bool | None = None,
-         **pickle_load_args: Any) -> Any:  # fmt: skip
+         **pickle_load_args: Any) -> Any:
     """Reads what `save`, or PyTorch's, has written (``torch.load``).
 
     Args:
@@ -279,7 +297,7 @@ def _check_mode(weights_only, pickle_module):
     forced = os.getenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0").lower() in ("1", "y", "yes", "true")
     lifted = os.getenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0").lower() in (
         "1", "y", "yes", "true",
-    )  # fmt: skip
+    )
     if forced and lifted:
         raise RuntimeError(
             "Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` "
@@ -320,7 +338,7 @@ def _weights_only_message(message):
 
 def _opened(f):
     if isinstance(f, (str, os.PathLike)):
-        return open(f, "rb")
+        return _zip.open_file(f, "rb")
     try:
         f.seek(f.tell())
     except (io.UnsupportedOperation, AttributeError) as e:
@@ -476,14 +494,6 @@ def _is_little_endian(information):
 def _text(value):
     # Keys that Python 2 wrote are bytes if the encoding says so.
     return value.decode("ascii") if isinstance(value, bytes) else value
-
-
-def _get_layout(name):
-    """``torch.strided`` and the like, by their text."""
-    value = getattr(torch, name.removeprefix("torch."))
-    if not isinstance(value, torch.layout):
-        raise pickle.UnpicklingError(f"{name} is no layout")
-    return value
 
 
 def check_module_version_greater_or_equal(module, req_version_tuple, error_if_malformed=True):

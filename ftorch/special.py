@@ -1,6 +1,6 @@
-"""``torch.special``: see the kernels in ``ftorch/eager/ops``."""
+"""``torch.special``: see the kernels in ``ftorch/eager/kernels``."""
 
-from .eager import api as _api
-from .eager import attach as _attach  # noqa: F401  (fills the namespace)
+from .eager.core import api as _api
+from .eager.surface import attach as _attach  # noqa: F401  (fills the namespace)
 
 globals().update(vars(_api.special))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import IO, TypeAlias
 
-from .eager.device import device
-from .eager.dtype import dtype
-from .eager.formats import layout
-from .eager.geometry import Size
-from .eager.storages import TypedStorage, UntypedStorage
+from .eager.core.device import device
+from .eager.core.dtype import dtype
+from .eager.core.formats import layout
+from .eager.core.geometry import Size
 from .eager.tensor import Tensor
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
@@ -34,7 +33,15 @@ _TensorOrOptionalTensors: TypeAlias = Tensor | Sequence[Tensor | None]
 BoolLikeType: TypeAlias = builtins.bool
 Device: TypeAlias = device | str | int | None
 FloatLikeType: TypeAlias = builtins.float
-FileLike: TypeAlias = str | os.PathLike[str] | Any
+FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
 IntLikeType: TypeAlias = builtins.int
 Number: TypeAlias = int | float | bool
-Storage = (TypedStorage, UntypedStorage)
+
+
+class Storage:
+    """What annotations call a storage: something with bytes on a device."""
+
+    _cdata: _int
+    device: _device
+    dtype: _dtype
+    _torch_load_uninitialized: _bool

@@ -1,6 +1,11 @@
-"""What all tests share: a compilation cache for the run, and PyTorch kept out of its way."""
+"""What all tests share: a compilation cache for the run, PyTorch kept out of its way, and an end."""
 
 import os
+import sys
+
+import pytest
+
+from . import processes
 
 
 def pytest_configure(config):
@@ -9,12 +14,41 @@ def pytest_configure(config):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-    config.addinivalue_line("markers", "slow: takes minutes; run with FTORCH_SLOW=1")
+    config.addinivalue_line("markers", "slow: takes tens of seconds; left out with -m 'not slow'")
+    processes.begin()
+    # That of pytest's own output, which tests that capture theirs do not change.
+    config.stash[_STDERR] = os.fdopen(os.dup(sys.__stderr__.fileno()), "w")
+
+
+_STDERR = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Shortly before pytest-timeout would end the process: it cannot where a thread keeps Python's lock, and the stacks
+    that a worker of pytest-xdist prints by it are lost."""
+    options = item.config.option
+    limit = float(item.config.getini("timeout") if options.timeout is None else options.timeout)
+    if not limit or options.usepdb or options.trace:
+        return (yield)
+    with processes.ended_after(limit * 0.95, item.config.stash[_STDERR]):
+        return (yield)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_is_started_ends():
+    """Fails where the tests of a module leave processes, or threads that keep the interpreter from ending."""
+    left = processes.Left()
+    yield
+    found = left.found()
+    assert not found, "left behind: " + "; ".join(found)
 
 
 def pytest_sessionstart(session):
-    import torch
-
+    try:
+        import torch
+    except ImportError:  # on a newer Python, tests that need no oracle
+        return
     torch.set_num_threads(1)
 
 
@@ -29,7 +63,8 @@ def pytest_runtest_teardown(item, nextitem):
     if _finished % _FORGET_AFTER == 0:
         import jax
 
-        from ftorch.eager import executor, op, program
+        from ftorch.eager.call import op
+        from ftorch.eager.runtime import executor, program
 
         executor.flush()
         op.clear_plans()

@@ -30,7 +30,7 @@ OPS = {
     "cross_entropy": lambda t, a, b: t.nn.functional.cross_entropy(a(2, 2), t.tensor([0, 1])),
     "add": lambda t, a, b: a(2) + b(2),
     "fft": lambda t, a, b: t.fft.fft(a(2)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -44,7 +44,7 @@ def test_result_dtypes_on_the_cpu(name, dtype):
                     result = OPS[name](
                         t, lambda *s: t.ones(s, dtype=getattr(t, of_a)),
                         lambda *s: t.ones(s, dtype=getattr(t, of_b)),
-                    )  # fmt: skip
+                    )
                     found.append(str(result.dtype))
                 except RuntimeError:
                     found.append("error")
@@ -61,7 +61,7 @@ def test_result_dtypes_on_the_cpu(name, dtype):
     lambda t: t.ones(2, 2).addmm_(t.ones(2, 2), t.ones(2, 2)).dtype,
     lambda t: (t.is_autocast_enabled("cpu"), t.is_autocast_enabled("cuda")),
     lambda t: (t.get_autocast_dtype("cpu"), t.is_autocast_cache_enabled()),
-])  # fmt: skip
+])
 def test_inside(program):
     def inside(t):
         with t.autocast("cpu"):
@@ -82,7 +82,7 @@ def test_inside(program):
     lambda t: t.amp.GradScaler("cpu", growth_factor=0.5),
     lambda t: t.amp.GradScaler("cpu").step(None),
     lambda t: t.cuda.amp.GradScaler().get_scale(),
-])  # fmt: skip
+])
 def test_construction(program):
     assert_says_same(program)
 

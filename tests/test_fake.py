@@ -36,7 +36,7 @@ def copies(T, mode):
     outside = other.from_tensor(tensor)
     return (outside, other.from_tensor(tensor) is outside, other.from_tensor(outside) is outside,
             isinstance(outside, T.nn.Parameter), outside.is_leaf, outside.fake_mode is other,
-            mode.from_tensor(T.ones(2, 3, dtype=T.float64).t()).stride())  # fmt: skip
+            mode.from_tensor(T.ones(2, 3, dtype=T.float64).t()).stride())
 
 
 def known(T, mode):
@@ -50,7 +50,7 @@ def modes(T, mode):
     with FAKE[T].unset_fake_temporarily():
         plain = T.ones(1)
     return (guards.detect_fake_mode() is mode, guards.detect_fake_mode([x]) is mode, x.fake_mode is mode,
-            plain, FAKE[T].is_fake(plain), FAKE[T].maybe_get_fake_mode(x) is mode)  # fmt: skip
+            plain, FAKE[T].is_fake(plain), FAKE[T].maybe_get_fake_mode(x) is mode)
 
 
 def places(T, mode):
@@ -78,7 +78,7 @@ PROGRAMS = {
     "allclose": refusing(lambda T: T.allclose(T.ones(3), T.ones(3))),
     "devices": refusing(lambda T: T.ones(2, device="cuda") + T.ones(2)),
     "meta": refusing(lambda T: T.ones(2) + T.ones(2, device="meta")),
-}  # fmt: skip
+}
 
 
 def outcome(call):
@@ -103,7 +103,7 @@ MIXED = {
     "second": lambda T, x: x + T.ones(2), "first": lambda T, x: T.ones(2) * x,
     "list": lambda T, x: T.cat([x, T.ones(2)]), "in place": lambda T, x: x.copy_(T.ones(2)),
     "another mode": lambda T, x: x + FAKE[T].FakeTensorMode().from_tensor(T.ones(2)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MIXED)
@@ -129,7 +129,7 @@ def test_modules_for_a_device_that_is_not_there():
 
 @pytest.mark.parametrize("call", [
     lambda T, x: x.item(), lambda T, x: bool(x), lambda T, x: T.allclose(x, x), lambda T, x: x.data_ptr(),
-])  # fmt: skip
+])
 def test_meta_tensors(call):
     mine, theirs = (outcome(lambda: call(T, T.ones(1, device="meta"))) for T in (ft, pt))
     assert mine == theirs

@@ -74,7 +74,7 @@ def _from_another_thread(m):
 
 
 PROGRAMS = [_then, _set_twice, _failed, _failed_callback, _no_exception, _too_early, _collected,
-            _one_failed, _called_back, _from_another_thread]  # fmt: skip
+            _one_failed, _called_back, _from_another_thread]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -101,7 +101,7 @@ def _eager(torch, space, log, attempt, fx):
     attempt(lambda: getattr(torch.ops, space).f.missing)
     packet = getattr(torch.ops, space).f
     log(packet, repr(packet), repr(packet.default), packet.overloads(), packet.default.name(),
-        packet.default.namespace, packet.default.__name__, packet.default.overloadpacket)  # fmt: skip
+        packet.default.namespace, packet.default.__name__, packet.default.overloadpacket)
 
 
 def _autograd(torch, space, log, attempt, fx):
@@ -142,7 +142,7 @@ def _lists_and_tuples(torch, space, log, attempt, fx):
 
     Tensor = torch.Tensor
     f.__annotations__ = {"xs": list[Tensor], "y": Tensor, "k": float,
-                         "return": tuple[list[Tensor], Tensor]}  # fmt: skip
+                         "return": tuple[list[Tensor], Tensor]}
     op = torch.library.custom_op(f"{space}::f", f, mutates_args=())
     log(op._schema)
 
@@ -162,7 +162,7 @@ def _lists_and_tuples(torch, space, log, attempt, fx):
     log(x.grad)
     attempt(torch.vmap(op, in_dims=([0, None], None)), [torch.ones(3, 2), y], y)
     op.register_vmap(lambda info, dims, xs, y, *, k=2.0: (
-        log(info.batch_size, info.randomness, dims), (f(xs, y, k=k), ([0, None], None)))[1])  # fmt: skip
+        log(info.batch_size, info.randomness, dims), (f(xs, y, k=k), ([0, None], None)))[1])
     attempt(torch.vmap(op, in_dims=([0, None], None)), [torch.ones(3, 2), y], y)
     attempt(op, [x, 1], y)
     attempt(op, x, y)
@@ -329,7 +329,7 @@ def _composites(torch, space, log, attempt, fx):
 def _casting(torch, space, log, attempt, fx):
     lib = torch.library.Library(space, "DEF")
     lib.define("t(Tensor? x, int[] n, bool b, Scalar s, ScalarType d, Device dev, str q, float[]? g="
-               "None, Tensor[]? l=None) -> Tensor")  # fmt: skip
+               "None, Tensor[]? l=None) -> Tensor")
     seen = []
     lib.impl("t", lambda *a, **k: (seen.append((a, k)), torch.ones(2))[1], "CompositeExplicitAutograd")
     t, x, f = getattr(torch.ops, space).t, torch.ones(1), torch.float32
@@ -340,7 +340,7 @@ def _casting(torch, space, log, attempt, fx):
         (x, [1], True, "s", f, "cpu", "q"), (x, [1], True, 3, "s", "cpu", "q"),
         (x, [1], True, 3, f, 3, "q"), (x, [1], True, 3, f, "cpu", 3), (x, [1], True, 3, f, "cpu", "3", 3),
         (x, [1], True, 3, f, "cpu", "3", [3.0], [x, None]), (x, [1], True, 3, f, "cpu", "3", [3], (x, x)),
-    ]  # fmt: skip
+    ]
     for call in calls:
         attempt(t, *call)
     log(seen)
@@ -353,7 +353,7 @@ def _casting(torch, space, log, attempt, fx):
     m = getattr(torch.ops, space).m
     log(m.overloads(), m.out._schema, m.default._schema, m.out._schema.is_mutable,
         [(a.name, a.kwarg_only, a.has_default_value() if torch is pt else a.has_default_value,
-          a.default_value, a.is_out) for a in m.default._schema.arguments])  # fmt: skip
+          a.default_value, a.is_out) for a in m.default._schema.arguments])
     attempt(m, x, ["s"])
     attempt(m, 1)
 
@@ -398,12 +398,12 @@ def _keyset(torch, space, log, attempt, fx):
     log(key.CPU.name, torch._C._dispatch_keys(torch.ones(2)), torch._C._dispatch_key_for_device("cuda"))
     log(torch._C._dispatch_has_kernel(f"{space}::f"),
         torch._C._dispatch_has_kernel_for_dispatch_key(f"{space}::f", "CUDA"),
-        torch._C._dispatch_has_kernel_for_dispatch_key(f"{space}::f", "CPU"))  # fmt: skip
+        torch._C._dispatch_has_kernel_for_dispatch_key(f"{space}::f", "CPU"))
 
 
 PROGRAMS = [_eager, _autograd, _no_formula, _lists_and_tuples, _mutation, _transforms, _kernels,
             _autocast, _graphs, _library, _composites, _casting, _module_functions,
-            _keyset]  # fmt: skip
+            _keyset]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
@@ -431,7 +431,7 @@ ANNOTATIONS = [
     lambda t: ({"x": bool, "return": t.Tensor}, {"x": True}, ()),
     lambda t: ({"x": float | int | bool, "return": float}, {"x": 2.5}, ()),
     lambda t: ({"x": typing.Optional[list[float]], "return": bool}, {"x": None}, ()),  # noqa: UP045
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("number", range(len(ANNOTATIONS)))
@@ -510,7 +510,7 @@ def test_a_traceable_kernel_is_part_of_the_program():
      "test_faketensor"),
     (lambda op: op.register_kernel("cpu", lambda x, y, by=2.0: (x.zero_(), x + y)[1]), "test_schema"),
     (lambda op: op.register_autograd(None), "test_aot_dispatch_dynamic"),
-])  # fmt: skip
+])
 def test_opcheck(change, failing):
     op = _op("own_check" + next(_names))
     change(op)

@@ -5,14 +5,14 @@ import subprocess
 import sys
 
 import ftorch
-from ftorch._startup import prune
+from ftorch._toplevel.startup import prune
 
 
 def run(*arguments, **environment):
     return subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True,
         env={**os.environ, **environment},
-    )  # fmt: skip
+    )
 
 
 def test_runs_a_script_written_for_torch(tmp_path):
@@ -20,11 +20,11 @@ def test_runs_a_script_written_for_torch(tmp_path):
     script.write_text(
         "import sys\nimport torch\nimport torch.nn as nn\nfrom torch.nn import functional as F\n"
         "from torch.optim.lr_scheduler import StepLR\nimport torch.utils.checkpoint\n"
-        "assert nn.Linear is torch.nn.Linear and nn.__spec__.name == 'ftorch.nn'\n"
+        "assert nn.Linear is torch.nn.Linear and nn.__spec__.name == 'torch.nn'\n"
         "print(__name__, sys.argv[1:], torch.__name__, torch.ones(2).sum().item())\n"
     )
     done = run("-m", "ftorch", str(script), "a", "-b")
-    assert done.stdout == "__main__ ['a', '-b'] ftorch 2.0\n", done.stderr
+    assert done.stdout == "__main__ ['a', '-b'] torch 2.0\n", done.stderr
 
 
 def test_missing_submodules_raise_import_errors(tmp_path):
@@ -35,7 +35,7 @@ def test_missing_submodules_raise_import_errors(tmp_path):
 
 
 def test_code_and_usage():
-    assert run("-m", "ftorch", "-c", "import torch; print(torch.__name__)").stdout == "ftorch\n"
+    assert run("-m", "ftorch", "-c", "import torch; print(torch.__name__)").stdout == "torch\n"
     assert run("-m", "ftorch").returncode == 2
 
 
@@ -48,7 +48,7 @@ def test_importing_leaves_the_heavy_packages_alone():
 
 
 def test_programs_are_kept_from_one_process_to_the_next(tmp_path):
-    code = "import ftorch; print(ftorch.ones(3).exp().sum().item())"
+    code = "import ftorch; print(ftorch.compile(lambda x: x.exp().sum())(ftorch.ones(3)).item())"
     outside = {"FTORCH_CACHE_DIR": str(tmp_path / "cache"), "JAX_COMPILATION_CACHE_DIR": ""}
     outside = {k: v for k, v in outside.items() if v}
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")} | outside

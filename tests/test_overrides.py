@@ -50,7 +50,7 @@ def names_seen(t, program):
     lambda t, x: x.to(t.float64),
     lambda t, x: t.einsum("ij,ij->i", x, x), lambda t, x: t.einsum("ij,ij->i", [x, x]),
     lambda t, x: t.meshgrid([x[0], x[1]], indexing="ij"), lambda t, x: t.functional.einsum("ij->j", x),
-])  # fmt: skip
+])
 def test_subclass_sees_the_public_function(program):
     assert names_seen(ftorch, program) == names_seen(torch, program)
 
@@ -62,7 +62,7 @@ def test_subclass_without_override_keeps_its_class():
 
         x = Named([1.0, 2.0])
         results = [x + 1, t.ones(2) + x, x.sum(), x.clone(), x.detach(), x[0], x[None].T, x.max(0)[0],
-                   t.stack([x, x]), x.to(t.int64), x.unbind()[0], x.reshape(2, 1)]  # fmt: skip
+                   t.stack([x, x]), x.to(t.int64), x.unbind()[0], x.reshape(2, 1)]
         return [type(r).__name__ for r in results], x, results[0]
 
     assert_same(program)
@@ -177,7 +177,7 @@ def test_helpers():
             o.has_torch_function_unary(3), o.has_torch_function_variadic(1, t.nn.Parameter(t.ones(1))),
             o.resolve_name(t.add), o.is_tensor_method_or_property(t.Tensor.add),
             o.is_tensor_method_or_property(t.add),
-        )  # fmt: skip
+        )
 
     assert_same(program)
 
@@ -206,7 +206,7 @@ def test_parameters_give_plain_tensors():
     lambda t: (), lambda t: (3,), lambda t: (2, 3), lambda t: (t.Size([2, 3]),), lambda t: ([1, 2],),
     lambda t: ((2, 3),), lambda t: (t.tensor([1]),), lambda t: (3.0,), lambda t: ("a",),
     lambda t: (None,),
-])  # fmt: skip
+])
 def test_constructor(arguments):
     def program(t):
         try:
@@ -224,7 +224,7 @@ def test_names():
         return [resolve(f) for f in (
             t.Tensor.add, t.Tensor.add_, t.add, t.nn.functional.relu, t.Tensor.shape.__get__,
             t.ops.aten.add.Tensor, t.ops.aten.add, len, t.linalg.norm, t.fft.fft, t.special.erf,
-        )]  # fmt: skip
+        )]
 
     assert_same(program)
 
@@ -232,7 +232,7 @@ def test_names():
 @pytest.mark.parametrize("name, count", [
     ("add", 2), ("matmul", 2), ("cat", 1), ("sin", 1), ("linalg.norm", 1), ("nn.functional.relu", 1),
     ("Tensor.view", 2), ("Tensor.add_", 2), ("Tensor.shape", 1), ("zeros", 1), ("manual_seed", 1),
-])  # fmt: skip
+])
 def test_overridable_functions(name, count):
     def program(t):
         function = t
@@ -283,3 +283,51 @@ def test_subclasses_see_each_call_of_a_name_with_several_overloads():
         kinds = [type(v).__name__ for _ in range(3) for v in (x.sum(), T.sum(x, 1), x.max(1).values)]
         found.append((kinds, Seen.calls))
     assert found[0] == found[1]
+
+
+# What PyTorch sees through ``__index__`` first, or has for backends that are not here.
+_UNSEEN = ("fbgemm", "quantized_", "sym_", "_nested", "_indices", "_copy", "_dim", "_sym", "is_distributed")
+
+
+def _seen_by_a_subclass(library, path, count):
+    class Seen(library.Tensor):
+        calls = []
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            name = library.overrides.resolve_name(func).replace("ftorch", "torch")
+            cls.calls.append((name, len(args), sorted(kwargs or {}), kwargs is None))
+            return -1
+
+    x = library.ones(2, 2).as_subclass(Seen)
+    *owner, name = path.split(".")[1:]
+    try:
+        if path.startswith("torch.Tensor."):
+            getattr(x, name)(*[x] * (count - 1))
+        else:
+            for part in owner:
+                library = getattr(library, part)
+            getattr(library, name)(*[x] * count)
+    except Exception as error:
+        return [str(type(error))]
+    return Seen.calls
+
+
+def test_handlers_get_the_functions_names_and_keywords_of_pytorch():
+    import inspect
+
+    different, seen = [], 0
+    for function, example in torch.overrides.get_testing_overrides().items():
+        path = torch.overrides.resolve_name(function)
+        if path is None or path.endswith("__get__") or any(part in path for part in _UNSEEN):
+            continue
+        parameters = inspect.signature(example).parameters.values()
+        count = sum(p.default is p.empty and p.kind in (0, 1) for p in parameters)
+        theirs = _seen_by_a_subclass(torch, path, count)
+        if len(theirs) == 1 and isinstance(theirs[0], tuple):  # not asked for numbers by ``__index__``
+            seen += 1
+            mine = _seen_by_a_subclass(ftorch, path, count)
+            if mine != theirs:
+                different.append((path, mine, theirs))
+    assert seen > 800
+    assert len(different) <= 20, "\n".join(map(str, different))

@@ -9,7 +9,7 @@ STEPS = [
     lambda m, e: e.reset().fast_forward(1).draw(4), lambda m, e: e.reset().draw_base2(3),
     lambda m, e: e.draw_base2(2), lambda m, e: e.draw(2, out=m.empty(2, e.dimension)),
     lambda m, e: e.draw(3, dtype=m.float64),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 60])

@@ -18,7 +18,7 @@ import torch as pt
 
 import ftorch as ft
 import ftorch.nn.functional  # noqa: F401
-from ftorch.eager.registry import OPS
+from ftorch.eager.core.registry import OPS
 from ftorch.eager.tensor import from_array
 from tests import samples as _samples
 from tests.known import KNOWN
@@ -31,7 +31,7 @@ from tests.oracle import (
     tensors,
     to_ftorch,
     to_torch,
-)  # fmt: skip
+)
 from tests.samples import SAMPLES, T
 
 for _module in pkgutil.iter_modules(_samples.__path__):
@@ -64,7 +64,7 @@ UNDETERMINED = {"linalg_eig", "linalg_eigh", "linalg_svd", "svd", "linalg_qr", "
 LOOSE = {
     "conv_transpose2d.input": (8e-3, 8e-3), "conv_transpose3d.input": (8e-3, 2e-2),
     "linalg_matrix_exp": (1e-3, 1e-3), "matrix_exp": (1e-3, 1e-3),
-}  # fmt: skip
+}
 
 
 def each_op(check, names=PUBLIC):
@@ -126,7 +126,7 @@ class Sample:
 
         args = convert(fill(self.sample.args))
         kwargs = {k: convert(v) for k, v in zip(
-            self.sample.kwargs, fill(list(self.sample.kwargs.values())))}  # fmt: skip
+            self.sample.kwargs, fill(list(self.sample.kwargs.values())))}
         if isinstance(kwargs.get("dtype"), str):
             kwargs["dtype"] = getattr(module, kwargs["dtype"])
         return args, kwargs
@@ -373,7 +373,7 @@ def test_compile(name):
             continue
         function = find(ft, case.definition)
         compiled = ft.compile(lambda *ts, c=case, f=function: f(
-            *c.arguments(ft, ts)[0], **c.arguments(ft, ts)[1]))  # fmt: skip
+            *c.arguments(ft, ts)[0], **c.arguments(ft, ts)[1]))
         for _ in range(3):
             result = compiled(*values)
             assert_same(result, expected, where=case.where, tolerance=(1e-5, 1e-5))

@@ -20,7 +20,7 @@ DTYPES = [
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8",
     "bool", "complex64", "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn",
     "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
-]  # fmt: skip
+]
 TYPED = DTYPES[:12]  # PyTorch cannot read the others in the old format
 
 
@@ -37,7 +37,7 @@ def example(package, dtypes=DTYPES):
         size=package.Size([1, 2]), dtype=package.float16, device=package.device("cpu"),
         layout=package.strided,
         **{name: package.arange(5).to(getattr(package, name)) for name in dtypes},
-    )  # fmt: skip
+    )
 
 
 def parts(value):
@@ -49,7 +49,7 @@ def parts(value):
         return (
             type(value).__name__, str(value.dtype), tuple(value.shape), tuple(value.stride()),
             value.requires_grad, raw,
-        )  # fmt: skip
+        )
     if isinstance(value, dict):
         return type(value).__name__, [(k, parts(v)) for k, v in value.items()]
     if type(value) in (list, tuple):
@@ -69,7 +69,7 @@ def copy(value, save, load, load_arguments=(), **save_arguments):
 FORMATS = [
     ({}, DTYPES), (OLD, TYPED), ({"pickle_protocol": 4}, DTYPES),
     ({"pickle_protocol": 5}, DTYPES),
-]  # fmt: skip
+]
 
 
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
@@ -81,7 +81,7 @@ def test_reads_pytorchs_files(how, dtypes):
             saved, reference.save, torch.load, {"weights_only": weights_only}, **how
         )
         assert parts(loaded) == parts(saved)
-        cells = {loaded[name]._storage for name in ("base", "transposed", "strided", "parameter")}
+        cells = {loaded[name]._ftorch_storage for name in ("base", "transposed", "strided", "parameter")}
         assert len(cells) == 1
         loaded["base"][1, 0] = -1  # they alias
         assert loaded["strided"][0, 0].item() == loaded["parameter"][1, 0].item() == -1
@@ -205,7 +205,7 @@ def test_sharing_with_different_dtypes_is_refused():
 @pytest.mark.parametrize(
     "location", ["cpu", "cpu:0", {"cpu": "cpu"}, lambda s, _: s, lambda s, _: None,
                  lambda s, _: s.cpu()],
-)  # fmt: skip
+)
 def test_map_location(location):
     if location == "cpu:0":
         location = torch.device("cpu")
@@ -233,7 +233,7 @@ def test_state_dicts_and_optimizers():
     saved = {
         "model": model.state_dict(), "optimizer": optimizer.state_dict(),
         "rng": reference.get_rng_state(),
-    }  # fmt: skip
+    }
     loaded = copy(saved, reference.save, torch.load)
     assert parts(loaded) == parts(saved)
     assert loaded["model"]._metadata == saved["model"]._metadata
@@ -337,7 +337,7 @@ def test_hostile_files_run_nothing(tmp_path):
         (os.system, (f"touch {trap}",)), (os.mkdir, (str(trap),)),
         (eval, (f"open({str(trap)!r}, 'w')",)), (exec, ("import os",)),
         (getattr, ("", "upper")), (io.open, (str(trap), "w")), (zipfile.ZipFile, (str(trap), "w")),
-    ):  # fmt: skip
+    ):
         for how in ({}, OLD):
             for value in (_Call(function, *arguments), {"a": [_Call(function, *arguments)]}):
                 with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
@@ -367,14 +367,14 @@ def rebuild(offset, size, stride, numel=4):
         + pickle.dumps(offset, 2)[2:-1] + pickle.dumps(size, 2)[2:-1]
         + pickle.dumps(stride, 2)[2:-1] + b"\x89ccollections\nOrderedDict\n)RtR.",
         **{"data/0": np.arange(4, dtype=np.float32).tobytes()},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
     ("offset", "size", "stride"),
     [(0, (5,), (1,)), (1, (4,), (1,)), (0, (2, 2), (4, 1)), (-1, (1,), (1,)), (0, (-1,), (1,)),
      (3, (2,), (-1,)), (0, (2,), (1, 1)), (0, (2**40,), (2**40,))],
-)  # fmt: skip
+)
 def test_tensors_outside_their_storage_are_refused(offset, size, stride):
     assert torch.load(rebuild(0, (4,), (1,))).tolist() == [0, 1, 2, 3]
     with pytest.raises(RuntimeError):
@@ -394,7 +394,7 @@ def test_storages_of_another_size_are_refused():
      b"\x80\x02X\xff\xff\xff\xffab.", b"\x80\x02t.", b"\x80\x02\x85.", b"\x80\x02I1\n.",
      b"\x80\x02NNb.", b"\x80\x02NNR.", b"\x80\x02N)\x81.", b"\x80\x02]NNs.", b"\x80\x02NQ.",
      b"\x80\x02(NtQ.", b"\x80\x02ctorch\nTensor\n)R.", b"\x80\x02}(Nu."],
-)  # fmt: skip
+)
 def test_damaged_pickles_are_refused(data):
     with pytest.raises((pickle.UnpicklingError, EOFError)):
         torch.load(archive(data))
@@ -480,8 +480,52 @@ def test_tensors_of_a_checkpoint_can_be_trained(tmp_path):
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")  # PyTorch's own
 def test_storages_themselves():
     for save, load, package in ((reference.save, torch.load, reference),
-                                (torch.save, reference.load, torch)):  # fmt: skip
+                                (torch.save, reference.load, torch)):
         storage = package.tensor([1.0, 2.0]).untyped_storage()
         loaded = copy(storage, save, load)
         assert loaded.tolist() == storage.tolist()
         assert loaded.nbytes() == 8
+
+
+class _Uploading:
+    """A file that says nothing about what it wrote, and hands on what it has when it is flushed."""
+
+    def __init__(self):
+        self.said, self.data = [], b""
+
+    def write(self, data):
+        self.data += bytes(data)
+        self.said[-1:] = ["write"]
+
+    def flush(self):
+        self.said.append("flush")
+
+
+def test_a_file_of_few_words():
+    for package in (torch, reference):
+        file = _Uploading()
+        package.save(package.arange(5) / 2, file)
+        assert file.said == ["write", "flush"], package
+        assert reference.load(io.BytesIO(file.data)).tolist() == [0, 0.5, 1, 1.5, 2]
+
+
+def test_pickles_of_results_are_leaves():
+    for package in (torch, reference):
+        x = package.ones(2, requires_grad=True) * 2
+        y = pickle.loads(pickle.dumps(x))
+        assert y.requires_grad and y.is_leaf and y.tolist() == [2, 2], package
+
+
+class _AsAlias(pickle.Unpickler):
+    """Reads pickles of PyTorch as an environment does whose torch is this package."""
+
+    def find_class(self, module, name):
+        return super().find_class(module.replace("torch", "ftorch", 1), name)
+
+
+def test_plain_pickles_of_pytorch():
+    x = reference.arange(6.0).reshape(2, 3).t()
+    module = reference.nn.Linear(2, 2)
+    found, layer = _AsAlias(io.BytesIO(pickle.dumps((x, module)))).load()
+    assert type(layer) is torch.nn.Linear and found.stride() == x.stride()
+    assert found.tolist() == x.tolist() and layer.weight.tolist() == module.weight.tolist()

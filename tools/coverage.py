@@ -23,26 +23,51 @@ _INFORMATIVE = ("strides", "error messages", "random values")  # do not decide w
 
 # (pattern of the case's name, pattern of the problem, why): the first that fits is printed.
 REASONS = [
-    (r"sort|msort|argsort", r"result(\[1\])?:", "equal elements are in order of appearance, here as in "
-     "PyTorch's `stable=True`; its other sort, up to 6 times slower, leaves them in introsort's"),
-    (r"linalg\.eigh?|linalg\.(svd|qr).*", r"out ", "eigenvectors are unique up to a factor, which the "
-     "harness does not know for `out=`"),
-    (r"svd_lowrank|pca_lowrank", "distributed", "signs of singular vectors of wide "
-     "matrices, which LAPACK libraries choose differently"),
+    (
+        r"sort|msort|argsort",
+        r"result(\[1\])?:",
+        "equal elements are in order of appearance, here as in "
+        "PyTorch's `stable=True`; its other sort, up to 6 times slower, leaves them in introsort's",
+    ),
+    (
+        r"linalg\.eigh?|linalg\.(svd|qr).*",
+        r"out ",
+        "eigenvectors are unique up to a factor, which the harness does not know for `out=`",
+    ),
+    (
+        r"svd_lowrank|pca_lowrank",
+        "distributed",
+        "signs of singular vectors of wide matrices, which LAPACK libraries choose differently",
+    ),
     (r"as_strided_scatter", "grad", "PyTorch lets the gradient through to the elements replaced"),
-    (r"special\.bessel_[jy][01]", "float64", "PyTorch's approximation is wrong in the sixth digit "
-     "above 5, where SciPy's agrees with ftorch's"),
-    (r"(linalg\.)?matrix_exp|nn\.functional\.soft_margin_loss", "float16", "PyTorch overflows in half precision, ftorch does not"),
-    (r"grid_sampler_2d", "float16", "PyTorch rounds each step of a position to half precision, by which "
-     "ties of the nearest element come about"),
-    (r"torch\._scaled_mm", "float8_e4m3fn", "PyTorch's conversion beyond the range of float8_e4m3fn depends on "
-     "the processor"),
-    (r"cov", "inf", "a quotient by no degrees of freedom: XLA's complex division gives nan where PyTorch's gives "
-     "infinity"),
-    (r".*", "time limit reached", "no check failed; thousands of checks, each a program to compile, on two busy "
-     "cores"),
+    (
+        r"special\.bessel_[jy][01]",
+        "float64",
+        "PyTorch's approximation is wrong in the sixth digit above 5, where SciPy's agrees with ftorch's",
+    ),
+    (
+        r"(linalg\.)?matrix_exp|nn\.functional\.soft_margin_loss",
+        "float16",
+        "PyTorch overflows in half precision, ftorch does not",
+    ),
+    (
+        r"grid_sampler_2d",
+        "float16",
+        "PyTorch rounds each step of a position to half precision, by which ties of the nearest element come about",
+    ),
+    (
+        r"torch\._scaled_mm",
+        "float8_e4m3fn",
+        "PyTorch's conversion beyond the range of float8_e4m3fn depends on the processor",
+    ),
+    (
+        r"cov",
+        "inf",
+        "a quotient by no degrees of freedom: XLA's complex division gives nan where PyTorch's gives infinity",
+    ),
+    (r".*", "time limit reached", "no check failed; thousands of checks, each a program to compile, on two busy cores"),
     (r"renorm", "grad complex.*nan", "PyTorch's gradient of a complex norm of order inf is nan"),
-]  # fmt: skip
+]
 
 
 def load(paths):
@@ -87,7 +112,7 @@ def cell(text, length=160):
 
 
 def page(cases, note="", title="Coverage of PyTorch's operator database", setting="ops --grad --errors",
-         level=1):  # fmt: skip
+         level=1):
     """The lines of the page, or of a part of it under a heading of another level."""
     judged = {n: c for n, c in cases.items() if c["status"] != "skip"}
     red = {n: c for n, c in judged.items() if c["status"] != "pass"}

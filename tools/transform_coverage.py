@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch as pt
 
 import ftorch as ft
-from ftorch.eager.registry import OPS
+from ftorch.eager.core.registry import OPS
 from tests.functional import test_registry_transforms as transforms
 from tests.oracle import outcome, to_ftorch, to_torch
 from tests.test_registry import DIFFERENTIABLE, GRADIENT_SAMPLES, cases, check_second_order
@@ -79,7 +79,7 @@ CHECKS = {
         forward_mode, [n for n in transforms.DETERMINISTIC if OPS[n].differentiable], transforms.SKIPPED_JVP
     ),
     "second-order gradients, against PyTorch": (second_order, DIFFERENTIABLE, {}),
-}  # fmt: skip
+}
 
 
 def page():

@@ -14,7 +14,7 @@ from ..utils import _pytree as pytree
 __all__ = [
     "core_aten_decompositions", "decomposition_table", "get_decompositions", "meta_table",
     "pre_autograd_decomposition_table", "register_decomposition",
-]  # fmt: skip
+]
 
 global_decomposition_table: dict[str, dict] = defaultdict(dict)
 decomposition_table = global_decomposition_table["post_autograd"]
@@ -98,7 +98,7 @@ def decomposed(module, table) -> None:
 
     Nodes whose operands have no known geometry (``node.meta["geometry"]``) stay as they are.
     """
-    from ..eager import api as torch
+    from ..eager.core import api as torch
     from ..fx.experimental.proxy_tensor import make_fx
     from ..fx.node import map_arg
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from .. import _ops
-from ..eager import api as torch
+from ..eager.core import api as torch
 from . import register_decomposition
 
 aten = _ops.ops.aten

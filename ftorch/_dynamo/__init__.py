@@ -1,13 +1,14 @@
 """The capturing front end of ``torch.compile`` (``torch._dynamo``).
 
-`compiled` says when calls are captured, `watch` and `guards` on what Python state a program depends,
-`capture` how a program runs, `gradients` how it is differentiated, `lower` how it becomes XLA's.
+This is PyTorch's face of `ftorch.jit`: settings, decorators, backends, exceptions. `ftorch.jit.compiled_function`
+says when calls are captured, `ftorch.jit.capture` how they become programs.
 """
 
 from __future__ import annotations
 
 import importlib
 
+from ..jit.graphs.explain import ExplainOutput, explain
 from . import backends, config, decorators, exc, testing, utils
 from .backends import list_backends, lookup_backend, register_backend
 from .decorators import (
@@ -25,14 +26,13 @@ from .decorators import (
     skip_frame,
     step_unsupported,
 )
-from .explain import ExplainOutput, explain
 
 # These modules stand on this package.
 _ABOVE = {
     "allow_in_graph": "compiler", "assume_constant_result": "compiler", "compile": "jit.compiler",
     "disable": "compiler", "is_compiling": "compiler", "reset": "compiler",
     "set_stance": "compiler", "substitute_in_graph": "compiler",
-}  # fmt: skip
+}
 
 __all__ = [
     "ExplainOutput", "backends", "config", "decorators", "disable_nested_graph_breaks",
@@ -42,21 +42,21 @@ __all__ = [
     "nonstrict_trace", "optimize", "optimize_assert", "patch_dynamo_config", "register_backend",
     "replay", "reset_code_caches", "run", "set_recursion_limit", "skip_frame", "step_unsupported",
     "testing", "utils", *_ABOVE,
-]  # fmt: skip
+]
 
 
 def __getattr__(name):
     if name in _ABOVE:
         return getattr(importlib.import_module(f"ftorch.{_ABOVE[name]}"), name)
-    if name == "eval_frame":
-        return importlib.import_module("ftorch._dynamo.eval_frame")
+    if name in ("compiled_autograd", "eval_frame"):
+        return importlib.import_module(f"ftorch._dynamo.{name}")
     if name == "OptimizedModule":
         return importlib.import_module("ftorch._dynamo.eval_frame").OptimizedModule
     raise AttributeError(f"module 'torch._dynamo' has no attribute '{name}'")
 
 
 def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_fail_fn=None,
-             disable=False, dynamic=None, **_):  # fmt: skip
+             disable=False, dynamic=None, **_):
     """A decorator that compiles with a backend: the older form of ``torch.compile``.
 
     Raises:
@@ -76,7 +76,7 @@ def optimize_assert(backend="inductor", **options):
 
 def graph_break(msg: str = "") -> None:
     """Ends the program that is being captured: the call goes on in Python."""
-    from ..eager import executor
+    from ..eager.runtime import executor
 
     capture = executor.capturing()
     if capture is not None:
@@ -101,7 +101,7 @@ def run(fn=None):
     """A compiled function that captures nothing new."""
     import functools
 
-    from .compiled import stance
+    from ..jit.compiled_function import stance
 
     def wrapper(*args, **kwargs):
         outer, stance.name = stance.name, "eager_on_recompile"

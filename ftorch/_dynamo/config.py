@@ -2,7 +2,7 @@
 
 An effect have `recompile_limit`, `accumulated_recompile_limit`, `error_on_recompile`,
 `fail_on_recompile_limit_hit`, `automatic_dynamic_shapes`, `assume_static_by_default`, `disable`,
-`capture_scalar_outputs` and `capture_dynamic_output_shape_ops`; the others are for programs that set them.
+`capture_scalar_outputs`, `capture_dynamic_output_shape_ops` and `compiled_autograd`; the others are for programs that set them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _PLAIN = {
     "max_saved_pointers_for_recursive_dict_tags_check": 256, "base_dir": "",
     "numpy_default_float": "float64", "numpy_default_complex": "complex128",
     "numpy_default_int": "int64", "debug_dir_root": "",
-}  # fmt: skip
+}
 _OPEN = {
     "log_file_name": None, "dead_code_elimination": None,
     "automatic_dynamic_shapes_mark_as": "dynamic", "traceable_tensor_subclasses": set(),
@@ -69,7 +69,7 @@ _OPEN = {
     "ignore_logging_functions": set(), "compiled_autograd_kwargs_override": {},
     "automatic_dynamic_remote_pgo": None, "pt2_compile_id_prefix": None,
     "invalidate_compile_context_weakrefs": None,
-}  # fmt: skip
+}
 _ALIASES = {
     "cache_size_limit": "recompile_limit",
     "accumulated_cache_size_limit": "accumulated_recompile_limit",

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import sys
 
-from ..eager import executor
+from ..eager.runtime import executor
 from ..eager.tensor import TensorBase
 from . import config
 
@@ -15,7 +15,7 @@ _ABOVE = {
     "allow_in_graph": "compiler", "assume_constant_result": "compiler", "disable": "compiler",
     "set_stance": "compiler", "substitute_in_graph": "compiler",
     **dict.fromkeys(("disallow_in_graph", "forbid_in_graph", "graph_break", "run"), "_dynamo"),
-}  # fmt: skip
+}
 
 
 def __getattr__(name):
@@ -28,7 +28,7 @@ def __getattr__(name):
 
 
 def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None) -> None:
-    """Says that a size varies: from the second on, sizes share a program (`ftorch._dynamo.sharing`).
+    """Says that a size varies: from the second on, sizes share a program (`ftorch.jit.dynamic_shapes.families`).
 
     Raises:
         AssertionError: ``index`` is neither a number nor a list of some.
@@ -48,7 +48,7 @@ def maybe_mark_dynamic(t, index) -> None:
 
 
 def mark_unbacked(t, index, hint_override=None, strict=False, specialize_on=None, shape_id=None,
-                  min=None, max=None) -> None:  # fmt: skip
+                  min=None, max=None) -> None:
     """See `mark_dynamic`."""
     t._dynamo_unbacked_indices = getattr(t, "_dynamo_unbacked_indices", set()) | _indices(index)
 
@@ -68,7 +68,7 @@ def mark_static(t, index=None):
     if index is None:
         index = range(t.dim())
     t._dynamo_static_indices = getattr(t, "_dynamo_static_indices", set()) | _indices(tuple(index) if (
-        isinstance(index, range)) else index)  # fmt: skip
+        isinstance(index, range)) else index)
     return None
 
 
@@ -196,4 +196,4 @@ __all__ = [
     "is_dynamo_disable_recursive", "mark_dynamic", "mark_static", "mark_static_address",
     "mark_unbacked", "maybe_mark_dynamic", "nonstrict_trace", "patch_dynamo_config",
     "set_recursion_limit", "skip_frame", "step_unsupported", *_ABOVE,
-]  # fmt: skip
+]

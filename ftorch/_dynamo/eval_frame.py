@@ -13,3 +13,8 @@ def innermost_fn(fn):
     while hasattr(fn, "_torchdynamo_orig_callable"):
         fn = fn._torchdynamo_orig_callable
     return fn
+
+
+def is_dynamo_supported() -> bool:
+    """True: functions are captured wherever Python runs."""
+    return True

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+_VERBOSE = (
+    "\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if you're reporting a bug "
+    'to PyTorch). For even more developer context, set TORCH_LOGS="+dynamo"\n'
+)
+
 
 class TorchDynamoException(RuntimeError):
     """The base of all of them."""
@@ -26,7 +31,7 @@ class BackendCompilerFailed(TorchDynamoException):
         name = getattr(backend_fn, "__name__", "?")
         self.backend_name, self.inner_exception = name, inner_exception
         super().__init__(
-            f"backend={name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}"
+            f"backend={name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}{_VERBOSE}"
         )
 
 
@@ -61,3 +66,7 @@ class InternalTorchDynamoError(TorchDynamoException):
 
 class UserError(TorchDynamoException):
     """A program that cannot be captured as it is: Python decides something by a value."""
+
+
+class TensorifyScalarRestartAnalysis(Exception):
+    """Starts a capture again with numbers as tensors: never raised, they are from the start."""

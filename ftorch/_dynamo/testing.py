@@ -92,7 +92,7 @@ def normalize_gm(gm_str: str) -> str:
 
 def same(ref, res, tol=1e-4, equal_nan=False, **_) -> bool:
     """Whether two nested results are close."""
-    from ..eager import api as torch
+    from ..eager.core import api as torch
     from ..eager.tensor import TensorBase
 
     if isinstance(ref, (list, tuple)):

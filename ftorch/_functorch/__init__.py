@@ -1,0 +1,7 @@
+"""``torch._functorch``: the transforms' private modules, as far as libraries use them."""
+
+import importlib as _importlib
+import sys as _sys
+
+# One module under both names: its functions may be replaced, and are looked up where they are replaced.
+vmap = _sys.modules[f"{__name__}.vmap"] = _importlib.import_module("..functional.vmap", __name__)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from .._dynamo.backends import aot_autograd as _backend
 from .._dynamo.backends import make_boxed_func
-from .._dynamo.compiled import Compiled
+from ..jit.compiled_function import Compiled
 from ..nn import Module
 from .partitioners import default_partition
 
 __all__ = [
     "aot_function", "aot_module", "aot_module_simplified", "default_partition",
     "make_boxed_compiler", "make_boxed_func",
-]  # fmt: skip
+]
 
 
 def make_boxed_compiler(compiler):
@@ -28,7 +28,7 @@ def make_boxed_compiler(compiler):
 
 def aot_function(fn, fw_compiler, bw_compiler=None, partition_fn=default_partition,
                  decompositions=None, num_params_buffers: int = 0,
-                 keep_inference_input_mutations: bool = False, inference_compiler=None, **_):  # fmt: skip
+                 keep_inference_input_mutations: bool = False, inference_compiler=None, **_):
     """A function whose forward and backward graphs are compiled by compilers of ATen graphs.
 
     Args:
@@ -74,7 +74,7 @@ def aot_module(mod: Module, *args, **kwargs) -> Module:
 
 def aot_module_simplified(mod, args, fw_compiler, bw_compiler=None, partition_fn=default_partition,
                           decompositions=None, keep_inference_input_mutations=False,
-                          inference_compiler=None, **_):  # fmt: skip
+                          inference_compiler=None, **_):
     """`aot_module` for backends of ``torch.compile``: a function of a graph's inputs."""
     return aot_function(mod.forward, fw_compiler, bw_compiler, partition_fn, decompositions,
-                        inference_compiler=inference_compiler)  # fmt: skip
+                        inference_compiler=inference_compiler)

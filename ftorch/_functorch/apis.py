@@ -7,10 +7,9 @@ def chunk_vmap(func, in_dims=0, out_dims=0, randomness="error", chunks=2):
     """`vmap` in a number of chunks of equal size."""
 
     def wrapped(*args, **kwargs):
-        from ..functional.vmap import _batch_size, _flat_in_dims
+        from ..functional.vmap import _process_batched_inputs
 
-        flat, dims, _ = _flat_in_dims(in_dims, args, func)
-        size = -(-_batch_size(flat, dims) // chunks)
+        size = -(-_process_batched_inputs(in_dims, args, func)[0] // chunks)
         return vmap(func, in_dims, out_dims, randomness, chunk_size=size)(*args, **kwargs)
 
     return wrapped

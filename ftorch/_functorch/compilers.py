@@ -11,7 +11,7 @@ __all__ = [
     "aot_function", "aot_module", "default_partition", "draw_graph_compile", "make_boxed_compiler",
     "memory_efficient_fusion", "min_cut_rematerialization_partition", "nop", "print_compile",
     "ts_compile",
-]  # fmt: skip
+]
 
 
 @make_boxed_compiler

@@ -32,11 +32,11 @@ _PLAIN = {
     "activation_memory_budget_solver": "dp", "activation_offload_cpu_gpu_bw": 50.0,
     "backward_pass_autocast": "same_as_forward", "torch_compile_graph_format": "svg",
     "saved_tensors_hooks_filtering_mode": "donated",
-}  # fmt: skip
+}
 _OPEN = {
     "enable_remote_autograd_cache": None, "memory_budget_pareto_dir": None,
     "custom_op_default_layout_constraint": "needs_exact_strides",
     "fake_tensor_prefer_device_type": None, "joint_custom_pass": None,
-}  # fmt: skip
+}
 
 install(__name__, true=_TRUE, false=_FALSE, plain=_PLAIN, open=_OPEN)

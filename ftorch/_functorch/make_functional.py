@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 
-from ..eager import api
+from ..eager.core import api
 from ..functional import functional_call
 
 

@@ -36,7 +36,7 @@ def default_partition(joint_module: GraphModule, _joint_inputs, *, num_fwd_outpu
 
 
 def min_cut_rematerialization_partition(joint_module: GraphModule, _joint_inputs, compiler="inductor",
-                                        *, num_fwd_outputs: int, **_):  # fmt: skip
+                                        *, num_fwd_outputs: int, **_):
     """`default_partition` whose backward graph computes again what follows cheaply from what is kept."""
     return _partition(joint_module, num_fwd_outputs, lambda node: not _is_cheap(node))
 

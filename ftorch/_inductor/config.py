@@ -184,7 +184,7 @@ _PLAIN = {
     "halide.gpu_target": "host-cuda", "trace.graph_diagram_format": "svg",
     "trace.orig_fx_graph_diagram_format": "svg", "trace.provenance_tracking_level": 0,
     "test_configs.distort_benchmarking_result": "",
-}  # fmt: skip
+}
 _OPEN = {
     "worker_log_path": None, "fx_graph_remote_cache": None,
     "bundle_triton_into_fx_graph_cache": True, "autotune_remote_cache": None,
@@ -273,7 +273,7 @@ _OPEN = {
     "test_configs.max_mm_configs": None, "test_configs.max_flex_configs": None,
     "test_configs.autotune_choice_name_regex": None,
     "test_configs.autotune_choice_desc_regex": None, "test_configs.track_memory_lifecycle": None,
-}  # fmt: skip
+}
 _ALIASES = {
     "force_disable_caches": "ftorch.compiler.config.force_disable_caches",
     "use_static_triton_launcher": "use_static_cuda_launcher",
@@ -281,4 +281,4 @@ _ALIASES = {
 }
 
 install(__name__, true=_TRUE, false=_FALSE, plain=_PLAIN, open=_OPEN,
-        aliases=_ALIASES)  # fmt: skip
+        aliases=_ALIASES)

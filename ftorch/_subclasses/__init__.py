@@ -11,4 +11,4 @@ from .fake_tensor import (
 __all__ = [
     "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorMode",
     "UnsupportedFakeTensorException",
-]  # fmt: skip
+]

@@ -11,17 +11,17 @@ import weakref
 from typing import Any
 
 from .._ops import ops
-from ..eager.conversions import as_subclass
-from ..eager.device import META, get_default_device
-from ..eager.device import device as make_device
-from ..eager.geometry import Size, geometry
-from ..eager.overrides import (
+from ..eager.core.device import META, get_default_device
+from ..eager.core.device import device as make_device
+from ..eager.core.geometry import Size, geometry
+from ..eager.dispatch.overrides import (
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
     TorchFunctionMode,
 )
-from ..eager.storage import Storage
+from ..eager.memory.storage import Storage
 from ..eager.tensor import Tensor, TensorBase, modes, wrap
+from ..eager.tensor_api.conversions import as_subclass
 from ..utils import _pytree as pytree
 
 
@@ -62,7 +62,7 @@ _SHAPES = {
     "repeat_interleave": "repeat_interleave.Tensor", "to_sparse": "nonzero.default",
     "unique": "_unique2.default", "unique_consecutive": "unique_consecutive.default",
     "where": "nonzero.default", "__getitem__": "nonzero.default",
-}  # fmt: skip
+}
 _VALUES = {"allclose": "allclose.default", "equal": "equal.default"}
 _ANY_DEVICE = frozenset("to cuda cpu copy_ type_as _to_copy __get__ __set__ __getitem__ __setitem__".split())
 
@@ -207,7 +207,7 @@ class FakeTensor(Tensor):
 
 
 def _default():
-    from ..eager.dtype import get_default_dtype
+    from ..eager.core.dtype import get_default_dtype
 
     return get_default_dtype()
 
@@ -231,7 +231,7 @@ def fake_like(t, symbolic=None) -> FakeTensor:
     Args:
         symbolic: sizes to report, `SymInt` among them.
     """
-    g = t._geometry
+    g = t._ftorch_geometry
     device = t.fake_device if isinstance(t, FakeTensor) else g.device
     # Not by `empty_strided`: traces see what is made.
     dense = g if g.is_dense else geometry(g.shape, g.dtype, META)
@@ -241,7 +241,7 @@ def fake_like(t, symbolic=None) -> FakeTensor:
 
 def _adopted(made, t, mode):
     """A fake tensor with the flags of the tensor that it is like."""
-    made._requires_grad = t._requires_grad
+    made._ftorch_requires_grad = t._ftorch_requires_grad
     if mode is not None:
         made._mode = mode
     from ..nn import Parameter
@@ -374,7 +374,7 @@ def _device_of(name, args, kwargs, fakes):
     found = next((d for d in map(_as_device, named) if d is not None), None)
     if found is not None:
         return _numbered(found)
-    wide = [f.fake_device for f in fakes if f._geometry.shape or f.fake_device.type != "cpu"]
+    wide = [f.fake_device for f in fakes if f._ftorch_geometry.shape or f.fake_device.type != "cpu"]
     if wide and name not in _ANY_DEVICE:
         other = next((d for d in wide if d != wide[0]), None)
         if other is not None:
@@ -420,7 +420,7 @@ class FakeTensorMode(TorchFunctionMode):
     """
 
     def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None,
-                 static_shapes=None, **options):  # fmt: skip
+                 static_shapes=None, **options):
         self.allow_fallback_kernels = allow_fallback_kernels
         self.allow_non_fake_inputs = allow_non_fake_inputs
         self.shape_env = shape_env
@@ -428,7 +428,7 @@ class FakeTensorMode(TorchFunctionMode):
         self._memo: dict[int, tuple[Any, FakeTensor]] = {}
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None,
-                    trace=True) -> FakeTensor:  # fmt: skip
+                    trace=True) -> FakeTensor:
         """A fake tensor like a tensor; the same one for the same tensor."""
         known = self._memo.get(id(tensor))
         if known is not None and known[0]() is tensor:
@@ -483,4 +483,4 @@ __all__ = [
     "FakeTensorDeviceMismatchError", "FakeTensorMode", "UnsupportedFakeTensorException",
     "UnsupportedOperatorException", "active_fake_mode", "fake_like", "is_fake",
     "maybe_get_fake_mode", "unset_fake_temporarily",
-]  # fmt: skip
+]

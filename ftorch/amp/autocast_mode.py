@@ -8,10 +8,11 @@ import warnings
 
 import numpy as np
 
-from ..eager import autocast as _autocast
-from ..eager import dtype as _dtype
-from ..eager.autocast import state
-from ..eager.device import device
+from ..eager.core import dtype as _dtype
+from ..eager.core.device import device
+from ..eager.dispatch import autocast as _autocast
+from ..eager.dispatch.autocast import state
+from ..eager.native.contexts import repeatable
 from ..eager.tensor import Tensor
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
@@ -130,7 +131,7 @@ class autocast:
     """
 
     def __init__(self, device_type: str, dtype=None, enabled: bool = True,
-                 cache_enabled: bool | None = None):  # fmt: skip
+                 cache_enabled: bool | None = None):
         self.device = _device_type(device_type)
         if self.device not in _autocast.DEVICE_TYPES:
             raise RuntimeError(f"User specified an unsupported autocast device_type '{self.device}'")
@@ -156,22 +157,28 @@ class autocast:
         self._previous: list[tuple] = []
 
     def __enter__(self):
-        self._previous.append(
-            (is_autocast_enabled(self.device), state.dtypes[self.device], state.cache_enabled)
-        )
-        set_autocast_enabled(self.device, self._enabled)
-        set_autocast_dtype(self.device, self.fast_dtype)
-        autocast_increment_nesting()
-        set_autocast_cache_enabled(self._cache_enabled)
+        outer = (is_autocast_enabled(self.device), state.dtypes[self.device], state.cache_enabled, state.nesting)
+        self._previous = [*self._previous, outer]
+        try:
+            set_autocast_enabled(self.device, self._enabled)
+            set_autocast_dtype(self.device, self.fast_dtype)
+            autocast_increment_nesting()
+            set_autocast_cache_enabled(self._cache_enabled)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
+    @repeatable
     def __exit__(self, exc_type, exc_val, exc_tb):
-        enabled, dtype, cache_enabled = self._previous.pop()
-        if autocast_decrement_nesting() == 0:
+        enabled, dtype, cache_enabled, nesting = self._previous[-1]
+        if nesting == 0:
             clear_autocast_cache()
         set_autocast_enabled(self.device, enabled)
         set_autocast_dtype(self.device, dtype)
         set_autocast_cache_enabled(cache_enabled)
+        state.nesting = nesting
+        self._previous = self._previous[:-1]  # the last: until then it can be done again
         return False
 
     def __call__(self, func):
@@ -186,7 +193,7 @@ def _cast(value, device_type, dtype):
         eligible = (
             value.is_floating_point() and value.device.type == device_type
             and value.dtype is not _dtype.float64
-        )  # fmt: skip
+        )
         return value.to(dtype) if eligible else value
     if isinstance(value, (str, np.ndarray)):
         return value

@@ -7,8 +7,8 @@ import enum
 import warnings
 from collections.abc import Iterable
 
-from ..eager import api as torch
-from ..eager import executor
+from ..eager.core import api as torch
+from ..eager.runtime import executor
 from ..eager.tensor import Tensor
 
 __all__ = ["GradScaler", "OptState"]
@@ -50,7 +50,7 @@ class GradScaler:
     """
 
     def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5,
-                 growth_interval=2000, enabled=True):  # fmt: skip
+                 growth_interval=2000, enabled=True):
         self._device = device
         self._enabled = enabled
         if device == "cuda" and enabled:
@@ -169,7 +169,7 @@ class GradScaler:
         if state["found_inf"] is None:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         result = None
-        if executor.capturing() is not None and hasattr(optimizer, "rule"):
+        if executor.capturing() is not None and hasattr(optimizer, "_ftorch_rule"):
             # In a compiled step the update itself looks at the flag.
             optimizer.found_inf = state["found_inf"]
             try:

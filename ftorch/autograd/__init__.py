@@ -1,12 +1,12 @@
 """Automatic differentiation: ``torch.autograd``."""
 
-from ..eager.backward import backward, grad
-from ..eager.tensor import Tensor as Variable
+from ..eager.autograd.backward import backward, grad
 from . import anomaly_mode, function, functional, grad_mode, graph
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
-from .function import Function
+from .function import Function, NestedIOFunction
 from .grad_mode import (  # noqa: F401
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     is_grad_enabled,
     is_inference_mode_enabled,
@@ -15,18 +15,41 @@ from .grad_mode import (  # noqa: F401
     set_multithreading_enabled,
 )
 from .gradcheck import gradcheck, gradgradcheck  # the function hides its module, as in PyTorch
+from .variable import Variable, variable  # the function hides its module, as in PyTorch
 
 __all__ = [
-    "Function", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "forward_ad",
+    "Function", "NestedIOFunction", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
+    "enforce_grad_layout_policy", "forward_ad",
     "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph",
     "inference_mode", "no_grad", "profiler", "set_detect_anomaly", "set_grad_enabled",
-    "set_multithreading_enabled",
-]  # fmt: skip
+    "set_multithreading_enabled", "variable",
+]
 
 
 def __getattr__(name):
+    if name == "DeviceType":  # the profiler stands above: it is imported when it is asked for
+        import importlib
+
+        return importlib.import_module(f"{__name__}.profiler").DeviceType
     if name in ("forward_ad", "profiler", "profiler_util"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _profiler_enabled() -> bool:
+    """Whether a profiler records."""
+    import sys
+
+    collector = sys.modules.get("ftorch.profiler._collector")
+    return collector is not None and collector.active() is not None
+
+
+def _disable_profiler():
+    """Ends the profiler that records. Raises RuntimeError without one."""
+    if not _profiler_enabled():
+        raise RuntimeError("Can't disable Kineto profiler when it's not running")
+    import sys
+
+    sys.modules["ftorch.profiler._collector"].active().suspend()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from ..eager.native.contexts import repeatable
 from ..eager.tensor import modes
 
 
@@ -17,6 +18,7 @@ class set_detect_anomaly:
     def __enter__(self):
         return None
 
+    @repeatable
     def __exit__(self, *_):
         modes.anomaly = self.previous
 
@@ -36,6 +38,7 @@ class detect_anomaly:
         self.previous = modes.anomaly
         modes.anomaly = "nan" if self.check_nan else "trace"
 
+    @repeatable
     def __exit__(self, *_):
         modes.anomaly = self.previous
 
@@ -47,4 +50,9 @@ def is_anomaly_enabled() -> bool:
 
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether it also looks for NaN."""
-    return modes.anomaly == "nan"
+    return modes.anomaly != "trace"
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switches anomaly detection on or off."""
+    modes.anomaly = ("nan" if check_nan else "trace") if mode else False

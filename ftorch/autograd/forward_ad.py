@@ -47,7 +47,7 @@ def enter_dual_level():
 def exit_dual_level(*, level=None):
     """Closes the level."""
     if not _levels:
-        raise RuntimeError("Trying to exit a forward AD level but no level is active")
+        raise RuntimeError("Dual level must be a positive number.")
     _levels.pop().__exit__()
 
 
@@ -76,7 +76,11 @@ def make_dual(tensor, tangent, *, level=None):
             f"Expected tangent to be floating point or complex, but got: {tangent.dtype}"
         )
     if tensor.shape != tangent.shape:
-        raise RuntimeError("Expected primal and tangent to have the same size")
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this "
+            f"is not supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of "
+            f"size {list(tangent.shape)}."
+        )
     return dual(current, tensor, tangent)
 
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
-from ..eager import op as _op
-from ..eager import tape
-from ..eager.registry import OPS
-from ..eager.tensor import TensorBase, modes
-from ..eager.viewing import view_call
+from ..eager.autograd import tape
+from ..eager.autograd.views import view_call
+from ..eager.call import op as _op
+from ..eager.core.registry import OPS
+from ..eager.tensor import TensorBase, extras, modes
+
+NO_SETUP_CONTEXT = (
+    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
+    "...), it must override the setup_context staticmethod. For more details, please see "
+    "https://pytorch.org/docs/main/notes/extending.func.html"
+)
 
 
 class FunctionCtx:
@@ -46,6 +53,7 @@ class BackwardCFunction(tape.Node, FunctionCtx):
     """The node, and context, of one call of a `Function`."""
 
     _forward_cls: Any = None
+    given: tuple | None = None  # the saved tensors, where something else unpacked them
 
     def __init__(self):
         super().__init__()
@@ -70,7 +78,7 @@ class BackwardCFunction(tape.Node, FunctionCtx):
                     f"{type(t).__name__}"
                 )
             nr = next((i for i, o in enumerate(outputs) if o is t), None)
-            edge = nr if nr is not None else tape.edge_of(t) if t._requires_grad else None
+            edge = nr if nr is not None else tape.edge_of(t) if t._ftorch_requires_grad else None
             saved = tape.save(t)
             if nr is None and saved.__class__ is tuple:  # not a result: itself, without a cycle
                 saved = tape.SavedOutside(t)
@@ -85,6 +93,8 @@ class BackwardCFunction(tape.Node, FunctionCtx):
         Raises:
             RuntimeError: if one was modified since, or the graph was freed.
         """
+        if self.given is not None:
+            return self.given
         if self._saved is None:
             raise RuntimeError(tape.FREED)
         if self.to_save:
@@ -93,7 +103,7 @@ class BackwardCFunction(tape.Node, FunctionCtx):
             None if kept is None
             else tape.unpack(kept, self, (self, edge) if isinstance(edge, int) else edge, True)
             for kept, edge in self._saved
-        )  # fmt: skip
+        )
 
     saved_variables = saved_tensors
 
@@ -101,7 +111,7 @@ class BackwardCFunction(tape.Node, FunctionCtx):
         self._saved = None
 
     def apply(self, *args):
-        from ..eager import derivatives
+        from ..eager.autograd import derivatives
 
         (grads,) = args
         grads = list(grads) + [None] * (len(self.output_geometries) - len(grads))
@@ -188,17 +198,23 @@ class Function(metaclass=FunctionMeta):
     """
 
     generate_vmap_rule = False
+    _is_own = False  # whether it is a part of this package, whose backward transforms see through
 
     def __init__(self, *args, **kwargs):
-        raise RuntimeError(
-            f"Attempting to create an instance of a custom autograd.Function, but it is only "
-            f"supported to use {type(self).__name__}.apply"
+        import warnings
+
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
+            "should invoke them on the class itself. Instantiating an autograd function will raise an error in a "
+            "future version of PyTorch.",
+            DeprecationWarning, stacklevel=2,
         )
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. Please use "
-            "new-style autograd function with static forward method."
+            "new-style autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
     @staticmethod
@@ -242,8 +258,11 @@ class Function(metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args, **kwargs):
         """Calls the operation."""
+        if modes.differentiating and cls.setup_context is Function.setup_context:
+            if not (hasattr(cls, "_overload") or cls._is_own):
+                raise RuntimeError(NO_SETUP_CONTEXT)
         if _op.special[0]:
-            handler = _op.hooks.get("custom_function")
+            handler = _op.hooks.custom_function
             if handler is not None:
                 handled, result = handler(cls, args, kwargs)
                 if handled:
@@ -251,15 +270,33 @@ class Function(metaclass=FunctionMeta):
         return _apply(cls, args, kwargs)
 
 
+def _positional(cls, args, kwargs):
+    """Keyword arguments as the positional ones that ``forward`` takes: tensors among them have gradients, too."""
+    parameters = inspect.signature(cls.forward).parameters.values()
+    named = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if cls.setup_context is Function.setup_context:
+        named = named[1:]  # ctx
+    args, kwargs = list(args), dict(kwargs)
+    for p in named[len(args) :]:
+        if not kwargs or (p.name not in kwargs and p.default is p.empty):
+            break
+        args.append(kwargs.pop(p.name, p.default))
+    if kwargs:
+        raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    return tuple(args)
+
+
 def _apply(cls, args, kwargs):
+    if kwargs:
+        args, kwargs = _positional(cls, args, kwargs), {}
     ctx = cls._backward_cls()
     tensors = [a for a in args if isinstance(a, TensorBase)]
-    recorded = modes.grad and any(t._requires_grad for t in tensors)
-    ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a._requires_grad for a in args)
+    recorded = modes.grad and any(t._ftorch_requires_grad for t in tensors)
+    ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a._ftorch_requires_grad for a in args)
     ctx.edges_by_argument = [isinstance(a, TensorBase) for a in args]
-    ctx.input_geometries = [t._geometry for t in tensors]
+    ctx.input_geometries = [t._ftorch_geometry for t in tensors]
     if recorded:
-        ctx.edges = tuple(tape.edge_of(t) if t._requires_grad else None for t in tensors)
+        ctx.edges = tuple(tape.edge_of(t) if t._ftorch_requires_grad else None for t in tensors)
     outer, modes.grad = modes.grad, False
     try:
         if cls.setup_context is not Function.setup_context:
@@ -279,23 +316,31 @@ def _apply(cls, args, kwargs):
             results.append(out)
             continue
         is_dirty = id(out) in dirty
-        if id(out) in inputs and not is_dirty:
+        if id(out) in inputs and not is_dirty and id(out) in constant:
+            outer, modes.grad = modes.grad, False
+            out = out.detach()
+            modes.grad = outer
+        elif id(out) in inputs and not is_dirty:
             outer, modes.grad = modes.grad, False
             out = view_call(OPS["alias"], out, ())
             modes.grad = outer
         if recorded and id(outputs[nr]) not in constant and out.dtype.category >= 2:
             if is_dirty:
+                if out._base is None and out._ftorch_requires_grad and out._grad_fn is None:
+                    raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
                 tape.check_inplace(out)
                 tape.rebase(out, ctx)
                 if out._base is None:
-                    out._output_nr = nr
+                    out._ftorch_output_nr = nr
             else:
-                out._grad_fn, out._output_nr, out._requires_grad = ctx, nr, True
-                out._base = None
+                out._grad_fn, out._ftorch_output_nr, out._ftorch_requires_grad = ctx, nr, True
+                if out._base is not None:
+                    extras(out).creation = tape.MadeInFunction((nr, cls.__name__))
+                    out._base = None
         results.append(out)
     if recorded:
         ctx.output_geometries = tuple(
-            o._geometry if isinstance(o, TensorBase) and id(p) not in constant else None
+            o._ftorch_geometry if isinstance(o, TensorBase) and id(p) not in constant else None
             for o, p in zip(results, outputs)
         )
         if ctx.to_save:
@@ -308,7 +353,7 @@ def once_differentiable(function):
 
     @functools.wraps(function)
     def wrapper(ctx, *grads):
-        recording = modes.grad and any(isinstance(g, TensorBase) and g._requires_grad for g in grads)
+        recording = modes.grad and any(isinstance(g, TensorBase) and g._ftorch_requires_grad for g in grads)
         outer, modes.grad = modes.grad, False
         try:
             outputs = function(ctx, *grads)
@@ -321,7 +366,7 @@ def once_differentiable(function):
         for out in many:
             if out is not None:
                 out = out.detach()
-                out._grad_fn, out._requires_grad = _DelayedError(), True
+                out._grad_fn, out._ftorch_requires_grad = _DelayedError(), True
             made.append(out)
         return tuple(made) if isinstance(outputs, tuple) else made[0]
 
@@ -329,6 +374,9 @@ def once_differentiable(function):
 
 
 class _DelayedError(tape.Node):
+    def name(self):
+        return "torch::autograd::Error"
+
     def apply(self, grads):
         raise RuntimeError(
             "trying to differentiate twice a function that was marked with @once_differentiable"

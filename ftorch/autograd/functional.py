@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..eager import api as torch
-from ..eager.backward import grad as _grad
+from ..eager.autograd.backward import grad as _grad
+from ..eager.core import api as torch
 from ..eager.tensor import TensorBase, modes
 from .grad_mode import enable_grad, set_grad_enabled
 
@@ -268,7 +268,7 @@ def _check_strategy(strategy, vectorize, hint):
 
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False,
-             strategy="reverse-mode"):  # fmt: skip
+             strategy="reverse-mode"):
     """All derivatives of all outputs with respect to all inputs.
 
     Args:
@@ -288,7 +288,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False,
         strategy, vectorize,
         " Hint: If your function has more outputs than inputs, \"forward-mode\" tends to be more "
         "performant. Otherwise, prefer to use \"reverse-mode\".",
-    )  # fmt: skip
+    )
     if strict and vectorize:
         raise RuntimeError(
             "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
@@ -342,7 +342,7 @@ def _batched_rows(output, inputs, create_graph, strict):
     grads = _grad(
         (output,), inputs, (basis,), retain_graph=True, create_graph=create_graph, allow_unused=True,
         is_grads_batched=True,
-    )  # fmt: skip
+    )
     return tuple(
         t.new_zeros((*output.shape, *t.shape)) if g is None else g.view((*output.shape, *t.shape))
         for g, t in zip(grads, inputs)
@@ -350,7 +350,7 @@ def _batched_rows(output, inputs, create_graph, strict):
 
 
 def _forward_jacobian(func, inputs, inputs_are_tuple, create_graph):
-    from ..functional import jacfwd
+    from ..functional.forward import jacfwd
     from ..utils import _pytree as pytree
 
     if not create_graph:
@@ -363,7 +363,7 @@ def _forward_jacobian(func, inputs, inputs_are_tuple, create_graph):
 
 
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False,
-            outer_jacobian_strategy="reverse-mode"):  # fmt: skip
+            outer_jacobian_strategy="reverse-mode"):
     """All second derivatives of a function with one number as its result; see `jacobian`.
 
     >>> import ftorch as torch
@@ -383,7 +383,7 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False,
 
     def first(*given):
         if outer_jacobian_strategy == "forward-mode":
-            from ..functional import jacrev
+            from ..functional.eager_transforms import jacrev
 
             return jacrev(checked, argnums=tuple(range(len(given))))(*given)
         found = jacobian(checked, given, create_graph=True)
@@ -394,5 +394,5 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False,
     found = jacobian(
         first, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize,
         strategy=outer_jacobian_strategy,
-    )  # fmt: skip
+    )
     return found if inputs_are_tuple else found[0][0]

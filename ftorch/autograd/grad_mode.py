@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 
-from ..eager import executor
-from ..eager.storage import INFERENCE
+from ..eager.memory.storage import INFERENCE
+from ..eager.native.contexts import repeatable
+from ..eager.runtime import executor
 from ..eager.tensor import modes
 
 
@@ -80,10 +81,27 @@ class _GradMode(DecoratorContextManager):
         self.previous = False
         return self(orig_func)
 
+    def __call__(self, function):
+        if inspect.isgeneratorfunction(function):
+            return self._wrap_generator(function)
+        enabled = self.enabled
+
+        @functools.wraps(function)
+        def decorated(*args, **kwargs):
+            outer = modes.grad
+            try:  # without a call at the end, at whose beginning an interrupt could come
+                modes.grad = enabled and not modes.inference
+                return function(*args, **kwargs)
+            finally:
+                modes.grad = outer
+
+        return decorated
+
     def __enter__(self):
         self.previous = modes.grad
-        modes.grad = self.enabled
+        modes.grad = self.enabled and not modes.inference  # inference mode records nothing in any case
 
+    @repeatable
     def __exit__(self, *_):
         modes.grad = self.previous
 
@@ -105,6 +123,36 @@ class enable_grad(_GradMode):
     enabled = True
 
 
+class enforce_grad_layout_policy(DecoratorContextManager):
+    """Sets whether the first gradient of a leaf is laid out in memory as the leaf is (the default).
+
+    Set at once, and restored when used as a context. Without it a gradient keeps the strides in which it
+    arrives, which saves a copy.
+
+    >>> import ftorch as torch
+    >>> x = torch.ones(2, 3).t().requires_grad_()
+    >>> with torch.autograd.enforce_grad_layout_policy(False):
+    ...     (x * 2).sum().backward()
+    >>> x.grad.shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(self, enable: bool = True):
+        self.previous = modes.grad_layout
+        self.enable = bool(enable)
+        modes.grad_layout = self.enable
+
+    def __enter__(self):
+        modes.grad_layout = self.enable
+
+    def __exit__(self, *_):
+        modes.grad_layout = self.previous
+
+    def clone(self):
+        """A context of the same setting, for decorated functions."""
+        return type(self)(self.enable)
+
+
 class set_grad_enabled(DecoratorContextManager):
     """Sets grad mode at once, and restores it when used as a context.
 
@@ -115,8 +163,12 @@ class set_grad_enabled(DecoratorContextManager):
     """
 
     def __init__(self, mode: bool):
+        if not isinstance(mode, bool):
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self.previous = modes.grad
-        self.mode = bool(mode)
+        self.mode = mode
         modes.grad = self.mode
 
     def __call__(self, function):
@@ -126,6 +178,7 @@ class set_grad_enabled(DecoratorContextManager):
     def __enter__(self):
         modes.grad = self.mode
 
+    @repeatable
     def __exit__(self, *_):
         modes.grad = self.previous
 
@@ -147,9 +200,14 @@ class inference_mode(DecoratorContextManager):
 
     def __enter__(self):
         self.previous = (modes.grad, modes.inference)
-        self._set(self.mode)
-        modes.grad = not self.mode
+        try:
+            self._set(self.mode)
+            modes.grad = not self.mode
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
 
+    @repeatable
     def __exit__(self, *_):
         modes.grad, inference = self.previous
         self._set(inference)

@@ -7,10 +7,12 @@ import warnings
 
 import numpy as np
 
-from ..eager import api as torch
-from ..eager.backward import grad as _grad
-from ..eager.op import to_numpy
-from ..eager.tensor import TensorBase
+from ..eager.autograd.backward import grad as _grad
+from ..eager.call.op import to_numpy
+from ..eager.core import api as torch
+from ..eager.core.formats import strided
+from ..eager.dispatch.levels import Wrapped
+from ..eager.tensor import TensorBase, modes, new_leaf
 from .grad_mode import enable_grad, no_grad
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -108,9 +110,9 @@ def _pull(output, t, weights):
     if not output.requires_grad:
         return None
     grads = _grad(
-        (output,), (t,), (torch.from_numpy(weights).to(output.dtype),), retain_graph=True,
+        (output,), (t,), (torch.from_numpy(np.asarray(weights)).to(output.dtype),), retain_graph=True,
         allow_unused=True,
-    )  # fmt: skip
+    )
     return None if grads[0] is None else grads[0]
 
 
@@ -249,7 +251,7 @@ class _Check:
         grads = _grad(
             wanted, tensors, [torch.zeros_like(o) for o in wanted], retain_graph=True,
             allow_unused=True,
-        )  # fmt: skip
+        )
         found = [(g, t) for g, t in zip(grads, tensors) if g is not None]
         if not found:
             raise GradcheckError("no Tensors requiring grad found in input")
@@ -279,7 +281,7 @@ class _Check:
                 (found,) = _grad(
                     (output,), (t,), (batch,), retain_graph=True, allow_unused=True,
                     is_grads_batched=True,
-                )  # fmt: skip
+                )
                 if not torch.allclose(found, torch.stack(one_by_one)):
                     raise GradcheckError(
                         "For output and input, gradients computed in a batch differ from those "
@@ -288,7 +290,7 @@ class _Check:
 
     def check_forward(self, outputs):
         """Forward mode must agree with finite differences along a random direction."""
-        from ..functional import jvp
+        from ..functional.forward import jvp
 
         for position, t in self.differentiated:
             direction = torch.randn_like(t.detach())
@@ -308,7 +310,7 @@ class _Check:
 def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0,
               check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
               check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True,
-              fast_mode=False, masked=None) -> bool:  # fmt: skip
+              fast_mode=False, masked=None) -> bool:
     """Compares the derivatives of a function with finite differences.
 
     Args:
@@ -320,8 +322,10 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         check_batched_grad: also compare gradients of a batch (``vmap``).
         check_forward_ad: also check forward mode. check_backward_ad: check reverse mode.
         fast_mode: compare one random product with the Jacobian instead of all of it.
-        check_undefined_grad, check_batched_forward_grad, masked: accepted; missing gradients are
-            handled by the engine for every op alike.
+        masked: vary a sparse input only where it has elements. Otherwise the differences see all places,
+            so that they differ from gradients that exist at the elements only.
+        check_undefined_grad, check_batched_forward_grad: accepted; missing gradients are handled by
+            the engine for every op alike.
 
     Raises:
         GradcheckError: if they differ. ValueError: if no input requires grad.
@@ -336,6 +340,7 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
             "Expected at least one of check_forward_ad or check_backward_ad to be True"
         )
     inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    func, inputs = _of_dense(func, inputs, bool(masked))
     _check_inputs(inputs)
     check = _Check(func, inputs, eps, rtol, atol, nondet_tol, check_grad_dtypes)
     try:
@@ -355,6 +360,36 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
             raise
         return False
     return True
+
+
+def _of_dense(func, inputs, masked):
+    """A function of dense tensors in the place of sparse inputs, with dense results; and those inputs."""
+    patterns = {
+        i: t for i, t in enumerate(inputs)
+        if isinstance(t, TensorBase) and t.requires_grad and t.layout is not strided
+    }
+
+    def sparse(i, x):
+        if i not in patterns:
+            return x
+        if masked or modes.grad:
+            return x.sparse_mask(patterns[i].detach())
+        return x.to_sparse(layout=patterns[i].layout)
+
+    @functools.wraps(func, assigned=())
+    def of_dense(*args):
+        out = func(*(sparse(i, x) for i, x in enumerate(args)))
+        many = out if isinstance(out, (tuple, list)) else (out,)
+        return tuple(
+            o.to_dense() if isinstance(o, TensorBase) and o.layout is not strided else o
+            for o in many
+        )
+
+    if not patterns:
+        return func, inputs
+    return of_dense, tuple(
+        t.detach().to_dense().requires_grad_() if i in patterns else t for i, t in enumerate(inputs)
+    )
 
 
 def _check_inputs(inputs):
@@ -387,7 +422,7 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
                   gen_non_contig_grad_outputs=False, raise_exception=True, nondet_tol=0.0,
                   check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
                   check_fwd_over_rev=False, check_rev_over_rev=True, fast_mode=False,
-                  masked=False) -> bool:  # fmt: skip
+                  masked=False) -> bool:
     """`gradcheck` of a function's gradients: compares second derivatives.
 
     Args:
@@ -408,17 +443,18 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
         )
     else:
         grad_outputs = tuple(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else (
-            grad_outputs,)  # fmt: skip
+            grad_outputs,)
     count = len(grad_outputs)
 
     @functools.wraps(func, assigned=())
     def gradients(*args):
         given = args[: len(args) - count]
         given = tuple(
-            t.requires_grad_() if isinstance(t, TensorBase) and _is_inexact(t) and
-            not t.requires_grad and o.requires_grad else t
+            new_leaf(t._level.alias(t) if isinstance(t, Wrapped) else t.detach())
+            if isinstance(t, TensorBase) and _is_inexact(t) and not t.requires_grad and
+            o.requires_grad else t
             for t, o in zip(given, inputs)
-        )  # fmt: skip
+        )
         with enable_grad():
             outputs = tuple(o for o in _outputs(func, given) if o.requires_grad)
             varied = tuple(t for t in given if isinstance(t, TensorBase) and t.requires_grad)
@@ -432,4 +468,4 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
         raise_exception=raise_exception, nondet_tol=nondet_tol, check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad, fast_mode=fast_mode,
         check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev,
-    )  # fmt: skip
+    )

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 import weakref
 from typing import NamedTuple
 
-from ..eager import tape
-from ..eager.tape import Node
+from ..eager.autograd import tape
+from ..eager.autograd.backward import running, will_run
+from ..eager.autograd.tape import Node
+from ..eager.native.contexts import repeatable
 from ..eager.tensor import modes
 
 
 class GradientEdge(NamedTuple):
-    """A place where a gradient flows: a node and the number of one of its outputs."""
+    """A place where a gradient flows: a node and the number of one of its outputs.
+
+    ``ownership_token`` keeps what a node of another kind of program needs; here it is None.
+    """
 
     node: Node
     output_nr: int
+    ownership_token: object = None
 
 
 def get_gradient_edge(tensor) -> GradientEdge:
@@ -27,7 +34,7 @@ def get_gradient_edge(tensor) -> GradientEdge:
     """
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not "
-                           "require gradients")  # fmt: skip
+                           "require gradients")
     return GradientEdge(*tape.edge_of(tensor))
 
 
@@ -48,11 +55,12 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self):
-        modes.saved_hooks.append((self.pack_hook, self.unpack_hook))
+        modes.saved_hooks = modes.saved_hooks + [(self.pack_hook, self.unpack_hook)]  # noqa: RUF005
         return self
 
+    @repeatable
     def __exit__(self, *_):
-        modes.saved_hooks.pop()
+        modes.saved_hooks = modes.saved_hooks[:-1]
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -143,7 +151,7 @@ class _Forbidden(list):
         super().__init__()
         self.message = message
 
-    def append(self, _):
+    def __add__(self, _):
         raise RuntimeError(self.message)
 
 
@@ -157,33 +165,36 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     lock = threading.Lock()
     tensors = list(tensors)
-    buffer: list = [None] * len(tensors)
-    state = {"count": 0, "done": False}
-    wanted = sum(t.requires_grad for t in tensors)
+    nodes = [tape.edge_of(t)[0] for t in tensors if t.requires_grad]
+    state: dict = {"backward": None}
+
+    def begin():
+        """Starts anew in another backward pass."""
+        if state["backward"] is not running():
+            expected = sum(will_run(node) for node in nodes)
+            state.update(backward=running(), expected=expected, grads=[None] * len(tensors), count=0)
 
     def hook_of(index):
         def hook(grad):
             with lock:
+                begin()
+                state["count"] += 1
+                state["grads"][index] = grad
                 if mode == "any":
-                    first, state["done"] = not state["done"], True
+                    ready = state["count"] == 1
                 else:
-                    buffer[index] = grad
-                    state["count"] += 1
-                    first = state["count"] == wanted
-            if first:
-                if mode == "any":
-                    fn(grad)
-                else:
-                    state["count"] = 0
-                    fn(list(buffer))
+                    ready = state["count"] == state["expected"]
+                grads = state["grads"]
+            if ready:
+                fn(grad if mode == "any" else grads)
 
         return hook
 
     handles = [t.register_hook(hook_of(i)) for i, t in enumerate(tensors) if t.requires_grad]
-    return _Handles(handles)
+    return _MultiHandle(handles)
 
 
-class _Handles:
+class _MultiHandle:
     def __init__(self, handles):
         self.handles = handles
 
@@ -200,12 +211,51 @@ class _Handles:
 
 def increment_version(tensor):
     """Counts a write to a tensor (or several) that autograd did not see."""
-    for t in [tensor] if hasattr(tensor, "_storage") else tensor:
-        t._storage.version += 1
+    for t in [tensor] if hasattr(tensor, "_ftorch_storage") else tensor:
+        t._ftorch_storage.version += 1
 
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
     "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
     "saved_tensors_hooks",
-]  # fmt: skip
+    "region_activation_memory_budget", "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
+]
+
+
+# --- streams and budgets -----------------------------------------------------------------
+
+_stream_settings = {"warn_on_mismatch": True, "override_stale_capture": False}
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Whether to warn of gradients made on another stream: XLA has one per device, so there are none."""
+    _stream_settings["warn_on_mismatch"] = bool(enabled)
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Whether captured streams that ended are replaced: XLA has one per device, none ends."""
+    _stream_settings["override_stale_capture"] = bool(enabled)
+
+
+@contextlib.contextmanager
+def region_activation_memory_budget(budget: float):
+    """How much of the activations of a compiled function is kept for its backward pass.
+
+    XLA decides that for each program by itself: inside a compiled call the block changes nothing.
+
+    Raises:
+        ValueError: for a budget that is not in [0, 1].
+        RuntimeError: outside of a compiled call.
+    """
+    # What compiles stands above.
+    is_compiling = importlib.import_module("ftorch.jit.compiled_function").is_compiling
+    where = "torch.autograd.graph.region_activation_memory_budget"
+    if not 0 <= budget <= 1:
+        raise ValueError(f"{where}: must be in [0, 1], got {budget}")
+    if not is_compiling():
+        raise RuntimeError(
+            f"{where} can only be used inside a torch.compile region; it has no effect in eager mode."
+        )
+    yield

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import importlib
 
 _NAMES = {
     "DeviceType": "_events", "EventList": "_events", "FunctionEvent": "_events",
     "FunctionEventAvg": "_events", "record_function": "_collector",
-}  # fmt: skip
+}
 
-__all__ = ["emit_itt", "emit_nvtx", "kineto_available", "load_nvprof", "profile", *_NAMES]
+__all__ = [
+    "EnforceUnique", "KinetoStepTracker", "MemRecordsAcc", "emit_itt", "emit_nvtx", "kineto_available",
+    "load_nvprof", "parse_nvprof_trace", "profile", *_NAMES,
+]
 
 
 def __getattr__(name):
@@ -40,11 +44,11 @@ class profile:
     """
 
     def __init__(self, enabled: bool = True, *, record_shapes=False, profile_memory=False,
-                 with_stack=False, logdir: str | None = None, synchronous=False, **_):  # fmt: skip
+                 with_stack=False, logdir: str | None = None, synchronous=False, **_):
         self.enabled = enabled
         self._options = {"record_shapes": record_shapes, "profile_memory": profile_memory,
                          "with_stack": with_stack, "logdir": logdir,
-                         "synchronous": synchronous}  # fmt: skip
+                         "synchronous": synchronous}
         self._profile = None
 
     def __enter__(self):
@@ -82,7 +86,7 @@ class profile:
         return 0.0 if self._profile is None else self._profile.events().self_cpu_time_total
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0,
-                     group_by_overload_name=False):  # fmt: skip
+                     group_by_overload_name=False):
         """The averages by name."""
         return self._events().key_averages(group_by_input_shape, group_by_stack_n)
 
@@ -131,3 +135,80 @@ def load_nvprof(path):
 def kineto_available() -> bool:
     """Whether profiles can be made."""
     return True
+
+
+def parse_nvprof_trace(path):
+    """Reads a database of nvprof's.
+
+    Raises:
+        NotImplementedError: always; nvprof knows nothing of JAX's programs.
+    """
+    return load_nvprof(path)
+
+
+class EnforceUnique:
+    """Keys that may come once.
+
+    >>> keys = EnforceUnique()
+    >>> keys.see("a")
+    """
+
+    def __init__(self):
+        self.seen = set()
+
+    def see(self, *key):
+        """Raises RuntimeError for a key that came before."""
+        if key in self.seen:
+            raise RuntimeError(f"duplicate key: {key}")
+        self.seen.add(key)
+
+
+class MemRecordsAcc:
+    """Records of memory in the order of time, to be asked by intervals.
+
+    Args:
+        mem_records: (record, ...) pairs, whose first has ``start_ns()``.
+    """
+
+    def __init__(self, mem_records):
+        self._mem_records = sorted(mem_records, key=lambda record: record[0].start_ns())
+
+    def in_interval(self, start_ns, end_ns):
+        """Those between two times, both included."""
+        for record in self._mem_records:
+            if start_ns <= record[0].start_ns() <= end_ns:
+                yield record
+
+
+class KinetoStepTracker:
+    """Counts a program's steps where several things call ``step``: the one that has most of them decides."""
+
+    _current_step = 0
+    _step_dict: collections.defaultdict = collections.defaultdict(int)
+
+    @classmethod
+    def init_step_count(cls, requester: str):
+        """Begins a requester's count at the present step."""
+        cls._step_dict[requester] = cls._current_step
+
+    @classmethod
+    def erase_step_count(cls, requester: str) -> bool:
+        """Forgets a requester; whether there was one."""
+        return cls._step_dict.pop(requester, None) is not None
+
+    @classmethod
+    def increment_step(cls, requester: str) -> int:
+        """A requester's next step; the step that the program is at.
+
+        A requester that is new begins at the present step.
+        """
+        if requester not in cls._step_dict:
+            cls.init_step_count(requester)
+        cls._step_dict[requester] += 1
+        cls._current_step = max(cls._current_step, *cls._step_dict.values())
+        return cls._current_step
+
+    @classmethod
+    def current_step(cls) -> int:
+        """The step that the program is at."""
+        return cls._current_step

@@ -9,7 +9,7 @@ _NAMES = {
     "FunctionEvent": "FunctionEvent", "FunctionEventAvg": "FunctionEventAvg", "Interval": "Interval",
     "_format_memory": "format_memory", "_format_time": "format_time",
     "_format_time_share": "format_time_share",
-}  # fmt: skip
+}
 
 __all__ = list(_NAMES)
 

@@ -16,9 +16,19 @@ class Flags(types.ModuleType):
 
     Attributes:
         _flags: the names and values of the flags.
+        _precision: which precision of products ``fp32_precision`` is: that of a device.
     """
 
     _flags: dict
+
+    @property
+    def fp32_precision(self) -> str:
+        """The precision of float32's products, see `ftorch.backends.precision`."""
+        return precision.get(self.__dict__["_precision"])
+
+    @fp32_precision.setter
+    def fp32_precision(self, value: str):
+        precision.put(self.__dict__["_precision"], "all", value)
 
     def __setattr__(self, name, value):
         if name in self.__dict__.get("_flags", ()):
@@ -37,7 +47,7 @@ class Flags(types.ModuleType):
 
     def set_flags(self, **values):
         """Sets flags (without leading underscores) and gives their values before, as a tuple."""
-        before = tuple(self._flags[name] for name in values)
+        before = tuple(getattr(self, name) for name in values)
         for name, value in values.items():
             if value is not None:
                 setattr(self, name, value)
@@ -46,10 +56,10 @@ class Flags(types.ModuleType):
     @contextlib.contextmanager
     def flags(self, **values):
         """Sets flags inside a ``with`` block."""
-        unknown = set(values) - set(self._flags)
+        unknown = set(values) - set(self._flags) - ({"fp32_precision"} if "_precision" in self.__dict__ else set())
         if unknown:
             raise TypeError(f"flags() got an unexpected keyword argument '{unknown.pop()}'")
-        before = dict(self._flags)
+        before = {name: getattr(self, name) for name in {*self._flags, *values}}
         self.set_flags(**values)
         try:
             yield
@@ -58,13 +68,41 @@ class Flags(types.ModuleType):
                 setattr(self, name, value)
 
 
-def make_flags(module_name: str, **initial) -> None:
-    """Makes an imported module a `Flags` module with these flags."""
+def make_flags(module_name: str, precision: str | None = None, **initial) -> None:
+    """Makes an imported module a `Flags` module with these flags.
+
+    Args:
+        precision: the device whose precision ``fp32_precision`` is.
+    """
     module = sys.modules[module_name]
     module.__class__ = Flags
     module.__dict__["_flags"] = initial
+    if precision is not None:
+        module.__dict__["_precision"] = precision
 
 
-from . import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum  # noqa: E402
+from . import precision  # noqa: E402
 
-__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+make_flags(__name__, precision="generic")
+
+from . import (  # noqa: E402
+    cpu,
+    cuda,
+    cudnn,
+    cusparselt,
+    kleidiai,
+    mha,
+    miopen,
+    mkl,
+    mkldnn,
+    mps,
+    nnpack,
+    openmp,
+    opt_einsum,
+    quantized,
+)
+
+__all__ = [
+    "cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps", "nnpack", "openmp",
+    "opt_einsum", "quantized",
+]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
-from .. import _settings
-from ..eager.device import jax_devices
+from .._toplevel import settings as _settings
+from ..eager.core.device import jax_devices
+from .precision import Precision
 
 __all__ = [
     "allow_fp16_bf16_reduction_math_sdp", "cudnn_sdp_enabled", "enable_cudnn_sdp",
@@ -13,7 +14,9 @@ __all__ = [
     "fp16_bf16_reduction_math_sdp_allowed", "is_built", "is_flash_attention_available",
     "math_sdp_enabled", "matmul", "mem_efficient_sdp_enabled", "preferred_blas_library",
     "preferred_linalg_library", "sdp_kernel",
-]  # fmt: skip
+    "SDPAParams", "can_use_cudnn_attention", "can_use_efficient_attention", "can_use_flash_attention",
+    "cufft_plan_cache",
+]
 
 
 def is_built() -> bool:
@@ -21,7 +24,7 @@ def is_built() -> bool:
     return bool(jax_devices("cuda"))
 
 
-class _Matmul:
+class _Matmul(Precision):
     """Flags of matrix products on GPUs.
 
     Attributes:
@@ -31,6 +34,7 @@ class _Matmul:
     """
 
     def __init__(self):
+        super().__init__("cuda", "matmul")
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.allow_fp16_accumulation = False
@@ -132,3 +136,74 @@ def preferred_blas_library(backend=None) -> str:
     """Notes, and gives, the library wished for matrix products; XLA chooses."""
     _preferred["blas"] = _preferred["blas"] if backend is None else backend
     return _preferred["blas"]
+
+
+# --- which attention ---------------------------------------------------------------------
+
+
+class SDPAParams:
+    """The arguments of `torch.nn.functional.scaled_dot_product_attention`."""
+
+    def __init__(self, query, key, value, attn_mask=None, dropout=0.0, is_causal=False, enable_gqa=False):
+        self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
+        self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
+
+
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """False: XLA's lowering of attention is used everywhere."""
+    return False
+
+
+def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """False: XLA's lowering of attention is used everywhere."""
+    return False
+
+
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """False: XLA's lowering of attention is used everywhere."""
+    return False
+
+
+class _PlanCache:
+    """Plans of Fourier transforms on a GPU: XLA keeps them; the sizes are what programs set."""
+
+    def __init__(self):
+        self.max_size = 4096
+        self.size = 0
+
+    def clear(self):
+        """Does nothing: XLA keeps its plans."""
+
+
+class _PlanCaches:
+    """The plan caches of the GPUs; attributes are those of this thread's."""
+
+    def __init__(self):
+        self.__dict__["_caches"] = {}
+
+    def __getitem__(self, device):
+        import ftorch
+
+        index = device if isinstance(device, int) else ftorch.device(device).index or 0
+        if not 0 <= index < len(jax_devices("cuda")):
+            raise RuntimeError(
+                f"cufft_plan_cache: expected 0 <= device index < {len(jax_devices('cuda'))}, but got device with "
+                f"index {index}"
+            )
+        return self._caches.setdefault(index, _PlanCache())
+
+    def _current(self):
+        import ftorch
+
+        return self[ftorch.cuda.current_device()]
+
+    def __getattr__(self, name):
+        if name not in ("size", "max_size", "clear"):
+            raise AttributeError(name)
+        return getattr(self._current(), name)
+
+    def __setattr__(self, name, value):
+        setattr(self._current(), name, value)
+
+
+cufft_plan_cache = _PlanCaches()

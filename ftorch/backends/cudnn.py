@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ..eager.device import jax_devices
+from ..eager.core.device import jax_devices
+from ..eager.core.jax_internals import cudnn_version
 from . import make_flags
+from .precision import Precision
+
+conv, rnn = Precision("cuda", "conv"), Precision("cuda", "rnn")
 
 
 def is_available() -> bool:
@@ -13,11 +17,7 @@ def is_available() -> bool:
 
 def version() -> int | None:
     """The version of cuDNN that JAX found, or None."""
-    if not is_available():
-        return None
-    from jax._src.lib import cuda_versions
-
-    return None if cuda_versions is None else cuda_versions.cudnn_get_version()
+    return cudnn_version() if is_available() else None
 
 
 def is_acceptable(tensor) -> bool:
@@ -26,6 +26,6 @@ def is_acceptable(tensor) -> bool:
 
 
 make_flags(
-    __name__, enabled=True, benchmark=False, benchmark_limit=10, deterministic=False,
-    allow_tf32=True, fp32_precision="none",
-)  # fmt: skip
+    __name__, precision="cuda", enabled=True, benchmark=False, benchmark_limit=10, deterministic=False,
+    allow_tf32=True,
+)

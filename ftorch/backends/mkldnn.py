@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from . import make_flags
+from .mkl import VERBOSE_OFF as VERBOSE_OFF
+from .mkl import VERBOSE_ON as VERBOSE_ON
+from .mkl import verbose as verbose
+from .precision import Precision
+
+VERBOSE_ON_CREATION = 2
+
+conv, matmul, rnn = Precision("mkldnn", "conv"), Precision("mkldnn", "matmul"), Precision("mkldnn", "rnn")
 
 
 def is_available() -> bool:
@@ -10,4 +18,9 @@ def is_available() -> bool:
     return False
 
 
-make_flags(__name__, enabled=True, deterministic=False, allow_tf32=True, fp32_precision="none")
+def is_acl_available() -> bool:
+    """False."""
+    return False
+
+
+make_flags(__name__, precision="mkldnn", enabled=True, deterministic=False, allow_tf32=True)

@@ -4,29 +4,48 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 
 import numpy as np
 
-from .._cache_artifacts import load_cache_artifacts, save_cache_artifacts
 from .._dynamo.backends import get_default_backend, set_default_backend
 from .._dynamo.backends import list_backends as _list_backends
-from .._dynamo.compiled import Compiled, is_compiling, not_compiling
-from .._dynamo.compiled import stance as _stance
-from ..eager import executor
+from ..eager.runtime import executor
 from ..eager.tensor import TensorBase
+from ..jit.compiled_function import Compiled, is_compiling, not_compiling
+from ..jit.compiled_function import stance as _stance
 from ..jit.compiler import compile
 from ..utils import _pytree as pytree
 from . import config
+from ._cache import load_cache_artifacts, save_cache_artifacts
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",
-    "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "list_backends",
-    "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts", "set_default_backend", "set_stance", "skip_all_guards_unsafe",
-    "skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe",
-    "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph",
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "config",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "get_default_backend",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "keep_portable_guards_unsafe",
+    "keep_tensor_guards_unsafe",
+    "list_backends",
+    "load_cache_artifacts",
+    "nested_compile_region",
+    "reset",
+    "save_cache_artifacts",
+    "set_default_backend",
+    "set_stance",
+    "skip_all_guards_unsafe",
+    "skip_guard_on_all_nn_modules_unsafe",
+    "skip_guard_on_globals_unsafe",
+    "skip_guard_on_inbuilt_nn_modules_unsafe",
+    "substitute_in_graph",
     "wrap_numpy",
-]  # fmt: skip
+]
 
 
 def disable(fn=None, recursive: bool = True, *, reason: str | None = None):
@@ -48,8 +67,7 @@ def disable(fn=None, recursive: bool = True, *, reason: str | None = None):
     def function(*args, **kwargs):
         capture = executor.capturing()
         if capture is not None:
-            name = getattr(fn, "__qualname__", fn)
-            capture.end(f"{name} is disabled ({reason})" if reason else f"{name} is disabled")
+            capture.end(f"{fn!r} is disabled ({reason})" if reason else f"{fn!r} is disabled")
             capture.flush()
         with not_compiling():
             return fn(*args, **kwargs)
@@ -100,7 +118,7 @@ def wrap_numpy(fn):
     >>> torch.compiler.wrap_numpy(np.square)(torch.tensor([1.0, 3.0]))
     tensor([1., 9.])
     """
-    from ..eager import api
+    from ..eager.core import api
 
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
@@ -218,11 +236,13 @@ def list_backends(exclude_tags=("debug", "experimental")) -> list[str]:
 
 def reset() -> None:
     """Forgets every captured program; functions are captured anew when next called."""
-    from .._dynamo import logs
+    from ..jit.graphs import logs
 
     logs._warned.clear()
     for compiled in list(Compiled.instances):
         compiled.reset()
+    if compiled_autograd := sys.modules.get("ftorch._dynamo.compiled_autograd"):
+        compiled_autograd._programs.clear()
 
 
 _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")

@@ -13,4 +13,4 @@ _SHARED = """
 """
 
 install(__name__, false="force_disable_caches", plain={"job_id": "", "cache_key_tag": ""},
-        aliases={name: f"ftorch._dynamo.config.{name}" for name in _SHARED.split()})  # fmt: skip
+        aliases={name: f"ftorch._dynamo.config.{name}" for name in _SHARED.split()})

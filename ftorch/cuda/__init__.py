@@ -9,9 +9,34 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..eager import device as _device
-from ..eager.executor import OutOfMemoryError
-from ..eager.types import tensor_types as _tensor_types
+from ..eager.core import device as _device
+from ..eager.runtime.executor import OutOfMemoryError
+from ..eager.tensor_api.legacy_types import tensor_types as _tensor_types
+from ..eager.tensor_api.storages import storage_types as _storage_types
+from .allocator import (
+    CUDAPluggableAllocator,
+    MemPool,
+    caching_allocator_delete,
+    caching_allocator_disabled,
+    caching_allocator_enable,
+    change_current_allocator,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
+    memory_snapshot,
+    memory_stats_as_nested_dict,
+    reset_accumulated_host_memory_stats,
+    reset_peak_host_memory_stats,
+    use_mem_pool,
+)
+from .graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
+from .green_contexts import GreenContext
 from .index import device_index as _device_index
 from .memory import (
     caching_allocator_alloc,
@@ -32,6 +57,15 @@ from .memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from .monitoring import (
+    clock_rate,
+    device_memory_used,
+    list_gpu_processes,
+    memory_usage,
+    power_draw,
+    temperature,
+    utilization,
+)
 from .random import (
     get_rng_state,
     get_rng_state_all,
@@ -50,12 +84,14 @@ from .streams import (
     StreamContext,
     current_stream,
     default_stream,
+    get_stream_from_external,
     set_stream,
     stream,
     synchronize,
 )
 
 __all__ = [
+    "CUDAGraph", "graph", "graph_pool_handle", "make_graphed_callables", "cudart",
     "Event", "ExternalStream", "OutOfMemoryError", "Stream", "StreamContext", "amp",
     "caching_allocator_alloc", "can_device_access_peer", "current_device", "current_stream",
     "default_stream", "device", "device_count", "device_of", "empty_cache", "get_allocator_backend",
@@ -68,21 +104,34 @@ __all__ = [
     "reset_max_memory_allocated", "reset_max_memory_cached", "reset_peak_memory_stats", "seed",
     "seed_all", "set_device", "set_per_process_memory_fraction", "set_rng_state",
     "set_rng_state_all", "set_stream", "stream", "synchronize",
-]  # fmt: skip
+    "CUDAPluggableAllocator", "CudaError", "MemPool", "caching_allocator_delete",
+    "caching_allocator_disabled", "caching_allocator_enable", "change_current_allocator", "check_error",
+    "clock_rate", "cudaStatus", "device_memory_used", "get_gencode_flags",
+    "get_per_process_memory_fraction", "get_stream_from_external", "get_sync_debug_mode",
+    "host_memory_stats", "host_memory_stats_as_nested_dict", "list_gpu_processes", "memory_snapshot",
+    "memory_stats_as_nested_dict", "memory_usage", "power_draw",
+    "reset_accumulated_host_memory_stats", "reset_peak_host_memory_stats", "set_sync_debug_mode",
+    "temperature", "use_mem_pool", "utilization",
+    "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage",
+    "ComplexFloatStorage", "DeferredCudaCallError", "DoubleStorage", "FloatStorage", "GreenContext",
+    "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "current_blas_handle",
+    "current_solver_handle",
+]
 
 has_half = True
 has_magma = False
 
 globals().update(_tensor_types("cuda"))
+globals().update(_storage_types("torch.cuda"))
 
 
 def __getattr__(name):
-    if name in ("amp", "nvtx"):
+    if name in ("amp", "comm", "nccl", "nvtx", "profiler", "sparse", "tunable"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
     if name == "default_generators":
-        from ..eager.generator import default_generator_of
+        from ..eager.sampling.generator import default_generator_of
 
         return tuple(default_generator_of(_device.device("cuda", i)) for i in range(device_count()))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -181,7 +230,7 @@ def get_device_properties(device=None) -> _Properties:
     return _Properties(
         found.device_kind, major, minor, stats.get("bytes_limit", 0),
         getattr(found, "core_count", 0), 32, str(found.id),
-    )  # fmt: skip
+    )
 
 
 def _capability(found):
@@ -220,13 +269,135 @@ def can_device_access_peer(device, peer_device) -> bool:
     return _device_index(device) != _device_index(peer_device)
 
 
-def is_current_stream_capturing() -> bool:
-    """Whether a CUDA graph is being captured: never, XLA makes its own."""
-    return False
-
-
 def ipc_collect() -> None:
     """Does nothing where there is a GPU: memory is never shared with other processes.
+
+    Raises:
+        AssertionError: without a GPU.
+    """
+    init()
+
+
+def cudart():
+    """CUDA's runtime library: JAX does not give it out.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError(
+        "torch.cuda.cudart: JAX drives the GPU, and its handle of CUDA's runtime is not public. "
+        "torch.profiler and torch.cuda's functions of memory, devices and streams take its place"
+    )
+
+
+class DeferredCudaCallError(Exception):
+    """Work that waited for the first use of a GPU failed."""
+
+
+def _library_handle(name):
+    _device_index(None)
+    raise RuntimeError(f"torch.cuda.{name}: XLA's handles of NVIDIA's libraries are not public.")
+
+
+def current_blas_handle():
+    """The handle of cuBLAS: XLA does not give it out.
+
+    Raises:
+        AssertionError: without a GPU. RuntimeError: with one.
+    """
+    return _library_handle("current_blas_handle")
+
+
+def current_solver_handle():
+    """The handle of cuSOLVER: XLA does not give it out.
+
+    Raises:
+        AssertionError: without a GPU. RuntimeError: with one.
+    """
+    return _library_handle("current_solver_handle")
+
+
+# --- errors and waiting ----------------------------------------------------------------
+
+
+class cudaStatus:
+    """Codes of CUDA's runtime."""
+
+    SUCCESS: int = 0
+    ERROR_NOT_READY: int = 34
+
+
+class CudaError(RuntimeError):
+    """A code of CUDA's runtime that is no success."""
+
+    def __init__(self, code: int):
+        super().__init__(f"CUDA error ({code})")
+
+
+def check_error(res: int) -> None:
+    """Raises for a code of CUDA's runtime that is no success.
+
+    Raises:
+        CudaError: it is none.
+    """
+    if int(res) != cudaStatus.SUCCESS:
+        raise CudaError(int(res))
+
+
+_sync_debug_mode = 0
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Notes whether waiting for the GPU shall warn or raise. It does neither: values are waited for when looked at.
+
+    Args:
+        debug_mode: ``"default"``, ``"warn"``, ``"error"`` or 0, 1, 2.
+
+    Raises:
+        AssertionError: without a GPU. RuntimeError: for another mode.
+    """
+    global _sync_debug_mode
+    init()
+    names = {"default": 0, "warn": 1, "error": 2}
+    if isinstance(debug_mode, str) and debug_mode not in names:
+        raise RuntimeError(
+            "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
+        )
+    _sync_debug_mode = names.get(debug_mode, debug_mode)  # type: ignore[arg-type]
+
+
+def get_sync_debug_mode() -> int:
+    """What `set_sync_debug_mode` set.
+
+    Raises:
+        AssertionError: without a GPU.
+    """
+    init()
+    return _sync_debug_mode
+
+
+def get_gencode_flags() -> str:
+    """Flags of NVIDIA's compiler for the GPUs here."""
+    return " ".join(f"-gencode compute={a.replace('sm', 'compute')},code={a}" for a in get_arch_list())
+
+
+def _is_compiled() -> bool:
+    """Whether JAX has GPUs here."""
+    return is_available()
+
+
+def _lazy_init() -> None:
+    """`init`."""
+    init()
+
+
+def _lazy_call(callable, **_) -> None:
+    """Calls a function at once: there is nothing to wait for."""
+    callable()
+
+
+def _sleep(cycles: int) -> None:
+    """Does nothing but look for a GPU: XLA has no kernel that only waits.
 
     Raises:
         AssertionError: without a GPU.

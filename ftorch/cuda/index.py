@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..eager import device as _device
+from ..eager.core import device as _device
 
 
 def device_index(device) -> int:

@@ -6,8 +6,8 @@ import collections
 import gc
 import warnings
 
-from ..eager import device as _device
-from ..eager import executor
+from ..eager.core import device as _device
+from ..eager.runtime import executor
 from .index import device_index
 
 
@@ -140,7 +140,7 @@ def _deprecated(old, new):
         warnings.warn(
             f"torch.cuda.{old} has been renamed to torch.cuda.{new.__name__}", FutureWarning,
             stacklevel=2,
-        )  # fmt: skip
+        )
         return new(device)
 
     function.__name__ = function.__qualname__ = old
@@ -152,3 +152,13 @@ memory_cached = _deprecated("memory_cached", memory_reserved)
 max_memory_cached = _deprecated("max_memory_cached", max_memory_reserved)
 reset_max_memory_allocated = _deprecated("reset_max_memory_allocated", reset_peak_memory_stats)
 reset_max_memory_cached = _deprecated("reset_max_memory_cached", reset_peak_memory_stats)
+
+
+def __getattr__(name):
+    # PyTorch has these names here; they need this module.
+    from . import allocator, monitoring
+
+    for module in (allocator, monitoring):
+        if name in module.__dict__ and not name.startswith("__"):
+            return module.__dict__[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

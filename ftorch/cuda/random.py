@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 
-from ..eager import device as _device
-from ..eager import generator as _generators
+from ..eager.core import device as _device
+from ..eager.sampling import generator as _generators
 from .index import device_index
 
 

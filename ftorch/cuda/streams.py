@@ -6,8 +6,8 @@ import time
 
 import jax
 
-from ..eager import device as _device
-from ..eager import executor
+from ..eager.core import device as _device
+from ..eager.runtime import executor
 from .index import device_index
 
 
@@ -40,6 +40,8 @@ class Stream:
     cuda_stream = 0
 
     def __init__(self, device=None, priority=0, **_):
+        if not _device.jax_devices("cuda"):
+            raise RuntimeError("torch.cuda.Stream requires CUDA support")
         self.device = _device.device("cuda", device_index(device))
         self.priority = priority
 
@@ -100,6 +102,8 @@ class Event:
     """
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
+        if not _device.jax_devices("cuda"):
+            raise RuntimeError("Tried to instantiate dummy base class Event")
         self.enable_timing = enable_timing
         self.time = None
         self.device = None
@@ -140,13 +144,21 @@ class Event:
 
 
 def current_stream(device=None) -> Stream:
-    """The stream of a GPU."""
-    return Stream(device)
+    """The stream of a GPU.
+
+    Raises:
+        AssertionError: without a GPU.
+    """
+    return Stream(device_index(device))
 
 
 def default_stream(device=None) -> Stream:
-    """The stream of a GPU."""
-    return Stream(device)
+    """The stream of a GPU.
+
+    Raises:
+        AssertionError: without a GPU.
+    """
+    return Stream(device_index(device))
 
 
 def set_stream(stream) -> None:
@@ -173,3 +185,12 @@ class StreamContext:
 def stream(stream) -> StreamContext:
     """A ``with`` block on a stream; None changes nothing."""
     return StreamContext(stream)
+
+
+def get_stream_from_external(data_ptr: int, device=None) -> ExternalStream:
+    """A stream of another library: taken for the device's own.
+
+    Raises:
+        AssertionError: without a GPU.
+    """
+    return ExternalStream(data_ptr, device_index(device))

@@ -1,266 +1,313 @@
-"""What the processes of a group compute together."""
+"""Collectives of tensors as functions (``torch.distributed.all_reduce`` and its sisters)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import jax.numpy as jnp
-import numpy as np
+import contextlib
 
 import ftorch as torch
 
-from ._groups import (
-    NOT_A_MEMBER,
-    ProcessGroup,
-    ReduceOp,
-    Work,
-    get_group_rank,
-    get_world_size,
-    group_of,
-)
+from . import _options as options
+from ._groups import get_group_rank, group_of, is_outside
+from ._reductions import RedOpType, ReduceOp
+from ._work import Joint, Work
 
-_REDUCTIONS: dict[ReduceOp, Callable] = {
-    ReduceOp.SUM: sum,
-    ReduceOp.AVG: lambda parts: sum(parts) / len(parts),
-    ReduceOp.PRODUCT: lambda parts: _fold(np.multiply, parts),
-    ReduceOp.MIN: lambda parts: _fold(np.minimum, parts),
-    ReduceOp.MAX: lambda parts: _fold(np.maximum, parts),
-    ReduceOp.BAND: lambda parts: _fold(np.bitwise_and, parts),
-    ReduceOp.BOR: lambda parts: _fold(np.bitwise_or, parts),
-    ReduceOp.BXOR: lambda parts: _fold(np.bitwise_xor, parts),
-}
+_COALESCING: list = []
 
 
-def _fold(function, parts):
-    total = parts[0]
-    for part in parts[1:]:
-        total = function(total, part)
-    return total
+def check_tensor(value, name: str) -> None:
+    """Raises TypeError unless a value is a tensor."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n"
+            f"             but got {type(value)} instead."
+        )
 
 
-def _value(t) -> np.ndarray:
-    return np.array(t.detach().jax())
+def check_tensors(values, name: str) -> None:
+    """Raises TypeError unless a value is a list of tensors."""
+    if not isinstance(values, (list, tuple)) or not all(isinstance(v, torch.Tensor) for v in values):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
+            f"             but got {type(values)} with elements of type {[type(v) for v in values]}."
+            if isinstance(values, (list, tuple)) else
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
+            f"             but got {type(values)} instead."
+        )
 
 
-def _fill(t, array) -> None:
-    with torch.no_grad():
-        t.copy_(torch.from_jax(jnp.asarray(array)).reshape(t.shape))
+def _same_dtypes(*tensors):
+    flat = [t for x in tensors for t in (x if isinstance(x, (list, tuple)) else [x])]
+    for t in flat[1:]:
+        if t.dtype != flat[0].dtype:
+            raise ValueError(
+                f"Invalid usage of tensors with different dtypesFound {flat[0].dtype} and  {t.dtype}"
+            )
 
 
-def _done(async_op, *tensors):
-    return Work(list(tensors)) if async_op else None
+def check_op(op):
+    """Raises TypeError unless a value is a reduction."""
+    if not isinstance(op, RedOpType) and not hasattr(op, "op"):
+        raise TypeError(
+            "(): incompatible function arguments. The following argument types are supported:\n"
+            "    1. (self: torch._C._distributed_c10d.AllreduceOptions, arg0: "
+            f"torch._C._distributed_c10d.ReduceOp) -> None\n\nInvoked with: {op!r}"
+        )
+    return op
 
 
-def _member(group) -> ProcessGroup | None:
-    return None if group == NOT_A_MEMBER else group_of(group)
+def _no_complex(name, tensor, op):
+    if tensor.is_complex() and getattr(op, "op", op) in (
+        ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR
+    ):
+        raise ValueError(f"{name} does not support {op} on complex tensors")
 
 
-def barrier(group=None, async_op=False, device_ids=None):
-    """Returns when all processes of the group have called it."""
-    if (members := _member(group)) is not None:
-        members.exchange(None)
-    return _done(async_op)
+def rank_in(group, global_rank, group_rank) -> int:
+    """The rank in a group that two arguments mean, of which one must be given."""
+    if group_rank is not None:
+        if global_rank is not None:
+            raise ValueError("Can't specify both group_rank and global_rank")
+        return group_rank
+    if global_rank is None:
+        raise ValueError("Must specify global_rank or group_rank")
+    return get_group_rank(group, global_rank)
 
 
-def _reduced(op, parts, dtype):
-    if op not in _REDUCTIONS:
-        raise RuntimeError(f"Cannot use {op} with a collective on the CPU")
-    return np.asarray(_REDUCTIONS[op](parts)).astype(dtype)
+def _done(work: Work, async_op: bool):
+    if _COALESCING:
+        _COALESCING[-1].append(work)
+        return work
+    if async_op:
+        return work
+    work.wait()
+    return None
+
+
+def _sync(kind, async_op, **given):
+    made = kind(**given)
+    made.asyncOp = async_op or bool(_COALESCING)
+    return made
 
 
 def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
-    """Combines a tensor over all processes, in place."""
-    if (members := _member(group)) is not None and members.size() > 1:
-        own = _value(tensor)
-        _fill(tensor, _reduced(op, members.exchange(own), own.dtype))
-    return _done(async_op, tensor)
+    """Combines a tensor over all processes, in place.
+
+    Args:
+        op: see `ReduceOp`.
+        async_op: whether a `Work` comes back at once.
+    """
+    check_tensor(tensor, "tensor")
+    if is_outside(group, "all_reduce"):
+        return None
+    _no_complex("all_reduce", tensor, op)
+    opts = _sync(options.AllreduceOptions, async_op, reduceOp=check_op(op))
+    return _done(group_of(group).allreduce([tensor], opts), async_op)
+
+
+def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
+    """`all_reduce` of several tensors of one dtype, as one."""
+    tensors = [tensors] if isinstance(tensors, torch.Tensor) else tensors
+    check_tensors(tensors, "tensor")
+    _same_dtypes(tensors)
+    if is_outside(group, "all_reduce_coalesced"):
+        return None
+    for t in tensors:
+        _no_complex("all_reduce", t, op)
+    opts = _sync(options.AllreduceCoalescedOptions, async_op, reduceOp=check_op(op))
+    work = group_of(group).allreduce_coalesced(tensors, opts)
+    return work.get_future() if async_op and not _COALESCING else _done(work, async_op)
 
 
 def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_dst=None):
-    """`all_reduce` whose result only the process ``dst`` gets."""
-    if (members := _member(group)) is not None and members.size() > 1:
-        own = _value(tensor)
-        parts = members.exchange(own)
-        if members.rank() == _rank_in(members, dst, group_dst):
-            _fill(tensor, _reduced(op, parts, own.dtype))
-    return _done(async_op, tensor)
-
-
-def _rank_in(members, global_rank, group_rank):
-    if group_rank is not None:
-        return group_rank
-    return get_group_rank(members, 0 if global_rank is None else global_rank)
+    """`all_reduce` whose result the process ``dst`` gets."""
+    check_tensor(tensor, "tensor")
+    if is_outside(group, "reduce"):
+        return None
+    root = rank_in(group_of(group), dst, group_dst)
+    opts = _sync(options.ReduceOptions, async_op, reduceOp=check_op(op), rootRank=root)
+    return _done(group_of(group).reduce([tensor], opts=opts), async_op)
 
 
 def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
     """Gives all processes the tensor of the process ``src``, in place."""
-    if (members := _member(group)) is not None and members.size() > 1:
-        source = _rank_in(members, src, group_src)
-        is_source = members.rank() == source
-        parts = members.exchange(_value(tensor) if is_source else None)
-        if not is_source:
-            _fill(tensor, parts[source])
-    return _done(async_op, tensor)
+    check_tensor(tensor, "tensor")
+    if is_outside(group, "broadcast"):
+        return None
+    root = rank_in(group_of(group), src, group_src)
+    opts = _sync(options.BroadcastOptions, async_op, rootRank=root)
+    return _done(group_of(group).broadcast([tensor], opts=opts), async_op)
 
 
 def all_gather(tensor_list, tensor, group=None, async_op=False):
-    """Fills a list with the tensors of all processes, by rank."""
-    if (members := _member(group)) is not None:
-        for out, part in zip(tensor_list, members.exchange(_value(tensor)), strict=True):
-            _fill(out, part)
-    return _done(async_op, *tensor_list)
+    """Fills a list with the tensors of all processes, by rank. Their shapes may differ."""
+    check_tensors(tensor_list, "tensor_list")
+    check_tensor(tensor, "tensor")
+    _same_dtypes(tensor_list, tensor)
+    if is_outside(group, "all_gather"):
+        return None
+    opts = _sync(options.AllgatherOptions, async_op)
+    return _done(group_of(group).allgather([tensor_list], [tensor], opts), async_op)
+
+
+def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, async_op=False):
+    """`all_gather` of several tensors at once."""
+    if is_outside(group, "all_gather_coalesced"):
+        return None
+    check_tensors(input_tensor_list, "input_tensor_list")
+    if not isinstance(output_tensor_lists, list):
+        raise TypeError("Invalid function argument: output_tensor_lists should be a list")
+    for row in output_tensor_lists:
+        check_tensors(row, "output_tensor_lists")
+    opts = _sync(options.AllgatherOptions, async_op)
+    work = group_of(group).allgather_coalesced(output_tensor_lists, input_tensor_list, opts)
+    return work.get_future() if async_op else _done(work, False)
 
 
 def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
     """The tensors of all processes, joined or stacked along the first dimension."""
-    if (members := _member(group)) is not None:
-        _fill(output_tensor, np.concatenate([p.reshape(-1) for p in members.exchange(
-            _value(input_tensor))]))  # fmt: skip
-    return _done(async_op, output_tensor)
+    check_tensor(input_tensor, "input_tensor")
+    check_tensor(output_tensor, "output_tensor")
+    if is_outside(group, "all_gather_into_tensor"):
+        return None
+    opts = _sync(options.AllgatherOptions, async_op)
+    return _done(group_of(group)._allgather_base(output_tensor, input_tensor, opts), async_op)
+
+
+all_gather_single = _all_gather_base = all_gather_into_tensor
 
 
 def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None):
-    """`all_gather` whose result only the process ``dst`` gets."""
-    if (members := _member(group)) is not None:
-        parts = members.exchange(_value(tensor))
-        if members.rank() == _rank_in(members, dst, group_dst):
-            if not gather_list:
-                raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-            for out, part in zip(gather_list, parts, strict=True):
-                _fill(out, part)
-    return _done(async_op)
+    """`all_gather` whose result the process ``dst`` gets (0 by default)."""
+    check_tensor(tensor, "tensor")
+    if gather_list:
+        check_tensors(gather_list, "gather_list")
+        _same_dtypes(tensor, gather_list)
+    if is_outside(group, "gather"):
+        return None
+    members = group_of(group)
+    root = rank_in(members, 0 if dst is None and group_dst is None else dst, group_dst)
+    if members.rank() == root:
+        if not gather_list:
+            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
+    elif gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    opts = _sync(options.GatherOptions, async_op, rootRank=root)
+    return _done(members.gather([gather_list] if gather_list else [], [tensor], opts), async_op)
 
 
 def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None):
-    """Gives each process its tensor of the list that the process ``src`` has."""
-    if (members := _member(group)) is not None:
-        source = _rank_in(members, src, group_src)
-        if members.rank() == source and not scatter_list:
+    """Gives each process its tensor of the list of the process ``src`` (0 by default)."""
+    check_tensor(tensor, "tensor")
+    if scatter_list:
+        check_tensors(scatter_list, "scatter_list")
+        _same_dtypes(tensor, scatter_list)
+    if is_outside(group, "scatter"):
+        return None
+    members = group_of(group)
+    root = rank_in(members, 0 if src is None and group_src is None else src, group_src)
+    if members.rank() == root:
+        if not scatter_list:
             raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
-        given = [_value(t) for t in scatter_list] if members.rank() == source else None
-        _fill(tensor, members.exchange(given)[source][members.rank()])
-    return _done(async_op, tensor)
+    elif scatter_list:
+        raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    opts = _sync(options.ScatterOptions, async_op, rootRank=root)
+    return _done(members.scatter([tensor], [scatter_list] if scatter_list else [], opts), async_op)
 
 
 def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=False):
     """Combines lists of tensors over all processes; each gets its own element."""
-    if (members := _member(group)) is not None:
-        lists = members.exchange([_value(t) for t in input_list])
-        own = [parts[members.rank()] for parts in lists]
-        _fill(output, _reduced(op, own, own[0].dtype))
-    return _done(async_op, output)
+    check_tensor(output, "output")
+    check_tensors(input_list, "input_list")
+    _same_dtypes(output, input_list)
+    if is_outside(group, "reduce_scatter"):
+        return None
+    opts = _sync(options.ReduceScatterOptions, async_op, reduceOp=check_op(op))
+    return _done(group_of(group).reduce_scatter([output], [input_list], opts=opts), async_op)
 
 
 def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=False):
     """`reduce_scatter` of one tensor, cut along the first dimension."""
-    return reduce_scatter(output, list(input.chunk(get_world_size(group))), op, group, async_op)
+    check_tensor(output, "output")
+    check_tensor(input, "input")
+    if is_outside(group, "reduce_scatter_tensor"):
+        return None
+    opts = _sync(options.ReduceScatterOptions, async_op, reduceOp=check_op(op))
+    return _done(group_of(group)._reduce_scatter_base(output, input, opts), async_op)
+
+
+reduce_scatter_single = _reduce_scatter_base = reduce_scatter_tensor
 
 
 def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False):
     """Each process gives one tensor to each."""
-    if (members := _member(group)) is not None:
-        lists = members.exchange([_value(t) for t in input_tensor_list])
-        for out, parts in zip(output_tensor_list, lists, strict=True):
-            _fill(out, parts[members.rank()])
-    return _done(async_op, *output_tensor_list)
+    if is_outside(group, "all_to_all"):
+        return None
+    check_tensors(output_tensor_list, "output_tensor_list")
+    check_tensors(input_tensor_list, "input_tensor_list")
+    _same_dtypes(output_tensor_list, input_tensor_list)
+    opts = _sync(options.AllToAllOptions, async_op)
+    return _done(group_of(group).alltoall(output_tensor_list, input_tensor_list, opts), async_op)
 
 
 def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None,
-                      async_op=False):  # fmt: skip
-    """`all_to_all` of pieces of one tensor."""
-    count = get_world_size(group)
-    pieces = input.split(input_split_sizes) if input_split_sizes else input.chunk(count)
-    targets = output.split(output_split_sizes) if output_split_sizes else output.chunk(count)
-    return all_to_all(list(targets), list(pieces), group, async_op)
+                      async_op=False):
+    """`all_to_all` of pieces of one tensor, along its first dimension."""
+    if is_outside(group, "all_to_all_single"):
+        return None
+    check_tensor(output, "output")
+    check_tensor(input, "input")
+    _same_dtypes(output, input)
+    opts = _sync(options.AllToAllOptions, async_op)
+    work = group_of(group).alltoall_base(
+        output, input, output_split_sizes or [], input_split_sizes or [], opts
+    )
+    return _done(work, async_op)
 
 
-# --- collectives of objects, and messages -------------------------------------------------
-
-
-def all_gather_object(object_list: list, obj, group=None) -> None:
-    """Fills a list with the objects of all processes, by rank."""
-    if (members := _member(group)) is not None:
-        object_list[:] = members.exchange(obj)
-
-
-def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None) -> None:
-    """`all_gather_object` whose result only the process ``dst`` gets."""
-    if (members := _member(group)) is not None:
-        parts = members.exchange(obj)
-        if members.rank() == _rank_in(members, dst, group_dst):
-            object_gather_list[:] = parts
-
-
-def broadcast_object_list(object_list: list, src=None, group=None, device=None,
-                          group_src=None) -> None:  # fmt: skip
-    """Gives all processes the objects of the process ``src``."""
-    if (members := _member(group)) is not None:
-        source = _rank_in(members, src, group_src)
-        given = list(object_list) if members.rank() == source else None
-        object_list[:] = members.exchange(given)[source]
-
-
-def scatter_object_list(scatter_object_output_list: list, scatter_object_input_list=None, src=None,
-                        group=None, group_src=None) -> None:  # fmt: skip
-    """Gives each process its object of the list that the process ``src`` has."""
-    if (members := _member(group)) is not None:
-        source = _rank_in(members, src, group_src)
-        given = list(scatter_object_input_list) if members.rank() == source else None
-        scatter_object_output_list[0] = members.exchange(given)[source][members.rank()]
-
-
-def send(tensor, dst=None, group=None, tag: int = 0, group_dst=None) -> None:
-    """Sends a tensor to another process."""
-    members = group_of(group)
-    to = _rank_in(members, dst, group_dst)
-    if to == members.rank():
-        raise ValueError(
-            "Invalid destination rank: destination rank should not be the same as the rank of the "
-            "current process."
-        )
-    members.post(_value(tensor), to, tag)
-
-
-def recv(tensor, src=None, group=None, tag: int = 0, group_src=None) -> int:
-    """Receives a tensor from the process ``src``; gives its rank."""
-    members = group_of(group)
-    source = _rank_in(members, src, group_src)
-    _fill(tensor, members.collect(source, tag))
-    return members.ranks[source]
-
-
-def isend(tensor, dst=None, group=None, tag: int = 0, group_dst=None) -> Work:
-    """`send`, with a handle."""
-    send(tensor, dst, group, tag, group_dst)
-    return Work([tensor])
-
-
-class _Receiving(Work):
-    def __init__(self, receive):
-        super().__init__()
-        self._receive = receive
-
-    def wait(self, timeout=None) -> bool:
-        if self._receive is not None:
-            receive, self._receive = self._receive, None
-            receive()
-        return True
-
-    def is_completed(self) -> bool:
-        return self._receive is None
-
-
-def irecv(tensor, src=None, group=None, tag: int = 0, group_src=None) -> Work:
-    """`recv` that waits when its handle does."""
-    return _Receiving(lambda: recv(tensor, src, group, tag, group_src))
+def barrier(group=None, async_op=False, device_ids=None, timeout=None):
+    """Returns when all processes of the group have called it (``timeout``: instead of the group's)."""
+    if is_outside(group, "barrier"):
+        return None
+    opts = _sync(options.BarrierOptions, async_op, device_ids=device_ids)
+    if timeout is not None:
+        opts.timeout = timeout
+    return _done(group_of(group).barrier(opts=opts), async_op)
 
 
 def monitored_barrier(group=None, timeout=None, wait_all_ranks=False) -> None:
-    """`barrier`."""
-    members = group_of(group)
-    previous = members.store.timeout
-    members.store.set_timeout(timeout or previous)
+    """`barrier` of which rank 0 says who did not come in time.
+
+    Raises:
+        RuntimeError: if somebody did not.
+    """
+    if is_outside(group, "monitored_barrier"):
+        return
+    group_of(group).monitored_barrier(timeout, wait_all_ranks)
+
+
+class _CoalescingManager:
+    def __init__(self):
+        self.works: list = []
+
+    def append(self, work=None):
+        """Adds a handle."""
+        if work:
+            self.works.append(work)
+
+    def wait(self):
+        """Waits for all."""
+        for work in self.works:
+            work.wait()
+
+
+@contextlib.contextmanager
+def _coalescing_manager(group=None, device=None, async_ops=False):
+    """Within, collectives start without waiting; behind it all are done, or its value waits for them."""
+    manager = _CoalescingManager()
+    _COALESCING.append(manager.works)
     try:
-        barrier(members)
+        yield manager
     finally:
-        members.store.set_timeout(previous)
+        _COALESCING.pop()
+    if not async_ops:
+        Joint(manager.works).wait()

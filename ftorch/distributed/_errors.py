@@ -15,3 +15,7 @@ class DistNetworkError(DistError):
 
 class DistStoreError(DistError):
     """A key was not set in time."""
+
+
+class QueueEmptyError(DistStoreError):
+    """A store's queue has nothing to take."""

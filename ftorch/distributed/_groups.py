@@ -1,197 +1,259 @@
-"""Process groups on the CPU.
-
-Processes meet at a `Store`, and what a collective exchanges travels through it as NumPy arrays:
-correct for any number of processes, meant for tests, small clusters and programs that are written
-for several processes and run as one. Large models shard over devices with JAX's own means.
-"""
+"""The default group, groups of some of its processes, and ranks."""
 
 from __future__ import annotations
 
+import enum
 import os
-import pickle
+import warnings
+from collections.abc import Callable
 from datetime import timedelta
-from enum import Enum
-from urllib.parse import parse_qs, urlparse
+from typing import Any
 
-from ._store import DEFAULT_TIMEOUT, HashStore, PrefixStore, Store, TCPStore
+import ftorch as torch
 
-_UNSET = (
-    "Default process group has not been initialized, please make sure to call init_process_group."
+from ._process_group import ProcessGroup
+from ._store import PrefixStore, Store, TCPStore
+from ._transport import own_address
+from .constants import default_pg_timeout
+from .rendezvous import rendezvous
+
+UNSET = "Default process group has not been initialized, please make sure to call init_process_group."
+_UNKNOWN = (
+    "Process group {} is not initialized in the world group map. Please initialize the group first."
 )
 NOT_A_MEMBER = -100
 
 
-class ReduceOp(Enum):
-    """How collectives combine tensors."""
-
-    SUM = 0
-    AVG = 1
-    PRODUCT = 2
-    MIN = 3
-    MAX = 4
-    BAND = 5
-    BOR = 6
-    BXOR = 7
-
-
-class Work:
-    """The handle of a collective with ``async_op=True``: it is complete when it is made."""
-
-    def __init__(self, result=None):
-        self._result = result
-
-    def wait(self, timeout=None) -> bool:
-        """Waits for the collective."""
-        return True
-
-    def is_completed(self) -> bool:
-        """Whether it is done."""
-        return True
-
-    def is_success(self) -> bool:
-        """Whether it succeeded."""
-        return True
-
-    def result(self):
-        """The tensors that the collective wrote."""
-        return self._result
-
-
-class ProcessGroup:
-    """Processes that call collectives together, each with its rank in the group."""
-
-    def __init__(self, name: str, ranks: list[int], own: int, store: Store, backend: str):
-        self.group_name, self.ranks, self._own = name, ranks, own
-        self.store, self._backend = PrefixStore(name, store), backend
-        self._calls = 0
-        self._sent: dict[tuple[int, int], int] = {}
-
-    def rank(self) -> int:
-        """The calling process' rank in the group."""
-        return self.ranks.index(self._own)
-
-    def size(self) -> int:
-        """The number of processes."""
-        return len(self.ranks)
-
-    def name(self) -> str:
-        """The backend's name."""
-        return self._backend
-
-    def exchange(self, own) -> list:
-        """What every process of the group gave, by rank; all must call it."""
-        if self.size() == 1:
-            return [own]
-        self._calls += 1
-        call = self._calls
-        self.store.set(f"{call}/{self.rank()}", pickle.dumps(own))
-        gathered = [
-            own if rank == self.rank() else pickle.loads(self.store.get(f"{call}/{rank}"))
-            for rank in range(self.size())
-        ]
-        if self.store.add(f"{call}/read", 1) == self.size():  # the last one cleans up
-            for rank in range(self.size()):
-                self.store.delete_key(f"{call}/{rank}")
-            self.store.delete_key(f"{call}/read")
-        return gathered
-
-    def post(self, value, to: int, tag: int) -> None:
-        """Leaves a message for a rank."""
-        count = self._sent[to, tag] = self._sent.get((to, tag), 0) + 1
-        self.store.set(f"p2p/{self.rank()}/{to}/{tag}/{count}", pickle.dumps(value))
-
-    def collect(self, source: int, tag: int):
-        """Waits for the next message from a rank."""
-        key = ~source, tag
-        count = self._sent[key] = self._sent.get(key, 0) + 1
-        name = f"p2p/{source}/{self.rank()}/{tag}/{count}"
-        value = pickle.loads(self.store.get(name))
-        self.store.delete_key(name)
-        return value
-
-
-class _Group:
-    """``group.WORLD``: the default group, None before it is initialized."""
-
-    NON_GROUP_MEMBER = NOT_A_MEMBER
-
-    @property
-    def WORLD(self):  # noqa: N802
-        return _world
-
-    @WORLD.setter
-    def WORLD(self, value):  # noqa: N802
-        global _world
-        _world = value
-
-
-group = _Group()
-GroupMember = group
-_world: ProcessGroup | None = None
-_groups_made = 0
-
-
 class Backend(str):
-    """The name of a backend, in lower case."""
+    """The name of a backend, in lower case (``torch.distributed.Backend``).
 
-    UNDEFINED, GLOO, NCCL, MPI, UCC = "undefined", "gloo", "nccl", "mpi", "ucc"
+    Raises:
+        ValueError: for a name that is not a string.
+    """
+
+    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = (
+        "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake",
+    )
+    backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
+    default_device_backend_map = {"cpu": "gloo", "cuda": "nccl", "xpu": "xccl", "mps": "gloo"}
+    backend_capability: dict[str, list[str]] = {
+        "gloo": ["cpu", "cuda", "xpu"], "nccl": ["cuda"], "ucc": ["cpu", "cuda"], "mpi": ["cpu", "cuda"],
+        "xccl": ["xpu"], "fake": ["cpu", "cuda", "hpu", "xpu"],
+    }
+    _plugins: dict[str, Any] = {}
 
     def __new__(cls, name: str):
         if not isinstance(name, str):
             raise ValueError("Backend constructor parameter must be string-ish")
-        return str.__new__(cls, name.lower())
+        value = getattr(cls, name.upper(), Backend.UNDEFINED)
+        return str.__new__(cls, name.lower() if value == Backend.UNDEFINED else value)
+
+    @classmethod
+    def register_backend(cls, name: str, func: Callable, extended_api: bool = False, devices=None):
+        """Lets `init_process_group` make groups of one's own: ``func(store, rank, size, timeout)``."""
+        if name != "fake" and hasattr(cls, name.upper()) and name.lower() in cls._plugins:
+            raise RuntimeError(f"{name.upper()} c10d backend already exist")
+        setattr(cls, name.upper(), name.lower())
+        if name.lower() not in cls.backend_list:
+            cls.backend_list.append(name.lower())
+        devices = [devices] if isinstance(devices, str) else list(devices or ["cpu", "cuda"])
+        for device in devices:
+            if device not in cls.default_device_backend_map:
+                cls.default_device_backend_map[device] = name.lower()
+        cls.backend_capability[name.lower()] = devices
+        cls._plugins[name.lower()] = (func, extended_api)
 
 
-# --- set-up ------------------------------------------------------------------------------
+class BackendConfig:
+    """Which backend each kind of device has: ``"gloo"`` or ``"cpu:gloo,cuda:nccl"``."""
+
+    def __init__(self, backend: str):
+        self.device_backend_map: dict[str, Backend] = {}
+        backend = str(backend)
+        if backend == Backend.UNDEFINED:
+            for device, name in Backend.default_device_backend_map.items():
+                if device in ("cpu", "cuda"):
+                    self.device_backend_map[device] = Backend(name)
+        elif ":" in backend.lower():
+            for pair in backend.lower().split(","):
+                parts = pair.split(":")
+                if len(parts) != 2:
+                    raise ValueError(
+                        f"Invalid device:backend pairing: {pair}. "
+                        'device:backend pairing must be of the form "device:backend".'
+                    )
+                if parts[0] in self.device_backend_map:
+                    raise ValueError(
+                        f"Duplicate device type {parts[0]} in backend string: {parts[1]}. "
+                        f"The custom backend string argument is invalid: {backend}."
+                    )
+                self.device_backend_map[parts[0]] = Backend(parts[1])
+        else:
+            for device in Backend.backend_capability.get(backend, ["cpu", "cuda"]):
+                if device in ("cpu", "cuda"):
+                    self.device_backend_map[device] = Backend(backend)
+
+    def __repr__(self):
+        return ",".join(f"{d}:{b}" for d, b in self.device_backend_map.items())
+
+    def get_device_backend_map(self) -> dict[str, Backend]:
+        """The backends by kinds of devices."""
+        return self.device_backend_map
+
+
+class DebugLevel(enum.Enum):
+    """``TORCH_DISTRIBUTED_DEBUG``."""
+
+    OFF = 0
+    INFO = 1
+    DETAIL = 2
+
+
+_debug = [DebugLevel.OFF]
+
+
+def get_debug_level() -> DebugLevel:
+    """How much is checked. Calls that do not belong together are always found here."""
+    return _debug[0]
+
+
+def set_debug_level(level: DebugLevel) -> None:
+    """Sets `get_debug_level`."""
+    _debug[0] = level
+
+
+def set_debug_level_from_env() -> None:
+    """Reads ``TORCH_DISTRIBUTED_DEBUG``.
+
+    Raises:
+        RuntimeError: for another value than OFF, INFO, DETAIL.
+    """
+    name = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()
+    if name not in DebugLevel.__members__:
+        raise RuntimeError(
+            f"The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL, got {name}"
+        )
+    _debug[0] = DebugLevel[name]
+
+
+class _World:
+    """What is known of all groups."""
+
+    def __init__(self):
+        self.clear()
+
+    def clear(self):
+        self.default_pg: ProcessGroup | None = None
+        self.ranks: dict[ProcessGroup, list[int]] = {}
+        self.by_name: dict[str, ProcessGroup] = {}
+        self.configs: dict[ProcessGroup, str] = {}
+        self.store: Store | None = None
+        self.host = "127.0.0.1"
+        self.count = 0
+
+    @property
+    def pg_map(self):
+        return {g: (get_backend(g), g.get_group_store()) for g in self.ranks}
+
+    @property
+    def pg_names(self):
+        return {g: g.group_name for g in self.ranks}
+
+    @property
+    def pg_group_ranks(self):
+        return {g: {r: i for i, r in enumerate(ranks)} for g, ranks in self.ranks.items()}
+
+    @property
+    def pg_default_device(self):
+        return {}
+
+
+_world = _World()
+
+
+class _WorldMeta(type):
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        """The default group."""
+        return _world.default_pg
+
+    @WORLD.setter
+    def WORLD(cls, group):
+        _world.default_pg = group
+
+
+class group(metaclass=_WorldMeta):  # noqa: N801
+    """``group.WORLD`` is the default group."""
+
+
+class GroupMember(metaclass=_WorldMeta):
+    """``GroupMember.WORLD`` is the default group."""
+
+    NON_GROUP_MEMBER = NOT_A_MEMBER
 
 
 def is_available() -> bool:
-    """Whether the package can be used."""
+    """True."""
     return True
 
 
 def is_initialized() -> bool:
-    """Whether `init_process_group` was called."""
-    return _world is not None
+    """Whether there is a default group."""
+    return _world.default_pg is not None
 
 
 def is_gloo_available() -> bool:
-    """Whether collectives on the CPU work."""
+    """True: the backend on the CPU has that name."""
     return True
 
 
 def is_nccl_available() -> bool:
-    """Whether collectives by NCCL work: never, JAX talks to GPUs by itself."""
+    """Whether there are accelerators whose tensors can be exchanged."""
+    return torch.cuda.is_available()
+
+
+def is_mpi_available() -> bool:
+    """False."""
     return False
 
 
-is_mpi_available = is_ucc_available = is_xccl_available = is_nccl_available
+def is_ucc_available() -> bool:
+    """False."""
+    return False
+
+
+def is_xccl_available() -> bool:
+    """False."""
+    return False
 
 
 def is_backend_available(backend: str) -> bool:
     """Whether a backend can be used."""
-    return backend.lower() == "gloo"
+    name = backend.lower()
+    known = {"gloo": True, "nccl": is_nccl_available(), "mpi": False, "ucc": False, "xccl": False}
+    return known.get(name, name in Backend._plugins)
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether the process was started by ``torchrun``."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
+    """Whether `torchrun` started the process."""
+    return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
-def init_process_group(
-    backend: str | None = None, init_method: str | None = None, timeout: timedelta | None = None,
-    world_size: int = -1, rank: int = -1, store: Store | None = None, group_name: str = "",
-    pg_options=None, device_id=None,
-) -> None:  # fmt: skip
-    """Makes the default group, out of arguments or of the environment (``env://``).
+def init_process_group(backend: str | None = None, init_method: str | None = None,
+                       timeout: timedelta | None = None, world_size: int = -1, rank: int = -1,
+                       store: Store | None = None, group_name: str = "", pg_options=None,
+                       device_id=None, _ranks=None) -> None:
+    """Makes the default group; all processes must call it (``torch.distributed.init_process_group``).
 
     Args:
-        backend: any of PyTorch's names; data always travels by the store.
-        init_method: ``env://`` (``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``, ``WORLD_SIZE``) or
-            ``tcp://host:port``.
+        backend: ``"gloo"`` (tensors on the CPU), ``"nccl"`` or ``"cpu:gloo,cuda:nccl"``.
+        init_method: ``env://`` (the default: ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``, ``WORLD_SIZE``),
+            ``tcp://host:port`` or ``file:///path``, the last two with ``rank`` and ``world_size``.
+        store, rank, world_size: instead of ``init_method``.
+        timeout: how long a collective waits for others.
 
     Raises:
-        ValueError: if the group exists already, or a setting is missing.
+        ValueError: if there is a default group, or something of the environment is missing.
 
     >>> import ftorch as torch
     >>> dist = torch.distributed
@@ -202,76 +264,258 @@ def init_process_group(
     (tensor([1., 1.]), 0, 1)
     >>> dist.destroy_process_group()
     """
-    global _world
-    if _world is not None:
+    if _world.default_pg is not None:
         raise ValueError("trying to initialize the default process group twice!")
+    set_debug_level_from_env()
     if store is not None and init_method is not None:
         raise AssertionError("Cannot specify both init_method and store.")
-    limit = timeout or DEFAULT_TIMEOUT
+    if store is not None:
+        if not world_size > 0:
+            raise AssertionError("world_size must be positive if using store")
+        if not rank >= 0:
+            raise AssertionError("rank must be non-negative if using store")
+    elif init_method is None:
+        init_method = "env://"
+    if timeout is not None and not isinstance(timeout, timedelta):
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
+    name = Backend(backend) if backend else Backend("undefined")
+    _check_available(name)
+    limit = timeout or default_pg_timeout
     if store is None:
-        store, rank, world_size = _rendezvous(init_method or "env://", rank, world_size, limit)
-    elif world_size <= 0:
-        raise AssertionError("world_size must be positive if using store")
-    elif rank < 0:
-        raise AssertionError("rank must be non-negative if using store")
-    store.set_timeout(limit)
-    name = Backend(backend or "gloo")
-    _world = ProcessGroup(group_name or "default", list(range(world_size)), rank, store, name)
-    _world.exchange(None)
+        store, rank, world_size = next(
+            iter(rendezvous(init_method, rank, world_size, timeout=limit))
+        )
+        store.set_timeout(limit)
+    _world.store = store = PrefixStore("default_pg", store)
+    _world.host = own_address(_store_host(store))
+    _world.default_pg = made = _make(
+        name, "0", list(range(world_size)), rank, store, limit, "default_pg", pg_options
+    )
+    if device_id is not None:
+        made.bound_device_id = torch.device(device_id)
+    made.barrier().wait()
 
 
-def _rendezvous(method, rank, world_size, timeout):
-    url = urlparse(method)
-    if url.scheme == "env":
-        rank = rank if rank >= 0 else int(_environment("RANK"))
-        world_size = world_size if world_size > 0 else int(_environment("WORLD_SIZE"))
-        if world_size == 1 and "MASTER_PORT" not in os.environ:
-            return HashStore(), rank, world_size
-        host, port = _environment("MASTER_ADDR"), int(_environment("MASTER_PORT"))
-    elif url.scheme == "tcp":
-        query = parse_qs(url.query)
-        rank = rank if rank >= 0 else int(query["rank"][0])
-        world_size = world_size if world_size > 0 else int(query["world_size"][0])
-        host, port = url.hostname or "127.0.0.1", url.port or 0
+def _store_host(store):
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    return store.host if isinstance(store, TCPStore) else "127.0.0.1"
+
+
+def _check_available(name):
+    for backend in BackendConfig(name).device_backend_map.values():
+        if backend in Backend._plugins or backend in ("gloo", "undefined"):
+            continue
+        if backend == "nccl":
+            if ":" not in name and name != "undefined" and not is_nccl_available():
+                raise ValueError(
+                    "ProcessGroupNCCL is only supported with GPUs, no GPUs found! Use the backend gloo"
+                )
+            continue
+        if backend in ("mpi", "ucc", "xccl"):
+            raise RuntimeError(f"Distributed package doesn't have {backend.upper()} built in")
+        if backend != "fake":
+            raise ValueError(f"Invalid backend: '{backend}'")
+
+
+def _make(backend, name, ranks, own, store, timeout, description, pg_options=None):
+    """A group, of which the calling process is a member."""
+    inner = PrefixStore(f"{name}/", store)
+    rank, size = ranks.index(own), len(ranks)
+    plugin = next((b for b in BackendConfig(backend).device_backend_map.values()
+                   if b in Backend._plugins), None)
+    if plugin is not None:
+        create, extended = Backend._plugins[plugin]
+        made = create(_PluginOptions(inner, rank, size, timeout, ranks), pg_options) if extended else (
+            create(inner, rank, size, timeout)
+        )
+    elif backend == "fake":
+        from ._fake import FakeProcessGroup
+
+        made = FakeProcessGroup(rank, size)
     else:
-        raise RuntimeError(
-            f"No rendezvous handler for {url.scheme}://; use env:// or tcp://, or give a store"
-        )
-    return TCPStore(host, port, world_size, rank == 0, timeout), rank, world_size
+        made = ProcessGroup(inner, rank, size, timeout, name, _world.host, description)
+        made.backend_name = str(backend)
+    try:
+        made.group_name, made.group_desc = name, description
+    except AttributeError:
+        pass
+    _world.ranks[made] = list(ranks)
+    _world.by_name[name] = made
+    _world.configs[made] = repr(BackendConfig(backend))
+    return made
 
 
-def _environment(name):
-    if name not in os.environ:
-        raise ValueError(
-            "Error initializing torch.distributed using env:// rendezvous: environment variable "
-            f"{name} expected, but not set"
-        )
-    return os.environ[name]
+class _PluginOptions:
+    def __init__(self, store, rank, size, timeout, ranks):
+        self.store, self.group_rank, self.group_size, self.timeout = store, rank, size, timeout
+        self.global_ranks_in_group = list(ranks)
+        self.group_id = ""
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """Ends a group, or all of them."""
-    global _world
-    if _world is None:
+    if group == NOT_A_MEMBER:
+        return
+    target = _world.default_pg if group is None else group
+    if target is None:
         raise AssertionError("Process group cannot be None")
-    if group is None or group is _world:
-        _world = None
+    if target not in _world.ranks:
+        raise ValueError("Invalid process group specified")
+    if target is not _world.default_pg:
+        target.shutdown()
+        name = target.group_name
+        del _world.ranks[target], _world.configs[target]
+        _world.by_name.pop(name, None)
+        return
+    for made in list(_world.ranks):
+        if hasattr(made, "shutdown"):
+            made.shutdown()
+    _world.clear()
 
 
-def new_group(ranks=None, timeout=None, backend=None, pg_options=None, **_):
-    """A group of some of the processes; all must call it. Others get `group.NON_GROUP_MEMBER`."""
-    global _groups_made
+def abort_process_group(group: ProcessGroup | None = None) -> None:
+    """Ends a group, or all, without waiting for what is under way."""
+    for made in list(_world.ranks) if group is None else [group]:
+        made.abort()
+    destroy_process_group(group)
+
+
+def new_group(ranks=None, timeout=None, backend=None, pg_options=None,
+              use_local_synchronization: bool = False, group_desc=None, device_id=None,
+              sort_ranks: bool = True):
+    """A group of some of the processes. All must call it, in the same order (with
+    ``use_local_synchronization`` the members only); who is no member gets
+    ``GroupMember.NON_GROUP_MEMBER``.
+
+    Raises:
+        ValueError: for ranks that are none, or come twice.
+    """
     world = group_of(None)
-    _groups_made += 1
-    ranks = sorted(world.ranks if ranks is None else ranks)
-    if len(set(ranks)) != len(ranks) or not set(ranks) <= set(world.ranks):
-        raise ValueError(f"the ranks {ranks} are not different ranks of the default group")
-    if world._own not in ranks:
+    size = world.size()
+    if timeout is not None and not isinstance(timeout, timedelta):
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
+    if ranks is not None:
+        ranks = sorted(ranks) if sort_ranks else list(ranks)
+        if len(ranks) > size:
+            raise ValueError(
+                "the new group's world size should be less or equal to the world size set by "
+                "init_process_group"
+            )
+        for r in ranks:
+            if not 0 <= r < size:
+                raise ValueError(
+                    f"Rank {r} is out of range. Valid ranks are 0 to {size - 1} (world_size={size})"
+                )
+        if len(set(ranks)) != len(ranks):
+            raise ValueError(f"ranks list must not contain duplicate entries, got {ranks}")
+    else:
+        ranks = list(range(size))
+    _world.count += 1
+    name = str(_world.count)
+    if use_local_synchronization:
+        if world.rank() not in ranks:
+            return None
+        members = "_".join(map(str, ranks))
+        same = sum(n.startswith(f"local_{members}_") for n in _world.by_name)
+        name = f"local_{members}_{same}"
+    if world.rank() not in ranks:
         return NOT_A_MEMBER
-    store = world.store.underlying_store
-    return ProcessGroup(
-        f"group{_groups_made}", ranks, world._own, store, Backend(backend or world.name())
+    backend = Backend(backend) if backend else Backend(get_backend(world))
+    for known in BackendConfig(backend).device_backend_map.values():
+        if known not in Backend.backend_list:
+            raise AssertionError(f"Unknown backend type {known}")
+    return _make(
+        backend, name, ranks, world.rank(), _world.store, timeout or world_timeout(),
+        group_desc or "undefined", pg_options,
     )
+
+
+def world_timeout() -> timedelta:
+    """The default group's timeout."""
+    return getattr(_world.default_pg, "timeout", None) or default_pg_timeout
+
+
+def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None,
+                  group_desc=None):
+    """Groups of ``group_size`` neighbours each: (the calling process' own, all of them).
+
+    Raises:
+        ValueError: if the number of processes is no multiple of the size.
+    """
+    if group_size is None:
+        if not torch.cuda.is_available():
+            raise ValueError(
+                "Default group size only takes effect when CUDA is available.If your subgroup using a backend "
+                "that does not depend on CUDA,please pass in 'group_size' correctly."
+            )
+        group_size = torch.cuda.device_count()
+    if group_size <= 0:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
+    size = get_world_size(group)
+    if size < group_size:
+        raise ValueError(
+            f"The arg 'group_size' ({group_size}) must not exceed the world size ({size})"
+        )
+    if size % group_size:
+        raise ValueError(
+            f"The world size ({size}) must be divisible by 'group_size={group_size}'"
+        )
+    lists = [list(range(i, i + group_size)) for i in range(0, size, group_size)]
+    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
+
+
+def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None,
+                                 group_desc=None):
+    """Groups of given ranks that do not overlap: (the calling process' own, all of them)."""
+    if ranks_per_subgroup_list is None or len(ranks_per_subgroup_list) == 0:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+    owner: dict[int, list] = {}
+    groups, current = [], None
+    for ranks in ranks_per_subgroup_list:
+        made = new_group(ranks, timeout, backend, pg_options, group_desc=group_desc)
+        groups.append(made)
+        for r in ranks:
+            if r in owner:
+                raise ValueError(
+                    f"Rank {r} has appeared in both subgroup {owner[r]} and {ranks}"
+                )
+            owner[r] = ranks
+            if r == get_rank():
+                current = made
+    return current, groups
+
+
+def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None,
+                backend=None):
+    """Groups of the ranks of a parent; the one that the calling process is in, or None.
+
+    Raises:
+        ValueError: without ``split_ranks``, or if the process is in two of them.
+    """
+    if split_ranks is None or len(split_ranks) == 0:
+        raise ValueError("split_ranks cannot be None or empty")
+    parent = group_of(parent_pg)
+    ranks = _world.ranks[parent]
+    mine = None
+    for members in split_ranks:
+        made = new_group([ranks[r] for r in members], timeout, backend or get_backend(parent),
+                         pg_options, group_desc=group_desc)
+        if parent.rank() in members:
+            if mine is not None:
+                raise ValueError(f"rank {parent.rank()} appears in more than one of {split_ranks}")
+            mine = made
+    return mine
+
+
+def shrink_group(ranks_to_exclude, group=None, shrink_flags: int = 0, pg_options=None):
+    """A group of the ranks of a group that are not excluded; called by those that stay."""
+    parent = group_of(group)
+    stay = [r for i, r in enumerate(_world.ranks[parent]) if i not in set(ranks_to_exclude)]
+    made = new_group(stay, use_local_synchronization=True, pg_options=pg_options)
+    if parent is not _world.default_pg:
+        destroy_process_group(parent)
+    return made
 
 
 def group_of(group) -> ProcessGroup:
@@ -281,44 +525,85 @@ def group_of(group) -> ProcessGroup:
         ValueError: if there is no default group.
     """
     if group is not None:
+        if isinstance(group, (str, int)):
+            raise ValueError(_UNKNOWN.format(group))
         return group
-    if _world is None:
-        raise ValueError(_UNSET)
-    return _world
+    if _world.default_pg is None:
+        raise ValueError(UNSET)
+    return _world.default_pg
+
+
+def is_outside(group, name: str | None = None) -> bool:
+    """Whether the calling process is not in a group; warns with the name of a collective."""
+    outside = group == NOT_A_MEMBER if group is not None else False
+    if outside and name is not None:
+        warnings.warn(
+            f"Running {name} on global rank {get_rank()} which does not belong to the given group.",
+            stacklevel=4,
+        )
+    return outside
 
 
 def get_rank(group=None) -> int:
     """The calling process' rank in a group; -1 if it is not in it."""
-    if group == NOT_A_MEMBER:
-        return -1
-    return group_of(group).rank()
+    return -1 if is_outside(group) else group_of(group).rank()
 
 
 def get_world_size(group=None) -> int:
     """The number of processes of a group; -1 if the calling one is not in it."""
-    if group == NOT_A_MEMBER:
-        return -1
-    return group_of(group).size()
+    return -1 if is_outside(group) else group_of(group).size()
 
 
 def get_backend(group=None) -> str:
     """The name of a group's backend."""
-    return group_of(group).name()
+    found = group_of(group)
+    if found not in _world.ranks:
+        raise ValueError(_UNKNOWN.format(found))
+    return found.backend_name if isinstance(found, ProcessGroup) else found.name()
+
+
+def get_backend_config(group=None) -> str:
+    """The backends of a group by kind of device: ``cpu:gloo,cuda:gloo``."""
+    return _world.configs[group_of(group)]
+
+
+def get_default_backend_for_device(device) -> str:
+    """The backend that tensors of a device have by default."""
+    kind = torch.device(device).type
+    if kind not in Backend.default_device_backend_map:
+        raise ValueError(f"Default backend not registered for device : {device}")
+    return Backend.default_device_backend_map[kind]
+
+
+def get_pg_count() -> int:
+    """How many groups there are."""
+    return len(_world.ranks)
 
 
 def get_process_group_ranks(group) -> list[int]:
     """The ranks of a group's processes in the default group."""
-    return list(group_of(group).ranks)
+    return list(_world.ranks[group_of(group)])
 
 
 def get_global_rank(group, group_rank: int) -> int:
     """The rank in the default group of a rank in a group."""
-    return group_of(group).ranks[group_rank]
+    if group is None or group is _world.default_pg:
+        return group_rank
+    if group not in _world.ranks:
+        raise ValueError(f"Group {group} is not registered, please create group with torch.distributed.new_group API")
+    ranks = _world.ranks[group]
+    if not 0 <= group_rank < len(ranks):
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return ranks[group_rank]
 
 
 def get_group_rank(group, global_rank: int) -> int:
     """The rank in a group of a rank in the default group."""
-    ranks = group_of(group).ranks
+    if group is None or group is _world.default_pg:
+        return global_rank
+    if group not in _world.ranks:
+        raise ValueError(f"Group {group} is not registered, please create group with torch.distributed.new_group API")
+    ranks = _world.ranks[group]
     if global_rank not in ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
     return ranks.index(global_rank)
@@ -329,9 +614,20 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is not None:
-        return fallback_rank
+        return int(fallback_rank)
     raise RuntimeError(
         "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow "
         "`get_node_local_rank` to work, assuming you are not running in a multi-device context and "
         "want the code to run locally instead."
     )
+
+
+def resolve_process_group(name: str) -> ProcessGroup:
+    """The group of a name.
+
+    Raises:
+        RuntimeError: if there is none.
+    """
+    if name not in _world.by_name:
+        raise RuntimeError(f"Could not resolve the process group registered under the name {name}")
+    return _world.by_name[name]

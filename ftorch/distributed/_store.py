@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
+import socket
 import threading
 import time
+import weakref
 from datetime import timedelta
-from multiprocessing.connection import Client, Connection, Listener
 
-from . import _errors
+from . import _errors, _wire
+from ._table import Table
 
 DEFAULT_TIMEOUT = timedelta(minutes=5)
 _LINGER = 10.0  # s that a process which serves a store waits at its end for the others
-_KEY = b"ftorch.distributed"  # both ends of a connection prove that they know it
 
 
-def _seconds(timeout) -> float:
+def seconds(timeout) -> float:
+    """A timeout (timedelta or number) in seconds."""
     return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
 
 
@@ -25,12 +28,29 @@ def _bytes(value) -> bytes:
 
 
 class Store:
-    """What all stores share: values are bytes, reading waits until a key is there."""
+    """What all stores share: values are bytes, reading waits until a key is there.
 
-    timeout: timedelta = DEFAULT_TIMEOUT
+    A class of the user's own overrides these methods.
+    """
+
+    _timeout: timedelta = DEFAULT_TIMEOUT
 
     def _call(self, method, *arguments):
-        raise NotImplementedError
+        raise RuntimeError(f"a Store without {method}()")
+
+    @property
+    def timeout(self) -> timedelta:
+        """How long `get` and `wait` wait."""
+        return self._timeout
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Sets how long `get` and `wait` wait."""
+        self._timeout = timeout
+
+    def _late(self, keys, limit=None):
+        shown = ", ".join(f"/{k}" if not k.startswith("/") else k for k in keys)
+        limit = int(seconds(limit or self.timeout) * 1000)
+        return _errors.DistStoreError(f"wait timeout after {limit}ms, keys: {shown}")
 
     def set(self, key: str, value) -> None:
         """Sets a key to a string or bytes."""
@@ -42,14 +62,18 @@ class Store:
         Raises:
             DistStoreError: if the key is not set within the store's timeout.
         """
-        found, value = self._call("get", key, _seconds(self.timeout))
+        found, value = self._call("get", key, seconds(self.timeout))
         if not found:
-            raise _errors.DistStoreError(f"wait timeout after {self.timeout}, keys: /{key}")
+            raise self._late([key])
         return value
 
     def add(self, key: str, amount: int) -> int:
         """Adds to a counter, which begins at 0; gives its new value."""
         return self._call("add", key, amount)
+
+    def append(self, key: str, value) -> None:
+        """Appends to a key's value, which begins empty."""
+        self._call("append", key, _bytes(value))
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         """Waits until all keys are set.
@@ -58,12 +82,12 @@ class Store:
             DistStoreError: if they are not within the timeout.
         """
         limit = timeout or self.timeout
-        if not self._call("wait", list(keys), _seconds(limit)):
-            raise _errors.DistStoreError(f"wait timeout after {limit}, keys: {', '.join(keys)}")
+        if not self._call("wait", list(keys), seconds(limit)):
+            raise self._late(keys, limit)
 
     def check(self, keys: list[str]) -> bool:
         """Whether all keys are set."""
-        return self._call("wait", list(keys), 0.0)
+        return self._call("check", list(keys))
 
     def compare_set(self, key: str, expected_value, desired_value) -> bytes:
         """Sets a key if it has the expected value (or none, for an empty one); gives its value."""
@@ -77,77 +101,43 @@ class Store:
         """How many keys are set."""
         return self._call("num_keys")
 
-    def set_timeout(self, timeout: timedelta) -> None:
-        """Sets how long `get` and `wait` wait."""
-        self.timeout = timeout
+    def list_keys(self) -> list[str]:
+        """The keys that are set."""
+        return self._call("list_keys")
 
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        """The values of several keys, waited for."""
+        found, values = self._call("multi_get", list(keys), seconds(self.timeout))
+        if not found:
+            raise self._late(keys)
+        return values
 
-class _Table:
-    """The keys and values, for several threads."""
+    def multi_set(self, keys: list[str], values) -> None:
+        """Sets several keys."""
+        self._call("multi_set", list(keys), [_bytes(v) for v in values])
 
-    def __init__(self):
-        self.values: dict[str, bytes] = {}
-        self.changed = threading.Condition()
+    def queue_push(self, key: str, value) -> None:
+        """Puts a value at the end of a queue."""
+        self._call("queue_push", key, _bytes(value))
 
-    def set(self, key, value):
-        with self.changed:
-            self.values[key] = value
-            self.changed.notify_all()
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
+        """Takes the first value of a queue, waited for with ``block``."""
+        found, value = self._call("queue_pop", key, seconds(self.timeout) if block else 0.0)
+        if not found:
+            raise self._late([key]) if block else _errors.QueueEmptyError("queue is empty")
+        return value
 
-    def get(self, key, timeout):
-        with self.changed:
-            found = self.changed.wait_for(lambda: key in self.values, timeout)
-            return found, self.values.get(key, b"")
+    def queue_len(self, key: str) -> int:
+        """How many values a queue has."""
+        return self._call("queue_len", key)
 
-    def wait(self, keys, timeout):
-        with self.changed:
-            return self.changed.wait_for(lambda: all(k in self.values for k in keys), timeout)
+    def has_extended_api(self) -> bool:
+        """Whether there are `append`, `multi_get` and `multi_set`."""
+        return True
 
-    def add(self, key, amount):
-        with self.changed:
-            total = int(self.values.get(key, b"0")) + amount
-            self.values[key] = str(total).encode()
-            self.changed.notify_all()
-            return total
-
-    def compare_set(self, key, expected, desired):
-        with self.changed:
-            if self.values.get(key, b"") == expected:
-                self.values[key] = desired
-                self.changed.notify_all()
-            return self.values.get(key, expected)
-
-    def delete_key(self, key):
-        with self.changed:
-            return self.values.pop(key, None) is not None
-
-    def num_keys(self):
-        with self.changed:
-            return len(self.values)
-
-
-class _Peers:
-    """The connections of other processes to a store."""
-
-    def __init__(self):
-        self.count = 0
-        self.changed = threading.Condition()
-
-    def _add(self, process, amount):
-        if process is not None and process != os.getpid():
-            with self.changed:
-                self.count += amount
-                self.changed.notify_all()
-
-    def joined(self, process):
-        self._add(process, 1)
-
-    def left(self, process):
-        self._add(process, -1)
-
-    def wait_for_end(self, timeout):
-        with self.changed:
-            self.changed.wait_for(lambda: self.count == 0, timeout)
+    def clone(self) -> Store:
+        """The same store for another thread (any thread may use one)."""
+        return self
 
 
 class HashStore(Store):
@@ -161,14 +151,82 @@ class HashStore(Store):
     """
 
     def __init__(self):
-        self._table = _Table()
+        self._table = Table()
+
+    def _late(self, keys, limit=None):
+        return _errors.DistStoreError("Wait timeout")
 
     def _call(self, method, *arguments):
-        return getattr(self._table, method)(*arguments)
+        return self._table.call(method, list(arguments))
+
+
+class _Server:
+    """The process that has a `TCPStore`'s keys: one thread for each connection."""
+
+    def __init__(self, host, port, listener=None):
+        self.table, self.users = Table(), 0
+        self.listener = listener or _wire.listen(host, port)
+        self.port = self.listener.getsockname()[1]
+        self.others = 0  # connections of other processes
+        self.changed = threading.Condition()
+        threading.Thread(target=self._serve, name="store", daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return  # closed
+            threading.Thread(target=self._answer, args=(peer,), daemon=True).start()
+
+    def _answer(self, peer):
+        foreign = False
+        with peer:
+            if not _wire.admit(peer):
+                return
+            try:
+                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                foreign = _wire.unpack(_wire.receive_frame(peer, 1 << 10)) != os.getpid()
+                self._count(foreign)
+                while True:
+                    method, *arguments = _wire.unpack(_wire.receive_frame(peer))
+                    _wire.send_frame(peer, _wire.pack(self._result(method, arguments)))
+            except (EOFError, OSError, ValueError, TypeError):
+                pass
+            finally:
+                self._count(-foreign)
+
+    def _result(self, method, arguments):
+        try:
+            return [True, self.table.call(method, arguments)]
+        except Exception as error:  # the caller's mistake is the caller's error
+            return [False, str(error)]
+
+    def _count(self, amount):
+        with self.changed:
+            self.others += amount
+            self.changed.notify_all()
+
+    def linger(self):
+        """Waits a while for the others, who may still read what this process gave."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.others <= 0, _LINGER)
+
+    def close(self):
+        """Ends the service."""
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+        except OSError:
+            pass
+        self.listener.close()
 
 
 class TCPStore(Store):
     """A store that one process serves and others reach over TCP.
+
+    Both ends of a connection prove that they know the launcher's token (`ftorch.distributed._wire`);
+    messages are lengths and bytes. It listens on the loopback interface if ``host_name`` means that, else at
+    the address that ``host_name`` is.
 
     Args:
         host_name, port: where the master listens (port 0: any free one, see ``port``).
@@ -176,104 +234,256 @@ class TCPStore(Store):
         is_master: whether this process serves.
         timeout: of reading and of connecting.
         wait_for_workers: whether the master waits for ``world_size`` processes.
+        multi_tenant: whether a second master in the process shares the first one's service.
+        master_listen_fd: a bound socket to listen on.
 
     Raises:
-        DistNetworkError: if the master cannot be reached.
+        DistNetworkError: if the master cannot be reached, or the port is taken.
     """
 
-    def __init__(self, host_name: str, port: int, world_size: int | None = None,
+    _servers: weakref.WeakValueDictionary[int, _Server] = weakref.WeakValueDictionary()
+
+    def __init__(self, host_name: str, port: int = 0, world_size: int | None = None,
                  is_master: bool = False, timeout: timedelta = DEFAULT_TIMEOUT,
-                 wait_for_workers: bool = True, **_):  # fmt: skip
-        self.timeout, self.host, self.port = timeout, host_name, port
+                 wait_for_workers: bool = True, multi_tenant: bool = False,
+                 master_listen_fd: int | None = None, use_libuv: bool = True):
+        self._timeout, self.host, self.port = timeout, host_name, port
+        self.world_size, self.is_master, self.libuvBackend = world_size, is_master, use_libuv
         self._connections = threading.local()
-        self._listener = None
+        self._process = os.getpid()
+        self._server, self._opened = None, []
         if is_master:
-            self._listener = Listener((host_name, port), authkey=_KEY)
-            self.port = self._listener.address[1]
-            self._peers = _Peers()
-            threading.Thread(target=self._serve, args=(_Table(),), daemon=True).start()
-            # Others may still read what this process gave to the last collective.
-            atexit.register(self._peers.wait_for_end, _LINGER)
+            self._server = self._start(multi_tenant, master_listen_fd)
+            self._server.users += 1
+            self.port = self._server.port
+        weakref.finalize(self, _end, self._opened, self._server, os.getpid())
         self._connection()
         self.add("init/", 1)
         if is_master and wait_for_workers and world_size:
             self._wait_for_workers(world_size)
 
+    def _start(self, multi_tenant, descriptor):
+        if multi_tenant and self.port in self._servers:
+            return self._servers[self.port]
+        listener = None
+        if descriptor is not None:
+            listener = socket.socket(fileno=descriptor)
+            listener.listen(512)
+        try:
+            server = _Server(self.host, self.port, listener)
+        except OSError as error:
+            raise _errors.DistNetworkError(
+                f"The server socket has failed to listen on any local network address. port: {self.port}, "
+                f"useIpv6: false, code: {-error.errno}, name: {_name(error)}, message: {error.strerror}"
+            ) from None
+        self._servers[server.port] = server
+        return server
+
     def _wait_for_workers(self, count):
-        limit = time.monotonic() + _seconds(self.timeout)
+        limit = time.monotonic() + seconds(self.timeout)
         while (joined := self.add("init/", 0)) < count:
             if time.monotonic() > limit:
                 raise _errors.DistStoreError(
-                    f"Timed out after {_seconds(self.timeout):g} seconds waiting for clients. "
+                    f"Timed out after {int(seconds(self.timeout)) + 1} seconds waiting for clients. "
                     f"{joined}/{count} clients joined."
                 )
-            time.sleep(0.01)
+            time.sleep(0.005)
 
-    def _serve(self, table):
-        while True:
-            try:
-                peer = self._listener.accept()
-            except OSError:
-                return  # closed with the process
-            except Exception:  # somebody else knocked
-                continue
-            threading.Thread(target=self._answer, args=(peer, table), daemon=True).start()
-
-    def _answer(self, peer, table):
-        process = None
-        try:
-            process, *_ = peer.recv()  # whoever connects says who it is
-            self._peers.joined(process)
-            while True:
-                method, arguments = peer.recv()
-                peer.send(getattr(table, method)(*arguments))
-        except (EOFError, OSError):
-            peer.close()
-        finally:
-            self._peers.left(process)
-
-    def _connection(self) -> Connection:
+    def _connection(self) -> socket.socket:
         """The calling thread's own, so that one that waits is in nobody's way."""
         found = getattr(self._connections, "one", None)
-        if found is not None:
+        if found is not None and self._process == os.getpid():
             return found
-        limit = time.monotonic() + _seconds(self.timeout)
+        limit = time.monotonic() + seconds(self.timeout)
         while True:
             try:
-                connection = self._connections.one = Client((self.host, self.port), authkey=_KEY)
-                connection.send((os.getpid(),))
-                return connection
-            except ConnectionRefusedError:
-                if time.monotonic() > limit:
+                connection = _wire.connect(self.host, self.port, seconds(self.timeout))
+                break
+            except (ConnectionError, TimeoutError, socket.gaierror) as error:
+                refused = "token" in str(error)
+                if time.monotonic() > limit or refused:
+                    reason = f" {error}" if refused else ""
                     raise _errors.DistNetworkError(
-                        f"The client socket has timed out after {_seconds(self.timeout):g} seconds "
-                        f"while trying to connect to ({self.host}, {self.port})."
+                        f"The client socket has timed out after {int(seconds(self.timeout) * 1000)}ms "
+                        f"while trying to connect to ({self.host}, {self.port}).{reason}"
                     ) from None
                 time.sleep(0.05)
+        _wire.send_frame(connection, _wire.pack(os.getpid()))
+        self._connections.one, self._process = connection, os.getpid()
+        self._opened.append(connection)
+        return connection
 
     def _call(self, method, *arguments):
         connection = self._connection()
         try:
-            connection.send((method, arguments))
-            return connection.recv()
+            _wire.send_frame(connection, _wire.pack([method, *arguments]))
+            done, result = _wire.unpack(_wire.receive_frame(connection))
         except (EOFError, ConnectionError) as error:
             raise _errors.DistNetworkError(
-                f"the process that serves the store at ({self.host}, {self.port}) has gone"
+                f"failed to recv, got 0 bytes. The process that serves the store at ({self.host}, "
+                f"{self.port}) has gone"
             ) from error
+        except BaseException:  # an answer that nobody read would be the next call's
+            connection.close()
+            self._connections.one = None
+            raise
+        if not done:
+            raise _errors.DistStoreError(result)
+        return result
+
+    def __repr__(self):
+        return f"TCPStore(host={self.host}, port={self.port})"
+
+    def __getstate__(self):
+        return self.host, self.port, self.world_size, self._timeout
+
+    def __setstate__(self, state):
+        host, port, world_size, timeout = state
+        self.__init__(host, port, world_size, False, timeout)
+
+
+_exiting = [False]
+atexit.register(lambda: _exiting.__setitem__(0, True))
+
+
+def _end(connections, server, process):
+    """What a `TCPStore` leaves behind when it, or the process, ends."""
+    if process != os.getpid():
+        return  # a forked child's copy
+    for connection in connections:
+        connection.close()
+    if server is not None:
+        server.users -= 1
+        if server.users <= 0:
+            if _exiting[0]:
+                server.linger()
+            server.close()
+
+
+def _name(error):
+    return {98: "EADDRINUSE", 99: "EADDRNOTAVAIL", 13: "EACCES"}.get(error.errno, "ERROR")
+
+
+class FileStore(Store):
+    """A store in a file that all processes reach, locked while it is read or written.
+
+    The file is a log of calls that change something, in the wire format; each process applies what
+    is new. The last of ``world_size`` processes removes it.
+    """
+
+    def __init__(self, file_name: str, world_size: int = -1, timeout: timedelta = DEFAULT_TIMEOUT):
+        self.path, self.world_size, self._timeout = str(file_name), world_size, timeout
+        self._table, self._read, self._lock = Table(), 0, threading.RLock()
+        self._users = self.add("cleanup/users", 1) if world_size > 0 else 0
+        atexit.register(self.close)
+
+    def _late(self, keys, limit=None):
+        milliseconds = int(seconds(limit or self.timeout) * 1000)
+        return RuntimeError(f"Timeout waiting for key: {keys[0]} after {milliseconds} ms")
+
+    def close(self) -> None:
+        """Ends this process' use; the last of ``world_size`` users removes the file."""
+        if self.world_size > 0 and self._users:
+            self._users = 0
+            try:
+                done = self.add("cleanup/done", 1)
+                if done >= self.world_size:
+                    os.unlink(self.path)
+            except OSError:
+                pass
+
+    _CHANGES = frozenset(
+        "set add append compare_set delete_key multi_set queue_push queue_pop".split()
+    )
+
+    def _call(self, method, *arguments):
+        waits = method in ("get", "wait", "multi_get", "queue_pop")
+        limit = time.monotonic() + (arguments[-1] if waits else 0)
+        arguments = [*arguments[:-1], 0.0] if waits else list(arguments)
+        while True:
+            result = self._once(method, arguments)
+            done = result[0] if isinstance(result, list) and waits else result
+            if not waits or done or time.monotonic() >= limit:
+                return result
+            time.sleep(0.005)
+
+    def _once(self, method, arguments):
+        with self._lock, open(self.path, "a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(self._read)
+            while True:
+                head = file.read(8)
+                if len(head) < 8:
+                    break
+                data = file.read(int.from_bytes(head, "little"))
+                name, *given = _wire.unpack(data)
+                self._table.call(name, given)
+                self._read += 8 + len(data)
+            result = self._table.call(method, arguments)
+            if method in self._CHANGES:
+                data = _wire.pack([method, *arguments])
+                file.seek(0, os.SEEK_END)
+                file.write(len(data).to_bytes(8, "little") + data)
+                self._read += 8 + len(data)
+            return result
 
 
 class PrefixStore(Store):
     """A store whose keys all get a prefix."""
 
     def __init__(self, prefix: str, store: Store):
-        self.prefix, self.underlying_store, self.timeout = prefix, store, store.timeout
+        self.prefix, self._store = prefix, store
+
+    @property
+    def underlying_store(self) -> Store:
+        """The store that has the keys."""
+        return self._store
+
+    @property
+    def timeout(self) -> timedelta:
+        """The underlying store's."""
+        return self._store.timeout
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Sets the underlying store's."""
+        self._store.set_timeout(timeout)
+
+    @property
+    def _underlying_non_prefix_store(self):
+        store = self._store
+        while isinstance(store, PrefixStore):
+            store = store._store
+        return store
 
     def _call(self, method, *arguments):
         if not arguments:
-            return self.underlying_store._call(method)
+            return self._store._call(method)
         first, *rest = arguments
         if isinstance(first, list):
             first = [f"{self.prefix}/{key}" for key in first]
         else:
             first = f"{self.prefix}/{first}"
-        return self.underlying_store._call(method, first, *rest)
+        return self._store._call(method, first, *rest)
+
+    def clone(self) -> Store:
+        """The same prefix over the store's clone."""
+        return PrefixStore(self.prefix, self._store.clone())
+
+
+def _delegated(name):
+    """A prefix over a class of the user's own, which has the public methods only."""
+    plain = getattr(Store, name)
+
+    def call(self, key, *rest):
+        if type(self._underlying_non_prefix_store)._call is not Store._call:
+            return plain(self, key, *rest)
+        keys = [f"{self.prefix}/{k}" for k in key] if isinstance(key, list) else f"{self.prefix}/{key}"
+        return getattr(self._store, name)(keys, *rest)
+
+    call.__name__, call.__doc__ = name, plain.__doc__
+    return call
+
+
+for _method in ("set", "get", "add", "append", "wait", "check", "compare_set", "delete_key",
+                "multi_get", "multi_set"):
+    setattr(PrefixStore, _method, _delegated(_method))

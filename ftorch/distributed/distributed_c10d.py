@@ -1,5 +1,189 @@
-"""Groups and collectives under PyTorch's name of the module."""
-# ruff: noqa: F403
+"""Groups, collectives and messages under PyTorch's name of the module."""
+# ruff: noqa: F401, F811
 
-from ._collectives import *
-from ._groups import *
+from ..futures import Future
+from ._collectives import (
+    _all_gather_base,
+    _coalescing_manager,
+    _CoalescingManager,
+    _reduce_scatter_base,
+    all_gather,
+    all_gather_coalesced,
+    all_gather_into_tensor,
+    all_gather_single,
+    all_reduce,
+    all_reduce_coalesced,
+    all_to_all,
+    all_to_all_single,
+    barrier,
+    broadcast,
+    gather,
+    monitored_barrier,
+    reduce,
+    reduce_scatter,
+    reduce_scatter_single,
+    reduce_scatter_tensor,
+    scatter,
+)
+from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
+from ._groups import (
+    Backend,
+    BackendConfig,
+    DebugLevel,
+    GroupMember,
+    _world,
+    destroy_process_group,
+    get_backend,
+    get_backend_config,
+    get_debug_level,
+    get_default_backend_for_device,
+    get_global_rank,
+    get_group_rank,
+    get_node_local_rank,
+    get_pg_count,
+    get_process_group_ranks,
+    get_rank,
+    get_world_size,
+    group,
+    group_of,
+    init_process_group,
+    is_available,
+    is_backend_available,
+    is_gloo_available,
+    is_initialized,
+    is_mpi_available,
+    is_nccl_available,
+    is_torchelastic_launched,
+    is_ucc_available,
+    is_xccl_available,
+    new_group,
+    new_subgroups,
+    new_subgroups_by_enumeration,
+    set_debug_level,
+    set_debug_level_from_env,
+    shrink_group,
+    split_group,
+)
+from ._groups import abort_process_group as _abort_process_group
+from ._groups import resolve_process_group as _resolve_process_group
+from ._objects import (
+    _object_to_tensor,
+    _tensor_to_object,
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    recv_object_list,
+    scatter_object_list,
+    send_object_list,
+)
+from ._options import (
+    AllgatherOptions,
+    AllreduceCoalescedOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    GatherOptions,
+    ReduceOptions,
+    ReduceScatterOptions,
+    ScatterOptions,
+)
+from ._p2p import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from ._process_group import ProcessGroup
+from ._reductions import ReduceOp
+from ._reductions import make_nccl_premul_sum as _make_nccl_premul_sum
+from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
+from ._work import Work
+from .constants import default_pg_nccl_timeout, default_pg_timeout
+from .rendezvous import register_rendezvous_handler, rendezvous
+
+ProcessGroupGloo = ProcessGroup
+reduce_op = ReduceOp
+_MPI_AVAILABLE = _UCC_AVAILABLE = _XCCL_AVAILABLE = False
+_GLOO_AVAILABLE = True
+
+GroupName = str
+
+__all__ = [name for name in dir() if not name.startswith("_")]
+
+
+def _get_default_group() -> ProcessGroup:
+    """The default group. Raises ValueError if there is none."""
+    return group_of(None)
+
+
+def _get_default_store() -> Store:
+    """The store of the default group."""
+    if _world.store is None:
+        group_of(None)
+    return _world.store
+
+
+def _rank_not_in_group(group) -> bool:
+    return group == GroupMember.NON_GROUP_MEMBER if group is not None else False
+
+
+def _get_pg_default_device(group=None):
+    import ftorch as torch
+
+    group_of(group)
+    return torch.device("cpu")
+
+
+_get_object_coll_device = _get_pg_default_device
+
+
+def _get_process_group_name(group) -> str:
+    return group.group_name
+
+
+def _find_or_create_pg_by_ranks_and_tag(tag, ranks, stride):
+    found = _find_pg_by_ranks_and_tag(tag, ranks)
+    return found if found is not None else new_group(ranks)
+
+
+def _find_pg_by_ranks_and_tag(tag, ranks):
+    return next((g for g, members in _world.ranks.items() if members == list(ranks)), None)
+
+
+def _get_group_size_by_name(name: str) -> int:
+    return _resolve_process_group(name).size()
+
+
+def supports_complex(reduceOp) -> bool:  # noqa: N803
+    """Whether a reduction is one of complex numbers, too."""
+    return reduceOp not in (
+        ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR,
+    )
+
+
+def _new_process_group_helper(group_size, group_rank, global_ranks_in_group, backend, store, group_name,
+                              backend_options=None, timeout=None, pg_tag=None, device_id=None,
+                              group_desc=None):
+    """(a group of processes that meet at a store, the store)
+
+    Raises:
+        ValueError: for a name that another group has.
+    """
+    if group_name in _world.by_name:
+        raise ValueError(
+            "The specified group name has already been created, please use a different group name"
+        )
+    ranks = list(global_ranks_in_group) or list(range(group_size))
+    made = ProcessGroup(
+        PrefixStore(f"{group_name}/", store), group_rank, group_size, timeout or default_pg_timeout,
+        str(group_name), _world.host, group_desc or "undefined",
+    )
+    _world.ranks[made], _world.by_name[str(group_name)] = ranks, made
+    _world.configs[made] = repr(BackendConfig(Backend(backend)))
+    return made, store
+
+
+def __getattr__(name):
+    if name == "_pg_map":
+        return _world.pg_map
+    if name == "_pg_names":
+        return _world.pg_names
+    if name == "_pg_group_ranks":
+        return _world.pg_group_ranks
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,10 +17,10 @@ class Half(TransformedDistribution):
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
-    _family: type
+    _ftorch_family: type
 
     def __init__(self, scale, validate_args=None):
-        base_dist = self._family(0, scale, validate_args=False)
+        base_dist = self._ftorch_family(0, scale, validate_args=False)
         super().__init__(base_dist, AbsTransform(), validate_args=validate_args)
 
     @property

@@ -98,7 +98,10 @@ def _with_beta(p, q):
 
 
 def _with_continuous_bernoulli(p, q):
-    return -p.mean * q.logits - torch.log1p(-q.probs) - q._cont_bern_log_norm()
+    value = -p.mean * q.logits - torch.log1p(-q.probs) - q._cont_bern_log_norm()
+    if isinstance(p, Uniform):  # as in PyTorch, also where it reaches no further than the bounds
+        value = torch.where((p.high >= 1) | (p.low <= 0), math.inf, value)
+    return value
 
 
 def _with_laplace(p, q):
@@ -132,7 +135,7 @@ _CROSS_ENTROPIES = {
     Laplace: (_with_laplace, (Normal,)),
     Uniform: (_with_uniform, (Beta,)),
     Poisson: (_with_poisson, (Bernoulli,)),
-}  # fmt: skip
+}
 
 # p has always events that q has not.
 _INFINITE = {

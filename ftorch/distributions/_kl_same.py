@@ -185,7 +185,7 @@ def _(p, q):
             "The cross KL-divergence between different exponential families cannot"
             "                             be computed using Bregman divergences"
         )
-    natural, p_normalizer, means = p._normalizer_and_means()
+    natural, p_normalizer, means = p._ftorch_normalizer_and_means()
     result = q._log_normalizer(*q._natural_params) - p_normalizer
     for theirs, mine, mean in zip(q._natural_params, natural, means):
         term = (theirs - mine) * mean
@@ -228,7 +228,7 @@ def _kl_to_lowrank(p, q, p_log_det, p_diagonal, p_roots):
         "Low Rank Multivariate Normals"
         if isinstance(p, LowRankMultivariateNormal)
         else "(Low Rank) Multivariate Normals",
-    )  # fmt: skip
+    )
     factor, diag = _lowrank(q)
     log_dets = lowrank_log_det(diag, q._capacitance_tril) - p_log_det
     square = lowrank_mahalanobis(factor, diag, q.loc - p.loc, q._capacitance_tril)
@@ -246,7 +246,7 @@ def _(p, q):
     return _kl_to_lowrank(
         p, q, lowrank_log_det(diag, p._capacitance_tril), factor.pow(2).sum(-1) + diag,
         (factor, diag.sqrt().diag_embed()),
-    )  # fmt: skip
+    )
 
 
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)

@@ -19,27 +19,27 @@ class LocationScale(Distribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
-    _standard_entropy: float
+    _ftorch_standard_entropy: float
 
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.size(), validate_args=validate_args)
 
-    def _standardized(self, value):
+    def _ftorch_standardized(self, value):
         if self._validate_args:
             self._validate_sample(value)
         return (value - self.loc) / self.scale
 
-    def _standard_rsample(self, shape):
+    def _ftorch_standard_rsample(self, shape):
         raise NotImplementedError
 
-    def _standard_log_prob(self, z):
+    def _ftorch_standard_log_prob(self, z):
         raise NotImplementedError
 
-    def _standard_cdf(self, z):
+    def _ftorch_standard_cdf(self, z):
         raise NotImplementedError
 
-    def _standard_icdf(self, probability):
+    def _ftorch_standard_icdf(self, probability):
         raise NotImplementedError
 
     @property
@@ -51,19 +51,19 @@ class LocationScale(Distribution):
         return self.loc
 
     def rsample(self, sample_shape=torch.Size()):
-        return self.loc + self._standard_rsample(self._extended_shape(sample_shape)) * self.scale
+        return self.loc + self._ftorch_standard_rsample(self._extended_shape(sample_shape)) * self.scale
 
     def log_prob(self, value):
-        return self._standard_log_prob(self._standardized(value)) - self.scale.log()
+        return self._ftorch_standard_log_prob(self._ftorch_standardized(value)) - self.scale.log()
 
     def cdf(self, value):
-        return self._standard_cdf(self._standardized(value))
+        return self._ftorch_standard_cdf(self._ftorch_standardized(value))
 
     def icdf(self, value):
-        return self.loc + self.scale * self._standard_icdf(value)
+        return self.loc + self.scale * self._ftorch_standard_icdf(value)
 
     def entropy(self):
-        return self._standard_entropy + self.scale.log()
+        return self._ftorch_standard_entropy + self.scale.log()
 
-    def _empty(self, shape):
+    def _ftorch_empty(self, shape):
         return torch.empty(shape, dtype=self.loc.dtype, device=self.loc.device)

@@ -62,9 +62,9 @@ def delegated(attribute, names):
 class ProbsOrLogits(Distribution):
     """Distributions with ``probs`` or ``logits`` as their parameter, the other one derived of it."""
 
-    _binary = True  # of two outcomes (a logit is the log-odds), or as many as the last dim has
+    _ftorch_binary = True  # of two outcomes (a logit is the log-odds), or as many as the last dim has
 
-    def _set_probs_or_logits(self, probs, logits, *others):
+    def _ftorch_set_probs_or_logits(self, probs, logits, *others):
         """Sets one of the two, broadcast together with others, which are returned."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
@@ -75,11 +75,11 @@ class ProbsOrLogits(Distribution):
 
     @lazy_property
     def logits(self):
-        return probs_to_logits(self.probs, is_binary=self._binary)
+        return probs_to_logits(self.probs, is_binary=self._ftorch_binary)
 
     @lazy_property
     def probs(self):
-        return logits_to_probs(self.logits, is_binary=self._binary)
+        return logits_to_probs(self.logits, is_binary=self._ftorch_binary)
 
     @lazy_property
     def _param(self):

@@ -112,7 +112,7 @@ class ReshapeTransform(Transform):
     def log_abs_det_jacobian(self, x, y):
         return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
-    def _reshaped(self, shape, before, after):
+    def _ftorch_reshaped(self, shape, before, after):
         cut = len(shape) - len(before)
         if cut < 0:
             raise ValueError("Too few dimensions on input")
@@ -121,10 +121,10 @@ class ReshapeTransform(Transform):
         return shape[:cut] + after
 
     def forward_shape(self, shape):
-        return self._reshaped(shape, self.in_shape, self.out_shape)
+        return self._ftorch_reshaped(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape):
-        return self._reshaped(shape, self.out_shape, self.in_shape)
+        return self._ftorch_reshaped(shape, self.out_shape, self.in_shape)
 
 
 class _SequenceTransform(Transform):
@@ -139,20 +139,20 @@ class _SequenceTransform(Transform):
         self.transforms = list(tseq)
         self.dim = dim
 
-    def _check_dim(self, x):
+    def _ftorch_check_dim(self, x):
         if not -x.dim() <= self.dim < x.dim():
             raise AssertionError(
                 f"dim {self.dim} out of range for tensor with {x.dim()} dimensions"
             )
 
     def _call(self, x):
-        return self._joined([t(part) for t, part in zip(self.transforms, self._parts("x", x))])
+        return self._ftorch_joined([t(part) for t, part in zip(self.transforms, self._ftorch_parts("x", x))])
 
     def _inverse(self, y):
-        return self._joined([t.inv(part) for t, part in zip(self.transforms, self._parts("y", y))])
+        return self._ftorch_joined([t.inv(part) for t, part in zip(self.transforms, self._ftorch_parts("y", y))])
 
-    def _log_dets(self, x, y):
-        parts = zip(self.transforms, self._parts("x", x), self._parts("y", y))
+    def _ftorch_log_dets(self, x, y):
+        parts = zip(self.transforms, self._ftorch_parts("x", x), self._ftorch_parts("y", y))
         return [t.log_abs_det_jacobian(before, after) for t, before, after in parts]
 
     @property
@@ -196,8 +196,8 @@ class CatTransform(_SequenceTransform):
             return self
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
-    def _parts(self, name, x):
-        self._check_dim(x)
+    def _ftorch_parts(self, name, x):
+        self._ftorch_check_dim(x)
         if x.size(self.dim) != self.length:
             raise AssertionError(
                 f"{name}.size({self.dim}) = {x.size(self.dim)} must equal length {self.length}"
@@ -205,13 +205,13 @@ class CatTransform(_SequenceTransform):
         starts = [sum(self.lengths[:i]) for i in range(len(self.lengths))]
         return [x.narrow(self.dim, s, length) for s, length in zip(starts, self.lengths)]
 
-    def _joined(self, parts):
+    def _ftorch_joined(self, parts):
         return torch.cat(parts, dim=self.dim)
 
     def log_abs_det_jacobian(self, x, y):
         terms = [
             _sum_rightmost(term, self.event_dim - t.event_dim)
-            for t, term in zip(self.transforms, self._log_dets(x, y))
+            for t, term in zip(self.transforms, self._ftorch_log_dets(x, y))
         ]
         dim = self.dim - x.dim() if self.dim >= 0 else self.dim
         dim += self.event_dim
@@ -243,8 +243,8 @@ class StackTransform(_SequenceTransform):
             return self
         return StackTransform(self.transforms, self.dim, cache_size)
 
-    def _parts(self, name, x):
-        self._check_dim(x)
+    def _ftorch_parts(self, name, x):
+        self._ftorch_check_dim(x)
         if x.size(self.dim) != len(self.transforms):
             raise AssertionError(
                 f"{name}.size({self.dim}) = {x.size(self.dim)} must equal len(transforms) "
@@ -252,11 +252,11 @@ class StackTransform(_SequenceTransform):
             )
         return [x.select(self.dim, i) for i in range(x.size(self.dim))]
 
-    def _joined(self, parts):
+    def _ftorch_joined(self, parts):
         return torch.stack(parts, dim=self.dim)
 
     def log_abs_det_jacobian(self, x, y):
-        return torch.stack(self._log_dets(x, y), dim=self.dim)
+        return torch.stack(self._ftorch_log_dets(x, y), dim=self.dim)
 
     @constraints.dependent_property
     def domain(self):

@@ -35,7 +35,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        self._set_probs_or_logits(probs, logits)
+        self._ftorch_set_probs_or_logits(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     @property

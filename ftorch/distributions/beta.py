@@ -26,7 +26,7 @@ class Beta(ExponentialFamily):
 
     arg_constraints = {
         "concentration1": constraints.positive, "concentration0": constraints.positive,
-    }  # fmt: skip
+    }
     support = constraints.unit_interval
     has_rsample = True
 

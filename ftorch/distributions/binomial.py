@@ -38,7 +38,7 @@ class Binomial(ProbsOrLogits):
     has_enumerate_support = True
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
-        (count,) = self._set_probs_or_logits(probs, logits, total_count)
+        (count,) = self._ftorch_set_probs_or_logits(probs, logits, total_count)
         self.total_count = count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
 
@@ -74,7 +74,7 @@ class Binomial(ProbsOrLogits):
         )
         return log_ways + value * self.logits - self.total_count * _softplus(self.logits)
 
-    def _common_count(self, what):
+    def _ftorch_common_count(self, what):
         count = int(self.total_count.max())
         if not self.total_count.min() == count:
             raise NotImplementedError(
@@ -83,12 +83,12 @@ class Binomial(ProbsOrLogits):
         return count
 
     def entropy(self):
-        self._common_count("entropy")
+        self._ftorch_common_count("entropy")
         log_prob = self.log_prob(self.enumerate_support(False))
         return -(torch.exp(log_prob) * log_prob).sum(0)
 
     def enumerate_support(self, expand=True):
-        count = self._common_count("enumerate_support")
+        count = self._ftorch_common_count("enumerate_support")
         values = torch.arange(1 + count, dtype=self._param.dtype, device=self._param.device)
         values = values.view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1,) + self._batch_shape) if expand else values

@@ -31,7 +31,7 @@ class Categorical(ProbsOrLogits):
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
-    _binary = False
+    _ftorch_binary = False
 
     def __init__(self, probs=None, logits=None, validate_args=None):
         if (probs is None) == (logits is None):
@@ -51,14 +51,14 @@ class Categorical(ProbsOrLogits):
     def support(self):
         return constraints.integer_interval(0, self._num_events - 1)
 
-    def _nan(self):
+    def _ftorch_nan(self):
         return torch.full(
             self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device
         )
 
     @property
     def mean(self):
-        return self._nan()
+        return self._ftorch_nan()
 
     @property
     def mode(self):
@@ -66,7 +66,7 @@ class Categorical(ProbsOrLogits):
 
     @property
     def variance(self):
-        return self._nan()
+        return self._ftorch_nan()
 
     def sample(self, sample_shape=torch.Size()):
         sample_shape = torch.Size(tuple(sample_shape))

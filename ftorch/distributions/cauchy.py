@@ -23,18 +23,18 @@ class Cauchy(LocationScale):
     tensor(-1.8379)
     """
 
-    _standard_entropy = math.log(4 * math.pi)
+    _ftorch_standard_entropy = math.log(4 * math.pi)
 
-    def _standard_rsample(self, shape):
-        return self._empty(shape).cauchy_()
+    def _ftorch_standard_rsample(self, shape):
+        return self._ftorch_empty(shape).cauchy_()
 
-    def _standard_log_prob(self, z):
+    def _ftorch_standard_log_prob(self, z):
         return -math.log(math.pi) - (z**2).log1p()
 
-    def _standard_cdf(self, z):
+    def _ftorch_standard_cdf(self, z):
         return torch.atan(z) / math.pi + 0.5
 
-    def _standard_icdf(self, probability):
+    def _ftorch_standard_icdf(self, probability):
         return torch.tan(math.pi * (probability - 0.5))
 
     @property

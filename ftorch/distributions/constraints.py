@@ -14,7 +14,7 @@ __all__ = [
     "MixtureSameFamilyConstraint", "multinomial", "nonnegative", "nonnegative_integer", "one_hot",
     "positive", "positive_semidefinite", "positive_definite", "positive_integer", "real",
     "real_vector", "simplex", "square", "stack", "symmetric", "unit_interval",
-]  # fmt: skip
+]
 
 
 class Constraint:
@@ -31,21 +31,21 @@ class Constraint:
 
     is_discrete = False
     event_dim = 0
-    _bounds: tuple[str, ...] = ()  # the attributes that `repr` shows
-    _compares = False  # whether `check` only compares, each element by itself
+    _ftorch_bounds: tuple[str, ...] = ()  # the attributes that `repr` shows
+    _ftorch_compares = False  # whether `check` only compares, each element by itself
 
     def check(self, value):
         """A bool tensor of ``sample_shape + batch_shape``: which events are in the region."""
         raise NotImplementedError
 
     @property
-    def takes_arrays(self) -> bool:
+    def _ftorch_takes_arrays(self) -> bool:
         """Whether `check` gives the same for a NumPy array."""
-        bounds = (getattr(self, name) for name in self._bounds)
-        return self._compares and not any(isinstance(b, torch.Tensor) for b in bounds)
+        bounds = (getattr(self, name) for name in self._ftorch_bounds)
+        return self._ftorch_compares and not any(isinstance(b, torch.Tensor) for b in bounds)
 
     def __repr__(self):
-        bounds = ", ".join(f"{name}={getattr(self, name)}" for name in self._bounds)
+        bounds = ", ".join(f"{name}={getattr(self, name)}" for name in self._ftorch_bounds)
         return f"{type(self).__name__[1:]}({bounds})"
 
 
@@ -140,14 +140,19 @@ class _IndependentConstraint(_Wrapping):
     def event_dim(self):
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
+    @property
+    def _ftorch_takes_arrays(self):
+        return self.base_constraint._ftorch_takes_arrays
+
     def check(self, value):
         result = self.base_constraint.check(value)
-        if result.dim() < self.reinterpreted_batch_ndims:
+        ndim = len(result.shape)
+        if ndim < self.reinterpreted_batch_ndims:
             expected = self.event_dim
             raise ValueError(
-                f"Expected value.dim() >= {expected} but got {value.dim()}"
+                f"Expected value.dim() >= {expected} but got {len(value.shape)}"
             )
-        kept = result.shape[: result.dim() - self.reinterpreted_batch_ndims]
+        kept = result.shape[: ndim - self.reinterpreted_batch_ndims]
         return result.reshape(kept + (-1,)).all(-1)
 
     def __repr__(self):
@@ -184,7 +189,7 @@ class MixtureSameFamilyConstraint(_Wrapping):
 class _Boolean(Constraint):
     """Zeros and ones."""
 
-    _compares = True
+    _ftorch_compares = True
 
     is_discrete = True
 
@@ -195,7 +200,7 @@ class _Boolean(Constraint):
 class _Real(Constraint):
     """Anything but NaN."""
 
-    _compares = True
+    _ftorch_compares = True
 
     def check(self, value):
         return value == value
@@ -206,7 +211,7 @@ class _Below(Constraint):
         self.lower_bound = lower_bound
         super().__init__()
 
-    _bounds = ("lower_bound",)
+    _ftorch_bounds = ("lower_bound",)
 
 
 class _Above(Constraint):
@@ -214,7 +219,7 @@ class _Above(Constraint):
         self.upper_bound = upper_bound
         super().__init__()
 
-    _bounds = ("upper_bound",)
+    _ftorch_bounds = ("upper_bound",)
 
 
 class _Between(Constraint):
@@ -223,13 +228,13 @@ class _Between(Constraint):
         self.upper_bound = upper_bound
         super().__init__()
 
-    _bounds = ("lower_bound", "upper_bound")
+    _ftorch_bounds = ("lower_bound", "upper_bound")
 
 
 class _GreaterThan(_Below):
     """Numbers above ``lower_bound``."""
 
-    _compares = True
+    _ftorch_compares = True
 
     def check(self, value):
         return self.lower_bound < value
@@ -238,7 +243,7 @@ class _GreaterThan(_Below):
 class _GreaterThanEq(_Below):
     """Numbers from ``lower_bound`` on."""
 
-    _compares = True
+    _ftorch_compares = True
 
     def check(self, value):
         return self.lower_bound <= value
@@ -247,7 +252,7 @@ class _GreaterThanEq(_Below):
 class _LessThan(_Above):
     """Numbers below ``upper_bound``."""
 
-    _compares = True
+    _ftorch_compares = True
 
     def check(self, value):
         return value < self.upper_bound
@@ -256,7 +261,7 @@ class _LessThan(_Above):
 class _Interval(_Between):
     """Numbers of [lower_bound, upper_bound]."""
 
-    _compares = True
+    _ftorch_compares = True
 
     def check(self, value):
         return (self.lower_bound <= value) & (value <= self.upper_bound)
@@ -265,7 +270,7 @@ class _Interval(_Between):
 class _HalfOpenInterval(_Between):
     """Numbers of [lower_bound, upper_bound)."""
 
-    _compares = True
+    _ftorch_compares = True
 
     def check(self, value):
         return (self.lower_bound <= value) & (value < self.upper_bound)
@@ -377,7 +382,7 @@ class _Square(Constraint):
         return torch.full(
             value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=torch.bool,
             device=value.device,
-        )  # fmt: skip
+        )
 
 
 class _Symmetric(_Square):
@@ -427,7 +432,7 @@ class _Sequence(Constraint):
     def is_discrete(self):
         return any(c.is_discrete for c in self.cseq)
 
-    def _check_dim(self, value):
+    def _ftorch_check_dim(self, value):
         if not -value.dim() <= self.dim < value.dim():
             raise AssertionError(
                 f"dim {self.dim} out of range for value with {value.dim()} dimensions"
@@ -450,7 +455,7 @@ class _Cat(_Sequence):
         return max(c.event_dim for c in self.cseq)
 
     def check(self, value):
-        self._check_dim(value)
+        self._ftorch_check_dim(value)
         starts = [sum(self.lengths[:i]) for i in range(len(self.lengths))]
         return torch.cat(
             [
@@ -470,7 +475,7 @@ class _Stack(_Sequence):
         return dim + 1 if self.dim + dim < 0 else dim
 
     def check(self, value):
-        self._check_dim(value)
+        self._ftorch_check_dim(value)
         slices = [value.select(self.dim, i) for i in range(value.size(self.dim))]
         return torch.stack([c.check(v) for v, c in zip(slices, self.cseq)], self.dim)
 

@@ -36,7 +36,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None):
-        self._set_probs_or_logits(probs, logits)
+        self._ftorch_set_probs_or_logits(probs, logits)
         if probs is not None:
             # An interval check of its own: 0 and 1 are clamped below.
             if validate_args is not None and not self.arg_constraints["probs"].check(
@@ -55,18 +55,18 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     def logits(self):
         return probs_to_logits(self.probs, is_binary=True)
 
-    def _stable(self):
+    def _ftorch_stable(self):
         """Where p is away from 0.5."""
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _cut_probs(self):
         """p away from 0.5, for formulas whose result is not used near it."""
-        return torch.where(self._stable(), self.probs, self._lims[0])
+        return torch.where(self._ftorch_stable(), self.probs, self._lims[0])
 
-    def _piecewise(self, formula, taylor):
+    def _ftorch_piecewise(self, formula, taylor):
         """A formula of the parameter away from 0.5, and a polynomial of p - 0.5 near it."""
         near = taylor(self.probs - 0.5)
-        return torch.where(self._stable(), formula(self._cut_probs()), near)
+        return torch.where(self._ftorch_stable(), formula(self._cut_probs()), near)
 
     def _cont_bern_log_norm(self):
         """The logarithm of the normalizing constant."""
@@ -78,13 +78,13 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
                 p <= 0.5, torch.log1p(-2.0 * below), torch.log(2.0 * above - 1.0)
             )
 
-        return self._piecewise(
+        return self._ftorch_piecewise(
             formula, lambda x: math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x**2) * x**2
         )
 
     @property
     def mean(self):
-        return self._piecewise(
+        return self._ftorch_piecewise(
             lambda p: p / (2.0 * p - 1.0) + 1.0 / (torch.log1p(-p) - torch.log(p)),
             lambda x: 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x**2) * x,
         )
@@ -102,7 +102,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         def taylor(x):
             return 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x**2) * x**2
 
-        return self._piecewise(formula, taylor)
+        return self._ftorch_piecewise(formula, taylor)
 
     def rsample(self, sample_shape=torch.Size()):
         shape = self._extended_shape(sample_shape)
@@ -124,15 +124,15 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         p = self._cut_probs()
         powers = torch.pow(p, value) * torch.pow(1.0 - p, 1.0 - value)
         cdf = (powers + p - 1.0) / (2.0 * p - 1.0)
-        result = torch.where(self._stable(), cdf, value)
+        result = torch.where(self._ftorch_stable(), cdf, value)
         return torch.where(value <= 0.0, 0.0, torch.where(value >= 1.0, 1.0, result))
 
     def icdf(self, value):
         p = self._cut_probs()
         quantile = (
             torch.log1p(-p + value * (2.0 * p - 1.0)) - torch.log1p(-p)
-        ) / (torch.log(p) - torch.log1p(-p))  # fmt: skip
-        return torch.where(self._stable(), quantile, value)
+        ) / (torch.log(p) - torch.log1p(-p))
+        return torch.where(self._ftorch_stable(), quantile, value)
 
     def entropy(self):
         # log(1 - p) and the log-odds, of what the density is made.

@@ -6,8 +6,8 @@ import warnings
 
 import ftorch as torch
 
-from ..eager import apart, executor, value_checks
-from ..eager.dispatch import Wrapped
+from ..eager.dispatch.levels import Wrapped
+from ..eager.runtime import executor, trace_slice, value_checks
 from ..eager.tensor import PLAIN
 from . import constraints
 from .utils import lazy_property
@@ -23,13 +23,15 @@ def _all_true(t) -> torch.Tensor:
 
 
 def _at_hand(value):
-    """The value of a tensor, as NumPy, for which nothing has to run."""
+    """The value of a tensor of few elements, as NumPy, unless it is pending and the check of it can wait."""
     if value.__class__ not in PLAIN or value.numel() > _FEW:
         return None
     if not value_checks.is_pending(value):
         return value_checks.peek(value)
-    constant = apart.constant_of(value._storage)
-    return None if constant is None else value_checks.part_of(constant, value)
+    constant = trace_slice.constant_of(value._ftorch_storage)
+    if constant is not None:
+        return value_checks.part_of(constant, value)
+    return None if value.requires_grad else value_checks.peek(value, waits=True)
 
 
 _FEW = 4096  # elements that NumPy compares in less time than a program takes to start
@@ -45,7 +47,7 @@ def _check(name, checks):
         return
     asked = []
     for check, constraint, value in checks:
-        known = _at_hand(value) if constraint.takes_arrays else None
+        known = _at_hand(value) if constraint._ftorch_takes_arrays else None
         if known is None:
             asked.append((check, value, _all_true(constraint.check(value))))
         else:
@@ -53,7 +55,7 @@ def _check(name, checks):
     for check, value, valid in asked:
         pending = value_checks.is_pending(value)
         if not (pending and value.requires_grad and value_checks.postpone(name, check, valid)):
-            check(bool(apart.value_of(valid._storage, from_inputs=not pending)))
+            check(bool(trace_slice.value_of(valid._ftorch_storage, from_inputs=not pending)))
 
 
 class Distribution:
@@ -94,10 +96,10 @@ class Distribution:
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
-            self._check_parameters()
+            self._ftorch_check_parameters()
         super().__init__()
 
-    def _check_parameters(self):
+    def _ftorch_check_parameters(self):
         try:
             arg_constraints = self.arg_constraints
         except NotImplementedError:

@@ -28,7 +28,7 @@ class ExponentialFamily(Distribution):
     def _mean_carrier_measure(self) -> float:
         raise NotImplementedError
 
-    def _normalizer_and_means(self):
+    def _ftorch_normalizer_and_means(self):
         """The natural parameters, F of them, and F's gradients: the means of t(x)."""
         with torch.enable_grad():
             natural = [p.detach().requires_grad_() for p in self._natural_params]
@@ -38,7 +38,7 @@ class ExponentialFamily(Distribution):
 
     def entropy(self):
         carrier = -self._mean_carrier_measure
-        natural, normalizer, means = self._normalizer_and_means()
+        natural, normalizer, means = self._ftorch_normalizer_and_means()
         result = carrier + normalizer
         for parameter, mean in zip(natural, means):
             result = result - (parameter * mean).reshape(self._batch_shape + (-1,)).sum(-1)

@@ -52,7 +52,7 @@ class FisherSnedecor(Distribution):
         return (
             2 * df2.pow(2) * (self.df1 + df2 - 2)
             / (self.df1 * (df2 - 2).pow(2) * (df2 - 4))
-        )  # fmt: skip
+        )
 
     def rsample(self, sample_shape=torch.Size(())):
         shape = self._extended_shape(sample_shape)

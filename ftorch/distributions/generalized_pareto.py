@@ -28,7 +28,7 @@ class GeneralizedPareto(Distribution):
 
     arg_constraints = {
         "loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real,
-    }  # fmt: skip
+    }
     has_rsample = True
 
     def __init__(self, loc, scale, concentration, validate_args=None):
@@ -40,12 +40,12 @@ class GeneralizedPareto(Distribution):
         end = self.loc - self.scale / self.concentration
         return constraints.interval(self.loc, torch.where(self.concentration < 0, end, math.inf))
 
-    def _shape(self):
+    def _ftorch_shape(self):
         """Where the concentration is zero, and one to divide by."""
         zero = torch.isclose(self.concentration, torch.zeros_like(self.concentration))
         return zero, torch.where(zero, 1.0, self.concentration)
 
-    def _standardized(self, value):
+    def _ftorch_standardized(self, value):
         if self._validate_args:
             self._validate_sample(value)
         return (value - self.loc) / self.scale
@@ -55,16 +55,16 @@ class GeneralizedPareto(Distribution):
         return self.icdf(torch.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 
     def log_prob(self, value):
-        z = self._standardized(value)
-        zero, xi = self._shape()
+        z = self._ftorch_standardized(value)
+        zero, xi = self._ftorch_shape()
         power = 1 / xi + torch.ones_like(z)
         tail = torch.where(power == 0, power, power * torch.log1p(xi * z))
         return -self.scale.log() - torch.where(zero, z, tail)
 
     def log_survival_function(self, value):
         """The logarithm of the probability of larger values."""
-        z = self._standardized(value)
-        zero, xi = self._shape()
+        z = self._ftorch_standardized(value)
+        zero, xi = self._ftorch_shape()
         return torch.where(zero, -z, -torch.log1p(xi * z) / xi)
 
     def log_cdf(self, value):
@@ -75,12 +75,12 @@ class GeneralizedPareto(Distribution):
         return torch.exp(self.log_cdf(value))
 
     def icdf(self, value):
-        zero, xi = self._shape()
+        zero, xi = self._ftorch_shape()
         log_survival = torch.log1p(-value)
         tail = self.loc + self.scale / xi * torch.expm1(-xi * log_survival)
         return torch.where(zero, self.loc - self.scale * log_survival, tail)
 
-    def _moment(self, formula, limit):
+    def _ftorch_moment(self, formula, limit):
         """A formula of the concentration, which holds for concentrations below a limit."""
         exists = self.concentration < limit
         return torch.where(
@@ -89,7 +89,7 @@ class GeneralizedPareto(Distribution):
 
     @property
     def mean(self):
-        return self._moment(lambda xi: self.loc + self.scale / (1 - xi), 1)
+        return self._ftorch_moment(lambda xi: self.loc + self.scale / (1 - xi), 1)
 
     @property
     def mode(self):
@@ -97,7 +97,7 @@ class GeneralizedPareto(Distribution):
 
     @property
     def variance(self):
-        return self._moment(lambda xi: self.scale**2 / ((1 - xi) ** 2 * (1 - 2 * xi)), 0.5)
+        return self._ftorch_moment(lambda xi: self.scale**2 / ((1 - xi) ** 2 * (1 - 2 * xi)), 0.5)
 
     def entropy(self):
         return torch.broadcast_to(self.scale.log() + self.concentration + 1, self._batch_shape)

@@ -30,7 +30,7 @@ class Geometric(ProbsOrLogits):
     support = constraints.nonnegative_integer
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        self._set_probs_or_logits(probs, logits)
+        self._ftorch_set_probs_or_logits(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
         if self._validate_args and probs is not None:
             value = self.probs

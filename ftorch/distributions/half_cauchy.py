@@ -23,7 +23,7 @@ class HalfCauchy(Half):
     tensor(0.5000)
     """
 
-    _family = Cauchy
+    _ftorch_family = Cauchy
 
     @property
     def mean(self):

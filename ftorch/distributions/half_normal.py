@@ -21,7 +21,7 @@ class HalfNormal(Half):
     tensor(0.7979)
     """
 
-    _family = Normal
+    _ftorch_family = Normal
 
     @property
     def mean(self):

@@ -29,7 +29,7 @@ class Kumaraswamy(TransformedDistribution):
 
     arg_constraints = {
         "concentration1": constraints.positive, "concentration0": constraints.positive,
-    }  # fmt: skip
+    }
     support = constraints.unit_interval
     has_rsample = True
 
@@ -47,14 +47,14 @@ class Kumaraswamy(TransformedDistribution):
         ]
         super().__init__(base_dist, transforms, validate_args=validate_args)
 
-    def _moment(self, n):
+    def _ftorch_moment(self, n):
         """The mean of the n-th power."""
         a, b = 1 + n / self.concentration1, self.concentration0
         return b * torch.exp(a.lgamma() + b.lgamma() - (a + b).lgamma())
 
     @property
     def mean(self):
-        return self._moment(1)
+        return self._ftorch_moment(1)
 
     @property
     def mode(self):
@@ -65,7 +65,7 @@ class Kumaraswamy(TransformedDistribution):
 
     @property
     def variance(self):
-        return self._moment(2) - self.mean.pow(2)
+        return self._ftorch_moment(2) - self.mean.pow(2)
 
     def entropy(self):
         a, b = self.concentration1, self.concentration0

@@ -23,19 +23,19 @@ class Laplace(LocationScale):
     tensor(-1.6931)
     """
 
-    _standard_entropy = 1 + math.log(2)
+    _ftorch_standard_entropy = 1 + math.log(2)
 
-    def _standard_rsample(self, shape):
-        u = self._empty(shape).uniform_(torch.finfo(self.loc.dtype).eps - 1, 1)
+    def _ftorch_standard_rsample(self, shape):
+        u = self._ftorch_empty(shape).uniform_(torch.finfo(self.loc.dtype).eps - 1, 1)
         return -u.sign() * torch.log1p(-u.abs())
 
-    def _standard_log_prob(self, z):
+    def _ftorch_standard_log_prob(self, z):
         return -z.abs() - math.log(2)
 
-    def _standard_cdf(self, z):
+    def _ftorch_standard_cdf(self, z):
         return 0.5 - 0.5 * z.sign() * torch.expm1(-z.abs())
 
-    def _standard_icdf(self, probability):
+    def _ftorch_standard_icdf(self, probability):
         centred = probability - 0.5
         return -centred.sign() * torch.log1p(-2 * centred.abs())
 

@@ -42,7 +42,7 @@ class LKJCholesky(Distribution):
         super().__init__(self.concentration.size(), torch.Size((dim, dim)), validate_args)
 
     @lazy_property
-    def _beta(self):
+    def _ftorch_beta(self):
         """The squared lengths of the rows left of the diagonal, in the onion method."""
         options = {"dtype": self.concentration.dtype, "device": self.concentration.device}
         offset = torch.arange(self.dim - 1, **options)
@@ -53,7 +53,7 @@ class LKJCholesky(Distribution):
     def sample(self, sample_shape=torch.Size()):
         with torch.no_grad():
             options = {"dtype": self.concentration.dtype, "device": self.concentration.device}
-            y = self._beta.sample(sample_shape).unsqueeze(-1)
+            y = self._ftorch_beta.sample(sample_shape).unsqueeze(-1)
             normal = torch.randn(self._extended_shape(sample_shape), **options).tril(-1)
             sphere = normal / normal.norm(dim=-1, keepdim=True)
             sphere[..., 0, :].fill_(0.0)  # the first row has nothing left of the diagonal

@@ -98,7 +98,7 @@ class LowRankMultivariateNormal(Distribution):
     def mode(self):
         return self.loc
 
-    def _whole(self, matrix):
+    def _ftorch_whole(self, matrix):
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
 
     @lazy_property
@@ -111,12 +111,12 @@ class LowRankMultivariateNormal(Distribution):
         # Scaled to a unit diagonal the matrix is far better conditioned.
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
-        return self._whole(root * torch.linalg.cholesky(_plus_identity(scaled @ scaled.mT)))
+        return self._ftorch_whole(root * torch.linalg.cholesky(_plus_identity(scaled @ scaled.mT)))
 
     @lazy_property
     def covariance_matrix(self):
         factor, diag = self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
-        return self._whole(factor @ factor.mT + torch.diag_embed(diag))
+        return self._ftorch_whole(factor @ factor.mT + torch.diag_embed(diag))
 
     @lazy_property
     def precision_matrix(self):
@@ -124,7 +124,7 @@ class LowRankMultivariateNormal(Distribution):
         half = torch.linalg.solve_triangular(
             self._capacitance_tril, factor.mT / diag.unsqueeze(-2), upper=False
         )
-        return self._whole(torch.diag_embed(diag.reciprocal()) - half.mT @ half)
+        return self._ftorch_whole(torch.diag_embed(diag.reciprocal()) - half.mT @ half)
 
     def rsample(self, sample_shape=torch.Size()):
         shape = self._extended_shape(sample_shape)
@@ -138,7 +138,7 @@ class LowRankMultivariateNormal(Distribution):
             + self._unbroadcasted_cov_diag.sqrt() * eps_diag
         )
 
-    def _log_det(self):
+    def _ftorch_log_det(self):
         return lowrank_log_det(self._unbroadcasted_cov_diag, self._capacitance_tril)
 
     def log_prob(self, value):
@@ -147,9 +147,9 @@ class LowRankMultivariateNormal(Distribution):
         square = lowrank_mahalanobis(
             self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, value - self.loc,
             self._capacitance_tril,
-        )  # fmt: skip
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det() + square)
+        )
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._ftorch_log_det() + square)
 
     def entropy(self):
-        entropy = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._log_det())
+        entropy = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._ftorch_log_det())
         return entropy.expand(self._batch_shape)

@@ -92,20 +92,20 @@ class MixtureSameFamily(Distribution):
         """The components."""
         return self._component_distribution
 
-    def _mixed(self, values):
+    def _ftorch_mixed(self, values):
         """The components' values, averaged with their probabilities."""
         probs = self._pad_mixture_dimensions(self.mixture_distribution.probs)
         return torch.sum(probs * values, dim=-1 - self._event_ndims)
 
     @property
     def mean(self):
-        return self._mixed(self.component_distribution.mean)
+        return self._ftorch_mixed(self.component_distribution.mean)
 
     @property
     def variance(self):
-        within = self._mixed(self.component_distribution.variance)
+        within = self._ftorch_mixed(self.component_distribution.variance)
         off = self.component_distribution.mean - self._pad(self.mean)
-        return within + self._mixed(off.pow(2.0))
+        return within + self._ftorch_mixed(off.pow(2.0))
 
     def cdf(self, x):
         x = self._pad(x)

@@ -37,22 +37,22 @@ def to_scale_tril(name, matrix):
 class ScaleTril(Distribution):
     """Distributions with a matrix that has three forms, each made of its Cholesky factor."""
 
-    def _whole(self, matrix):
+    def _ftorch_whole(self, matrix):
         n = self._event_shape[-1]
         return matrix.expand(self._batch_shape + (n, n))
 
     @lazy_property
     def scale_tril(self):
-        return self._whole(self._unbroadcasted_scale_tril)
+        return self._ftorch_whole(self._unbroadcasted_scale_tril)
 
     @lazy_property
     def covariance_matrix(self):
         factor = self._unbroadcasted_scale_tril
-        return self._whole(torch.matmul(factor, factor.mT))
+        return self._ftorch_whole(torch.matmul(factor, factor.mT))
 
     @lazy_property
     def precision_matrix(self):
-        return self._whole(torch.cholesky_inverse(self._unbroadcasted_scale_tril))
+        return self._ftorch_whole(torch.cholesky_inverse(self._unbroadcasted_scale_tril))
 
 
 def half_log_det(factor):
@@ -100,7 +100,7 @@ class MultivariateNormal(ScaleTril):
     has_rsample = True
 
     def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None,
-                 validate_args=None):  # fmt: skip
+                 validate_args=None):
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
         given = given_matrix(covariance_matrix, precision_matrix, scale_tril)

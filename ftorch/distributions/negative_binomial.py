@@ -36,7 +36,7 @@ class NegativeBinomial(ProbsOrLogits):
     support = constraints.nonnegative_integer
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None):
-        (count,) = self._set_probs_or_logits(probs, logits, total_count)
+        (count,) = self._ftorch_set_probs_or_logits(probs, logits, total_count)
         self.total_count = count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
 

@@ -29,19 +29,19 @@ class Normal(LocationScale, ExponentialFamily):
     tensor([ -0.9189, -50.9189])
     """
 
-    _standard_entropy = 0.5 + 0.5 * math.log(2 * math.pi)
+    _ftorch_standard_entropy = 0.5 + 0.5 * math.log(2 * math.pi)
     _mean_carrier_measure = 0
 
-    def _standard_rsample(self, shape):
+    def _ftorch_standard_rsample(self, shape):
         return _standard_normal(shape, self.loc.dtype, self.loc.device)
 
-    def _standard_log_prob(self, z):
+    def _ftorch_standard_log_prob(self, z):
         return -(z**2) / 2 - math.log(math.sqrt(2 * math.pi))
 
-    def _standard_cdf(self, z):
+    def _ftorch_standard_cdf(self, z):
         return 0.5 * (1 + torch.erf(z / math.sqrt(2)))
 
-    def _standard_icdf(self, probability):
+    def _ftorch_standard_icdf(self, probability):
         return torch.erfinv(2 * probability - 1) * math.sqrt(2)
 
     @property

@@ -37,19 +37,19 @@ class OneHotCategorical(Distribution):
         "_categorical", "_param probs logits probs param_shape _new"
     )
 
-    def _one_hot(self, indices):
+    def _ftorch_one_hot(self, indices):
         return one_hot(indices, self._categorical._num_events)
 
     @property
     def mode(self):
-        return self._one_hot(self.probs.argmax(dim=-1)).to(self.probs)
+        return self._ftorch_one_hot(self.probs.argmax(dim=-1)).to(self.probs)
 
     @property
     def variance(self):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape=torch.Size()):
-        return self._one_hot(self._categorical.sample(sample_shape)).to(self.probs)
+        return self._ftorch_one_hot(self._categorical.sample(sample_shape)).to(self.probs)
 
     def log_prob(self, value):
         if self._validate_args:

@@ -29,7 +29,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         self.temperature = temperature
-        self._set_probs_or_logits(probs, logits)
+        self._ftorch_set_probs_or_logits(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def rsample(self, sample_shape=torch.Size()):
@@ -38,7 +38,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
         u = clamp_probs(torch.rand(shape, dtype=probs.dtype, device=probs.device))
         return (
             u.log() - (-u).log1p() + probs.log() - (-probs).log1p()
-        ) / self.temperature  # fmt: skip
+        ) / self.temperature
 
     def log_prob(self, value):
         if self._validate_args:

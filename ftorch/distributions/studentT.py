@@ -30,7 +30,7 @@ class StudentT(LocationScale):
 
     arg_constraints = {
         "df": constraints.positive, "loc": constraints.real, "scale": constraints.positive,
-    }  # fmt: skip
+    }
 
     # There is no formula of elementary functions.
     cdf = Distribution.cdf
@@ -58,7 +58,7 @@ class StudentT(LocationScale):
         chi2 = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * (normal * torch.rsqrt(chi2 / self.df))
 
-    def _standard_log_prob(self, z):
+    def _ftorch_standard_log_prob(self, z):
         return -0.5 * (self.df + 1.0) * torch.log1p(z**2 / self.df) - self._log_normalizer()
 
     def _log_normalizer(self):
@@ -70,7 +70,7 @@ class StudentT(LocationScale):
         )
 
     @property
-    def _standard_entropy(self):
+    def _ftorch_standard_entropy(self):
         half, next_half = 0.5 * self.df, 0.5 * (self.df + 1.0)
         surprise = next_half * (torch.digamma(next_half) - torch.digamma(half))
         return self._log_normalizer() + surprise

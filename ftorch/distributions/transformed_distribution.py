@@ -89,17 +89,17 @@ class TransformedDistribution(Distribution):
     def has_rsample(self):
         return self.base_dist.has_rsample
 
-    def _transformed(self, x):
+    def _ftorch_transformed(self, x):
         for transform in self.transforms:
             x = transform(x)
         return x
 
     def sample(self, sample_shape=torch.Size()):
         with torch.no_grad():
-            return self._transformed(self.base_dist.sample(sample_shape))
+            return self._ftorch_transformed(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape=torch.Size()):
-        return self._transformed(self.base_dist.rsample(sample_shape))
+        return self._ftorch_transformed(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value):
         if self._validate_args:
@@ -134,4 +134,4 @@ class TransformedDistribution(Distribution):
         return self._monotonize_cdf(self.base_dist.cdf(value))
 
     def icdf(self, value):
-        return self._transformed(self.base_dist.icdf(self._monotonize_cdf(value)))
+        return self._ftorch_transformed(self.base_dist.icdf(self._monotonize_cdf(value)))

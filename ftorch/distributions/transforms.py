@@ -36,7 +36,7 @@ __all__ = [
     "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
     "SigmoidTransform", "SoftplusTransform", "TanhTransform", "SoftmaxTransform", "StackTransform",
     "StickBreakingTransform", "Transform", "identity_transform",
-]  # fmt: skip
+]
 
 # --- element by element ----------------------------------------------------------------
 
@@ -209,12 +209,12 @@ class AffineTransform(Transform):
     def event_dim(self):
         return self._event_dim
 
-    def _region(self):
+    def _ftorch_region(self):
         if self.event_dim == 0:
             return constraints.real
         return constraints.independent(constraints.real, self.event_dim)
 
-    domain = codomain = constraints.dependent_property(_region, is_discrete=False)
+    domain = codomain = constraints.dependent_property(_ftorch_region, is_discrete=False)
 
     def with_cache(self, cache_size=1):
         if self._cache_size == cache_size:

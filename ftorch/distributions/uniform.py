@@ -34,7 +34,7 @@ class Uniform(Distribution):
     def arg_constraints(self):
         return {
             "low": constraints.less_than(self.high), "high": constraints.greater_than(self.low),
-        }  # fmt: skip
+        }
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self):

@@ -56,7 +56,7 @@ class Wishart(ScaleTril, ExponentialFamily):
         }
 
     def __init__(self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None,
-                 validate_args=None):  # fmt: skip
+                 validate_args=None):
         given = given_matrix(covariance_matrix, precision_matrix, scale_tril)
         if given is None:
             raise AssertionError(
@@ -123,7 +123,7 @@ class Wishart(ScaleTril, ExponentialFamily):
         noise[..., rows, columns] = torch.randn(
             torch.Size(sample_shape) + self._batch_shape + (n * (n - 1) // 2,),
             dtype=noise.dtype, device=noise.device,
-        )  # fmt: skip
+        )
         factor = self._unbroadcasted_scale_tril @ noise
         return factor @ factor.mT
 
@@ -141,13 +141,13 @@ class Wishart(ScaleTril, ExponentialFamily):
         for _ in range(10 if max_try_correction is None else max_try_correction):
             again = self._bartlett_sampling(redrawn[redrawn].shape)
             sample[redrawn] = again
-            redrawn[redrawn.clone()] = self._singular(again)
+            redrawn[redrawn.clone()] = self._ftorch_singular(again)
             if not redrawn.any():
                 break
             warnings.warn("Singular sample detected.", stacklevel=2)
         return sample
 
-    def _singular(self, sample):
+    def _ftorch_singular(self, sample):
         """Whether any matrix of a sample's batch is."""
         singular = ~self.support.check(sample)
         if not self._batch_shape:

@@ -1,49 +1,58 @@
 """``Tensor``: a storage, a geometry and an offset, and a place in the autograd graph.
 
 Only the data model is here. What users call on a tensor is derived from the op registry or stands in
-`ftorch.eager.methods`, and is bound by `ftorch.eager.attach`.
+`ftorch.eager.tensor_api.methods`, and is bound by `ftorch.eager.surface.attach`.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import device as _device
-from . import dtype as _dtype
-from .executor import IMMEDIATE
-from .geometry import Geometry, Size, geometry
-from .storage import INFERENCE, Storage
+from .core import device as _device
+from .core import dtype as _dtype
+from .core.geometry import Geometry, Size, geometry
+from .memory.storage import INFERENCE, KEPT_BYTES, Storage
+from .runtime.executor import IMMEDIATE
 
 
 class TensorBase:
     """The slots of a tensor. Users' own attributes go to the subclasses' ``__dict__``.
 
-    _storage, _geometry, _offset: where its elements are. It is *direct* when its geometry is its
+    _ftorch_storage, _ftorch_geometry, _ftorch_offset: where its elements are. It is *direct* when its geometry is its
         storage's root: then the root's value is the tensor's.
-    _requires_grad, _grad_fn, _output_nr, _grad: autograd; ``_grad_fn`` of a view may be stale
-        (`ftorch.eager.tape.grad_fn_of`).
-    _base, _attr_version: for a view, the tensor it is a view of, and the storage's version for which
+    _ftorch_requires_grad, _grad_fn, _ftorch_output_nr, _grad: autograd; ``_grad_fn`` of a view may be stale
+        (`ftorch.eager.autograd.tape.grad_fn_of`).
+    _base, _ftorch_attr_version: for a view, the tensor it is a view of, and the storage's version for which
         ``_grad_fn`` is right.
-    _meta: rarely needed things (`Extras`), or None.
+    _ftorch_meta: rarely needed things (`Extras`), or None.
     """
 
     __slots__ = (
-        "_storage", "_geometry", "_offset", "_requires_grad", "_grad_fn", "_output_nr", "_grad",
-        "_base", "_attr_version", "_meta",
-    )  # fmt: skip
-    _storage: Storage
-    _geometry: Geometry
-    _offset: int
-    _requires_grad: bool
+        "_ftorch_storage",
+        "_ftorch_geometry",
+        "_ftorch_offset",
+        "_ftorch_requires_grad",
+        "_grad_fn",
+        "_ftorch_output_nr",
+        "_grad",
+        "_base",
+        "_ftorch_attr_version",
+        "_ftorch_meta",
+    )
+    _ftorch_storage: Storage
+    _ftorch_geometry: Geometry
+    _ftorch_offset: int
+    _ftorch_requires_grad: bool
     _grad_fn: Any
-    _output_nr: int
+    _ftorch_output_nr: int
     _grad: Any
     _base: Any
-    _attr_version: int
-    _meta: Any
+    _ftorch_attr_version: int
+    _ftorch_meta: Any
 
 
 class Extras:
@@ -51,20 +60,30 @@ class Extras:
 
     __slots__ = (
         "hooks", "accumulator", "post_hooks", "version", "retains_grad", "level",
-        "creation", "value", "bdim",
-    )  # fmt: skip
+        "creation", "value", "bdim", "grad_dtype",
+    )
 
     def __init__(self):
         self.hooks = self.accumulator = self.post_hooks = self.version = self.level = None
         self.retains_grad = False
         self.creation = self.value = self.bdim = None
+        self.grad_dtype = False  # of gradients; None: any, False: the tensor's own
 
 
 class TensorMeta(type):
-    """Makes ``isinstance(x, Tensor)`` and ``Tensor.__init_subclass__`` ordinary; a seam for types."""
+    """The type of `Tensor` and its subclasses, as in PyTorch."""
+
+    def __init__(cls, name, bases, namespace, **options):
+        super().__init__(name, bases, namespace)
+        for told in subclassed:
+            told(cls)
 
 
-class Tensor(TensorBase):
+subclassed: list[Callable[[type], None]] = []
+"""Functions that are told of each new subclass, whatever its own ``__init_subclass__`` does."""
+
+
+class Tensor(TensorBase, metaclass=TensorMeta):
     """A multi-dimensional array of one dtype: see https://pytorch.org/docs/stable/tensors.html.
 
     >>> import ftorch as torch
@@ -85,34 +104,34 @@ _new = object.__new__
 def wrap(storage: Storage) -> Tensor:
     """A new tensor for a whole storage, outside any graph."""
     t = _new(Tensor)
-    t._storage = storage
-    t._geometry = storage.root
-    t._offset = 0
-    t._requires_grad = False
-    t._grad_fn = t._grad = t._base = t._meta = None
-    t._output_nr = t._attr_version = 0
+    t._ftorch_storage = storage
+    t._ftorch_geometry = storage.root
+    t._ftorch_offset = 0
+    t._ftorch_requires_grad = False
+    t._grad_fn = t._grad = t._base = t._ftorch_meta = None
+    t._ftorch_output_nr = t._ftorch_attr_version = 0
     return t
 
 
 def wrap_view(storage: Storage, g: Geometry, offset: int, base) -> Tensor:
     """A new tensor for a part of a storage, outside any graph; a view of ``base``."""
     t = _new(Tensor)
-    t._storage = storage
-    t._geometry = g
-    t._offset = offset
-    t._requires_grad = False
-    t._grad_fn = t._grad = t._meta = None
+    t._ftorch_storage = storage
+    t._ftorch_geometry = g
+    t._ftorch_offset = offset
+    t._ftorch_requires_grad = False
+    t._grad_fn = t._grad = t._ftorch_meta = None
     t._base = base
-    t._output_nr = 0
-    t._attr_version = storage.version
+    t._ftorch_output_nr = 0
+    t._ftorch_attr_version = storage.version
     return t
 
 
 def extras(t: TensorBase) -> Extras:
     """The tensor's `Extras`, made when first needed."""
-    found = t._meta
+    found = t._ftorch_meta
     if found is None:
-        found = t._meta = Extras()
+        found = t._ftorch_meta = Extras()
     return found
 
 
@@ -134,11 +153,13 @@ def from_array(array, device=None, requires_grad=False, stride=None) -> Tensor:
         else:
             if isinstance(array, (np.ndarray, np.generic)):
                 array = np.array(array, order="C")  # JAX may keep the buffer it is given
-            storage = Storage(root, _put(array, where))
+            if where is not _device.CPU or array.__class__ is not np.ndarray or array.nbytes > KEPT_BYTES:
+                array = _put(array, where)
+            storage = Storage(root, array)
     if modes.inference:
         storage.version = INFERENCE
     t = wrap(storage)
-    t._requires_grad = requires_grad
+    t._ftorch_requires_grad = requires_grad
     return t
 
 
@@ -159,7 +180,7 @@ def new_leaf(t, requires_grad=True):
             raise RuntimeError(
                 "Only Tensors of floating point and complex dtype can require gradients"
             )
-        t._requires_grad = True
+        t._ftorch_requires_grad = True
     return t
 
 
@@ -178,8 +199,10 @@ def _put(array, where):
 
 
 class _Modes(threading.local):
-    """transforming: how many functions of `torch.func` run; grad: whether operations record;
-    inference: inside ``inference_mode``; special: why calls must take the slow path (levels of
+    """transforming: how many functions of `torch.func` run; differentiating: for each of those that
+    differentiate (its number, the storages of its inputs); grad: whether operations record;
+    inference: inside ``inference_mode``; grad_layout: whether a leaf's gradient is laid out
+    as the leaf; special: why calls must take the slow path (levels of
     transforms, function modes, autocast, saved-tensor hooks)."""
 
     def __init__(self):
@@ -192,6 +215,8 @@ class _Modes(threading.local):
         self.autocast = None
         self.anomaly = False
         self.transforming = 0
+        self.differentiating = []
+        self.grad_layout = True
 
 
 modes = _Modes()

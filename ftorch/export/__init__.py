@@ -37,7 +37,7 @@ from .unflatten import FlatArgsAdapter, InterpreterModule, UnflattenedModule, un
 
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
-           preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):  # fmt: skip
+           preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):
     """Records what a module computes.
 
     Args:
@@ -101,7 +101,7 @@ def _exported(mod, args, kwargs, dynamic_shapes):
     program = ExportedProgram(
         traces.root, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,
         dynamic.range_constraints, calls, (args, kwargs), traces.constants,
-    )  # fmt: skip
+    )
     program._guards_code = [guard_code(g, dynamic.sources) for g in dynamic.guards]
     return program
 
@@ -117,14 +117,14 @@ def _forward_names(parameters, args, kwargs):
 
 
 def export_for_training(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
-                        preserve_module_call_signature=()):  # fmt: skip
+                        preserve_module_call_signature=()):
     """`export`: its graphs keep writes and layers as they are."""
     return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,
-                  preserve_module_call_signature=preserve_module_call_signature)  # fmt: skip
+                  preserve_module_call_signature=preserve_module_call_signature)
 
 
 def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None,
-                 preserve_module_call_signature=(), strict=False, **_):  # fmt: skip
+                 preserve_module_call_signature=(), strict=False, **_):
     """`export`; where a size turns out to be constant, it becomes constant, with a warning."""
     try:
         return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)
@@ -188,9 +188,32 @@ def save_stablehlo(ep, f, *, platforms=None) -> None:
 
 
 __all__ = [
-    "AdditionalInputs", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
-    "FlatArgsAdapter", "InputKind", "InterpreterModule", "ModuleCallEntry", "ModuleCallSignature",
-    "ShapesCollection", "UnflattenedModule", "UserError", "default_decompositions", "dims",
-    "draft_export", "dynamic_shapes", "export", "export_for_training", "exported_program",
-    "graph_signature", "load", "passes", "register_dataclass", "save", "save_stablehlo", "unflatten",
-]  # fmt: skip
+    "AdditionalInputs",
+    "CustomDecompTable",
+    "Dim",
+    "ExportBackwardSignature",
+    "ExportGraphSignature",
+    "ExportedProgram",
+    "FlatArgsAdapter",
+    "InputKind",
+    "InterpreterModule",
+    "ModuleCallEntry",
+    "ModuleCallSignature",
+    "ShapesCollection",
+    "UnflattenedModule",
+    "UserError",
+    "default_decompositions",
+    "dims",
+    "draft_export",
+    "dynamic_shapes",
+    "export",
+    "export_for_training",
+    "exported_program",
+    "graph_signature",
+    "load",
+    "passes",
+    "register_dataclass",
+    "save",
+    "save_stablehlo",
+    "unflatten",
+]

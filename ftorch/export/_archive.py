@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._zip import ArchiveReader, ArchiveWriter, replacing
+from .._serialization.zip_archive import ArchiveReader, ArchiveWriter, replacing
 from ..eager.tensor import from_array
 from ..nn import Parameter
 from ..serialization import load as load_checkpoint
@@ -42,12 +42,12 @@ def _write_tensors(writer, tensors, folder, prefix, config):
         entries[name] = {
             "path_name": written[key], "is_param": isinstance(t, Parameter), "use_pickle": False,
             "tensor_meta": meta,
-        }  # fmt: skip
+        }
     writer.write(f"data/{folder}/{config}", json.dumps({"config": entries}).encode())
 
 
 def _elements(t):
-    from ..eager.op import to_numpy
+    from ..eager.call.op import to_numpy
 
     return to_numpy(t.detach())
 

@@ -8,16 +8,15 @@ down. It narrows a symbol's range, makes symbols equal or constant, or stays a g
 from __future__ import annotations
 
 import math
-import os
 import sys
 from dataclasses import dataclass, field
 
+from ..eager.core import places
 from ..fx.experimental.symbolic_shapes import Expr, Guard, ShapeEnv, SymInt
 from .dynamic_shapes import UserError
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_TRACE = os.path.join(_PACKAGE, "export", "_trace.py")
-_CHECKS = os.path.join(_PACKAGE, "_basics.py")
+_TRACE = places.own_file("export/_trace.py")
+_CHECKS = places.own_file("_toplevel/basics.py")
 _OPPOSITES = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _BETWEEN = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "truediv": "/", "pow": "**"}
@@ -26,7 +25,7 @@ _BETWEEN = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "t
 def _is_own(frame) -> bool:
     """Whether code is the package's, but for ``torch._check``."""
     name = frame.f_code.co_filename
-    return name.startswith(_PACKAGE) and name != _CHECKS
+    return name.startswith(places.PACKAGE) and name != _CHECKS
 
 
 def _reader():
@@ -216,4 +215,4 @@ def range_line(symbol, low, high) -> tuple[str, str]:
 __all__ = [
     "Decisions", "Shown", "bounds", "code", "constant_line", "equals", "guard_code", "linear",
     "order", "range_line", "violation",
-]  # fmt: skip
+]

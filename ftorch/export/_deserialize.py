@@ -7,10 +7,10 @@ import operator
 from typing import Any
 
 from .._subclasses.fake_tensor import fake_like
-from ..eager import device as _device
-from ..eager.device import META
-from ..eager.geometry import Size, contiguous_stride, geometry
-from ..eager.storage import Storage
+from ..eager.core import device as _device
+from ..eager.core.device import META
+from ..eager.core.geometry import Size, contiguous_stride, geometry
+from ..eager.memory.storage import Storage
 from ..eager.tensor import wrap
 from ..fx.experimental.symbolic_shapes import Expr, SymInt, ValueRanges
 from ..fx.graph import Graph
@@ -168,7 +168,7 @@ class _GraphReader:
         is_single = len(outputs) == 1 and "as_tensors" not in outputs[0] and (
             data["target"].partition(".ops.higher_order")[1] == "" or data.get(
                 "is_hop_single_tensor_return")
-        )  # fmt: skip
+        )
         node = self.graph.create_node(
             "call_function", target, tuple(args), kwargs, name=names[0] if is_single else whole
         )
@@ -261,7 +261,7 @@ def _call_entry(data):
         signature = ModuleCallSignature(
             [], [], pytree.treespec_loads(signature["in_spec"]),
             pytree.treespec_loads(signature["out_spec"]), signature.get("forward_arg_names"),
-        )  # fmt: skip
+        )
     return ModuleCallEntry(data["fqn"], signature)
 
 
@@ -289,7 +289,7 @@ def from_json(data, state_dict, constants, example_inputs) -> ExportedProgram:
     program = ExportedProgram(
         root, graph, ExportGraphSignature(specs, outputs), state_dict, ranges,
         [_call_entry(e) for e in graph_data["module_call_graph"]], example_inputs, constants,
-    )  # fmt: skip
+    )
     program._guards_code = list(data.get("guards_code") or ())
     program._is_functional = any(s.kind is not OutputKind.USER_OUTPUT for s in outputs)
     return program

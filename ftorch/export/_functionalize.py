@@ -118,7 +118,7 @@ class Functionalizer:
         if name in _SHAPES:
             sizes = [n for n in like.shape]
             return self.call(aten.view.default, value, [self._size(before, i) for i in range(len(sizes))],
-                             like=like)  # fmt: skip
+                             like=like)
         if name in ("alias", "detach", "lift_fresh"):
             return value
         if name in ("transpose", "swapaxes", "swapdims"):
@@ -133,7 +133,7 @@ class Functionalizer:
             return self.call(aten.permute.default, value, inverse, like=like)
         scatter = {"select": aten.select_scatter.default, "slice": aten.slice_scatter.default,
                    "diagonal": aten.diagonal_scatter.default,
-                   "as_strided": aten.as_strided_scatter.default}.get(name)  # fmt: skip
+                   "as_strided": aten.as_strided_scatter.default}.get(name)
         if scatter is None:
             raise RuntimeError(f"a write through {target} cannot be made functional")
         return self.call(scatter, before, value, *args, like=like)
@@ -318,7 +318,7 @@ class Functionalizer:
         result = self.call(
             aten._native_batch_norm_legit_functional.default, *args[:8],
             like=(like, *stats, *stats),
-        )  # fmt: skip
+        )
         parts = [self.call(operator.getitem, result, i, name="getitem") for i in (0, 3, 4)]
         for part, example in zip(parts, (like, *stats)):
             part.meta["val"] = example
@@ -399,7 +399,7 @@ def _conv(rank):
             for v in ([v] if isinstance(v, int) else v for v in (stride, padding, dilation))
         )
         return f.call(aten.convolution.default, x, weight, bias, stride, padding, dilation, False,
-                      [0] * rank, groups, like=node.meta["val"])  # fmt: skip
+                      [0] * rank, groups, like=node.meta["val"])
 
     return rule
 
@@ -423,7 +423,7 @@ def _first(name):
 
 
 _ARITY = {"max_pool2d_with_indices": 2, "native_layer_norm": 3,
-          "_native_batch_norm_legit_no_training": 3}  # fmt: skip
+          "_native_batch_norm_legit_no_training": 3}
 
 
 def _layer_norm(f, node, x, shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
@@ -453,7 +453,7 @@ def default_table() -> CustomDecompTable:
         aten.softmax.int: _softmax("_softmax"), aten.log_softmax.int: _softmax("_log_softmax"),
         "max_pool2d": _first("max_pool2d_with_indices"), "layer_norm": _layer_norm,
         "batch_norm": _batch_norm, "dropout": _dropout, "lift_fresh_copy": _fresh,
-    }  # fmt: skip
+    }
     table = CustomDecompTable()
     for op, builder in builders.items():
         packet = getattr(aten, op) if isinstance(op, str) else None
@@ -477,7 +477,7 @@ def _inlined(function):
             return function(*[next(rest) if isinstance(a, Node) else a for a in args], **kwargs)
 
         examples = [torch.zeros(tuple(int(n) for n in a.meta["val"].shape), dtype=a.meta["val"].dtype)
-                    for a in given]  # fmt: skip
+                    for a in given]
         traced = make_fx(run)(*examples)
         made = dict(zip((n for n in traced.graph.nodes if n.op == "placeholder"), given))
         for inner in traced.graph.nodes:

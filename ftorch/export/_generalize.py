@@ -20,14 +20,15 @@ from typing import Any
 
 from .._ops import ops
 from .._subclasses.fake_tensor import FakeTensor, fake_like
+from ..fx._sources import argument_names
 from ..fx.experimental.symbolic_shapes import Expr, Guard, SymInt
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..utils import _pytree as pytree
 from ._decisions import constant_line, violation
 from ._fit import fit, fit_floor
-from ._settle import divisors, fixed, renumbered, settled
-from ._symbols import Dynamic, Symbol, at, base, extremes, points, symbols_of
+from ._settle import divisors, fixed, renamed, settled
+from ._symbols import Dynamic, Symbol, at, base, extremes, named, points, symbols_of
 from ._trace import Traces, trace_module
 from .dynamic_shapes import UserError
 from .graph_signature import ConstantArgument, SymIntArgument
@@ -49,15 +50,17 @@ def trace_dynamic(module, args, kwargs, dims, names, whole=True) -> tuple[Traces
     def trace(new, shown=None):
         return trace_module(module, *pytree.tree_unflatten(new, spec), whole, shown)
 
-    return generalized(trace, leaves, symbols_of(leaves, dims, names), names if whole else None)
+    sources = argument_names(module.forward, args, kwargs)
+    return generalized(trace, leaves, symbols_of(leaves, dims, names), names if whole else None, sources)
 
 
-def generalized(trace, leaves, symbols, names=None) -> tuple[Traces, Dynamic]:
+def generalized(trace, leaves, symbols, names=None, sources=None) -> tuple[Traces, Dynamic]:
     """The graph for all sizes.
 
     Args:
         trace: from inputs (and `Shown`, if there are names) to `Traces`.
         leaves: the example's inputs.
+        sources: where the inputs come from, which gives symbols PyTorch's names.
         names: of the inputs in traces; then it is looked at what the user's code decides by sizes.
 
     Raises:
@@ -65,8 +68,8 @@ def generalized(trace, leaves, symbols, names=None) -> tuple[Traces, Dynamic]:
     """
     if not symbols:
         return at(trace, leaves, symbols, []), Dynamic([], len(leaves))
-    for i, s in enumerate(symbols):
-        s.name = f"s{i}"
+    for s, name in zip(symbols, named(symbols, sources)):
+        s.name = name
     guards: list[Guard] = []
     if names is not None:
         symbols, guards = settled(trace, leaves, symbols, names)
@@ -76,8 +79,9 @@ def generalized(trace, leaves, symbols, names=None) -> tuple[Traces, Dynamic]:
         attempt = _attempt(trace, leaves, symbols, guards)
     if isinstance(attempt, Exception):
         raise _violation(trace, leaves, symbols, guards) from attempt
-    if [s.name for s in symbols] != [f"s{i}" for i in range(len(symbols))]:
-        guards = renumbered(symbols, guards)
+    own_names = named(symbols, sources)
+    if [s.name for s in symbols] != own_names:
+        guards = renamed(symbols, guards, own_names)
         attempt = _attempt(trace, leaves, symbols, guards)
     return attempt
 
@@ -144,11 +148,11 @@ def _violation(trace, leaves, symbols, guards):
         return related
     bad = [
         s for s in symbols if isinstance(_attempt(trace, leaves, [s], guards), Exception)
-    ] or symbols  # fmt: skip
+    ] or symbols
     return violation(
         [s.label for s in bad], [constant_line(s.label, s.hint) for s in bad],
         [f"{s.label} = {s.hint}" for s in bad if "[" not in s.label],
-    )  # fmt: skip
+    )
 
 
 def _related(trace, leaves, symbols, guards):
@@ -156,7 +160,7 @@ def _related(trace, leaves, symbols, guards):
     for a, b in itertools.combinations(symbols, 2):
         apart = b.hint - a.hint
         both = dataclasses.replace(a, uses=[
-            *a.uses, *((i, d, f, o + f * apart) for i, d, f, o in b.uses)])  # fmt: skip
+            *a.uses, *((i, d, f, o + f * apart) for i, d, f, o in b.uses)])
         rest = [both if s is a else s for s in symbols if s is not b]
         if isinstance(_attempt(trace, leaves, rest, guards), Exception):
             continue
@@ -165,7 +169,7 @@ def _related(trace, leaves, symbols, guards):
         line = f"The values of {second} and {first} must always be equal."
         if apart:
             line = (f"The values of {second} must always be related to the values of {first} by "
-                    f"{b.label} = {a.label}{sign}.")  # fmt: skip
+                    f"{b.label} = {a.label}{sign}.")
         return violation([b.label], [line], [f"{b.label} = {a.label}{sign}"])
     return None
 
@@ -248,18 +252,20 @@ class _Generalizer:
 
     def _sizes_of_inputs(self):
         for s in self.dynamic.symbols:
-            i, d, factor, offset = min(s.uses, key=lambda u: (u[2] != 1 or u[3] != 0, u[0], u[1]))
+            i, d, factor, offset = s.shown or min(s.uses, key=lambda u: (u[2] != 1 or u[3] != 0, u[0], u[1]))
             owner = self.inputs[len(self.inputs) - self.dynamic.leaf_count + i]
-            node = self._size(owner, d, Expr.symbol(s.name) * factor + offset, s.hint * factor + offset)
+            node = self._size(owner, d, Expr.symbol(s.name) * factor + offset, s.hint * factor + offset,
+                              s.order + 1)
             if offset:
                 node = self._operation(operator.sub, node, offset, s)
             if factor != 1:
                 node = self._operation(operator.floordiv, node, factor, s)
             self.nodes[str(Expr.symbol(s.name))] = node
 
-    def _size(self, owner, d, expr, value):
+    def _size(self, owner, d, expr, value, number=0):
+        name = f"sym_size_int_{number}" if number else "sym_size_int"
         with self.graph.inserting_before(self.top):
-            node = self.graph.call_function(ops.aten.sym_size.int, (owner, d), name="sym_size_int")
+            node = self.graph.call_function(ops.aten.sym_size.int, (owner, d), name=name)
         node.meta.update(val=SymInt(value, expr), is_size=True)
         return node
 

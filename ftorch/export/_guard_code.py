@@ -13,7 +13,7 @@ _BINARY = {
     ast.FloorDiv: operator.floordiv, ast.Div: operator.truediv, ast.Pow: operator.pow,
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
+}
 _CALLS = {"min": min, "max": max, "Min": min, "Max": max}
 
 

@@ -102,7 +102,7 @@ def _expand(node, x, sizes, implicit=False):
 @_form("select")
 def _select(node, x, dim, index):
     return jax.lax.index_in_dim(x, index if type(index) is not int or index >= 0 else
-                                x.shape[dim] + index, dim, keepdims=False)  # fmt: skip
+                                x.shape[dim] + index, dim, keepdims=False)
 
 
 @_form("slice")

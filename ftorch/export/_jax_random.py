@@ -142,4 +142,4 @@ def draws(module) -> bool:
     return any(
         node.op == "call_function" and form_of(node.target) is not None
         for m in module.modules() if hasattr(m, "graph") for node in m.graph.nodes
-    )  # fmt: skip
+    )

@@ -158,7 +158,7 @@ def _embedding(given):
         return None
     weight, padding = given["weight"], given["padding_idx"]
     args = [-1 if padding is None else padding % weight.shape[0], given["scale_grad_by_freq"],
-            given["sparse"]]  # fmt: skip
+            given["sparse"]]
     while args and args[-1] in (False, -1) and args[-1] is not True:
         args.pop()
     return ops.aten.embedding.default, (weight, given["input"], *args), {}
@@ -174,7 +174,7 @@ def _interpolate(given):
     size = [size] * rank if isinstance(size, int) else size and list(size)
     scale = [float(scale)] * rank if isinstance(scale, (int, float)) else scale and list(scale)
     names = {"linear": "linear1d", "bilinear": "bilinear2d", "trilinear": "trilinear3d",
-             "bicubic": "bicubic2d", "nearest": f"nearest{rank}d"}  # fmt: skip
+             "bicubic": "bicubic2d", "nearest": f"nearest{rank}d"}
     align = () if mode == "nearest" else (bool(given["align_corners"]),)
     overload = getattr(ops.aten, f"upsample_{names[mode]}").vec
     return overload, (given["input"], size, *align, scale), {}
@@ -227,16 +227,25 @@ def _random(name):
     return rule
 
 
-_TABLE.update({
-    **{n: _of_sizes(n) for n in ("zeros", "ones", "empty")},
-    **{n: _of_new(n) for n in ("new_zeros", "new_ones", "new_empty", "new_full")},
-    **{n: _like(n) for n in ("zeros_like", "ones_like", "empty_like", "full_like")},
-    **{n: _random(n) for n in ("rand", "randn", "randint", "randperm", "rand_like", "randn_like",
-                               "randint_like")},
-    "arange": _arange, "bernoulli": _bernoulli, "multinomial": _multinomial, "einsum": _einsum, "embedding": _embedding, "eye": _eye, "full": _full,
-    "interpolate": _interpolate, "linspace": _linspace, "scaled_dot_product_attention": _attention,
-    "split": _split,
-})  # fmt: skip
+_TABLE.update(
+    {
+        **{n: _of_sizes(n) for n in ("zeros", "ones", "empty")},
+        **{n: _of_new(n) for n in ("new_zeros", "new_ones", "new_empty", "new_full")},
+        **{n: _like(n) for n in ("zeros_like", "ones_like", "empty_like", "full_like")},
+        **{n: _random(n) for n in ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like")},
+        "arange": _arange,
+        "bernoulli": _bernoulli,
+        "multinomial": _multinomial,
+        "einsum": _einsum,
+        "embedding": _embedding,
+        "eye": _eye,
+        "full": _full,
+        "interpolate": _interpolate,
+        "linspace": _linspace,
+        "scaled_dot_product_attention": _attention,
+        "split": _split,
+    }
+)
 
 CREATING = frozenset(
     "zeros ones empty full arange eye linspace rand randn randint randperm".split()
@@ -283,7 +292,7 @@ def _batch_norm_kernel(args, kwargs):
     input, mean, var, weight, bias, eps = args
     return ops.aten.batch_norm.default, (
         input, weight, bias, mean, var, False, 0.0, eps, True
-    ), {}  # fmt: skip
+    ), {}
 
 
 def _argwhere_kernel(args, kwargs):
@@ -336,7 +345,7 @@ def _of_numbers(found):
 _KERNELS = {
     "_scaled_dot_product_attention": _attention_kernel, "_batch_norm_eval": _batch_norm_kernel,
     "argwhere": _argwhere_kernel, "cross_entropy": _cross_entropy_kernel,
-}  # fmt: skip
+}
 
 
 def kernel(name, found):

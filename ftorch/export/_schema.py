@@ -18,7 +18,7 @@ _DTYPES = {
     8: "float64", 9: "complex32", 10: "complex64", 11: "complex128", 12: "bool", 13: "bfloat16",
     28: "uint16", 29: "float8_e4m3fn", 30: "float8_e5m2", 31: "float8_e4m3fnuz",
     32: "float8_e5m2fnuz", 33: "float8_e8m0fnu", 34: "uint32", 35: "uint64",
-}  # fmt: skip
+}
 _NUMBERS = {name: number for number, name in _DTYPES.items()}
 _FORMATS = {1: "contiguous_format", 2: "channels_last", 3: "channels_last_3d", 4: "preserve_format"}
 STRIDED = 7
@@ -66,7 +66,7 @@ def expr_text(expr: Expr) -> str:
         "add": f"Add({left}, {right})", "sub": f"Add({left}, Mul(Integer(-1), {right}))",
         "mul": f"Mul({left}, {right})", "floordiv": f"FloorDiv({left}, {right})",
         "mod": f"Mod({left}, {right})",
-    }[expr.kind]  # fmt: skip
+    }[expr.kind]
 
 
 _FUNCTIONS = {"Add": operator.add, "Mul": operator.mul, "FloorDiv": operator.floordiv}

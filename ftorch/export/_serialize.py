@@ -9,9 +9,9 @@ from typing import Any
 from .._higher_order_ops import HigherOrderOperator
 from .._ops import OpOverload
 from .._subclasses.fake_tensor import FakeTensor
-from ..eager import device as _device
-from ..eager import dtype as _dtype
-from ..eager import formats
+from ..eager.core import device as _device
+from ..eager.core import dtype as _dtype
+from ..eager.core import formats
 from ..eager.tensor import TensorBase
 from ..fx.node import Node
 from ..utils import _pytree as pytree
@@ -35,7 +35,7 @@ _LISTS = frozenset(
 
 def tensor_meta(t) -> dict[str, Any]:
     """The description of a tensor."""
-    g = t._geometry
+    g = t._ftorch_geometry
     device = t.device
     return {
         "dtype": dtype_number(g.dtype), "sizes": [size_json(n) for n in t.shape],
@@ -43,7 +43,7 @@ def tensor_meta(t) -> dict[str, Any]:
         "device": {"type": device.type, "index": device.index},
         "strides": [{"as_int": int(n)} for n in g.stride], "storage_offset": {"as_int": 0},
         "layout": STRIDED,
-    }  # fmt: skip
+    }
 
 
 def _argument(value) -> dict[str, Any]:
@@ -96,13 +96,13 @@ def _list(values):
     if kinds == {"as_tensor", "as_none"} or kinds == {"as_none"}:
         return {"as_optional_tensors": [
             {"as_none": True} if v is None else {"as_tensor": {"name": v.name}} for v in values
-        ]}  # fmt: skip
+        ]}
     if kinds == {"as_int"}:
         return {"as_ints": [int(v) for v in values]}
     if kinds <= {"as_int", "as_sym_int"}:
         return {"as_sym_ints": [
             {"as_name": v.name} if isinstance(v, Node) else {"as_int": int(v)} for v in values
-        ]}  # fmt: skip
+        ]}
     if kinds <= {"as_float", "as_int"}:
         return {"as_floats": [_float(float(v)) for v in values]}
     if kinds == {"as_bool"}:
@@ -166,7 +166,7 @@ class _GraphWriter:
             "sym_int_values": self.sizes, "sym_bool_values": self.bools,
             "is_single_tensor_return": is_single, "custom_obj_values": {},
             "sym_float_values": self.floats,
-        }  # fmt: skip
+        }
 
     def _node(self, node):
         names = node.meta.get("argument_names") or _argument_names(node.target, len(node.args))
@@ -186,7 +186,7 @@ class _GraphWriter:
         return {
             "target": target_name(node.target), "inputs": inputs, "outputs": self._outputs(node),
             "metadata": metadata, "is_hop_single_tensor_return": None, "name": node.name,
-        }  # fmt: skip
+        }
 
     def _outputs(self, node):
         value = node.meta.get("val")
@@ -233,7 +233,7 @@ _NAMES = {
     "upsample_nearest2d.vec": "input output_size scale_factors",
     "upsample_nearest1d.vec": "input output_size scale_factors",
     "upsample_bilinear2d.vec": "input output_size align_corners scale_factors",
-}  # fmt: skip
+}
 
 
 def _argument_names(target, count):
@@ -270,7 +270,7 @@ def _input_spec(spec):
         return {"parameter": {"arg": name, "parameter_name": spec.target}}
     if spec.kind is InputKind.BUFFER:
         return {"buffer": {"arg": name, "buffer_name": spec.target,
-                           "persistent": bool(spec.persistent)}}  # fmt: skip
+                           "persistent": bool(spec.persistent)}}
     if spec.kind is InputKind.CONSTANT_TENSOR:
         return {"tensor_constant": {"arg": name, "tensor_constant_name": spec.target}}
     if isinstance(spec.arg, ConstantArgument):
@@ -296,7 +296,7 @@ def _call_entry(entry):
             "inputs": [], "outputs": [], "in_spec": pytree.treespec_dumps(signature.in_spec),
             "out_spec": pytree.treespec_dumps(_plain(signature.out_spec)),
             "forward_arg_names": signature.forward_arg_names,
-        }  # fmt: skip
+        }
     return {"fqn": entry.fqn, "signature": signature}
 
 
@@ -335,4 +335,4 @@ def to_json(program) -> dict[str, Any]:
         "opset_version": {"aten": 10}, "range_constraints": ranges,
         "schema_version": {"major": 8, "minor": 20}, "verifiers": [program.dialect],
         "torch_version": "2.13.0", "guards_code": list(program._guards_code),
-    }  # fmt: skip
+    }

@@ -57,7 +57,7 @@ def _of_inputs(leaves, symbols, names):
     """The sizes of the inputs, by their names."""
     sizes = {
         name: list(leaf.shape) for name, leaf in zip(names, leaves) if hasattr(leaf, "shape")
-    }  # fmt: skip
+    }
     for s in symbols:
         for i, d, factor, offset in s.uses:
             sizes[names[i]][d] = Expr.symbol(s.name) * factor + offset
@@ -202,7 +202,7 @@ def _keep(guard, by_name, kept):
     if kind == "eq" and left.kind == "mod" and left.parts[0].kind == "symbol" and right.parts == (0,):
         factor = left.parts[1]
         fixes = [f"_{last.label} = Dim('_{last.label}', min=1, max=oo)",
-                 f"{last.label} = {factor}*_{last.label}"]  # fmt: skip
+                 f"{last.label} = {factor}*_{last.label}"]
     raise violation([last.label], [line], fixes)
 
 
@@ -221,7 +221,7 @@ def divisors(trace, leaves, symbols, guards):
                 break
         if d > 1:
             _keep(Guard("eq", Expr.call("mod", Expr.symbol(s.name), d), Expr.of(0), True),
-                  {s.name: s for s in symbols}, found)  # fmt: skip
+                  {s.name: s for s in symbols}, found)
     return [g for g in found if g not in guards]
 
 
@@ -246,13 +246,13 @@ def fixed(guards, symbols):
     return [g for g in guards if (free := g.left.free_symbols | g.right.free_symbols) and free <= names]
 
 
-def renumbered(symbols, guards):
-    """The comparisons with symbols' names in order, which the symbols get."""
-    values = {s.name: Expr.symbol(f"s{i}") for i, s in enumerate(symbols)}
+def renamed(symbols, guards, names):
+    """The comparisons with other names of the symbols, which the symbols get."""
+    values = {s.name: Expr.symbol(name) for s, name in zip(symbols, names)}
     guards = [_replaced(g, values) for g in guards]
-    for i, s in enumerate(symbols):
-        s.name = f"s{i}"
+    for s, name in zip(symbols, names):
+        s.name = name
     return guards
 
 
-__all__ = ["divisors", "fixed", "own", "renumbered", "settled"]
+__all__ = ["divisors", "fixed", "own", "renamed", "settled"]

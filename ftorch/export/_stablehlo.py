@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.export
@@ -19,11 +19,11 @@ import numpy as np
 
 from .._higher_order_ops import HigherOrderOperator
 from .._ops import OpOverload
-from ..eager import op as _op
-from ..eager import planning
-from ..eager.op import to_numpy
-from ..eager.operands import normalize
-from ..eager.registry import STATIC
+from ..eager.call import op as _op
+from ..eager.call import planning
+from ..eager.call.op import to_numpy
+from ..eager.call.operands import normalize
+from ..eager.core.registry import STATIC
 from ..fx.experimental.proxy_tensor import Kernel
 from ..fx.experimental.symbolic_shapes import SymInt
 from ..fx.node import Node, map_aggregate
@@ -78,7 +78,7 @@ def _run_kernel(op, operands, given, static):
         definition, slots, casts, numbers, len(tensors), [type(s) for s in scalars], None
     )
     arrays = [a for g in given for a in (g if isinstance(g, (list, tuple)) else (g,))
-              if _is_array(a)]  # fmt: skip
+              if _is_array(a)]
     return fn(*arrays, *_numbers(operands, given))
 
 
@@ -87,7 +87,7 @@ def _numbers(operands, given):
     return [
         jnp.asarray(g) if isinstance(g, (bool, int, float, complex)) else g
         for o, g in zip(operands, given) if isinstance(o, (bool, int, float, complex))
-    ]  # fmt: skip
+    ]
 
 
 def _is_array(value):
@@ -222,23 +222,36 @@ def kernels_only(program):
         dynamic.range_constraints,
         [ModuleCallEntry("", program.module_call_graph[0].signature)], program.example_inputs,
         traces.constants,
-    )  # fmt: skip
+    )
     return functionalized(made, {})
 
 
-def jax_function(program):
-    """(function of JAX arrays in the program's own structure, specifications of its arguments).
+class Flat(NamedTuple):
+    """A program as a function of arrays.
 
-    The parameters and buffers are constants of the function; what it writes to buffers is left out.
-    If the program draws random numbers, ``seed`` is one more keyword argument, an uint32.
+    Attributes:
+        run: (constants, inputs, key) -> the outputs: {node: array}, {node: array}, a random key or None.
+        constants: {placeholder: (name, tensor)} of parameters, buffers and lifted constants that are used.
+        inputs: for each leaf of the arguments its placeholder, or None for a constant.
+        shapes: `jax.ShapeDtypeStruct` of each placeholder in ``inputs``, with symbols where sizes vary.
+        fixed: {placeholder: value} of arguments that are constants.
+        outputs: the kind, the target and the node (or constant) of each output.
+        seeded: whether it draws random numbers.
     """
+
+    run: Any
+    constants: dict[Node, tuple[str, Any]]
+    inputs: list[Node | None]
+    shapes: list[Any]
+    fixed: dict[Node, Any]
+    outputs: list[Any]
+    seeded: bool
+
+
+def flat_function(program) -> Flat:
+    """A program as a function of arrays, without structure: constants are arguments, writes are outputs."""
     kernels = kernels_only(program)
-    seeded = draws(kernels.graph_module)
-    if seeded and "seed" in program._argument_names()[1]:
-        raise RuntimeError(
-            "the program draws random numbers, whose seed would be the keyword argument seed; give the "
-            "module's own another name"
-        )
+    module = kernels.graph_module
     constants, inputs, shapes, fixed = {}, [], [], {}
     specs = {s.arg.name: s for s in kernels.graph_signature.input_specs}
     scope_text = []
@@ -253,7 +266,7 @@ def jax_function(program):
         spec = specs[node.name]
         if spec.kind is not InputKind.USER_INPUT:
             if node.users:
-                constants[node] = to_numpy(kernels._tensor_of(spec).detach())
+                constants[node] = spec.target, kernels._tensor_of(spec).detach()
         elif isinstance(spec.arg, ConstantArgument):
             inputs.append(None)
             fixed[node] = spec.arg.value
@@ -261,24 +274,48 @@ def jax_function(program):
             val = node.meta["val"]
             text = ", ".join(str(n) for n in val.shape)
             sizes = jax.export.symbolic_shape(text, scope=scope) if kernels.range_constraints else (
-                tuple(val.shape))  # fmt: skip
+                tuple(val.shape))
             inputs.append(node)
             shapes.append(jax.ShapeDtypeStruct(tuple(sizes), val.dtype.numpy))
-    in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+
+    def run(constants, inputs, key):
+        outputs = _run(module, {**constants, **fixed, **inputs}, Keys(key))
+        return outputs
+
     kinds = [s.kind for s in kernels.graph_signature.output_specs]
+    targets = [s.target for s in kernels.graph_signature.output_specs]
+    values = kernels.graph.output_node().args[0]
+    outputs = [*zip(kinds, targets, values, strict=True)]
+    return Flat(run, constants, inputs, shapes, fixed, outputs, draws(module))
+
+
+def jax_function(program):
+    """(function of JAX arrays in the program's own structure, specifications of its arguments).
+
+    The parameters and buffers are constants of the function; what it writes to buffers is left out.
+    If the program draws random numbers, ``seed`` is one more keyword argument, an uint32.
+    """
+    flat = flat_function(program)
+    if flat.seeded and "seed" in program._argument_names()[1]:
+        raise RuntimeError(
+            "the program draws random numbers, whose seed would be the keyword argument seed; give the "
+            "module's own another name"
+        )
+    constants = {node: to_numpy(t) for node, (_, t) in flat.constants.items()}
+    in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
 
     def function(*args, **kwargs):
-        key = jax.random.key(kwargs.pop("seed")) if seeded else None
+        key = jax.random.key(kwargs.pop("seed")) if flat.seeded else None
         leaves = pytree.tree_leaves((args, kwargs))
-        values = {n: v for n, v in zip(inputs, leaves) if n is not None}
-        outputs = _run(kernels.graph_module, {**constants, **fixed, **values}, Keys(key))
-        users = [o for o, k in zip(outputs, kinds) if k is OutputKind.USER_OUTPUT]
+        values = {n: v for n, v in zip(flat.inputs, leaves) if n is not None}
+        outputs = flat.run(constants, values, key)
+        users = [o for o, (kind, _, _) in zip(outputs, flat.outputs) if kind is OutputKind.USER_OUTPUT]
         return _plain(out_spec, [o if _is_array(o) or o is None else jnp.asarray(o) for o in users])
 
-    rest = iter(shapes)
-    leaves = [None if n is None else next(rest) for n in inputs]
+    rest = iter(flat.shapes)
+    leaves = [None if n is None else next(rest) for n in flat.inputs]
     args, kwargs = pytree.tree_unflatten(leaves, in_spec)
-    if seeded:
+    if flat.seeded:
         kwargs = {**kwargs, "seed": jax.ShapeDtypeStruct((), np.uint32)}
     return function, args, kwargs
 

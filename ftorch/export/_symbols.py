@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ class Symbol:
     source: str = ""
     name: str = ""
     given: tuple[float, float] = (0, math.inf)  # the range of the specification
+    shown: tuple[int, int, int, int] | None = None  # the use that it is named after
+    order: int = -1  # of that use among all sizes that vary
 
     def constrain(self, low, high):
         self.low, self.high = max(self.low, low), min(self.high, high)
@@ -111,9 +114,33 @@ def symbols_of(leaves, dims, names) -> list[Symbol]:
     return list(found.values())
 
 
+def named(symbols, sources) -> list[str]:
+    """PyTorch's names of symbols, which are made of where their sizes come from.
+
+    Args:
+        sources: where each leaf comes from, ``L['x']``; None for names in order.
+    """
+    if sources is None:
+        return [f"s{i}" for i in range(len(symbols))]
+    numbers: dict[tuple, str] = {}
+    for leaf, dim in sorted({use[:2] for s in symbols for use in s.uses}):
+        source = f"{sources[leaf]}.size()[{dim}]"
+        number = int(hashlib.sha256(source.encode()).hexdigest(), 16) % 100
+        while f"s{number}" in numbers.values():
+            number += 1
+        numbers[leaf, dim] = f"s{number}"
+    names = []
+    for s in symbols:
+        whole = [use for use in s.uses if use[2:] == (1, 0)] or s.uses
+        s.shown = min(whole, key=lambda use: numbers[use[:2]])
+        s.order = list(numbers).index(s.shown[:2])
+        names.append(numbers[s.shown[:2]])
+    return names
+
+
 def _resized(leaf, sizes: dict[int, int]):
     """The example with other sizes: its elements repeated or cut."""
-    from ..eager import api
+    from ..eager.core import api
 
     for d, n in sizes.items():
         have = leaf.shape[d]
@@ -123,7 +150,7 @@ def _resized(leaf, sizes: dict[int, int]):
                 leaf.index_select(d, index % have) if have else leaf.new_zeros(
                     [n if i == d else m for i, m in enumerate(leaf.shape)]
                 )
-            )  # fmt: skip
+            )
     return leaf
 
 
@@ -137,7 +164,7 @@ def at(trace, leaves, symbols, point, *shown):
         _resized(leaf.detach(), size).requires_grad_(leaf.requires_grad)
         if isinstance(leaf, TensorBase) and size else leaf
         for leaf, size in zip(leaves, sizes)
-    ]  # fmt: skip
+    ]
     with fork_rng(devices=[]):  # what it draws is drawn when the program runs
         return trace(new, *shown)
 
@@ -155,7 +182,7 @@ def own(guards, symbol):
     """The comparisons of a symbol with numbers."""
     return [
         g for g in guards if g.left.free_symbols | g.right.free_symbols == {symbol.name}
-    ]  # fmt: skip
+    ]
 
 
 def _choices(symbol: Symbol, guards, multiples: bool, start: int) -> list[int]:
@@ -165,14 +192,14 @@ def _choices(symbol: Symbol, guards, multiples: bool, start: int) -> list[int]:
     below = range(hint - 1, 1, -1) if not multiples else ()
     mine = own(guards, symbol)
     fits = [n for n in itertools.chain(near, below)
-            if symbol.low <= n <= symbol.high and holds(mine, [symbol], [n])]  # fmt: skip
+            if symbol.low <= n <= symbol.high and holds(mine, [symbol], [n])]
     fits = fits[start % max(len(fits), 1) :] + fits[: start % max(len(fits), 1)]
     return fits
 
 
 # How far each symbol is from the example's value, trial by trial: no two are in proportion.
 _STEPS = ((0, 1, 3, 6, 4, 8, 2, 5, 9), (2, 0, 4, 1, 7, 3, 9, 6, 5), (1, 4, 0, 7, 2, 9, 5, 3, 8),
-          (3, 2, 7, 0, 5, 1, 8, 4, 6))  # fmt: skip
+          (3, 2, 7, 0, 5, 1, 8, 4, 6))
 
 
 def points(symbols, guards, count, multiples):
@@ -207,9 +234,9 @@ def base(symbols, guards=()):
     """The example's point, away from 0 and 1."""
     return [
         s.hint if s.hint > 1 else next(iter(_choices(s, guards, False, 0)), s.hint) for s in symbols
-    ]  # fmt: skip
+    ]
 
 
 __all__ = [
-    "Dynamic", "Symbol", "at", "base", "extremes", "holds", "own", "points", "symbols_of",
-]  # fmt: skip
+    "Dynamic", "Symbol", "at", "base", "extremes", "holds", "named", "own", "points", "symbols_of",
+]

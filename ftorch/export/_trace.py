@@ -17,9 +17,10 @@ from typing import Any
 
 from .._ops import OpOverload, ops
 from .._subclasses.fake_tensor import fake_like
-from ..eager import op as _op
-from ..eager.geometry import Size
-from ..eager.randomness import FILL
+from ..eager.call import op as _op
+from ..eager.core import places
+from ..eager.core.geometry import Size
+from ..eager.dispatch.randomness import FILL
 from ..eager.tensor import TensorBase, modes
 from ..functional.functional_call import swapped
 from ..fx.experimental.proxy_tensor import Traced, TraceLevel, _kernel
@@ -45,11 +46,10 @@ if Size not in pytree.SUPPORTED_NODES:  # sizes are containers, as PyTorch's exp
     pytree._private_register_pytree_node(
         Size, lambda size: (list(size), None), lambda sizes, _: Size(sizes),
         serialized_type_name="torch.Size",
-    )  # fmt: skip
+    )
 
 _END = 9223372036854775807
-_ENGINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LAYERS = os.path.join(_ENGINE, "nn", "modules") + os.sep
+_LAYERS = os.path.join(places.PACKAGE, "nn", "modules", "")
 
 
 @dataclass
@@ -81,7 +81,7 @@ class _Watched(Traced):
 
     @property
     def shape(self):
-        shape = self._geometry.shape
+        shape = self._ftorch_geometry.shape
         return tuple.__new__(Size, self._level.shown(self._node, shape))  # type: ignore[attr-defined]
 
     def size(self, dim=None):
@@ -178,7 +178,7 @@ class ExportLevel(TraceLevel):
         node = self.graph.call_function(
             overload, self.arguments(tuple(args)), dict(self.arguments(kwargs)),
             name=overload.overloadpacket.__name__,
-        )  # fmt: skip
+        )
         with self.below():
             value = overload(*self._inner(args), **dict(zip(kwargs, self._inner(kwargs.values()))))
         return self.results(value, node)
@@ -232,11 +232,11 @@ class ExportLevel(TraceLevel):
         node = t._node
         if node.target is ops.aten.clone.default:
             formats = _formats()
-            wanted = next((f for f, of in formats if of(t._geometry.shape) == strides), None)
+            wanted = next((f for f, of in formats if of(t._ftorch_geometry.shape) == strides), None)
             if wanted is not None:
                 node.kwargs = {"memory_format": wanted}
-        if t._inner._geometry.stride != strides:
-            from ..eager.methods import relayout
+        if t._inner._ftorch_geometry.stride != strides:
+            from ..eager.tensor_api.methods import relayout
 
             relayout(t._inner, strides)
         node.meta["val"] = fake_like(t._inner)
@@ -265,8 +265,8 @@ class ExportLevel(TraceLevel):
     def known(self, t, how):
         frame = next(
             (f for f in reversed(traceback.extract_stack(sys._getframe(1)))
-             if not f.filename.startswith(_ENGINE)), None,
-        )  # fmt: skip
+             if not f.filename.startswith(places.PACKAGE)), None,
+        )
         place = "" if frame is None else (
             f'\n\nThe following call raised this error:\n  File "{frame.filename}", line '
             f"{frame.lineno}, in {frame.name}\n    {frame.line}\n"
@@ -285,11 +285,11 @@ def _is_composite(target) -> bool:
     return (
         isinstance(target, OpOverload) and not hasattr(target._bound, "definition")
         and target._opname not in FORMS
-    )  # fmt: skip
+    )
 
 
 def _formats():
-    from ..eager import formats
+    from ..eager.core import formats
 
     def of(f):
         def strides(shape):
@@ -301,7 +301,7 @@ def _formats():
         return strides
 
     return [(f, of(f)) for f in (formats.contiguous_format, formats.channels_last,
-                                 formats.channels_last_3d)]  # fmt: skip
+                                 formats.channels_last_3d)]
 
 
 def _stack_trace() -> str:
@@ -309,12 +309,12 @@ def _stack_trace() -> str:
     frames, frame = [], sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
-        if name.startswith(_ENGINE) and not name.startswith(_LAYERS):
-            if name.endswith(("export" + os.sep + "_trace.py",)) and (
+        if name.startswith(places.PACKAGE) and not name.startswith(_LAYERS):
+            if name == __file__ and (
                 frame.f_code.co_name == "_traced"
             ):
                 break
-        elif not name.endswith("module.py"):
+        elif not name.endswith("module.py") and not name.startswith("<ftorch "):
             frames.append(frame)
         frame = frame.f_back
     lines = traceback.StackSummary.extract(
@@ -396,8 +396,8 @@ def _traced(module, args, kwargs, grad, whole, shown) -> Traces:
                 node.meta["val"] = fake_like(value)
             else:
                 t = same[id(value)] = level.track(value.detach().clone(), node)
-                t._requires_grad = grad and value.requires_grad
-            node.meta["val"]._requires_grad = value.requires_grad
+                t._ftorch_requires_grad = grad and value.requires_grad
+            node.meta["val"]._ftorch_requires_grad = value.requires_grad
             if kind is InputKind.CONSTANT_TENSOR:
                 attributes[name], constants[name] = t, value
             else:
@@ -410,8 +410,8 @@ def _traced(module, args, kwargs, grad, whole, shown) -> Traces:
             level.first_input = level.first_input or node
             if isinstance(leaf, TensorBase):
                 t = level.track(leaf.detach().clone(), node)
-                t._requires_grad = grad and leaf.requires_grad
-                node.meta["val"]._requires_grad = leaf.requires_grad
+                t._ftorch_requires_grad = grad and leaf.requires_grad
+                node.meta["val"]._ftorch_requires_grad = leaf.requires_grad
                 traced.append(t)
                 user.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))
             elif leaf is None or isinstance(leaf, (int, float, bool, str)):
@@ -477,7 +477,7 @@ def _clean(traces: Traces) -> None:
     traces.graph.eliminate_dead_code()
     unused = {
         n.name: n for n in traces.graph.nodes if n.op == "placeholder" and not n.users
-    }  # fmt: skip
+    }
     for spec in list(traces.inputs):
         if spec.kind is InputKind.CONSTANT_TENSOR and spec.arg.name in unused:
             traces.graph.erase_node(unused[spec.arg.name])

@@ -190,7 +190,7 @@ class UnflattenedModule(Module):
         later = [
             n for n in graph.nodes if n in made and n.op != "placeholder"
             and any(u not in frame.seen for u in n.users)
-        ]  # fmt: skip
+        ]
         frame.graph.output(tuple(frame.values[n] for n in later))
         count = self._counts.get(frame.path, 0)
         self._counts[frame.path] = count + 1

@@ -68,29 +68,32 @@ class Dim:
         self.__name__, self.min, self.max = name, low, high
 
     def __repr__(self):
-        bounds = [f"min={self.min}"] * (self.min > 0) + [f"max={self.max}"] * (self.max < math.inf)
+        bounds = [f"min={self.min}"] + [f"max={self.max}"] * (self.max < math.inf)
         return f"Dim({', '.join([repr(self.__name__), *bounds])})"
 
     def _derive(self, factor=1, offset=0):
         return _DerivedDim(self, factor, offset)
 
     def __add__(self, other):
-        return self._derive(offset=_integer(other, "add"))
+        return self._derive(offset=self._integer(other, "add {} to {}, where an"))
 
     __radd__ = __add__
 
     def __sub__(self, other):
-        return self._derive(offset=-_integer(other, "sub"))
+        return self._derive(offset=-self._integer(other, "subtract {} from {}, where an"))
 
     def __mul__(self, other):
-        if _integer(other, "mul") <= 0:
-            raise NotImplementedError(
-                f"Attempted to multiply {self.__name__} with {other}, where a positive integer was "
-                "expected. (Only increasing linear operations with integer coefficients are supported.)"
-            )
-        return self._derive(other)
+        return self._derive(self._integer(other, "multiply {} with {}, where a positive", 1))
 
     __rmul__ = __mul__
+
+    def _integer(self, other, what, least=-math.inf):
+        if type(other) is not int or other < least:
+            raise NotImplementedError(
+                f"Attempted to {what.format(other, self.__name__)} integer was expected. (Only increasing linear "
+                "operations with integer coefficients are supported.)"
+            )
+        return other
 
 
 class _DerivedDim(Dim):
@@ -127,15 +130,6 @@ class _DerivedDim(Dim):
 
     def __repr__(self):
         return self.__name__
-
-
-def _integer(other, what):
-    if type(other) is not int:
-        raise NotImplementedError(
-            f"Attempted to {what} {other} to a Dim, where an integer was expected. (Only increasing "
-            "linear operations with integer coefficients are supported.)"
-        )
-    return other
 
 
 def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
@@ -202,7 +196,7 @@ def refine_dynamic_shapes_from_suggested_fixes(msg: str, dynamic_shapes):
     >>> from ftorch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
     >>> message = "Suggested fixes:\\n  batch = Dim('batch', max=8)"
     >>> refine_dynamic_shapes_from_suggested_fixes(message, {"x": {0: torch.export.Dim("batch")}})
-    {'x': {0: Dim('batch', max=8)}}
+    {'x': {0: Dim('batch', min=0, max=8)}}
     """
     fixes: dict[str, Any] = {}
     for line in msg.partition("Suggested fixes:")[2].strip().splitlines():
@@ -234,7 +228,7 @@ def _fixed(text, known):
     if found is not None:
         name, low, high = found.groups()
         return Dim(name, min=None if low is None else int(low),
-                   max=None if high in (None, "oo") else int(high))  # fmt: skip
+                   max=None if high in (None, "oo") else int(high))
     found = _LINEAR.fullmatch(text)
     if found is None:
         raise ValueError(f"a fix that is not understood: {text}")
@@ -274,12 +268,13 @@ def per_leaf(f, args, kwargs, dynamic_shapes) -> list[dict[int, Any]]:
         dynamic_shapes = dynamic_shapes.dynamic_shapes(f, args, kwargs)
     combined = combined_args(f, args, kwargs)
     if isinstance(dynamic_shapes, dict):
-        if set(dynamic_shapes) - set(combined):
+        if set(dynamic_shapes) != set(combined):
             raise UserError(
                 "When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg "
                 f"names {list(combined)} of `inputs`, but here they are {list(dynamic_shapes)}. "
                 "Alternatively, you could also ignore arg names entirely and specify "
-                "`dynamic_shapes` as a list/tuple matching `inputs`."
+                "`dynamic_shapes` as a list/tuple matching `inputs`. For more information about this error, see: "
+                "https://pytorch.org/docs/main/generated/exportdb/index.html#dynamic-shapes-validation"
             )
         specs = [dynamic_shapes.get(name) for name in combined]
     elif isinstance(dynamic_shapes, (list, tuple)):
@@ -325,7 +320,7 @@ def _spread(value, spec, found):
         found[id(value)] = {
             i % max(value.dim(), 1): dim for i, dim in spec.items()
             if isinstance(dim, (Dim, _DimHint)) and getattr(dim, "kind", "") != "STATIC"
-        }  # fmt: skip
+        }
         return
     if spec is None:
         return
@@ -355,4 +350,4 @@ def _children(value):
 __all__ = [
     "AdditionalInputs", "ConstraintViolationError", "Dim", "ShapesCollection", "UserError", "dims",
     "refine_dynamic_shapes_from_suggested_fixes",
-]  # fmt: skip
+]

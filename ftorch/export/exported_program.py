@@ -160,7 +160,7 @@ class ExportedProgram:
 
     def __init__(self, root, graph: Graph, graph_signature: ExportGraphSignature, state_dict,
                  range_constraints, module_call_graph, example_inputs=None, constants=None, *,
-                 verifiers=None):  # fmt: skip
+                 verifiers=None):
         # A copied graph may have given names that are Python's another form.
         placeholders = [n for n in graph.nodes if n.op == "placeholder"]
         for node, spec in zip(placeholders, graph_signature.input_specs):
@@ -377,7 +377,7 @@ class ExportedProgram:
             root, graph, signature, self._state_dict, dict(self._range_constraints),
             copy.copy(self._module_call_graph), self._example_inputs,
             self._constants if constants is None else constants,
-        )  # fmt: skip
+        )
         made._is_functional = True
         return made
 
@@ -387,7 +387,7 @@ class ExportedProgram:
             copy.deepcopy(self._graph_signature, memo), copy.deepcopy(self._state_dict, memo),
             dict(self._range_constraints), copy.copy(self._module_call_graph),
             copy.deepcopy(self._example_inputs, memo), copy.deepcopy(self._constants, memo),
-        )  # fmt: skip
+        )
         made._is_functional = self._is_functional
         return made
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 
@@ -109,6 +111,11 @@ class ExportBackwardSignature:
     loss_output: str
 
 
+def _targets(specs) -> Mapping[str, str]:
+    """{node: parameter, buffer, constant or input} of some specs."""
+    return MappingProxyType({s.arg.name: s.target for s in specs})
+
+
 @dataclass
 class ExportGraphSignature:
     """The meaning of a graph's placeholders and outputs, in order.
@@ -116,7 +123,7 @@ class ExportGraphSignature:
     >>> import ftorch as torch
     >>> program = torch.export.export(torch.nn.Linear(2, 1), (torch.ones(1, 2),))
     >>> program.graph_signature.user_inputs, program.graph_signature.inputs_to_parameters
-    (('input',), {'p_weight': 'weight', 'p_bias': 'bias'})
+    (('input',), mappingproxy({'p_weight': 'weight', 'p_bias': 'bias'}))
     """
 
     input_specs: list[InputSpec] = field(default_factory=list)
@@ -167,34 +174,34 @@ class ExportGraphSignature:
         )
 
     @property
-    def inputs_to_parameters(self) -> dict[str, str]:
+    def inputs_to_parameters(self) -> Mapping[str, str]:
         """{placeholder: parameter}."""
-        return {s.arg.name: s.target for s in self._inputs(InputKind.PARAMETER)}  # type: ignore[misc]
+        return _targets(self._inputs(InputKind.PARAMETER))
 
     @property
-    def inputs_to_buffers(self) -> dict[str, str]:
+    def inputs_to_buffers(self) -> Mapping[str, str]:
         """{placeholder: buffer}."""
-        return {s.arg.name: s.target for s in self._inputs(InputKind.BUFFER)}  # type: ignore[misc]
+        return _targets(self._inputs(InputKind.BUFFER))
 
     @property
-    def inputs_to_lifted_tensor_constants(self) -> dict[str, str]:
+    def inputs_to_lifted_tensor_constants(self) -> Mapping[str, str]:
         """{placeholder: constant}."""
-        return {s.arg.name: s.target for s in self._inputs(InputKind.CONSTANT_TENSOR)}  # type: ignore[misc]
+        return _targets(self._inputs(InputKind.CONSTANT_TENSOR))
 
     @property
-    def buffers_to_mutate(self) -> dict[str, str]:
+    def buffers_to_mutate(self) -> Mapping[str, str]:
         """{output: buffer that it is written to}."""
-        return {s.arg.name: s.target for s in self._outputs(OutputKind.BUFFER_MUTATION)}  # type: ignore[misc]
+        return _targets(self._outputs(OutputKind.BUFFER_MUTATION))
 
     @property
-    def parameters_to_mutate(self) -> dict[str, str]:
+    def parameters_to_mutate(self) -> Mapping[str, str]:
         """{output: parameter that it is written to}."""
-        return {s.arg.name: s.target for s in self._outputs(OutputKind.PARAMETER_MUTATION)}  # type: ignore[misc]
+        return _targets(self._outputs(OutputKind.PARAMETER_MUTATION))
 
     @property
-    def user_inputs_to_mutate(self) -> dict[str, str]:
+    def user_inputs_to_mutate(self) -> Mapping[str, str]:
         """{output: user input that it is written to}."""
-        return {s.arg.name: s.target for s in self._outputs(OutputKind.USER_INPUT_MUTATION)}  # type: ignore[misc]
+        return _targets(self._outputs(OutputKind.USER_INPUT_MUTATION))
 
     backward_signature = property(lambda self: None)
     assertion_dep_token = property(lambda self: None)
@@ -219,4 +226,4 @@ __all__ = [
     "ArgumentSpec", "ConstantArgument", "ExportBackwardSignature", "ExportGraphSignature",
     "InputKind", "InputSpec", "OutputKind", "OutputSpec", "SymFloatArgument", "SymIntArgument",
     "TensorArgument",
-]  # fmt: skip
+]

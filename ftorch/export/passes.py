@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._subclasses.fake_tensor import FakeTensor, fake_like
-from ..eager.device import device as make_device
+from ..eager.core.device import device as make_device
 from ..eager.tensor import TensorBase
 from ..nn import Parameter
 from ..utils import _pytree as pytree
@@ -41,7 +41,7 @@ def move_to_device_pass(ep: ExportedProgram, location) -> ExportedProgram:
         if not isinstance(value, FakeTensor):
             return value
         made = fake_like(value, value.__dict__.get("_symbolic_shape"))
-        made._requires_grad = value._requires_grad
+        made._ftorch_requires_grad = value._ftorch_requires_grad
         made.fake_device = where(value.fake_device)
         return made
 

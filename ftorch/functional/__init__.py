@@ -16,7 +16,7 @@ __all__ = [
     "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd",
     "jacrev", "jvp", "linearize", "rearrange", "replace_all_batch_norm_modules_",
     "stack_module_state", "vjp", "vmap",
-]  # fmt: skip
+]
 
 # The names of torch.functional. The top level has them, and imports this package.
 _TOP_LEVEL = frozenset({
@@ -24,7 +24,7 @@ _TOP_LEVEL = frozenset({
     "cartesian_prod", "cdist", "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm",
     "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive",
     "unravel_index",
-})  # fmt: skip
+})
 
 
 def __getattr__(name):

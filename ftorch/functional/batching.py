@@ -7,17 +7,19 @@ import textwrap
 import jax
 import jax.numpy as jnp
 
-from ..eager import api, derivatives, planning, tape
-from ..eager import op as _op
-from ..eager.derivatives import Derived
-from ..eager.dispatch import Level, Wrapped, record_wrapped, save, wrapped_plan
-from ..eager.geometry import Geometry, Size, geometry, with_bits
-from ..eager.operands import tensors_of
-from ..eager.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
-from ..eager.registry import OPS, OPTIONAL_TENSOR, SCALAR
-from ..eager.return_values import named
+from ..eager.autograd import derivatives, tape
+from ..eager.autograd.derivatives import Derived
+from ..eager.autograd.views import view_call
+from ..eager.call import op as _op
+from ..eager.call import planning
+from ..eager.call.operands import tensors_of
+from ..eager.core import api
+from ..eager.core.geometry import Geometry, Size, geometry, with_bits
+from ..eager.core.registry import OPS, OPTIONAL_TENSOR, SCALAR
+from ..eager.core.return_values import named
+from ..eager.dispatch.levels import Level, Wrapped, record_wrapped, save, wrapped_plan
+from ..eager.dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
 from ..eager.tensor import TensorBase, extras, modes
-from ..eager.viewing import view_call
 
 _REPORT = "Please file an issue at https://github.com/pytorch/pytorch/issues"
 _ITEM = (
@@ -32,7 +34,7 @@ _CONTROL_FLOW = (
 _LOOKS = {
     "item": _ITEM, "bool": _CONTROL_FLOW,
     "numpy": "Cannot access data pointer of Tensor that doesn't have storage",
-}  # fmt: skip
+}
 _SAME = (
     "Vmap does not currently support same randomness with a batched tensor input. Please file an "
     "issue with functorch"
@@ -85,7 +87,7 @@ def example_geometry(g: Geometry, bdim: int | None) -> Geometry:
         example = geometry(
             Size(g.shape[:bdim] + g.shape[bdim + 1 :]), g.dtype, g.device,
             g.stride[:bdim] + g.stride[bdim + 1 :],
-        )  # fmt: skip
+        )
         if len(_examples) > _MOST_EXAMPLES:
             _examples.clear()
         found = _examples[g, bdim] = with_bits(example, g.bits)
@@ -98,7 +100,7 @@ _examples: dict[tuple[Geometry, int], Geometry] = {}  # geometries are interned
 
 def batched(level: BatchLevel, inner, bdim: int | None) -> Batched:
     """Hides a dimension of a tensor."""
-    t = Batched.make(level, inner, example_geometry(inner._geometry, bdim))
+    t = Batched.make(level, inner, example_geometry(inner._ftorch_geometry, bdim))
     t._bdim = bdim
     return t
 
@@ -214,7 +216,7 @@ class BatchLevel(Level):
             raise self._refused(op, target)
         plan = planning.build_inplace(op, operands, static)
         mask = tuple(
-            isinstance(t, Wrapped) and t._level is self and t._requires_grad for t in tensors
+            isinstance(t, Wrapped) and t._level is self and t._ftorch_requires_grad for t in tensors
         )
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
@@ -230,14 +232,14 @@ class BatchLevel(Level):
         if isinstance(target, Batched) and target._bdim not in (None, 0):
             value = value.movedim(0, target._bdim)
         (target._inner if isinstance(target, Batched) else target).copy_(value)
-        target._storage.version += 1
+        target._ftorch_storage.version += 1
         if recorded:
             tape.rebase(target, node)
         return target
 
     def _refused(self, op, target):
         if op.name in _BROADCAST_FIRST:
-            shape = list(target._geometry.shape)
+            shape = list(target._ftorch_geometry.shape)
             return RuntimeError(
                 f"output with shape {shape} doesn't match the broadcast shape "
                 f"{[self.batch_size, *shape]}"
@@ -249,7 +251,7 @@ class BatchLevel(Level):
     # --- views
 
     def view(self, definition, x, static):
-        g, bdim = x._geometry, x._bdim
+        g, bdim = x._ftorch_geometry, x._bdim
         result = definition.kernel(g, *static)
         size, stride, offset = result[:3]
         inner = x._inner
@@ -262,22 +264,22 @@ class BatchLevel(Level):
             else:
                 lowered = _strided_below(inner, bdim, size, stride, offset, result[3:])
             out_dim = 0
-        example = geometry(Size(size), lowered._geometry.dtype, g.device, tuple(stride))
-        out = Batched.make(self, lowered, with_bits(example, lowered._geometry.bits))
+        example = geometry(Size(size), lowered._ftorch_geometry.dtype, g.device, tuple(stride))
+        out = Batched.make(self, lowered, with_bits(example, lowered._ftorch_geometry.bits))
         out._bdim = out_dim
         out._base = x if x._base is None else x._base
-        out._offset = x._offset + offset
-        out._storage = x._storage
-        out._attr_version = x._storage.version
-        if x._requires_grad:
-            if modes.grad and lowered._geometry.dtype.category >= 2:
-                from ..eager.viewing import ViewNode
+        out._ftorch_offset = x._ftorch_offset + offset
+        out._ftorch_storage = x._ftorch_storage
+        out._ftorch_attr_version = x._ftorch_storage.version
+        if x._ftorch_requires_grad:
+            if modes.grad and lowered._ftorch_geometry.dtype.category >= 2:
+                from ..eager.autograd.views import ViewNode
 
                 node = tape.node_class(derivatives.node_name(definition), ViewNode)(
                     definition, static, g
                 )
                 node.edges = (tape.edge_of(x),)
-                out._grad_fn, out._requires_grad = node, True
+                out._grad_fn, out._ftorch_requires_grad = node, True
             elif not modes.grad:
                 extras(out).creation = "no_grad"
         return out
@@ -368,21 +370,21 @@ class BatchLevel(Level):
 
 
 def _same(t, inner):
-    out = Batched.make(t._level, inner, t._geometry)
+    out = Batched.make(t._level, inner, t._ftorch_geometry)
     out._bdim = t._bdim
     return out
 
 
 def _strided_below(inner, bdim, size, stride, offset, dtype):
     """The view of all examples at once, with the batch dimension in front."""
-    if dtype and dtype[0] is not inner._geometry.dtype:
-        name = "view_as_real" if inner._geometry.dtype.is_complex else "view_as_complex"
+    if dtype and dtype[0] is not inner._ftorch_geometry.dtype:
+        name = "view_as_real" if inner._ftorch_geometry.dtype.is_complex else "view_as_complex"
         inner_view = view_call(OPS[name], inner, ())
         scale = 2 if name == "view_as_real" else 0.5
-        step = int(inner._geometry.stride[bdim] * scale)
-        shape = (inner._geometry.shape[bdim], *size)
+        step = int(inner._ftorch_geometry.stride[bdim] * scale)
+        shape = (inner._ftorch_geometry.shape[bdim], *size)
         return view_call(OPS["as_strided"], inner_view, (shape, (step, *stride), offset))
-    g = inner._geometry
+    g = inner._ftorch_geometry
     shape, steps = (g.shape[bdim], *size), (g.stride[bdim], *stride)
     return view_call(OPS["as_strided"], inner, (tuple(shape), tuple(steps), offset))
 

@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..eager import api, executor
-from ..eager import op as _op
-from ..eager.derivatives import Derived
-from ..eager.executor import IMMEDIATE
-from ..eager.registry import OPTIONAL_TENSOR
+from ..eager.autograd.derivatives import Derived
+from ..eager.call import op as _op
+from ..eager.core import api
+from ..eager.core.registry import OPTIONAL_TENSOR
+from ..eager.runtime import executor
+from ..eager.runtime.executor import IMMEDIATE
 from ..eager.tensor import TensorBase, modes
 from ..utils import _pytree as pytree
 from . import loop_gradients
@@ -38,7 +39,7 @@ def _is_known(t):
         if isinstance(t._level, TraceLevel) or (isinstance(t, Batched) and t._bdim is not None):
             return False
         t = t._inner
-    return t._storage.trace is not IMMEDIATE
+    return t._ftorch_storage.trace is not IMMEDIATE
 
 
 def _in_python(tensors):
@@ -163,7 +164,7 @@ def cond(pred, true_fn, false_fn, operands=()):
         return jax.lax.cond(
             pred.reshape(()) != 0,
             lambda: branches[0](captured[0], own[0]), lambda: branches[1](captured[1], own[1]),
-        )  # fmt: skip
+        )
 
     return pytree.tree_unflatten(
         _call("cond", (), branches, kernel, given), branches[0].spec
@@ -218,7 +219,7 @@ def while_loop(cond_fn, body_fn, carried_inputs):
         return jax.lax.while_loop(
             lambda carry: goes_on(captured[0], carry), lambda carry: step(captured[1], carry),
             tuple(arrays),
-        )[:count]  # fmt: skip
+        )[:count]
 
     gradients = _loop_gradients(condition, body, count)
     results = _call("while_loop", (), [condition, body], kernel, leaves, gradients)
@@ -251,12 +252,12 @@ def _loop_gradients(condition, body, count):
             by_body, by_carry = loop_gradients.gradients(
                 lambda carry: goes_on(inputs[:first], carry), step,
                 list(inputs[first:second]), list(inputs[second:]), [jnp.conj(g) for g in grads] + [None],
-            )  # fmt: skip
+            )
             found = [*[None] * first, *by_body, *by_carry]
             return [
                 jnp.zeros_like(x) if g is None else jnp.conj(g)
                 for x, g, wanted in zip(inputs, found, mask) if wanted
-            ]  # fmt: skip
+            ]
 
         return gradients
 
@@ -386,7 +387,7 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
     traced = TracedFunction(
         lambda *ts: combine_fn(join(ts[:count]), join(ts[count:])), [*examples, *examples],
         may_draw=False,
-    )  # fmt: skip
+    )
     carry_agrees("associative_scan", examples, traced.outputs)
 
     def kernel(captured, arrays):

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from ..autograd import function as _function
 from ..autograd.function import Function
-from ..eager import api
-from ..eager import op as _op
-from ..eager.dispatch import Wrapped, level_of
+from ..eager.call import op as _op
+from ..eager.core import api
+from ..eager.dispatch.levels import Wrapped, level_of
 from ..eager.tensor import TensorBase, modes
 from ..utils import _pytree as pytree
 from .batching import BatchLevel, batched
@@ -42,11 +42,8 @@ def _custom_function(cls, args, kwargs):
     if cls.setup_context is Function.setup_context and not (
         isinstance(level, DualLevel) and level.by_hand
     ):
-        raise RuntimeError(
-            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
-            f"...), it must override the setup_context staticmethod. {_GUIDE}"
-        )
-    wants_graph = modes.grad and any(isinstance(a, Wrapped) and a._requires_grad for a in args)
+        raise RuntimeError(_function.NO_SETUP_CONTEXT)
+    wants_graph = modes.grad and any(isinstance(a, Wrapped) and a._ftorch_requires_grad for a in args)
     if not wants_graph:
         return True, level.custom(cls, args)
     return True, _function._apply(_recorded(cls, level), args, kwargs)
@@ -226,7 +223,7 @@ class _Context:
         vars(self).update(
             saved=(), marked={}, attributes={}, saved_tensors=(),
             needs_input_grad=getattr(ctx, "needs_input_grad", ()), real=ctx,
-        )  # fmt: skip
+        )
 
     def __setattr__(self, name, value):
         (vars(self) if name in vars(self) else self.attributes)[name] = value
@@ -293,4 +290,4 @@ def _moves(p):
 
 BatchLevel.custom = _custom_batched  # type: ignore[method-assign]
 DualLevel.custom = _custom_dual  # type: ignore[method-assign]
-_op.hooks["custom_function"] = _custom_function
+_op.hooks.custom_function = _custom_function

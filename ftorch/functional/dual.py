@@ -9,16 +9,17 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ..eager import derivatives, planning, tape
-from ..eager import op as _op
-from ..eager.derivatives import Derived
-from ..eager.dispatch import Level, Wrapped, record_wrapped, save, wrapped_plan
-from ..eager.geometry import with_bits
-from ..eager.operands import tensors_of
-from ..eager.randomness import FILL
-from ..eager.registry import OPTIONAL_TENSOR, SCALAR
+from ..eager.autograd import derivatives, tape
+from ..eager.autograd.derivatives import Derived
+from ..eager.autograd.views import ViewNode, view_call
+from ..eager.call import op as _op
+from ..eager.call import planning
+from ..eager.call.operands import tensors_of
+from ..eager.core.geometry import with_bits
+from ..eager.core.registry import OPTIONAL_TENSOR, SCALAR
+from ..eager.dispatch.levels import Level, Wrapped, record_wrapped, save, wrapped_plan
+from ..eager.dispatch.randomness import FILL
 from ..eager.tensor import TensorBase, extras, modes
-from ..eager.viewing import ViewNode, view_call
 
 
 class Dual(Wrapped):
@@ -29,7 +30,7 @@ class Dual(Wrapped):
 
 def dual(level: DualLevel, primal, tangent) -> Dual:
     """Joins a primal and its tangent."""
-    t = Dual.make(level, primal, primal._geometry)
+    t = Dual.make(level, primal, primal._ftorch_geometry)
     t._tangent = tangent
     return t
 
@@ -94,7 +95,7 @@ class DualLevel(Level):
         tensors = list(tensors_of(operands))
         scalars = [o for o in operands if not isinstance(o, (TensorBase, list, tuple, type(None)))]
         mask = tuple(
-            isinstance(t, Wrapped) and t._level is self and t._requires_grad for t in tensors
+            isinstance(t, Wrapped) and t._level is self and t._ftorch_requires_grad for t in tensors
         )
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
@@ -106,7 +107,7 @@ class DualLevel(Level):
             node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
             node.saved = [save(self, tensors[i] if i >= 0 else result) for i in backward.saved]
         self._overwrite(target, result)
-        target._storage.version += 1
+        target._ftorch_storage.version += 1
         if recorded:
             tape.rebase(target, node)
         return target
@@ -122,8 +123,8 @@ class DualLevel(Level):
             target._tangent = result._tangent
             base = target._base
             if result._tangent is not None and isinstance(base, Dual) and base._tangent is None:
-                base._tangent = derivatives.zeros(base._geometry)
-                target._tangent = _op.hooks["alias"](base._tangent, target)
+                base._tangent = derivatives.zeros(base._ftorch_geometry)
+                target._tangent = _op.hooks.alias(base._tangent, target)
                 target._tangent.copy_(result._tangent)
 
     def view(self, definition, x, static):
@@ -131,21 +132,24 @@ class DualLevel(Level):
         tangent = None if x._tangent is None else view_call(definition, x._tangent, static)
         out = dual(self, primal, tangent)
         out._base = x if x._base is None else x._base
-        out._storage, out._offset = x._storage, x._offset + primal._offset - x._inner._offset
-        out._attr_version = x._storage.version
-        if x._requires_grad:
-            if modes.grad and primal._geometry.dtype.category >= 2:
+        out._ftorch_storage, out._ftorch_offset = (
+            x._ftorch_storage,
+            x._ftorch_offset + primal._ftorch_offset - x._inner._ftorch_offset,
+        )
+        out._ftorch_attr_version = x._ftorch_storage.version
+        if x._ftorch_requires_grad:
+            if modes.grad and primal._ftorch_geometry.dtype.category >= 2:
                 node = tape.node_class(derivatives.node_name(definition), ViewNode)(
-                    definition, static, x._geometry
+                    definition, static, x._ftorch_geometry
                 )
                 node.edges = (tape.edge_of(x),)
-                out._grad_fn, out._requires_grad = node, True
+                out._grad_fn, out._ftorch_requires_grad = node, True
             elif not modes.grad:
                 extras(out).creation = "no_grad"
         return out
 
     def detach(self, t):
-        return dual(self, t._inner.detach(), None if t._tangent is None else t._tangent.detach())
+        return dual(self, t._inner.detach(), None)
 
     def rewrapped(self, t, function):
         return dual(self, function(t._inner), None if t._tangent is None else function(t._tangent))
@@ -174,14 +178,14 @@ class DualLevel(Level):
         target = args[0]
         if self._tangent_of(target) is not None:
             target._tangent.zero_()
-        target._storage.version += 1
+        target._ftorch_storage.version += 1
         return target
 
 
 def _primal_op(plan):
     return _derived(plan, ("primal",), lambda: Derived(
         plan.name, plan.fn, [OPTIONAL_TENSOR] * len(plan.inputs) + [SCALAR] * len(plan.scalars)
-    ))  # fmt: skip
+    ))
 
 
 def _derived(plan, key, make):
@@ -256,10 +260,10 @@ def _make_dual(plan, mask):
 
 def _alias_like(tangent, view):
     """The part of a base's tangent that a view of the base covers."""
-    g = view._geometry
+    g = view._ftorch_geometry
     base = view._base
-    relative = with_bits(g, g.bits ^ base._geometry.bits)
-    return derivatives.alias(tangent, relative, view._offset - base._offset)
+    relative = with_bits(g, g.bits ^ base._ftorch_geometry.bits)
+    return derivatives.alias(tangent, relative, view._ftorch_offset - base._ftorch_offset)
 
 
-_op.hooks["alias"] = _alias_like
+_op.hooks.alias = _alias_like

@@ -6,17 +6,18 @@ is a tensor of that level, so gradients come out per example.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 
 from ..autograd.grad_mode import enable_grad
-from ..eager import backward as engine
-from ..eager import tape
-from ..eager.dispatch import Wrapped
-from ..eager.op import special
-from ..eager.registry import OPS
+from ..eager.autograd import backward as engine
+from ..eager.autograd import tape
+from ..eager.autograd.views import view_call
+from ..eager.call.op import special
+from ..eager.core.registry import OPS
+from ..eager.dispatch.levels import Wrapped
+from ..eager.memory.storage import newest_level
+from ..eager.native.contexts import repeatable
 from ..eager.tensor import TensorBase, modes
-from ..eager.viewing import view_call
 from ..utils import _pytree as pytree
 from .vmap import vmap
 
@@ -28,14 +29,14 @@ def _fresh(t):
     if special[0] and modes.levels:
         out = modes.levels[-1].alias(t)
         if out is not t:
-            if t._requires_grad and t.__class__ is out.__class__:
+            if t._ftorch_requires_grad and t.__class__ is out.__class__:
                 out = t.view_as(t)
-            out._requires_grad = True
+            out._ftorch_requires_grad = True
             return out
     out = view_call(OPS["alias"], t, ())
-    if not out._requires_grad:
+    if not out._ftorch_requires_grad:
         out._base = None
-        out._requires_grad = True
+        out._ftorch_requires_grad = True
     return out
 
 
@@ -52,11 +53,11 @@ def _released(tree, fresh):
 def _release(own, known, t):
     if not isinstance(t, TensorBase):
         return t
-    if t._requires_grad and _leads_outside(tape.edge_of(t)[0], own, known):
+    if t._ftorch_requires_grad and _leads_outside(tape.edge_of(t)[0], own, known):
         return t
     if isinstance(t, Wrapped):
         return t._level.rewrapped(t, functools.partial(_release, own, known))
-    return t.detach() if t._requires_grad else t
+    return t.detach() if t._ftorch_requires_grad else t
 
 
 def _leads_outside(start, own, known):
@@ -78,14 +79,45 @@ def _leads_outside(start, own, known):
     return False
 
 
-@contextlib.contextmanager
-def _inside():
-    """Within, a function is being differentiated: ``backward()`` has no place there."""
-    modes.transforming += 1
-    try:
-        yield
-    finally:
-        modes.transforming -= 1
+class differentiating:  # noqa: N801
+    """Within, a function of ``inputs`` is being differentiated.
+
+    ``backward()`` has no place there, nor have writes to tensors that were made before.
+    """
+
+    def __init__(self, inputs):
+        self._inputs = {_innermost(t)._ftorch_storage for t in inputs}
+        self._is_active = False
+
+    def __enter__(self):  # without a call, where an interrupt could come
+        newest_level[0] += 1
+        modes.differentiating = [*modes.differentiating, (newest_level[0], self._inputs)]
+        modes.transforming += 1
+        self._is_active = True
+
+    @repeatable
+    def __exit__(self, *_):
+        if self._is_active:
+            self._is_active = False
+            modes.transforming -= 1
+            modes.differentiating = modes.differentiating[:-1]
+
+
+def _innermost(t):
+    while isinstance(t, Wrapped):
+        t = t._inner
+    return t
+
+
+def _outside_graphs(tree):
+    """Tensors of a tree outside all graphs: without gradients, a transform's results are constants."""
+    return pytree.tree_map(_outside_graph, tree)
+
+
+def _outside_graph(t):
+    if isinstance(t, Wrapped):  # not by `detach`, which takes a tangent off
+        return t._level.rewrapped(t, _outside_graph)
+    return t.detach() if isinstance(t, TensorBase) else t
 
 
 def _wrap_tree(tree):
@@ -139,12 +171,15 @@ def grad_and_value(func, argnums=0, has_aux=False):
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         _check_argnums(argnums, args)
+        # Grad modes are the levels' own: the function is differentiated even where the tensors
+        # around it record nothing, and what comes out is a constant for them.
+        recorded = modes.grad
         with enable_grad():
             chosen = _slice_args(args, argnums)
             for leaf in pytree.tree_leaves(chosen):
                 _check_input(leaf)
-            inputs = _wrap_tree(chosen)
-            with _inside():
+            inputs = _wrap_tree(chosen if recorded else _outside_graphs(chosen))
+            with differentiating(pytree.tree_leaves(inputs)):
                 output = func(*_replace_args(args, argnums, inputs), **kwargs)
             aux = None
             if has_aux:
@@ -154,12 +189,13 @@ def grad_and_value(func, argnums=0, has_aux=False):
                         "(output, aux) if has_aux is True"
                     )
                 output, aux = output
+                check_aux(aux)
             _check_scalar(output)
             flat, spec = pytree.tree_flatten(inputs)
             grads = _gradients([output], flat, None)
             grads = pytree.tree_unflatten(grads, spec)
         result = (grads, (output, aux)) if has_aux else (grads, output)
-        return _released(result, flat)
+        return _released(result, flat) if recorded else _outside_graphs(result)
 
     return wrapper
 
@@ -167,6 +203,13 @@ def grad_and_value(func, argnums=0, has_aux=False):
 def _check_input(leaf):
     if not isinstance(leaf, TensorBase):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
+
+
+def check_aux(aux):
+    """Raises PyTorch's error where what a function gives beside its output is not made of tensors."""
+    for leaf in pytree.tree_leaves(aux):
+        if not isinstance(leaf, TensorBase):
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
 
 
 def _check_scalar(output):
@@ -185,8 +228,8 @@ def _gradients(outputs, inputs, cotangents):
     """autograd.grad with zeros where an input was not used or no graph leads to an output."""
     pairs = [
         (o, None if cotangents is None else cotangents[i])
-        for i, o in enumerate(outputs) if o._requires_grad
-    ]  # fmt: skip
+        for i, o in enumerate(outputs) if o._ftorch_requires_grad
+    ]
     if not pairs:
         return [_zeros_like(t) for t in inputs]
     outs, cots = zip(*pairs)
@@ -197,7 +240,7 @@ def _gradients(outputs, inputs, cotangents):
 
 
 def _zeros_like(t):
-    from ..eager import api
+    from ..eager.core import api
 
     return api.zeros_like(t)
 
@@ -228,6 +271,14 @@ def grad(func, argnums=0, has_aux=False):
     return wrapper
 
 
+def _check_differentiable(output):
+    if not (output.dtype.is_floating_point or output.dtype.is_complex):
+        raise RuntimeError(
+            "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+            f"{output.dtype}"
+        )
+
+
 def vjp(func, *primals, has_aux=False):
     """The output of a function and the function that pulls cotangents back through it.
 
@@ -238,9 +289,10 @@ def vjp(func, *primals, has_aux=False):
     """
     for leaf in pytree.tree_leaves(primals):
         _check_input(leaf)
+    recorded = modes.grad
     with enable_grad():
-        inputs = _wrap_tree(primals)
-        with _inside():
+        inputs = _wrap_tree(primals if recorded else _outside_graphs(primals))
+        with differentiating(pytree.tree_leaves(inputs)):
             output = func(*inputs)
         aux = None
         if has_aux:
@@ -250,6 +302,7 @@ def vjp(func, *primals, has_aux=False):
                     "has_aux is True"
                 )
             output, aux = output
+            check_aux(aux)
     flat_out, out_spec = pytree.tree_flatten(output)
     if not flat_out:
         raise RuntimeError(
@@ -262,9 +315,11 @@ def vjp(func, *primals, has_aux=False):
                 f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type "
                 f"{type(o)}"
             )
+        _check_differentiable(o)
     flat_in, in_spec = pytree.tree_flatten(inputs)
 
     def wrapper(cotangents, retain_graph=True, create_graph=None):
+        recorded = modes.grad
         flat_cots, cot_spec = pytree.tree_flatten(cotangents)
         for i, (c, o) in enumerate(zip(flat_cots, flat_out)):
             if cot_spec == out_spec and c.shape != o.shape:
@@ -280,11 +335,17 @@ def vjp(func, *primals, has_aux=False):
             )
         with enable_grad():
             found = _gradients(flat_out, flat_in, flat_cots)
-        given = [c for c in flat_cots if c._requires_grad]
-        found = found if given else _released(found, flat_in)
+        given = [c for c in flat_cots if c._ftorch_requires_grad]
+        if not recorded:
+            found = _outside_graphs(found)
+        elif not given:
+            found = _released(found, flat_in)
         return tuple(pytree.tree_unflatten(found, in_spec))
 
-    output, aux = _released((output, aux), flat_in)
+    if recorded:
+        output, aux = _released((output, aux), flat_in)
+    else:
+        output, aux = _outside_graphs((output, aux))
     wrapper.__qualname__ = "_vjp_with_argnums.<locals>.wrapper"  # errors name it
     return (output, wrapper, aux) if has_aux else (output, wrapper)
 
@@ -313,6 +374,8 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         output, pull = result[0], result[1]
         flat_out, out_spec = pytree.tree_flatten(output)
         flat_in, in_spec = pytree.tree_flatten(chosen)
+        _refuse_complex(flat_in, "inputs")
+        _refuse_complex(flat_out, "outputs")
         sizes = [o.numel() for o in flat_out]
         basis = _basis(flat_out, sizes)
 
@@ -336,9 +399,17 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
     return wrapper
 
 
+def _refuse_complex(values, what):
+    for i, t in enumerate(values):
+        if t.is_complex():
+            raise RuntimeError(
+                f"jacrev: Expected all {what} to be real but received complex tensor at flattened input idx: {i}"
+            )
+
+
 def _basis(outputs, sizes):
     """For each output, the cotangents of all output elements, one after the other."""
-    from ..eager import api
+    from ..eager.core import api
 
     total = sum(sizes)
     basis, start = [], 0

@@ -7,7 +7,15 @@ import functools
 from ..eager.tensor import TensorBase
 from ..utils import _pytree as pytree
 from .dual import Dual, DualLevel, dual
-from .eager_transforms import _basis, _check_argnums, _check_input, _replace_args, _slice_args
+from .eager_transforms import (
+    _basis,
+    _check_argnums,
+    _check_input,
+    _replace_args,
+    _slice_args,
+    check_aux,
+    differentiating,
+)
 from .vmap import vmap
 
 
@@ -36,6 +44,9 @@ def _check_tangents(primals, tangents):
                     f"jvp(f, primals, tangents): Expected {name} to only contain Tensors, got {type(v)}"
                 )
     for p, t in zip(flat, flat_tangents):
+        for name, value in ("primal", p), ("tangent", t):
+            if not (value.dtype.is_floating_point or value.dtype.is_complex):
+                raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
         if p.shape != t.shape:
             raise RuntimeError(
                 "Trying to set a forward gradient that has a different size than that of the original "
@@ -54,7 +65,7 @@ def _split(level, t):
 
 
 def _zeros(t):
-    from ..eager import api
+    from ..eager.core import api
 
     return api.zeros_like(t)
 
@@ -70,7 +81,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     (tensor(0.), tensor(2.))
     """
     flat, flat_tangents, spec = _check_tangents(primals, tangents)
-    with DualLevel() as level:
+    with DualLevel() as level, differentiating([*flat, *flat_tangents]):
         inputs = [dual(level, p, t) for p, t in zip(flat, flat_tangents)]
         output = func(*pytree.tree_unflatten(inputs, spec))
         aux = None
@@ -81,6 +92,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
                     "if has_aux is True"
                 )
             output, aux = output
+            check_aux(aux)
             aux = pytree.tree_map(
                 lambda t: _split(level, t)[0] if isinstance(t, TensorBase) else t, aux
             )

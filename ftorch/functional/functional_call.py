@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from ..eager import api
+from ..eager.core import api
+from ..eager.tensor import TensorBase
 
 
 def _tied_names(module):
@@ -32,7 +33,21 @@ def _swap(module, name, value):
 
 @contextlib.contextmanager
 def swapped(module, state, tie_weights=True, strict=False):
-    """Gives the module the tensors of ``state`` ({name: tensor}) for a while."""
+    """Gives the module the tensors of ``state`` ({name: tensor}) for a while.
+
+    Raises:
+        RuntimeError: for a scripted or traced module.
+    """
+    if "_c" in getattr(module, "__dict__", ()):
+        raise RuntimeError("The stateless API can't be used with Jitted modules")
+    for name, value in state.items():
+        if not isinstance(value, TensorBase):
+            raise TypeError(f"{value} is not an instance of torch.Tensor")
+        owner = module
+        for part in name.split(".")[:-1]:
+            if not hasattr(owner, part):
+                raise AttributeError(f"{type(owner).__name__} has no attribute `{part}`")
+            owner = getattr(owner, part)
     ties = _tied_names(module) if tie_weights or strict else {}
     replacements = {}
     for name, value in state.items():
@@ -59,18 +74,22 @@ def swapped(module, state, tie_weights=True, strict=False):
     try:
         for name, value in replacements.items():
             try:
-                undo.append(_swap(module, name, value))
+                undo.append((name, *_swap(module, name, value)))
             except (KeyError, AttributeError):
                 if strict:
                     raise
         yield
     finally:
-        for table, leaf, old in reversed(undo):
+        changed = {}
+        for name, table, leaf, old in reversed(undo):
+            changed[name] = table.get(leaf)
             table[leaf] = old
+        # What the module assigned to its buffers meanwhile goes to the caller.
+        state.update({name: changed[name] for name in state if name in changed})
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *,
-                    tie_weights=True, strict=False):  # fmt: skip
+                    tie_weights=True, strict=False):
     """Calls a module with the given parameters and buffers in place of its own.
 
     Args:

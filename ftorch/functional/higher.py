@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..eager.dispatch import Wrapped
+from ..eager.dispatch.levels import Wrapped
 from .eager_transforms import jacrev
 from .forward import jacfwd
 

@@ -55,7 +55,7 @@ def rearrange(tensor, pattern: str, **axes_lengths: int):
     torch.Size([2, 3, 3, 4])
     """
     if not hasattr(tensor, "shape"):
-        from ..eager import api
+        from ..eager.core import api
 
         tensor = api.stack(tuple(tensor))
     if pattern.count("->") != 1:

@@ -15,12 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..eager import api
-from ..eager import op as _op
-from ..eager.generator import Generator
-from ..eager.interop import jax_array
-from ..eager.randomness import FILL
+from ..eager.call import op as _op
+from ..eager.core import api
+from ..eager.dispatch.randomness import FILL
+from ..eager.sampling.generator import Generator
 from ..eager.tensor import TensorBase, from_array, modes
+from ..eager.tensor_api.interop import jax_array
 from ..utils import _pytree as pytree
 from .dual import Dual, DualLevel, dual
 
@@ -77,7 +77,7 @@ class TraceLevel(DualLevel):
         array = jax.pure_callback(
             host, jax.ShapeDtypeStruct(example.shape, example.dtype), self.seed,
             *(jax.lax.stop_gradient(a) for a in arrays), vmap_method="sequential",
-        )  # fmt: skip
+        )
         result = dual(self, from_array(array), None)
         if kind != FILL:
             return result

@@ -1,17 +1,28 @@
-"""``vmap``: maps a function over a dimension of its inputs, in one go."""
+"""``vmap``: maps a function over a dimension of its inputs, in one go.
+
+This module is `torch._functorch.vmap`, too: tensordict replaces the functions that prepare the inputs and take
+the outputs apart (``_process_batched_inputs``, ``_create_batched_inputs``, ``_unwrap_batched``) by its own, which
+is why they have PyTorch's names and signatures.
+"""
 
 from __future__ import annotations
 
 import functools
 
-from ..eager import api
-from ..eager.tensor import TensorBase
+from ..eager.core import api
+from ..eager.tensor import Tensor, TensorBase  # noqa: F401
 from ..random import get_rng_state, set_rng_state
 from ..utils import _pytree as pytree
-from .batching import Batched, BatchLevel, batched
+from ..utils._pytree import (  # noqa: F401
+    _broadcast_to_and_flatten,
+    tree_flatten,
+    tree_map_,
+    tree_unflatten,
+)
+from .batching import Batched, BatchLevel, batched, is_batchedtensor  # noqa: F401
 
 
-def _name(func):
+def _get_name(func):
     return getattr(func, "__name__", repr(func))
 
 
@@ -21,7 +32,7 @@ def _flat_in_dims(in_dims, args, func):
     Raises:
         ValueError: with functorch's words if the dims do not fit the args.
     """
-    name = _name(func)
+    name = _get_name(func)
     if not isinstance(in_dims, (int, tuple, list)):
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a "
@@ -33,7 +44,7 @@ def _flat_in_dims(in_dims, args, func):
             f"trying to vmap over a function with no inputs. The latter is unsupported."
         )
     flat, spec = pytree.tree_flatten(args)
-    dims = _broadcast(in_dims if isinstance(in_dims, int) else tuple(in_dims), spec)
+    dims = _broadcast_to_and_flatten(in_dims if isinstance(in_dims, int) else tuple(in_dims), spec)
     if dims is None:
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the "
@@ -63,11 +74,7 @@ def _flat_in_dims(in_dims, args, func):
     return flat, dims, spec
 
 
-def _broadcast(dims, spec):
-    return pytree._broadcast_to_and_flatten(dims, spec)
-
-
-def _batch_size(flat, dims):
+def _validate_and_get_batch_size(dims, flat):
     sizes = [arg.size(dim) for arg, dim in zip(flat, dims) if dim is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
@@ -79,8 +86,8 @@ def _batch_size(flat, dims):
     return sizes[0]
 
 
-def _unwrap(level, outputs, out_dims, func):
-    name = _name(func)
+def _unwrap_batched(outputs, out_dims, level, batch_size, func):
+    name = _get_name(func)
     flat, spec = pytree.tree_flatten(outputs)
     for out in flat:
         if not isinstance(out, TensorBase):
@@ -93,18 +100,21 @@ def _unwrap(level, outputs, out_dims, func):
     elif isinstance(out_dims, tuple) and len(flat) == 1 and len(out_dims) == 1 and spec.is_leaf():
         dims = list(out_dims)
     else:
-        dims = _broadcast(out_dims, spec)
+        dims = _broadcast_to_and_flatten(out_dims, spec)
         if dims is None:
             raise ValueError(
                 f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with "
                 f"the structure of `outputs`. out_dims has structure "
                 f"{pytree.tree_flatten(out_dims)[1]} but outputs has structure {spec}."
             )
-    out = [_unwrap_one(level, t, dim, name, out_dims) for t, dim in zip(flat, dims)]
+    out = [
+        _maybe_remove_batch_dim(name, t, level, batch_size, dim, out_dims) for t, dim in zip(flat, dims)
+    ]
     return pytree.tree_unflatten(out, spec)
 
 
-def _unwrap_one(level, t, dim, name, out_dims):
+def _maybe_remove_batch_dim(name, t, level, batch_size, dim, out_dims=None):
+    """An output of a function as the caller gets it, its mapped dimension at ``dim``."""
     is_mine = isinstance(t, Batched) and t._level is level
     if dim is None:
         if is_mine and t._bdim is not None:
@@ -114,13 +124,13 @@ def _unwrap_one(level, t, dim, name, out_dims):
         return t._inner if is_mine else t
     if not isinstance(dim, int):
         raise ValueError(
-            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
+            f"vmap({name}, ..., out_dims={dim if out_dims is None else out_dims}): `out_dims` must be an int, None or a python "
             f"collection of ints representing where in the outputs the vmapped dimension should "
             f"appear."
         )
     inner = t._inner if is_mine else t
     if not is_mine or t._bdim is None:
-        inner = inner.unsqueeze(0).expand(level.batch_size, *inner.shape)
+        inner = inner.unsqueeze(0).expand(batch_size, *inner.shape)
         source = 0
     else:
         source = t._bdim
@@ -165,20 +175,46 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
 def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
     """The call of a function made by `vmap`."""
-    flat, dims, spec = _flat_in_dims(in_dims, args, func)
-    size = _batch_size(flat, dims)
+    size, dims, flat, spec = _process_batched_inputs(in_dims, args, func)
     if chunk_size is not None and chunk_size < size:
         return _chunked(func, flat, dims, spec, out_dims, randomness, chunk_size, size, kwargs)
-    return _mapped(func, flat, dims, spec, out_dims, randomness, size, kwargs)
+    return _flat_vmap(func, size, dims, flat, spec, out_dims, randomness, **kwargs)
 
 
-def _mapped(func, flat, dims, spec, out_dims, randomness, size, kwargs):
-    with BatchLevel(size, randomness) as level:
-        inputs = [
-            arg if dim is None else batched(level, arg, dim) for arg, dim in zip(flat, dims)
-        ]
-        outputs = func(*pytree.tree_unflatten(inputs, spec), **kwargs)
-        return _unwrap(level, outputs, out_dims, func)
+def _process_batched_inputs(in_dims, args, func):
+    """(batch size, dims, flat arguments, their tree), checked."""
+    flat, dims, spec = _flat_in_dims(in_dims, args, func)
+    return _validate_and_get_batch_size(dims, flat), dims, flat, spec
+
+
+def _flat_vmap(func, batch_size, flat_in_dims, flat_args, args_spec, out_dims, randomness, **kwargs):
+    with BatchLevel(batch_size, randomness) as level:
+        inputs = _create_batched_inputs(flat_in_dims, flat_args, level, args_spec)
+        outputs = func(*inputs, **kwargs)
+        return _unwrap_batched(outputs, out_dims, level, batch_size, func)
+
+
+def _create_batched_inputs(flat_in_dims, flat_args, level, args_spec):
+    """The arguments with their mapped dimensions hidden."""
+    inputs = [
+        arg if dim is None else batched(level, arg, dim) for arg, dim in zip(flat_args, flat_in_dims)
+    ]
+    return tree_unflatten(inputs, args_spec)
+
+
+def _add_batch_dim(tensor, in_dim, level):
+    """A tensor with a dimension hidden at a level (PyTorch's levels are numbers)."""
+    return batched(level, tensor, in_dim % tensor.dim())
+
+
+def _remove_batch_dim(tensor, level, batch_size, out_dim):
+    """A tensor with the dimension that a level hides at ``out_dim``."""
+    return _maybe_remove_batch_dim("_remove_batch_dim", tensor, level, batch_size, out_dim)
+
+
+def get_unwrapped(tensor):
+    """The tensor that one of a transform's level stands for, with its hidden dimension."""
+    return tensor._inner
 
 
 def _chunked(func, flat, dims, spec, out_dims, randomness, chunk_size, size, kwargs):
@@ -191,7 +227,7 @@ def _chunked(func, flat, dims, spec, out_dims, randomness, chunk_size, size, kwa
         chunk = [
             arg if dim is None else arg.narrow(dim, start, length) for arg, dim in zip(flat, dims)
         ]
-        parts.append(_mapped(func, chunk, dims, spec, out_dims, randomness, length, kwargs))
+        parts.append(_flat_vmap(func, length, dims, chunk, spec, out_dims, randomness, **kwargs))
     flat_parts = [pytree.tree_flatten(part) for part in parts]
     spec = flat_parts[0][1]
     where = pytree._broadcast_to_and_flatten(out_dims, spec)

@@ -27,4 +27,4 @@ __all__ = [
     "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "ProxyableClassMeta",
     "TraceError", "Tracer", "Transformer", "has_side_effect", "immutable_collections", "map_arg",
     "node", "proxy", "replace_pattern", "symbolic_trace", "traceback", "wrap",
-]  # fmt: skip
+]

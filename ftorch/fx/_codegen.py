@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "truediv": "/", "mod": "%", "pow": "**",
     "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^", "matmul": "@",
-}  # fmt: skip
+}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">="}
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
 
@@ -35,10 +35,10 @@ magic_methods = {
 }
 inplace_methods = {
     f"i{k.rstrip('_')}": f"{{}} {v}= {{}}" for k, v in _OPERATORS.items()
-} | {"setitem": "{}[{}] = {}"}  # fmt: skip
+} | {"setitem": "{}[{}] = {}"}
 
 _GENERIC_OF = {list: typing.List, dict: typing.Dict, set: typing.Set,  # noqa: UP006
-               frozenset: typing.FrozenSet, tuple: typing.Tuple}  # noqa: UP006  # fmt: skip
+               frozenset: typing.FrozenSet, tuple: typing.Tuple}  # noqa: UP006
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<name>.+)$')
 
 
@@ -133,9 +133,9 @@ class CodeGen:
         return []
 
     def _gen_python_code(self, graph: Graph, root_module: str, namespace: Namespace, *,
-                         verbose=False, include_stride=False, include_device=False) -> PythonCode:  # fmt: skip
+                         verbose=False, include_stride=False, include_device=False) -> PythonCode:
         writer = _Writer(self, graph, root_module, namespace, verbose, include_stride,
-                         include_device)  # fmt: skip
+                         include_device)
         return writer.write()
 
 
@@ -274,7 +274,7 @@ class _Writer:
 
     def _arguments(self, args, kwargs) -> str:
         return ", ".join([*map(self._repr, args), *(f"{k} = {self._repr(v)}"
-                                                    for k, v in kwargs.items())])  # fmt: skip
+                                                    for k, v in kwargs.items())])
 
     # --- statements
 

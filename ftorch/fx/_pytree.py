@@ -24,3 +24,12 @@ def tree_flatten_spec(pytree: PyTree, spec: TreeSpec) -> list[Any]:
 
 
 __all__ = ["tree_flatten_spec"]
+
+SUPPORTED_NODES: dict = {}
+SUPPORTED_NODES_EXACT_MATCH: dict = {}
+
+
+def register_pytree_flatten_spec(cls, flatten_fn_spec, flatten_fn_exact_match_spec=None) -> None:
+    """Notes how a class's objects are taken apart by a spec. `_pytree` does it for every registered class."""
+    SUPPORTED_NODES[cls] = flatten_fn_spec
+    SUPPORTED_NODES_EXACT_MATCH[cls] = flatten_fn_exact_match_spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import functools
 import inspect
 import math
@@ -12,16 +13,18 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from .._basics import _assert
+from .._alias import is_own
+from .._toplevel.basics import _assert
 from ..eager.tensor import TensorBase
 from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
 from ._codegen import PyTreeCodeGen, PyTreeInfo
+from ._interception import original
 from ._watch import Patches
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import Argument, has_side_effect, is_namedtuple
-from .proxy import ParameterProxy, Proxy, TracerBase, proxies_in
+from .proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase, proxies_in
 
 _module_call, _module_getattr = Module.__call__, Module.__getattr__
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -131,13 +134,13 @@ class Tracer(TracerBase):
 
     def __init__(self, autowrap_modules: tuple[types.ModuleType, ...] = (math,),
                  autowrap_functions: tuple[Callable, ...] = (),
-                 param_shapes_constant: bool = False) -> None:  # fmt: skip
+                 param_shapes_constant: bool = False) -> None:
         super().__init__()
         self._autowrap: dict[int, Callable] = {
             id(value): _recorded(value)
             for module in autowrap_modules for name, value in vars(module).items()
             if not name.startswith("_") and callable(value)
-        }  # fmt: skip
+        }
         self._autowrap.update((id(f), _recorded(f)) for f in autowrap_functions)
         self._autowrap_modules = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
@@ -145,6 +148,7 @@ class Tracer(TracerBase):
         self.root_module_name = ""
         self.module_stack = OrderedDict()
         self.num_calls: dict[str, int] = {}
+        self.scope = Scope("", None)
         self.node_name_to_scope = {}
 
     # --- values
@@ -198,7 +202,7 @@ class Tracer(TracerBase):
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether calls of a module are recorded, rather than traced into: those of ``torch.nn``."""
-        return type(m).__module__.startswith("ftorch.nn") and not _is_sequential(m)
+        return is_own(type(m).__module__, "nn") and not _is_sequential(m)
 
     def path_of_module(self, mod: Module) -> str:
         """The path of a submodule in the root.
@@ -217,7 +221,7 @@ class Tracer(TracerBase):
         raise NameError("module is not installed as a submodule")
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...],
-                    kwargs: dict[str, Any]) -> Any:  # fmt: skip
+                    kwargs: dict[str, Any]) -> Any:
         """What a call of a module gives: a node for leaves, else what ``forward`` gives."""
         path = self.path_of_module(m)
         calls = self.num_calls.get(path, 0)
@@ -225,9 +229,10 @@ class Tracer(TracerBase):
         key = path if not calls else f"{path}@{calls}"
         self.module_stack[key] = (path, type(m))
         try:
-            if not self.is_leaf_module(m, path):
-                return forward(*args, **kwargs)
-            return self.create_proxy("call_module", path, args, kwargs)
+            with ScopeContextManager(self.scope, Scope(path, type(m))):
+                if not self.is_leaf_module(m, path):
+                    return forward(*args, **kwargs)
+                return self.create_proxy("call_module", path, args, kwargs)
         finally:
             del self.module_stack[key]
 
@@ -258,7 +263,7 @@ class Tracer(TracerBase):
     # --- arguments
 
     def create_args_for_root(self, root_fn: Callable[..., Any], is_module: bool,
-                             concrete_args: dict[str, Any] | tuple | None = None):  # fmt: skip
+                             concrete_args: dict[str, Any] | tuple | None = None):
         """Makes the placeholders.
 
         Returns:
@@ -282,7 +287,7 @@ class Tracer(TracerBase):
         defaults = {
             p.name: p.default for p in inspect.signature(analyzed).parameters.values()
             if p.default is not p.empty
-        }  # fmt: skip
+        }
         annotations = getattr(analyzed, "__annotations__", {})
 
         def placeholder(name):
@@ -293,7 +298,7 @@ class Tracer(TracerBase):
 
         arguments.extend(placeholder(name) for name in names)
         stars = [s for flag, s in ((inspect.CO_VARARGS, "*"), (inspect.CO_VARKEYWORDS, "**"))
-                 if code.co_flags & flag]  # fmt: skip
+                 if code.co_flags & flag]
         for star, name in zip(stars, code.co_varnames[total:]):
             arguments.append(placeholder(star + name))
         nested = any(isinstance(v, (list, tuple, dict)) for v in concrete.values())
@@ -354,10 +359,10 @@ class Tracer(TracerBase):
         shape = [
             concrete.get(name, PH) if isinstance(concrete.get(name), (list, tuple, dict)) else PH
             for name in names[fixed:]
-        ]  # fmt: skip
+        ]
         spec = pytree.tree_structure(shape)
         leaves = [x for a, s in zip(arguments[fixed:], shape)
-                  for x in (pytree.tree_leaves(a) if isinstance(s, (list, tuple, dict)) else [a])]  # fmt: skip
+                  for x in (pytree.tree_leaves(a) if isinstance(s, (list, tuple, dict)) else [a])]
         self.graph._codegen = PyTreeCodeGen(PyTreeInfo(list(names), spec, None))
 
         def flat(*args):
@@ -370,10 +375,19 @@ class Tracer(TracerBase):
 
         return flat, [*arguments[:fixed], *leaves]
 
+    def __deepcopy__(self, memo):
+        """A tracer of its own; the modules that it searches are the same."""
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        for key, value in self.__dict__.items():
+            is_shared = key in ("_autowrap_search", "_autowrap_modules", "_autowrap")
+            new.__dict__[key] = copy.copy(value) if is_shared else copy.deepcopy(value, memo)
+        return new
+
     # --- tracing
 
     def trace(self, root: Module | Callable[..., Any],
-              concrete_args: dict[str, Any] | None = None) -> Graph:  # fmt: skip
+              concrete_args: dict[str, Any] | None = None) -> Graph:
         """The graph of a function or module.
 
         Args:
@@ -409,7 +423,7 @@ class Tracer(TracerBase):
             id(v): (f"{prefix}.{k}" if prefix else k, v)
             for prefix, module in self.root.named_modules() for k, v in vars(module).items()
             if isinstance(v, TensorBase)
-        }  # fmt: skip
+        }
         scope = inspect.unwrap(fn).__globals__
         returns = getattr(inspect.unwrap(fn), "__annotations__", {}).get("return")
         fn, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
@@ -438,8 +452,8 @@ class Tracer(TracerBase):
             return self.call_module(module, forward, args, kwargs)
 
         patches.watch()
-        patches.attribute(Module, "__getattr__", module_getattr)
-        patches.attribute(Module, "__call__", module_call)
+        patches.place(Module, "__getattr__", module_getattr)
+        patches.place(Module, "__call__", module_call)
         seen.add(id(scope))
         for module in self.root.modules():
             patches.watch_scope(vars(module), self._autowrap)
@@ -448,13 +462,11 @@ class Tracer(TracerBase):
             patches.watch_scope(vars(module), self._autowrap)
         for (_, name), dictionary in _wrapped_fns_to_patch.items():
             if name not in dictionary and hasattr(builtins, name):
-                original = getattr(builtins, name)
-                patches._undo.append(functools.partial(dictionary.pop, name, None))
-                dictionary[name] = _recorded(original)
+                patches.place(dictionary, name, _recorded(getattr(builtins, name)))
             elif name in dictionary:
-                patches.entry(dictionary, name, _recorded(dictionary[name]))
+                patches.place(dictionary, name, _recorded(original(dictionary[name])))
         for cls, name in _wrapped_methods_to_patch:
-            patches.attribute(cls, name, _recorded_method(name))
+            patches.place(cls, name, _recorded_method(name))
 
 
 def _is_sequential(module):
@@ -469,9 +481,9 @@ def _positional(function):
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     code = code.replace(co_flags=code.co_flags & ~_VARIADIC, co_argcount=count,
-                        co_kwonlyargcount=0, co_posonlyargcount=0)  # fmt: skip
+                        co_kwonlyargcount=0, co_posonlyargcount=0)
     patched = types.FunctionType(code, function.__globals__, function.__name__, None,
-                                 function.__closure__)  # fmt: skip
+                                 function.__closure__)
     return patched
 
 
@@ -500,7 +512,7 @@ class ProxyableClassMeta(type):
 
 
 def symbolic_trace(root: Module | Callable[..., Any],
-                   concrete_args: dict[str, Any] | None = None) -> GraphModule:  # fmt: skip
+                   concrete_args: dict[str, Any] | None = None) -> GraphModule:
     """A module or function as a `GraphModule`, found by running it on proxies.
 
     Args:
@@ -527,4 +539,4 @@ def symbolic_trace(root: Module | Callable[..., Any],
 __all__ = [
     "PH", "ProxyableClassMeta", "Tracer", "is_fx_symbolic_tracing", "is_fx_tracing",
     "symbolic_trace", "wrap",
-]  # fmt: skip
+]

@@ -9,20 +9,19 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib
-import inspect
 import operator
 import types
 
 import ftorch
 
-from ..eager import api
-from ..eager.tensor import Tensor
+from ..eager.core import api
+from ..eager.dispatch.overrides import own_signature
 
 # Modules that hold the functions of a namespace of the api under their public names.
 _MODULES = {
     "": "ftorch", "nn.functional": "ftorch.nn.functional", "linalg": "ftorch.linalg",
     "fft": "ftorch.fft", "special": "ftorch.special",
-}  # fmt: skip
+}
 
 # Functions of the top level that are written by hand, but recorded as the others are.
 _BASICS = ("_assert",)
@@ -40,6 +39,22 @@ _AS_CALLED = frozenset(
     "scaled_dot_product_attention selu_ softplus softshrink threshold_".split()
 )
 
+# Of these, PyTorch has the following at another path.
+AT_NN = "avg_pool2d avg_pool3d elu_ gelu hardtanh_ leaky_relu_ linear one_hot scaled_dot_product_attention softplus softshrink"
+# Namespaces whose functions are PyTorch's extension module's, by the name ``linalg_det``.
+_IN_C = ("fft", "linalg", "special")
+# Functions of the top level that PyTorch writes in Python.
+_IN_PYTHON = (
+    "atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist chain_matmul einsum lu meshgrid "
+    "norm split stft tensordot unique unique_consecutive unravel_index"
+)
+_ELSEWHERE = {
+    **{f"torch.nn.functional.{name}": f"torch.{name}" for name in _AS_CALLED},
+    **{f"torch.nn.functional.{name}": f"torch._C._nn.{name}" for name in AT_NN.split()},
+    "torch.nn.functional.logsigmoid": "torch._C._nn.log_sigmoid",
+    **{f"torch.{name}": f"torch.functional.{name}" for name in _IN_PYTHON.split()},
+}
+
 # Parameters that PyTorch's functions do not have: NumPy's synonyms, and ATen's own.
 _UNKNOWN = frozenset({"axis", "cudnn_enable", "keepdims", "out"})
 
@@ -51,7 +66,7 @@ METHOD_OF_OPERATOR = {
         "__floordiv__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__getitem__",
         "__setitem__",
     )},
-}  # fmt: skip
+}
 
 
 def _namespaces():
@@ -82,7 +97,7 @@ def holders() -> list[tuple[dict, dict]]:
                 name: value for name, value in own.items()
                 if isinstance(value, types.FunctionType) and name not in _UNRECORDED
                 and not name.startswith("__") and dictionary.get(name) is value
-            }  # fmt: skip
+            }
             found.append((dictionary, functions))
     return found
 
@@ -101,11 +116,13 @@ def _paths() -> dict[int, str]:
 @functools.cache
 def methods() -> dict[str, types.FunctionType]:
     """The functions that are tensor methods and operators, by their names."""
+    from ._interception import tensor_attributes
+
     return {
-        name: value for name, value in vars(Tensor).items()
+        name: value for name, value in tensor_attributes().items()
         if isinstance(value, types.FunctionType)
         and (not name.startswith("_") or name in METHOD_OF_OPERATOR)
-    }  # fmt: skip
+    }
 
 
 @functools.cache
@@ -115,7 +132,8 @@ def _method_names() -> dict[int, str]:
 
 def public_path(function) -> str | None:
     """``"torch.nn.functional.relu"`` for the function of that path; None for others."""
-    return _paths().get(id(function))
+    path = _paths().get(id(function))
+    return _ELSEWHERE.get(path, path) if path else None
 
 
 def prepare() -> None:
@@ -135,14 +153,12 @@ def method_name(function) -> str | None:
 def recorded_arguments(function, args, kwargs):
     """The (args, kwargs) that a graph keeps of a call of a public function."""
     path = public_path(function)
-    if path is None or not path.startswith("torch.nn.functional."):
+    if path is None or not path.startswith(("torch.nn.functional.", "torch.functional.")):
         return args, kwargs
-    if path.rpartition(".")[2] in _AS_CALLED:
-        return args, kwargs
-    parameters = inspect.signature(function).parameters
+    parameters = own_signature(function).parameters
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values()):
         return args, kwargs
-    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound = own_signature(function).bind(*args, **kwargs)
     given = bound.arguments
     positional, named = [], {}
     for name, parameter in parameters.items():
@@ -170,7 +186,8 @@ def qualified_name(target) -> str:
     """The full name of a function: ``"torch.relu"``, ``"_operator.add"``, ``"my_module.f"``."""
     path = public_path(target)
     if path is not None:
-        return path
+        _, namespace, name = ("", *path.split("."))[-3:]
+        return f"torch._C._{namespace}.{namespace}_{name}" if namespace in _IN_C else path
     name = getattr(target, "__name__", type(target).__name__)
     if hasattr(target, "overloadpacket") or hasattr(target, "overloads"):
         return f"torch.ops.{target}"

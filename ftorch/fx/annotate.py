@@ -21,6 +21,6 @@ def annotate(val, type):  # noqa: A002  (PyTorch's)
                                f"is {val.node.type} and new type is {type}. This could happen if you "
                                "tried to annotate a function parameter value (in which case you should "
                                "use the type slot on the function signature) or you called annotate on "
-                               "the same value twice")  # fmt: skip
+                               "the same value twice")
         val.node.type = type
     return val

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from . import _targets
 from ._codegen import (
     CodeGen,
     PythonCode,
@@ -80,7 +81,7 @@ class Graph:
     """
 
     def __init__(self, owning_module: GraphModule | None = None, tracer_cls: type | None = None,
-                 tracer_extras: dict[str, Any] | None = None):  # fmt: skip
+                 tracer_extras: dict[str, Any] | None = None):
         self._root = Node(self, "", "root", "", (), {})
         self._insert = self._root.prepend
         self._len = 0
@@ -128,7 +129,7 @@ class Graph:
 
     def create_node(self, op: str, target: Target, args: tuple[Argument, ...] | None = None,
                     kwargs: dict[str, Argument] | None = None, name: str | None = None,
-                    type_expr: Any | None = None) -> Node:  # fmt: skip
+                    type_expr: Any | None = None) -> Node:
         """Makes a node at the insertion point.
 
         Args:
@@ -153,13 +154,14 @@ class Graph:
 
     def _target_to_str(self, target: Target) -> str:
         if callable(target):
-            text = target.__name__
+            is_public = _targets.public_path(target) is not None
+            text = _targets.qualified_name(target).rpartition(".")[2] if is_public else target.__name__
         else:
             text = target[2:-2] if target.startswith("__") and target.endswith("__") else target
         return snake_case(text)
 
     def placeholder(self, name: str, type_expr: Any | None = None,
-                    default_value: Any = ...) -> Node:  # fmt: skip
+                    default_value: Any = ...) -> Node:
         """Makes a parameter of the graph; put all of them first."""
         args = () if default_value is ... else (default_value,)
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
@@ -181,7 +183,7 @@ class Graph:
 
     def call_module(self, module_name: str, args: tuple[Argument, ...] | None = None,
                     kwargs: dict[str, Argument] | None = None,
-                    type_expr: Any | None = None) -> Node:  # fmt: skip
+                    type_expr: Any | None = None) -> Node:
         """Makes a call of a submodule.
 
         Warns if the owning module has none of the name.
@@ -196,14 +198,14 @@ class Graph:
 
     def call_method(self, method_name: str, args: tuple[Argument, ...] | None = None,
                     kwargs: dict[str, Argument] | None = None, type_expr: Any | None = None,
-                    name: str | None = None) -> Node:  # fmt: skip
+                    name: str | None = None) -> Node:
         """Makes a call of a method of ``args[0]``."""
         return self.create_node("call_method", method_name, args, kwargs, name, type_expr)
 
     def call_function(self, the_function: Callable[..., Any],
                       args: tuple[Argument, ...] | None = None,
                       kwargs: dict[str, Argument] | None = None, type_expr: Any | None = None,
-                      name: str | None = None) -> Node:  # fmt: skip
+                      name: str | None = None) -> Node:
         """Makes a call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
@@ -411,7 +413,7 @@ class Graph:
 
     def python_code(self, root_module: str, *, verbose: bool = False, include_stride: bool = False,
                     include_device: bool = False, colored: bool = False,
-                    expanded_def: bool = False) -> PythonCode:  # fmt: skip
+                    expanded_def: bool = False) -> PythonCode:
         """The graph as a Python function.
 
         Args:
@@ -430,7 +432,7 @@ class Graph:
             code = self._codegen._gen_python_code(
                 self, root_module, namespace, verbose=verbose, include_stride=include_stride,
                 include_device=include_device,
-            )  # fmt: skip
+            )
         finally:
             for n, function in zip(nodes, saved):
                 n._repr_fn = function
@@ -456,4 +458,4 @@ def _has_attribute(module, path: str) -> bool:
 __all__ = [
     "CodeGen", "Graph", "PythonCode", "inplace_methods", "magic_methods",
     "reflectable_magic_methods", "tensor_annotation",
-]  # fmt: skip
+]

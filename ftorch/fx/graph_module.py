@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .._alias import is_own
+from ..eager.core import places
 from ..eager.tensor import TensorBase
 from ..nn import Module, Parameter
 from ..serialization import save
@@ -24,7 +26,6 @@ from .graph import Graph
 
 _count = itertools.count()
 _PREFIX = "<eval_with_key>"
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 # --- running generated source --------------------------------------------------------
@@ -187,7 +188,7 @@ class _WrappedCall:
                 raise
             frames = traceback.StackSummary.extract(traceback.walk_tb(e.__traceback__))
             generated = [f for f in frames if f.filename.startswith(_PREFIX)]
-            own = [f for f in frames if not f.filename.startswith(_PACKAGE)]
+            own = [f for f in frames if not f.filename.startswith(places.PACKAGE)]
             # Operators raise no AssertionError: it is of the Python that they call, as PyTorch's is.
             is_of_operator = not isinstance(e, AssertionError) or frames[-1] is own[-1]
             if generated and own[-1] is generated[-1] and is_of_operator:
@@ -408,7 +409,7 @@ class GraphModule(Module):
 
     def print_readable(self, print_output: bool = True, include_stride: bool = False,
                        include_device: bool = False, colored: bool = False, *,
-                       fast_sympy_print: bool = False, expanded_def: bool = False) -> str:  # fmt: skip
+                       fast_sympy_print: bool = False, expanded_def: bool = False) -> str:
         """The code of this module and those in it, with shapes and source lines where known.
 
         Args:
@@ -425,7 +426,7 @@ class GraphModule(Module):
         code = self._graph.python_code(
             root_module="self", verbose=True, include_stride=include_stride,
             include_device=include_device,
-        ).src  # fmt: skip
+        ).src
         parts = [f"class {name}(torch.nn.Module):", _indent(code.lstrip("\n").rstrip(" "))]
         for child_name, child in self._modules.items():
             if isinstance(child, GraphModule):
@@ -450,21 +451,21 @@ class GraphModule(Module):
             "import ftorch", _import_statements(python_code.globals), "", "from ftorch.nn import *",
             f"class {module_name}(torch.nn.Module):", f"{tab}def __init__(self):",
             f"{tab * 2}super().__init__()",
-        ]  # fmt: skip
+        ]
         pickled = []
         for name, module in self._modules.items():
-            if type(module).__module__.startswith("ftorch.nn.modules") and not module._modules and (
+            if is_own(type(module).__module__, "nn.modules") and not module._modules and (
                 type(module).__name__ in _PRINTABLE
             ):
                 lines.append(f"{tab * 2}self.{name} = {module!r}" if name.isidentifier() else
-                             f"{tab * 2}self.add_module({name!r}, {module!r})")  # fmt: skip
+                             f"{tab * 2}self.add_module({name!r}, {module!r})")
                 continue
             file = folder / f"{name}.pt"
             save(module, file)
             pickled.append(name)
             description = repr(module).replace("\r", " ").replace("\n", " ")
             lines.append(f"{tab * 2}setattr(self, {name!r}, torch.load(r'{file}', "
-                         f"weights_only=False)) # {description}")  # fmt: skip
+                         f"weights_only=False)) # {description}")
         for kind, table in (("torch.nn.Parameter", self._parameters), ("", self._buffers)):
             for name, value in table.items():
                 if value is None:
@@ -490,7 +491,7 @@ class GraphModule(Module):
 _PRINTABLE = frozenset({
     "Linear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
     "ReLU", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d",
-})  # fmt: skip
+})
 
 
 def _indent(text: str) -> str:

@@ -14,6 +14,11 @@ from .graph_module import GraphModule
 from .node import Argument, Node, Target, map_arg
 from .proxy import Proxy
 
+_MORE = (
+    "Use tlparse to see full graph. "
+    "(https://github.com/pytorch/tlparse?tab=readme-ov-file#tlparse-parse-structured-pt2-logs)"
+)
+
 
 class Interpreter:
     """Runs a graph. Override its methods to change what nodes do.
@@ -37,7 +42,7 @@ class Interpreter:
     """
 
     def __init__(self, module: Module, garbage_collect_values: bool = True,
-                 graph: Graph | None = None):  # fmt: skip
+                 graph: Graph | None = None):
         self.module = module
         self.submodules = dict(module.named_modules())
         self.graph: Graph = module.graph if graph is None else graph  # type: ignore[assignment]
@@ -55,7 +60,7 @@ class Interpreter:
                         self.user_to_last_uses.setdefault(node, []).append(used)
 
     def run(self, *args: Any, initial_env: dict[Node, Any] | None = None,
-            enable_io_processing: bool = True) -> Any:  # fmt: skip
+            enable_io_processing: bool = True) -> Any:
         """Runs the graph.
 
         Args:
@@ -87,7 +92,7 @@ class Interpreter:
     def _explain(e, node):
         text = f"While executing {node.format_node()}"
         text = f"{e.args[0]}\n\n{text}" if e.args else text
-        e.args = (f"{text}\nOriginal traceback:\n{node.stack_trace}", *e.args[1:])
+        e.args = (f"{text}\nOriginal traceback:\n{node.stack_trace}\n{_MORE}", *e.args[1:])
         if isinstance(e, KeyError):  # its text would be shown as a repr
             raise RuntimeError(*e.args) from e
 

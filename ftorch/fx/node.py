@@ -7,9 +7,9 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..eager.device import device
-from ..eager.dtype import dtype
-from ..eager.formats import layout, memory_format
+from ..eager.core.device import device
+from ..eager.core.dtype import dtype
+from ..eager.core.formats import layout, memory_format
 from . import _targets
 from .immutable_collections import immutable_dict, immutable_list
 
@@ -133,7 +133,7 @@ class Node:
     """
 
     def __init__(self, graph: Graph, name: str, op: str, target: Target, args: tuple, kwargs: dict,
-                 return_type: Any = None):  # fmt: skip
+                 return_type: Any = None):
         if op not in _legal_ops:
             raise AssertionError(f"op '{op}' is not in _legal_ops")
         self.graph = graph
@@ -158,7 +158,7 @@ class Node:
     def _refuse_target(self, target, wanted):
         kind = type(target)
         named = kind.__qualname__ if kind.__module__ == "builtins" else (
-            f"{kind.__module__}.{kind.__qualname__}")  # fmt: skip
+            f"{kind.__module__}.{kind.__qualname__}")
         raise ValueError(
             f"Node [graph = {self.graph}, name = '{self.name}'] target {target} has type {named} but "
             f"a {wanted} is expected"
@@ -290,7 +290,7 @@ class Node:
     def replace_all_uses_with(
         self, replace_with: Node, delete_user_cb: Callable[[Node], bool] = lambda user: True, *,
         propagate_meta: bool = False,
-    ) -> list[Node]:  # fmt: skip
+    ) -> list[Node]:
         """Makes the users of this node use another one.
 
         Args:
@@ -347,16 +347,16 @@ class Node:
         return False
 
     def normalized_arguments(self, root, arg_types=None, kwarg_types=None,
-                             normalize_to_only_use_kwargs: bool = False):  # fmt: skip
+                             normalize_to_only_use_kwargs: bool = False):
         """The arguments with defaults filled in: an ``ArgsKwargsPair``, or None if that is unknown."""
         from .operator_schemas import normalize_function, normalize_module
 
         if self.op == "call_function":
             return normalize_function(self.target, self.args, self.kwargs, arg_types, kwarg_types,
-                                      normalize_to_only_use_kwargs)  # fmt: skip
+                                      normalize_to_only_use_kwargs)
         if self.op == "call_module":
             return normalize_module(root, self.target, self.args, self.kwargs,
-                                    normalize_to_only_use_kwargs)  # fmt: skip
+                                    normalize_to_only_use_kwargs)
         return None
 
     # --- printing
@@ -381,7 +381,7 @@ class Node:
 
     def format_node(self, placeholder_names: list[str] | None = None,
                     maybe_return_typename: list[str] | None = None, *,
-                    include_tensor_metadata: bool = False) -> str | None:  # fmt: skip
+                    include_tensor_metadata: bool = False) -> str | None:
         """The node as a line of the printed graph.
 
         Args:
@@ -419,4 +419,4 @@ class Node:
 
 __all__ = [
     "Argument", "BaseArgumentTypes", "Node", "Target", "has_side_effect", "map_aggregate", "map_arg",
-]  # fmt: skip
+]

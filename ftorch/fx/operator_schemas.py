@@ -9,11 +9,12 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple, Optional
 
+from .._alias import is_own
 from .._ops import OpOverload
-from ..eager.device import device
-from ..eager.dtype import dtype
-from ..eager.formats import layout, memory_format
-from ..eager.registry import OpDef
+from ..eager.core.device import device
+from ..eager.core.dtype import dtype
+from ..eager.core.formats import layout, memory_format
+from ..eager.core.registry import OpDef
 from ..eager.tensor import Tensor, TensorBase
 from . import _targets
 from .node import base_types
@@ -22,7 +23,7 @@ _TYPES = {
     "Tensor": Tensor, "int": int, "SymInt": int, "float": float, "bool": bool, "str": str,
     "Scalar": (int, float, complex), "ScalarType": dtype, "Device": device, "Layout": layout,
     "MemoryFormat": memory_format,
-}  # fmt: skip
+}
 
 
 class ArgsKwargsPair(NamedTuple):
@@ -39,7 +40,7 @@ def _definitions(op) -> list[OpDef]:
     first = getattr(op, "__ftorch_op__", None)
     if first is None:
         return []
-    from ..eager.registry import OVERLOADS
+    from ..eager.core.registry import OVERLOADS
 
     return [d for d in OVERLOADS[first.name] if "function" in d.forms] or [first]
 
@@ -49,7 +50,7 @@ def _signature_of(definition: OpDef, first: str) -> inspect.Signature:
     for i, a in enumerate(definition.schema.arguments):
         name = first if i == 0 and a.name == "self" else a.name
         kind = (inspect.Parameter.KEYWORD_ONLY if a.is_keyword_only
-                else inspect.Parameter.POSITIONAL_OR_KEYWORD)  # fmt: skip
+                else inspect.Parameter.POSITIONAL_OR_KEYWORD)
         default = a.default if a.has_default else inspect.Parameter.empty
         parameters.append(
             inspect.Parameter(name, kind, default=default, annotation=_python_type(a.type))
@@ -154,7 +155,7 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
         return given in (list, tuple) and all(
             isinstance(a, type) and issubclass(a, inner)
             for a in typing.get_args(argument_type) if a is not Ellipsis
-        )  # fmt: skip
+        )
     if isinstance(signature_type, type) and isinstance(argument_type, type):
         if signature_type is numbers.Number:
             return argument_type in (int, float)
@@ -165,7 +166,7 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
 def normalize_function(target: Callable, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None,
                        arg_types: tuple[Any, ...] | None = None,
                        kwarg_types: dict[str, Any] | None = None,
-                       normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
+                       normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:
     """The arguments of a call with defaults filled in.
 
     Args:
@@ -182,10 +183,10 @@ def normalize_function(target: Callable, args: tuple[Any, ...], kwargs: dict[str
     definitions = _definitions(target)
     if definitions:
         return _normalize_op(target, args, kwargs, arg_types, kwarg_types,
-                             normalize_to_only_use_kwargs)  # fmt: skip
+                             normalize_to_only_use_kwargs)
     if _targets.public_path(target) is not None:
         return args_kwargs_to_normalized(inspect.signature(target), args, kwargs,
-                                         normalize_to_only_use_kwargs)  # fmt: skip
+                                         normalize_to_only_use_kwargs)
     return None
 
 
@@ -222,7 +223,7 @@ def _fitting(pairs, args, kwargs):
 
 
 def args_kwargs_to_normalized(signature: inspect.Signature, args, kwargs,
-                              normalize_to_only_use_kwargs: bool = False):  # fmt: skip
+                              normalize_to_only_use_kwargs: bool = False):
     """Binds a call to a signature: `ArgsKwargsPair` with the defaults, or None if it does not fit."""
     supported = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     if any(p.kind not in supported for p in signature.parameters.values()):
@@ -242,7 +243,7 @@ def args_kwargs_to_normalized(signature: inspect.Signature, args, kwargs,
 
 
 def normalize_module(root, target: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None,
-                     normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
+                     normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:
     """The arguments of a module's call with defaults filled in; None for users' own modules.
 
     Raises:
@@ -254,7 +255,7 @@ def normalize_module(root, target: str, args: tuple[Any, ...], kwargs: dict[str,
         raise RuntimeError(
             f"Tried to normalize node with target {target} but root did not have that target!"
         ) from e
-    if not type(module).__module__.startswith("ftorch.nn"):
+    if not is_own(type(module).__module__, "nn"):
         return None
     signature = inspect.signature(module.forward)
     return args_kwargs_to_normalized(signature, args, kwargs or {}, normalize_to_only_use_kwargs)
@@ -263,4 +264,4 @@ def normalize_module(root, target: str, args: tuple[Any, ...], kwargs: dict[str,
 __all__ = [
     "ArgsKwargsPair", "args_kwargs_to_normalized", "base_types", "create_type_hint",
     "get_signature_for_torch_op", "normalize_function", "normalize_module", "type_matches",
-]  # fmt: skip
+]

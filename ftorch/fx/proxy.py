@@ -36,6 +36,28 @@ class TraceError(ValueError):
     """A program does something that depends on values, which are not known when it is traced."""
 
 
+class Scope:
+    """The module that is traced: its path in the root ("" for the root) and its type."""
+
+    def __init__(self, module_path: str, module_type: Any) -> None:
+        self.module_path = module_path
+        self.module_type = module_type
+
+
+class ScopeContextManager:
+    """Puts a scope in the place of another for a while: ``with ScopeContextManager(scope, current) as scope``."""
+
+    def __init__(self, scope: Scope, current_scope: Scope) -> None:
+        self._scope, self._before = scope, (scope.module_path, scope.module_type)
+        scope.module_path, scope.module_type = current_scope.module_path, current_scope.module_type
+
+    def __enter__(self) -> Scope:
+        return self._scope
+
+    def __exit__(self, *args: object) -> None:
+        self._scope.module_path, self._scope.module_type = self._before
+
+
 class TracerBase:
     """How operations on proxies become nodes; `Tracer` is the one of `symbolic_trace`.
 
@@ -52,13 +74,17 @@ class TracerBase:
     proxy_buffer_attributes: bool = False
     traced_func_name: str = "forward"
     module_stack: OrderedDict[str, tuple[str, Any]]
+    scope: Scope
     node_name_to_scope: dict[str, tuple[str, Any]]
 
     def create_node(self, kind: str, target: Target, args: tuple[Argument, ...],
                     kwargs: dict[str, Argument], name: str | None = None,
-                    type_expr: Any | None = None) -> Node:  # fmt: skip
+                    type_expr: Any | None = None) -> Node:
         """Makes a node; a place for subclasses to look at each one."""
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        scope = getattr(self, "scope", None)
+        if scope is not None:
+            self.node_name_to_scope[node.name] = (scope.module_path, scope.module_type)
         stack = getattr(self, "module_stack", None)
         if stack:
             node.meta["nn_module_stack"] = copy.copy(stack)
@@ -78,7 +104,7 @@ class TracerBase:
 
     def create_proxy(self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
                      name: str | None = None, type_expr: Any | None = None,
-                     proxy_factory_fn=None) -> Proxy:  # fmt: skip
+                     proxy_factory_fn=None) -> Proxy:
         """Makes a node of arguments that may be, or hold, proxies, and gives its proxy."""
         node_args, node_kwargs = self.create_arg(args), self.create_arg(kwargs)
         if not isinstance(node_args, tuple):
@@ -112,7 +138,7 @@ class TracerBase:
             return self.create_node("call_function", type(a), (), values)
         if isinstance(a, base_types) or a is None or a is ... or callable(getattr(
             a, "overloads", None
-        )) or hasattr(a, "overloadpacket"):  # fmt: skip
+        )) or hasattr(a, "overloadpacket"):
             return a
         raise NotImplementedError(f"argument of type: {type(a)}")
 
@@ -368,4 +394,4 @@ _bind_operators()
 
 __all__ = [
     "Attribute", "GraphAppendingTracer", "ParameterProxy", "Proxy", "TraceError", "TracerBase",
-]  # fmt: skip
+]

@@ -37,7 +37,7 @@ class ReplacedPatterns:
 
 
 def replace_pattern(gm: GraphModule, pattern: Callable | GraphModule,
-                    replacement: Callable | GraphModule) -> list[Match]:  # fmt: skip
+                    replacement: Callable | GraphModule) -> list[Match]:
     """Replaces every part of a graph that computes what ``pattern`` does.
 
     Parts do not overlap; the inside of a part must not be used from outside. Parameters of pattern
@@ -63,7 +63,7 @@ def replace_pattern_with_filters(
     ignore_literals: bool = False,
     replacement_callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
     node_name_match: str = "",
-) -> list[ReplacedPatterns]:  # fmt: skip
+) -> list[ReplacedPatterns]:
     """As `replace_pattern`, with a say about every match.
 
     Args:
@@ -84,14 +84,14 @@ def _graph_of(program) -> Graph:
 
 
 def _replace(gm, pattern, replacement=None, match_filters=None, ignore_literals=False,
-             replacement_callback=None) -> list[ReplacedPatterns]:  # fmt: skip
+             replacement_callback=None) -> list[ReplacedPatterns]:
     graph, pattern_graph = gm.graph, _graph_of(pattern)
     matcher = SubgraphMatcher(pattern_graph, match_output=False, match_placeholder=False,
-                              remove_overlapping_matches=True, ignore_literals=ignore_literals)  # fmt: skip
+                              remove_overlapping_matches=True, ignore_literals=ignore_literals)
     found = [
         m for m in matcher.match(graph)
         if all(accepts(m, graph, pattern_graph) for accepts in match_filters or ())
-    ]  # fmt: skip
+    ]
     common = None if replacement is None else _graph_of(replacement)
     if common is None and replacement_callback is None:
         raise AssertionError("Must provide either replacement GraphModule or replacement_callback")
@@ -110,7 +110,7 @@ def _put(graph, pattern_graph, replacement, match, changed) -> ReplacedPatterns:
     parameters = [n for n in replacement.nodes if n.op == "placeholder"]
     if len(parameters) != len(match.placeholder_nodes):
         raise AssertionError(
-            f"Expected {len(parameters)} placeholder nodes, got {len(match.placeholder_nodes)}"
+            f"Placeholder count mismatch: {len(match.placeholder_nodes)} vs {len(parameters)}"
         )
     for pattern_node, node in match.nodes_map.items():
         if isinstance(node, Node):  # an earlier replacement may have taken its place
@@ -118,7 +118,7 @@ def _put(graph, pattern_graph, replacement, match, changed) -> ReplacedPatterns:
     val_map: dict[Node, Node] = {
         parameter: changed.get(given, given) if isinstance(given, Node) else given
         for parameter, given in zip(parameters, match.placeholder_nodes)
-    }  # fmt: skip
+    }
     # Replace behind everything the replacement reads, in front of everything that reads it.
     first_user = min(
         (u for n in match.returning_nodes for u in n.users), default=None, key=lambda u: u._position()
@@ -126,7 +126,7 @@ def _put(graph, pattern_graph, replacement, match, changed) -> ReplacedPatterns:
     last_used = max(
         (n for n in val_map.values() if isinstance(n, Node)), default=None,
         key=lambda n: n._position(),
-    )  # fmt: skip
+    )
     inside = [n for n in match.nodes_map.values() if isinstance(n, Node)]
     anchor = first_user or max(inside, key=lambda n: n._position()).next
     if last_used is not None and anchor._position() <= last_used._position():

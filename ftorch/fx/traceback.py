@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,6 +45,20 @@ def annotate(annotation: dict[str, Any]) -> Iterator[None]:
             _current["custom"] = before
 
 
+def annotate_fn(annotation_dict: dict[str, Any]):
+    """A decorator: nodes made in calls of the function have ``meta["custom"]`` with these entries (`annotate`)."""
+
+    def decorate(function):
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            with annotate(annotation_dict):
+                return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
 def set_stack_trace(stack: list[str]) -> None:
     """The stack of the nodes that are made from now on."""
     if _preserving[0] and stack:
@@ -79,4 +94,4 @@ def get_current_meta() -> dict[str, Any]:
 __all__ = [
     "annotate", "format_stack", "get_current_meta", "has_preserved_node_meta", "preserve_node_meta",
     "set_current_meta", "set_stack_trace",
-]  # fmt: skip
+]

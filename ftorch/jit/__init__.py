@@ -1,8 +1,12 @@
 """TorchScript (``script``, ``trace``, ``load``, ``save``) and captured programs (``compile``)."""
 
-from ..eager.executor import stats
-from . import _script, annotations
-from ._annotations import (
+from ..eager.runtime.executor import stats
+from . import annotations
+from .compiler import compile, is_compiling
+from .torchscript.files.serialization import load, save
+from .torchscript.freeze import freeze, optimize_for_inference, run_frozen_optimizations
+from .torchscript.frontend import script as _script
+from .torchscript.frontend.annotations import (
     Final,
     ScriptWarning,
     _overload,
@@ -12,17 +16,7 @@ from ._annotations import (
     ignore,
     unused,
 )
-from ._builtins import Future, fork, wait
-from ._builtins import RaisedError as Error
-from ._freeze import freeze, optimize_for_inference, run_frozen_optimizations
-from ._module import (
-    RecursiveScriptModule,
-    ScriptFunction,
-    ScriptModule,
-    TopLevelTracedModule,
-    TracedModule,
-)
-from ._script import (
+from .torchscript.frontend.script import (
     Attribute,
     CompilationUnit,
     interface,
@@ -32,8 +26,24 @@ from ._script import (
     script_if_tracing,
     script_method,
 )
-from ._serialization import load, save
-from ._settings import (
+from .torchscript.frontend.trace import (
+    TracerWarning,
+    TracingCheckError,
+    is_tracing,
+    trace,
+    trace_module,
+)
+from .torchscript.graph import graph as _graph  # noqa: F401  (fills a slot of programs' services)
+from .torchscript.program.builtins import Future, fork, wait
+from .torchscript.program.builtins import RaisedError as Error
+from .torchscript.program.modules import (
+    RecursiveScriptModule,
+    ScriptFunction,
+    ScriptModule,
+    TopLevelTracedModule,
+    TracedModule,
+)
+from .torchscript.settings import (
     enable_onednn_fusion,
     export_opnames,
     fuser,
@@ -43,8 +53,6 @@ from ._settings import (
     set_fusion_strategy,
     strict_fusion,
 )
-from ._trace import TracerWarning, TracingCheckError, is_tracing, trace, trace_module
-from .compiler import compile, is_compiling
 
 _script._calls_of_marks()
 
@@ -53,12 +61,51 @@ _isinstance, _fork, _wait, _set_fusion_strategy = isinstance, fork, wait, set_fu
 _script_if_tracing = script_if_tracing  # the name that torchvision imports
 
 __all__ = [
-    "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule",
-    "ScriptFunction", "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedModule", "TracerWarning",
-    "TracingCheckError", "_overload", "_overload_method", "annotate", "annotations", "compile", "enable_onednn_fusion", "export", "export_opnames",
-    "fork", "freeze", "fuser", "ignore", "interface", "is_compiling", "is_scripting", "is_tracing",
-    "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
-    "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save", "script",
-    "script_if_tracing", "script_method", "set_fusion_strategy", "stats", "strict_fusion", "trace",
-    "trace_module", "unused", "wait",
-]  # fmt: skip
+    "Attribute",
+    "CompilationUnit",
+    "Error",
+    "Final",
+    "Future",
+    "RecursiveScriptModule",
+    "ScriptFunction",
+    "ScriptModule",
+    "ScriptWarning",
+    "TopLevelTracedModule",
+    "TracedModule",
+    "TracerWarning",
+    "TracingCheckError",
+    "_overload",
+    "_overload_method",
+    "annotate",
+    "annotations",
+    "compile",
+    "enable_onednn_fusion",
+    "export",
+    "export_opnames",
+    "fork",
+    "freeze",
+    "fuser",
+    "ignore",
+    "interface",
+    "is_compiling",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "last_executed_optimized_graph",
+    "load",
+    "onednn_fusion_enabled",
+    "optimize_for_inference",
+    "optimized_execution",
+    "run_frozen_optimizations",
+    "save",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "set_fusion_strategy",
+    "stats",
+    "strict_fusion",
+    "trace",
+    "trace_module",
+    "unused",
+    "wait",
+]

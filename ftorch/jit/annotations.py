@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typing
 
-from ._types import Type, type_of_annotation
+from .torchscript.program.types import Type, type_of_annotation
 
 __all__ = ["Any", "BroadcastingList", "ann_to_type", "try_ann_to_type"]
 
 Any, Dict, List, Optional, Tuple, Union = (  # noqa: UP035
     typing.Any, typing.Dict, typing.List, typing.Optional, typing.Tuple, typing.Union  # noqa: UP006
-)  # fmt: skip
+)
 
 
 class BroadcastingListCls:

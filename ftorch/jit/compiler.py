@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 
-from .._dynamo.compiled import Compiled, is_compiling
+from .._dynamo import config
+from .compiled_function import Compiled, is_compiling
 
 __all__ = ["Compiled", "OptimizedModule", "compile", "is_compiling"]
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None,
-            options=None, disable=False):  # fmt: skip
+            options=None, disable=False):
     """Compiles a function or module: its operations run as one XLA program (``torch.compile``).
 
     A whole training step can be compiled: the parameters' update, the gradients and the optimizer's
@@ -22,8 +23,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         dynamic: if True, all sizes from the second on share one program, made for the largest so far
             and padded; if None, from the third on; if False, each size has a program of its own.
             A size behind the largest makes a new one, for the next power of two.
-        backend: "inductor", the default (`torch.compiler.set_default_backend`), is XLA; or a registered name, or a function of a ``fx.GraphModule`` and
-            example inputs that gives a callable.
+        backend: "inductor", the default (`torch.compiler.set_default_backend`), is XLA; or a registered name, or a function
+            of a ``fx.GraphModule`` and example inputs that gives a callable.
         mode, options: of PyTorch's back end (`torch._inductor.list_options`); XLA reads none of them.
             Other backends are called with them. ``options["guard_filter_fn"]``
             says which guards are kept (``torch.compiler.skip_guard_on_globals_unsafe`` and others).
@@ -48,7 +49,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
             if model is None:
                 raise RuntimeError("Model can't be None")
             return compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-                           options=options, disable=disable)  # fmt: skip
+                           options=options, disable=disable)
 
         return decorate
     from .._dynamo.backends import find, get_default_backend
@@ -65,15 +66,23 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
     settings = {
         "fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options,
-    }  # fmt: skip
+    }
     if isinstance(model, type):  # its instances' calls
-        model.__call__ = Compiled(model.__call__, **settings)  # type: ignore[method-assign]
+        model.__call__ = _compiled(model.__call__, settings)  # type: ignore[method-assign]
         return model
     if isinstance(model, Module):
         if _is_scripted(model):
             raise RuntimeError(_SCRIPTED)
         return OptimizedModule(model, **settings)
-    return model if isinstance(model, Compiled) else Compiled(model, **settings)
+    return model if isinstance(model, Compiled) else _compiled(model, settings)
+
+
+def _compiled(function, settings):
+    if config.compiled_autograd:
+        from .._dynamo.compiled_autograd import CompiledWithBackward
+
+        return CompiledWithBackward(function, **settings)
+    return Compiled(function, **settings)
 
 
 _SCRIPTED = (
@@ -83,7 +92,7 @@ _SCRIPTED = (
 
 
 def _is_scripted(model):
-    from ._module import ScriptModule
+    from .torchscript.program.modules import ScriptModule
 
     return isinstance(model, ScriptModule)
 
@@ -95,7 +104,7 @@ def _check_inductor(mode, options):
         list_mode_options(mode)
     if options:
         check_options({k: v for k, v in options.items() if k != "guard_filter_fn"}
-                      if isinstance(options, dict) else options)  # fmt: skip
+                      if isinstance(options, dict) else options)
 
 
 def OptimizedModule(module, **options):
@@ -114,7 +123,8 @@ def _optimized_class():
             super().__init__()
             self._orig_mod = module
             self.__dict__["_settings"] = options
-            self.__dict__["_compiled"] = Compiled(module.__call__, **options)
+            self.__dict__["_compiled"] = _compiled(module.__call__, options)
+            self.__dict__["dynamo_ctx"] = functools.partial(_compiled, settings=options)  # of another function
 
         def __call__(self, *args, **kwargs):
             return self.__dict__["_compiled"](*args, **kwargs)

@@ -14,8 +14,9 @@ import warnings
 import weakref
 
 from .. import _ops
+from .._alias import is_own
 from .._ops import OpOverload
-from ..eager.registry import OVERLOADS
+from ..eager.core.registry import OVERLOADS
 from . import _fake, _keys, _operators
 from ._custom_op import _DEFINED, CustomOpDef, custom_op, parse, split_name
 from ._derivatives import Formula
@@ -24,12 +25,13 @@ from ._kernels import get_kernel, override_declared
 from ._opcheck import opcheck
 from ._operators import Kernel, Operator, Packet, fallthrough_kernel
 from ._schema import infer_schema
+from ._triton import triton_op, wrap_triton
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel",
     "impl", "impl_abstract", "infer_schema", "opcheck", "register_autocast", "register_autograd",
-    "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap",
-]  # fmt: skip
+    "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton",
+]
 
 _RESERVED = ("prim",)
 _owners: dict[str, str] = {}  # namespace -> where its DEF library was made
@@ -38,7 +40,7 @@ _warned: list = []
 
 def _caller() -> str:
     frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("ftorch.library"):
+    while frame is not None and is_own(frame.f_globals.get("__name__"), "library"):
         frame = frame.f_back
     return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -131,6 +133,17 @@ class Library:
         self._undo.append(lambda: _forget(full, key, op))
         return name
 
+    def register_symm_mem_args(self, op_name: str, arg_names) -> None:
+        """Says which arguments of an op must lie in symmetric memory; here memory of all devices is alike.
+
+        Raises:
+            TypeError: for names that are no strings.
+        """
+        names = [arg_names] if isinstance(arg_names, str) else list(arg_names)
+        if not isinstance(op_name, str) or not all(isinstance(name, str) for name in names):
+            raise TypeError("register_symm_mem_args() takes the op's name and a list of argument names")
+        self.symm_mem_args = {**getattr(self, "symm_mem_args", {}), op_name: names}
+
     def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
         """Registers a kernel of an op for a key.
 
@@ -152,7 +165,7 @@ class Library:
             name = op_name.name()
         elif not isinstance(op_name, str):
             raise RuntimeError("impl should be passed either a name or an OpOverload object as the "
-                               "first argument")  # fmt: skip
+                               "first argument")
         name = name.rpartition("::")[2].removesuffix(".default")
         full = f"{self.ns}::{name}"
         kernel = Kernel(fn, with_keyset, _caller())
@@ -332,7 +345,7 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
     found = _definition(op)
     if found is not None:
         return found.register_kernel(device_types, func) if func else found.register_kernel(
-            device_types)  # fmt: skip
+            device_types)
     name = op.name() if isinstance(op, OpOverload) else op
     return impl(name, "default" if device_types is None else device_types, func, lib=lib)
 
@@ -365,7 +378,7 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=T
     def register(function):
         namespace, own = _split_qualname(name)
         (lib or _fragment(namespace)).impl(own, _fake.with_context(function), "Meta",
-                                           allow_override=True)  # fmt: skip
+                                           allow_override=True)
         return function
 
     return register if func is None else register(func)

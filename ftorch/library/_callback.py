@@ -13,10 +13,10 @@ import threading
 import jax
 import numpy as np
 
-from ..eager import executor
-from ..eager import op as _op
-from ..eager.derivatives import Derived
-from ..eager.registry import OPTIONAL_TENSOR
+from ..eager.autograd.derivatives import Derived
+from ..eager.call import op as _op
+from ..eager.core.registry import OPTIONAL_TENSOR
+from ..eager.runtime import executor
 from ..eager.tensor import TensorBase, from_array
 from ..utils import _pytree as pytree
 
@@ -38,7 +38,7 @@ def run(op, kernel, tensors, args, kwargs):
             return _called_back(op, kernel, args, kwargs)
     result = kernel.run(op._schema, args, kwargs)
     for t in _written(op, args, kwargs):  # besides what the kernel's own writes counted
-        t._storage.version += 1
+        t._ftorch_storage.version += 1
     _check_aliases(op, tensors, result)
     return result
 
@@ -55,12 +55,12 @@ def _written(op, args, kwargs):
 
 
 def _check_aliases(op, tensors, result):
-    seen = {id(t._storage) for t in tensors}
+    seen = {id(t._ftorch_storage) for t in tensors}
     for t in pytree.tree_leaves(result):
         if isinstance(t, TensorBase):
-            if id(t._storage) in seen:
+            if id(t._ftorch_storage) in seen:
                 raise RuntimeError(_ALIAS.format(op._opname, op.definition._module))
-            seen.add(id(t._storage))
+            seen.add(id(t._ftorch_storage))
 
 
 # --- kernels that look at values -----------------------------------------------------
@@ -68,7 +68,7 @@ def _check_aliases(op, tensors, result):
 
 def _is_traced(tensors):
     return executor.capturing() is not None or any(
-        isinstance(t._storage.array, jax.core.Tracer) for t in tensors
+        isinstance(t._ftorch_storage.array, jax.core.Tracer) for t in tensors
     )
 
 
@@ -83,8 +83,8 @@ def _with_arrays(args, kwargs, arrays):
 def _key(kernel, args, kwargs):
     leaves, spec = pytree.tree_flatten((args, kwargs))
     return (kernel, str(spec), *[
-        v._geometry if isinstance(v, TensorBase) else repr(v) for v in leaves
-    ])  # fmt: skip
+        v._ftorch_geometry if isinstance(v, TensorBase) else repr(v) for v in leaves
+    ])
 
 
 def _is_traceable(op, kernel, tensors, args, kwargs):
@@ -114,7 +114,7 @@ def _is_traceable(op, kernel, tensors, args, kwargs):
 
 
 def _shape(t):
-    return jax.ShapeDtypeStruct(tuple(t._geometry.shape), t._geometry.dtype.numpy)
+    return jax.ShapeDtypeStruct(tuple(t._ftorch_geometry.shape), t._ftorch_geometry.dtype.numpy)
 
 
 def _called_back(op, kernel, args, kwargs):
@@ -165,7 +165,9 @@ def _make_callback(op, kernel, args, kwargs):
         results = jax.pure_callback(host, tuple(shapes), *arrays)
         return results if len(results) > 1 else results[0]
 
-    return _op.Op(Derived(str(op), call, [OPTIONAL_TENSOR] * count)), spec
+    definition = Derived(str(op), call, [OPTIONAL_TENSOR] * count)
+    definition.calls_back = True
+    return _op.Op(definition), spec
 
 
 class _Hole:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._ops import Tag
-from ..eager import schema as _grammar
+from ..eager.core import schema as _grammar
 from . import _fake, _keys, _operators, _schema
 from ._derivatives import Formula
 from ._operators import Kernel
@@ -220,7 +220,7 @@ class CustomOpDef:
             _log.warning(
                 "Attempted to %s kernel for %s but no kernel was registered for this device type.",
                 what, device_type,
-            )  # fmt: skip
+            )
         else:
             (self._disabled.discard if enabled else self._disabled.add)(device_type)
         try:

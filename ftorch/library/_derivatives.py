@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..autograd.function import Function
-from ..eager import api
+from ..eager.core import api
 from ..eager.tensor import TensorBase, modes
 from ..utils import _pytree as pytree
 from . import _callback, _keys, _operators
@@ -97,8 +97,8 @@ def make(op):
         def setup_context(ctx, inputs, output):
             call, *leaves = inputs
             ctx._call, ctx._outputs = call, [
-                o._geometry if isinstance(o, TensorBase) else None for o in output
-            ]  # fmt: skip
+                o._ftorch_geometry if isinstance(o, TensorBase) else None for o in output
+            ]
             formula = op.formula
             if formula is None or formula.setup_context is None:
                 return
@@ -179,13 +179,13 @@ def _jvp(op, ctx, tangents):
         pairs = [
             (g, t) for g, t in zip(grads, tangents)
             if isinstance(g, TensorBase) and g.requires_grad and isinstance(t, TensorBase)
-        ]  # fmt: skip
+        ]
         moving = [d for d in dummies if d.requires_grad]
         if pairs:
             from ..autograd import grad as pull
 
             found = pull([g for g, _ in pairs], moving, [t for _, t in pairs], allow_unused=True,
-                         create_graph=outer)  # fmt: skip
+                         create_graph=outer)
         else:
             found = [None] * len(moving)
     finally:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .. import _ops, _python_dispatch
-from ..eager.registry import OPS
+from .. import _ops
+from .._dispatch import python_dispatch as _python_dispatch
+from ..eager.core.registry import OPS
 from . import _keys, _operators
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import threading
 
-from ..eager.dispatch import Wrapped
+from ..eager.dispatch.levels import Wrapped
 from ..eager.tensor import modes
 
 _BACKENDS = (
@@ -27,7 +27,7 @@ _START = _FUNCTIONALITIES.index("AutogradOther")
 _NAMES = [
     *_BACKENDS, *_FUNCTIONALITIES[:_START], *(f"Autograd{b}" for b in _BACKENDS),
     *_FUNCTIONALITIES[_START:], *_ALIASES,
-]  # fmt: skip
+]
 
 DispatchKey = enum.Enum("DispatchKey", _NAMES, start=0)  # type: ignore[misc]
 DispatchKey.__doc__ = "What an operator's kernels are registered for (``torch._C.DispatchKey``)."
@@ -36,7 +36,7 @@ _KEY_OF_DEVICE = {
     "cpu": "CPU", "cuda": "CUDA", "tpu": "XLA", "xla": "XLA", "meta": "Meta", "mps": "MPS",
     "xpu": "XPU", "hpu": "HPU", "ipu": "IPU", "ve": "VE", "lazy": "Lazy", "mtia": "MTIA",
     "maia": "MAIA", "hip": "HIP", "privateuseone": "PrivateUse1",
-}  # fmt: skip
+}
 
 
 def key_of_device(device_type: str) -> str:
@@ -77,7 +77,7 @@ class DispatchKeySet:
 
     def __init__(self, *keys):
         self._keys = frozenset(k for key in keys for k in (
-            key._keys if isinstance(key, DispatchKeySet) else (key,)))  # fmt: skip
+            key._keys if isinstance(key, DispatchKeySet) else (key,)))
 
     def has(self, key) -> bool:
         """Whether a key is in the set."""
@@ -112,7 +112,7 @@ def backend_of(tensors) -> str:
     """The key of the backend that computes on some tensors: an accelerator's before the CPU's."""
     found = "CPU"
     for t in tensors:
-        kind = t._geometry.device.type
+        kind = t._ftorch_geometry.device.type
         if kind == "meta":
             return "Meta"
         if kind != "cpu":

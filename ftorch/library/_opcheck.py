@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import _ops
-from ..eager import api
+from ..eager.core import api
 from ..eager.tensor import TensorBase, modes
 from ..utils import _pytree as pytree
 from . import _callback, _operators
@@ -13,9 +13,9 @@ from ._operators import Operator
 _UTILS = (
     "test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_static",
     "test_aot_dispatch_dynamic",
-)  # fmt: skip
+)
 _DEFAULT = ("test_schema", "test_autograd_registration", "test_faketensor",
-            "test_aot_dispatch_dynamic")  # fmt: skip
+            "test_aot_dispatch_dynamic")
 
 
 class OpCheckError(Exception):
@@ -23,7 +23,7 @@ class OpCheckError(Exception):
 
 
 def opcheck(op, args, kwargs=None, *, test_utils=_DEFAULT, raise_exception=True, atol=None,
-            rtol=None):  # fmt: skip
+            rtol=None):
     """Tests what was registered for an op, on an example call.
 
     The checks: ``test_schema`` (what is written to or aliased is what the schema says),
@@ -108,9 +108,9 @@ def _check_schema(op, args, kwargs, atol, rtol):
                 if not isinstance(op, Operator) else
                 f"Argument {_name_of(op, given, named, t)} is not defined as mutable but was mutated"
             )
-    stored = {id(t._storage) for t in _tensors((args, kwargs))}
+    stored = {id(t._ftorch_storage) for t in _tensors((args, kwargs))}
     for t in _tensors(result):
-        if id(t._storage) in stored and not op._schema.is_view and id(t) not in allowed:
+        if id(t._ftorch_storage) in stored and not op._schema.is_view and id(t) not in allowed:
             raise RuntimeError(
                 "Argument x is not defined to alias output but was aliasing"
                 if not isinstance(op, Operator) else
@@ -122,9 +122,9 @@ def _check_schema(op, args, kwargs, atol, rtol):
 def _name_of(op, given, named, t):
     """The name of the argument that shares the tensor's memory."""
     values = [*zip((a.name for a in op._schema.arguments if not a.is_keyword_only), given),
-              *named.items()]  # fmt: skip
+              *named.items()]
     return next(
-        (k for k, v in values for own in _tensors(v) if own._storage is t._storage), "?"
+        (k for k, v in values for own in _tensors(v) if own._ftorch_storage is t._ftorch_storage), "?"
     )
 
 
@@ -165,17 +165,17 @@ def _check_fake(op, args, kwargs, atol, rtol):
         raise RuntimeError(
             f"{context} mismatch in number of returns: {len(flat_fake)} != {len(flat_real)}"
         )
-    shared = [{id(t._storage) for t in _tensors(given)} for given in
-              ((fake_args, fake_kwargs), (args, kwargs))]  # fmt: skip
-    aliases = [any(id(t._storage) in own for t in flat)
-               for flat, own in zip((flat_fake, flat_real), shared)]  # fmt: skip
+    shared = [{id(t._ftorch_storage) for t in _tensors(given)} for given in
+              ((fake_args, fake_kwargs), (args, kwargs))]
+    aliases = [any(id(t._ftorch_storage) in own for t in flat)
+               for flat, own in zip((flat_fake, flat_real), shared)]
     if aliases[0] != aliases[1]:
         raise RuntimeError(
             f"{context} mismatch in outputs_alias_inputs check {aliases[0]} != {aliases[1]}"
         )
     for a, b in zip(flat_fake, flat_real):
         for what, x, y in (("Shapes", a.shape, b.shape), ("Dtypes", a.dtype, b.dtype),
-                           ("Strides", a.stride(), b.stride())):  # fmt: skip
+                           ("Strides", a.stride(), b.stride())):
             if x != y:
                 raise RuntimeError(
                     f"{context} mismatch. {what} {_plain(x)} and {_plain(y)} are not equal!"
@@ -214,11 +214,11 @@ def _check_compile(op, args, kwargs, atol, rtol):
                     assert_close(
                         a, b, atol=atol, rtol=rtol, equal_nan=True,
                         msg=lambda text, what=what: f"compiled {what} of {op}: {text}",
-                    )  # fmt: skip
+                    )
 
 
 _CHECKS = {
     "test_schema": _check_schema, "test_autograd_registration": _check_autograd,
     "test_faketensor": _check_fake, "test_aot_dispatch_static": _check_compile,
     "test_aot_dispatch_dynamic": _check_compile,
-}  # fmt: skip
+}

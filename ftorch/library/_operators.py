@@ -12,10 +12,10 @@ import warnings
 from collections.abc import Callable
 
 from .. import _ops
-from ..eager import op as _op
-from ..eager import overrides
-from ..eager.dispatch import Wrapped, level_of
-from ..eager.schema import Schema
+from ..eager.call import op as _op
+from ..eager.core.schema import Schema
+from ..eager.dispatch import overrides
+from ..eager.dispatch.levels import Wrapped, level_of
 from ..eager.tensor import TensorBase, modes
 from ..functional.batching import BatchLevel
 from ..functional.dual import DualLevel
@@ -125,7 +125,7 @@ class Operator(_ops.OpOverload):
         return "CompositeImplicitAutograd" in self.kernels and not any(
             k in self.kernels for k in (backend, "CompositeExplicitAutograd",
                                         "CompositeExplicitAutogradNonFunctional")
-        )  # fmt: skip
+        )
 
     def backend_kernel(self, backend: str) -> Kernel:
         """The kernel of a backend, or the fallback's.
@@ -134,7 +134,7 @@ class Operator(_ops.OpOverload):
             NotImplementedError: there is none.
         """
         for key in (backend, "CompositeExplicitAutogradNonFunctional", "CompositeExplicitAutograd",
-                    "CompositeImplicitAutograd"):  # fmt: skip
+                    "CompositeImplicitAutograd"):
             found = self.kernels.get(key)
             if found is not None and found.function is not fallthrough_kernel:
                 return found
@@ -195,7 +195,7 @@ class Packet(_ops.OpOverloadPacket):
         raise RuntimeError(
             "Overloaded torch operator invoked from Python failed to match any schema:\n"
             + "\n\n".join(errors) + "\n\n"
-        )  # fmt: skip
+        )
 
 
 def mutated(schema: Schema) -> list[str]:
@@ -236,7 +236,7 @@ def dispatch(op: Operator, args: tuple, kwargs: dict):
 
 
 def _autocast(op, args, kwargs):
-    from ..eager.autocast import _cast
+    from ..eager.dispatch.autocast import _cast
 
     for device_type, dtype in op.autocast.items():
         if device_type in modes.autocast:
@@ -261,7 +261,7 @@ def _on_level(op, level, backend, autograd, args, kwargs):
     if op.is_composite(backend) and not (is_batch and op.vmap_rule is not None):
         return op.kernels["CompositeImplicitAutograd"].run(op._schema, args, kwargs)
     wants_graph = modes.grad and any(
-        isinstance(t, Wrapped) and t._requires_grad for t in tensors_in(args, kwargs)
+        isinstance(t, Wrapped) and t._ftorch_requires_grad for t in tensors_in(args, kwargs)
     )
     if autograd is not None and autograd.function is not fallthrough_kernel and wants_graph:
         return autograd.run(op._schema, args, kwargs)
@@ -281,14 +281,14 @@ def _warn_in_backward(op, result):
     message = f"{op.name()}: {NOT_REGISTERED}"
     results = result if isinstance(result, (list, tuple)) else [result]
     for t in results:
-        if isinstance(t, TensorBase) and t._requires_grad and t._grad_fn is not None:
+        if isinstance(t, TensorBase) and t._ftorch_requires_grad and t._grad_fn is not None:
             t._grad_fn.register_prehook(lambda _: warnings.warn(message, stacklevel=2))
 
 
 def below_autograd(op: Operator, args: tuple, kwargs: dict):
     """What modes, subclasses and the backend make of a call."""
     tensors = tensors_in(args, kwargs)
-    handler = _op.hooks.get("python_overload")
+    handler = _op.hooks.python_overload
     if handler is not None:
         given, named = _schema.without_defaults(op._schema, args, kwargs)
         handled, result = handler(op, tensors, given, named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import _ops
-from ..eager.registry import OPS
+from ..eager.core.registry import OPS
 from . import _keys, _operators
 
 
@@ -55,7 +55,7 @@ def _dispatch_get_all_op_names() -> list[str]:
 def _dispatch_get_registrations_for_dispatch_key(key="") -> list[str]:
     """The names of the ops with a kernel for a key."""
     return [n for n in _dispatch_get_all_op_names()
-            if not key or _dispatch_has_kernel_for_dispatch_key(n, key)]  # fmt: skip
+            if not key or _dispatch_has_kernel_for_dispatch_key(n, key)]
 
 
 def _dispatch_dump(name: str) -> str:

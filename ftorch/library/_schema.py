@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..eager import dtype as _dtype
-from ..eager.device import device
-from ..eager.formats import layout, memory_format
-from ..eager.generator import Generator
-from ..eager.schema import Argument, Schema, Type
+from ..eager.core import dtype as _dtype
+from ..eager.core.device import device
+from ..eager.core.formats import layout, memory_format
+from ..eager.core.schema import Argument, Schema, Type
+from ..eager.sampling.generator import Generator
 from ..eager.tensor import Tensor, TensorBase
 
 # --- inference -----------------------------------------------------------------------
@@ -24,7 +24,7 @@ _BASES = [
     (Tensor, "Tensor", "LO"), (int, "SymInt", "OLP"), (float, "float", "OLP"),
     (bool, "bool", "OLP"), (str, "str", "O"), (_Number, "Scalar", "OL"),
     (_dtype.dtype, "ScalarType", "O"), (device, "Device", "O"),
-]  # fmt: skip
+]
 
 
 def _lists(kind) -> list:
@@ -51,7 +51,7 @@ _PARAMETERS = _parameter_types()
 _RETURNS = {
     Tensor: "Tensor", typing.List[Tensor]: "Tensor[]", list[Tensor]: "Tensor[]",  # noqa: UP006
     int: "SymInt", float: "float", bool: "bool", _Number: "Scalar",
-}  # fmt: skip
+}
 
 
 def _without_tuples(annotation):
@@ -94,14 +94,14 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name: str | None = N
                 f"Unsupported type annotation {annotation}. It is not a type."
             )
 
-    if not (isinstance(mutates_args, str) and mutates_args == "unknown") and (
-        isinstance(mutates_args, str) or not isinstance(mutates_args, (list, tuple, set, frozenset))
-    ):
+    if isinstance(mutates_args, str) and mutates_args != "unknown":
         raise ValueError(
             "mutates_args must either be a sequence of the names of the arguments that are mutated "
             "or the string 'unknown'. "
         )
     unknown = mutates_args == "unknown"
+    if not unknown:
+        mutates_args = tuple(mutates_args)
     parts, star, written = [], False, set()
     for name, p in signature.parameters.items():
         if p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
@@ -118,7 +118,7 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name: str | None = N
             written.add(name)
         elif not unknown and name in mutates_args:
             fail(f"Parameter {name} is in mutable_args but only Tensors or collections of Tensors "
-                 "can be mutated")  # fmt: skip
+                 "can be mutated")
         parts.append(f"{text} {name}{_default_text(p, fail)}")
     missing = set() if unknown else set(mutates_args) - set(signature.parameters)
     if missing:
@@ -213,7 +213,7 @@ def default_of(argument: Argument):
 def _int(value):
     if isinstance(value, (int, np.integer)):
         return value if type(value) is not bool else int(value)
-    if isinstance(value, TensorBase) and value.dim() == 0 and value._geometry.dtype.category == 1:
+    if isinstance(value, TensorBase) and value.dim() == 0 and value._ftorch_geometry.dtype.category == 1:
         return int(value)
     raise TypeError
 
@@ -260,7 +260,7 @@ _CASTS = {
     "Scalar": _number, "complex": _number, "str": _instance(str), "Device": _device,
     "ScalarType": _instance(_dtype.dtype, int, type), "Layout": _instance(layout, int),
     "MemoryFormat": _instance(memory_format, int), "Generator": _instance(Generator),
-}  # fmt: skip
+}
 
 
 def cast(value, kind: Type):
@@ -289,7 +289,7 @@ def _cast(value, one, suffixes):
 
 
 _NAMES = {"SymInt": "int", "Scalar": "number", "ScalarType": "int", "Layout": "int",
-          "MemoryFormat": "int"}  # fmt: skip
+          "MemoryFormat": "int"}
 
 
 def _type_name(kind: Type) -> str:
@@ -386,7 +386,7 @@ def without_defaults(schema: Schema, args, kwargs) -> tuple[tuple, dict]:
     left = {
         k: v for k, v in kwargs.items()
         if not (named[k].has_default and _same(v, default_of(named[k])))
-    }  # fmt: skip
+    }
     return tuple(args), left
 
 

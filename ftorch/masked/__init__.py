@@ -1,5 +1,8 @@
-"""``torch.masked``: reductions and normalizations of the elements that a mask selects."""
+"""``torch.masked``: tensors with masks, reductions and normalizations of what a mask selects."""
 
+from . import maskedtensor
+from . import ops as _ops  # noqa: F401  (PyTorch's name of the module)
+from .maskedtensor import MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor
 from .ops import (
     amax,
     amin,
@@ -23,6 +26,7 @@ from .ops import (
 )
 
 __all__ = [
+    "MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor", "maskedtensor",
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp",
     "mean", "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
-]  # fmt: skip
+]

@@ -11,11 +11,12 @@ tensor(1.5000)
 
 from __future__ import annotations
 
+import functools
 import math
 
-from ..eager import api as torch
-from ..eager import dtype as _dtype
-from ..eager.ops._common import wrap_dim
+from ..eager.core import api as torch
+from ..eager.core import dtype as _dtype
+from ..eager.kernels._common import wrap_dim
 
 _SMALL = (_dtype.uint8, _dtype.bool, _dtype.int8, _dtype.int16, _dtype.int32)
 
@@ -230,3 +231,23 @@ def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
     x = _keep(input, input_mask, _lowest(input))
     y = _keep(other, other_mask, _lowest(other))
     return torch.logaddexp(x, y).to(dtype or input.dtype)
+
+
+def _of_masked_tensors(function):
+    """A function that also takes a masked tensor: its data, and its mask if none is given."""
+
+    @functools.wraps(function)
+    def wrapper(input, *args, mask=None, **kwargs):
+        if hasattr(input, "get_mask"):
+            mask = input.get_mask() if mask is None else mask
+            input = input.get_data()
+        return function(input, *args, mask=mask, **kwargs)
+
+    return wrapper
+
+
+for _function in (
+    sum, prod, amax, amin, argmax, argmin, mean, median, logsumexp, norm, var, std, cumsum, cumprod, softmax,
+    log_softmax, softmin, normalize,
+):
+    globals()[_function.__name__] = _of_masked_tensors(_function)

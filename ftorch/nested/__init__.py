@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..eager import api as _torch
-from ..eager import formats as _formats
-from ..eager import op as _op
+from ..eager.call import op as _op
+from ..eager.core import api as _torch
+from ..eager.core import formats as _formats
 from ..eager.tensor import Tensor as _Tensor
 from ._tensor import NestedTensor, made, to_padded
 
@@ -61,7 +61,7 @@ def _build(parts, layout):
 
 
 def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False,
-                  pin_memory=False):  # fmt: skip
+                  pin_memory=False):
     """A nested tensor of copies, a leaf of the graph (``torch.nested.nested_tensor``).
 
     Args:
@@ -99,19 +99,21 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     if isinstance(ts, NestedTensor):
         return ts
     parts = ts.unbind(0) if isinstance(ts, _Tensor) else ts
+    parts = [x.view_as(x) if x.requires_grad and x.is_leaf else x for x in parts]  # the result is no leaf
     return _build([x.to(dtype=dtype, device=device) for x in parts], layout)
 
 
 def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None,
-                              max_seqlen=None):  # fmt: skip
+                              max_seqlen=None):
     """A nested tensor of the jagged layout of the rows of all components.
 
     Args:
         values: (rows, ...).
-        offsets: where each component begins, and the end; or ``lengths``, that of each.
+        offsets: where each component begins, and the end; or ``lengths``, that of each. With both there may
+            be rows between the components that belong to none.
 
     Raises:
-        RuntimeError: if both are missing, and for holes (offsets with other lengths).
+        RuntimeError: if both are missing.
 
     >>> import ftorch as torch
     >>> n = torch.nested.nested_tensor_from_jagged(torch.arange(3.), torch.tensor([0, 1, 3]))
@@ -129,11 +131,18 @@ def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=Non
     elif lengths is not None:
         steps = np.diff(np.asarray(_op.to_numpy(offsets)))
         if not np.array_equal(steps, np.asarray(_op.to_numpy(lengths))):
-            raise RuntimeError(
-                "nested_tensor_from_jagged(): components with holes between them are not supported: "
-                "give either offsets or lengths"
-            )
+            return _with_holes(values, offsets, lengths)
     return made([values], offsets)
+
+
+def _with_holes(values, offsets, lengths):
+    """A jagged tensor whose `values` have rows between the components."""
+    starts, counts = np.asarray(_op.to_numpy(offsets)), np.asarray(_op.to_numpy(lengths))
+    rows = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, counts)]).astype(np.int64)
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    out = made([values.index_select(0, _torch.from_numpy(rows))], _torch.from_numpy(ends))
+    out._holes = values, offsets, lengths
+    return out
 
 
 def to_padded_tensor(input, padding, output_size=None, out=None):
@@ -176,10 +185,10 @@ def narrow(tensor, dim, start, length, layout=None):
         np.broadcast_to(np.asarray(_op.to_numpy(n) if isinstance(n, _Tensor) else n), len(tensor))
         for n in (start, length)
     )
-    parts = [
-        x.narrow(0, int(s), int(n)) for x, s, n in zip(tensor.unbind(0), starts, lengths, strict=True)
-    ]
-    return _build(parts, _layout(layout))
+    rows = tensor.shape[1]
+    begins = np.append(starts + rows * np.arange(len(tensor)), rows * len(tensor)).astype(np.int64)
+    return _with_holes(tensor.flatten(0, 1), _torch.from_numpy(begins),
+                       _torch.from_numpy(np.array(lengths, np.int64)))
 
 
 def masked_select(tensor, mask):
@@ -190,5 +199,6 @@ def masked_select(tensor, mask):
     >>> torch.nested.masked_select(x, x > 0).unbind()
     (tensor([1.]), tensor([2., 3.]))
     """
+    mask = mask.expand(tensor.shape)
     lengths = mask.sum(-1).reshape(-1)
     return nested_tensor_from_jagged(tensor.masked_select(mask), lengths=lengths)

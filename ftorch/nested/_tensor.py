@@ -12,13 +12,15 @@ import itertools
 
 import numpy as np
 
-from ..eager import api as torch
-from ..eager import backward as _backward
-from ..eager import formats, overrides
-from ..eager import op as _op
-from ..eager.geometry import Size
-from ..eager.storage import Storage
+from ..eager.autograd import backward as _backward
+from ..eager.call import op as _op
+from ..eager.core import api as torch
+from ..eager.core import formats
+from ..eager.core.geometry import Size
+from ..eager.dispatch import overrides
+from ..eager.memory.storage import Storage
 from ..eager.tensor import Tensor
+from . import _jagged
 
 _numbers = itertools.count(1)
 
@@ -44,20 +46,33 @@ _ON_LEAVES = frozenset(
     "randn_like detach nan_to_num embedding add_ sub_ mul_ div_ fill_ zero_ __radd__ __rmul__ __rsub__ "
     "__rtruediv__ rsub threshold threshold_ tanhshrink softshrink hardshrink cpu cuda type_as "
     "masked_fill _relu normalize positive".split()
-)  # fmt: skip
+)
 _LAST_DIMENSIONS = frozenset("softmax log_softmax sum mean amax amin prod cumsum argmax".split())
 
 
 class NestedTensor(Tensor):
     """A batch of tensors whose sizes differ (``torch.nested``)."""
 
-    __slots__ = ("_leaves", "_offsets", "_ragged")
+    __slots__ = ("_leaves", "_offsets", "_ragged", "_holes")
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = overrides.called_name(func)
         first = next(a for a in overrides.flat_arguments(args, kwargs) if isinstance(a, NestedTensor))
+        if first._offsets is not None:
+            if name in _jagged.METHODS:
+                return _jagged.METHODS[name](*args, **kwargs)
+            if name in _jagged.POINTWISE:
+                args = _jagged.dense_operands(first, name, args)
+            if name == "chunk" and (args[2] if len(args) > 2 else kwargs.get("dim", 0)) % first.dim() != 1:
+                return _jagged.chunk(*args, **kwargs)
+            if name in ("max", "min"):
+                dim = args[1] if len(args) > 1 else kwargs.pop("dim", None)
+                if dim is None:
+                    return func(first._leaves[0])
+                if isinstance(dim, int) and dim % first.dim() == 1:
+                    return _jagged.extreme(func, name, first, *args[2:], **kwargs)
         if name in _ON_LEAVES:
             return mapped(func, name, first, args, kwargs)
         if (
@@ -157,14 +172,14 @@ class NestedTensor(Tensor):
 
     def is_contiguous(self, memory_format=None):
         """Whether the elements lie one after the other."""
-        return all(x.is_contiguous() for x in self._leaves)
+        return self._holes is None and all(x.is_contiguous() for x in self._leaves)
 
     # what it holds
 
     def values(self):
         """The elements of all components: rows in the jagged layout, one dimension in the strided."""
         if self._offsets is not None:
-            return self._leaves[0]
+            return self._leaves[0] if self._holes is None else self._holes[0]
         return torch.cat([x.reshape(-1) for x in self._leaves])
 
     _values = values
@@ -173,11 +188,11 @@ class NestedTensor(Tensor):
         """Where in `values` each component begins, and the end."""
         if self._offsets is None:
             raise AttributeError("'Tensor' object has no attribute 'offsets'")
-        return self._offsets
+        return self._offsets if self._holes is None else self._holes[1]
 
     def lengths(self):
-        """None: components follow each other without holes."""
-        return None
+        """How many rows of `values` each component has; None if they follow each other without holes."""
+        return None if self._holes is None else self._holes[2]
 
     def unbind(self, dim=0):
         """The components.
@@ -205,6 +220,8 @@ class NestedTensor(Tensor):
             return self.unbind()[key]
         if isinstance(key, tuple) and key and isinstance(key[0], int):
             return self.unbind()[key[0]][key[1:]]
+        if isinstance(key, slice) and self._offsets is not None:
+            raise RuntimeError("slice(): not supported for NestedTensor on dim=0")
         raise NotImplementedError(
             "nested tensors can be indexed by a number first: call unbind() for other parts"
         )
@@ -254,14 +271,14 @@ class NestedTensor(Tensor):
 def made(leaves, offsets=None, ragged=None) -> NestedTensor:
     """A nested tensor around leaves."""
     t = object.__new__(NestedTensor)
-    g = leaves[0]._geometry if leaves else torch.zeros(0)._geometry
+    g = leaves[0]._ftorch_geometry if leaves else torch.zeros(0)._ftorch_geometry
     storage = Storage(g)
     storage.error = NotImplementedError("Cannot access storage of NestedTensorImpl")
-    t._storage, t._geometry, t._offset = storage, g, 0
-    t._requires_grad = False
-    t._grad_fn = t._grad = t._base = t._meta = None
-    t._output_nr = t._attr_version = 0
-    t._leaves, t._offsets = list(leaves), offsets
+    t._ftorch_storage, t._ftorch_geometry, t._ftorch_offset = storage, g, 0
+    t._ftorch_requires_grad = False
+    t._grad_fn = t._grad = t._base = t._ftorch_meta = None
+    t._ftorch_output_nr = t._ftorch_attr_version = 0
+    t._leaves, t._offsets, t._holes = list(leaves), offsets, None
     t._ragged = ragged if ragged is not None or offsets is None else Ragged()
     return t
 
@@ -275,7 +292,7 @@ def _same_structure(a, b, name):
         fit = a._offsets is b._offsets
     if not fit:
         raise RuntimeError(
-            f"cannot call binary pointwise function {name} with inputs of shapes "
+            f"cannot call binary pointwise function {name}.Tensor with inputs of shapes "
             f"{_shape(a)} and {_shape(b)}"
         )
 
@@ -317,8 +334,18 @@ def reduced(func, name, input, dim=None, *args, **kwargs):
     if at is None:
         raise RuntimeError(f"{name}(): not supported for NestedTensor on several dimensions")
     at %= input.dim()
-    if at == 1 and input._offsets is not None and name in ("sum", "mean") and not keepdim:
-        return _over_ragged(input, name)
+    if at == 1 and input._offsets is not None:
+        if name in ("sum", "mean") and not keepdim:
+            return _over_ragged(input, name)
+        if name in ("softmax", "log_softmax"):
+            return _jagged.softmax(func, input, *args, **kwargs)
+        if name in ("amax", "amin", "argmax"):
+            return _jagged.extreme(func, name, input, *args, **kwargs)
+    if at == 0 and input._offsets is not None and name in ("sum", "mean", "prod", "amax", "amin"):
+        raise RuntimeError(
+            f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported "
+            "for nested tensors"
+        )
     if at == 0 or (at == 1 and input._offsets is not None):
         raise RuntimeError(f"{name}(): not supported for NestedTensor on dim={at}")
     call = mapped(lambda x: func(x, at - 1, *args, **kwargs), name, input, (input,), {})
@@ -354,6 +381,8 @@ def _matmul(func, a, b):
         raise RuntimeError("Expected both to be nested, but got a non-nested self and nested other")
     if a._offsets is None:
         raise RuntimeError("Expected both to be nested, but got a nested self and non-nested other")
+    if b.dim() == 3 and a.dim() == 3:
+        return _jagged.product(a, b)
     return mapped(func, "matmul", a, (a, b), {})
 
 

@@ -12,6 +12,7 @@ __all__ = [
     "Parameter",
     "UninitializedBuffer",
     "UninitializedParameter",
+    "factory_kwargs",
     "functional",
     "init",
     "modules",
@@ -19,3 +20,42 @@ __all__ = [
     "parameter",
     "utils",
 ]
+
+
+def factory_kwargs(kwargs: dict | None) -> dict:
+    """What a module's factories of tensors are given, from its own arguments.
+
+    Args:
+        kwargs: ``device``, ``dtype``, ``memory_format``, and ``factory_kwargs``, a dictionary of the same.
+
+    Raises:
+        TypeError: for other names, and for one that comes twice.
+
+    >>> import ftorch as torch
+    >>> torch.nn.factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": torch.float64}})
+    {'dtype': torch.float64, 'device': 'cpu'}
+    """
+    if kwargs is None:
+        return {}
+    names = {"device", "dtype", "memory_format"}
+    if unknown := kwargs.keys() - names - {"factory_kwargs"}:
+        raise TypeError(f"unexpected kwargs {unknown}")
+    made = dict(kwargs.get("factory_kwargs", {}))
+    for name in ("device", "dtype", "memory_format"):
+        if name in kwargs:
+            if name in made:
+                raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+            made[name] = kwargs[name]
+    return made
+
+
+# Packages that are imported when they are first used.
+_PACKAGES = frozenset(("intrinsic", "qat", "quantizable", "quantized"))
+
+
+def __getattr__(name):
+    if name in _PACKAGES:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,14 +1,21 @@
 """``torch.nn.functional``: the functions of modules.
 
-They are declared with their kernels in ``ftorch/eager/ops`` and ``ftorch/eager/composites`` and
+They are declared with their kernels in ``ftorch/eager/kernels`` and ``ftorch/eager/functions`` and
 found here on first use.
 """
 
 from __future__ import annotations
 
+import collections.abc
 import enum
+import importlib
+import inspect
+import types
+import typing
 
-from ..eager.api import nn as _nn
+from ..eager.core.api import nn as _nn
+from ..eager.tensor import Tensor
+from ._functional_signatures import SIGNATURES
 
 
 class ScalingType(enum.IntEnum):
@@ -23,13 +30,47 @@ class SwizzleType(enum.IntEnum):
     NO_SWIZZLE, SWIZZLE_32_4_4 = range(2)
 
 
+_OVERRIDES = frozenset((
+    "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "handle_torch_function",
+))
+
+
 def __getattr__(name):
+    if name == "grad":
+        return importlib.import_module(f"{__package__}.grad")
+    if name in _OVERRIDES:
+        return getattr(importlib.import_module("ftorch.overrides"), name)
     value = getattr(_nn.functional, name, None)
     if value is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    text = SIGNATURES.get(name)
+    if text is not None and isinstance(value, types.FunctionType):
+        value.__signature__ = _signature(text)  # type: ignore[attr-defined]
     globals()[name] = value
     return value
 
 
+_DTYPE = type("dtype", (), {"__module__": "torch"})  # as annotations name it
+
+
+def _signature(text):
+    scope: dict = {
+        "Tensor": Tensor,
+        "dtype": _DTYPE,
+        "Any": typing.Any,
+        "Callable": collections.abc.Callable,
+        "NoneType": types.NoneType,
+    }
+    exec(compile(f"def function{text}: pass", "<ftorch signature>", "exec", dont_inherit=True), scope)
+    return inspect.signature(scope["function"])
+
+
 def __dir__():
     return sorted({*globals(), *dir(_nn.functional)})
+
+
+def _none_or_dtype(input):
+    """None, or the dtype that an int stands for."""
+    if input is None or isinstance(input, int):
+        return input
+    raise RuntimeError("input to _none_or_dtype() must be None or an int")

@@ -10,24 +10,25 @@ tensor([[[3., 3.]]])
 
 from __future__ import annotations
 
-from ..autograd import enable_grad
+from ..autograd import enable_grad, is_grad_enabled
 from ..autograd import grad as _grad
-from ..eager import api as torch
+from ..eager.core import api as torch
 from . import functional
 
 __all__ = [
     "conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight",
-]  # fmt: skip
+]
 
 
 def _gradients(n):
     convolution = getattr(functional, f"conv{n}d")
 
     def pulled(of, input, weight, grad_output, settings):
+        graph = is_grad_enabled() and any(t.requires_grad for t in (input, weight, grad_output))
         with enable_grad():
-            operands = [t.detach().requires_grad_(t is of) for t in (input, weight)]
+            operands = [t.detach().requires_grad_() if t is of else t for t in (input, weight)]
             out = convolution(*operands, None, *settings)
-            return _grad(out, operands[of is weight], grad_output)[0]
+            return _grad(out, operands[of is weight], grad_output, create_graph=graph)[0]
 
     def of_input(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
         input = torch.zeros(input_size, dtype=weight.dtype, device=weight.device)

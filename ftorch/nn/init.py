@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from functools import wraps
 
 from ..autograd import no_grad
-from ..eager import api as torch
+from ..eager.core import api as torch
+from ..eager.dispatch import faces, overrides
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
     "kaiming_normal_", "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_",
     "orthogonal", "orthogonal_", "sparse", "sparse_", "trunc_normal_", "uniform", "uniform_",
     "xavier_normal", "xavier_normal_", "xavier_uniform", "xavier_uniform_", "zeros_",
-]  # fmt: skip
+]
 
 _LINEAR = frozenset(
     f"{kind}{n}d" for kind in ("conv", "conv_transpose") for n in (1, 2, 3)
-) | {"linear", "sigmoid"}  # fmt: skip
+) | {"linear", "sigmoid"}
 _GAINS = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
 
 
@@ -29,6 +31,22 @@ def _fills(function):
     def wrapped(*args, **kwargs):
         with no_grad():
             return function(*args, **kwargs)
+
+    return wrapped
+
+
+def _overridable(function):
+    """Asks users' ``__torch_function__`` first: with all arguments as keywords, as PyTorch does."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def wrapped(*args, **kwargs):
+        tensor = args[0] if args else kwargs.get("tensor")
+        if overrides.user_mode() or overrides.asks(tensor) and faces.is_users(type(tensor)):
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return overrides.handle(wrapped, [tensor], (), dict(bound.arguments))
+        return function(*args, **kwargs)
 
     return wrapped
 
@@ -62,12 +80,14 @@ def calculate_gain(nonlinearity, param=None) -> float:
     return math.sqrt(2.0 / (1 + slope**2))
 
 
+@_overridable
 @_fills
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
     """Fills with numbers uniform in [a, b)."""
     return tensor.uniform_(a, b, generator=generator)
 
 
+@_overridable
 @_fills
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
     """Fills with normally distributed numbers."""
@@ -125,20 +145,23 @@ def _draw_by_rejection(tensor, mean, std, a, b, generator):
     return tensor if values is tensor else tensor.copy_(values)
 
 
+@_overridable
 @_fills
 def constant_(tensor, val):
     """Fills with ``val``."""
     return tensor.fill_(val)
 
 
+@_fills
 def ones_(tensor):
     """Fills with 1."""
-    return constant_(tensor, 1.0)
+    return tensor.fill_(1.0)
 
 
+@_fills
 def zeros_(tensor):
     """Fills with 0."""
-    return constant_(tensor, 0.0)
+    return tensor.zero_()
 
 
 @_fills
@@ -220,6 +243,7 @@ def _kaiming_std(tensor, a, mode, nonlinearity):
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
+@_overridable
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
     """He's uniform values: variance ``gain^2 / fan``.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from ..eager import api as torch
-from ..eager.overrides import disabled
+from ..eager.core import api as torch
+from ..eager.dispatch.overrides import disabled
 from ..eager.tensor import PLAIN, Tensor, new_leaf
 
 __all__ = [
@@ -21,16 +21,24 @@ __all__ = [
 class _FlaggedMeta(type(Tensor)):
     """``isinstance`` also holds for a tensor subclass's instance that carries the class's flag."""
 
-    _flag: str
+    _ftorch_flag: str
 
     def __instancecheck__(cls, instance):
         if type.__instancecheck__(cls, instance):
             return True
-        flag = cls.__dict__.get("_flag")  # of the class itself: a subclass asks for itself
+        flag = cls.__dict__.get("_ftorch_flag")  # of the class itself: a subclass asks for itself
         return flag is not None and isinstance(instance, Tensor) and getattr(instance, flag, False)
 
 
-class Parameter(Tensor, metaclass=_FlaggedMeta):
+class _ParameterMeta(_FlaggedMeta):
+    """The type of `Parameter`, by PyTorch's name: libraries test and subclass it."""
+
+
+class _BufferMeta(_FlaggedMeta):
+    """The type of `Buffer`."""
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a module trains: assigned to a module, it becomes one of its parameters.
 
     Args:
@@ -43,7 +51,7 @@ class Parameter(Tensor, metaclass=_FlaggedMeta):
     tensor([1., 1.], requires_grad=True)
     """
 
-    _flag = "_is_param"
+    _ftorch_flag = "_is_param"
     __torch_function__ = classmethod(disabled)
 
     def __new__(cls, data=None, requires_grad=True):
@@ -52,7 +60,11 @@ class Parameter(Tensor, metaclass=_FlaggedMeta):
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         # A user's tensor type stays what it is, and is marked.
-        tensor = new_leaf(data.detach(), requires_grad)
+        tensor = data.detach()
+        if "requires_grad" in vars(type(data)):  # a type that keeps it elsewhere
+            tensor.requires_grad_(requires_grad)
+        else:
+            tensor = new_leaf(tensor, requires_grad)
         if type(tensor) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires "
@@ -94,7 +106,7 @@ class Buffer(Tensor, metaclass=_FlaggedMeta):
         persistent: whether it is part of the module's `state_dict`.
     """
 
-    _flag = "_is_buffer"
+    _ftorch_flag = "_is_buffer"
     __torch_function__ = classmethod(disabled)
 
     def __new__(cls, data=None, *, persistent=True):
@@ -114,7 +126,24 @@ class UninitializedTensorMixin:
 
     cls_to_become: type
     _lazy_allowed = frozenset(
-        ["size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char", "short", "int", "long", "cuda", "cpu", "to", "get_device", "__hash__"]
+        [
+            "size",
+            "copy_",
+            "is_complex",
+            "is_floating_point",
+            "half",
+            "float",
+            "double",
+            "char",
+            "short",
+            "int",
+            "long",
+            "cuda",
+            "cpu",
+            "to",
+            "get_device",
+            "__hash__",
+        ]
     )
 
     def materialize(self, shape, device=None, dtype=None) -> None:

@@ -24,6 +24,7 @@ from ._symbolic import (
     register_custom_op_symbolic,
     unregister_custom_op_symbolic,
 )
+from ._type_utils import JitScalarType
 from .errors import (
     OnnxExporterError,
     OnnxExporterWarning,
@@ -107,7 +108,7 @@ class ONNXProgram:
                 del model.graph.initializer[:]
         if external_data:
             onnx.save_model(model, destination, save_as_external_data=True,
-                            location=os.path.basename(destination) + ".data", size_threshold=0)  # fmt: skip
+                            location=os.path.basename(destination) + ".data", size_threshold=0)
         else:
             onnx.save_model(model, destination)
 
@@ -123,7 +124,7 @@ class ONNXProgram:
         import onnxruntime
 
         make = initializer or (lambda data: onnxruntime.InferenceSession(
-            data, providers=["CPUExecutionProvider"]))  # fmt: skip
+            data, providers=["CPUExecutionProvider"]))
         self._session = make(self.model_proto.SerializeToString())
 
     def release(self) -> None:
@@ -169,7 +170,7 @@ def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=Non
            output_names=None, opset_version=None, dynamo=True, external_data=None,
            dynamic_shapes=None, custom_translation_table=None, report=False, optimize=True,
            verify=False, export_params=True, keep_initializers_as_inputs=False, dynamic_axes=None,
-           training=None, do_constant_folding=True, fallback=False, **_):  # fmt: skip
+           training=None, do_constant_folding=True, fallback=False, **_):
     """The ONNX model of a module.
 
     Args:
@@ -204,7 +205,7 @@ def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=Non
     args = args if isinstance(args, tuple) else (args,)
     if args and isinstance(args[-1], dict) and kwargs is None and not isinstance(
         model, ExportedProgram
-    ) and not _takes_dict(model, args):  # fmt: skip
+    ) and not _takes_dict(model, args):
         args, kwargs = args[:-1], args[-1]
     names: dict[str, str] = {}
     if isinstance(model, ExportedProgram):
@@ -235,7 +236,7 @@ def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=Non
             f.write(made.model_proto.SerializeToString())
         else:
             made.save(f, include_initializers=export_params, external_data=external_data,
-                      keep_initializers_as_inputs=keep_initializers_as_inputs)  # fmt: skip
+                      keep_initializers_as_inputs=keep_initializers_as_inputs)
     if verbose:
         print(made)
     return made
@@ -267,7 +268,7 @@ def _verify(made, model, args, kwargs):
     from ..testing import assert_close
 
     expected = pytree.tree_leaves(model(*args, **kwargs) if isinstance(model, Module) else
-                                  model.module()(*args, **kwargs))  # fmt: skip
+                                  model.module()(*args, **kwargs))
     for mine, wanted in zip(made(*args, **kwargs), expected):
         assert_close(mine, wanted.detach(), atol=1e-4, rtol=1e-4)
 
@@ -280,8 +281,8 @@ def is_in_onnx_export() -> bool:
 globals().update(opset_modules(__name__))
 
 __all__ = [
-    "ONNXProgram", "OnnxExporterError", "OnnxExporterWarning", "OperatorExportTypes",
+    "JitScalarType", "ONNXProgram", "OnnxExporterError", "OnnxExporterWarning", "OperatorExportTypes",
     "SymbolicValueError", "TensorProtoDataType", "TrainingMode", "UnsupportedOperatorError", "export",
     "is_in_onnx_export", "register_custom_op_symbolic", "select_model_mode_for_export", "symbolic_helper",
     "unregister_custom_op_symbolic",
-]  # fmt: skip
+]

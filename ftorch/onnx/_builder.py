@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ..eager import dtype as dtypes
+from ..eager.core import dtype as dtypes
 
 _TYPES = {
     "float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "float16": TensorProto.FLOAT16,
@@ -18,7 +18,7 @@ _TYPES = {
     "uint16": TensorProto.UINT16, "uint32": TensorProto.UINT32, "uint64": TensorProto.UINT64,
     "bool": TensorProto.BOOL, "complex64": TensorProto.COMPLEX64,
     "complex128": TensorProto.COMPLEX128,
-}  # fmt: skip
+}
 
 
 def onnx_type(dtype) -> int:
@@ -78,7 +78,7 @@ class Builder:
             return self._constants[key]
         name = self.fresh(hint)
         self.initializers[name] = numpy_helper.from_array(np.ascontiguousarray(value).reshape(
-            value.shape), name)  # fmt: skip
+            value.shape), name)
         if key is not None:
             self._constants[key] = name
         return name
@@ -108,7 +108,7 @@ class Builder:
         return Value(
             name, tuple(first.shape if shape is None else shape) if first or shape is not None else (),
             dtype or (first.dtype if first else dtypes.float32),
-        )  # fmt: skip
+        )
 
     def cast(self, x, dtype) -> Value:
         """A value or number in a dtype."""
@@ -148,7 +148,7 @@ class Builder:
     def reshape(self, x: Value, shape, values=None) -> Value:
         """A value in another shape; ``values`` are the sizes where they are values of the graph."""
         return self.op("Reshape", x, self.sizes(shape if values is None else values), shape=shape,
-                       allowzero=None)  # fmt: skip
+                       allowzero=None)
 
     def squeeze(self, x: Value, dims) -> Value:
         """A value without dimensions of size 1."""
@@ -176,7 +176,7 @@ class Builder:
         if is_static(shape[dim]) and not isinstance(start, Value) and not isinstance(stop, Value):
             shape[dim] = len(range(shape[dim])[start:stop:step])
         return self.op("Slice", x, self.sizes([start]), self.sizes([stop]), self.ints([dim]),
-                       self.ints([step]), shape=shape)  # fmt: skip
+                       self.ints([step]), shape=shape)
 
     def concat(self, values, dim) -> Value:
         """Values side by side."""
@@ -191,7 +191,7 @@ def inferred(g, node, inputs):
         return {}
     schema = onnx.defs.get_schema(node.op_type, g.opset)
     types = {v.name: helper.make_tensor_type_proto(onnx_type(v.dtype), [
-        n if is_static(n) else str(n) for n in v.shape]) for v in inputs}  # fmt: skip
+        n if is_static(n) else str(n) for n in v.shape]) for v in inputs}
     data = {name: g.initializers[name] for name in node.input if name in g.initializers}
     try:
         found = onnx.shape_inference.infer_node_outputs(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._ops import OpOverload
-from ..eager import dtype as dtypes
-from ..eager.op import to_numpy
+from ..eager.call.op import to_numpy
+from ..eager.core import dtype as dtypes
 from ..eager.tensor import TensorBase
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
 from ..fx.node import Node, map_aggregate
@@ -24,7 +24,7 @@ from ._table import Context, lookup
 from .errors import NoTranslation, UnsupportedOperatorError
 
 _ARITHMETIC = {operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", operator.floordiv: "Div",
-               operator.mod: "Mod"}  # fmt: skip
+               operator.mod: "Mod"}
 
 
 class _Exporter:
@@ -118,7 +118,7 @@ class _Exporter:
         return self._results(
             "If", [pred.name], results, then_branch=self._graph("then", branch(true)),
             else_branch=self._graph("else", branch(false)),
-        )  # fmt: skip
+        )
 
     def _while_loop(self, results, condition, body, carried, additional=()):
         g = self.g
@@ -139,7 +139,7 @@ class _Exporter:
         return self._results(
             "Loop", ["", goes_on(start).name, *(v.name for v in start)], results,
             body=self._graph("body", step, inputs),
-        )  # fmt: skip
+        )
 
     def _call(self, node):
         args = self.argument(tuple(node.args))
@@ -189,7 +189,7 @@ class _Exporter:
             kind = "Div" if target is operator.truediv else "Pow"
             return g.op(kind, *values, shape=(), dtype=dtypes.float64)
         values = [g.cast(a, dtypes.int64) if not isinstance(a, float) else
-                  g.number(a, dtypes.float64) for a in args]  # fmt: skip
+                  g.number(a, dtypes.float64) for a in args]
         if any(v.dtype is dtypes.float64 for v in values):
             values = [g.cast(v, dtypes.float64) for v in values]
         if target is operator.neg:

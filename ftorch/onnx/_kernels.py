@@ -7,7 +7,7 @@ import dataclasses
 import jax
 import numpy as np
 
-from ..eager.op import to_numpy
+from ..eager.call.op import to_numpy
 from ..eager.tensor import TensorBase
 from ..export import export as export_program
 from ..export._stablehlo import jax_function
@@ -68,7 +68,7 @@ def translated(g, node, values):
     shown = val if isinstance(val, tuple) else (val,)
     results = [
         dataclasses.replace(value(g, r), shape=tuple(v.shape)) for r, v in zip(results, shown)
-    ]  # fmt: skip
+    ]
     return results if isinstance(val, tuple) else results[0]
 
 
@@ -81,7 +81,7 @@ def _program(node, inputs, sizes):
     Raises:
         NoForm: it draws random numbers.
     """
-    from ..eager import api
+    from ..eager.core import api
 
     symbols: dict[str, int] = {}
 

@@ -6,18 +6,44 @@ import math
 
 import numpy as np
 
-from ..eager import dtype as dtypes
+from ..eager.core import dtype as dtypes
 from ._builder import Value
 from ._table import SIMPLE, translation
 
-SIMPLE.update({
-    "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
-    "atan": "Atan", "atanh": "Atanh", "ceil": "Ceil", "cos": "Cos",
-    "cosh": "Cosh", "det": "Det", "linalg_det": "Det", "erf": "Erf", "exp": "Exp", "floor": "Floor", "hardswish": "HardSwish",
-    "log": "Log", "logical_not": "Not", "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu",
-    "selu": "Selu", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin",
-    "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
-})  # fmt: skip
+SIMPLE.update(
+    {
+        "abs": "Abs",
+        "acos": "Acos",
+        "acosh": "Acosh",
+        "asin": "Asin",
+        "asinh": "Asinh",
+        "atan": "Atan",
+        "atanh": "Atanh",
+        "ceil": "Ceil",
+        "cos": "Cos",
+        "cosh": "Cosh",
+        "det": "Det",
+        "linalg_det": "Det",
+        "erf": "Erf",
+        "exp": "Exp",
+        "floor": "Floor",
+        "hardswish": "HardSwish",
+        "log": "Log",
+        "logical_not": "Not",
+        "neg": "Neg",
+        "reciprocal": "Reciprocal",
+        "relu": "Relu",
+        "selu": "Selu",
+        "sigmoid": "Sigmoid",
+        "sign": "Sign",
+        "sin": "Sin",
+        "sinh": "Sinh",
+        "softsign": "Softsign",
+        "sqrt": "Sqrt",
+        "tan": "Tan",
+        "tanh": "Tanh",
+    }
+)
 
 
 @translation("round")
@@ -260,7 +286,7 @@ def _extreme(g, x, y):
 
 
 _COMPARISONS = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater",
-                "ge": "GreaterOrEqual"}  # fmt: skip
+                "ge": "GreaterOrEqual"}
 
 
 @translation("eq ne lt le gt ge")
@@ -300,7 +326,7 @@ def _bitwise_not(g, x):
 def _lerp(g, x, end, weight):
     x, end = _common(g, x, end)
     step = g.op("Mul", g.op("Sub", end, x, shape=g.result.shape), g.cast(weight, x.dtype),
-                shape=g.result.shape)  # fmt: skip
+                shape=g.result.shape)
     return g.op("Add", x, step, shape=g.result.shape)
 
 
@@ -362,7 +388,7 @@ def _nan_to_num(g, x, nan=None, posinf=None, neginf=None):
          float(limits.max) if posinf is None else posinf),
         (g.op("IsInf", x, dtype=dtypes.bool, detect_positive=0),
          float(limits.min) if neginf is None else neginf),
-    ):  # fmt: skip
+    ):
         out = g.op("Where", test, g.number(value, x.dtype), out, shape=x.shape, dtype=x.dtype)
     return out
 
@@ -371,7 +397,7 @@ def _nan_to_num(g, x, nan=None, posinf=None, neginf=None):
 
 
 @translation("clone detach alias contiguous lift_fresh_copy lift_fresh positive view_as_real "
-             "feature_dropout alpha_dropout _unsafe_view_copy")  # fmt: skip
+             "feature_dropout alpha_dropout _unsafe_view_copy")
 def _same(g, x, *args, memory_format=None, **options):
     if "dropout" in g.name and args[-1]:
         raise g.error("has no ONNX form in training mode; call model.eval() first")

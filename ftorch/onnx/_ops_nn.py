@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..eager import dtype as dtypes
+from ..eager.core import dtype as dtypes
 from ._builder import Value, is_static
 from ._table import translation
 
@@ -74,25 +74,25 @@ def _conv(g, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     out = g.op(
         "Conv", *operands, shape=shape, kernel_shape=list(weight.shape[2:]), pads=pads,
         strides=_many(stride, rank), dilations=_many(dilation, rank), group=groups, auto_pad=auto,
-    )  # fmt: skip
+    )
     return g.squeeze(out, [0]) if single else out
 
 
 @translation("conv_transpose1d conv_transpose2d conv_transpose3d")
 def _conv_transpose(g, x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1,
-                    dilation=1):  # fmt: skip
+                    dilation=1):
     rank = weight.rank - 2
     operands = [x, weight] + ([bias] if bias is not None else [])
     return g.op(
         "ConvTranspose", *operands, shape=g.result.shape, kernel_shape=list(weight.shape[2:]),
         pads=_many(padding, rank) * 2, strides=_many(stride, rank), group=groups,
         dilations=_many(dilation, rank), output_padding=_many(output_padding, rank),
-    )  # fmt: skip
+    )
 
 
 @translation("convolution _convolution")
 def _convolution(g, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups,
-                 *rest):  # fmt: skip
+                 *rest):
     if transposed:
         return _conv_transpose(g, x, weight, bias, stride, padding, output_padding, groups, dilation)
     return _conv(g, x, weight, bias, stride, padding, dilation, groups)
@@ -110,7 +110,7 @@ def _max_pool(g, x, kernel, stride=None, padding=0, dilation=1, ceil_mode=False)
         "MaxPool", x.name, outputs=1 + many, kernel_shape=kernel,
         strides=_many(stride, rank) if stride else kernel, pads=_many(padding, rank) * 2,
         dilations=_many(dilation, rank), ceil_mode=int(ceil_mode),
-    )  # fmt: skip
+    )
     if not many:
         return Value(names, tuple(g.result.shape), x.dtype)
     out, index = (Value(n, tuple(r.shape), r.dtype) for n, r in zip(names, g.results))
@@ -120,7 +120,7 @@ def _max_pool(g, x, kernel, stride=None, padding=0, dilation=1, ceil_mode=False)
 
 @translation("avg_pool1d avg_pool2d avg_pool3d")
 def _avg_pool(g, x, kernel, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
-              divisor_override=None):  # fmt: skip
+              divisor_override=None):
     rank = int(g.name[len("avg_pool")])
     kernel = _many(kernel, rank)
     if divisor_override:
@@ -129,11 +129,11 @@ def _avg_pool(g, x, kernel, stride=None, padding=0, ceil_mode=False, count_inclu
         "AveragePool", x, shape=g.result.shape, kernel_shape=kernel,
         strides=_many(stride, rank) if stride else kernel, pads=_many(padding, rank) * 2,
         ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad),
-    )  # fmt: skip
+    )
 
 
 @translation("adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d "
-             "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d")  # fmt: skip
+             "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d")
 def _adaptive(g, x, size):
     rank = int(g.name[-2])
     size, kind = _many(size, rank), "Average" if "avg" in g.name else "Max"
@@ -151,7 +151,7 @@ def _adaptive(g, x, size):
 
 
 @translation("upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d "
-             "upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d")  # fmt: skip
+             "upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d")
 def _upsample(g, x, size, *rest):
     rest = list(rest)
     nearest = "nearest" in g.name
@@ -181,7 +181,7 @@ def _grid_sample(g, x, grid, mode="bilinear", padding_mode="zeros", align_corner
     elif x.rank != 4:
         raise g.error(f"of {x.rank - 2} dimensions needs opset_version 20")
     return g.op("GridSample", x, grid, shape=g.result.shape, mode=mode, padding_mode=padding,
-                align_corners=int(bool(align_corners)))  # fmt: skip
+                align_corners=int(bool(align_corners)))
 
 
 @translation("pixel_shuffle pixel_unshuffle")
@@ -272,7 +272,7 @@ def _softmax(g, x, dim, *rest, dtype=None):
 
 @translation("scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu")
 def _attention(g, query, key, value, mask=None, dropout=0.0, causal=False, *, scale=None,
-               enable_gqa=False, attn_mask=None):  # fmt: skip
+               enable_gqa=False, attn_mask=None):
     mask = attn_mask if attn_mask is not None else mask
     if isinstance(mask, float):  # the flash op has no mask there
         mask, dropout, causal = None, mask, dropout
@@ -283,7 +283,7 @@ def _attention(g, query, key, value, mask=None, dropout=0.0, causal=False, *, sc
     order = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
     query = g.op("Mul", query, g.number(scale, query.dtype))
     scores = g.op("MatMul", query, g.transpose(key, order),
-                  shape=(*query.shape[:-1], key.shape[-2]))  # fmt: skip
+                  shape=(*query.shape[:-1], key.shape[-2]))
     if causal:
         mask = _causal(g, scores)
     if mask is not None:
@@ -353,7 +353,7 @@ def _recurrent(g, x, hx, params, has_biases, layers, dropout, train, bidirection
         bias = None
         if has_biases:
             both = [g.concat([_gates(g, p[2], name, size), _gates(g, p[3], name, size)], 1)
-                    for p in groups]  # fmt: skip
+                    for p in groups]
             bias = g.concat(both, 0)
         start = layer * directions
         initial = [g.slice(s, 0, start, start + directions) for s in states]
@@ -365,12 +365,12 @@ def _recurrent(g, x, hx, params, has_biases, layers, dropout, train, bidirection
         names = g.raw(
             _KINDS[name], x.name, w.name, r.name, bias.name if bias else "", "",
             *(s.name for s in initial), outputs=1 + len(states), **options,
-        )  # fmt: skip
+        )
         # (length, directions, batch, size) to (length, batch, directions * size)
         out = Value(names[0], (x.shape[0], directions, x.shape[1], size), x.dtype)
         out = g.transpose(out, [0, 2, 1, 3])
         x = g.op("Reshape", out, g.ints([0, 0, directions * size]),
-                 shape=(x.shape[0], x.shape[1], directions * size))  # fmt: skip
+                 shape=(x.shape[0], x.shape[1], directions * size))
         for collected, state in zip(last, names[1:]):
             collected.append(Value(state, (directions, *states[0].shape[1:]), x.dtype))
     if batch_first:
@@ -387,7 +387,7 @@ def _cross_entropy(g, x, target, weight=None, reduction=1, ignore_index=-100, sm
         raise g.error("label smoothing and probabilities as targets")
     kind = "SoftmaxCrossEntropyLoss" if "cross" in g.name else "NegativeLogLikelihoodLoss"
     return g.op(kind, x, target, weight, shape=g.result.shape, ignore_index=ignore_index,
-                reduction=("none", "mean", "sum")[reduction])  # fmt: skip
+                reduction=("none", "mean", "sum")[reduction])
 
 
 @translation("mse_loss l1_loss")

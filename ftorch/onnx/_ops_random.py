@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..eager import dtype as dtypes
+from ..eager.core import dtype as dtypes
 from ._builder import Value, onnx_type
 from ._ops_elementwise import filled
 from ._table import Context, translation
@@ -67,7 +67,7 @@ def _dropout(g: Context, x, p=0.5, train=True):
         return x
     # Not ONNX's Dropout: onnxruntime takes it out of models, in training mode too.
     kept = g.op("GreaterOrEqual", _drawn(g, "RandomUniformLike", x, x.dtype),
-                g.number(p, x.dtype), dtype=dtypes.bool)  # fmt: skip
+                g.number(p, x.dtype), dtype=dtypes.bool)
     scaled = g.op("Mul", x, g.number(1 / (1 - p) if p < 1 else 0.0, x.dtype))
     return g.op("Where", kept, scaled, g.number(0, x.dtype), dtype=x.dtype)
 

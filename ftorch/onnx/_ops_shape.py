@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..eager import dtype as dtypes
+from ..eager.core import dtype as dtypes
 from ._builder import Value, is_static
 from ._table import translation
 
@@ -247,7 +247,7 @@ def _index(g, x, indices):
 def _columns(g, x, indices, used):
     """(the places that index tensors of the first dimensions name, a row each; the tensors' shape)."""
     shape = np.broadcast_shapes(*(
-        tuple(n if is_static(n) else 1 for n in indices[i].shape) for i in used))  # fmt: skip
+        tuple(n if is_static(n) else 1 for n in indices[i].shape) for i in used))
     if any(not is_static(n) for i in used for n in indices[i].shape):
         raise g.error("several index tensors of sizes that vary")
     rank = len(shape)
@@ -333,7 +333,7 @@ def _one_hot(g, x, classes=-1):
 # --- reductions
 
 _REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "amin": "ReduceMin",
-               "prod": "ReduceProd", "logsumexp": "ReduceLogSumExp"}  # fmt: skip
+               "prod": "ReduceProd", "logsumexp": "ReduceLogSumExp"}
 
 
 def _dims(x, dim):
@@ -373,7 +373,7 @@ def _arg(g, x, dim, keepdim, name):
     dim %= x.rank
     shape = [1 if i == dim else n for i, n in enumerate(x.shape) if keepdim or i != dim]
     return g.op("ArgMax" if "max" in name else "ArgMin", x, shape=shape, dtype=dtypes.int64, axis=dim,
-                keepdims=int(keepdim))  # fmt: skip
+                keepdims=int(keepdim))
 
 
 @translation("argmax argmin")
@@ -447,7 +447,7 @@ def _cumsum(g, x, dim, dtype=None):
 @translation("topk")
 def _topk(g, x, k, dim=-1, largest=True, sorted=True):
     names = g.raw("TopK", x.name, g.sizes([k]), outputs=2, axis=dim % x.rank, largest=int(largest),
-                  sorted=int(sorted))  # fmt: skip
+                  sorted=int(sorted))
     return [Value(n, tuple(r.shape), r.dtype) for n, r in zip(names, g.results)]
 
 

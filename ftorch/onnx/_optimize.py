@@ -44,7 +44,7 @@ def optimized(model):
         names = [n for n in node.input if n]
         if names and not _inner(node) and all(n in small for n in names) and node.op_type not in _NOT_FOLDED and not (
             set(node.output) & outputs
-        ):  # fmt: skip
+        ):
             folded = _folded(node, constants, out)
             if folded is not None:
                 for name, array in folded:
@@ -64,7 +64,7 @@ def optimized(model):
 def _folded(node, constants, model):
     arrays = {n: onnx.numpy_helper.to_array(constants[n]) for n in node.input if n}
     infos = [onnx.helper.make_tensor_value_info(n, constants[n].data_type, list(a.shape))
-             for n, a in arrays.items()]  # fmt: skip
+             for n, a in arrays.items()]
     graph = onnx.helper.make_graph(
         [node], "folded", infos, [onnx.ValueInfoProto(name=o) for o in node.output]
     )

@@ -16,14 +16,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..eager import dtype as dtypes
+from ..eager.core import dtype as dtypes
+from ..eager.core.jax_internals import scan_counts
 from ._builder import Value
 
 RULES: dict[str, Callable] = {}
 _STEPS = 64  # of a loop that is unrolled
 _INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
             "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr",
-            "custom_vjp_call_jaxpr": "fun_jaxpr"}  # fmt: skip
+            "custom_vjp_call_jaxpr": "fun_jaxpr"}
 
 
 class NoForm(Exception):
@@ -118,7 +119,7 @@ def _scan(g, params, given):
     """A loop of a known number of steps, step by step."""
     if params["length"] > _STEPS:
         raise NoForm("scan")
-    inner, consts, carried = params["jaxpr"], params["num_consts"], params["num_carry"]
+    inner, (consts, carried) = params["jaxpr"], scan_counts(params)
     fixed, state, rows = given[:consts], given[consts : consts + carried], given[consts + carried :]
     collected = []
     steps = range(params["length"])
@@ -145,7 +146,7 @@ _SAME = {
     "floor": "Floor", "log": "Log", "logistic": "Sigmoid", "neg": "Neg", "sign": "Sign", "sin": "Sin",
     "sinh": "Sinh", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh", "add": "Add", "sub": "Sub",
     "mul": "Mul", "div": "Div", "pow": "Pow",
-}  # fmt: skip
+}
 _COMPARISONS = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"}
 
 
@@ -265,7 +266,7 @@ def where(g, condition, x, y, shape=None):
     numbers = (g.cast(v, dtypes.int32) if v.dtype is dtypes.bool else v for v in (x, y))
     out = g.op("Where", condition, *numbers, shape=shape or condition.shape)
     return g.cast(Value(out.name, out.shape, dtypes.int32), x.dtype) if x.dtype is dtypes.bool else (
-        Value(out.name, out.shape, x.dtype))  # fmt: skip
+        Value(out.name, out.shape, x.dtype))
 
 
 @rule("select_n")
@@ -402,7 +403,7 @@ def _spread(g, x, d, inner, filler):
 # --- reductions -----------------------------------------------------------------------
 
 _REDUCTIONS = {"reduce_sum": "ReduceSum", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin",
-               "reduce_prod": "ReduceProd", "reduce_or": "ReduceMax", "reduce_and": "ReduceMin"}  # fmt: skip
+               "reduce_prod": "ReduceProd", "reduce_or": "ReduceMax", "reduce_and": "ReduceMin"}
 
 
 @rule(" ".join(_REDUCTIONS))
@@ -435,7 +436,7 @@ def _log_add(g, x, y):
 
 
 _CUMULATIVE = {"cumsum": "Add", "cumprod": "Mul", "cummax": "Max", "cummin": "Min",
-               "cumlogsumexp": _log_add}  # fmt: skip
+               "cumlogsumexp": _log_add}
 
 
 @rule(" ".join(_CUMULATIVE))
@@ -506,6 +507,6 @@ _ANY_SIZE = {
     "integer_pow", "square", "rsqrt", "cbrt", "exp2", "log1p", "expm1", "erfc", "is_finite", "atan2",
     "round", "shift_left", "shift_right_arithmetic", "select_n", "clamp", "convert_element_type",
     "copy", "copy_p", "stop_gradient", "reduce_precision", "broadcast_in_dim", "argmax", "argmin",
-}  # fmt: skip
+}
 
 __all__ = ["NoForm", "RULES", "flat", "rule", "run", "value", "where"]

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ..eager import dtype as dtypes
+from ..eager.core import dtype as dtypes
 from ._builder import Value
 from ._primitives import dtype_of, flat, rule, value, where
 
@@ -61,7 +61,7 @@ def _starts(g, x, indices, dims, rows_of, window, clipped):
         indices = g.op("Min", g.op("Max", indices, zero), top)
     else:
         fits = [g.op("GreaterOrEqual", indices, zero, dtype=dtypes.bool),
-                g.op("LessOrEqual", indices, top, dtype=dtypes.bool)]  # fmt: skip
+                g.op("LessOrEqual", indices, top, dtype=dtypes.bool)]
         numbers = g.cast(g.op("And", *fits), dtypes.int32)
         axes = g.ints([len(shape)])
         if g.opset >= 18:
@@ -118,14 +118,14 @@ def _gather(g, eqn, x, indices):
         empty = p["fill_value"]
         if empty is None:
             empty = np.nan if x.dtype.is_floating_point else (
-                np.iinfo(x.dtype.numpy).min if x.dtype is not dtypes.bool else True)  # fmt: skip
+                np.iinfo(x.dtype.numpy).min if x.dtype is not dtypes.bool else True)
         out = where(g, inside, out, g.number(empty, x.dtype), shape)
     return out
 
 
 _SCATTERS = {"scatter": None, "scatter-add": "add", "scatter_add": "add", "scatter-mul": "mul",
              "scatter_mul": "mul", "scatter_max": "max", "scatter_min": "min", "scatter-max": "max",
-             "scatter-min": "min"}  # fmt: skip
+             "scatter-min": "min"}
 
 
 @rule(" ".join(_SCATTERS))
@@ -151,7 +151,7 @@ def _scatter(g, eqn, x, indices, updates):
         at = where(g, inside, at, g.number(count, dtypes.int64), updates.shape)
     longer = g.concat([flat(g, x), value(g, np.zeros(1, x.dtype.numpy))], 0)
     out = g.op("ScatterElements", longer, flat(g, at), flat(g, updates), axis=0,
-               reduction=_SCATTERS[eqn.primitive.name])  # fmt: skip
+               reduction=_SCATTERS[eqn.primitive.name])
     return g.reshape(g.slice(out, 0, 0, count), x.shape)
 
 

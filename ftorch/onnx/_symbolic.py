@@ -111,9 +111,9 @@ def _attribute(key, value):
     name, _, kind = key.rpartition("_")
     if kind not in ("i", "f", "s", "t"):
         raise ValueError(f"Invalid attribute specifier '{key}' names must be suffixed with type, e.g. "
-                         "'dim_i' or 'dims_i'")  # fmt: skip
+                         "'dim_i' or 'dims_i'")
     if hasattr(value, "detach"):
-        from ..eager.op import to_numpy
+        from ..eager.call.op import to_numpy
         from ._builder import numpy_helper
 
         value = to_numpy(value.detach())
@@ -124,8 +124,8 @@ def _attribute(key, value):
 def _constant(g, value):
     import numpy as np
 
-    from ..eager import dtype as dtypes
-    from ..eager.op import to_numpy
+    from ..eager.call.op import to_numpy
+    from ..eager.core import dtype as dtypes
     from ._builder import Value
 
     array = np.asarray(to_numpy(value.detach()) if hasattr(value, "detach") else value)

@@ -29,8 +29,8 @@ class UnsupportedOperatorError(OnnxExporterError):
             place = f"\n\nIt is called here:\n{node.meta['stack_trace']}"
         super().__init__(
             f"No ONNX function found for the op '{name}'{kind}. Give a translation of your own with "
-            f"custom_translation_table={{torch.ops.{getattr(target, 'namespace', 'aten')}.{name}: function}}, or write the model "
-            f"without it.{place}"
+            f"custom_translation_table={{torch.ops.{getattr(target, 'namespace', 'aten')}.{name}: function}}, or write the "
+            f"model without it.{place}"
         )
         self.name = name
 
@@ -38,4 +38,4 @@ class UnsupportedOperatorError(OnnxExporterError):
 __all__ = [
     "NoTranslation", "OnnxExporterError", "OnnxExporterWarning", "SymbolicValueError",
     "UnsupportedOperatorError",
-]  # fmt: skip
+]

@@ -10,7 +10,7 @@ _CONVERTERS = {
     "v": lambda value: value, "t": lambda value: value, "none": lambda value: None,
     "i": int, "b": bool, "f": float, "s": str,
     "is": lambda value: [int(v) for v in value], "fs": lambda value: [float(v) for v in value],
-}  # fmt: skip
+}
 
 
 def parse_args(*arg_descriptors: str):

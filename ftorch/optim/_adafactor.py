@@ -26,13 +26,13 @@ class Adafactor(RuleOptimizer):
         ValueError: a hyperparameter out of range.
     """
 
-    rule = _rules.adafactor
-    late_defaults = (("foreach", None),)
+    _ftorch_rule = _rules.adafactor
+    _ftorch_late_defaults = (("foreach", None),)
 
     def __init__(
         self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *,
         foreach=None, maximize=False,
-    ):  # fmt: skip
+    ):
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         check("Learning rate should be >= 0 but is", lr, lr >= 0.0)
@@ -44,9 +44,9 @@ class Adafactor(RuleOptimizer):
         super().__init__(params, {
             "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d,
             "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
-        })  # fmt: skip
+        })
 
-    def _check_parameter(self, p, grad):
+    def _ftorch_check_parameter(self, p, grad):
         if p.is_complex():
             raise RuntimeError("Adafactor does not support complex parameters")
-        super()._check_parameter(p, grad)
+        super()._ftorch_check_parameter(p, grad)

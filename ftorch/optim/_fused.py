@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ..autograd import enable_grad, set_grad_enabled
-from ..eager import api as torch
-from ..eager import dtype as dtypes
-from ..eager import executor
-from ..eager.op import fused_update
-from ..eager.tensor import Tensor
+from ..eager.call.op import fused_update
+from ..eager.core import api as torch
+from ..eager.core import dtype as dtypes
+from ..eager.runtime import executor
+from ..eager.tensor import Tensor, modes
 from . import _rules
 from ._math import TENSORS
 from .optimizer import Optimizer
@@ -58,14 +57,14 @@ class RuleOptimizer(Optimizer):
         late_defaults: options that groups saved by older versions do not have.
     """
 
-    rule: _rules.Rule
-    late_defaults = (("foreach", None), ("maximize", False), ("differentiable", False))
-    _step_name = "step"
+    _ftorch_rule: _rules.Rule
+    _ftorch_late_defaults = (("foreach", None), ("maximize", False), ("differentiable", False))
+    _ftorch_step_name = "step"
 
     def __setstate__(self, state):
         super().__setstate__(state)
         for group in self.param_groups:
-            for name, default in self.late_defaults:
+            for name, default in self._ftorch_late_defaults:
                 group.setdefault(name, default)
             for p in group["params"]:
                 entry = self.state.get(p)
@@ -73,7 +72,7 @@ class RuleOptimizer(Optimizer):
                     if entry and isinstance(entry.get(name), (int, float)):
                         entry[name] = torch.tensor(float(entry[name]), dtype=dtypes.float32)
 
-    def _check_fused(self, fused, foreach, differentiable):
+    def _ftorch_check_fused(self, fused, foreach, differentiable):
         """What ``fused=True`` excludes, after construction as in PyTorch."""
         if not fused:
             return
@@ -86,18 +85,22 @@ class RuleOptimizer(Optimizer):
     def step(self, closure=None):
         """Updates the parameters from their gradients; see `Optimizer.step`."""
         loss = None
-        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+        outer, differentiable = modes.grad, bool(self.defaults.get("differentiable"))
+        try:  # without calls, between which an interrupt could come
             if closure is not None:
-                with enable_grad():
-                    loss = closure()
+                modes.grad = True
+                loss = closure()
+            modes.grad = differentiable
             for group in self.param_groups:
-                self._update_group(group)
+                self._ftorch_update_group(group)
+        finally:
+            modes.grad = outer
         _step_end()
         return loss
 
     # hyperparameters
 
-    def _hyperparameters(self, group):
+    def _ftorch_hyperparameters(self, group):
         """The group's hyperparameters by the rule's names."""
         values = {}
         for key, value in group.items():
@@ -110,11 +113,11 @@ class RuleOptimizer(Optimizer):
 
     # state
 
-    def _new_state(self, p, grad, values):
+    def _ftorch_new_state(self, p, grad, values):
         """The initial state of a parameter, as tensors."""
         state = {}
         h = _rules.hyperparameters(**values)
-        for name, kind in self.rule.state(grad, h).items():
+        for name, kind in self._ftorch_rule.state(grad, h).items():
             if isinstance(kind, _rules.Scalar):
                 state[name] = torch.full((), float(kind.fill), dtype=dtypes.float32)
             elif isinstance(kind, _rules.Shaped):
@@ -126,46 +129,50 @@ class RuleOptimizer(Optimizer):
                 state[name] = torch.full_like(p, complex(fill, fill) if p.is_complex() else fill)
         return state
 
-    def _check_parameter(self, p, grad):
+    def _ftorch_check_parameter(self, p, grad):
         """Raises for what the optimizer cannot do."""
         if grad.is_sparse:
             raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
-    def _gather(self, group, values):
+    def _ftorch_gather(self, group, values):
         """The parameters that have gradients, as triples with these and their states."""
         gathered = []
         for p in group["params"]:
             grad = p.grad
             if grad is None:
                 continue
-            self._check_parameter(p, grad)
+            self._ftorch_check_parameter(p, grad)
             state = self.state[p]
             if not state:
                 with executor.outside_capture():  # a compiled step has the state as an input
-                    state.update(self._new_state(p, p.detach(), values))
+                    state.update(self._ftorch_new_state(p, p.detach(), values))
             gathered.append((p, grad, state))
         return gathered
 
     # the step
 
-    def _update_group(self, group):
-        values = self._hyperparameters(group)
-        self._update(self._gather(group, values), group, values)
+    def _ftorch_update_group(self, group):
+        values = self._ftorch_hyperparameters(group)
+        self._ftorch_update(self._ftorch_gather(group, values), group, values)
 
-    def _update(self, gathered, group, values, **overrides):
+    def _ftorch_update(self, gathered, group, values, **overrides):
         """Updates parameters; ``overrides`` are hyperparameters other than the group's."""
         if not gathered:
             return
         values = {**values, **overrides}
         if group.get("differentiable"):
-            self._update_recorded(gathered, values)
+            self._ftorch_update_recorded(gathered, values)
             return
-        rule = self.rule
+        rule = self._ftorch_rule
         mutable, inputs, layout = [], [], []
         for p, grad, state in gathered:
             keys = tuple(state)
-            mutable += (p, *state.values())
-            inputs.append(grad)
+            if hasattr(p, "_local_tensor"):  # each process updates its part of a `DTensor`
+                mutable += [getattr(t, "_local_tensor", t) for t in (p, *state.values())]
+                inputs.append(grad.redistribute(placements=p.placements)._local_tensor)
+            else:
+                mutable += (p, *state.values())
+                inputs.append(grad)
             if layout and layout[-1][0] == keys:
                 layout[-1][1] += 1
             else:
@@ -188,11 +195,11 @@ class RuleOptimizer(Optimizer):
             inputs += [torch.ones_like(found_inf) if grad_scale is None else grad_scale, found_inf]
         static = (
             rule, tuple(map(tuple, layout)), (*tensors, *scalars), tuple(options), on, scaled,
-        )  # fmt: skip
+        )
 
         def current():
             # A compiled step asks again: schedulers may have changed the group.
-            now = {**self._hyperparameters(group), **overrides}
+            now = {**self._ftorch_hyperparameters(group), **overrides}
             return [float(now[name]) for name in scalars]
 
         # Schedulers change the rate, and those that cycle the momentum leave a sign of it.
@@ -200,9 +207,9 @@ class RuleOptimizer(Optimizer):
         fixed = [i for i, name in enumerate(scalars) if name != "lr" and not cycles]
         fused_update(_rules.step, mutable, inputs, tuple(scalars.values()), static, current, fixed)
 
-    def _update_recorded(self, gathered, values):
+    def _ftorch_update_recorded(self, gathered, values):
         """The step as recorded operations, so that gradients flow through it."""
-        rule = self.rule
+        rule = self._ftorch_rule
         on = tuple(s for s in rule.switches if isinstance(values[s], Tensor) or values[s] != 0)
         h = _rules.hyperparameters(**values, on=on)
         for p, grad, state in gathered:

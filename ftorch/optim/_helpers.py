@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from ..autograd import set_grad_enabled
-from ..eager import api as torch
+from ..eager.core import api as torch
 from ..eager.tensor import Tensor, TensorBase
 
 ParamsT: TypeAlias = (

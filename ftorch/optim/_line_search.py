@@ -34,7 +34,7 @@ def cubic_minimum(a: _Point, b: _Point, bounds=None) -> float:
 def strong_wolfe(
     evaluate, t, direction, loss, gradient, slope, c1=1e-4, c2=0.9, tolerance_change=1e-9,
     max_ls=25,
-):  # fmt: skip
+):
     """Finds a step with a sufficient decrease and a flat enough slope.
 
     Args:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import wraps
 from weakref import ref
 
-from ..eager import executor
+from ..eager.runtime import executor
 from ..eager.tensor import Tensor
 from .optimizer import Optimizer
 
@@ -128,7 +128,7 @@ class LRScheduler:
         """The learning rates of the epoch ``last_epoch``; called by `step`."""
         raise NotImplementedError
 
-    def _warn_outside_step(self):
+    def _ftorch_warn_outside_step(self):
         if not self._get_lr_called_within_step:
             warnings.warn(
                 "To get the last learning rate computed by the scheduler, please use "
@@ -172,9 +172,9 @@ class LRScheduler:
     def _update_lr(self, epoch=None):
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         closed_form = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
-        self._set_lrs(closed_form or self.get_lr)
+        self._ftorch_set_lrs(closed_form or self.get_lr)
 
-    def _set_lrs(self, compute):
+    def _ftorch_set_lrs(self, compute):
         with _set_for_now(self, "_get_lr_called_within_step"):
             rates = compute()
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
@@ -237,12 +237,12 @@ class Chainable(LRScheduler):
     """
 
     def get_lr(self):
-        self._warn_outside_step()
-        factor = self.factor_of_step()
+        self._ftorch_warn_outside_step()
+        factor = self._ftorch_factor_of_step()
         if factor is None:
             return group_values(self.optimizer, "lr")
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
     def _get_closed_form_lr(self):
-        factor = self.total_factor()
+        factor = self._ftorch_total_factor()
         return [base * factor for base in self.base_lrs]

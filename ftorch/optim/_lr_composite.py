@@ -10,7 +10,7 @@ from ._lr_base import LRScheduler, group_values, set_group_value
 class _Composite(LRScheduler):
     """What `SequentialLR` and `ChainedScheduler` share."""
 
-    def _check(self, optimizer, schedulers, none):
+    def _ftorch_check(self, optimizer, schedulers, none):
         from .lr_scheduler import ReduceLROnPlateau
 
         name = type(self).__name__
@@ -62,7 +62,7 @@ class SequentialLR(_Composite):
     """
 
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
-        self._check(optimizer, schedulers, "")
+        self._ftorch_check(optimizer, schedulers, "")
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than "
@@ -110,7 +110,7 @@ class ChainedScheduler(_Composite):
     """
 
     def __init__(self, schedulers, optimizer=None):
-        optimizer = self._check(optimizer, schedulers, " to be chained")
+        optimizer = self._ftorch_check(optimizer, schedulers, " to be chained")
         self._schedulers = schedulers
         self.optimizer = optimizer
         self._last_lr = group_values(optimizer, "lr")

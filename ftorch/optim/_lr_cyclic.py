@@ -25,7 +25,7 @@ def _set_momentum(group, value, is_beta):
 class _MomentumCycle(LRScheduler):
     """A scheduler that also cycles the momentum, against the learning rate."""
 
-    def _init_momentum(self, optimizer, cycle_momentum, base_momentum, max_momentum, last_epoch):
+    def _ftorch_init_momentum(self, optimizer, cycle_momentum, base_momentum, max_momentum, last_epoch):
         self.cycle_momentum = cycle_momentum
         if not cycle_momentum:
             return [], []
@@ -63,7 +63,7 @@ class CyclicLR(_MomentumCycle):
         self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None,
         mode="triangular", gamma=1.0, scale_fn=None, scale_mode="cycle", cycle_momentum=True,
         base_momentum=0.8, max_momentum=0.9, last_epoch=-1,
-    ):  # fmt: skip
+    ):
         check_optimizer(optimizer)
         self.optimizer = optimizer
         base_lrs = per_group("base_lr", optimizer, base_lr)
@@ -82,7 +82,7 @@ class CyclicLR(_MomentumCycle):
         self._scale_fn_custom = scale_fn
         self.scale_mode = scale_mode
         self._init_scale_fn()
-        bases, tops = self._init_momentum(
+        bases, tops = self._ftorch_init_momentum(
             optimizer, cycle_momentum, base_momentum, max_momentum, last_epoch
         )
         if cycle_momentum:
@@ -117,7 +117,7 @@ class CyclicLR(_MomentumCycle):
         return gamma**x
 
     def get_lr(self):
-        self._warn_outside_step()
+        self._ftorch_warn_outside_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         if x <= self.step_ratio:
@@ -171,10 +171,10 @@ class OneCycleLR(_MomentumCycle):
         pct_start=0.3, anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85,
         max_momentum=0.95, div_factor=25.0, final_div_factor=1e4, three_phase=False,
         last_epoch=-1,
-    ):  # fmt: skip
+    ):
         check_optimizer(optimizer)
         self.optimizer = optimizer
-        self.total_steps = self._count_steps(total_steps, epochs, steps_per_epoch)
+        self.total_steps = self._ftorch_count_steps(total_steps, epochs, steps_per_epoch)
         if three_phase:
             phases = (
                 (float(pct_start * self.total_steps) - 1, "initial_lr", "max_lr", "max", "base"),
@@ -192,7 +192,7 @@ class OneCycleLR(_MomentumCycle):
                 "start_momentum": f"{first}_momentum", "end_momentum": f"{last}_momentum",
             }
             for end, start_lr, end_lr, first, last in phases
-        ]  # fmt: skip
+        ]
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
@@ -207,11 +207,11 @@ class OneCycleLR(_MomentumCycle):
                 group["initial_lr"] = rate / div_factor
                 group["max_lr"] = rate
                 group["min_lr"] = group["initial_lr"] / final_div_factor
-        self._init_momentum(optimizer, cycle_momentum, base_momentum, max_momentum, last_epoch)
+        self._ftorch_init_momentum(optimizer, cycle_momentum, base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
 
     @staticmethod
-    def _count_steps(total_steps, epochs, steps_per_epoch):
+    def _ftorch_count_steps(total_steps, epochs, steps_per_epoch):
         def checked(name, value):
             if not isinstance(value, int) or value <= 0:
                 raise ValueError(f"Expected positive integer {name}, but got {value}")
@@ -225,13 +225,13 @@ class OneCycleLR(_MomentumCycle):
             )
         return checked("epochs", epochs) * checked("steps_per_epoch", steps_per_epoch)
 
-    def _anneal(self, start, end, share):
+    def _ftorch_anneal(self, start, end, share):
         if self._anneal_func_type == "cos":
             return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
         return (end - start) * share + start
 
     def get_lr(self):
-        self._warn_outside_step()
+        self._ftorch_warn_outside_step()
         step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(
@@ -247,10 +247,10 @@ class OneCycleLR(_MomentumCycle):
         share = (step - start) / (end - start)
         rates = []
         for group in self.optimizer.param_groups:
-            rates.append(self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], share))
+            rates.append(self._ftorch_anneal(group[phase["start_lr"]], group[phase["end_lr"]], share))
             if self.cycle_momentum:
                 first, last = group[phase["start_momentum"]], group[phase["end_momentum"]]
-                _set_momentum(group, self._anneal(first, last, share), self.use_beta1)
+                _set_momentum(group, self._ftorch_anneal(first, last, share), self.use_beta1)
         return rates
 
 
@@ -283,7 +283,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        self._warn_outside_step()
+        self._ftorch_warn_outside_step()
         height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs]
 
@@ -312,4 +312,4 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
             self.T_i = self.T_0 * self.T_mult**n
         self.last_epoch = math.floor(epoch)
-        self._set_lrs(self.get_lr)
+        self._ftorch_set_lrs(self.get_lr)

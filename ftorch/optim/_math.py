@@ -12,7 +12,7 @@ import functools
 import jax.numpy as jnp
 from jax import lax
 
-from ..eager.ops._common import opmath
+from ..eager.kernels._common import opmath
 
 
 def _round(x, dtype):
@@ -142,13 +142,13 @@ class TensorMath:
 
     @staticmethod
     def maximum(x, y):
-        from ..eager import api
+        from ..eager.core import api
 
         return api.maximum(x, api.as_tensor(y, dtype=x.dtype))
 
     @staticmethod
     def where(condition, x, y):
-        from ..eager import api
+        from ..eager.core import api
 
         return api.where(condition, x, y)
 

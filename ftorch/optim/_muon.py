@@ -28,13 +28,13 @@ class Muon(RuleOptimizer):
         ValueError: a parameter that is not a matrix, or a hyperparameter out of range.
     """
 
-    rule = _rules.muon
-    late_defaults = ()
+    _ftorch_rule = _rules.muon
+    _ftorch_late_defaults = ()
 
     def __init__(
         self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
         ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None,
-    ):  # fmt: skip
+    ):
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         check("Learning rate should be >= 0 but is", lr, lr >= 0.0)
@@ -46,7 +46,7 @@ class Muon(RuleOptimizer):
             "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
             "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps,
             "adjust_lr_fn": adjust_lr_fn,
-        })  # fmt: skip
+        })
         for group in self.param_groups:
             for p in group["params"]:
                 if p.ndim != 2:
@@ -55,14 +55,14 @@ class Muon(RuleOptimizer):
                         f"{p.size()}"
                     )
 
-    def _check_parameter(self, p, grad):
+    def _ftorch_check_parameter(self, p, grad):
         if p.is_complex():
             raise RuntimeError("Muon does not support complex parameters")
-        super()._check_parameter(p, grad)
+        super()._ftorch_check_parameter(p, grad)
 
-    def _update_group(self, group):
+    def _ftorch_update_group(self, group):
         if group["ns_steps"] >= 100:
             raise ValueError("Number of steps must be less than 100 for computational efficiency")
         if len(group["ns_coefficients"]) != 3:
             raise ValueError("Coefficients must be a tuple of exactly 3 values")
-        super()._update_group(group)
+        super()._ftorch_update_group(group)

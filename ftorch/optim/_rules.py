@@ -66,7 +66,7 @@ def rule(state, scalars: str, options: str = "maximize", switches: str = "weight
         return Rule(
             update, state, tuple(names), tuple(options.split()),
             tuple(s for s in switches.split() if s in names),
-        )  # fmt: skip
+        )
 
     return declare
 
@@ -77,7 +77,7 @@ def hyperparameters(**values) -> SimpleNamespace:
 
 
 def step(mutable, inputs, scalars, rule_, layout, names, options, on, scaled):
-    """The kernel of a step (see `ftorch.eager.op.fused_update`).
+    """The kernel of a step (see `ftorch.eager.call.op.fused_update`).
 
     Args:
         mutable: for each parameter, itself and its states.
@@ -198,7 +198,7 @@ def _rmsprop_state(p, h):
 @rule(
     _rmsprop_state, "lr alpha eps weight_decay momentum", "centered maximize",
     "weight_decay momentum",
-)  # fmt: skip
+)
 def rmsprop(m, p, g, s, h):
     g = _decayed(m, p, g, h)
     square = _second_moment(m, s["square_avg"], g, h.alpha)
@@ -259,13 +259,13 @@ def adamax(m, p, g, s, h):
 def _nadam_state(p, h):
     return {
         "step": Scalar(), "mu_product": Scalar(1.0), "exp_avg": Like(), "exp_avg_sq": Like(),
-    }  # fmt: skip
+    }
 
 
 @rule(
     _nadam_state, "lr beta1 beta2 eps weight_decay momentum_decay",
     "maximize decoupled_weight_decay",
-)  # fmt: skip
+)
 def nadam(m, p, g, s, h):
     step_ = s["step"] + 1
     t = m.number(step_)
@@ -341,7 +341,7 @@ def asgd(m, p, g, s, h):
         "step": step_, "ax": m.where(mu == 1, p, moved),
         "eta": h.lr / (1 + h.lambd * h.lr * t) ** h.alpha,
         "mu": 1 / m.maximum(t - h.t0, 1.0),
-    }  # fmt: skip
+    }
     return p, new
 
 
@@ -413,7 +413,7 @@ def _orthogonalised(g, coefficients, steps, eps):
 @rule(
     _muon_state, "lr weight_decay momentum eps", "nesterov ns_coefficients ns_steps adjust_lr_fn",
     "",
-)  # fmt: skip
+)
 def muon(m, p, g, s, h):
     buffer = m.lerp(s["momentum_buffer"], g, 1 - h.momentum)
     update = m.lerp(g, buffer, h.momentum) if h.nesterov else buffer

@@ -25,17 +25,17 @@ class Adadelta(RuleOptimizer):
         ValueError: a hyperparameter out of range.
     """
 
-    rule = _rules.adadelta
-    late_defaults = (*RuleOptimizer.late_defaults, ("capturable", False))
+    _ftorch_rule = _rules.adadelta
+    _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("capturable", False))
 
     def __init__(
         self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *,
         capturable=False, maximize=False, differentiable=False,
-    ):  # fmt: skip
+    ):
         check_not_negative(lr=lr)
         check("Invalid rho value", rho, 0.0 <= rho <= 1.0)
         check_not_negative(eps=eps, weight_decay=weight_decay)
         super().__init__(params, {
             "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
             "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
-        })  # fmt: skip
+        })

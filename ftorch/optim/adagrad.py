@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..autograd import no_grad
-from ..eager import api as torch
+from ..eager.core import api as torch
 from ..eager.tensor import Tensor
 from . import _rules
 from ._fused import RuleOptimizer, check_not_negative
@@ -30,47 +30,47 @@ class Adagrad(RuleOptimizer):
         RuntimeError: ``fused`` together with ``foreach`` or ``differentiable``.
     """
 
-    rule = _rules.adagrad
-    late_defaults = (*RuleOptimizer.late_defaults, ("fused", None))
+    _ftorch_rule = _rules.adagrad
+    _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("fused", None))
 
     def __init__(
         self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
         foreach=None, *, maximize=False, differentiable=False, fused=None,
-    ):  # fmt: skip
+    ):
         check_not_negative(
             lr=lr, lr_decay=lr_decay, weight_decay=weight_decay,
             initial_accumulator_value=initial_accumulator_value, eps=eps,
-        )  # fmt: skip
+        )
         super().__init__(params, {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "fused": fused,
-        })  # fmt: skip
-        self._check_fused(fused, foreach, differentiable)
+        })
+        self._ftorch_check_fused(fused, foreach, differentiable)
         with no_grad():
             for group in self.param_groups:
-                values = self._hyperparameters(group)
+                values = self._ftorch_hyperparameters(group)
                 for p in group["params"]:
-                    self.state[p].update(self._new_state(p, p, values))
+                    self.state[p].update(self._ftorch_new_state(p, p, values))
 
     def share_memory(self) -> None:
         """Moves the state where other processes see it."""
         for state in self.state.values():
             state["sum"].share_memory_()
 
-    def _check_parameter(self, p, grad):
+    def _ftorch_check_parameter(self, p, grad):
         pass  # sparse gradients are fine
 
-    def _gather(self, group, values):
+    def _ftorch_gather(self, group, values):
         dense = []
-        for p, grad, state in super()._gather(group, values):
+        for p, grad, state in super()._ftorch_gather(group, values):
             if grad.is_sparse:
-                self._sparse_update(p, grad, state, values)
+                self._ftorch_sparse_update(p, grad, state, values)
             else:
                 dense.append((p, grad, state))
         return dense
 
-    def _sparse_update(self, p, grad, state, values):
+    def _ftorch_sparse_update(self, p, grad, state, values):
         if values["weight_decay"] != 0:
             raise RuntimeError("weight_decay option is not compatible with sparse gradients")
         lr = values["lr"]

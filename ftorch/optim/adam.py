@@ -35,17 +35,17 @@ class Adam(RuleOptimizer):
     0.9
     """
 
-    rule = _rules.adam
-    late_defaults = (
-        *RuleOptimizer.late_defaults, ("amsgrad", False), ("capturable", False),
+    _ftorch_rule = _rules.adam
+    _ftorch_late_defaults = (
+        *RuleOptimizer._ftorch_late_defaults, ("amsgrad", False), ("capturable", False),
         ("decoupled_weight_decay", False), ("fused", None),
-    )  # fmt: skip
+    )
 
     def __init__(
         self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *,
         foreach=None, maximize=False, capturable=False, differentiable=False, fused=None,
         decoupled_weight_decay=False,
-    ):  # fmt: skip
+    ):
         if isinstance(lr, Tensor) and foreach and not capturable:
             raise ValueError(
                 "lr as a Tensor is not supported for capturable=False and foreach=True"
@@ -71,19 +71,19 @@ class Adam(RuleOptimizer):
             "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize,
             "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
             "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
-        }  # fmt: skip
+        }
         super().__init__(params, defaults)
-        self._check_fused(fused, foreach, differentiable)
+        self._ftorch_check_fused(fused, foreach, differentiable)
 
-    def _check_parameter(self, p, grad):
+    def _ftorch_check_parameter(self, p, grad):
         if grad.is_sparse:
             raise RuntimeError(
                 "Adam does not support sparse gradients, please consider SparseAdam instead"
             )
 
-    def _update_group(self, group):
+    def _ftorch_update_group(self, group):
         if group["foreach"] and isinstance(group["lr"], Tensor) and not group["capturable"]:
             raise RuntimeError(
                 "lr as a Tensor is not supported for capturable=False and foreach=True"
             )
-        super()._update_group(group)
+        super()._ftorch_update_group(group)

@@ -25,13 +25,13 @@ class Adamax(RuleOptimizer):
         ValueError: a hyperparameter out of range.
     """
 
-    rule = _rules.adamax
-    late_defaults = (*RuleOptimizer.late_defaults, ("capturable", False))
+    _ftorch_rule = _rules.adamax
+    _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("capturable", False))
 
     def __init__(
         self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, *,
         maximize=False, differentiable=False, capturable=False,
-    ):  # fmt: skip
+    ):
         check_not_negative(lr=lr, eps=eps)
         check_betas(betas)
         check_not_negative(weight_decay=weight_decay)
@@ -39,4 +39,4 @@ class Adamax(RuleOptimizer):
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
             "capturable": capturable,
-        })  # fmt: skip
+        })

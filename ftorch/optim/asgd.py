@@ -26,16 +26,16 @@ class ASGD(RuleOptimizer):
         ValueError: a hyperparameter out of range.
     """
 
-    rule = _rules.asgd
-    late_defaults = (*RuleOptimizer.late_defaults, ("capturable", False))
+    _ftorch_rule = _rules.asgd
+    _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("capturable", False))
 
     def __init__(
         self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None,
         maximize=False, differentiable=False, capturable=False,
-    ):  # fmt: skip
+    ):
         check_not_negative(lr=lr, weight_decay=weight_decay)
         super().__init__(params, {
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
             "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
             "capturable": capturable,
-        })  # fmt: skip
+        })

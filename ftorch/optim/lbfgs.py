@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..autograd import enable_grad, no_grad
-from ..eager import api as torch
-from ..eager.executor import flush
+from ..eager.core import api as torch
+from ..eager.runtime.executor import flush
 from ..eager.tensor import Tensor
 from ._fused import check_not_negative
 from ._line_search import strong_wolfe
@@ -33,14 +33,14 @@ class LBFGS(Optimizer):
     def __init__(
         self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7,
         tolerance_change=1e-9, history_size=100, line_search_fn=None,
-    ):  # fmt: skip
+    ):
         check_not_negative(lr=lr)
         super().__init__(params, {
             "lr": lr, "max_iter": max_iter,
             "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
             "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
             "history_size": history_size, "line_search_fn": line_search_fn,
-        })  # fmt: skip
+        })
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]
@@ -89,9 +89,9 @@ class LBFGS(Optimizer):
             the first loss.
         """
         with no_grad():
-            return self._step(enable_grad()(closure))
+            return self._ftorch_step(enable_grad()(closure))
 
-    def _step(self, closure):
+    def _ftorch_step(self, closure):
         group, state = self.param_groups[0], self.state[self._params[0]]
         lr = group["lr"].item() if isinstance(group["lr"], Tensor) else group["lr"]
         max_iter, max_eval = group["max_iter"], group["max_eval"]
@@ -115,7 +115,7 @@ class LBFGS(Optimizer):
                 d = gradient.neg()
                 state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
             else:
-                d = self._direction(state, gradient, previous, d.mul(t), group["history_size"])
+                d = self._ftorch_direction(state, gradient, previous, d.mul(t), group["history_size"])
             previous, previous_loss = gradient.clone(), loss
             t = min(1.0, 1.0 / float(gradient.abs().sum())) * lr if is_first else lr
             slope = float(gradient.dot(d))
@@ -129,7 +129,7 @@ class LBFGS(Optimizer):
                 loss, gradient, t, used = strong_wolfe(
                     lambda t, x=start, d=d: self._directional_evaluate(closure, x, t, d),
                     t, d, loss, gradient, slope, max_ls=max_eval - evaluations,
-                )  # fmt: skip
+                )
                 self._add_grad(t, d)
             else:
                 self._add_grad(t, d)
@@ -152,7 +152,7 @@ class LBFGS(Optimizer):
         return first_loss
 
     @staticmethod
-    def _direction(state, gradient, previous, s, history_size):
+    def _ftorch_direction(state, gradient, previous, s, history_size):
         """The quasi-Newton direction, by the two-loop recursion over the remembered steps."""
         y = gradient.sub(previous)
         curvature = y.dot(s)

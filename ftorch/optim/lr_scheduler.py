@@ -84,7 +84,7 @@ class LambdaLR(LRScheduler):
                 function.__dict__.update(saved)
 
     def get_lr(self):
-        self._warn_outside_step()
+        self._ftorch_warn_outside_step()
         return [
             base * function(self.last_epoch)
             for function, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
@@ -107,7 +107,7 @@ class MultiplicativeLR(LambdaLR):
         super().__init__(optimizer, lr_lambda, last_epoch)
 
     def get_lr(self):
-        self._warn_outside_step()
+        self._ftorch_warn_outside_step()
         if self._is_initial:
             return group_values(self.optimizer, "lr")
         return [
@@ -124,12 +124,12 @@ class StepLR(Chainable):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor_of_step(self):
+    def _ftorch_factor_of_step(self):
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return None
         return self.gamma
 
-    def total_factor(self):
+    def _ftorch_total_factor(self):
         return self.gamma ** (self.last_epoch // self.step_size)
 
 
@@ -141,12 +141,12 @@ class MultiStepLR(Chainable):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor_of_step(self):
+    def _ftorch_factor_of_step(self):
         if self.last_epoch not in self.milestones:
             return None
         return self.gamma ** self.milestones[self.last_epoch]
 
-    def total_factor(self):
+    def _ftorch_total_factor(self):
         return self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
 
 
@@ -166,12 +166,12 @@ class ConstantLR(Chainable):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor_of_step(self):
+    def _ftorch_factor_of_step(self):
         if self.last_epoch == 0:
             return self.factor
         return 1.0 / self.factor if self.last_epoch == self.total_iters else None
 
-    def total_factor(self):
+    def _ftorch_total_factor(self):
         return self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)
 
 
@@ -197,7 +197,7 @@ class LinearLR(Chainable):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor_of_step(self):
+    def _ftorch_factor_of_step(self):
         if self.last_epoch == 0:
             return self.start_factor
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -206,7 +206,7 @@ class LinearLR(Chainable):
         before = self.total_iters * self.start_factor + (self.last_epoch - 1) * rise
         return 1.0 + rise / before
 
-    def total_factor(self):
+    def _ftorch_total_factor(self):
         rise = self.end_factor - self.start_factor
         epoch = min(self.total_iters, self.last_epoch)
         return self.start_factor + rise * epoch / self.total_iters
@@ -219,10 +219,10 @@ class ExponentialLR(Chainable):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor_of_step(self):
+    def _ftorch_factor_of_step(self):
         return None if self._is_initial else self.gamma
 
-    def total_factor(self):
+    def _ftorch_total_factor(self):
         return self.gamma**self.last_epoch
 
 
@@ -234,13 +234,13 @@ class PolynomialLR(Chainable):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
-    def factor_of_step(self):
+    def _ftorch_factor_of_step(self):
         if self._is_initial or self.last_epoch > self.total_iters:
             return None
         now, before = (1.0 - e / self.total_iters for e in (self.last_epoch, self.last_epoch - 1))
         return (now / before) ** self.power
 
-    def total_factor(self):
+    def _ftorch_total_factor(self):
         return (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power
 
 
@@ -253,7 +253,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        self._warn_outside_step()
+        self._ftorch_warn_outside_step()
         groups = self.optimizer.param_groups
         if self._is_initial:
             return group_values(self.optimizer, "lr")
@@ -296,7 +296,7 @@ class ReduceLROnPlateau(LRScheduler):
     def __init__(
         self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4,
         threshold_mode="rel", cooldown=0, min_lr=0, eps=1e-8,
-    ):  # fmt: skip
+    ):
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         self.factor = factor

@@ -27,16 +27,16 @@ class NAdam(RuleOptimizer):
         ValueError: a hyperparameter out of range.
     """
 
-    rule = _rules.nadam
-    late_defaults = (
-        *RuleOptimizer.late_defaults, ("capturable", False), ("decoupled_weight_decay", False),
-    )  # fmt: skip
+    _ftorch_rule = _rules.nadam
+    _ftorch_late_defaults = (
+        *RuleOptimizer._ftorch_late_defaults, ("capturable", False), ("decoupled_weight_decay", False),
+    )
 
     def __init__(
         self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
         decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False,
         differentiable=False,
-    ):  # fmt: skip
+    ):
         check_not_negative(lr=lr, eps=eps)
         check_betas(betas)
         check_not_negative(weight_decay=weight_decay, momentum_decay=momentum_decay)
@@ -45,4 +45,4 @@ class NAdam(RuleOptimizer):
             "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
             "maximize": maximize, "foreach": foreach, "capturable": capturable,
             "differentiable": differentiable,
-        })  # fmt: skip
+        })

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 
 from ..autograd import enable_grad, no_grad
-from ..eager.op import fused_update
+from ..eager.call.op import fused_update
 from ..eager.tensor import from_array
 from . import _rules
 from ._fused import _PAIRS, RuleOptimizer, _step_end
@@ -81,7 +81,7 @@ class OptaxOptimizer(Optimizer):
             fused_update(
                 _step, [*self._params, *entry.values()], gradients, (),
                 (self._transformation, self._state_tree, len(self._params)),
-            )  # fmt: skip
+            )
         _step_end()
         return loss
 
@@ -125,7 +125,7 @@ def as_gradient_transformation(
     >>> optax.apply_updates(params, updates)["w"].tolist()
     [-0.5]
     """
-    rule = getattr(optimizer_class, "rule", None)
+    rule = getattr(optimizer_class, "_ftorch_rule", None)
     if rule is None:
         raise TypeError(f"{optimizer_class.__name__} is not an optimizer with an update rule")
     # The class checks the hyperparameters and knows their defaults; a matrix is fine for all.

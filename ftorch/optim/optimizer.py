@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from itertools import chain
 
-from ..eager import dtype as dtypes
+from ..eager.core import dtype as dtypes
 from ..eager.tensor import Tensor
 from ..utils.hooks import RemovableHandle
 from ._helpers import (  # noqa: F401  (optimizers written for PyTorch import these from here)
@@ -26,7 +26,7 @@ from ._helpers import (  # noqa: F401  (optimizers written for PyTorch import th
 
 __all__ = [
     "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
-]  # fmt: skip
+]
 
 _GLOBAL_PRE_HOOKS: OrderedDict = OrderedDict()
 _GLOBAL_POST_HOOKS: OrderedDict = OrderedDict()
@@ -35,7 +35,7 @@ _HOOK_TABLES = (
     "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks",
     "_optimizer_state_dict_pre_hooks", "_optimizer_state_dict_post_hooks",
     "_optimizer_load_state_dict_pre_hooks", "_optimizer_load_state_dict_post_hooks",
-)  # fmt: skip
+)
 
 
 class _RequiredParameter:
@@ -106,7 +106,7 @@ class Optimizer:
     def __getstate__(self):
         return {
             "defaults": self.defaults, "state": self.state, "param_groups": self.param_groups,
-        }  # fmt: skip
+        }
 
     def __setstate__(self, state):
         self.__dict__.update(state)

@@ -17,16 +17,16 @@ class RAdam(RuleOptimizer):
         ValueError: a hyperparameter out of range.
     """
 
-    rule = _rules.radam
-    late_defaults = (
-        *RuleOptimizer.late_defaults, ("capturable", False), ("decoupled_weight_decay", False),
-    )  # fmt: skip
+    _ftorch_rule = _rules.radam
+    _ftorch_late_defaults = (
+        *RuleOptimizer._ftorch_late_defaults, ("capturable", False), ("decoupled_weight_decay", False),
+    )
 
     def __init__(
         self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
         decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False,
         differentiable=False,
-    ):  # fmt: skip
+    ):
         check_not_negative(lr=lr, eps=eps)
         check_betas(betas)
         check_not_negative(weight_decay=weight_decay)
@@ -34,4 +34,4 @@ class RAdam(RuleOptimizer):
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "maximize": maximize, "foreach": foreach, "capturable": capturable,
             "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
-        })  # fmt: skip
+        })

@@ -27,15 +27,15 @@ class RMSprop(RuleOptimizer):
         ValueError: a hyperparameter out of range.
     """
 
-    rule = _rules.rmsprop
-    late_defaults = (
-        *RuleOptimizer.late_defaults, ("momentum", 0), ("centered", False), ("capturable", False),
-    )  # fmt: skip
+    _ftorch_rule = _rules.rmsprop
+    _ftorch_late_defaults = (
+        *RuleOptimizer._ftorch_late_defaults, ("momentum", 0), ("centered", False), ("capturable", False),
+    )
 
     def __init__(
         self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False,
         capturable=False, foreach=None, maximize=False, differentiable=False,
-    ):  # fmt: skip
+    ):
         check_not_negative(
             lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha
         )
@@ -43,4 +43,4 @@ class RMSprop(RuleOptimizer):
             "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
             "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable,
-        })  # fmt: skip
+        })

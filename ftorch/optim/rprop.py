@@ -24,17 +24,17 @@ class Rprop(RuleOptimizer):
         ValueError: a hyperparameter out of range.
     """
 
-    rule = _rules.rprop
-    late_defaults = (*RuleOptimizer.late_defaults, ("capturable", False))
+    _ftorch_rule = _rules.rprop
+    _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("capturable", False))
 
     def __init__(
         self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False,
         foreach=None, maximize=False, differentiable=False,
-    ):  # fmt: skip
+    ):
         check_not_negative(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(params, {
             "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        })  # fmt: skip
+        })

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..eager import api as torch
-from ..eager import executor
+from ..eager.core import api as torch
+from ..eager.runtime import executor
 from ..eager.tensor import Tensor
 from . import _rules
 from ._fused import RuleOptimizer, check, check_not_negative
@@ -36,13 +36,13 @@ class SGD(RuleOptimizer):
     [-0.5]
     """
 
-    rule = _rules.sgd
-    late_defaults = (*RuleOptimizer.late_defaults, ("nesterov", False), ("fused", False))
+    _ftorch_rule = _rules.sgd
+    _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("nesterov", False), ("fused", False))
 
     def __init__(
         self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *,
         maximize=False, foreach=None, differentiable=False, fused=None,
-    ):  # fmt: skip
+    ):
         check_not_negative(lr=lr)
         check("Invalid momentum value", momentum, momentum >= 0.0)
         check_not_negative(weight_decay=weight_decay)
@@ -50,24 +50,24 @@ class SGD(RuleOptimizer):
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
             "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
+        }
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, defaults)
-        self._check_fused(fused, foreach, differentiable)
+        self._ftorch_check_fused(fused, foreach, differentiable)
 
-    def _check_parameter(self, p, grad):
+    def _ftorch_check_parameter(self, p, grad):
         pass  # sparse gradients are fine
 
-    def _update_group(self, group):
-        values = self._hyperparameters(group)
+    def _ftorch_update_group(self, group):
+        values = self._ftorch_hyperparameters(group)
         fresh, started = [], []
         for p in group["params"]:
             grad = p.grad
             if grad is None:
                 continue
             if grad.is_sparse:
-                self._sparse_update(p, grad, values)
+                self._ftorch_sparse_update(p, grad, values)
                 continue
             if values["momentum"] == 0:
                 started.append((p, grad, {}))  # leaves a momentum that there may be alone
@@ -79,15 +79,15 @@ class SGD(RuleOptimizer):
                 (fresh if values["dampening"] else started).append((p, grad, state))
             else:
                 started.append((p, grad, state))
-        self._update(started, group, values)
+        self._ftorch_update(started, group, values)
         # The first momentum is the gradient: from zero, it is so without dampening.
         if fresh:
             capture = executor.capturing()
             if capture is not None:
                 capture.only_once = "an optimizer's first step"
-            self._update(fresh, group, values, dampening=0.0)
+            self._ftorch_update(fresh, group, values, dampening=0.0)
 
-    def _sparse_update(self, p, grad, values):
+    def _ftorch_sparse_update(self, p, grad, values):
         if values["maximize"]:
             grad = -grad
         if values["weight_decay"] != 0:

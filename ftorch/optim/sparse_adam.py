@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..autograd import enable_grad, no_grad
-from ..eager import api as torch
+from ..eager.core import api as torch
 from ..eager.tensor import Tensor
 from ._fused import check, check_betas
 from .optimizer import Optimizer
@@ -62,10 +62,10 @@ class SparseAdam(Optimizer):
             for group in self.param_groups:
                 for p in group["params"]:
                     if p.grad is not None:
-                        self._update(p, p.grad, group)
+                        self._ftorch_update(p, p.grad, group)
         return loss
 
-    def _update(self, p, grad, group):
+    def _ftorch_update(self, p, grad, group):
         if not grad.is_sparse:
             raise RuntimeError(
                 "SparseAdam does not support dense gradients, please consider Adam instead"

@@ -7,8 +7,8 @@ from copy import deepcopy
 from itertools import chain
 
 from ..autograd import no_grad
-from ..eager import api as torch
-from ..eager import dtype as dtypes
+from ..eager.core import api as torch
+from ..eager.core import dtype as dtypes
 from ..nn import Module
 from ..nn.modules.batchnorm import _BatchNorm
 from ._lr_base import LRScheduler, per_group
@@ -16,7 +16,7 @@ from ._lr_base import LRScheduler, per_group
 __all__ = [
     "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
     "get_swa_multi_avg_fn", "update_bn",
-]  # fmt: skip
+]
 
 
 def _check_decay(decay):
@@ -62,7 +62,7 @@ def get_swa_multi_avg_fn():
         _lerp_or(
             averaged_param_list, current_param_list, weight,
             lambda a, c: average(a, c, num_averaged),
-        )  # fmt: skip
+        )
 
     return swa_update
 
@@ -131,7 +131,7 @@ class AveragedModel(Module):
             pairs = zip(
                 chain(self.module.parameters(), self.module.buffers()),
                 chain(model.parameters(), model.buffers()), strict=False,
-            )  # fmt: skip
+            )
         else:
             pairs = zip(self.parameters(), model.parameters(), strict=False)
         pairs = [(old.detach(), new.detach().to(old.device)) for old, new in pairs]
@@ -230,7 +230,7 @@ class SWALR(LRScheduler):
         return swa_lr if alpha == 1 else (lr - alpha * swa_lr) / (1 - alpha)
 
     def get_lr(self):
-        self._warn_outside_step()
+        self._ftorch_warn_outside_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)

@@ -46,8 +46,13 @@ class ProfilerAction(enum.Enum):
     RECORD_AND_SAVE = 3
 
 
+def _default_schedule_fn(step: int) -> ProfilerAction:
+    """Everything is recorded."""
+    return ProfilerAction.RECORD
+
+
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
-             skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:  # fmt: skip
+             skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
     """What to do in each step: skips, then cycles of waiting, warming up and recording.
 
     Args:
@@ -144,7 +149,7 @@ class profile:
                  with_modules: bool = False, experimental_config=None,
                  execution_trace_observer=None, acc_events: bool = False, use_cuda=None,
                  custom_trace_id_callback=None, synchronous: bool = False,
-                 logdir: str | None = None):  # fmt: skip
+                 logdir: str | None = None):
         self.activities = supported_activities() if activities is None else set(activities)
         if use_cuda:
             self.activities.add(ProfilerActivity.CUDA)
@@ -152,12 +157,12 @@ class profile:
             warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=2)
         if not self.activities:
             raise AssertionError("No valid profiler activities found")
-        self.schedule = schedule or (lambda step: ProfilerAction.RECORD)
+        self.schedule = schedule or _default_schedule_fn
         self._has_schedule = schedule is not None
         self.on_trace_ready = on_trace_ready
         self._options = {"record_shapes": record_shapes, "profile_memory": profile_memory,
                          "with_stack": with_stack, "synchronous": synchronous,
-                         "with_flops": with_flops}  # fmt: skip
+                         "with_flops": with_flops}
         self._is_initialized = self._is_saved = False
         self.acc_events, self.logdir = acc_events, logdir
         self.step_num = 0
@@ -251,7 +256,7 @@ class profile:
         return EventList(events, self._options["profile_memory"], self._options["record_shapes"])
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
-                     group_by_overload_name: bool = False) -> EventList:  # fmt: skip
+                     group_by_overload_name: bool = False) -> EventList:
         """The averages by name."""
         self._check("getting key averages")
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
@@ -315,4 +320,4 @@ __all__ = [
     "DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "ProfilerAction",
     "ProfilerActivity", "itt", "kineto_available", "profile", "record_function", "schedule",
     "supported_activities", "tensorboard_trace_handler",
-]  # fmt: skip
+]

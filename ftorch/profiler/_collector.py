@@ -22,12 +22,14 @@ from typing import Any
 
 import jax
 
-from .._dynamo.capture import Captured
-from .._dynamo.graph_program import GraphProgram
-from ..eager import backward, executor, program
-from ..eager import op as _op
+from ..eager.autograd import backward
+from ..eager.autograd.views import view_call
+from ..eager.call import op as _op
+from ..eager.core import places
+from ..eager.runtime import executor, program
 from ..eager.tensor import TensorBase
-from ..eager.viewing import view_call
+from ..jit.capture.program import Captured
+from ..jit.graphs.graph_program import GraphProgram
 from ..optim import optimizer
 from ..utils import _pytree as pytree
 from ..utils.data.dataloader import _BaseDataLoaderIter
@@ -49,7 +51,7 @@ def _on_duration(event, seconds, **named):
     if collector is not None and event == "/jax/core/compile/backend_compile_duration":
         now = collector.now()
         collector.add("ftorch::compile", "compile", now - seconds * 1e6, now, {
-            "function": str(named.get("fun_name", ""))})  # fmt: skip
+            "function": str(named.get("fun_name", ""))})
 
 
 jax.monitoring.register_event_duration_secs_listener(_on_duration)
@@ -63,7 +65,7 @@ class Collector:
     """
 
     def __init__(self, record_shapes=False, profile_memory=False, with_stack=False,
-                 synchronous=False, with_flops=False):  # fmt: skip
+                 synchronous=False, with_flops=False):
         self.with_flops, self.is_on = with_flops, False
         self.record_shapes, self.profile_memory = record_shapes, profile_memory
         self.with_stack, self.synchronous = with_stack, synchronous
@@ -95,7 +97,7 @@ class Collector:
                 len(self.events) + 1, name, category, threading.get_ident(), self.now(),
                 input_shapes=list(shapes), args=args, cpu_parent=parent,
                 is_user_annotation=category == "user",
-            )  # fmt: skip
+            )
             self.events.append(event)
         if parent is not None:
             parent.cpu_children.append(event)
@@ -146,11 +148,11 @@ class Collector:
             return
         self.is_on = True
         for name in _HOOKS:
-            self._saved[name] = _op.hooks[name]
-            _op.hooks[name] = self._wrapped(name, _op.hooks[name])
+            self._saved[name] = getattr(_op.hooks, name)
+            setattr(_op.hooks, name, self._wrapped(name, self._saved[name]))
         for name, make in (("python_composite", self._composite), ("python_method", self._method)):
-            self._saved[name] = _op.hooks.get(name)
-            _op.hooks[name] = make(self._saved[name])
+            self._saved[name] = getattr(_op.hooks, name)
+            setattr(_op.hooks, name, make(self._saved[name]))
         self._saved["execute"], program.execute = program.execute, self._timed(program.execute)
         self._saved["apply"], backward._apply = backward._apply, self._node(backward._apply)
         for kind, name, make in self._methods():
@@ -168,10 +170,7 @@ class Collector:
         self.is_on = False
         _op.special[0] -= 1
         for name in (*_HOOKS, "python_composite", "python_method"):
-            if self._saved[name] is None:
-                del _op.hooks[name]
-            else:
-                _op.hooks[name] = self._saved[name]
+            setattr(_op.hooks, name, self._saved[name])
         program.execute, backward._apply = self._saved["execute"], self._saved["apply"]
         for kind, name, _ in self._methods():
             setattr(kind, name, self._saved[kind, name])
@@ -283,7 +282,7 @@ class Collector:
         zero = functools.partial(self._named, "Optimizer.zero_grad#{}.zero_grad")
         load = functools.partial(self._named, "enumerate(DataLoader)#{}.__next__")
         return [(Captured, "run", self._region), (GraphProgram, "run", self._region),
-                (optimizer.Optimizer, "zero_grad", zero), (_BaseDataLoaderIter, "__next__", load)]  # fmt: skip
+                (optimizer.Optimizer, "zero_grad", zero), (_BaseDataLoaderIter, "__next__", load)]
 
     def _named(self, text, method) -> Callable:
         """Calls of a method are events with the name of the object's class."""
@@ -303,7 +302,7 @@ class Collector:
             list(o.shape) if isinstance(o, TensorBase) else
             [list(t.shape) for t in o if isinstance(t, TensorBase)] if isinstance(o, (list, tuple)) else []
             for o in operands
-        ]  # fmt: skip
+        ]
 
     def _timed(self, execute) -> Callable:
         @functools.wraps(execute)
@@ -338,8 +337,8 @@ class Collector:
 def _wait(result):
     values = (result,) if isinstance(result, TensorBase) else tuple(result or ())
     for t in (v for v in values if isinstance(v, TensorBase)):
-        if getattr(t._storage, "array", None) is not None:
-            jax.block_until_ready(t._storage.array)
+        if getattr(t._ftorch_storage, "array", None) is not None:
+            jax.block_until_ready(t._ftorch_storage.array)
 
 
 def _bytes(result) -> int:
@@ -347,17 +346,16 @@ def _bytes(result) -> int:
     if not isinstance(values, (tuple, list)):
         return 0
     return sum(
-        t._geometry.numel * t._geometry.dtype.itemsize for t in values if isinstance(t, TensorBase)
+        t._ftorch_geometry.numel * t._ftorch_geometry.dtype.itemsize for t in values if isinstance(t, TensorBase)
     )
 
 
 def _frames() -> list[str]:
     """The frames of the user's code, innermost first."""
-    here = __file__.rpartition("/ftorch/")[0] + "/ftorch/"
     return [
         f"{f.filename}({f.lineno}): {f.name}"
         for f in reversed(traceback.extract_stack(sys._getframe(2), limit=40))
-        if not f.filename.startswith((here, "<ftorch", contextlib.__file__))
+        if not f.filename.startswith((*places.OWN, contextlib.__file__))
     ]
 
 
@@ -379,7 +377,7 @@ class record_function:
         self._event = None
 
     def __enter__(self):
-        self._annotation = jax.profiler.TraceAnnotation(self.name)
+        self._annotation = jax.profiler.TraceAnnotation(self.name, ftorch="annotation")
         self._annotation.__enter__()
         collector = active()
         if collector is not None:

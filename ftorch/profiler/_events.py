@@ -183,7 +183,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         """Adds a call, or the calls of an average."""
         self.key = self.key or event.key
         for name in ("count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage",
-                     "self_cpu_memory_usage", "flops"):  # fmt: skip
+                     "self_cpu_memory_usage", "flops"):
             setattr(self, name, getattr(self, name) + getattr(event, name))
         self.is_user_annotation, self.scope = event.is_user_annotation, event.scope
         return self
@@ -220,7 +220,7 @@ class EventList(list):
         return total
 
     def key_averages(self, group_by_input_shapes=False, group_by_stack_n=0,
-                     group_by_overload_name=False) -> EventList:  # fmt: skip
+                     group_by_overload_name=False) -> EventList:
         """The averages by name (and shapes, and the innermost frames)."""
         groups: dict[Any, FunctionEventAvg] = defaultdict(FunctionEventAvg)
         for event in self:
@@ -233,7 +233,7 @@ class EventList(list):
 
     def table(self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55,
               max_shapes_column_width=80, header=None, top_level_events_only=False,
-              time_unit=None) -> str:  # fmt: skip
+              time_unit=None) -> str:
         """The events as a table.
 
         Args:
@@ -242,7 +242,7 @@ class EventList(list):
             row_limit: -1 for all.
         """
         return _table(self, sort_by, row_limit, max_name_column_width, max_shapes_column_width,
-                      max_src_column_width, header, top_level_events_only)  # fmt: skip
+                      max_src_column_width, header, top_level_events_only)
 
     def __str__(self):
         return self.table()
@@ -255,7 +255,7 @@ class EventList(list):
     def supported_export_stacks_metrics(self) -> list[str]:
         """The times that `export_stacks` can write."""
         return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total",
-                "self_privateuse1_time_total"]  # fmt: skip
+                "self_privateuse1_time_total"]
 
     def export_stacks(self, path: str, metric: str) -> None:
         """Writes stacks with their times, for flame graphs.
@@ -277,7 +277,7 @@ class EventList(list):
 
 _SORTED_BY = {"cuda_time": "device_time", "cuda_time_total": "device_time_total",
               "self_cuda_time_total": "self_device_time_total",
-              "cuda_memory_usage": "device_memory_usage"}  # fmt: skip
+              "cuda_memory_usage": "device_memory_usage"}
 
 
 def _table(events, sort_by, row_limit, name_width, shape_width, src_width, header, top_level):
@@ -324,7 +324,7 @@ def _table(events, sort_by, row_limit, name_width, shape_width, src_width, heade
         cells = [
             e.key, _percent(e.self_cpu_time_total, total), format_time(e.self_cpu_time_total),
             _percent(e.cpu_time_total, total), format_time(e.cpu_time_total), format_time(e.cpu_time),
-        ]  # fmt: skip
+        ]
         if memory:
             cells += [format_memory(e.cpu_memory_usage), format_memory(e.self_cpu_memory_usage)]
         cells.append(e.count)
@@ -348,7 +348,7 @@ def _percent(part, whole):
 
 
 _CATEGORIES = {"op": "cpu_op", "user": "user_annotation", "program": "ftorch_program",
-               "compile": "ftorch_compile", "python": "python_function"}  # fmt: skip
+               "compile": "ftorch_compile", "python": "python_function"}
 
 
 def trace_items(events, began: float = 0.0) -> list[dict[str, Any]]:
@@ -367,7 +367,7 @@ def trace_items(events, began: float = 0.0) -> list[dict[str, Any]]:
             "ph": "X", "cat": _CATEGORIES[e.category],
             "name": e.name.replace("*", f"#{e.args['step']}") if "step" in e.args else e.name, "pid": pid,
             "tid": e.thread, "ts": began + e.start, "dur": e.end - e.start, "args": args,
-        })  # fmt: skip
+        })
     return items
 
 
@@ -376,7 +376,7 @@ def write_chrome_trace(events, path: str, metadata=None, began: float = 0.0) -> 
     data = {"schemaVersion": 1, "displayTimeUnit": "ms", "deviceProperties": [],
             "host_name": socket.gethostname(), "trace_id": uuid.uuid4().hex.upper(),
             "record_shapes": int(getattr(events, "_has_shapes", False)), **(metadata or {}),
-            "traceEvents": trace_items(events, began), "traceName": os.fspath(path)}  # fmt: skip
+            "traceEvents": trace_items(events, began), "traceName": os.fspath(path)}
     text = json.dumps(data)
     if os.fspath(path).endswith(".gz"):
         import gzip
@@ -389,4 +389,4 @@ def write_chrome_trace(events, path: str, metadata=None, began: float = 0.0) -> 
 
 
 __all__ = ["DeviceType", "EventList", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAvg",
-           "Interval", "format_memory", "format_time", "format_time_share", "write_chrome_trace"]  # fmt: skip
+           "Interval", "format_memory", "format_time", "format_time_share", "write_chrome_trace"]

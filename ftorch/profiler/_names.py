@@ -14,7 +14,7 @@ _NAMES = {
     "_index_newaxis": "unsqueeze", "_index_select": "select", "_index_slice": "slice",
     "_lstm_layer": "lstm", "_rnn_layer": "rnn_tanh", "cross_entropy": "cross_entropy_loss",
     "_scaled_dot_product_attention": "scaled_dot_product_attention",
-}  # fmt: skip
+}
 
 
 def aten_name(name: str) -> str:

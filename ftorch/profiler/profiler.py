@@ -18,4 +18,4 @@ PROFILER_STEP_NAME = "ProfilerStep"
 __all__ = [
     "DeviceType", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "schedule",
     "supported_activities", "tensorboard_trace_handler",
-]  # fmt: skip
+]

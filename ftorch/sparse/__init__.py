@@ -12,7 +12,7 @@ tensor([2., 2.])
 
 from __future__ import annotations
 
-from ..eager import api as _torch
+from ..eager.core import api as _torch
 from . import _matmul, _pointwise, _structural
 from ._attributes import zeros as _zeros
 from ._construct import (
@@ -39,8 +39,18 @@ from ._softmax import log_softmax, softmax, spdiags, sum
 from ._tensor import SparseTensor
 from ._tensor import is_compressed as _is_compressed
 from ._tensor import not_run as _not_run
+from ._tensor import renamed as _renamed
+from .semi_structured import (
+    SparseSemiStructuredTensor,
+    SparseSemiStructuredTensorCUSPARSELT,
+    SparseSemiStructuredTensorCUTLASS,
+    to_sparse_semi_structured,
+)
 
 __all__ = [
+    "SparseSemiStructuredTensor",
+    "SparseSemiStructuredTensorCUSPARSELT",
+    "SparseSemiStructuredTensorCUTLASS",
     "SparseTensor",
     "addmm",
     "as_sparse_gradcheck",
@@ -52,6 +62,7 @@ __all__ = [
     "spdiags",
     "spsolve",
     "sum",
+    "to_sparse_semi_structured",
 ]
 
 
@@ -74,7 +85,11 @@ def mm(mat1, mat2, reduce=None):
         if not _is_compressed(mat1):
             raise _not_run("_sparse_mm_reduce_impl", mat1)
         return _reduced_mm(mat1, mat2, reduce)
-    return _mm(mat1, mat2) if sparse else _torch.mm(mat1, mat2)
+    if not sparse:
+        return _torch.mm(mat1, mat2)
+    out = _mm(mat1, mat2)
+    by_dense = isinstance(mat1, SparseTensor) and not isinstance(out, SparseTensor)
+    return _renamed(out, "SparseAddmm") if by_dense else out
 
 
 def addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0):
@@ -130,7 +145,7 @@ def as_sparse_gradcheck(gradcheck):
             result = func(*built)
             several = isinstance(result, (list, tuple))
             dense = [r.to_dense() if isinstance(r, SparseTensor) else r
-                     for r in (result if several else [result])]  # fmt: skip
+                     for r in (result if several else [result])]
             return tuple(dense) if several else dense[0]
 
         return gradcheck(of_values, tuple(leaves), **kwargs)
@@ -143,7 +158,7 @@ def _full(x):
     """The tensor with all places given."""
     dense = x.detach().to_dense()
     ones = _to_sparse(_torch.ones_like(dense), layout=x.layout,
-                      blocksize=getattr(x._pattern, "block", None))  # fmt: skip
+                      blocksize=getattr(x._pattern, "block", None))
     return ones._pattern.build(ones._pattern.gather(dense)).requires_grad_(x.requires_grad)
 
 globals().update(_TYPES)

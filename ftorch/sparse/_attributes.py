@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..eager import api as torch
-from ..eager import formats
-from ..eager.dtype import int64
-from ..eager.geometry import Size, geometry
+from ..eager.core import api as torch
+from ..eager.core import formats
+from ..eager.core.dtype import int64
+from ..eager.core.geometry import Size, geometry
 from ._convert import to_compressed, to_dense, to_sparse
 from ._tensor import (
     _LAYOUT_NAME,
@@ -115,7 +115,7 @@ def tolist(input):
 
 @sparse_op("untyped_storage", "storage", "_typed_storage")
 def untyped_storage(input):
-    raise input._storage.error
+    raise input._ftorch_storage.error
 
 
 @sparse_op()
@@ -203,7 +203,7 @@ def emptied(input, dtype=None, size=None):
         return _empty(input, size, sparse, len(size) - sparse, dtype)
     p = input._pattern
     v = torch.zeros((*p.batch, 0, *(p.block or ()), *p.dense_size), dtype=dtype or input.dtype,
-                    device=input.device)  # fmt: skip
+                    device=input.device)
     plain = torch.zeros((*p.batch, 0), dtype=p.plain.dtype, device=p.plain.device)
     pattern = CompressedPattern(torch.zeros_like(p.compressed), plain, size, p.layout, p.block)
     return pattern.build(v)
@@ -211,7 +211,7 @@ def emptied(input, dtype=None, size=None):
 
 @sparse_op("zeros_like", "empty_like")
 def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-               memory_format=None):  # fmt: skip
+               memory_format=None):
     if layout is formats.strided:
         return torch.zeros(input.shape, dtype=dtype or input.dtype, device=input.device)
     return emptied(input, dtype).requires_grad_(requires_grad)
@@ -242,8 +242,8 @@ def new_tensor(input, data, **kwargs):
 def become(input, out):
     """Gives a tensor other contents, without a graph."""
     input._pattern, input._v = out._pattern, out._v
-    input._geometry = geometry(Size(out.shape), out.dtype, out.device)
-    input._storage.version += 1
+    input._ftorch_geometry = geometry(Size(out.shape), out.dtype, out.device)
+    input._ftorch_storage.version += 1
     return input
 
 
@@ -285,7 +285,7 @@ def _check_resizable(input, size, sparse_dim, dense_dim, keep):
         "create a new sparse tensor with the correct indices and values from this sparse tensor."
     )
     for what, was, now in (("sparse", p.sparse_dim, sparse_dim),
-                           ("dense", input.dim() - p.sparse_dim, dense_dim)):  # fmt: skip
+                           ("dense", input.dim() - p.sparse_dim, dense_dim)):
         if was != now:
             raise RuntimeError(
                 f"changing the number of {what} dimensions (from {was} to {now}) on a non-empty sparse "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 
-from ..eager import api as torch
-from ..eager import formats
-from ..eager.dtype import int64
-from ..eager.geometry import Size
+from ..eager.core import api as torch
+from ..eager.core import formats
+from ..eager.core.dtype import int64
+from ..eager.core.geometry import Size
 from ..eager.tensor import Tensor, new_leaf
 from . import _invariants
 from ._tensor import CompressedPattern, CooPattern, host
@@ -39,7 +41,7 @@ def _is_size(value):
 
 def sparse_coo_tensor(indices=None, values=None, size=None, *, dtype=None, device=None,
                       pin_memory=False, requires_grad=False, check_invariants=None,
-                      is_coalesced=None):  # fmt: skip
+                      is_coalesced=None):
     """A sparse tensor of coordinates (``torch.sparse_coo_tensor``).
 
     Args:
@@ -107,7 +109,7 @@ _COMPRESSED = (formats.sparse_csr, formats.sparse_csc, formats.sparse_bsr, forma
 
 def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=None, *, dtype=None,
                              layout=None, device=None, pin_memory=False, requires_grad=False,
-                             check_invariants=None):  # fmt: skip
+                             check_invariants=None):
     """A sparse tensor of a compressed layout (``torch.sparse_compressed_tensor``).
 
     Args:
@@ -154,11 +156,11 @@ def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=Non
 
 def _of_layout(name, layout, compressed, plain):
     def make(compressed_indices, plain_indices, values, size=None, *, dtype=None, device=None,
-             pin_memory=False, requires_grad=False, check_invariants=None):  # fmt: skip
+             pin_memory=False, requires_grad=False, check_invariants=None):
         return sparse_compressed_tensor(
             compressed_indices, plain_indices, values, size, dtype=dtype, layout=layout,
             device=device, requires_grad=requires_grad, check_invariants=check_invariants,
-        )  # fmt: skip
+        )
 
     def constructor(*args, **kwargs):
         if len(args) < 3 and len(args) + len({compressed, plain, "values"} & {*kwargs}) < 3:
@@ -180,6 +182,10 @@ def _of_layout(name, layout, compressed, plain):
         return make(*args, **kwargs)
 
     constructor.__name__ = constructor.__qualname__ = name
+    first, second, *others = inspect.signature(make).parameters.values()
+    constructor.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [first.replace(name=compressed), second.replace(name=plain), *others]
+    )
     constructor.__doc__ = (
         f"``torch.{name}``: `sparse_compressed_tensor` of layout {layout}, its indices named "
         f"``{compressed}`` and ``{plain}``."

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..eager import formats
+from ..eager.core import formats
 from ._tensor import (
     _LAYOUT_NAME,
     CompressedPattern,
@@ -26,7 +26,7 @@ from ._tensor import (
 _COMPRESSED = {
     formats.sparse_csr: "sparse_csr", formats.sparse_csc: "sparse_csc",
     formats.sparse_bsr: "sparse_bsr", formats.sparse_bsc: "sparse_bsc",
-}  # fmt: skip
+}
 
 
 # --- coalescing ----------------------------------------------------------------------
@@ -228,7 +228,7 @@ def compressed_pattern(lines, across, shape, layout, batch=(), block=None, like=
     return CompressedPattern(
         index_tensor(begins.astype(dtype), like), index_tensor(across.astype(dtype), like), shape,
         layout, block,
-    )  # fmt: skip
+    )
 
 
 def to_compressed(input, layout, blocksize=None, dense_dim=None):
@@ -336,7 +336,7 @@ def _from_dense(input, layout, block, dense_dim, known=None):
     pattern = compressed_pattern(
         [f[0] for f in found], [f[1] for f in found], tuple(input.shape), layout, batch, block,
         like=input,
-    )  # fmt: skip
+    )
     return pattern.build(pattern.gather(input), "ToSparse")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..eager import api as torch
-from ..eager.dtype import int64
+from ..eager.core import api as torch
+from ..eager.core.dtype import int64
 from ._tensor import CooPattern, record
 
 
@@ -28,7 +28,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False):
 
 
 def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample_weights,
-                  include_last_offset, padding_idx):  # fmt: skip
+                  include_last_offset, padding_idx):
     """Sums and means of bags of rows; the gradient for ``weight`` is a tensor of coordinates."""
     if scale_grad_by_freq:
         raise RuntimeError(
@@ -38,7 +38,7 @@ def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample
         weight.detach(), indices, offsets, mode, False,
         None if per_sample_weights is None else per_sample_weights.detach(), include_last_offset,
         padding_idx,
-    )  # fmt: skip
+    )
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
     rows = embedding(weight, indices, padding)
     if padding_idx is not None:

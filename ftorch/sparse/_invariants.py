@@ -7,11 +7,17 @@ import math
 
 import numpy as np
 
-from ..eager import formats
-from ..eager.dtype import int32, int64
+from ..eager.core import formats
+from ..eager.core.dtype import int32, int64
+from ..eager.core.once import warn_once
 from ._tensor import _LAYOUT_NAME, host
 
-_enabled = [False]
+_enabled: list[bool | None] = [None]  # None where nobody has said it
+_UNSAID = (
+    "Sparse invariant checks are implicitly disabled. Memory errors (e.g. SEGFAULT) will occur when operating on a "
+    "sparse tensor which violates the invariants, but checks incur performance overhead. To silence this warning, "
+    "explicitly opt in or out. See `torch.sparse.check_sparse_tensor_invariants.__doc__` for guidance."
+)
 
 
 class check_sparse_tensor_invariants:  # noqa: N801
@@ -33,7 +39,7 @@ class check_sparse_tensor_invariants:  # noqa: N801
     @staticmethod
     def is_enabled() -> bool:
         """Whether checks are on."""
-        return _enabled[0]
+        return bool(_enabled[0])
 
     @staticmethod
     def enable() -> None:
@@ -51,7 +57,7 @@ class check_sparse_tensor_invariants:  # noqa: N801
                 "This context manager instance is already activated. Use a different context manager "
                 "instance for context nesting."
             )
-        self.saved_state, _enabled[0] = _enabled[0], self.state
+        self.saved_state, _enabled[0] = self.is_enabled(), self.state
 
     def __exit__(self, *_):
         _enabled[0], self.saved_state = self.saved_state, None
@@ -67,7 +73,11 @@ class check_sparse_tensor_invariants:  # noqa: N801
 
 def wanted(check_invariants) -> bool:
     """Whether to check, given the argument of a constructor."""
-    return _enabled[0] if check_invariants is None else bool(check_invariants)
+    if check_invariants is not None:
+        return bool(check_invariants)
+    if _enabled[0] is None:
+        warn_once(_UNSAID, stacklevel=4)
+    return bool(_enabled[0])
 
 
 def _require(condition, message):
@@ -95,16 +105,21 @@ def check_coo_shapes(indices, values, size):
         f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim "
         f"= {sparse}, dense_dim = {dense}",
     )
+    _check_dense_size(values, size, sparse)
 
 
-def check_coo(indices, values, size, coalesced):
-    """Raises RuntimeError for indices outside of the size, or values of another dense size."""
-    sparse = indices.shape[0]
+def _check_dense_size(values, size, sparse):
     _require(
         tuple(size[sparse:]) == tuple(values.shape[1:]),
         f"values has incorrect size, expected {[values.shape[0], *size[sparse:]]}, got "
         f"{list(values.shape)}",
     )
+
+
+def check_coo(indices, values, size, coalesced):
+    """Raises RuntimeError for indices outside of the size, or values of another dense size."""
+    sparse = indices.shape[0]
+    _check_dense_size(values, size, sparse)
     at = host(indices)
     if at.size:
         low, high = at.min(1), at.max(1)
@@ -140,7 +155,7 @@ def check_compressed(compressed, plain, values, size, layout):
     batch = compressed.dim() - 1
     dense = values.dim() - batch - (3 if block else 1)
     _require(dense >= 0, f"values must have dimensionality > sum of batch and block dimensionalities (="
-             f"{batch} + {2 if block else 0}) but got {values.dim()}")  # fmt: skip
+             f"{batch} + {2 if block else 0}) but got {values.dim()}")
     _require(
         len(size) == batch + 2 + dense,
         "tensor dimensionality must be sum of batch, base, and dense dimensionalities (="
@@ -150,9 +165,9 @@ def check_compressed(compressed, plain, values, size, layout):
     rows, cols = size[batch], size[batch + 1]
     if block:
         _require(rows % r == 0, f"tensor shape[{batch}] (={rows}) must be divisible with blocksize[0] "
-                 f"(={r}) as defined by values shape")  # fmt: skip
+                 f"(={r}) as defined by values shape")
         _require(cols % k == 0, f"tensor shape[{batch + 1}] (={cols}) must be divisible with "
-                 f"blocksize[1] (={k}) as defined by values shape")  # fmt: skip
+                 f"blocksize[1] (={k}) as defined by values shape")
     rows, cols = rows // r, cols // k
     n, m = (rows, cols) if row else (cols, rows)
     what = f"{along} block" if block else along

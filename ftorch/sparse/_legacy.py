@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from ..eager import dtype as _dtype
-from ..eager.geometry import Size
+from ..eager.core import dtype as _dtype
+from ..eager.core.geometry import Size
 from ..eager.tensor import TensorBase
 from ._construct import sparse_coo_tensor
 from ._tensor import SparseTensor
@@ -13,7 +13,7 @@ from ._tensor import SparseTensor
 _DTYPES = (
     _dtype.float32, _dtype.float64, _dtype.float16, _dtype.bfloat16, _dtype.uint8, _dtype.int8,
     _dtype.int16, _dtype.int32, _dtype.int64,
-)  # fmt: skip
+)
 
 
 class _SparseTypeMeta(type):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..eager import api as torch
-from ..eager import formats
+from ..eager.core import api as torch
+from ..eager.core import formats
 from ..eager.tensor import Tensor
 from ._convert import coalesce, to_compressed, to_coo
 from ._structural import transpose
@@ -183,7 +183,7 @@ def matmul(input, other, *, out=None):
         parts = [mm(input, m) for m in other.unbind(0)]
         return _give(torch.stack(parts), out)
     raise not_run("dot" if ndims == (1, 1) else "expand",
-                  input if isinstance(input, SparseTensor) else other)  # fmt: skip
+                  input if isinstance(input, SparseTensor) else other)
 
 
 sparse_op("__rmatmul__")(lambda input, other: matmul(other, input))
@@ -276,7 +276,7 @@ def hspmm(mat1, mat2, *, out=None):
     summed = accumulated(products, index_tensor(inverse.reshape(-1)), len(rows))
     return _give(CooPattern(index_tensor(rows[None]), (mat1.shape[0], mat2.shape[1]), True).build(
         summed, "Hspmm"
-    ), out)  # fmt: skip
+    ), out)
 
 
 @sparse_op()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..eager import api as torch
-from ..eager.dtype import promote_types
+from ..eager.core import api as torch
+from ..eager.core.dtype import promote_types
 from ..eager.tensor import Tensor
 from ._convert import coalesce, to_compressed, to_coo
 from ._tensor import (
@@ -33,7 +33,7 @@ _UNARY = (
 _ALIASES = {
     "absolute": "abs", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctanh": "atanh",
     "fix": "trunc", "special_erf": "erf", "special_expm1": "expm1",
-}  # fmt: skip
+}
 # These are linear: places that occur more than once may stay.
 _LINEAR = "neg negative conj resolve_conj resolve_neg real imag".split()
 
@@ -108,7 +108,10 @@ def _joined(a, b, alpha):
             "add: expected 'self' and 'other' to have same number of sparse dimensions, but "
             f"{p.sparse_dim} != {q.sparse_dim}"
         )
-    if p.same(q) or (p.nnz == q.nnz and np.array_equal(host(p.indices), host(q.indices))):
+    in_step = va.is_contiguous() and vb.is_contiguous()  # PyTorch then walks through both at once
+    if in_step and (
+        p.same(q) or (p.nnz == q.nnz and np.array_equal(host(p.indices), host(q.indices)))
+    ):
         return CooPattern(p.indices, p.size, p.coalesced and q.coalesced).build(va + vb, "Add")
     if q.nnz == 0:
         return p.build(va, "Add")
@@ -216,7 +219,7 @@ def _intersection(a, b):
             f"{p.sparse_dim} and {q.sparse_dim}"
         )
     _, at, bt = np.intersect1d(p.host_keys(), q.host_keys(), assume_unique=True,
-                               return_indices=True)  # fmt: skip
+                               return_indices=True)
     va = values_of(a).index_select(0, index_tensor(at, p.indices))
     vb = values_of(b).index_select(0, index_tensor(bt, p.indices))
     return p.moved(host(p.indices)[:, at], p.size, True).build(va * vb, "Mul")

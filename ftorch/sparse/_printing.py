@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..eager import device as _device
-from ..eager import dtype as _dtype
-from ..eager.printing import _values, with_suffixes
-from ..eager.tape import grad_fn_of
+from ..eager.autograd.tape import grad_fn_of
+from ..eager.core import device as _device
+from ..eager.core import dtype as _dtype
+from ..eager.tensor_api.printing import _values, with_suffixes
 from ._tensor import CooPattern, SparseTensor, host
 
 _DEFAULT = (_dtype.int64, _dtype.bool)
@@ -37,7 +37,7 @@ def representation(t: SparseTensor) -> str:
     fn = grad_fn_of(t)
     if fn is not None:
         suffixes.append(f"grad_fn=<{fn.name()}>")
-    elif t._requires_grad:
+    elif t._ftorch_requires_grad:
         suffixes.append("requires_grad=True")
     return with_suffixes(text, suffixes, indent, force_newline=coo)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..eager import api as torch
+from ..eager.core import api as torch
 from ._convert import coalesce, to_sparse
 from ._structural import summed, wrap
 from ._tensor import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..eager import api as torch
-from ..eager import formats
+from ..eager.core import api as torch
+from ..eager.core import formats
 from ..eager.tensor import Tensor
 from ._convert import coalesce, to_coo
 from ._tensor import (
@@ -81,7 +81,7 @@ def _swapped(dims):
 _TURNED = {
     formats.sparse_csr: formats.sparse_csc, formats.sparse_csc: formats.sparse_csr,
     formats.sparse_bsr: formats.sparse_bsc, formats.sparse_bsc: formats.sparse_bsr,
-}  # fmt: skip
+}
 
 
 @sparse_op("transpose", "swapaxes", "swapdims")
@@ -388,7 +388,7 @@ def stack(tensors, dim=0, *, out=None):
 sparse_op("hstack")(lambda tensors: cat(tensors, 0 if tensors[0].dim() == 1 else 1))
 sparse_op("vstack", "row_stack")(lambda tensors: cat(
     [unsqueeze(x, 0) if x.dim() == 1 else x for x in tensors]
-))  # fmt: skip
+))
 
 
 # --- reductions ----------------------------------------------------------------------
@@ -457,7 +457,7 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None, out=None):
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
         if len(dims) != input.dim():
             raise RuntimeError("norm_sparse currently only supports full reductions, so 'dim' must be "
-                               "empty or contain all dimensions of the input")  # fmt: skip
+                               "empty or contain all dimensions of the input")
     if keepdim:
         raise RuntimeError("norm_sparse currently does not support keepdim=True")
     order = 2 if p in ("fro", None) else p

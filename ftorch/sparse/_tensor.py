@@ -15,11 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ..eager import api as torch
-from ..eager import formats, overrides, tape
-from ..eager import op as _op
-from ..eager.geometry import Size, geometry
-from ..eager.storage import INFERENCE, Storage
+from ..eager.autograd import tape
+from ..eager.call import op as _op
+from ..eager.core import api as torch
+from ..eager.core import formats
+from ..eager.core.geometry import Size, geometry
+from ..eager.core.once import warn_once
+from ..eager.dispatch import overrides
+from ..eager.memory.storage import INFERENCE, Storage
 from ..eager.tensor import Tensor, modes
 
 TABLE: dict[str, Callable] = {}  # the name of a public function or method -> what it does here
@@ -59,7 +62,7 @@ def record(name, inputs, out, backward):
         node = tape.node_class(f"{name}Backward0", SparseNode)()
         node.edges = tuple(tape.edge_of(t) if t.requires_grad else None for t in inputs)
         node.function = backward
-        out._requires_grad, out._grad_fn, out._output_nr = True, node, 0
+        out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr = True, node, 0
     return out
 
 
@@ -94,7 +97,7 @@ def accumulated(values, target, count):
 
 
 def _dtypes():
-    from ..eager import dtype as d
+    from ..eager.core import dtype as d
 
     return d.bool, d.int64
 
@@ -220,6 +223,12 @@ class CompressedPattern(Pattern):
     def __init__(self, compressed, plain, size, layout, block=None):
         self.compressed, self.plain, self.size = compressed, plain, Size(size)
         self.layout, self.block = layout, block
+        warn_once(
+            f"Sparse {_LAYOUT_NAME[layout].removeprefix('Sparse').upper()} tensor support is in beta state. If you "
+            "miss a functionality in the sparse tensor support, please submit a feature request to "
+            "https://github.com/pytorch/pytorch/issues.",
+            key="sparse compressed tensors",  # PyTorch warns of the first layout only
+        )
 
     @property
     def by_row(self) -> bool:
@@ -238,7 +247,7 @@ class CompressedPattern(Pattern):
             other is self
             or (other.compressed is self.compressed and other.plain is self.plain
                 and other.size == self.size and other.block == self.block)
-        )  # fmt: skip
+        )
 
     @functools.cached_property
     def coordinates(self) -> np.ndarray:
@@ -248,7 +257,7 @@ class CompressedPattern(Pattern):
         plain = host(self.plain).reshape(batches, -1).astype(np.int64)
         rows = np.stack([
             np.repeat(np.arange(c.shape[0] - 1), np.diff(c)) for c in compressed
-        ]) if batches else plain  # fmt: skip
+        ]) if batches else plain
         batch = np.unravel_index(np.repeat(np.arange(batches), self.nnz), self.batch) if n else ()
         pair = (rows, plain) if self.by_row else (plain, rows)
         return np.stack([*batch, *(p.ravel().astype(np.int64) for p in pair)])
@@ -298,7 +307,7 @@ _BACKEND = {formats.sparse_coo: "Sparse", formats.strided: ""}
 _LAYOUT_NAME = {
     formats.strided: "Strided", formats.sparse_coo: "Sparse", formats.sparse_csr: "SparseCsr",
     formats.sparse_csc: "SparseCsc", formats.sparse_bsr: "SparseBsr", formats.sparse_bsc: "SparseBsc",
-}  # fmt: skip
+}
 
 
 def layout_name(t) -> str:
@@ -310,7 +319,7 @@ def layout_name(t) -> str:
 _ATEN = {
     "vector_norm": "linalg_vector_norm", "softmax": "_softmax", "log_softmax": "_log_softmax",
     "argwhere": "nonzero", "mean": "mean.dim", "sort": "sort.stable", "isclose": "eq.Tensor",
-}  # fmt: skip
+}
 _COMPARED = frozenset(
     "eq ne lt le gt ge remainder fmod bitwise_and bitwise_or bitwise_xor".split()
 )
@@ -343,8 +352,8 @@ class SparseTensor(Tensor):
         found = TABLE.get(name)
         if found is not None:
             return found(*args, **kwargs)
-        inner = getattr(func, "__wrapped__", None)
-        if inner is not None:  # a composition: what it calls may be there
+        inner = getattr(func, "__wrapped__", None) or getattr(func, "_function", None)
+        if inner is not None:  # a composition, or a method as an operator: what it calls may be there
             return inner(*args, **kwargs)
         t = next(a for a in overrides.flat_arguments(args, kwargs) if isinstance(a, SparseTensor))
         if name in _COMPARED:
@@ -413,10 +422,10 @@ def _blank(pattern, values):
     )
     if modes.inference:
         storage.version = INFERENCE
-    t._storage, t._geometry, t._offset = storage, storage.root, 0
-    t._requires_grad = False
-    t._grad_fn = t._grad = t._base = t._meta = None
-    t._output_nr = t._attr_version = 0
+    t._ftorch_storage, t._ftorch_geometry, t._ftorch_offset = storage, storage.root, 0
+    t._ftorch_requires_grad = False
+    t._grad_fn = t._grad = t._base = t._ftorch_meta = None
+    t._ftorch_output_nr = t._ftorch_attr_version = 0
     t._pattern, t._v = pattern, values
     return t
 
@@ -448,12 +457,12 @@ def adopt(t, out):
             f"{t.dtype.scalar_name}"
         )
     t._pattern, t._v = out._pattern, out._v
-    t._geometry = geometry(out.shape, out.dtype, out.device)
+    t._ftorch_geometry = geometry(out.shape, out.dtype, out.device)
     if modes.grad:
-        t._requires_grad, t._grad_fn, t._output_nr = (
-            out._requires_grad, out._grad_fn, out._output_nr
-        )  # fmt: skip
-    t._storage.version += 1
+        t._ftorch_requires_grad, t._grad_fn, t._ftorch_output_nr = (
+            out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr
+        )
+    t._ftorch_storage.version += 1
     return t
 
 
@@ -481,11 +490,11 @@ for _name in (
     "shape", "dtype", "device", "ndim", "itemsize", "is_cuda", "is_cpu", "is_meta", "is_xla", "size",
     "dim", "ndimension", "numel", "nelement", "element_size", "is_floating_point", "is_complex",
     "is_signed", "is_conj", "is_neg", "is_inference", "is_same_size", "get_device", "requires_grad",
-    "requires_grad_", "grad_fn", "is_leaf", "output_nr", "_version", "_base_", "_is_view", "grad",
+    "requires_grad_", "grad_fn", "is_leaf", "output_nr", "_version", "_is_view", "grad",
     "backward", "detach_", "retain_grad", "retains_grad", "register_hook", "share_memory_",
     "register_post_accumulate_grad_hook", "is_shared", "is_pinned", "pin_memory", "__len__",
     "__dir__",
-):  # fmt: skip
+):
     _value = vars(Tensor).get(_name)
     if _value is not None:
         setattr(SparseTensor, _name, _value)

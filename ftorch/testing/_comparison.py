@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..eager import api as torch
-from ..eager import dtype as dtypes
-from ..eager import formats
-from ..eager.op import to_numpy
+from ..eager.call.op import to_numpy
+from ..eager.core import api as torch
+from ..eager.core import dtype as dtypes
+from ..eager.core import formats
 from ..eager.tensor import Tensor
 
 _TOLERANCES = {
@@ -69,7 +69,7 @@ def default_tolerances(*inputs, dtype_precisions=None) -> tuple[float, float]:
 
 def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False,
                  check_device=True, check_dtype=True, check_layout=True, check_stride=False,
-                 msg=None) -> None:  # fmt: skip
+                 msg=None) -> None:
     """Asserts that ``|actual - expected| <= atol + rtol * |expected|``, element by element.
 
     Args:
@@ -111,7 +111,7 @@ class _Comparison:
     """The options of one comparison, and its steps."""
 
     def __init__(self, allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype,
-                 check_layout, check_stride):  # fmt: skip
+                 check_layout, check_stride):
         self.allow_subclasses = allow_subclasses
         self.rtol, self.atol, self.equal_nan = rtol, atol, equal_nan
         self.check_device, self.check_dtype = check_device, check_dtype
@@ -129,7 +129,7 @@ class _Comparison:
                     AssertionError,
                     "The length of the sequences mismatch: "
                     f"{len(actual)} != {len(expected)}", path, of_structure=True,
-                )  # fmt: skip
+                )
             for i, (a, e) in enumerate(zip(actual, expected)):
                 self.compare(a, e, (*path, i))
         elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
@@ -146,7 +146,7 @@ class _Comparison:
                 f"Missing keys in the actual mapping: {sorted(missing)}\n"
                 f"Additional keys in the actual mapping: {sorted(additional)}", path,
                 of_structure=True,
-            )  # fmt: skip
+            )
         try:
             keys = sorted(actual)
         except TypeError:
@@ -182,7 +182,7 @@ class _Comparison:
             TypeError,
             "No comparison pair was able to handle inputs of type "
             f"{type(actual)} and {type(expected)}.", path, of_structure=True,
-        )  # fmt: skip
+        )
 
     def _is_related(self, actual, expected):
         if not self.allow_subclasses:
@@ -196,7 +196,7 @@ class _Comparison:
                 ValueError,
                 "Both 'rtol' and 'atol' must be either specified or omitted, but got no "
                 f"{absent}.", path,
-            )  # fmt: skip
+            )
         return default_tolerances(*inputs) if self.rtol is None else (self.rtol, self.atol)
 
     def _compare_numbers(self, actual, expected, path):
@@ -205,7 +205,7 @@ class _Comparison:
             raise _Mismatch(
                 AssertionError,
                 f"The (d)types do not match: {type(actual)} != {type(expected)}.", path,
-            )  # fmt: skip
+            )
         if actual == expected or (self.equal_nan and cmath.isnan(actual) and cmath.isnan(expected)):
             return
         difference = abs(actual - expected)
@@ -263,24 +263,24 @@ class _Comparison:
                   ("layout", self.check_layout, lambda t: t.layout),
                   ("stride()", self.check_stride and actual.layout is formats.strided, lambda t: t.stride()),
                   ("device", self.check_device, lambda t: t.device),
-                  ("dtype", self.check_dtype, lambda t: t.dtype)]  # fmt: skip
+                  ("dtype", self.check_dtype, lambda t: t.dtype)]
         for name, is_wanted, get in checks:
             if is_wanted and get(actual) != get(expected):
                 raise _Mismatch(
                     AssertionError,
                     f"The values for attribute '{name}' do not match: {get(actual)} != "
                     f"{get(expected)}.", path,
-                )  # fmt: skip
+                )
 
 
 _ROWS, _COLUMNS = (
     ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
-)  # fmt: skip
+)
 _PARTS = {  # layout -> (its name, the methods that give the parts of a tensor)
     formats.sparse_coo: ("COO", ("indices", "values")), formats.sparse_csr: ("CSR", _ROWS),
     formats.sparse_bsr: ("BSR", _ROWS), formats.sparse_csc: ("CSC", _COLUMNS),
     formats.sparse_bsc: ("BSC", _COLUMNS),
-}  # fmt: skip
+}
 
 
 def _is_sequence(value):
@@ -320,7 +320,7 @@ def _differences(text_of, absolute, relative, rtol, atol):
     lines = []
     for kind, (difference, index), allowed in (
         ("absolute", absolute, atol), ("relative", relative, rtol)
-    ):  # fmt: skip
+    ):
         line = text_of(kind, difference, index)
         lines.append(line if rtol == 0 and atol == 0 else f"{line} (up to {allowed} allowed)")
     return "\n".join(lines)
@@ -337,7 +337,7 @@ def _scalar_text(actual, expected, rtol, atol):
         f"{_header('Scalars', rtol, atol)}Expected {expected} but got {actual}.\n"
         + _differences(lambda kind, d, _: f"{kind.title()} difference: {d}", (absolute, None),
                        (relative, None), rtol, atol)
-    )  # fmt: skip
+    )
 
 
 def _tensor_text(a, e, matches, rtol, atol, what):
@@ -363,7 +363,7 @@ def _tensor_text(a, e, matches, rtol, atol, what):
         f"({wrong / total:.1%})\n"
         + _differences(lambda kind, d, i: f"Greatest {kind} difference: {d} at index {i}",
                        greatest(absolute), greatest(relative), rtol, atol)
-    )  # fmt: skip
+    )
 
 
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg="") -> None:
@@ -373,7 +373,7 @@ def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=
         "release. Please use `torch.testing.assert_close()` instead. You can find detailed upgrade "
         "instructions in https://github.com/pytorch/pytorch/issues/61844.", FutureWarning,
         stacklevel=2,
-    )  # fmt: skip
+    )
     if not isinstance(actual, Tensor):
         actual = torch.tensor(actual)
     if not isinstance(expected, Tensor):
@@ -384,7 +384,7 @@ def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=
                 dtypes.float16: (1e-3, 1e-3), dtypes.float32: (1e-4, 1e-5),
                 dtypes.float64: (1e-5, 1e-8),
             },
-        )  # fmt: skip
+        )
     assert_close(
         actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None
     )

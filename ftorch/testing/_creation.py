@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 
-from ..eager import api as torch
-from ..eager import dtype as dtypes
-from ..eager.dtype import finfo, iinfo
+from ..eager.core import api as torch
+from ..eager.core import dtype as dtypes
+from ..eager.core.dtype import finfo, iinfo
 
 _INTEGERS = (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
 _UNSIGNED = tuple(getattr(dtypes, n) for n in ("uint16", "uint32", "uint64") if hasattr(dtypes, n))
@@ -16,7 +16,7 @@ _COMPLEX = (dtypes.complex64, dtypes.complex128)
 
 
 def make_tensor(*shape, dtype, device, low=None, high=None, requires_grad=False,
-                noncontiguous=False, exclude_zero=False, memory_format=None):  # fmt: skip
+                noncontiguous=False, exclude_zero=False, memory_format=None):
     """A tensor of random numbers, drawn uniformly from [low, high).
 
     Args:
@@ -94,7 +94,7 @@ def _interval(low, high, default, limits, dtype):
             "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is "
             "deprecated since 2.1 and will be removed in 2.3. Use `torch.full(...)` instead.",
             FutureWarning, stacklevel=4,
-        )  # fmt: skip
+        )
     elif low >= high:
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
     lowest, highest = limits

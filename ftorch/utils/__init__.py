@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import importlib
 
-_FROM = {"swap_tensors": "_swap", "ThroughputBenchmark": "throughput_benchmark"}
+_FROM = {
+    "swap_tensors": "_swap", "ThroughputBenchmark": "throughput_benchmark",
+    "rename_privateuse1_backend": "backend_registration",
+    "get_cpp_backtrace": "cpp_backtrace",
+    "generate_methods_for_privateuse1_backend": "backend_registration",
+}
 
 
 def set_module(obj, mod):

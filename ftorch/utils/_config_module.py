@@ -92,7 +92,7 @@ class ConfigModule(_Settings, types.ModuleType):
         return {
             k: v for k, v in self.get_config_copy().items()
             if not (ignore_private_configs and any(p.startswith("_") for p in k.split(".")))
-        }  # fmt: skip
+        }
 
     def save_config(self) -> bytes:
         """The settings, for `load_config`."""
@@ -162,7 +162,7 @@ def install(name: str, *, true: str = "", false: str = "", plain: dict | None = 
     module.__dict__.update(_path=path, _types={}, _aliases=aliases or {})
     values = {
         **dict.fromkeys(true.split(), True), **dict.fromkeys(false.split(), False), **(plain or {}),
-    }  # fmt: skip
+    }
     for key, value in sorted({**values, **(open or {})}.items(), key=lambda item: "." in item[0]):
         holder: Any = module
         *outer, own = key.split(".")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 
-from .. import _python_dispatch as _engine
-from .._python_dispatch import state
+from .._dispatch import python_dispatch as _engine
+from .._dispatch.python_dispatch import state
+from ..eager.call.hooks import hooks
+from ..eager.call.op import special
+from ..eager.native.contexts import repeatable
 from ..eager.tensor import Tensor, TensorBase
 from . import _pytree as pytree
 
 __all__ = [
     "BaseTorchDispatchMode", "TorchDispatchMode", "is_traceable_wrapper_subclass",
     "return_and_correct_aliasing", "transform_subclass",
-]  # fmt: skip
+]
 
 
 class TorchDispatchMode:
@@ -39,13 +42,19 @@ class TorchDispatchMode:
         raise NotImplementedError
 
     def __enter__(self):
-        state.stack = [*state.stack, self]
-        _engine.activate()
+        _engine.install()
+        state.stack = [*state.stack, self]  # what `activate` does, without a call, where an interrupt could come
+        _engine.users[0] += 1
+        special[0] += 1
         return self
 
+    @repeatable
     def __exit__(self, *_):
         state.stack = state.stack[:-1]
-        _engine.deactivate()
+        _engine.users[0] -= 1
+        special[0] -= 1
+        if not _engine.users[0]:
+            hooks.python = hooks.python_view = None
 
     @classmethod
     def push(cls, *args, **kwargs):
@@ -101,7 +110,7 @@ def is_traceable_wrapper_subclass(t) -> bool:
     return (
         is_subclass and _engine.has_dispatch(kind) and hasattr(t, "__tensor_flatten__")
         and hasattr(t, "__tensor_unflatten__")
-    )  # fmt: skip
+    )
 
 
 def is_traceable_wrapper_subclass_type(t) -> bool:
@@ -120,7 +129,7 @@ def transform_subclass(t, callback, outer_size=None, outer_stride=None):
         inner, context,
         t.size() if outer_size is None else outer_size,
         t.stride() if outer_stride is None else outer_stride,
-    )  # fmt: skip
+    )
 
 
 def return_and_correct_aliasing(func, args, kwargs, out):
@@ -142,6 +151,6 @@ def return_and_correct_aliasing(func, args, kwargs, out):
     if func.is_view and args and isinstance(args[0], TensorBase):
         source = args[0]
         for t in pytree.tree_leaves(out):
-            if isinstance(t, TensorBase) and t._storage.error is not None and t is not source:
-                t._storage = source._storage
+            if isinstance(t, TensorBase) and t._ftorch_storage.error is not None and t is not source:
+                t._ftorch_storage = source._ftorch_storage
     return out

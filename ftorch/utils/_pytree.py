@@ -70,7 +70,7 @@ __all__ = [
     "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
     "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten",
     "treespec_dumps", "treespec_loads", "treespec_pprint",
-]  # fmt: skip
+]
 
 # --- specs -------------------------------------------------------------------------------
 
@@ -237,6 +237,24 @@ class LeafSpec(TreeSpec):
 _LEAF_SPEC = LeafSpec()
 
 
+def _keyed(flatten, key):
+    def flatten_with_keys(d):
+        values, context = flatten(d)
+        return [(key(i), value) for i, value in enumerate(values)], context
+
+    return flatten_with_keys
+
+
+def _dict_flatten_with_keys(d):
+    """A dict's entries with keys, and the keys as its context."""
+    values, context = _dict_flatten(d)
+    return [(MappingKey(k), v) for k, v in zip(context, values)], context
+
+
+_list_flatten_with_keys = _keyed(_list_flatten, SequenceKey)
+_tuple_flatten_with_keys = _keyed(_tuple_flatten, SequenceKey)
+
+
 def treespec_leaf() -> TreeSpec:
     """The structure of a leaf."""
     return _LEAF_SPEC
@@ -385,7 +403,7 @@ def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable], Callable]:
 
 
 def tree_map_only(type_or_types_or_pred: Any, /, func: Callable, tree: PyTree,
-                  is_leaf: IsLeaf = None) -> PyTree:  # fmt: skip
+                  is_leaf: IsLeaf = None) -> PyTree:
     """`tree_map` that leaves other leaves alone.
 
     >>> from ftorch.utils import _pytree
@@ -396,7 +414,7 @@ def tree_map_only(type_or_types_or_pred: Any, /, func: Callable, tree: PyTree,
 
 
 def tree_map_only_(type_or_types_or_pred: Any, /, func: Callable, tree: PyTree,
-                   is_leaf: IsLeaf = None) -> PyTree:  # fmt: skip
+                   is_leaf: IsLeaf = None) -> PyTree:
     """`tree_map_` that leaves other leaves alone."""
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
@@ -412,21 +430,21 @@ def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) 
 
 
 def tree_all_only(type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree,
-                  is_leaf: IsLeaf = None) -> bool:  # fmt: skip
+                  is_leaf: IsLeaf = None) -> bool:
     """Whether something holds for all leaves of a type."""
     applies = _predicate(type_or_types)
     return all(pred(x) for x in tree_iter(tree, is_leaf) if applies(x))
 
 
 def tree_any_only(type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree,
-                  is_leaf: IsLeaf = None) -> bool:  # fmt: skip
+                  is_leaf: IsLeaf = None) -> bool:
     """Whether something holds for any leaf of a type."""
     applies = _predicate(type_or_types)
     return any(pred(x) for x in tree_iter(tree, is_leaf) if applies(x))
 
 
 def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec,
-                              is_leaf: IsLeaf = None) -> list[Any] | None:  # fmt: skip
+                              is_leaf: IsLeaf = None) -> list[Any] | None:
     """The leaves of a tree that is a prefix of a structure, each as often as it stands for a leaf
     there; None if it is no prefix. What ``in_dims`` of ``vmap`` goes through."""
     result: list[Any] = []
@@ -478,7 +496,7 @@ def tree_flatten_with_path(
 
 
 def tree_map_with_path(func: Callable, tree: PyTree, *rests: PyTree,
-                       is_leaf: IsLeaf = None) -> PyTree:  # fmt: skip
+                       is_leaf: IsLeaf = None) -> PyTree:
     """`tree_map` whose function gets each leaf's path first."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]
@@ -515,5 +533,20 @@ def treespec_loads(serialized: str) -> TreeSpec:
 
     return _pytree_json.loads(serialized)
 
-# Results with names are nodes: this registers them.
-from .. import return_types as _return_types  # noqa: E402, F401
+# Results with names are nodes.
+def register_named_results(cls):
+    """Makes a class of named results a node, whose children are the results."""
+    register_pytree_node(
+        cls, lambda results: (list(results), None), lambda values, _: cls(values),
+        flatten_with_keys_fn=lambda results: (
+            [(SequenceKey(i), v) for i, v in enumerate(results)], None
+        ),
+    )
+
+
+from ..eager.core.return_values import of_all_ops as _of_all_ops  # noqa: E402
+from ..eager.surface import attach as _attach  # noqa: E402, F401  (declares the ops)
+
+for _type in dict.fromkeys(type_ for _, type_ in sorted(_of_all_ops().items())):
+    register_named_results(_type)
+del _type

@@ -52,7 +52,7 @@ def register_pytree_node(cls: type, flatten_fn: FlattenFn, unflatten_fn: Unflatt
                          serialized_type_name: str | None = None,
                          to_dumpable_context: ToDumpableContextFn | None = None,
                          from_dumpable_context: FromDumpableContextFn | None = None,
-                         flatten_with_keys_fn: FlattenWithKeysFn | None = None) -> None:  # fmt: skip
+                         flatten_with_keys_fn: FlattenWithKeysFn | None = None) -> None:
     """Makes nodes of the objects of a type.
 
     Args:
@@ -79,13 +79,13 @@ def register_pytree_node(cls: type, flatten_fn: FlattenFn, unflatten_fn: Unflatt
         cls, flatten_fn, unflatten_fn, serialized_type_name=serialized_type_name,
         to_dumpable_context=to_dumpable_context, from_dumpable_context=from_dumpable_context,
         flatten_with_keys_fn=flatten_with_keys_fn,
-    )  # fmt: skip
+    )
 
 
 def _private_register_pytree_node(
     cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None,
     from_dumpable_context=None, flatten_with_keys_fn=None,
-):  # fmt: skip
+):
     if cls in SUPPORTED_NODES:
         warnings.warn(
             f"{cls} is already registered as pytree node. Overwriting the previous registration.",
@@ -105,7 +105,7 @@ def _private_register_pytree_node(
 
 
 def _register_pytree_node(cls, flatten_fn, unflatten_fn, to_str_fn=None, maybe_from_str_fn=None,
-                          **arguments):  # fmt: skip
+                          **arguments):
     """The former name of `register_pytree_node`; it overwrites with a warning."""
     warnings.warn(
         "`torch.utils._pytree._register_pytree_node` is deprecated. "
@@ -121,7 +121,7 @@ def _register_namedtuple(cls, *, serialized_type_name: str) -> None:
     _private_register_pytree_node(
         cls, _namedtuple_flatten, _namedtuple_unflatten, serialized_type_name=serialized_type_name,
         flatten_with_keys_fn=SUPPORTED_NODES[namedtuple].flatten_with_keys_fn,
-    )  # fmt: skip
+    )
 
 
 def _deregister_pytree_node(cls) -> None:
@@ -132,7 +132,7 @@ def _deregister_pytree_node(cls) -> None:
 
 def register_dataclass(cls: type, *, field_names: list[str] | None = None,
                        drop_field_names: list[str] | None = None,
-                       serialized_type_name: str | None = None) -> None:  # fmt: skip
+                       serialized_type_name: str | None = None) -> None:
     """Makes nodes of a dataclass's objects; fields that are None are no children.
 
     Args:
@@ -164,7 +164,7 @@ def register_dataclass(cls: type, *, field_names: list[str] | None = None,
             )
     elif field_names is None:
         raise ValueError("field_names must be specified with a list of all fields used to "
-                         f"initialize {cls}, as it is not a dataclass.")  # fmt: skip
+                         f"initialize {cls}, as it is not a dataclass.")
 
     def flatten(obj):
         values = {name: getattr(obj, name) for name in field_names}
@@ -183,7 +183,7 @@ def register_dataclass(cls: type, *, field_names: list[str] | None = None,
     _private_register_pytree_node(
         cls, flatten, unflatten, serialized_type_name=serialized_type_name,
         flatten_with_keys_fn=flatten_with_keys,
-    )  # fmt: skip
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -414,7 +414,7 @@ for _type, (_name, _flatten, _unflatten) in _BUILT_IN.items():
     _private_register_pytree_node(
         _type, _flatten, _unflatten, serialized_type_name=_name,
         flatten_with_keys_fn=_with_keys(_flatten, _KEYS_OF.get(_type, _index_keys)),
-    )  # fmt: skip
+    )
 
 STANDARD_DICT_TYPES = frozenset({dict, OrderedDict, defaultdict})
 BUILTIN_TYPES = frozenset(_BUILT_IN)

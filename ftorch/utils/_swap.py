@@ -55,7 +55,7 @@ def _swap_attribute(t1, t2, name):
 
 def _poison_accumulator(t):
     """Graphs know the tensor object, and would give its gradient to what takes its place."""
-    meta = t._meta
+    meta = t._ftorch_meta
     node = meta and meta.accumulator and meta.accumulator()
     if node is not None:
         node.register_prehook(_fail)

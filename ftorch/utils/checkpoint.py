@@ -15,8 +15,8 @@ from ..amp.autocast_mode import autocast
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
-from ..eager import autocast as _autocast
-from ..eager.backward import backward
+from ..eager.autograd.backward import backward
+from ..eager.dispatch import autocast as _autocast
 from ..eager.tensor import TensorBase, modes, new_leaf
 from ..random import fork_rng, get_rng_state, set_rng_state
 from ._selective_checkpoint import (
@@ -34,7 +34,7 @@ __all__ = [
     "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
     "detach_variable", "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop", "set_device_states",
-]  # fmt: skip
+]
 
 _UNSPECIFIED = (
     "torch.utils.checkpoint{}: the use_reentrant parameter should be passed explicitly. {}"
@@ -173,7 +173,7 @@ class _Surroundings:
         self.autocast = [
             (kind, _autocast.is_enabled(kind), dtype) for kind, dtype in
             _autocast.state.dtypes.items() if kind == "cpu" or _autocast.is_enabled(kind)
-        ]  # fmt: skip
+        ]
         self.rng = None
         if preserve_rng_state:
             self.rng = get_rng_state(), get_device_states(*args)
@@ -290,7 +290,7 @@ class _Frame:
                 "Performing two backward calls that overlap (i.e. require the same saved activation "
                 "in order to compute gradients) is not allowed while under the "
                 "torch.utils.checkpoint.GraphExecGroup context. "
-            )  # fmt: skip
+            )
             raise CheckpointError(
                 "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already "
                 f"unpacked once. {overlap}If you are calling ctx.saved_tensors in backward, make "
@@ -377,7 +377,7 @@ def _checkpoint(function, preserve, context_fn, determinism_check, debug, early_
 
 
 def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn,
-               determinism_check="default", debug=False, early_stop=True, **kwargs):  # fmt: skip
+               determinism_check="default", debug=False, early_stop=True, **kwargs):
     """Calls a function so that backward computes its intermediate results again.
 
     Args:
@@ -406,7 +406,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn,
                 "", "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an "
                 "exception. ",
             ), stacklevel=2,
-        )  # fmt: skip
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
@@ -444,7 +444,7 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
                 ".checkpoint_sequential",
                 "In version 2.9 we will raise an exception if use_reentrant is not passed. ",
             ), stacklevel=2,
-        )  # fmt: skip
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -464,5 +464,5 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
         input = checkpoint(
             segment(start, start + size), input, use_reentrant=use_reentrant,
             preserve_rng_state=preserve,
-        )  # fmt: skip
+        )
     return segment(size * (segments - 1), len(steps))(input)

@@ -176,7 +176,7 @@ def _product_backward(read, grad, given):
 def _linear_backward(read, grad, given):
     features = read[0][-1]
     return 2 * math.prod(grad) * features * sum(shape[-1:] == (features,) for shape in given
-                                                if len(shape) > 1)  # fmt: skip
+                                                if len(shape) > 1)
 
 
 def _conv_backward(read, grad, given):
@@ -321,7 +321,7 @@ class FlopCounterMode:
                 (name, _shown(flops, suffix),
                  convert_to_percent_str(flops, total))
                 for name, flops in entries
-            ]  # fmt: skip
+            ]
 
         rows, covered = [], False
         for module in sorted(self.flop_counts):

@@ -81,13 +81,13 @@ def unserializable_hook(f):
 def warn_if_has_hooks(tensor) -> None:
     """Warns of each hook of a tensor that is not marked by `unserializable_hook`
     (``torch.utils.hooks.warn_if_has_hooks``)."""
-    from ..eager.tape import grad_fn_of
+    from ..eager.autograd.tape import grad_fn_of
 
     node = grad_fn_of(tensor)
     if node is not None:
-        hooks = (node.tensor_hooks or {}).get(tensor._output_nr)
+        hooks = (node.tensor_hooks or {}).get(tensor._ftorch_output_nr)
     else:
-        hooks = tensor._meta and tensor._meta.hooks
+        hooks = tensor._ftorch_meta and tensor._ftorch_meta.hooks
     for hook in (hooks or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(

@@ -9,7 +9,7 @@ import time
 import warnings
 from dataclasses import dataclass
 
-from ..eager import executor
+from ..eager.runtime import executor
 
 __all__ = ["ExecutionStats", "ThroughputBenchmark", "format_time"]
 
@@ -61,7 +61,7 @@ class ExecutionStats:
             "Total number of iterations per second (across all threads): "
             f"{self.iters_per_second:.2f}",
             f"Total time: {format_time(time_s=self.total_time_seconds)}",
-        ])  # fmt: skip
+        ])
 
 
 class ThroughputBenchmark:

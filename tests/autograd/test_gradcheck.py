@@ -56,7 +56,7 @@ UNSCALED = lambda t: function_of(t, lambda x: x * 2, lambda t, x, g: t.full_like
     lambda t: t.autograd.gradcheck(
         WRONG(t), t.tensor([1 + 2j], dtype=t.complex128, requires_grad=True)),
     lambda t: t.autograd.gradcheck(t.sin, t.ones(1, requires_grad=True), atol=1, rtol=1),
-])  # fmt: skip
+])
 def test_same_verdict(program):
     assert said(ftorch, program, UserWarning) == said(torch, program, UserWarning)
 

@@ -48,7 +48,7 @@ PROGRAMS = {
     "in place": lambda t: made(t).add_(1), "view in place": lambda t: made(t)[:1].add_(1),
     "requires grad": lambda t: made(t).requires_grad_(), "version": lambda t: made(t)._version,
     "item": lambda t: made(t).sum().item(), "deepcopy": lambda t: t.clone(made(t)).is_inference(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

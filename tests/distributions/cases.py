@@ -70,7 +70,7 @@ DIVERGENCES = {
     "Laplace": "t([.5, 1., 2.]), t([1., .5, 2.])", "Normal": "t([.5, 1., 2.]), t([1., .5, 2.])",
     "Pareto": "t([.5, 1., 2.]), t([3., 2.5, 4.])", "Poisson": "t([.5, 2., 7.])",
     "Uniform": "t([.1, .2, -1.]), t([.8, .7, 2.])", "Binomial": "3, t([.2, .5, .6])",
-}  # fmt: skip
+}
 OTHERS = {
     "Bernoulli": "t([.6, .2, 0.])", "Beta": "t([1., 2.5, .3]), t([.5, 2., .9])",
     "ContinuousBernoulli": "t([.5, .1, .9])", "Exponential": "t([1., 2., .3])",
@@ -78,7 +78,7 @@ OTHERS = {
     "Laplace": "t([0., 2., 1.]), t([2., 1., 1.])", "Normal": "t([0., 2., 1.]), t([2., 1., 1.])",
     "Pareto": "t([.05, .5, 1.]), t([3., 2.5, 4.])", "Poisson": "t([1., 3., 4.])",
     "Uniform": "t([0., .3, -2.]), t([1., .6, 3.])", "Binomial": "3, t([.3, .5, .9])",
-}  # fmt: skip
+}
 PAIRS = [
     (f"D.{p}({DIVERGENCES[p]})", f"D.{q}({OTHERS[q]})") for p in DIVERGENCES for q in OTHERS
 ] + [

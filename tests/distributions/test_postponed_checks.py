@@ -5,7 +5,7 @@ import pytest
 import torch as reference
 
 import ftorch as torch
-from ftorch.eager import apart, executor
+from ftorch.eager.runtime import executor, trace_slice
 
 
 def _error(lib, make):
@@ -65,10 +65,10 @@ def test_values_computed_apart():
     zero, negative = torch.zeros(()) * 1.0, torch.zeros(()) * -1.0
     for t, expected in ((1 / zero, np.inf), (1 / negative, -np.inf), (a * 3 + 1, [4.0, 7.0])):
         assert executor.pending_steps()
-        np.testing.assert_array_equal(apart.value_of(t._storage, from_inputs=True), expected)
+        np.testing.assert_array_equal(trace_slice.value_of(t._ftorch_storage, from_inputs=True), expected)
     first, second = a.sort(descending=True)
-    np.testing.assert_array_equal(apart.value_of(second._storage, from_inputs=True), [1, 0])
+    np.testing.assert_array_equal(trace_slice.value_of(second._ftorch_storage, from_inputs=True), [1, 0])
     assert executor.pending_steps()
-    apart.value_of((a + 1)._storage)  # not of constants alone: everything runs
+    trace_slice.value_of((a + 1)._ftorch_storage)  # not of constants alone: everything runs
     assert not executor.pending_steps()
     assert first.tolist() == [2.0, 1.0]

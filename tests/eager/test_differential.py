@@ -22,6 +22,8 @@ import torch as pt
 import ftorch as ft
 from tests.oracle import TOLERANCE, array, assert_same_outcome, name_of, outcome
 
+pytestmark = pytest.mark.slow
+
 COUNT = int(os.environ.get("FTORCH_DIFFERENTIAL", "300"))
 FIRST = int(os.environ.get("FTORCH_DIFFERENTIAL_SEED", "0"))
 PER_TEST = 25
@@ -102,7 +104,7 @@ class Writer:
             elif kind < 0.65:
                 step = self.random.choice(["", ":2", ":1"])
                 parts.append(f"{self.random.choice(['', '0', '1', '-2'])}:"
-                             f"{self.random.choice(['', '2', '-1'])}{step}")  # fmt: skip
+                             f"{self.random.choice(['', '2', '-1'])}{step}")
             elif kind < 0.75:
                 parts.append("...")
                 break
@@ -134,7 +136,7 @@ class Writer:
             f"{name}.unfold({dims[0]}, 2, 2)", f"{name}.select({dims[0]}, 0)", f"{name}.data",
             f"{name}.view_as({self.pick()})",
             f"{name}.as_strided(({min(total, 2)},), (1,), {self.random.randint(0, 1)})",
-        ]  # fmt: skip
+        ]
         return self.random.choice(options)
 
     def statement(self):
@@ -160,7 +162,7 @@ class Writer:
             self.emit(r.choice([
                 f"torch.cat([{a}, {b}])", f"torch.stack([{a}, {a}])", f"({a} @ {b}).clone()",
                 f"torch.where({a} > 0, {a}, {b})", f"{a}.clamp({number}, 1)",
-            ]))  # fmt: skip
+            ]))
         elif kind < 0.72:
             self.emit(f"{a}.{r.choice(INPLACE_UNARY)}()", makes=False)
         elif kind < 0.80:
@@ -213,7 +215,7 @@ def _state(scope):
         state[name] = (
             name_of(t.dtype), tuple(t.shape), _strides(t), t.storage_offset(), t.requires_grad,
             t.is_leaf, t._version, t._is_view(),
-        )  # fmt: skip
+        )
     return state
 
 
@@ -279,7 +281,7 @@ def _compare(mine, theirs):
             if y.grad is not None:
                 assert x.grad.shape == tuple(y.grad.shape)
                 np.testing.assert_allclose(array(x.grad), array(y.grad), rtol, atol,
-                                           err_msg=f"{name}.grad")  # fmt: skip
+                                           err_msg=f"{name}.grad")
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, PER_TEST))

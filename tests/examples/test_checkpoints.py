@@ -43,7 +43,7 @@ class Training:
         state = {
             "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler.state_dict(), "random": self.package.get_rng_state(),
-        }  # fmt: skip
+        }
         self.package.save(state, file)
         file.seek(0)
         return file

@@ -9,21 +9,23 @@ import pytest
 import torch as reference
 
 import ftorch as torch
-from ftorch.eager.program import stats
+from ftorch.eager.runtime.program import stats
+
+pytestmark = pytest.mark.slow
 
 STEPS = 100
 # Rounding differs, and training multiplies what differs: after 100 steps by up to 50 (ViT).
 TOLERANCE = 1e-4
 # A ReLU behind a normalization that rounding puts on the other side of zero changes all that comes after:
 # PyTorch's own losses differ by 50 % after 100 steps between one and two threads (and by processors: on an
-# AMD EPYC the CNN's by 2 %). So in double precision.
-EXACT, EXACT_TOLERANCE = ("cnn", "resnet"), 1e-9
+# AMD EPYC the CNN's by 2 %). So in double precision. Two networks against each other multiply what differs, too.
+EXACT, EXACT_TOLERANCE = ("cnn", "gan", "resnet"), 1e-9
 WARM_UP = 10
 # Smaller than in the examples, so that compiling and running them is quick.
 SIZES = {
     "cnn": {"width": 8}, "resnet": {"width": 8}, "lstm": {"width": 64}, "gpt": {"depth": 1},
     "vit": {"depth": 1},
-}  # fmt: skip
+}
 
 
 def _common():
@@ -38,9 +40,9 @@ def _common():
 common = _common()
 
 
-def losses(recipe, library):
+def losses(recipe, library, exact=True):
     """100 losses from seed 0, and how many programs were compiled after the first ten steps."""
-    library.set_default_dtype(library.float64 if recipe in EXACT else library.float32)
+    library.set_default_dtype(library.float64 if recipe in EXACT and exact else library.float32)
     library.manual_seed(0)
     step, report = common.load(recipe, library.__name__).trainer(**SIZES.get(recipe, {}))
     curve, compiled = [], 0
@@ -56,6 +58,8 @@ def test_the_loss_curve_is_pytorchs(recipe):
     try:
         expected, _, their_report = losses(recipe, reference)
         actual, compiled, report = losses(recipe, torch)
+        if recipe in EXACT:  # programs are counted in the precision that people train in
+            _, compiled, _ = losses(recipe, torch, exact=False)
     finally:
         for library in (reference, torch):
             library.set_default_dtype(library.float32)

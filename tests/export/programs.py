@@ -14,7 +14,7 @@ def cnn(torch):
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2),
         nn.Conv2d(8, 8, 3, stride=2, groups=2), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
         nn.Dropout(), nn.Linear(8, 5),
-    )  # fmt: skip
+    )
 
 
 def resnet(torch):

@@ -147,7 +147,7 @@ def both(make_function):
 @pytest.mark.parametrize("true", [
     lambda m: lambda x: x, lambda m: lambda x: x[:],
     lambda m: lambda x: m.b.add_(1), lambda m: lambda x: x.mul_(2) + 1,
-])  # fmt: skip
+])
 def test_functions_that_write_or_alias(true):
     ours, theirs = both(
         lambda torch, m: lambda x: torch.cond(x.sum() > 0, true(m), lambda x: x + 1, (x,))
@@ -160,7 +160,7 @@ def test_functions_that_write_or_alias(true):
 
 @pytest.mark.parametrize("true", [
     lambda x: (x.sin(), x.cos()), lambda x: x.double().sin(), lambda x: x.sin()[None],
-])  # fmt: skip
+])
 def test_functions_that_disagree(true):
     ours, theirs = both(lambda torch, m: lambda x: torch.cond(x.sum() > 0, true, lambda x: x + 1, (x,)))
     assert isinstance(ours, RuntimeError) and isinstance(theirs, RuntimeError)

@@ -45,7 +45,7 @@ CHECKED = {  # sizes of the example, function, sizes to call it with
     "equal": ([4, 4], lambda torch, x, y: x - y if x.shape == y.shape else x, [[5, 5], [5, 6]]),
     "several": ([4, 7], lambda torch, x, y: x.sum() if x.shape[0] % 2 == 0 and y.shape[0] != 9 else y,
                 [[6, 3], [5, 3], [6, 9]]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHECKED)

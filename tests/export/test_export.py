@@ -86,7 +86,7 @@ def test_graph_has_the_ops_of_pytorch(exported, name):
     def called(graph):
         return [str(n.target) for n in graph.nodes if n.op == "call_function"
                 and "sym_size" not in str(n.target) and "getitem" not in str(n.target)
-                and str(n.target).startswith("aten.")]  # fmt: skip
+                and str(n.target).startswith("aten.")]
 
     assert called(program.graph) == called(expected.graph)
 
@@ -115,7 +115,7 @@ def test_signature_and_print():
     assert str(mine.graph_signature) == str(theirs.graph_signature)
     for attribute in ("parameters", "buffers", "user_inputs", "user_outputs", "inputs_to_buffers",
                       "inputs_to_parameters", "non_persistent_buffers", "lifted_tensor_constants",
-                      "buffers_to_mutate"):  # fmt: skip
+                      "buffers_to_mutate"):
         assert getattr(mine.graph_signature, attribute) == getattr(theirs.graph_signature, attribute)
     assert str(mine.call_spec) == str(theirs.call_spec)
     assert list(mine.state_dict) == list(theirs.state_dict)
@@ -150,7 +150,7 @@ def test_writes_reach_buffers_and_inputs():
             assert_same(made.state_dict[name], value)
         assert made.constants["count"].item() == 1
         assert not any(n.target._form == "inplace" for n in functional.graph.nodes
-                       if hasattr(n.target, "_form"))  # fmt: skip
+                       if hasattr(n.target, "_form"))
 
 
 def test_decompositions_are_core_ops():
@@ -163,7 +163,7 @@ def test_decompositions_are_core_ops():
         return {n for n in names if n.startswith("aten.")}
 
     for op in ("aten.convolution.default", "aten._native_batch_norm_legit_no_training.default",
-               "aten.max_pool2d_with_indices.default", "aten.addmm.default", "aten.relu.default"):  # fmt: skip
+               "aten.max_pool2d_with_indices.default", "aten.addmm.default", "aten.relu.default"):
         assert op in called(mine) and op in called(theirs)
 
 
@@ -182,7 +182,7 @@ def guarded(torch):
     lambda torch, m: m(),
     lambda torch, m: m(3),
     lambda torch, m: m.train(),
-])  # fmt: skip
+])
 def test_errors_of_calls(call, capfd):
     mine, theirs = message(lambda: call(ft, guarded(ft))), message(lambda: call(pt, guarded(pt)))
     assert type(mine) is type(theirs) and str(mine) == str(theirs)
@@ -203,7 +203,7 @@ def linear(torch):
     lambda torch: {"z": {0: torch.export.Dim("B")}},
     lambda torch: {"input": {1: torch.export.Dim("B")}},
     lambda torch: {"input": {1: torch.export.Dim.DYNAMIC}},
-])  # fmt: skip
+])
 def test_errors_of_dynamic_shapes(shapes):
     def run(torch):
         module, args = linear(torch)
@@ -211,13 +211,14 @@ def test_errors_of_dynamic_shapes(shapes):
 
     mine, theirs = run(ft), run(pt)
     assert type(mine).__name__ == type(theirs).__name__
-    assert str(mine) == re.sub(r"\sFor more information about this error, see: \S+", "", str(theirs))
+    mine, theirs = (re.sub(r"\sFor more information about this error, see: \S+", "", str(e)) for e in (mine, theirs))
+    assert mine == theirs
 
 
 def test_errors_of_arguments():
     for wrong in (lambda torch: torch.export.export(lambda x: x, (torch.ones(1),)),
                   lambda torch: torch.export.export(torch.nn.ReLU(), torch.ones(1)),
-                  lambda torch: torch.export.Dim("B", min=3, max=2)):  # fmt: skip
+                  lambda torch: torch.export.Dim("B", min=3, max=2)):
         mine, theirs = message(lambda: wrong(ft)), message(lambda: wrong(pt))  # noqa: B023
         assert type(mine).__name__ == type(theirs).__name__
         shown = str(mine).replace("ftorch.", "torch.").replace("torch.eager.tensor", "torch")
@@ -254,7 +255,7 @@ class Sizes(ft.nn.Module):
             x.reshape(n * m), x.view(m, n).expand(2, m, n), ft.zeros(n, 2 * m + 1), ft.arange(n) + m,
             x / n, x * (1 / m**0.5), x[: n - 1], x.flatten() @ y, ft.cat([x, x]).mean(), n, m * 2,
             ft.nn.functional.pad(x, (0, m)), x.repeat(2, 1), ft.full_like(x, n),
-        )  # fmt: skip
+        )
 
 
 def test_expressions_of_sizes():
@@ -458,7 +459,7 @@ def test_stablehlo_of_functions_that_stand_for_kernels():
             F.smooth_l1_loss(x, x * 3), F.kl_div(x, x.sigmoid(), reduction="sum"),
             F.binary_cross_entropy_with_logits(x, x.sigmoid(), reduction="none"),
             x.index_fill(0, torch.tensor([1]), 2.0),
-        )  # fmt: skip
+        )
 
     class Net(ft.nn.Module):
         def forward(self, x):
@@ -467,7 +468,7 @@ def test_stablehlo_of_functions_that_stand_for_kernels():
     program = ft.export.export(Net(), (ft.arange(3.0),))
     call = jax.export.deserialize(bytearray(program.to_stablehlo())).call
     assert_same(list(map(to_ftorch, map(np.asarray, call(np.arange(3, dtype=np.float32))))),
-                list(forward(pt, pt.arange(3.0))))  # fmt: skip
+                list(forward(pt, pt.arange(3.0))))
 
 
 @pytest.mark.parametrize("name", ["resnet", "lstm", "transformer"])
@@ -528,7 +529,7 @@ def test_training_on_an_exported_module():
 @pytest.mark.parametrize("function", [
     lambda x: x + 1 if x.shape[0] > 3 else x - 1,
     lambda x: x.new_zeros(5) if x.shape[0] > 35 else x.new_zeros(6),
-])  # fmt: skip
+])
 def test_branches_on_sizes_far_from_the_examples(function):
     for torch in (ft, pt):
         class Branches(torch.nn.Module):
@@ -633,5 +634,5 @@ def test_moved_to_another_device():
             {k: (str(v.device), v.requires_grad) for k, v in program.state_dict.items()},
             [str(v.device) for v in program.constants.values()],
             [str(n.meta["val"].device) for n in program.graph.nodes if n.op == "call_function"],
-        ])  # fmt: skip
+        ])
     assert found[0] == found[1]

@@ -47,7 +47,7 @@ CASES = {
     "while_loop": (lambda x: torch.while_loop(
         lambda i, y: i < 12, lambda i, y: (i + 1, y + torch.rand_like(y)),
         (torch.tensor(0), torch.zeros_like(x)))[1], 6, 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -65,7 +65,7 @@ def test_numbers(name):
 def test_ops_draw_apart():
     x = np.zeros(100, np.float32)
     call = stablehlo(Draws(lambda x: torch.stack([torch.rand_like(x), torch.rand_like(x)])),
-                     torch.from_numpy(x))  # fmt: skip
+                     torch.from_numpy(x))
     first, second = call(0, x)
     assert abs(first - second).max() > 0.1
 

@@ -102,7 +102,7 @@ PROGRAMS = {
         lambda x: _first(f(x, w)), chunk_size=3)(x),
     "grad of grad": lambda torch, f, x, w: torch.func.grad(
         lambda w: torch.func.grad(lambda w: _first(f(x, w)).sum())(w).sum())(w),
-}  # fmt: skip
+}
 DUAL = {
     "jvp": lambda torch, f, x, w: torch.func.jvp(f, (x, w), (w, x)),
     "jvp of one": lambda torch, f, x, w: torch.func.jvp(lambda x: f(x, w), (x,), (w,)),
@@ -111,7 +111,7 @@ DUAL = {
         lambda x, w: torch.func.jvp(f, (x, w), (w, x)))(x, w),
     "jvp of grad": lambda torch, f, x, w: torch.func.jvp(
         torch.func.grad(lambda w: f(x, w).sum()), (w,), (x,)),
-}  # fmt: skip
+}
 
 
 def _run(torch, which, program, values):
@@ -120,7 +120,7 @@ def _run(torch, which, program, values):
     result = program(torch, functions(torch)[which].apply, x, w)
     flat = [t for t in (result if isinstance(result, tuple) else (result,)) if t.requires_grad]
     gradients = torch.autograd.grad(sum(t.sum() for t in flat), (x, w), allow_unused=True) \
-        if flat else ()  # fmt: skip
+        if flat else ()
     return result, tuple(g for g in gradients if g is not None)
 
 

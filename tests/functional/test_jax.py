@@ -34,7 +34,7 @@ TRANSFORMS = {
     "jit of vmap of grad": lambda f: lambda a: jax.jit(jax.vmap(jax.grad(f)))(jnp.stack([a, -a])),
     "jvp": lambda f: lambda a: jax.jvp(f, (a,), (a,))[1],
     "checkpoint": lambda f: jax.grad(jax.checkpoint(f)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)

@@ -35,7 +35,7 @@ PROGRAMS = {
                       lambda x: jnp.diag(jnp.cos(x.ravel()))),
     "jvp inside": (lambda x: torch.func.jvp(torch.sin, (x,), (x,))[1], lambda x: jnp.cos(x) * x),
     "autograd inside": (_leaf, lambda x: 2 * x),
-}  # fmt: skip
+}
 
 
 def _squares(f):
@@ -48,7 +48,7 @@ TRANSFORMS = {
     "vmap": lambda f: lambda x: jax.vmap(f)(jnp.stack([x, 2 * x])),
     "jit of grad": lambda f: jax.jit(jax.grad(_squares(f))),
     "vmap of grad": lambda f: lambda x: jax.vmap(jax.grad(_squares(f)))(jnp.stack([x, 2 * x])),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)

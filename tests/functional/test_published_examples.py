@@ -15,7 +15,7 @@ def _cnn(torch):
     return nn.Sequential(
         nn.Conv2d(1, 4, 3, 1), nn.ReLU(), nn.Conv2d(4, 4, 3, 1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 5),
-    )  # fmt: skip
+    )
 
 
 def _mlp(torch):
@@ -159,7 +159,7 @@ def hessians(torch):
 
 EXAMPLES = [
     per_sample_gradients, ensembling, maml, neural_tangent_kernel, lennard_jones, hessians,
-]  # fmt: skip
+]
 
 
 def _flat(tree):

@@ -13,7 +13,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
-from ftorch.eager.registry import OPS
+from ftorch.eager.core.registry import OPS
 from tests.oracle import array, assert_same, is_tensor, outcome, tensors, to_ftorch, to_torch
 from tests.samples import SAMPLES
 from tests.test_registry import PUBLIC, cases, is_random
@@ -39,7 +39,7 @@ def _each(names, skipped):
     return pytest.mark.parametrize("name", [
         pytest.param(n, id=n, marks=[pytest.mark.skip(skipped[n])] if n in skipped else [])
         for n in names
-    ])  # fmt: skip
+    ])
 
 
 def _only_tensors(result):
@@ -119,7 +119,7 @@ def pushed(name):
         chosen = [
             i for i, (v, spec) in enumerate(zip(values, case.specs))
             if spec.grad and v.dtype.kind in "fc" and v.dtype.itemsize >= 8
-        ]  # fmt: skip
+        ]
         result, error = outcome(case.call, ft, list(map(to_ftorch, values)))
         if not chosen or error is not None or not _only_tensors(result):
             continue

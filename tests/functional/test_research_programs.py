@@ -116,7 +116,7 @@ def _hessian_of_trees(t, x):
 def _hessian_vector_product(t, x):
     f = lambda x: (x.sin() * x.roll(1, -1)).sum()  # noqa: E731
     return (t.func.jvp(t.func.grad(f), (x,), (x.cos(),))[1],
-            t.func.vjp(t.func.grad(f), x)[1](x.cos())[0])  # fmt: skip
+            t.func.vjp(t.func.grad(f), x)[1](x.cos())[0])
 
 
 @program
@@ -141,7 +141,7 @@ def _pulled_back_twice(t, x):
 @program
 def _gradient_of_a_norm_at_zero(t, x):
     return (t.func.grad(lambda x: x.norm())(x * 0), t.func.grad(lambda x: x.abs().sum())(x * 0),
-            t.func.jacfwd(lambda x: x.clamp(0, 1))(x[0]))  # fmt: skip
+            t.func.jacfwd(lambda x: x.clamp(0, 1))(x[0]))
 
 
 @program
@@ -155,7 +155,7 @@ def _solving(t, x):
     a = x @ x.T + 3 * t.eye(3, dtype=x.dtype)
     f = lambda a, b: t.linalg.solve(a, b)  # noqa: E731
     return (t.func.jacrev(f, (0, 1))(a, x[:, 0]), t.vmap(f, (None, 1), 1)(a, x),
-            t.func.jvp(t.linalg.cholesky, (a,), (a,)))  # fmt: skip
+            t.func.jvp(t.linalg.cholesky, (a,), (a,)))
 
 
 @program
@@ -280,7 +280,7 @@ def _gather_and_scatter(t, x):
 @program
 def _sorting(t, x):
     return (t.vmap(lambda v: v.sin().sort(descending=True))(x), t.vmap(lambda v: v.topk(2))(x.sin()),
-            t.vmap(lambda v: v.sin().argmax())(x), t.vmap(lambda v: v.median(0)[0])(x))  # fmt: skip
+            t.vmap(lambda v: v.sin().argmax())(x), t.vmap(lambda v: v.median(0)[0])(x))
 
 
 @program
@@ -294,7 +294,7 @@ def _where_and_masks(t, x):
 def _einsum(t, x):
     w = weights(t, 4, 3, 2)
     return t.vmap(lambda v, w: t.einsum("i,ijk->kj", v, w), (0, None))(x, w), t.vmap(
-        lambda w: t.einsum("bi,ij->bj", x, w), -1, -1)(w)  # fmt: skip
+        lambda w: t.einsum("bi,ij->bj", x, w), -1, -1)(w)
 
 
 @program
@@ -317,7 +317,7 @@ def _complex_numbers(t, x):
 @program
 def _mixed_dtypes(t, x):
     return t.vmap(lambda a, b: a + b)(x, t.arange(3)), t.vmap(lambda a: a.float() * 2)(x), t.vmap(
-        lambda a: (a > 0).sum())(x)  # fmt: skip
+        lambda a: (a > 0).sum())(x)
 
 
 # --- modules -------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def _own_recurrence(t, x):
 
     w = weights(t, 4, 4)
     return t.func.hessian(f)(w[:1, :1].expand(4, 4).contiguous() * w, x)[0, 0], t.vmap(
-        t.func.grad(f), (None, 0))(w, t.stack([x, x.cos()]))  # fmt: skip
+        t.func.grad(f), (None, 0))(w, t.stack([x, x.cos()]))
 
 
 @program
@@ -395,9 +395,9 @@ def _layer_norm_and_embedding(t, x):
 def _convolutions(t, x):
     w, image = weights(t, 2, 1, 3, 3), x.reshape(1, 3, 4).repeat(2, 2, 1)[:, None]
     f = lambda w, v: t.nn.functional.max_pool2d(  # noqa: E731
-        t.nn.functional.conv2d(v[None], w, padding=1).relu(), 2).sum()  # fmt: skip
+        t.nn.functional.conv2d(v[None], w, padding=1).relu(), 2).sum()
     return (t.vmap(t.func.grad(f), (None, 0))(w, image), t.vmap(f, (0, None))(t.stack([w, w * 2]), image[0]),
-            t.func.jvp(lambda w: f(w, image[0]), (w,), (w.cos(),)))  # fmt: skip
+            t.func.jvp(lambda w: f(w, image[0]), (w,), (w.cos(),)))
 
 
 @program
@@ -544,14 +544,14 @@ def _dropout_of_an_ensemble(t, x):
     params, f = call(t, model)
     several = {k: t.stack([v, v * 2]) for k, v in params.items()}
     return t.vmap(lambda p: f(p, x), randomness="different")(several), flat(
-        t.vmap(t.func.grad(lambda p, v: f(p, v).sum()), (None, 0), randomness="different")(params, x))  # fmt: skip
+        t.vmap(t.func.grad(lambda p, v: f(p, v).sum()), (None, 0), randomness="different")(params, x))
 
 
 @_seeded
 def _noise(t, x):
     f = lambda v: v + t.randn(4, dtype=v.dtype)  # noqa: E731
     return t.vmap(f, randomness="different")(x), t.vmap(f, randomness="same")(x), t.vmap(
-        lambda v: t.rand_like(v), randomness="different")(x)  # fmt: skip
+        lambda v: t.rand_like(v), randomness="different")(x)
 
 
 @_seeded
@@ -630,7 +630,7 @@ ERRORS = {
         [t.nn.Linear(1, 1), t.nn.ReLU()]),
     "functionalize": lambda t, x: t.func.functionalize(t.sin, remove="all")(x),
     "linearize": lambda t, x: t.func.linearize(t.sin, x)[1](x[0]),
-}  # fmt: skip
+}
 
 
 def run(torch, function):

@@ -108,7 +108,7 @@ PROGRAMS = {
         t.nn.Linear(2, 2), ({"weight": x}, {"weight": x}), x),
     "functional_call, strict": lambda t, x: t.func.functional_call(
         t.nn.Linear(2, 2), {"weight": x, "foo": x}, x, strict=True),
-}  # fmt: skip
+}
 
 
 def _no_grad(torch, run):

@@ -62,7 +62,7 @@ RANDOM = {
     "manual_seed inside": _seeded,
     "generator": lambda torch: lambda x: torch.rand(
         2, generator=torch.Generator().manual_seed(1)),
-}  # fmt: skip
+}
 
 
 def _both(run):
@@ -164,7 +164,7 @@ PROGRAMS = {
     "no chunks": lambda t, x: t.vmap(lambda x: x, chunk_size=0)(x),
     "other randomness": lambda t, x: t.vmap(lambda x: x, randomness="a"),
     "backward inside": lambda t, x: t.vmap(lambda x: x.sum().backward())(x),
-}  # fmt: skip
+}
 
 
 def _batched_grad(torch, x):

@@ -100,7 +100,7 @@ def buffers_first(torch):
         def forward(self, x):
             b = self.b
             return (b + x, b - x, b * x, b / x, b // x, b % x, b**x, b @ x, b == x, b != x, b < x,
-                    b <= x, b > x, b >= x, torch.where(b > 2, x, b), b.mul(x))  # fmt: skip
+                    b <= x, b > x, b >= x, torch.where(b > 2, x, b), b.mul(x))
 
     return Buffers(), [(4,)]
 
@@ -133,4 +133,4 @@ def convolutional(torch):
 
 
 ALL = [arithmetic, functions, methods, indexing, results, constants, signature, variadic, perceptron,
-       buffers_first, convolutional]  # fmt: skip
+       buffers_first, convolutional]

@@ -42,7 +42,7 @@ def _arguments():
         aten.layer_norm.default: [(x, [6]), (b, [4, 6], ft.randn(4, 6), ft.randn(4, 6))],
         aten.mse_loss.default: [(x, y), (x, y, 0)],
         aten.huber_loss.default: [(x, y, 2, 0.5)], aten.smooth_l1_loss.default: [(x, y)],
-    }  # fmt: skip
+    }
 
 
 def test_every_formula_is_its_op():
@@ -70,7 +70,7 @@ def test_tables():
         register_decomposition(3, {})(lambda x: x)
     graph = make_fx(ft.nn.functional.silu, get_decompositions([aten.silu]))(ft.ones(2)).graph
     assert [str(n.target) for n in graph.nodes if n.op == "call_function"] == [
-        "aten.sigmoid.default", "aten.mul.Tensor"]  # fmt: skip
+        "aten.sigmoid.default", "aten.mul.Tensor"]
 
 
 def _inputs_and_ops(gm):
@@ -86,7 +86,7 @@ def test_aot_function():
 
     table = get_decompositions([aten.silu])
     call = aot_function(lambda x, y: (ft.nn.functional.silu(x) * y).sum(), compiler, compiler,
-                        decompositions=table)  # fmt: skip
+                        decompositions=table)
     x, y = ft.randn(3, requires_grad=True), ft.randn(3)
     call(x, y).backward()
     expected, = ft.autograd.grad((ft.nn.functional.silu(x) * y).sum(), x)
@@ -111,7 +111,7 @@ def test_aot_module(capsys):
 
 @pytest.mark.parametrize("partition, saved", [
     (default_partition, 3), (min_cut_rematerialization_partition, 1),
-])  # fmt: skip
+])
 def test_partitions(partition, saved):
     class Joint(ft.nn.Module):
         def forward(self, primals_1, tangents_1):

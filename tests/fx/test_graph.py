@@ -42,10 +42,10 @@ def test_names():
     def program(torch):
         g = torch.fx.Graph()
         for name in ("x", "x", "x_1", "sum", "if", "self", "3a", "a.b", "input", "torch", "None",
-                     "x_2", "list", "X", "camelCase", "inf", "*args", "device", "add_5", "add"):  # fmt: skip
+                     "x_2", "list", "X", "camelCase", "inf", "*args", "device", "add_5", "add"):
             g.placeholder(name)
         for f in (torch.relu, torch.nn.functional.relu, operator.add, getattr, len, operator.getitem,
-                  torch.ops.aten.add.Tensor):  # fmt: skip
+                  torch.ops.aten.add.Tensor):
             g.call_function(f, (1,))
         g.create_node("call_module", "a.b.0")
         g.create_node("get_attr", "A.W")
@@ -70,7 +70,7 @@ def test_code_of_all_kinds_of_statements():
             (torch.add, (torch.device("cuda", 1), torch.channels_last, range(3), ..., b"x")),
             (torch.add, ({"a": x, 1: [2, (x,)]}, (), [], None, 1e-5, 1 + 2j, "it's")),
             (torch.ops.aten.add.Tensor, (x, 1)),
-        ):  # fmt: skip
+        ):
             g.call_function(f, args)
         g.call_method("add_", (x, 1), {"alpha": x})
         g.call_module("a.0.b", (x,))
@@ -119,7 +119,7 @@ EDITS = {
     "impure": lambda g, n, fx: [(k, v.is_impure()) for k, v in n.items()],
     "format": lambda g, n, fx: [v.format_node() for v in n.values()],
     "missing in dict": lambda g, n, fx: fx.GraphModule({}, _with_module(fx)),
-}  # fmt: skip
+}
 
 
 def _with_module(fx):
@@ -245,7 +245,7 @@ def test_normalized_arguments():
 
     nodes = [n for n in ft.fx.symbolic_trace(f).graph.nodes if n.op == "call_function"]
     relu, total, linear = [n.normalized_arguments(None, normalize_to_only_use_kwargs=True)
-                           for n in nodes]  # fmt: skip
+                           for n in nodes]
     assert relu.kwargs == {"input": nodes[0].args[0], "inplace": False}
     assert total.kwargs["dim"] == 0 and total.kwargs["keepdim"] is False
     assert list(linear.kwargs) == ["input", "weight", "bias"] and not linear.args

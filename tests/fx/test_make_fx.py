@@ -97,7 +97,7 @@ def test_constants_are_shared_with_the_module():
     graph = make_fx(linear)(ft.ones(1, 2))
     assert [n.target for n in graph.graph.nodes if n.op == "get_attr"] == [
         "_param_constant0", "_param_constant1",
-    ]  # fmt: skip
+    ]
     assert graph._param_constant0 is linear.weight
     with ft.no_grad():
         linear.weight.zero_()

@@ -157,7 +157,7 @@ def _and(x):
     "function",
     [_branch, _loop, _star, _length, _contains, _mapping, _assertion, _range, _assign, _as_float,
      _unknown, _and],
-)  # fmt: skip
+)
 def test_errors(function):
     errors = []
     for torch in (pt, ft):
@@ -270,3 +270,22 @@ def test_nested_graph_module_is_traced_into():
     outer = ft.fx.symbolic_trace(Outer())
     assert [n.target for n in outer.graph.nodes if n.op == "call_module"] == ["inner.0"]
     assert outer(-ft.ones(2)).tolist() == [1.0, 1.0]
+
+
+def _checked(library):
+    def function(x):
+        library._assert(x.shape[-1] == 3, "another size")
+        return x + 1
+
+    return library.fx.symbolic_trace(function)
+
+
+def test_assertions_of_traced_values_are_steps():
+    codes = []
+    for library in (pt, ft):
+        traced = _checked(library)
+        codes.append([(n.op, n.name) for n in traced.graph.nodes])
+        assert traced(library.ones(3)).tolist() == [2, 2, 2]
+        with pytest.raises(AssertionError, match="another size"):
+            traced(library.ones(2))
+    assert codes[0] == codes[1]

@@ -65,7 +65,7 @@ def test_guards_are_written_down_where_a_condition_decides():
     lambda torch: torch.sym_int(-2.7), lambda torch: torch.sym_not(True),
     lambda torch: torch.sym_ite(True, 1, 2), lambda torch: torch.sym_sum((1, 2)),
     lambda torch: torch.sym_ite(1, 2, 3), lambda torch: torch.sym_ite(True, 2, 3.0),
-])  # fmt: skip
+])
 def test_functions_of_plain_numbers(call):
     results = []
     for torch in (pt, ft):
@@ -81,5 +81,5 @@ def test_conditions_of_several_sizes():
         [m.sym_and(True, False), m.sym_or(True, False), m.sym_eq((1, 2), (1, 2)), m.sym_eq([1], [2]),
          m.statically_known_false(1 > 2), m.has_free_unbacked_symbols(3)]
         for m in (module(pt, "fx.experimental.symbolic_shapes"), module(ft, "fx.experimental.symbolic_shapes"))
-    )  # fmt: skip
+    )
     assert mine == theirs

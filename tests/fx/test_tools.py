@@ -252,14 +252,22 @@ def types(torch):
     one, two = t.TensorType((1, t.Dyn)), t.TensorType((1, 2))
     annotate = module(torch, "fx.annotate").annotate
     schemas = module(torch, "fx.operator_schemas")
-    return [one, t.is_consistent(one, two), t.is_consistent(t.TensorType((3,)), two),
-            t.is_more_precise(two, one), t.is_more_precise(one, two), annotate(3, int),
-            schemas.create_type_hint([int, bool]), schemas.create_type_hint((int, str)),
-            schemas.type_matches(typing.Union[int, str], int), schemas.type_matches(list[int], list[int])]  # noqa: UP007  # fmt: skip
+    return [
+        one,
+        t.is_consistent(one, two),
+        t.is_consistent(t.TensorType((3,)), two),
+        t.is_more_precise(two, one),
+        t.is_more_precise(one, two),
+        annotate(3, int),
+        schemas.create_type_hint([int, bool]),
+        schemas.create_type_hint((int, str)),
+        schemas.type_matches(typing.Union[int, str], int),  # noqa: UP007
+        schemas.type_matches(list[int], list[int]),
+    ]
 
 
 PROGRAMS = [fused, without_dropout, normalized, operators, asserted, tagged, ordered, parts, lifted,
-            replaced, sizes, elements, lowering, merged, in_place, managed, unified, types]  # fmt: skip
+            replaced, sizes, elements, lowering, merged, in_place, managed, unified, types]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

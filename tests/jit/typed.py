@@ -153,7 +153,7 @@ ACCEPTED = {
     "functionals": [(torch.arange(8.0).reshape(2, 4), torch.tensor([[0, 1], [1, 1]]))],
     "default": [(3,), (-2,)], "iterated": [({"a": 1, "bc": 2},)],
     "paired": [(Pair(torch.ones(2), 4),), ((torch.ones(1), 2),)], "boxes": [(4,)],
-}  # fmt: skip
+}
 
 
 def two_types(x: int):
@@ -274,7 +274,7 @@ REFUSED = [
     "maybe_attribute", "maybe_condition", "unnamed", "no_method", "item", "variable_item", "unpacked",
     "appended", "added", "iterates", "subscripted", "called", "called_with", "left_out",
     "if_expression", "declared", "mutable",
-]  # fmt: skip
+]
 
 
 def signed(x, n: int):

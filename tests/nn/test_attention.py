@@ -63,7 +63,7 @@ MODS = {"none": lambda package: None, "relative": relative, "soft cap": soft_cap
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("shapes", [
     ((2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 6)), ((1, 4, 3, 4), (1, 2, 6, 4), (1, 2, 6, 4)),
-], ids=str)  # fmt: skip
+], ids=str)
 def test_flex_attention(mod, masked, shapes):
     def run(package):
         module = flex(package)
@@ -76,7 +76,7 @@ def test_flex_attention(mod, masked, shapes):
         out, aux = module.flex_attention(
             q, k, v, MODS[mod](package), mask, enable_gqa=q.shape[1] != k.shape[1],
             return_aux=module.AuxRequest(lse=True),
-        )  # fmt: skip
+        )
         return [out, aux.lse]
 
     agree(run)
@@ -93,7 +93,7 @@ def test_gradients_and_largest_scores():
             out, (lse, largest) = module.flex_attention(
                 q, k, v, lambda score, b, h, i, j: score + bias[h, i, j], scale=0.3,
                 return_aux=module.AuxRequest(lse=True, max_scores=True),
-            )  # fmt: skip
+            )
         else:
             scores = q @ k.mT * 0.3 + bias
             out, lse, largest = scores.softmax(-1) @ v, scores.logsumexp(-1), scores.amax(-1)
@@ -124,7 +124,7 @@ def test_block_masks(size, block, full):
         mask = flex(package).create_block_mask(
             lambda b, h, i, j: i >= j + h, 2, 2, *size, device="cpu", BLOCK_SIZE=block,
             separate_full_blocks=full,
-        )  # fmt: skip
+        )
         names = ["kv_num_blocks", "kv_indices", "q_num_blocks", "q_indices"]
         if full:
             names += ["full_" + name for name in names]
@@ -132,7 +132,7 @@ def test_block_masks(size, block, full):
             *(getattr(mask, name) for name in names), mask.to_dense(), mask.shape, mask.numel(),
             round(mask.sparsity(), 6), mask.BLOCK_SIZE, repr(mask), mask[0].shape,
             mask[0, 1].to_dense(), mask[:, :, :1].kv_indices,
-        ]  # fmt: skip
+        ]
 
     agree(run)
 
@@ -146,7 +146,7 @@ def test_masks():
             module.create_mask(mask, *sizes, device="cpu")
             for mask in (causal, module.and_masks(causal, near), module.or_masks(causal, near),
                          module.noop_mask)
-        ]  # fmt: skip
+        ]
 
     agree(run)
 
@@ -205,7 +205,7 @@ def test_choosing_kernels():
         settings = package.backends.cuda
         seen = [repr(module.SDPBackend.MATH), int(module.SDPBackend.CUDNN_ATTENTION)]
         state = lambda: [settings.flash_sdp_enabled(), settings.math_sdp_enabled(),  # noqa: E731
-                         settings.mem_efficient_sdp_enabled(), settings.cudnn_sdp_enabled()]  # fmt: skip
+                         settings.mem_efficient_sdp_enabled(), settings.cudnn_sdp_enabled()]
         seen.append(state())
         with module.sdpa_kernel(module.SDPBackend.MATH):
             seen.append(state())
@@ -217,3 +217,14 @@ def test_choosing_kernels():
 
     agree(run)
     raises(lambda p: attention(p).sdpa_kernel("math").__enter__())
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 512, 256), (1, 1, 130, 300), (3, 2, 256, 256), (1, 1, 6000, 4000)])
+def test_drawings_of_block_masks(sizes):
+    def drawn(package):
+        mask = flex(package).create_block_mask(
+            lambda b, h, i, j: (i >= j) & (i - j < 500 * (b + h + 1)), *sizes, device="cpu"
+        )
+        return [str(mask), repr(mask), mask.to_string(), mask.to_string(grid_size=3, limit=1), mask.to_string((4, 2))]
+
+    agree(drawn)

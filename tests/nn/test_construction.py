@@ -48,7 +48,7 @@ ARGUMENTS = {
     "TransformerDecoderLayer": [(8, 2, 16)], "TransformerEncoderLayer": [(8, 2, 16)],
     "Unflatten": [(1, (2, 2))], "Unfold": [(2,)],
     "Upsample": [(None, 2.0), (4,)], "UpsamplingBilinear2d": [(3,)], "UpsamplingNearest2d": [(3,)],
-}  # fmt: skip
+}
 for _name in torch.nn.modules.__all__:
     if "Adaptive" in _name and "Pool" in _name:
         ARGUMENTS[_name] = [(2,)]
@@ -62,7 +62,7 @@ CONTAINERS = {
     "Container", "Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "RNNBase",
     "RNNCellBase", "Sequential", "TransformerDecoder", "TransformerEncoder",
     "LinearCrossEntropyOptions", "NLLLoss2d",
-}  # fmt: skip
+}
 CASES = [
     (name, arguments)
     for name in sorted(set(torch.nn.modules.__all__) - CONTAINERS)

@@ -263,3 +263,16 @@ def test_batch_norm_of_no_channels():
         return y, x.grad
 
     both(program)
+
+
+def test_names_of_positions():
+    """``_get_abs_string_index``, which lists of modules of libraries (pyro's) call."""
+    found = []
+    for nn in (torch.nn, reference.nn):
+        for held in (nn.ModuleList([nn.ReLU()] * 3), nn.ParameterList([nn.Linear(1, 1).bias] * 3)):
+            for index in (0, -1, True, 3, -4, "a"):
+                try:
+                    found.append(held._get_abs_string_index(index))
+                except (IndexError, TypeError) as error:
+                    found.append((type(error), str(error)))
+    assert found[: len(found) // 2] == found[len(found) // 2 :]

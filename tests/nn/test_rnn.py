@@ -11,7 +11,7 @@ CASES = [
     ("RNN", {}), ("RNN", {"nonlinearity": "relu", "num_layers": 2}),
     ("GRU", {"bidirectional": True, "num_layers": 2, "bias": False}),
     ("LSTM", {"batch_first": True}), ("LSTM", {"bidirectional": True, "proj_size": 2}),
-]  # fmt: skip
+]
 
 
 def _leaves(value):
@@ -54,7 +54,7 @@ def test_network(name, options, packed):
         ("GRU", {"proj_size": 1}, (1, 1, 2)), ("LSTM", {"dropout": 2}, (1, 1, 2)),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_errors(name, options, shape):
     caught = []
     for package in (reference, torch):

@@ -60,7 +60,7 @@ FUNCTIONS = {
         F.embedding_bag(torch.tensor([[1, 2], [0, 1]]), x[0], mode="max"),
         F.bilinear(x[0], x[1], x.new_ones(2, 8, 8) / 8), F.one_hot(torch.tensor(ROWS), 3),
     ),
-}  # fmt: skip
+}
 
 # Functions of images (2, 4, 6, 6).
 IMAGES = {
@@ -78,7 +78,7 @@ IMAGES = {
         for mode in ("bilinear", "nearest", "bicubic")
         for padding, align in (("zeros", False), ("border", True), ("reflection", False))
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *IMAGES])
@@ -94,7 +94,7 @@ def test_sizes_that_vary():
         F.grid_sample(x, x[:, :2].movedim(1, -1) / 3, align_corners=False), x.masked_select(x > 0),
         torch.atan2(x, x - 1), torch.xlogy(x.abs(), x.abs() + 1), F.smooth_l1_loss(x, -x, reduction="none"),
         torch.special.erfc(x), torch.logaddexp(x, x[0, 0]), F.huber_loss(x, x * 3, reduction="sum"),
-    )  # fmt: skip
+    )
     batch = ({0: ft.export.Dim("batch")},)
     program = ft.onnx.export(wrapped(ft, function), (square(ft),), dynamic_shapes=batch)
     more = np.concatenate([square(pt).numpy(), -square(pt).numpy()])

@@ -124,7 +124,7 @@ FUNCTIONS = {
     "writes": lambda torch, F, x: (
         (y := x.clone()).mul_(2), y.add_(1), y[:, 1].zero_(), y[:, :, 2:4].fill_(9), y + 0,
     ),
-}  # fmt: skip
+}
 
 IMAGES = {
     "convolutions": lambda torch, F, x: (
@@ -146,7 +146,7 @@ IMAGES = {
         F.batch_norm(x, x.mean((0, 2, 3)), x.var((0, 2, 3)), x[0, :, 0, 0], x[0, :, 1, 1]),
         F.group_norm(x, 2, x[0, :, 0, 0], x[0, :, 1, 1]), F.prelu(x, x[0, :, 0, 0]),
     ),
-}  # fmt: skip
+}
 
 
 def wrapped(torch, function):
@@ -170,7 +170,7 @@ def test_program_object_and_files(tmp_path):
     program = ft.onnx.export(
         mine, (programs.rows(ft),), tmp_path / "model.onnx", input_names=["x"], output_names=["y"],
         dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}}, verify=True, opset_version=20,
-    )  # fmt: skip
+    )
     loaded = onnx.load(tmp_path / "model.onnx")
     assert loaded.opset_import[0].version == 20
     assert [o.name for o in loaded.graph.output] == ["y"]

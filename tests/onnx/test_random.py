@@ -13,7 +13,7 @@ N = 4000
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n not in (
-    "normal", "randperm", "poisson")])  # fmt: skip
+    "normal", "randperm", "poisson")])
 @pytest.mark.parametrize("varies", [False, True])
 def test_numbers(name, varies):
     function, mean, variance = CASES[name]

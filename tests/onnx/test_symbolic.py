@@ -57,7 +57,7 @@ def test_a_custom_op():
 def test_the_newest_version_that_is_not_newer_than_the_models():
     def of(kind):
         return lambda g, x, *_: g.op("ReduceSum", g.op(kind, x), g.op("Constant", value_t=ft.tensor([-1])),
-                                     keepdims_i=0)  # fmt: skip
+                                     keepdims_i=0)
 
     name = "symbolic_tests::stretch"
     with registered(name, of("Neg"), 11), registered(name, of("Abs"), 17), registered(name, of("Exp"), 30):
@@ -92,6 +92,6 @@ def test_arguments():
     parsed = parse_args("v", "i", "f", "b", "s", "is", "fs", "none")(lambda g, *args: args)
     assert parsed(None, 1, 2.0, 3, 1, "s", (1.0, 2), (1, 2), 5) == (
         1, 2, 3.0, True, "s", [1, 2], [1.0, 2.0], None,
-    )  # fmt: skip
+    )
     with pytest.raises(ft.onnx.OnnxExporterError, match="mismatch"):
         parse_args("v")(lambda g, x: x)(None, 1, 2)

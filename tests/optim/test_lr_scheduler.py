@@ -18,7 +18,7 @@ CASES = {
     "MultiplicativeLR": {"lr_lambda": lambda e: 0.95},
     "OneCycleLR": {"max_lr": 0.5, "total_steps": 40, "three_phase": True},
     "PolynomialLR": {"total_iters": 15, "power": 2.0}, "StepLR": {"step_size": 3},
-}  # fmt: skip
+}
 
 
 def _optimizer(package):

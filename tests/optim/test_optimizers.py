@@ -26,7 +26,7 @@ CONFIGURATIONS = {
         {"lr": 0.1}, {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1},
         {"lr": 0.1, "momentum": 0.9, "nesterov": True, "maximize": True},
     ],
-}  # fmt: skip
+}
 CASES = [(name, options) for name, many in CONFIGURATIONS.items() for options in many]
 STEPS = 8
 
@@ -103,7 +103,7 @@ def test_continues_from_a_state_of_torch(name, options):
 def test_a_new_rate_compiles_nothing():
     problem = Problem(torch, "Adam", {})
     problem.optimizer.step(problem.loss)
-    from ftorch.eager import op
+    from ftorch.eager.call import op
 
     plans = len(op._updates)
     for rate in (0.1, 0.2, 0.3):
@@ -157,7 +157,7 @@ def test_hooks():
         ("Muon", {"adjust_lr_fn": "x"}), ("Adafactor", {"d": 0.0}), ("RMSprop", {"alpha": -1}),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_errors(name, options):
     caught = []
     for package in (reference, torch):

@@ -4,7 +4,7 @@
     register("add.Tensor", S(T(2, 3), T(3)), S(T(2, 3), 2.5, alpha=3))
 
 ``T`` describes a random tensor (drawn anew for each use), ``S`` a call. Keys are op names with
-their overload as in ``ftorch.eager.registry.OPS``.
+their overload as in ``ftorch.eager.core.registry.OPS``.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class T:
     values: Any = None
 
     def __init__(self, *shape, dtype="float32", low=-2.0, high=2.0, grad=True, make=None,
-                 values=None):  # fmt: skip
+                 values=None):
         for name, value in dict(shape=shape, dtype=dtype, low=low, high=high, grad=grad, make=make,
-                                values=values).items():  # fmt: skip
+                                values=values).items():
             object.__setattr__(self, name, value)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Samples for ftorch/eager/ops/segments.py and aten_internal.py."""
+"""Samples for ftorch/eager/kernels/reduction/segments.py and aten_internal.py."""
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +16,7 @@ for _reduce in ("sum", "mean", "max", "min", "prod"):
         S(T(4, values=[1.0, 2.0, 0.0, 3.0]), _reduce, lengths=_LENGTHS, unsafe=True),
     )
 register("hash_tensor", S(T(2, 3)), S(T(2, 3), 1), S(T(2, 3, dtype="int8"), 0, keepdim=True),
-         S(T(3, dtype="bfloat16")), S(T()), S(T(0, 2), 1))  # fmt: skip
+         S(T(3, dtype="bfloat16")), S(T()), S(T(0, 2), 1))
 
 for _name in ("_softmax_backward_data", "_log_softmax_backward_data"):
     register(_name, S(T(2, 3), T(2, 3), 1, np.float32), S(T(), T(), 0, np.float32))
@@ -26,7 +26,7 @@ register(
     "max_pool2d_with_indices_backward",
     S(T(1, 1, 1, 2), T(1, 1, 2, 4), (2, 2), (2, 2), (0, 0), (1, 1), False,
       T(1, 1, 1, 2, values=[[[[4, 3]]]], dtype="int64")),
-)  # fmt: skip
+)
 register("_upsample_bilinear2d_aa", S(T(1, 2, 6, 6), (3, 4), False))
 register("_upsample_bilinear2d_aa.vec", S(T(1, 2, 6, 6), None, False, (0.5, 0.5)))
 _WHERE = [T(3, 1, values=[[0], [9], [2]], dtype="int64"), T(1, 2, values=[[0, 1]], dtype="int64")]
@@ -44,9 +44,9 @@ register(
     # Out of the range of e4m3fn PyTorch gives nan on some processors, the largest number on others.
     S(*_EIGHT, T(1, values=[1e5], grad=False), _ONE, out_dtype=np.dtype(ml_dtypes.float8_e5m2)),
     S(*_EIGHT, _ONE, _ONE, scale_result=_ONE, out_dtype=np.dtype(ml_dtypes.float8_e5m2)),
-)  # fmt: skip
+)
 register(
     "_scaled_mm_v2",
     S(*_EIGHT, [_ONE], [0], [0], [_ONE], [0], [0], None, ml_dtypes.bfloat16),
     S(*_EIGHT, [_ROWS[0]], [1], [0], [_ROWS[1]], [1], [0], None, np.float32),
-)  # fmt: skip
+)

@@ -33,7 +33,7 @@ for nd in (1, 2, 3):
           dilation=2),
         S(T(0, 4, *space), T(4, 3, *kernel), T(3)),
         S(T(2, 2, *space, dtype="float16"), T(2, 3, *kernel, dtype="float16")),
-    )  # fmt: skip
+    )
 
 register("conv2d", S(T(4, 1, 8, 8), T(16, 1, 3, 3), T(16), padding=1))
 register("conv2d", S(T(4, 16, 8, 8), T(32, 16, 3, 3), T(32), padding=1))

@@ -1,4 +1,4 @@
-"""Samples for ftorch/eager/ops/creation.py: kernels whose last argument is the dtype."""
+"""Samples for ftorch/eager/kernels/creation/factories.py: kernels whose last argument is the dtype."""
 
 import numpy as np
 

@@ -26,4 +26,4 @@ for reduction in ("none", "mean", "sum"):
           True),
         S(T(9, 5, make=log_softmax), T(3, dtype="int64", values=[0, 1, 1]), T(dtype="int64",
           values=8), T(dtype="int64", values=3), 4, reduction, False),
-    )  # fmt: skip
+    )

@@ -29,5 +29,5 @@ for mode in ("sum", "mean", "max"):
 register(
     "_embedding_bag", S(T(5, 3), rows(8), _OFFSETS, "sum", False, T(8), False, 1),
     S(T(5, 3), rows(8), _OFFSETS, "sum", True, None, False, None),
-)  # fmt: skip
+)
 

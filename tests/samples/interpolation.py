@@ -19,7 +19,7 @@ for nd in (1, 2, 3):
                 for mode in ("bilinear", "bicubic"):
                     register("_interpolate", S(x, size, mode, align, None, True))
     register("_interpolate", S(x, tuple(int(n * 1.7) for n in _SPACE[:nd]), _LINEAR[nd], False,
-                               (1.7,) * nd, False))  # fmt: skip
+                               (1.7,) * nd, False))
 
 for mode in ("bilinear", "nearest", "bicubic"):
     for padding in ("zeros", "border", "reflection"):

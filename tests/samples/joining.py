@@ -1,4 +1,4 @@
-"""Samples for ftorch/eager/ops/joining.py and diagonal.py."""
+"""Samples for ftorch/eager/kernels/shape/joining.py and diagonal.py."""
 
 from . import S, T, register
 
@@ -7,7 +7,7 @@ _INDEX = T(4, dtype="int64", low=0, high=3)
 register(
     "cat", S([T(2, 3), T(1, 3)]), S([T(2, 3), T(2, 1)], -1), S([T(0), T(2, 3)], 1),
     S([T(2, dtype="int32"), T(3)]), S([T(0), T(0)]), S([T(2, 2, dtype="bfloat16"), T(2, 2)]),
-)  # fmt: skip
+)
 register("stack", S([T(2, 3), T(2, 3)]), S([T(), T()]), S([T(2, dtype="bool"), T(2)], -1))
 register("flip", S(T(2, 3), [0]), S(T(2, 3, 2), [0, -1]), S(T(2, 3), []), S(T(), [0]))
 register("fliplr", S(T(2, 3)), S(T(2, 3, dtype="int64")))
@@ -20,7 +20,7 @@ register("repeat_interleave.self_int", S(T(2, 3), 2), S(T(2, 3), 3, dim=-1), S(T
 register(
     "repeat_interleave.self_Tensor", S(T(2, 3), T(2, values=[1, 2], dtype="int64"), dim=0),
     S(T(4), T(4, dtype="int32", low=0, high=3)), S(T(2, 2), T(values=2, dtype="int64"), dim=1),
-)  # fmt: skip
+)
 register("repeat_interleave.Tensor", S(_INDEX))
 for _name in ("tril", "triu"):
     register(_name, S(T(3, 3)), S(T(2, 3, 4), 1), S(T(2, 3, dtype="bool"), -1), S(T(0, 3)))

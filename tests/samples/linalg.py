@@ -43,7 +43,7 @@ for _name in (
     "linalg_inv", "linalg_inv_ex", "inverse", "linalg_det", "det", "linalg_slogdet", "slogdet",
     "logdet", "linalg_matrix_exp", "matrix_exp", "linalg_lu_factor", "linalg_lu_factor_ex",
     "_lu_with_info", "linalg_eig", "linalg_eigvals",
-):  # fmt: skip
+):
     _square(_name)
 for _name in ("linalg_eigh", "linalg_eigvalsh"):
     _square(_name, _symmetric)

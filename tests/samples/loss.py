@@ -32,7 +32,7 @@ for name in ("mse_loss", "l1_loss", "huber_loss"):
     register(
         name, *(S(T(3, 4), T(3, 4), reduction=r, weight=T(3, 4, low=0.1, grad=False))
                 for r in REDUCTIONS)
-    )  # fmt: skip
+    )
 register("mse_loss", S(T(3, 4), T(3, 4), False), S(T(3, 4), T(3, 4), None, False))
 register("l1_loss", S(T(3, 4, dtype="int64"), T(3, 4, dtype="int64"), reduction="sum"))
 register("l1_loss", S(T(3, dtype="complex64"), T(3, dtype="complex64")))

@@ -19,7 +19,7 @@ _CASES = {
     "linear": [[(2, 3), (5, 3), (5,)], [(4, 2, 3), (5, 3)], [(3,), (5, 3), (5,)], [(2, 3), (3,)]],
     "bilinear": [[(2, 3), (2, 4), (5, 3, 4), (5,)], [(2, 7, 3), (2, 7, 4), (5, 3, 4)]],
     "linalg_vecdot": [[(2, 3), (3,)]],
-}  # fmt: skip
+}
 for _name, _shapes in _CASES.items():
     _dtypes = ("float32", "complex64") if _name != "bilinear" else ("float32",)
     register(_name, *(S(*(T(*s, dtype=d) for s in case)) for case in _shapes for d in _dtypes))
@@ -63,3 +63,13 @@ register(
     S("bn,anm,bm->ba", [T(2, 5), T(3, 5, 4), T(2, 4)]),
     S("ij->", [T(2, 3, dtype="complex64")]),
 )
+
+_ENDS = T(3, values=[1, 3, 8], dtype="int32")
+for _name in ("_grouped_mm", "nn.functional.grouped_mm"):
+    register(
+        _name,
+        S(T(8, 8), T(3, 8, 16), offs=_ENDS), S(T(8, 8), T(8, 16), offs=_ENDS), S(T(3, 4, 8), T(8, 8), offs=_ENDS),
+        S(T(3, 4, 8), T(3, 8, 16)), S(T(8, 8, dtype="bfloat16"), T(3, 8, 16, dtype="bfloat16"), offs=_ENDS),
+        S(T(8, 8), T(3, 8, 16)), S(T(8, 8), T(3, 4, 16), offs=_ENDS), S(T(8, 8), T(2, 8, 16), offs=_ENDS),
+        S(T(8, 8, dtype="float64"), T(3, 8, 16, dtype="float64"), offs=_ENDS),
+    )

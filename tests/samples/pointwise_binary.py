@@ -69,6 +69,8 @@ register(
     S(T(3, dtype="complex64"), T(3)),
     S(T(values=[0.0, 1.0]), 2),
     S(T(values=[1, -1, 2], dtype="int64"), T(values=[-1, -3, -2], dtype="int64")),
+    S(T(values=[2, 3, -2, 7], dtype="int64"), T(values=[64, 100, 63, 70], dtype="int64")),
+    S(T(values=[128, 2, 255], dtype="uint8"), T(values=[128, 200, 131], dtype="uint8")),
 )
 for exponent in (2.0, 3.0, 0.5, -0.5, -1.0, -2.0):
     register(
@@ -107,6 +109,7 @@ for name in ("gcd", "lcm", "bitwise_left_shift.Tensor", "bitwise_right_shift.Ten
         name,
         S(T(2, 3, **WHOLE), T(3, **WHOLE)),
         S(T(3, dtype="uint8", low=0, high=9), T(3, **WHOLE)),
+        S(T(values=[240, 255, 16, 128], dtype="uint8"), T(values=[4, 1, 3, 7], dtype="uint8")),
     )
 for name in ("and", "or", "xor"):
     register(

@@ -34,18 +34,18 @@ register(
     "topk", S(F, 2), S(F, 2, 0), S(F, 3, -1, False), S(INT, 2), S(BYTE, 2, 0, False), S(LOW, 1),
     S(SCALAR, 1), S(F, 0), S(LONG, 2), S(LONG, 2, largest=False), S(DOUBLE, 2, sorted=False),
     S(SPECIAL, 6), S(SPECIAL, 6, largest=False),
-)  # fmt: skip
+)
 register(
     "kthvalue", S(F, 2), S(F, 1, 0), S(F, 4, 1, True), S(SCALAR, 1), S(INT, 3), S(SPECIAL, 5),
     S(T(0, 2), 1, 1),
-)  # fmt: skip
+)
 for name in ("median", "nanmedian"):
     register(name, S(F), S(INT), S(SCALAR), S(T(0)), S(TIES), S(SPECIAL))
     register(f"{name}.dim", S(F, 0), S(F, 1, True), S(INT, 1), S(SCALAR, 0), S(SPECIAL, 0))
 register(
     "mode", S(T(7, values=[2.0, 1.0, 3.0, 1.0, 2.0, 2.0, 0.0])), S(INT, 0), S(F, 1, True), S(SCALAR),
     S(T(6, dtype="int64", values=[2, 2, 1, 1, 3, 3])), S(BOOL, 1),
-)  # fmt: skip
+)
 
 EDGES = T(4, values=[-1.0, 0.0, 1.0, 1.5], grad=False)
 ROWS = T(2, 3, values=[[0.0, 1.0, 2.0], [-1.0, 0.5, 0.7]], grad=False)
@@ -53,14 +53,14 @@ register(
     "searchsorted.Tensor", S(EDGES, T(2, 3)), S(EDGES, T(2, 3), right=True), S(ROWS, T(2, 5)),
     S(EDGES, T(3, dtype="int64"), out_int32=True), S(EDGES, SPECIAL, side="right"), S(EDGES, T()),
     S(T(3, values=[2.0, 0.0, 1.0]), T(4), sorter=T(3, dtype="int64", values=[1, 2, 0])), S(T(0), T(2)),
-)  # fmt: skip
+)
 register("searchsorted.Scalar", S(EDGES, 0.5), S(EDGES, 1, right=True), S(EDGES, 1, side="left"))
 register("bucketize.Tensor", S(T(2, 3), EDGES), S(T(3, dtype="int64"), EDGES, right=True))
 register("bucketize.Scalar", S(0.5, EDGES), S(1, EDGES, out_int32=True, right=True))
 register(
     "isin.Tensor_Tensor", S(INT, T(3, dtype="int64", low=-3, high=3)), S(SPECIAL, SPECIAL),
     S(INT, T(40, dtype="int64", low=-9, high=9)), S(INT, T(0), invert=True), S(TIES, T(40)),
-)  # fmt: skip
+)
 register("isin.Tensor_Scalar", S(INT, 1), S(TIES, 2.0, invert=True))
 register("isin.Scalar_Tensor", S(1, INT), S(2.0, TIES, invert=True))
 

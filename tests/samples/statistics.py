@@ -18,11 +18,11 @@ COUNTS = T(6, dtype="int64", low=0, high=5)
 register(
     "bincount", S(COUNTS), S(COUNTS, T(6)), S(COUNTS, None, 9), S(T(0, dtype="int64"), None, 3),
     S(COUNTS, T(6, dtype="int64")), S(T(3, dtype="uint8", values=[0, 200, 3])),
-)  # fmt: skip
+)
 register(
     "histc", S(F), S(F, 4), S(F, 4, -1, 1), S(F, 4, 0.5, 1.5), S(T(3, values=[1.0, 1.0, 1.0]), 4),
     S(T(0), 3), S(F, 3, 2, 2),
-)  # fmt: skip
+)
 EDGES = T(4, values=[-2.0, 0.0, 0.5, 2.0], grad=False)
 register(
     "histogram.bins_tensor", S(F, EDGES), S(F, EDGES, weight=T(3, 5)), S(F, EDGES, density=True)
@@ -30,12 +30,12 @@ register(
 register(
     "histogram.bin_ct", S(F, 4), S(F, 4, range=(-1.0, 1.0)), S(F, 3, weight=T(3, 5), density=True),
     S(T(0), 2), S(F, 2, range=(1.0, 1.0)),
-)  # fmt: skip
+)
 POINTS = T(7, 2)
 register(
     "_histogramdd", S(POINTS, [2, 3]), S(POINTS, [2, 2], [-1.0, 1.0, -2.0, 2.0]),
     S(POINTS, [2, 3], weight=T(7), density=True),
-)  # fmt: skip
+)
 register("_histogramdd_from_bin_tensors", S(POINTS, [EDGES, EDGES]))
 
 FREQUENCIES = T(5, dtype="int64", values=[1, 2, 0, 1, 3])
@@ -44,5 +44,5 @@ register(
     "cov", S(F), S(T(5)), S(T(3, 4, dtype="int64")), S(T(3, 4, dtype="complex64")),
     S(F, correction=0), S(F, fweights=FREQUENCIES), S(F, aweights=WEIGHTS),
     S(F, correction=2, fweights=FREQUENCIES, aweights=WEIGHTS),
-)  # fmt: skip
+)
 register("corrcoef", S(F), S(T(5)), S(T(3, 4, dtype="int64")), S(T(2, 4, dtype="complex64")))

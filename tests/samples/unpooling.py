@@ -24,7 +24,7 @@ register(
     "max_unpool3d",
     S(T(2, 3, 2, 2, 1), T(2, 3, 2, 2, 1, dtype="int64", make=places(4, 40)), (4, 5, 2), (2, 2, 2),
       (0, 0, 0)),
-)  # fmt: skip
+)
 for nd in (2, 3):
     space = (7, 6, 8)[:nd]
     samples = T(2, 3, nd, low=0.0, high=1.0, grad=False)

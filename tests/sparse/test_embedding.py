@@ -87,7 +87,7 @@ def test_zero_grad():
 @pytest.mark.parametrize("options", [
     {"mode": "mean"}, {"mode": "sum"}, {"mode": "mean", "padding_idx": 1},
     {"mode": "sum", "padding_idx": 1}, {"mode": "mean", "include_last_offset": True},
-], ids=str)  # fmt: skip
+], ids=str)
 def test_bags(options):
     def program(t):
         e = table(t, "EmbeddingBag", **options)
@@ -111,7 +111,7 @@ def test_weighted_bags():
 OPTIMIZERS = [
     ("SGD", {"lr": 0.1}), ("SGD", {"lr": 0.1, "momentum": 0.9}), ("SGD", {"lr": 0.1, "maximize": True}),
     ("SparseAdam", {"lr": 0.1}), ("SparseAdam", {"lr": 0.1, "maximize": True}), ("Adagrad", {"lr": 0.1}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name, options", OPTIMIZERS, ids=str)

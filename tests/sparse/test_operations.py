@@ -73,7 +73,7 @@ COMPUTED = {
         t.spmm(coo(t), dense(t, 3, 2)), t.dsmm(csr(t), dense(t, 3, 2)), t.hsmm(coo(t), dense(t, 3, 2)),
         t.saddmm(t.eye(2).to_sparse(), coo(t), dense(t, 3, 2)),
         t.resize_as_sparse_(coo(t), t.zeros(4, 4).to_sparse()),
-    ],  # fmt: skip
+    ],
     "sspaddmm": lambda t: t.sspaddmm(t.eye(2).to_sparse(), coo(t), dense(t, 3, 2)),
     "reduced": lambda t: [
         t.sparse.mm(csr(t), dense(t, 3, 2), how) for how in ("sum", "mean", "amax", "amin")
@@ -91,23 +91,23 @@ COMPUTED = {
     "unbind": lambda t: list(coo(t)),
     "index_select": lambda t: [
         first(t).index_select(1, t.tensor([2, 0, 2])), hybrid(t).index_select(2, t.tensor([1]))
-    ],  # fmt: skip
+    ],
     "narrow_copy": lambda t: [coo(t).narrow_copy(1, 1, 2), hybrid(t).narrow_copy(2, 1, 1)],
     "cat": lambda t: [
         t.cat([coo(t), coo(t)]), t.cat([coo(t), coo(t)], 1), t.hstack([coo(t), coo(t)]),
         t.cat([hybrid(t), hybrid(t)], 2),
-    ],  # fmt: skip
+    ],
     "stack": lambda t: t.stack([coo(t), coo(t)], 1),
     "sum": lambda t: [coo(t).sum(), t.sparse.sum(coo(t)), csr(t).sum()],
     "sum dim": lambda t: [
         first(t).sum(0), t.sparse.sum(coo(t), 1), t.sparse.sum(hybrid(t), 2),
         t.sparse.sum(hybrid(t), (0, 1)), t.sparse.sum(hybrid(t), (0, 2)), csr(t).sum(1, True),
-    ],  # fmt: skip
+    ],
     "norm": lambda t: [coo(t).norm(), coo(t).norm(1), coo(t).any()],
     "softmax": lambda t: [
         t.sparse.softmax(coo(t), 0), t.sparse.log_softmax(coo(t), 1),
         t.sparse.softmax(hybrid(t), 2), t.sparse.softmax(hybrid(t), 1, dtype=t.float64),
-    ],  # fmt: skip
+    ],
 }
 
 
@@ -235,7 +235,7 @@ def grad_added(t):
 GRADIENTS = [
     grad_mm, grad_operator, grad_dense_left, grad_to_dense, grad_coalesce, grad_to_sparse, grad_sum,
     grad_softmax, grad_sparse_sparse, grad_csr_dense, grad_sampled, grad_mask, grad_added,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("program", GRADIENTS, ids=lambda p: p.__name__)

@@ -11,7 +11,8 @@ import torch as pt
 
 import ftorch as ft
 
-from .both import assert_agree, check, check_error
+from ..oracle import assert_same
+from .both import check, check_error
 
 
 def coo(t, dtype=None, size=(2, 3)):
@@ -96,8 +97,8 @@ def test_made(name):
     """Parts, values, and the printed text."""
     program = MADE[name]
     mine, theirs = program(ft), program(pt)
-    assert_agree(mine, theirs)
-    assert_agree(mine.to_dense(), theirs.to_dense())
+    assert_same(mine, theirs)
+    assert_same(mine.to_dense(), theirs.to_dense())
     assert repr(mine) == repr(theirs)
 
 
@@ -109,7 +110,7 @@ def test_attributes(make):
             x.is_sparse, x.is_sparse_csr, str(x.layout), x._nnz(), x.sparse_dim(), x.dense_dim(),
             x.numel(), x.dim(), tuple(x.shape), x.requires_grad, x.is_leaf, len(x), t.is_tensor(x),
             isinstance(x, t.Tensor), str(x.dtype), str(x.device), x.element_size(),
-        ]  # fmt: skip
+        ]
 
     check(program)
 
@@ -210,7 +211,7 @@ def test_values_share_memory():
 
 def _things(t):
     return {"coo": coo(t), "sorted": coo(t).coalesce(), "csr": csr(t), "hybrid": hybrid(t),
-            "bsr": matrix(t).to_sparse_bsr((2, 2))}  # fmt: skip
+            "bsr": matrix(t).to_sparse_bsr((2, 2))}
 
 
 @pytest.mark.parametrize("reader, writer", [(ft, pt), (pt, ft), (ft, ft)])
@@ -222,17 +223,17 @@ def test_files(reader, writer):
     for name, theirs in _things(pt).items():
         mine = read[name]
         if reader is pt:
-            assert_agree(_things(ft)[name], mine, name)
+            assert_same(_things(ft)[name], mine, where=name)
         else:
-            assert_agree(mine, theirs, name)
+            assert_same(mine, theirs, where=name)
 
 
 def test_pickle_and_deepcopy():
     x = coo(ft)
     for other in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
-        assert_agree(other, coo(pt))
+        assert_same(other, coo(pt))
         other._values().zero_()
-    assert_agree(x, coo(pt))
+    assert_same(x, coo(pt))
 
 
 def test_buffer_of_a_module():
@@ -246,4 +247,4 @@ def test_buffer_of_a_module():
     other = Graph().double()
     other.adjacency.zero_()
     other.load_state_dict(m.state_dict())
-    assert_agree(other.adjacency, pt.eye(3, dtype=pt.float64).to_sparse())
+    assert_same(other.adjacency, pt.eye(3, dtype=pt.float64).to_sparse())

@@ -36,7 +36,7 @@ def measurements(b, seed=0):
         task = b.TaskSpec(
             f"f({name})", "pass", label="ops", sub_label=name, description=description, env=env,
             num_threads=threads,
-        )  # fmt: skip
+        )
         scale = 10 ** rng.uniform(-6, -3)
         spread = rng.choice([0.01, 0.2, 0.6])
         for _ in range(rng.choice([1, 2])):
@@ -77,7 +77,7 @@ def test_tasks():
         tasks = [
             b.TaskSpec("x", "pass"), b.TaskSpec("x", "y = 1", sub_label="s", description="d"),
             b.TaskSpec("x\ny", "a\nb", sub_label="s"), b.TaskSpec("x\ny", "", label="l"),
-        ]  # fmt: skip
+        ]
         return [(task.title, task.setup_str(), task.summarize(), repr(task)[:5]) for task in tasks]
 
     expected = both(lambda t, b: [entry[:3] for entry in program(t, b)])
@@ -86,7 +86,7 @@ def test_tasks():
 
 
 @pytest.mark.parametrize("options", list(itertools.product(
-    ("none", "columns", "rows"), (False, True), (False, True))), ids=str)  # fmt: skip
+    ("none", "columns", "rows"), (False, True), (False, True))), ids=str)
 def test_tables(options):
     colors, trim, highlight = options
 
@@ -137,7 +137,7 @@ def test_units_and_numbers():
 
 @pytest.mark.parametrize("arguments", [
     {"stmt": 3}, {"language": "perl"}, {"global_setup": "int x;"},
-], ids=str)  # fmt: skip
+], ids=str)
 def test_misuse_of_timers(arguments):
     assert both(lambda t, b: b.Timer(**arguments))[0] == "ValueError"
 
@@ -145,7 +145,7 @@ def test_misuse_of_timers(arguments):
 def test_timers():
     def program(t, b):
         timer = b.Timer("\n    y = x + n\n", "n = 1", globals={"x": t.ones(2)}, label="add",
-                        sub_label="small", description="d", env="e", num_threads=2)  # fmt: skip
+                        sub_label="small", description="d", env="e", num_threads=2)
         seen, blocks = [], []
         for m in (
             timer.timeit(3),
@@ -202,7 +202,7 @@ def test_fuzzed_sparse_tensors():
             b.FuzzedParameter("n", 4, 9, "uniform"), b.FuzzedParameter("density", 0.1, 0.9, "uniform"),
             b.FuzzedParameter("coalesced", 0, 1, "uniform"),
             b.FuzzedParameter("sparse_dim", 1, 2, "uniform"),
-        ]  # fmt: skip
+        ]
         sparse = b.utils.sparse_fuzzer.FuzzedSparseTensor
         tensors = [sparse("x", ("n", 3)), sparse("y", ("n", 3), sparse_dim="sparse_dim")]
         return drawn(t, b, parameters, tensors)
@@ -219,10 +219,10 @@ def test_misuse_of_fuzzers():
     assert error(lambda b: b.FuzzedParameter("x", distribution={1: -0.5})) == "AssertionError"
     assert error(
         lambda b: b.Fuzzer([b.FuzzedParameter("x", **one)], [b.FuzzedTensor("x", (1,))])
-    ) == "ValueError"  # fmt: skip
+    ) == "ValueError"
     assert error(
         lambda b: next(b.Fuzzer([b.FuzzedParameter("x", **one)], [], [lambda p: False]).take(1))
-    ) == "ValueError"  # fmt: skip
+    ) == "ValueError"
 
 
 def test_choices_and_aliases():

@@ -178,7 +178,7 @@ def test_nondeterministic_functions_are_found():
 @pytest.mark.parametrize("arguments", [
     {}, {"use_reentrant": True, "debug": True}, {"use_reentrant": True, "foo": 1},
     {"use_reentrant": False, "determinism_check": "x"},
-])  # fmt: skip
+])
 def test_misuse(arguments):
     def program(t):
         x = t.ones(1, requires_grad=True)

@@ -11,31 +11,15 @@ import torch as reference
 import ftorch as torch
 from ftorch.utils import data
 
+from ..oracle import assert_shows_same, plain
+
 Point = collections.namedtuple("Point", "x y")
 PACKAGES = (torch, reference)
 
 
-def plain(value):
-    """Values, dtypes and containers' types, comparable between the packages."""
-    if isinstance(value, (torch.Tensor, reference.Tensor)):
-        return value.tolist(), str(value.dtype), tuple(value.shape), tuple(value.stride())
-    if isinstance(value, collections.abc.Mapping):
-        return type(value).__name__, {k: plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value).__name__, [plain(v) for v in value]
-    return value
-
-
 def both(function):
     """What a function of the package returns, or its error, which must be the same for both."""
-    outcomes = []
-    for package in PACKAGES:
-        try:
-            outcomes.append(plain(function(package)))
-        except Exception as e:  # noqa: BLE001
-            outcomes.append((type(e).__name__, str(e)))
-    assert outcomes[0] == outcomes[1]
-    return outcomes[0]
+    return assert_shows_same(function, show=plain)
 
 
 # --- collation -------------------------------------------------------------------------
@@ -53,7 +37,7 @@ BATCHES = [
     [collections.OrderedDict(a=1), collections.OrderedDict(a=2)],
     [collections.defaultdict(list, a=1), collections.defaultdict(list, a=2)],
     [{"n": [Point(1, (2, 3))]}, {"n": [Point(4, (5, 6))]}], [range(2), range(2)],
-]  # fmt: skip
+]
 
 
 def _named(arguments):
@@ -78,14 +62,14 @@ def test_collation_in_workers(batch):
         if isinstance(value, dict):
             return type(value)({k: finish(v) for k, v in value.items()}) if type(
                 value) is not collections.defaultdict else collections.defaultdict(
-                    list, {k: finish(v) for k, v in value.items()})  # fmt: skip
+                    list, {k: finish(v) for k, v in value.items()})
         if isinstance(value, Point):
             return Point(*map(finish, value))
         return [finish(v) for v in value] if type(value) is list else value
 
     both(lambda package: finish(collate.collate(
             batch, collate_fn_map=collate.array_fn_map)) if package is torch
-         else reference.utils.data.default_collate(batch))  # fmt: skip
+         else reference.utils.data.default_collate(batch))
 
 
 def test_default_collate_of_tensors():
@@ -130,7 +114,7 @@ def test_collation_of_own_types():
     [np.array([1.5, 2]), np.float32(3), "text", 5, (np.array([1]), "x"), Point(np.array(1), 2),
      {"a": np.array([1]), "b": [np.array([2])]}, np.array(["a"]), None, range(2)],
     ids=_named,
-)  # fmt: skip
+)
 def test_default_convert(sample):
     both(lambda package: package.utils.data.default_convert(sample))
 
@@ -155,14 +139,14 @@ def test_default_convert(sample):
         lambda d, g: d.DistributedSampler(range(2), 5, 4, shuffle=False),
         lambda d, g: d.DistributedSampler(range(2), 5, 4, drop_last=True),
     ],
-)  # fmt: skip
+)
 def test_samplers(make, seed):
     def run(package):
         package.manual_seed(seed)
         generator = package.Generator().manual_seed(seed + 1)
         sampler = make(package.utils.data, generator)
         return [len(sampler), list(sampler), list(sampler), package.rand(2), package.rand(
-            2, generator=generator)]  # fmt: skip
+            2, generator=generator)]
 
     both(run)
 
@@ -178,7 +162,7 @@ def test_samplers(make, seed):
         lambda d: d.BatchSampler(range(3), 1, 1), lambda d: d.BatchSampler(range(3), True, False),
         lambda d: d.DistributedSampler(range(3), 2, 2), lambda d: next(iter(d.Sampler())),
     ],
-)  # fmt: skip
+)
 def test_samplers_errors(make):
     both(lambda package: make(package.utils.data))
 
@@ -207,7 +191,7 @@ def make_datasets(package):
         "stack": d.StackDataset(rows, range(4)), "named": d.StackDataset(a=rows, b=rows),
         "stack of subsets": d.StackDataset(d.Subset(rows, [0, 1]), d.Subset(rows, [3, 2])),
         "subset of stack": d.Subset(d.StackDataset(a=rows), [1, 2]),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("name", list(make_datasets(reference)))
@@ -226,7 +210,7 @@ def test_whole_batches_are_gathered_only_where_nobody_can_tell():
     found = {name: batch_getter(dataset) for name, dataset in make_datasets(torch).items()}
     assert {name for name, get in found.items() if get} == {
         "tensor", "subset", "nested", "named", "stack of subsets", "subset of stack",
-    }  # fmt: skip
+    }
 
     class Own(data.TensorDataset):
         def __getitem__(self, index):
@@ -264,7 +248,7 @@ def test_gathered_rows():
     x[0, 0] = 100  # seen by the next batch
     assert next(iter(data.DataLoader(dataset)))[0][0, 0].item() == 100
     both(lambda p: list(p.utils.data.DataLoader(
-        p.utils.data.TensorDataset(p.ones(3)), batch_sampler=[[0, 3]])))  # fmt: skip
+        p.utils.data.TensorDataset(p.ones(3)), batch_sampler=[[0, 3]])))
 
 
 @pytest.mark.parametrize(
@@ -281,7 +265,7 @@ def test_gathered_rows():
         lambda p: p.utils.data.random_split(range(3), [1, 1]),
         lambda p: p.utils.data.random_split(range(3), [1.5, -0.5]),
     ],
-)  # fmt: skip
+)
 def test_datasets_errors(make):
     both(make)
 
@@ -330,7 +314,7 @@ def test_random_split(lengths):
         {"batch_size": 4, "collate_fn": lambda samples: [s[1] for s in samples]},
     ],
     ids=_named,
-)  # fmt: skip
+)
 def test_loader(arguments):
     def run(package):
         package.manual_seed(7)
@@ -396,7 +380,7 @@ def test_streams_longer_than_they_say():
         (stream, {"sampler": [1]}), (stream, {"batch_sampler": [[1]]}),
         ([], {"shuffle": True}), (range(3), {"timeout": 1}),
     ],
-)  # fmt: skip
+)
 def test_loader_errors(dataset, arguments):
     def run(package):
         source = dataset(package) if dataset is stream else dataset
@@ -440,7 +424,7 @@ def test_pinning():
     value = {"a": [Batch(), 1], "b": (Batch(), "text"), "c": Point(1, Batch())}
     assert pin_memory(value) == {
         "a": ["pinned", 1], "b": ("pinned", "text"), "c": Point(1, "pinned"),
-    }  # fmt: skip
+    }
 
 
 class _Augmented(data.Dataset):

@@ -119,7 +119,7 @@ def test_tensors_from_workers():
         loader = DataLoader(datasets.Tensors(), batch_size=3, num_workers=2)
         assert plain(list(loader)) == [
             ([[0, 1], [1, 2], [2, 3]], "torch.int64"), ([[3, 4], [4, 5], [5, 6]], "torch.int64"),
-        ]  # fmt: skip
+        ]
 
 
 def test_tensors_to_workers():
@@ -204,7 +204,7 @@ def test_random_generators_are_pytorchs():
         loader = package.utils.data.DataLoader(
             datasets.Seeds(package.__name__), batch_size=None, num_workers=2,
             **({} if package is torch else {"multiprocessing_context": "fork"}),
-        )  # fmt: skip
+        )
         rows[package] = list(loader)
     for ours, theirs in zip(rows[torch], rows[reference], strict=True):
         assert ours == theirs  # seed, Python's and NumPy's generator
@@ -247,7 +247,7 @@ def test_errors_before_the_first_batch(where):
     dataset = Stream() if where == "iter" else range(4)
     loader = DataLoader(dataset, num_workers=1, worker_init_fn=init if where == "init" else None)
     with pytest.raises(ValueError, match=rf"(?s)Caught ValueError in DataLoader worker process 0.*"
-                                         rf"in {where}"):  # fmt: skip
+                                         rf"in {where}"):
         list(loader)
 
 
@@ -343,7 +343,7 @@ def test_many_small_and_few_large_messages_do_not_block():
     loader = DataLoader(
         range(20_000), batch_sampler=sampler, num_workers=1, prefetch_factor=30,
         collate_fn=datasets.keep_list,
-    )  # fmt: skip
+    )
     assert [len(batch) for batch in loader] == [20_000] * 30
     words = DataLoader(["word" * 50] * 3000, batch_size=5, num_workers=1, prefetch_factor=600)
     assert sum(len(batch) for batch in words) == 3000

@@ -34,7 +34,7 @@ CASES = {
     "conv2d": lambda p: conv(p, "conv2d", (2, 4, 8, 9), (6, 4, 3, 2), padding=1),
     "transposed": lambda p: conv(p, "conv_transpose2d", (2, 3, 5, 6), (3, 4, 3, 2), stride=2),
     "nothing": lambda p: p.ones(3, requires_grad=True).exp(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -82,7 +82,7 @@ def test_names_and_tables_are_pytorchs():
         net = package.nn.Sequential(
             package.nn.Conv2d(3, 8, 3, stride=2), package.nn.Conv2d(8, 8, 3, groups=4),
             package.nn.Flatten(), package.nn.Linear(200, 50), package.nn.Linear(50, 2000),
-        )  # fmt: skip
+        )
         with package.utils.flop_counter.FlopCounterMode(display=False) as counter:
             out = net(package.ones(30, 3, 16, 16, requires_grad=True))
             out.sum().backward()

@@ -45,7 +45,7 @@ def outcomes(function):
 @pytest.mark.parametrize("call", [
     ("small", (3,), {}), ("small", (3,), {"bias": False}), ("number", (), {}), ("none", (), {}),
     (3, (), {}),
-], ids=str)  # fmt: skip
+], ids=str)
 def test_loading_from_a_folder(call, tmp_path):
     name, args, kwargs = call
 
@@ -69,7 +69,7 @@ def test_a_repository_that_is_there(tmp_path, monkeypatch):
     def run(package):
         home = tmp_path / package.__name__
         monkeypatch.setattr(package.hub, "_folder" if package is torch else "_hub_dir",
-                            [str(home)] if package is torch else str(home))  # fmt: skip
+                            [str(home)] if package is torch else str(home))
         repository(home / "owner_name_main", package)
         options = {"trust_repo": True, "skip_validation": True}
         return [

@@ -7,27 +7,14 @@ import torch as reference
 import ftorch as torch
 import ftorch.nn.utils
 
+from ..oracle import assert_shows_same, plain
+
 PACKAGES = (torch, reference)
-
-
-def plain(value):
-    if isinstance(value, (torch.Tensor, reference.Tensor)):
-        return value.tolist(), str(value.dtype), tuple(value.shape)
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    return value
 
 
 def both(function):
     """What a function of the package returns, or its error, which must be the same for both."""
-    outcomes = []
-    for package in PACKAGES:
-        try:
-            outcomes.append(plain(function(package)))
-        except Exception as e:  # noqa: BLE001
-            outcomes.append((type(e).__name__, str(e)))
-    assert outcomes[0] == outcomes[1]
-    return outcomes[0]
+    return assert_shows_same(function, show=plain)
 
 
 def close(function):
@@ -79,7 +66,7 @@ def test_clip_one_parameter_and_generators():
 @pytest.mark.parametrize("bad", [float("inf"), float("nan")])
 def test_norms_that_are_not_finite(bad):
     message = both(lambda p: p.nn.utils.clip_grad_norm_(
-        parameters(p, [(bad, 1.0)]), 1.0, error_if_nonfinite=True))  # fmt: skip
+        parameters(p, [(bad, 1.0)]), 1.0, error_if_nonfinite=True))
     assert "is non-finite, so it cannot be clipped" in message[1]
     torch.nn.utils.clip_grad_norm_(parameters(torch, [(bad, 1.0)]), 1.0)
 
@@ -124,7 +111,7 @@ def test_vectors():
 
 def sequences(package, lengths=(3, 1, 4), trailing=(2,)):
     return [package.arange(1.0, 1 + n * int(np.prod(trailing))).reshape(n, *trailing)
-            for n in lengths]  # fmt: skip
+            for n in lengths]
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
@@ -155,7 +142,7 @@ def test_pack_and_pad(batch_first, lengths, as_tensor):
             rnn.pad_packed_sequence(packed, not batch_first, -1.0, total_length=6),
         ]
         return [*packed, padded, rnn.unpack_sequence(packed), rnn.pack_sequence(
-            sequences(package), enforce_sorted=False)]  # fmt: skip
+            sequences(package), enforce_sorted=False)]
 
     both(run)
 
@@ -188,7 +175,7 @@ def test_gradients_go_through_packing():
         lambda p, r: r.pad_sequence([p.ones(2)], padding_side="x"),
         lambda p, r: r.PackedSequence(p.ones(2)),
     ],
-)  # fmt: skip
+)
 def test_errors_of_sequences(make):
     both(lambda package: make(package, package.nn.utils.rnn))
 

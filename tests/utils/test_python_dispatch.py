@@ -38,7 +38,7 @@ def wrapper(torch, seen):
                 cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(),
                 dtype=elem.dtype, layout=elem.layout, device=elem.device,
                 requires_grad=requires_grad,
-            )  # fmt: skip
+            )
             out.elem = elem
             return out
 
@@ -157,14 +157,14 @@ def _leaf(torch, W):
 def _properties(torch, W):
     x = W(torch.arange(6.0).reshape(2, 3).t())
     return (tuple(x.shape), x.stride(), x.dtype, str(x.device), x.is_contiguous(), type(x).__name__,
-            str(x), x.is_leaf, modules(torch)[0].is_traceable_wrapper_subclass(x))  # fmt: skip
+            str(x), x.is_leaf, modules(torch)[0].is_traceable_wrapper_subclass(x))
 
 
 def _refuses(torch, W):
     found = []
     for call in (lambda: W(torch.ones(2)).numpy(), lambda: W(torch.ones(2)).tolist(),
                  lambda: torch.Tensor._make_wrapper_subclass(int, (2,)),
-                 lambda: torch.Tensor._make_wrapper_subclass(torch.Tensor, (2,))):  # fmt: skip
+                 lambda: torch.Tensor._make_wrapper_subclass(torch.Tensor, (2,))):
         try:
             call()
         except Exception as error:
@@ -182,7 +182,7 @@ def _module(torch, W):
 
 @pytest.mark.parametrize("program", [
     _gradient, _second_gradient, _inplace_gradient, _leaf, _properties, _refuses, _module,
-], ids=lambda p: p.__name__)  # fmt: skip
+], ids=lambda p: p.__name__)
 def test_subclass(program):
     mine, theirs = (text(program(t, wrapper(t, []))) for t in (ft, pt))
     assert mine == theirs
@@ -289,7 +289,7 @@ def _creation(torch, log):
 
 @pytest.mark.parametrize("program", [
     _change, _nested, _declines, _with_data, _custom_op, _creation,
-], ids=lambda p: p.__name__)  # fmt: skip
+], ids=lambda p: p.__name__)
 def test_same_in_both(program):
     logs = []
     for torch in (ft, pt):
@@ -301,9 +301,9 @@ def test_same_in_both(program):
 
 
 def test_nothing_is_left_behind():
-    from ftorch.eager.op import hooks, special
+    from ftorch.eager.call.op import hooks, special
 
     before = special[0]
     with pytest.raises(ValueError, match="inside"), ours.BaseTorchDispatchMode():
         raise ValueError("inside")
-    assert special[0] == before and "python" not in hooks
+    assert special[0] == before and hooks.python is None

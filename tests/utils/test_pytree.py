@@ -22,7 +22,7 @@ TREES = [
     OrderedDict(b=1, a=[2]), defaultdict(list, {"k": (1, 2)}), deque([1, 2], maxlen=3),
     Point(1, [2, 3]), {"nested": [Point({"z": 1}, ()), deque()]}, time.gmtime(0),
     {Color.RED: 1},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("tree", TREES, ids=repr)
@@ -35,7 +35,7 @@ def test_flatten_agrees(tree):
     assert hash(spec) == hash(pytree.tree_structure(tree))
     assert (spec.num_nodes, spec.num_leaves, spec.num_children) == (
         expected_spec.num_nodes, expected_spec.num_leaves, expected_spec.num_children,
-    )  # fmt: skip
+    )
     assert pytree.tree_unflatten(leaves, spec) == tree
     assert type(pytree.tree_unflatten(leaves, spec)) is type(tree)
     assert list(pytree.tree_iter(tree)) == pytree.tree_leaves(tree) == leaves
@@ -79,7 +79,7 @@ def test_named_tuples_need_a_name_to_become_text():
         (Point(1, 2), namedtuple("Other", "x y")(1, 2)), ([1], 5), (deque([1], 2), deque([1], 3)),
         ([1, [2]], [[5], [[6, 7]]]),
     ],
-)  # fmt: skip
+)
 def test_flatten_up_to_agrees(tree, other):
     def outcome(module):
         try:
@@ -93,7 +93,7 @@ def test_flatten_up_to_agrees(tree, other):
 def test_map():
     assert pytree.tree_map(lambda a, b: (a, b), [1, {"k": 2}], [[3], {"k": 4}]) == [
         (1, [3]), {"k": (2, 4)},
-    ]  # fmt: skip
+    ]
     assert pytree.tree_map_only((int, str), str, [1, 2.5, "x"]) == ["1", 2.5, "x"]
     assert pytree.tree_map_only(int | str, str, [1, 2.5]) == ["1", 2.5]
     assert pytree.tree_map_only(lambda x: x == 1, lambda x: x + 1, [1, 2]) == [2, 2]

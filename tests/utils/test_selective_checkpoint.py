@@ -213,7 +213,7 @@ def test_debug_shows_the_ops_of_both_runs():
         return (
             [w in text for w in ("aten.sin", "aten.sum", "aten.exp", __file__, "non-determinism")],
             "in original" in text, "in recompute" in text, type(cause).__name__,
-        )  # fmt: skip
+        )
 
     assert all(both(program)[0])
     both(functools.partial(program, setting=False))

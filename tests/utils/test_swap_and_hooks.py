@@ -38,7 +38,7 @@ def described(t):
     lambda t: (t.nn.Parameter(t.ones(2)), t.zeros(3).t()),
     lambda t: (t.ones(2, requires_grad=True), t.arange(6.0).reshape(2, 3).t()),
     lambda t: (t.nn.Buffer(t.ones(1)), t.nn.Parameter(t.zeros(0), requires_grad=False)),
-], ids=["plain", "parameter", "grad", "buffer"])  # fmt: skip
+], ids=["plain", "parameter", "grad", "buffer"])
 def test_swapping(make):
     def program(t):
         first, second = make(t)
@@ -92,7 +92,7 @@ def test_swapping_refused():
 
     for refused in (
         lambda t: weakly(t, 0), lambda t: weakly(t, 1), slots, between_forward_and_backward
-    ):  # fmt: skip
+    ):
         assert both(refused)[0][0] == "RuntimeError"
 
 
@@ -139,7 +139,7 @@ def test_backward_hooks_made_by_hand():
 
         def after(module, grad_input, grad_output):
             seen.append([[None if g is None else g.tolist() for g in gs]
-                         for gs in (grad_input, grad_output)])  # fmt: skip
+                         for gs in (grad_input, grad_output)])
             return tuple(None if g is None else 2 * g for g in grad_input)
 
         def before(module, grad_output):
@@ -170,7 +170,7 @@ def test_throughput(threads):
             abs(stats.iters_per_second * total / stats.num_iters - 1) < 1e-6,
             re.sub(r"[\d.]+(s|ms|us)?$", "", str(stats), flags=re.MULTILINE),
             tuple(bench.run_once(t.ones(1, 2, dtype=t.double)).shape),
-        )  # fmt: skip
+        )
 
     assert both(program)[0][0] == 7
     assert both(lambda t: t.utils.ThroughputBenchmark(abs).benchmark())[0][0] == "RuntimeError"

@@ -77,7 +77,7 @@ CASES = {
     "bool tensor": lambda p, w: w.add_tensor("t", p.ones(2, dtype=p.bool)),
     "tensor of bytes": lambda p, w: w.add_tensor("t", p.ones(2, dtype=p.uint8)),
     "unknown tensor": lambda p, w: w.add_tensor("t", p.ones(2).to(p.float8_e5m2)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -101,9 +101,9 @@ def test_embeddings(tmp_path):
         writer.add_embedding(
             picture(package, 5, 3), ["a", "b", "c", "d", "e"], picture(package, 5, 3, 4, 4),
             global_step=2, tag="my/tag",
-        )  # fmt: skip
+        )
         writer.add_embedding(picture(package, 2, 3), [["x", "1"], ["y", "2"]], tag="two",
-                             metadata_header=["n", "i"])  # fmt: skip
+                             metadata_header=["n", "i"])
 
     contents = []
     for package in PACKAGES:
@@ -181,7 +181,7 @@ def _tensor_ops(graph):
          [d.size for shape in node.attr["_output_shapes"].list.shape for d in shape.dim])
         for node in graph.node
         if node.op == "IO Node" or node.op.startswith("aten::") and node.op != "aten::chunk"
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("name", GRAPHS)

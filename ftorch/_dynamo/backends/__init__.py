@@ -11,8 +11,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ...eager.op import read
-from ...eager.storage import Storage
+from ...eager.call.op import read
+from ...eager.memory.storage import Storage
 from ...eager.tensor import wrap
 from .. import exc
 
@@ -84,7 +84,7 @@ def find(backend):
 
 def inductor(gm, example_inputs=None, **_):
     """The graph as one XLA program."""
-    from ..compiled import Compiled
+    from ...jit.compiled_function import Compiled
 
     return Compiled(gm.forward)
 
@@ -125,7 +125,7 @@ class AotAutograd:
 
     def __call__(self, gm, example_inputs=None, **_):
         """The function of a graph of public calls."""
-        from ..compiled import Compiled
+        from ...jit.compiled_function import Compiled
 
         return Compiled(gm.forward, backend=self)
 
@@ -176,7 +176,7 @@ register_backend(inductor, name="xla", tags=("experimental",))
 
 def attach(captured, backend, settings: Any = None) -> None:
     """Lets a backend make a captured program: its forward part, and the backward one if it takes that."""
-    from ..graphs import graph_module
+    from ...jit.graphs.graph_modules import graph_module
 
     trace, forward, backward = captured.trace, captured.forward, captured.backward
     examples = []
@@ -198,7 +198,7 @@ def attach(captured, backend, settings: Any = None) -> None:
 
 def _replace(captured, lowered, compiler, module, examples, settings, decompositions=None):
     """Puts what a compiler makes of a part of a program in its place."""
-    from ..graph_program import call_backend
+    from ...jit.graphs.graph_program import call_backend
 
     if lowered.places is not None:
         examples = [*examples, _numbers(captured.floats[lowered.places])]

@@ -7,16 +7,17 @@ import warnings
 
 from ...amp import autocast_mode as _modern
 from ...amp.grad_scaler import GradScaler as _GradScaler
-from ...eager.dtype import float16
+from ...eager.core.dtype import float16
+from .common import amp_definitely_not_available
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+__all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
 
 
 def _warn(old, new):
     warnings.warn(
         f"`torch.cuda.amp.{old}(args...)` is deprecated. Please use `torch.amp.{new}` instead.",
         FutureWarning, stacklevel=3,
-    )  # fmt: skip
+    )
 
 
 class autocast(_modern.autocast):
@@ -31,12 +32,12 @@ class GradScaler(_GradScaler):
     """``torch.amp.GradScaler("cuda", ...)``."""
 
     def __init__(self, init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5,
-                 growth_interval=2000, enabled=True):  # fmt: skip
+                 growth_interval=2000, enabled=True):
         _warn("GradScaler", "GradScaler('cuda', args...)")
         super().__init__(
             "cuda", init_scale=init_scale, growth_factor=growth_factor,
             backoff_factor=backoff_factor, growth_interval=growth_interval, enabled=enabled,
-        )  # fmt: skip
+        )
 
 
 @functools.wraps(_modern.custom_fwd)

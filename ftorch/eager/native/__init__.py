@@ -9,46 +9,55 @@ recorded never names them: `rewrite.py` puts them into a program before XLA comp
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 import os
 import warnings
+from typing import Any
 
 import jax
 import numpy as np
+
+from . import codes
 
 _NAMES = (
     "ftorch_multiply", "ftorch_outer", "ftorch_convolve", "ftorch_weight_gradient", "ftorch_scan",
     "ftorch_sort", "ftorch_top", "ftorch_select", "ftorch_lstm", "ftorch_lstm_gradient", "ftorch_attention",
     "ftorch_attention_gradient", "ftorch_keep", "ftorch_take", "ftorch_add", "ftorch_add_to_zeros",
-    "ftorch_bags", "ftorch_extremum",
+    "ftorch_bags", "ftorch_extremum", "ftorch_multiply_narrow",
     "ftorch_softmax", "ftorch_softmax_gradient", "ftorch_layer_norm", "ftorch_layer_norm_gradient", "ftorch_sum",
     "ftorch_max_pool", "ftorch_max_pool_gradient", "ftorch_group",
-)  # fmt: skip
+)
 # What kernels compute in, where they do not say otherwise.
 NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 
 
 def _register():
-    """The library, its custom calls known to XLA; None without one."""
+    """(the library, its custom calls known to XLA; it as a module); None without one."""
     spec = importlib.util.find_spec("._kernels", __name__)
     if spec is None or spec.origin is None or os.environ.get("FTORCH_NATIVE") == "0":
-        return None
+        return None, None
     try:
+        found = importlib.import_module("._kernels", __name__)
+        if others := codes.differing(found):
+            raise ImportError(f"other numbers of {', '.join(others)}")
         library = ctypes.CDLL(spec.origin)
         for name in _NAMES:
             target = jax.ffi.pycapsule(getattr(library, name))
             jax.ffi.register_ffi_target(name, target, platform="cpu")
-    except (OSError, AttributeError, RuntimeError, ValueError) as error:
+    except (ImportError, OSError, AttributeError, RuntimeError, ValueError) as error:
         warnings.warn(
-            f"ftorch's kernels were built for another jaxlib or machine ({error}); XLA's are used. "
+            f"ftorch's kernels were built for another jaxlib, machine or version of its source ({error}); XLA's are used. "
             "Reinstall ftorch to build them anew.",
             stacklevel=2,
         )
-        return None
-    return library
+        return None, None
+    return library, found
 
 
-_library = _register()
+_library: Any
+module: Any  # programs and kernels that are called without XLA, or None
+_library, module = _register()
 available = _library is not None
 _TYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "f": ctypes.c_float}
 
@@ -69,12 +78,19 @@ def computed_once(values):
 
 
 def call(name, results, *operands, over=None, **attributes):
-    """The custom call ``name``; every attribute is a sequence of integers.
+    """The custom call ``name``, or with NumPy arrays the kernel itself; every attribute is a sequence of integers, or
+    one number of NumPy's.
 
     Args:
-        results: what has the shape and dtype of the result; a tuple for several.
+        results: what has the shape and dtype of the result; a tuple or list for several.
         over: the operand in whose memory the result is made; for several results {operand: result}.
     """
-    packed = {key: np.array(value, np.int64) for key, value in attributes.items()}
+    if all(isinstance(x, np.ndarray) for x in operands):
+        from . import direct
+
+        return direct.call(name, results, operands, over, attributes)
+    packed = {
+        key: value if isinstance(value, np.generic) else np.array(value, np.int64) for key, value in attributes.items()
+    }
     aliases = {over: 0} if isinstance(over, int) else over
     return jax.ffi.ffi_call(name, results, input_output_aliases=aliases)(*operands, **packed)

@@ -2,7 +2,7 @@
 
 Arrays are filled in C order: who fills a tensor of another memory order draws in that order. Dtypes
 are NumPy's. Every function holds the generator's lock while it draws. The algorithms are those of
-PyTorch on x86-64 with AVX2 or later; ``tests/eager/test_generator.py`` compares them with it.
+PyTorch on x86-64 with AVX2 or later; ``tests/eager/sampling/test_generator.py`` compares them with it.
 """
 
 from .discrete import (
@@ -22,4 +22,4 @@ __all__ = [
     "bernoulli", "bernoulli_tensor", "binomial", "cauchy", "dirichlet", "exponential", "geometric",
     "log_normal", "multinomial", "normal", "poisson", "randint", "random_", "randperm",
     "standard_gamma", "uniform",
-]  # fmt: skip
+]

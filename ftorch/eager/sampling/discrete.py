@@ -7,6 +7,7 @@ import math
 import ml_dtypes
 import numpy as np
 
+from . import few
 from .arithmetic import F32, F64, locked, through_libm
 from .uniform import exponential
 
@@ -14,7 +15,7 @@ _I64 = np.dtype(np.int64)
 # 2 to this many digits is the largest integer up to which a floating-point dtype has all of them.
 DIGITS = {
     np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8, F32: 24, F64: 53,
-}  # fmt: skip
+}
 
 
 def _of_integers(values, dtype):
@@ -27,6 +28,8 @@ def randint(generator, shape, low: int, high: int, dtype=_I64) -> np.ndarray:
     """Integers of [low, high), in any dtype. 32 random bits are spent on a range below 2^28."""
     dtype, count, span = np.dtype(dtype), math.prod(shape), high - low
     if span < 1 << 28:
+        if dtype is _I64 and (drawn := few.integers(generator, shape, low, span)) is not None:
+            return drawn
         words = generator.words(count)
         words -= words // np.uint32(span) * np.uint32(span)  # NumPy's % is not vectorised
         values = words.astype(_I64)
@@ -56,6 +59,8 @@ def randperm(generator, count: int, dtype=_I64) -> np.ndarray:
     """A permutation of range(count): Fisher and Yates', from the front."""
     if count < 2:
         return np.arange(count).astype(dtype)
+    if dtype == _I64 and (drawn := few.permutation(generator, count)) is not None:
+        return drawn
     last = count - 1
     partners = generator.words(last) % np.arange(count, 1, -1, np.uint32)
     if count < 512:
@@ -103,6 +108,8 @@ def _stable_argsort(keys):
 @locked
 def bernoulli(generator, shape, p: float, dtype=F32) -> np.ndarray:
     """Ones with probability ``p``: 53 random bits per value, whatever the dtype."""
+    if dtype == F32 and (drawn := few.coins(generator, shape, p)) is not None:
+        return drawn
     # k * 2^-53 < p is the same as k < ceil(p * 2^53), on integers.
     below = np.uint64(math.ceil(p * 2.0**53))
     values = generator.long_words(math.prod(shape)) & np.uint64(2**53 - 1)
@@ -126,13 +133,13 @@ def geometric(generator, shape, p: float, dtype=F32) -> np.ndarray:
         values = through_libm(
             lambda m, u: m.log(u), lambda v: np.ceil(v / log_failure), u,
             F64 if np.dtype(dtype).kind in "iu" else np.dtype(dtype),
-        )  # fmt: skip
+        )
         return values.astype(dtype).reshape(shape)
 
 
 @locked
 def multinomial(generator, weights: np.ndarray, count: int, replacement=False,
-                transposed=False) -> np.ndarray:  # fmt: skip
+                transposed=False) -> np.ndarray:
     """Indices drawn by weight along the last axis, as int64.
 
     Args:

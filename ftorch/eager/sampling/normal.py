@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from .. import native
+from . import few
 from .arithmetic import F32, F64, cast, fma64, libm, locked
 from .words import BlockSampler, buffer
 
@@ -30,7 +31,7 @@ def _log(xp, fma, x):
     for coefficient in (
         -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
         2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
-    ):  # fmt: skip
+    ):
         y = fma(y, x, _f32(coefficient))
     y = fma(y * x, square, exponent * _f32(-2.12194440e-4))
     y = y - square * _f32(0.5)
@@ -83,6 +84,9 @@ def normal(generator, shape, mean=0.0, std=1.0, dtype=F32, contiguous=True) -> n
         part = F32 if dtype == np.complex64 else F64
         parts = normal(generator, (*shape, 2), mean, std / math.sqrt(2), part, contiguous)
         return parts.view(dtype).reshape(shape)
+    drawn = few.normal(generator, shape, mean, std, dtype, contiguous, _normal32.is_few_exact)
+    if drawn is not None:
+        return drawn
     if count < 16 or not contiguous:
         return cast(fma64(_one_by_one(generator, count), std, mean), dtype).reshape(shape)
     if dtype == F64:

@@ -113,7 +113,7 @@ def _binomial_large(uniforms, count, p):
             + (count + 1) * math.log((count - mode + 1) / (count - k + 1))
             + (k + 0.5) * math.log(odds * (count - k + 1) / (k + 1))
             + _stirling(mode) + _stirling(count - mode) - _stirling(k) - _stirling(count - k)
-        )  # fmt: skip
+        )
         if _log(v * alpha / (a / (us * us) + b)) <= bound:
             return k
 

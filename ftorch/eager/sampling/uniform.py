@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
+from .. import native
+from . import few
 from .arithmetic import F32, F64, fma32, fma64, locked, through_libm
 from .words import CHUNK, buffer
 
@@ -20,6 +23,8 @@ def uniform(generator, shape, low=0.0, high=1.0, dtype=F32) -> np.ndarray:
     if dtype.kind == "c":
         parts = uniform(generator, (*shape, 2), low, high, _part(dtype))
         return parts.view(dtype).reshape(shape)
+    if (drawn := few.uniform(generator, shape, low, high, dtype)) is not None:
+        return drawn
     if dtype == F64:
         values = fma64(generator.uniform64(count), high - low, low)
     else:
@@ -32,14 +37,34 @@ def uniform(generator, shape, low=0.0, high=1.0, dtype=F32) -> np.ndarray:
 def _float32_uniform(generator, count, low, high):
     low, high = F32.type(low), F32.type(high)
     values = buffer(count, F32)
+    in_c = (low != 0 or high != 1) and count >= _FEW and _is_exact()
     for start in range(0, count, CHUNK):  # in pieces that stay in the cache
         piece = values[start : start + CHUNK]
         words = generator.words(piece.size)
+        if in_c:
+            _spread(words.ctypes.data, words.size, float(low), float(high - low), piece.ctypes.data)
+            continue
         words &= np.uint32(0xFFFFFF)
         np.multiply(words.view(np.int32), F32.type(2**-24), out=piece, casting="unsafe", dtype=F32)
         if low != 0 or high != 1:
             piece[:] = fma32(np, piece, high - low, low)
     return values
+
+
+_FEW = 64
+_spread = native.function("ftorch_uniform", "pnffp")
+
+
+@functools.cache
+def _is_exact():
+    """Whether the loop in C does what NumPy does, bit for bit."""
+    if _spread is None:
+        return False
+    words, out = np.arange(_FEW, dtype=np.uint32) * np.uint32(2654435761), np.zeros(_FEW, F32)
+    low, width = F32.type(-0.1), F32.type(0.3)
+    _spread(words.ctypes.data, words.size, float(low), float(width), out.ctypes.data)
+    uniforms = (words & np.uint32(0xFFFFFF)).astype(F32) * F32.type(2**-24)
+    return np.array_equal(out, fma32(np, uniforms, width, low))
 
 
 def _part(dtype):

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..core import device as _device
 from .arithmetic import F32, contracted, fma32
 
 _BUCKETS = (512, 8192, 65536, 1 << 18)  # words per program: one compilation each, whatever is asked for
@@ -38,7 +39,7 @@ class BlockSampler:
         self._probe = tuple(F32.type(p) for p in probe)
         self._program = functools.cache(self._compile)
         self._few = few
-        self._is_few_exact = functools.cache(self._try_few)
+        self.is_few_exact = functools.cache(self._try_few)
 
     def _trial(self, count):
         """Fixed words and what exact arithmetic makes of them."""
@@ -60,7 +61,7 @@ class BlockSampler:
             program = jax.jit(
                 functools.partial(self._function, jnp, functools.partial(fma, jnp)),
                 in_shardings=host, out_shardings=host,
-            )  # fmt: skip
+            )
             found = program(words, *self._probe)
             if all(map(np.array_equal, found, expected)):
                 break
@@ -69,9 +70,14 @@ class BlockSampler:
     def fill(self, out: np.ndarray, draw: Callable, scalars) -> None:
         """Fills ``out``, of whole groups of 16; ``draw(start, stop)`` gives the words for a part."""
         scalars = tuple(F32.type(s) for s in scalars)
-        if out.size <= _FEW and self._is_few_exact():
+        if out.size <= _FEW and self.is_few_exact():
             words = draw(0, out.size)
             self._few(words.ctypes.data, words.size, *map(float, scalars), out.ctypes.data)
+            return
+        if _device.forked[0] and self.is_few_exact():  # without XLA
+            for start in range(0, out.size, _FEW):
+                words = draw(start, min(start + _FEW, out.size))
+                self._few(words.ctypes.data, words.size, *map(float, scalars), out[start:].ctypes.data)
             return
         groups = out.reshape(-1, 2, 8)
         pending: deque = deque()

@@ -21,7 +21,7 @@ class FoldedGraphModule(GraphModule):
     """
 
     def __init__(self, root: Module, graph: Graph, const_subgraph: Graph | None = None,
-                 fx_const_folded_attrs_name: list[str] | None = None):  # fmt: skip
+                 fx_const_folded_attrs_name: list[str] | None = None):
         super().__init__(root, graph)
         self.const_subgraph_module = (
             None if const_subgraph is None else GraphModule(root, const_subgraph)
@@ -49,7 +49,7 @@ class FoldedGraphModule(GraphModule):
 def split_const_subgraphs(
     module: Module | GraphModule, skip_folding_node_fn: Callable[[Node], bool] | None = None,
     device_for_folded_attrs: str = "cpu",
-) -> FoldedGraphModule:  # fmt: skip
+) -> FoldedGraphModule:
     """A module without the computations that depend on no argument.
 
     Args:
@@ -109,7 +109,7 @@ def split_const_subgraphs(
 
 
 def _nothing():
-    from ...eager import api
+    from ...eager.core import api
 
     return api.empty(0)
 

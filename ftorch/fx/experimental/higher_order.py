@@ -12,9 +12,9 @@ import functools
 from typing import Any
 
 from ..._ops import ops
-from ...eager import api
-from ...eager.dispatch import Level
-from ...eager.randomness import FILL
+from ...eager.core import api
+from ...eager.dispatch.levels import Level
+from ...eager.dispatch.randomness import FILL
 from ...eager.tensor import TensorBase, modes
 from ...functional.control_flow import carry_agrees, dims_agree
 from ...utils import _pytree as pytree
@@ -23,7 +23,7 @@ from ..node import map_aggregate
 from .proxy_tensor import Traced, TraceLevel
 
 _HANDED = ("call", "call_inplace", "view", "composite", "custom", "random", "detach", "rewrapped",
-           "alias", "known")  # fmt: skip
+           "alias", "known")
 
 
 def _refuse(what: str, operator: str, hint: str):
@@ -88,7 +88,7 @@ class _Branch(TraceLevel):
             node = self.graph.placeholder(name)
         own = self.track(_value(t), node)
         self._own[id(t)] = (t, own)
-        self._inputs.add(id(own._storage))
+        self._inputs.add(id(own._ftorch_storage))
         return own
 
     def adopt(self, t):
@@ -122,7 +122,7 @@ class _Branch(TraceLevel):
         return super().call_inplace(op, operands, static)
 
     def _written(self, t):
-        if id(t._storage) in self._inputs or not isinstance(t, Traced):
+        if id(t._ftorch_storage) in self._inputs or not isinstance(t, Traced):
             _refuse("input mutation", self.operator, "write to a clone, and return it.")
 
     def view(self, definition, x, static):
@@ -164,7 +164,7 @@ class _Branch(TraceLevel):
                 if not isinstance(t, TensorBase):
                     t = api.tensor(t)
                 own = self.adopt(t)
-                if id(own._storage) in self._inputs:
+                if id(own._ftorch_storage) in self._inputs:
                     _refuse("aliasing", self.operator,
                             "Replace `return input` with `return input.clone()` to avoid aliasing.")
                 nodes.append(own._node)
@@ -208,7 +208,8 @@ def _branches(level, operator, functions, operands, named):
     kind = next(c for c in type(level).__mro__ if not issubclass(c, _Branch))
     made = []
     for f in functions:
-        branch = _branch_class(kind)().begin(level, operator, captured, named)
+        table = (level._table,) if hasattr(level, "_table") else ()  # a branch decomposes what its trace does
+        branch = _branch_class(kind)(*table).begin(level, operator, captured, named)
         for option in ("composites", "renames"):
             if hasattr(level, option):
                 setattr(branch, option, getattr(level, option))
@@ -258,7 +259,7 @@ def _cond(level, functions, pred, operands):
         node = (level.node_of(pred), *(_install(level, *n) for n in names), operands)
         return _recorded(level, ops.higher_order.cond, node, branches[0].outputs)
 
-    if modes.grad and any(t._requires_grad for t in given):
+    if modes.grad and any(t._ftorch_requires_grad for t in given):
         results = _differentiable()(forward, pred, modules, *given)
     else:
         results = forward()
@@ -272,6 +273,8 @@ def _differentiable():
     from ...functional.control_flow import cond
 
     class CondAutogradOp(Function):
+        _is_own = True
+
         @staticmethod
         def forward(ctx, forward, pred, modules, *given):
             ctx.pred, ctx.modules = pred, modules

@@ -58,11 +58,11 @@ class NormalizeArgs(Transformer):
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any],
                       arg_types: tuple[Any, ...] | None = None,
-                      kwarg_types: dict[str, Any] | None = None):  # fmt: skip
+                      kwarg_types: dict[str, Any] | None = None):
         """The call of a function, normalized if its signature is known."""
         assert callable(target)
         found = normalize_function(target, args, kwargs, arg_types, kwarg_types,
-                                   self.normalize_to_only_use_kwargs)  # fmt: skip
+                                   self.normalize_to_only_use_kwargs)
         if found is not None:
             args, kwargs = found
         return self.tracer.create_proxy("call_function", target, args, kwargs)
@@ -86,7 +86,7 @@ class NormalizeOperators(Transformer):
         ftorch.remainder: operator.mod, ftorch.eq: operator.eq, ftorch.ne: operator.ne,
         ftorch.lt: operator.lt, ftorch.le: operator.le, ftorch.gt: operator.gt,
         ftorch.ge: operator.ge,
-    }  # fmt: skip
+    }
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]):
         """The call, as an operator's if there is one."""

@@ -15,15 +15,17 @@ from typing import Any
 
 from ... import _ops
 from ..._subclasses.fake_tensor import fake_like
-from ...eager import derivatives, planning, tape
-from ...eager import op as _op
-from ...eager.dispatch import Level, Wrapped, record_wrapped, wrapped_plan
-from ...eager.operands import tensors_of
-from ...eager.randomness import FILL
-from ...eager.registry import OpDef
-from ...eager.return_values import named
+from ...eager.autograd import derivatives, tape
+from ...eager.autograd.views import ViewNode, view_call
+from ...eager.call import op as _op
+from ...eager.call import planning
+from ...eager.call.operands import tensors_of
+from ...eager.core import api
+from ...eager.core.registry import OpDef
+from ...eager.core.return_values import named
+from ...eager.dispatch.levels import Level, Wrapped, record_wrapped, wrapped_plan
+from ...eager.dispatch.randomness import FILL
 from ...eager.tensor import TensorBase, modes
-from ...eager.viewing import ViewNode, view_call
 from ...nn import Module, Parameter
 from ...utils import _pytree as pytree
 from .._codegen import PyTreeCodeGen, PyTreeInfo
@@ -84,7 +86,7 @@ class TraceLevel(Level):
 
     def track(self, value, node: Node) -> Traced:
         """A tensor as the value of a node."""
-        t = Traced.make(self, value, value._geometry)
+        t = Traced.make(self, value, value._ftorch_geometry)
         t._node = node
         node.meta["val"] = fake_like(value)
         return t
@@ -101,12 +103,12 @@ class TraceLevel(Level):
         return items
 
     def created(self, t, args, **options) -> Traced:
-        """A tensor that `ftorch.eager.op.create` made, as the value of a node."""
+        """A tensor that `ftorch.eager.call.op.create` made, as the value of a node."""
         definition = _op.op_named(args[0]).definition
         packet = getattr(_ops.ops.aten, definition.name)
         args, kwargs = packet.arguments(definition, args[1:]) if hasattr(packet, "arguments") else (
             tuple(args[1:]), {}
-        )  # fmt: skip
+        )
         names = [a.name for a in definition.schema.arguments if a.name != "dtype"]
         kwargs = {**kwargs, **{k: options[k] for k in ("dtype", "device") if options.get(k)}}
         node = self.graph.call_function(
@@ -169,14 +171,14 @@ class TraceLevel(Level):
         target = operands[0]
         tensors = list(tensors_of(operands))
         plan = planning.build_inplace(op, operands, static)
-        mask = tuple(isinstance(t, Traced) and t._requires_grad for t in tensors)
+        mask = tuple(isinstance(t, Traced) and t._ftorch_requires_grad for t in tensors)
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
             tape.check_inplace(target)
         node = self.record(op, operands, static, "inplace")
         if recorded:
             scalars = [o for o in operands
-                       if not isinstance(o, (TensorBase, list, tuple, type(None)))]  # fmt: skip
+                       if not isinstance(o, (TensorBase, list, tuple, type(None)))]
             backward = derivatives.of_plan(plan, mask, tape.node_class)
             history = backward.node_class(backward, scalars)
             history.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
@@ -185,7 +187,7 @@ class TraceLevel(Level):
             _op.call_inplace(op, self._inner(operands), static)
         if isinstance(target, Traced):
             target._node = node
-        target._storage.version += 1
+        target._ftorch_storage.version += 1
         if recorded:
             tape.rebase(target, history)
         return target
@@ -217,14 +219,14 @@ class TraceLevel(Level):
             value = view_call(definition, x._inner, static)
         out = self.track(value, node)
         out._base = x if x._base is None else x._base
-        out._offset = value._offset
-        out._storage = x._storage
-        out._attr_version = x._storage.version
-        if x._requires_grad and modes.grad and value._geometry.dtype.category >= 2:
+        out._ftorch_offset = value._ftorch_offset
+        out._ftorch_storage = x._ftorch_storage
+        out._ftorch_attr_version = x._ftorch_storage.version
+        if x._ftorch_requires_grad and modes.grad and value._ftorch_geometry.dtype.category >= 2:
             kind = tape.node_class(derivatives.node_name(definition), ViewNode)
-            history = kind(definition, static, x._geometry)
+            history = kind(definition, static, x._ftorch_geometry)
             history.edges = (tape.edge_of(x),)
-            out._grad_fn, out._requires_grad = history, True
+            out._grad_fn, out._ftorch_requires_grad = history, True
         return out
 
     def custom(self, function, args):
@@ -237,7 +239,7 @@ class TraceLevel(Level):
         with self.below():
             value = function.apply(call, *self._inner(leaves))
         for t in call.mutated(leaves):
-            t._storage.version += 1
+            t._ftorch_storage.version += 1
         parts = call.parts(lambda of, i: self.graph.call_function(operator.getitem, (of, i)), node)
         return tuple(
             self.track(item, part) if isinstance(item, TensorBase) else item
@@ -295,7 +297,7 @@ def _names(f, count) -> list[str]:
     except (TypeError, ValueError):
         return unknown
     names = [p.name for p in parameters
-             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]  # fmt: skip
+             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return names[:count] if len(names) >= count else unknown
 
 
@@ -327,6 +329,8 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"tracing_mode must be real/fake/symbolic, got {tracing_mode}")
     table = {str(op): replacement for op, replacement in (decomposition_table or {}).items()}
+    if not options.get("pre_dispatch"):
+        table = {**_COMPOSITE, **table}
 
     @functools.wraps(f)
     def traced(*args):
@@ -335,6 +339,24 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
         )
 
     return traced
+
+
+def _linear(x, weight, bias=None):
+    """``linear`` of what PyTorch makes it, for matrices; other ranks stay one call."""
+    if x.dim() != 2 or weight.dim() != 2:
+        return NotImplemented
+    level = get_proxy_mode()
+    if level is not None and not isinstance(weight, Traced):  # a parameter: its transpose is part of the graph
+        weight = level.track(weight, level.node_of(weight))
+    return x.mm(weight.t()) if bias is None else api.addmm(bias, x, weight.t())
+
+
+def _matmul(x, y):
+    name = {(2, 2): "mm", (1, 1): "dot", (2, 1): "mv"}.get((x.dim(), y.dim()))
+    return NotImplemented if name is None else getattr(api, name)(x, y)
+
+
+_COMPOSITE = {"aten.linear.default": _linear, "aten.matmul.default": _matmul}
 
 
 class _DecomposingLevel(TraceLevel):
@@ -364,7 +386,8 @@ class _DecomposingLevel(TraceLevel):
         replacement = self._replacement(op)
         if replacement is None:
             return super().call(op, operands, static)
-        return self._decomposed(replacement, op, operands, static)
+        result = self._decomposed(replacement, op, operands, static)
+        return super().call(op, operands, static) if result is NotImplemented else result
 
 
 def _trace(make_level, f, args) -> GraphModule:
@@ -412,7 +435,7 @@ def _record(level: TraceLevel, f, args) -> None:
                 leaves.append(leaf)
                 continue
             t = level.track(leaf.detach(), node)
-            t._requires_grad = leaf.requires_grad
+            t._ftorch_requires_grad = leaf.requires_grad
             leaves.append(t)
         result = f(*pytree.tree_unflatten(leaves, spec))
         nested = any(isinstance(a, (list, tuple, dict)) for a in args)
@@ -435,6 +458,6 @@ def _created(t, args, **options):
     return t if level is None else level.created(t, args, **options)
 
 
-_op.hooks["created"] = _created
+_op.hooks.created = _created
 
 __all__ = ["get_proxy_mode", "make_fx"]

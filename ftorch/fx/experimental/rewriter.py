@@ -12,6 +12,7 @@ from typing import Any
 
 import ftorch
 
+from ..._alias import is_own
 from ...nn import Module
 from .._symbolic_trace import Tracer
 from ..graph import Graph
@@ -81,7 +82,7 @@ def _rewritten(fn):
         if id(m) in memo:
             return memo[id(m)]
         made = memo[id(m)] = copy.copy(m)
-        if not type(m).__module__.startswith("ftorch.nn"):
+        if not is_own(type(m).__module__, "nn"):
             forward = AST_Rewriter().rewrite(type(m).forward)
             made.__class__ = type(type(m).__name__, (type(m),), {"forward": forward})
         made._modules = {k: v if v is None else module(v) for k, v in m._modules.items()}

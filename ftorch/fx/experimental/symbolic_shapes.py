@@ -23,12 +23,12 @@ _FUNCTIONS: dict[str, Callable] = {
     )},
     "max": max, "min": min, "sqrt": math.sqrt, "float": float, "trunc": math.trunc, "floor": math.floor,
     "ceil": math.ceil, "round": round, "ite": lambda b, t, f: t if b else f,
-}  # fmt: skip
+}
 _NAMES = {  # as PyTorch writes them
     "mod": "Mod", "truediv": "IntTrueDiv", "abs": "Abs", "max": "Max", "min": "Min",
     "sqrt": "OpaqueUnaryFn_sqrt", "float": "ToFloat", "trunc": "TruncToInt", "floor": "FloorToInt",
     "ceil": "CeilToInt", "round": "RoundToInt", "not_": "Not", "eq": "Eq", "ne": "Ne",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,7 +128,7 @@ class Expr:
         between = {**_RELATIONS, "and_": "&", "or_": "|"}.get(self.kind)
         if between is not None:
             shown = [f"({p})" if p.kind in ("lt", "le", "gt", "ge") and between in "&|" else str(p)
-                     for p in (left, right)]  # fmt: skip
+                     for p in (left, right)]
             return f" {between} ".join(shown)
         if self.kind == "pow":
             return f"{left}**{right}"
@@ -473,10 +473,34 @@ def hint_int(value, fallback=None) -> int:
 
 
 __all__ = [
-    "Expr", "Guard", "GuardOnDataDependentSymNode", "ShapeEnv", "SymBool", "SymFloat", "SymInt",
-    "ValueRanges", "expect_true", "free_symbols", "free_unbacked_symbols", "guard_bool", "guard_float", "guard_int", "guard_or_false",
-    "guard_or_true", "guard_scalar", "guard_size_oblivious", "has_free_symbols",
-    "has_free_unbacked_symbols", "hint_int",
-    "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic", "statically_known_false",
-    "statically_known_true", "sym_and", "sym_eq", "sym_or",
-]  # fmt: skip
+    "Expr",
+    "Guard",
+    "GuardOnDataDependentSymNode",
+    "ShapeEnv",
+    "SymBool",
+    "SymFloat",
+    "SymInt",
+    "ValueRanges",
+    "expect_true",
+    "free_symbols",
+    "free_unbacked_symbols",
+    "guard_bool",
+    "guard_float",
+    "guard_int",
+    "guard_or_false",
+    "guard_or_true",
+    "guard_scalar",
+    "guard_size_oblivious",
+    "has_free_symbols",
+    "has_free_unbacked_symbols",
+    "hint_int",
+    "is_concrete_bool",
+    "is_concrete_float",
+    "is_concrete_int",
+    "is_symbolic",
+    "statically_known_false",
+    "statically_known_true",
+    "sym_and",
+    "sym_eq",
+    "sym_or",
+]

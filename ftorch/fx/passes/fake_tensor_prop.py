@@ -40,7 +40,7 @@ class FakeTensorProp(Interpreter):
         """Runs the graph on fakes of example arguments; returns its result."""
         return self.propagate_dont_convert_inputs(*pytree.tree_map_only(
             TensorBase, lambda t: t if isinstance(t, FakeTensor) else self._mode.from_tensor(t), args
-        ))  # fmt: skip
+        ))
 
     def propagate_dont_convert_inputs(self, *args: Any) -> Any:
         """`propagate` for arguments that are fakes already."""

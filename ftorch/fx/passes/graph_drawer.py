@@ -13,7 +13,7 @@ _COLORS = {
     "placeholder": "AliceBlue", "call_module": "LemonChiffon1", "get_param": "Yellow2",
     "get_attr": "LightGrey", "output": "PowderBlue", "call_method": "LightGoldenrod1",
     "call_function": "LightSalmon1",
-}  # fmt: skip
+}
 
 
 class FxGraphDrawer:
@@ -33,7 +33,7 @@ class FxGraphDrawer:
     def __init__(self, graph_module: GraphModule, name: str, ignore_getattr: bool = False,
                  ignore_parameters_and_buffers: bool = False, skip_node_names_in_args: bool = True,
                  parse_stack_trace: bool = False, dot_graph_shape: str | None = None,
-                 normalize_args: bool = False):  # fmt: skip
+                 normalize_args: bool = False):
         try:
             import pydot  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
         except ImportError as e:
@@ -73,13 +73,13 @@ class FxGraphDrawer:
     def _draw(self, module, name):
         dot = self._pydot.Dot(name, rankdir="TB")
         drawn = [n for n in module.graph.nodes
-                 if not (self._ignore_getattr and n.op == "get_attr")]  # fmt: skip
+                 if not (self._ignore_getattr and n.op == "get_attr")]
         for node in drawn:
             dot.add_node(self._pydot.Node(
                 node.name, label=self._label(module, node), shape=self._shape,
                 style='"filled,rounded"', fillcolor=_COLORS.get(node.op, "White"),
                 fontcolor="#000000",
-            ))  # fmt: skip
+            ))
         for node in drawn:
             for user in node.users:
                 dot.add_edge(self._pydot.Edge(node.name, user.name))
@@ -99,7 +99,7 @@ class FxGraphDrawer:
             for kind, values in (("args", node.args), ("kwargs", node.kwargs)):
                 if values and not (kind == "args" and self._skip_names and all(
                     isinstance(v, Node) for v in node.args
-                )):  # fmt: skip
+                )):
                     rows.append(f"{kind}={values}")
             rows.append(f"num_users={len(node.users)}")
         meta = node.meta.get("tensor_meta", node.meta.get("val"))

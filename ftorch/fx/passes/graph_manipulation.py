@@ -11,7 +11,7 @@ from ..node import Node, map_arg
 from .shape_prop import ShapeProp
 
 __all__ = ["get_size_of_all_nodes", "get_size_of_node", "get_tensor_meta", "replace_target_nodes_with",
-           "size_bytes"]  # fmt: skip
+           "size_bytes"]
 
 
 @compatibility(is_backward_compatible=False)
@@ -61,7 +61,7 @@ def get_tensor_meta(node: Node) -> Any:
     meta = node.meta.get("tensor_meta")
     if not meta:
         raise RuntimeError(f"Node {node} has no tensor metadata associated with it! Check that shape "
-                           "propagation has run.")  # fmt: skip
+                           "propagation has run.")
     return meta
 
 

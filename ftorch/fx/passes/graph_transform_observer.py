@@ -26,7 +26,7 @@ class GraphTransformObserver:
     __pass_count = 0
 
     def __init__(self, gm: GraphModule, passname: str, subsystem: str | None = None,
-                 log_url: str | None = None):  # fmt: skip
+                 log_url: str | None = None):
         self.gm, self.passname, self.subsystem, self.log_url = gm, passname, subsystem, log_url
         GraphTransformObserver.__pass_count += 1
         self.created_nodes: set[str] = set()

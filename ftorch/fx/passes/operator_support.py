@@ -54,7 +54,7 @@ class OperatorSupport(OperatorSupportBase):
             return True
         by_position, by_name = wanted
         pairs = [*zip(by_position, node.args), *((t, node.kwargs[k]) for k, t in by_name.items()
-                                                 if k in node.kwargs)]  # fmt: skip
+                                                 if k in node.kwargs)]
         return all(not isinstance(a, Node) or _dtype_of(a) in types for types, a in pairs)
 
 
@@ -105,4 +105,4 @@ class OpSupports:
 __all__ = [
     "OpSupports", "OperatorSupport", "OperatorSupportBase", "any_chain", "chain", "create_op_support",
     "get_node_target",
-]  # fmt: skip
+]

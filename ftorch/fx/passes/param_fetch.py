@@ -31,7 +31,7 @@ module_fetch_book: dict[type, tuple[int, list[str], Any]] = {
     nn.MaxPool2d: (1, "kernel_size stride padding dilation return_indices ceil_mode".split(),
                    default_matching),
     nn.ReLU: (1, ["inplace"], default_matching),
-}  # fmt: skip
+}
 
 
 @compatibility(is_backward_compatible=False)
@@ -46,7 +46,7 @@ def extract_attrs_for_lowering(mod: Module) -> dict[str, Any]:
     version, names, matching = module_fetch_book[type(mod)]
     if version < mod._version:
         raise RuntimeError(f"Fetcher version {version} try to fetch {qualified_name(type(mod))} version "
-                           f"{mod._version}, please upgrade the module_fetch_book.")  # fmt: skip
+                           f"{mod._version}, please upgrade the module_fetch_book.")
     found: dict[str, Any] = {"name": qualified_name(type(mod))}
     found.update((n, getattr(mod, matching(n, mod._version))) for n in names)
     return found

@@ -8,7 +8,7 @@ from functools import wraps
 from inspect import unwrap
 
 __all__ = ["PassManager", "inplace_wrapper", "log_hook", "loop_pass", "these_before_those_pass_constraint",
-           "this_before_that_pass_constraint"]  # fmt: skip
+           "this_before_that_pass_constraint"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def loop_pass(base_pass: Callable, n_iter: int | None = None, predicate: Callabl
                 source = base_pass(source)
             return source
         raise RuntimeError(f"loop_pass must be given positive int n_iter (given {n_iter}) xor predicate "
-                           f"(given {predicate})")  # fmt: skip
+                           f"(given {predicate})")
 
     return repeated
 
@@ -63,7 +63,7 @@ def _validate_pass_schedule_constraint(constraint: Callable, passes: list[Callab
         for j, b in enumerate(passes[i + 1 :]):
             if not constraint(a, b):
                 raise RuntimeError(f"pass schedule constraint violated. Expected {a} before {b} but found "
-                                   f"{a} at index {i} and {b} at index{j} in pass list.")  # fmt: skip
+                                   f"{a} at index {i} and {b} at index{j} in pass list.")
 
 
 def this_before_that_pass_constraint(this: Callable, that: Callable) -> Callable:

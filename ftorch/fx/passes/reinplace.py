@@ -26,7 +26,7 @@ class _Storages(Interpreter):
         result = super().run_node(n)
         tensors = [t for t in pytree.tree_leaves(result) if isinstance(t, TensorBase)]
         self.alive.extend(tensors)
-        self.of[n] = {id(t._storage) for t in tensors}
+        self.of[n] = {id(t._ftorch_storage) for t in tensors}
         if isinstance(result, TensorBase):
             self.shapes[n] = (result.shape, result.dtype)
         return result

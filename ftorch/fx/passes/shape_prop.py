@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...eager import formats
-from ...eager.dtype import dtype
-from ...eager.geometry import Size
+from ...eager.core import formats
+from ...eager.core.dtype import dtype
+from ...eager.core.geometry import Size
 from ...eager.tensor import TensorBase
 from ..interpreter import Interpreter
 from ..node import Node, map_aggregate
@@ -34,7 +34,7 @@ def _extract_tensor_metadata(result: TensorBase, include_contiguity: bool = True
             (f for f in _FORMATS
              if ranks.get(f, result.dim()) == result.dim() and result.is_contiguous(memory_format=f)),
             None,
-        )  # fmt: skip
+        )
     return TensorMetadata(
         result.shape, result.dtype, result.requires_grad, result.stride(), layout, False, {}
     )

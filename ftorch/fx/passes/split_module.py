@@ -36,7 +36,7 @@ class Partition:
 
 def split_module(m: GraphModule, root_m: Module | None, split_callback: Callable[[Node], Any],
                  qualname_map: dict[str, str] | None = None, keep_original_order: bool = False,
-                 keep_original_node_name: bool = False) -> GraphModule:  # fmt: skip
+                 keep_original_node_name: bool = False) -> GraphModule:
     """A module that calls submodules, one for each part of a graph.
 
     Args:

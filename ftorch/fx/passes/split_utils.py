@@ -56,7 +56,7 @@ class Component:
 
 @compatibility(is_backward_compatible=False)
 def split_by_tags(gm: GraphModule, tags: list[str], return_fqn_mapping: bool = False,
-                  return_tuple: bool = False, GraphModuleCls=GraphModule):  # fmt: skip
+                  return_tuple: bool = False, GraphModuleCls=GraphModule):
     """A module that calls one submodule for each tag.
 
     Args:

@@ -14,7 +14,7 @@ from ..node import Node
 from .operator_support import get_node_target
 
 __all__ = ["FxNetAccFusionsFinder", "get_acc_ops_name", "get_node_target", "is_node_output_tensor",
-           "legalize_graph", "stable_topological_sort"]  # fmt: skip
+           "legalize_graph", "stable_topological_sort"]
 
 Tensors = tuple[Tensor, ...] | list[Tensor]
 TensorOrTensors = Tensor | Tensors

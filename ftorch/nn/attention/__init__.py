@@ -48,7 +48,7 @@ _SWITCHES = {
         _settings.enable_mem_efficient_sdp, _settings.mem_efficient_sdp_enabled,
     ),
     SDPBackend.MATH: (_settings.enable_math_sdp, _settings.math_sdp_enabled),
-}  # fmt: skip
+}
 
 
 def _cur_sdpa_kernel_backends(with_priority=False):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 
-from ...eager import api as torch
-from ...eager import dtype as _dtype
+import numpy as np
+
+from ...eager.core import api as torch
+from ...eager.core import dtype as _dtype
 
 _TENSORS = (
     "kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks",
     "q_indices", "full_q_num_blocks", "full_q_indices",
-)  # fmt: skip
+)
 
 
 def noop_mask(batch, head, token_q, token_kv):
@@ -41,17 +43,14 @@ def _pair(size):
     return (size, size) if isinstance(size, int) else tuple(size)
 
 
-def _table(dense, top=20):
-    """A block mask drawn with characters, large ones thinned out."""
-
-    def thinned(count):
-        return [i * count // min(count, top) for i in range(min(count, top))]
-
-    characters = {0: "  ", 1: "██", -1: "░░"}
-    columns = thinned(len(dense[0]))
-    return "\n".join(
-        "".join(characters[dense[row][column]] for column in columns) for row in thinned(len(dense))
-    )
+def _drawing(blocks, most_rows, most_columns):
+    """Blocks (rows, columns) drawn in sections: all, some or none of a section's blocks pass."""
+    rows, columns = (max(1, -(-n // most)) for n, most in zip(blocks.shape, (most_rows, most_columns)))
+    lines = []
+    for r in range(0, blocks.shape[0], rows):
+        shares = (blocks[r : r + rows, c : c + columns].mean() for c in range(0, blocks.shape[1], columns))
+        lines.append("".join({0.0: "  ", 1.0: "██"}.get(float(share), "░░") for share in shares) + "\n")
+    return "".join(lines)
 
 
 class BlockMask:
@@ -68,7 +67,7 @@ class BlockMask:
     def __init__(self, seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices,
                  q_num_blocks, q_indices, full_q_num_blocks, full_q_indices, BLOCK_SIZE=(128, 128),
                  mask_mod=noop_mask, *, dq_write_order=None, dq_write_order_full=None,
-                 dq_kv_order=None, dq_kv_order_spt=None):  # fmt: skip
+                 dq_kv_order=None, dq_kv_order_spt=None):
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
         self.seq_lengths = seq_lengths
@@ -84,7 +83,7 @@ class BlockMask:
     def from_kv_blocks(cls, kv_num_blocks, kv_indices, full_kv_num_blocks=None,
                        full_kv_indices=None, BLOCK_SIZE=128, mask_mod=None, seq_lengths=None,
                        compute_q_blocks=True, *, dq_write_order=None, dq_write_order_full=None,
-                       dq_kv_order=None):  # fmt: skip
+                       dq_kv_order=None):
         """A block mask of the blocks of keys for each block of queries."""
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
@@ -108,7 +107,7 @@ class BlockMask:
             *transposed, block_size, noop_mask if mask_mod is None else mask_mod,
             dq_write_order=dq_write_order, dq_write_order_full=dq_write_order_full,
             dq_kv_order=dq_kv_order,
-        )  # fmt: skip
+        )
 
     @classmethod
     def from_mask(cls, mask, BLOCK_SIZE, mask_mod, separate_full_blocks=True):
@@ -167,20 +166,20 @@ class BlockMask:
         index = (*index, *[slice(None)] * (3 - len(index)))
         index = tuple(slice(i + n, i + n + 1) if isinstance(i, int) and i < 0 else
                       slice(i, i + 1) if isinstance(i, int) else i
-                      for i, n in zip(index, self.kv_num_blocks.shape, strict=True))  # fmt: skip
+                      for i, n in zip(index, self.kv_num_blocks.shape, strict=True))
         parts = (getattr(self, name) for name in _TENSORS[:4])
         parts = [None if t is None else t[index] for t in parts]
         return BlockMask.from_kv_blocks(
             *parts, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=_sliced, seq_lengths=self.seq_lengths,
             compute_q_blocks=self.q_indices is not None,
-        )  # fmt: skip
+        )
 
     def _mapped(self, function, seq_lengths, mask_mod):
         tensors = (getattr(self, name) for name in _TENSORS)
         return BlockMask(
             seq_lengths, *(None if t is None else function(t) for t in tensors),
             BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=mask_mod,
-        )  # fmt: skip
+        )
 
     def _adjust(self, new_q_len, new_kv_len):
         """The upper left corner, for fewer queries and keys."""
@@ -197,7 +196,7 @@ class BlockMask:
         return BlockMask.from_kv_blocks(
             *cropped(self.kv_num_blocks, self.kv_indices), *full, self.BLOCK_SIZE, self.mask_mod,
             (new_q_len, new_kv_len),
-        )  # fmt: skip
+        )
 
     def _check_lengths(self, q_len, kv_len):
         if self.mask_mod is _sliced:
@@ -222,23 +221,28 @@ class BlockMask:
             )
 
     def to_string(self, grid_size=(20, 20), limit=4):
-        """Drawings of the first few batches and heads: full, partial and empty blocks."""
-        return "\n".join(self._drawings(limit))
+        """Drawings of the first few batches and heads: sections of blocks that pass all, in part or not.
 
-    def _drawings(self, limit):
-        partial = _dense(self.kv_num_blocks, self.kv_indices)
-        state = self.to_dense() * 1 - 2 * partial  # 1: full, -1: in part, 0: nothing
-        if self.full_kv_num_blocks is None:
-            state = partial
-        heads = [(b, h) for b in range(state.shape[0]) for h in range(state.shape[1])]
-        for b, h in heads[:limit]:
-            yield f"({b}, {h})\n{_table(state[b, h].tolist())}"
-        if len(heads) > limit:
-            yield "..."
+        Args:
+            grid_size: rows and columns of a drawing at most, or one number for both.
+            limit: how many are drawn.
+        """
+        rows, columns = (grid_size, grid_size) if isinstance(grid_size, int) else grid_size
+        dense = self.to_dense().numpy()
+        found = []
+        for index in np.ndindex(*dense.shape[:-2]):
+            if len(found) == limit:
+                found += [
+                    "...", "To print out more, set BlockMask.to_string(limit=N)",
+                    "You can also index (BlockMask[batch, head]) to choose a specific batch or head",
+                ]
+                break
+            found.append(f"{index}\n{_drawing(dense[index], rows, columns)}")
+        return "\n".join(found)
 
     def __str__(self):
         return (
-            f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%, \n{self.to_string()}\n)"
+            f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%, \n{self.to_string().strip()}\n)"
         )
 
     def __repr__(self):

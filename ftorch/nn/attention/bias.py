@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 import warnings
 
-from ...eager import api as torch
-from ...eager import dtype as _dtype
+from ...eager.core import api as torch
+from ...eager.core import dtype as _dtype
 from ...eager.tensor import Tensor
 from .. import functional as F
 
@@ -62,7 +62,7 @@ class CausalBias(Tensor):
 
     @staticmethod
     def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *,
-                   scale=None, enable_gqa=False):  # fmt: skip
+                   scale=None, enable_gqa=False):
         if is_causal:
             raise ValueError("CausalBias should not be used with causal=True")
         square = attn_mask.seq_len_q == attn_mask.seq_len_kv
@@ -70,7 +70,7 @@ class CausalBias(Tensor):
         return F.scaled_dot_product_attention(
             query, key, value, None if causal else attn_mask._materialize(query.device), dropout_p,
             causal, scale=scale, enable_gqa=enable_gqa,
-        )  # fmt: skip
+        )
 
 
 def causal_upper_left(*size) -> CausalBias:

@@ -12,11 +12,13 @@ import math
 import warnings
 from typing import Any, NamedTuple, TypedDict
 
-from ...eager import api as torch
-from ...eager import dtype as _dtype
+from ...eager.core import api as torch
+from ...eager.core import dtype as _dtype
 from ...eager.tensor import Tensor
 from ...functional import vmap
 from ._block_mask import BlockMask, noop_mask
+
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 __all__ = [
     "AuxOutput",
@@ -59,7 +61,7 @@ class AuxOutput(NamedTuple):
 def _over_all(function, leading):
     """Maps ``function(*first, b, h, q, kv)`` over four indices; ``leading`` first arguments have all."""
     for dims in ((None, None, None, 0), (None, None, 0, None), (None, 0, None, None),
-                 (0, None, None, None)):  # fmt: skip
+                 (0, None, None, None)):
         function = vmap(function, in_dims=(0,) * leading + dims)
     return function
 
@@ -105,7 +107,7 @@ def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None):
     positional = [
         p for p in inspect.signature(mod_fn).parameters.values()
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
-    ]  # fmt: skip
+    ]
     if len(positional) == 5:
         scores = torch.zeros(sizes, device=device)
         changed = _over_all(mod_fn, 1)(scores, *indices)
@@ -115,7 +117,7 @@ def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None):
 
 def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=128, _compile=False,
                       separate_full_blocks=True, compute_dq_write_order=False,
-                      dq_kv_order=True):  # fmt: skip
+                      dq_kv_order=True):
     """Which blocks of queries and keys a mask lets pass in part or in full.
 
     Args:
@@ -172,7 +174,7 @@ def _check(query, key, value, block_mask, enable_gqa):
 
 def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None,
                    enable_gqa=False, return_lse=False, kernel_options=None, *,
-                   return_aux=None):  # fmt: skip
+                   return_aux=None):
     """Attention whose scores go through a function.
 
     Args:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 
 from ...autograd import no_grad
-from ...eager import api as torch
-from ...eager import dtype as dtypes
-from ...eager.device import device as as_device
+from ...eager.core import api as torch
+from ...eager.core import dtype as dtypes
+from ...eager.core.device import device as as_device
 from ...eager.tensor import Tensor
 
 
@@ -70,24 +70,24 @@ class Conversion:
         fn(self)
         return self
 
-    def _cast_floating(self, convert):
+    def _ftorch_cast_floating(self, convert):
         return self._apply(lambda t: convert(t) if t.is_floating_point() else t)
 
     def float(self):
         """Casts floating-point parameters and buffers to float32."""
-        return self._cast_floating(lambda t: t.float())
+        return self._ftorch_cast_floating(lambda t: t.float())
 
     def double(self):
         """Casts floating-point parameters and buffers to float64."""
-        return self._cast_floating(lambda t: t.double())
+        return self._ftorch_cast_floating(lambda t: t.double())
 
     def half(self):
         """Casts floating-point parameters and buffers to float16."""
-        return self._cast_floating(lambda t: t.half())
+        return self._ftorch_cast_floating(lambda t: t.half())
 
     def bfloat16(self):
         """Casts floating-point parameters and buffers to bfloat16."""
-        return self._cast_floating(lambda t: t.bfloat16())
+        return self._ftorch_cast_floating(lambda t: t.bfloat16())
 
     def type(self, dst_type):
         """Casts all parameters and buffers."""

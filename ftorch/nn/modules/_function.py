@@ -18,22 +18,22 @@ class FunctionModule(Module):
             ``inplace`` shows only if it is set.
     """
 
-    function: str
-    arguments: tuple[str, ...] = ()
-    shown: tuple[str, ...] | None = None  # None: all arguments, with their names
+    _ftorch_function: str
+    _ftorch_arguments: tuple[str, ...] = ()
+    _ftorch_shown: tuple[str, ...] | None = None  # None: all arguments, with their names
 
     def __init__(self, *values):
         super().__init__()
-        for name, value in zip(self.arguments, values, strict=True):
+        for name, value in zip(self._ftorch_arguments, values, strict=True):
             setattr(self, name, value)
 
     def forward(self, input):
-        return getattr(F, self.function)(input, *[getattr(self, name) for name in self.arguments])
+        return getattr(F, self._ftorch_function)(input, *[getattr(self, name) for name in self._ftorch_arguments])
 
     def extra_repr(self):
-        shown = self.shown
+        shown = self._ftorch_shown
         if shown is None:
-            shown = tuple(f"{name}=" for name in self.arguments)
+            shown = tuple(f"{name}=" for name in self._ftorch_arguments)
         parts = []
         for label in shown:
             value = getattr(self, label.rstrip("="))

@@ -77,7 +77,7 @@ def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False) 
     return add_hook(
         GLOBAL.forward, hook,
         (GLOBAL.forward_with_kwargs, with_kwargs), (GLOBAL.forward_always_called, always_call),
-    )  # fmt: skip
+    )
 
 
 def register_module_full_backward_pre_hook(hook) -> RemovableHandle:
@@ -186,7 +186,7 @@ class HookRegistration:
             self._forward_hooks, hook,
             (self._forward_hooks_with_kwargs, with_kwargs),
             (self._forward_hooks_always_called, always_call), prepend=prepend,
-        )  # fmt: skip
+        )
 
     def register_full_backward_pre_hook(self, hook, prepend=False) -> RemovableHandle:
         """Calls ``hook(module, grad_output)`` when the outputs' gradients are known.
@@ -201,13 +201,13 @@ class HookRegistration:
         Raises:
             RuntimeError: the module has hooks of `register_backward_hook`.
         """
-        return self._register_backward(hook, True, prepend)
+        return self._ftorch_register_backward(hook, True, prepend)
 
     def register_backward_hook(self, hook) -> RemovableHandle:
         """The older form of `register_full_backward_hook`, on the output's ``grad_fn``."""
-        return self._register_backward(hook, False, False)
+        return self._ftorch_register_backward(hook, False, False)
 
-    def _register_backward(self, hook, is_full, prepend):
+    def _ftorch_register_backward(self, hook, is_full, prepend):
         if self._is_full_backward_hook is (not is_full):
             raise RuntimeError(_TWO_KINDS.format("single Module"))
         self._is_full_backward_hook = is_full
@@ -262,17 +262,17 @@ class BackwardHook:
 
     def setup_input_hook(self, args):
         self.n_inputs = len(args)
-        args, self.inputs = self._insert(args, self._on_grad_input)
+        args, self.inputs = self._ftorch_insert(args, self._on_grad_input)
         return args
 
     def setup_output_hook(self, result):
         results = result if isinstance(result, tuple) else (result,)
         self.n_outputs = len(results)
-        results, self.outputs = self._insert(results, self._on_grad_output)
+        results, self.outputs = self._ftorch_insert(results, self._on_grad_output)
         return results if isinstance(result, tuple) else results[0]
 
     @staticmethod
-    def _insert(values, hook):
+    def _ftorch_insert(values, hook):
         positions = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
         tensors = [values[i] for i in positions]
         if not (is_grad_enabled() and any(t.requires_grad for t in tensors)):

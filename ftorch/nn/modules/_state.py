@@ -52,7 +52,7 @@ class StateDict:
         """Takes what `get_extra_state` gave, when a state is loaded."""
         raise _unreachable("set_extra_state")
 
-    def _persistent(self):
+    def _ftorch_persistent(self):
         """The entries of the state that are this module's own: parameters, then buffers."""
         buffers = self._buffers.items()
         kept = ((k, v) for k, v in buffers if k not in self._non_persistent_buffers_set)
@@ -78,7 +78,7 @@ class StateDict:
         return add_hook(self._state_dict_pre_hooks, hook)
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
-        for name, value in self._persistent():
+        for name, value in self._ftorch_persistent():
             destination[prefix + name] = value if keep_vars else value.detach()
         if type(self).get_extra_state is not StateDict.get_extra_state:
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
@@ -158,13 +158,13 @@ class StateDict:
             hook(
                 state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                 error_msgs,
-            )  # fmt: skip
-        own = dict(self._persistent())
+            )
+        own = dict(self._ftorch_persistent())
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, current in own.items():
             key = prefix + name
             if key in state_dict:
-                problem = self._load_entry(name, key, current, state_dict[key], assign)
+                problem = self._ftorch_load_entry(name, key, current, state_dict[key], assign)
                 if problem:
                     error_msgs.append(problem)
             elif strict:
@@ -186,7 +186,7 @@ class StateDict:
                     if first not in (self._modules if dot else own):
                         unexpected_keys.append(key)
 
-    def _load_entry(self, name, key, current, value, assign):
+    def _ftorch_load_entry(self, name, key, current, value, assign):
         """Copies or assigns one tensor; returns what went wrong, or None."""
         if not (isinstance(value, Tensor) or hasattr(value, "__torch_function__")):
             return (

@@ -19,7 +19,7 @@ class Traversal:
     _buffers: dict
     _parameters: dict
 
-    def _walk(self, path):
+    def _ftorch_walk(self, path):
         module = self
         for atom in path:
             if not hasattr(module, atom):
@@ -29,7 +29,7 @@ class Traversal:
                 raise AttributeError(f"`{atom}` is not an nn.Module")
         return module
 
-    def _owner(self, target):
+    def _ftorch_owner(self, target):
         """The module that has the last name of a dotted path, that name, and its value."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
@@ -43,7 +43,7 @@ class Traversal:
         Raises:
             AttributeError: there is nothing, or no module, at the path.
         """
-        return self._walk(target.split(".")) if target else self
+        return self._ftorch_walk(target.split(".")) if target else self
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Puts a module at a dotted path; with ``strict`` only where there is one.
@@ -70,7 +70,7 @@ class Traversal:
         Raises:
             AttributeError: there is nothing, or no parameter, at the path.
         """
-        _, name, value = self._owner(target)
+        _, name, value = self._ftorch_owner(target)
         if not isinstance(value, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return value
@@ -81,7 +81,7 @@ class Traversal:
         Raises:
             AttributeError: there is nothing, or no buffer, at the path.
         """
-        module, name, value = self._owner(target)
+        module, name, value = self._ftorch_owner(target)
         if name not in module._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
         return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from ...eager import api as torch
+from ...eager.core import api as torch
 from .. import functional as F
 from .. import init
 from ._function import FunctionModule
@@ -42,13 +42,13 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
-]  # fmt: skip
+]
 
 
 class _InPlace(FunctionModule):
     """An activation whose only argument is ``inplace``: write the result over the input."""
 
-    arguments = ("inplace",)
+    _ftorch_arguments = ("inplace",)
 
     def __init__(self, inplace=False):
         super().__init__(inplace)
@@ -66,7 +66,7 @@ class ReLU(_InPlace):
     [0.0, 2.0]
     """
 
-    function = "relu"
+    _ftorch_function = "relu"
 
     def forward(self, input):  # the most frequent of all
         return F.relu(input, inplace=self.inplace)
@@ -75,40 +75,40 @@ class ReLU(_InPlace):
 class SELU(_InPlace):
     """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))`` with the constants of the paper."""
 
-    function = "selu"
+    _ftorch_function = "selu"
 
 
 class SiLU(_InPlace):
     """``x * sigmoid(x)``, also called swish."""
 
-    function = "silu"
+    _ftorch_function = "silu"
 
 
 class Mish(_InPlace):
     """``x * tanh(softplus(x))``."""
 
-    function = "mish"
+    _ftorch_function = "mish"
 
 
 class Hardswish(_InPlace):
     """``x * relu6(x + 3) / 6``."""
 
-    function = "hardswish"
-    shown = ()
+    _ftorch_function = "hardswish"
+    _ftorch_shown = ()
 
 
 class Hardsigmoid(_InPlace):
     """``relu6(x + 3) / 6``."""
 
-    function = "hardsigmoid"
-    shown = ()
+    _ftorch_function = "hardsigmoid"
+    _ftorch_shown = ()
 
 
 class Threshold(FunctionModule):
     """``x`` where it is greater than ``threshold``, else ``value``."""
 
-    function = "threshold"
-    arguments = ("threshold", "value", "inplace")
+    _ftorch_function = "threshold"
+    _ftorch_arguments = ("threshold", "value", "inplace")
 
     def __init__(self, threshold, value, inplace=False):
         super().__init__(threshold, value, inplace)
@@ -117,9 +117,9 @@ class Threshold(FunctionModule):
 class RReLU(FunctionModule):
     """`LeakyReLU` with a slope drawn from [lower, upper) in training, their mean otherwise."""
 
-    function = "rrelu"
-    arguments = ("lower", "upper", "training", "inplace")
-    shown = ("lower=", "upper=", "inplace=")
+    _ftorch_function = "rrelu"
+    _ftorch_arguments = ("lower", "upper", "training", "inplace")
+    _ftorch_shown = ("lower=", "upper=", "inplace=")
 
     def __init__(self, lower=1.0 / 8, upper=1.0 / 3, inplace=False):
         super().__init__(lower, upper, True, inplace)
@@ -132,14 +132,14 @@ class Hardtanh(FunctionModule):
         ValueError: ``max_val`` is not greater than ``min_val``.
     """
 
-    function = "hardtanh"
-    arguments = ("min_val", "max_val", "inplace")
+    _ftorch_function = "hardtanh"
+    _ftorch_arguments = ("min_val", "max_val", "inplace")
 
     def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
         for name, value in (("min_val", min_value), ("max_val", max_value)):
             if value is not None:
                 warnings.warn(
-                    f"keyword argument `{name}ue` is deprecated and rename to `{name}`",
+                    f"keyword argument `{name}ue` is deprecated and renamed to `{name}`",
                     FutureWarning,
                     stacklevel=2,
                 )
@@ -147,16 +147,13 @@ class Hardtanh(FunctionModule):
         max_val = max_val if max_value is None else max_value
         super().__init__(min_val, max_val, inplace)
         if not self.max_val > self.min_val:
-            raise ValueError(
-                f"max_val must be larger than min_val, got max_val={self.max_val} "
-                f"and min_val={self.min_val}"
-            )
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
 
 class ReLU6(Hardtanh):
     """``min(max(0, x), 6)``."""
 
-    shown = ("inplace=",)
+    _ftorch_shown = ("inplace=",)
 
     def __init__(self, inplace=False):
         super().__init__(0.0, 6.0, inplace)
@@ -179,8 +176,8 @@ class Tanh(Module):
 class ELU(FunctionModule):
     """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
 
-    function = "elu"
-    arguments = ("alpha", "inplace")
+    _ftorch_function = "elu"
+    _ftorch_arguments = ("alpha", "inplace")
 
     def __init__(self, alpha=1.0, inplace=False):
         super().__init__(alpha, inplace)
@@ -189,14 +186,14 @@ class ELU(FunctionModule):
 class CELU(ELU):
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
 
-    function = "celu"
+    _ftorch_function = "celu"
 
 
 class GLU(FunctionModule):
     """Halves the input along ``dim`` and returns ``first * sigmoid(second)``."""
 
-    function = "glu"
-    arguments = ("dim",)
+    _ftorch_function = "glu"
+    _ftorch_arguments = ("dim",)
 
     def __init__(self, dim=-1):
         super().__init__(dim)
@@ -209,8 +206,8 @@ class GELU(FunctionModule):
         approximate: ``"none"`` or ``"tanh"``.
     """
 
-    function = "gelu"
-    arguments = ("approximate",)
+    _ftorch_function = "gelu"
+    _ftorch_arguments = ("approximate",)
 
     def __init__(self, approximate="none"):
         super().__init__(approximate)
@@ -225,8 +222,8 @@ class GELU(FunctionModule):
 class Hardshrink(FunctionModule):
     """``x`` where its size is greater than ``lambd``, else 0."""
 
-    function = "hardshrink"
-    arguments = shown = ("lambd",)
+    _ftorch_function = "hardshrink"
+    _ftorch_arguments = _ftorch_shown = ("lambd",)
 
     def __init__(self, lambd=0.5):
         super().__init__(lambd)
@@ -235,14 +232,14 @@ class Hardshrink(FunctionModule):
 class Softshrink(Hardshrink):
     """Moves ``x`` towards 0 by ``lambd``, and not beyond."""
 
-    function = "softshrink"
+    _ftorch_function = "softshrink"
 
 
 class LeakyReLU(FunctionModule):
     """``x`` where positive, else ``negative_slope * x``."""
 
-    function = "leaky_relu"
-    arguments = ("negative_slope", "inplace")
+    _ftorch_function = "leaky_relu"
+    _ftorch_arguments = ("negative_slope", "inplace")
 
     def __init__(self, negative_slope=1e-2, inplace=False):
         super().__init__(negative_slope, inplace)
@@ -251,7 +248,7 @@ class LeakyReLU(FunctionModule):
 class LogSigmoid(FunctionModule):
     """``log(sigmoid(x))``."""
 
-    function = "logsigmoid"
+    _ftorch_function = "logsigmoid"
 
     def __init__(self, *args, **kwargs):
         Module.__init__(self, *args, **kwargs)
@@ -260,20 +257,20 @@ class LogSigmoid(FunctionModule):
 class Softsign(LogSigmoid):
     """``x / (1 + |x|)``."""
 
-    function = "softsign"
+    _ftorch_function = "softsign"
 
 
 class Tanhshrink(LogSigmoid):
     """``x - tanh(x)``."""
 
-    function = "tanhshrink"
+    _ftorch_function = "tanhshrink"
 
 
 class Softplus(FunctionModule):
     """``log(1 + exp(beta * x)) / beta``; linear where ``beta * x`` is above ``threshold``."""
 
-    function = "softplus"
-    arguments = ("beta", "threshold")
+    _ftorch_function = "softplus"
+    _ftorch_arguments = ("beta", "threshold")
 
     def __init__(self, beta=1.0, threshold=20.0):
         super().__init__(beta, threshold)
@@ -308,7 +305,7 @@ class PReLU(Module):
 class Softmax(Module):
     """``exp(x) / sum(exp(x))`` along ``dim``."""
 
-    _function = "softmax"
+    _ftorch_function = "softmax"
 
     def __init__(self, dim=None):
         super().__init__()
@@ -319,7 +316,7 @@ class Softmax(Module):
         self.__dict__.setdefault("dim", None)
 
     def forward(self, input):
-        return getattr(F, self._function)(input, self.dim, _stacklevel=5)
+        return getattr(F, self._ftorch_function)(input, self.dim, _stacklevel=5)
 
     def extra_repr(self):
         return f"dim={self.dim}"
@@ -328,13 +325,13 @@ class Softmax(Module):
 class Softmin(Softmax):
     """`Softmax` of ``-x``."""
 
-    _function = "softmin"
+    _ftorch_function = "softmin"
 
 
 class LogSoftmax(Softmax):
     """``log(softmax(x))`` along ``dim``."""
 
-    _function = "log_softmax"
+    _ftorch_function = "log_softmax"
 
 
 class Softmax2d(Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from itertools import pairwise
 
-from ...eager import api as torch
+from ...eager.core import api as torch
 from .. import functional as F
 from .container import ModuleList, Sequential
 from .linear import Linear
@@ -34,7 +34,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def __init__(
         self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None,
         dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:
@@ -76,7 +76,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             up.reset_parameters()
 
     @staticmethod
-    def _check(input_, target_):
+    def _ftorch_check(input_, target_):
         dims = target_.dim()
         if dims > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -99,7 +99,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         Raises:
             RuntimeError: shapes that do not fit, or a target that is no class.
         """
-        self._check(input_, target_)
+        self._ftorch_check(input_, target_)
         is_batched = target_.dim() > 0
         input = input_ if is_batched else input_.unsqueeze(0)
         target = target_ if is_batched else target_.unsqueeze(0)

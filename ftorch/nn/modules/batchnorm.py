@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+
+import ftorch
+
 from ...autograd import no_grad
-from ...eager import api as torch
-from ...eager import dtype as dtypes
+from ...eager.core import api as torch
+from ...eager.core import dtype as dtypes
 from .. import functional as F
 from .. import init
 from ..parameter import UninitializedBuffer, UninitializedParameter
@@ -15,7 +19,7 @@ from .utils import new_parameter
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d",
     "LazyBatchNorm3d", "SyncBatchNorm",
-]  # fmt: skip
+]
 
 
 def check_dims(input, allowed) -> None:
@@ -29,12 +33,12 @@ class _NormBase(Module):
     """What batch and instance normalisation share: scale, shift and running statistics."""
 
     _version = 2  # 2: num_batches_tracked
-    dimensions: tuple[int, ...]  # numbers of dimensions that the input may have
+    _ftorch_dimensions: tuple[int, ...]  # numbers of dimensions that the input may have
 
     def __init__(
         self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True,
         device=None, dtype=None, *, bias=True,
-    ):  # fmt: skip
+    ):
         super().__init__()
         self.num_features = num_features
         self.eps = eps
@@ -49,13 +53,13 @@ class _NormBase(Module):
         if track_running_stats:
             statistics["running_mean"] = torch.zeros(num_features, **factory)
             statistics["running_var"] = torch.ones(num_features, **factory)
-            statistics["num_batches_tracked"] = self._no_batches(device)
+            statistics["num_batches_tracked"] = self._ftorch_no_batches(device)
         for name, value in statistics.items():
             self.register_buffer(name, value)
         self.reset_parameters()
 
     @staticmethod
-    def _no_batches(device=None):
+    def _ftorch_no_batches(device=None):
         return torch.tensor(0, dtype=dtypes.int64, device=device)
 
     def reset_running_stats(self) -> None:
@@ -74,7 +78,7 @@ class _NormBase(Module):
                 init.zeros_(self.bias)
 
     def _check_input_dim(self, input):
-        check_dims(input, self.dimensions)
+        check_dims(input, self._ftorch_dimensions)
 
     def extra_repr(self):
         return (
@@ -88,7 +92,7 @@ class _NormBase(Module):
         if (version is None or version < 2) and self.track_running_stats:
             count = self.num_batches_tracked
             if count is None or count.is_meta:
-                count = self._no_batches()
+                count = self._ftorch_no_batches()
             state_dict.setdefault(prefix + "num_batches_tracked", count)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
@@ -113,7 +117,7 @@ class _BatchNorm(_NormBase):
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of (N, C) or (N, C, L). See `BatchNorm2d`."""
 
-    dimensions = (2, 3)
+    _ftorch_dimensions = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
@@ -139,27 +143,29 @@ class BatchNorm2d(_BatchNorm):
     (torch.Size([4, 3, 2, 2]), 1)
     """
 
-    dimensions = (4,)
+    _ftorch_dimensions = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation of (N, C, D, H, W). See `BatchNorm2d`."""
 
-    dimensions = (5,)
+    _ftorch_dimensions = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation whose batch is spread over processes.
+    """Batch normalisation whose batch is spread over processes (``torch.nn.SyncBatchNorm``).
 
-    Arrays that are sharded over devices are one array to this library, so their statistics are
-    those of the whole batch in any `BatchNorm2d`. This class is one that takes any input of at
-    least two dimensions, and keeps PyTorch's names.
+    In training, mean and variance are those of all processes' batches, whose sizes may differ, and so
+    are their gradients. Unlike PyTorch's it also works on the CPU.
+
+    Args:
+        process_group: the processes; the default group's by default.
     """
 
     def __init__(
         self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True,
         process_group=None, device=None, dtype=None, *, bias=True,
-    ):  # fmt: skip
+    ):
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
@@ -171,6 +177,46 @@ class SyncBatchNorm(_BatchNorm):
         if input.size(1) == 0:
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
 
+    def forward(self, input):
+        dist = ftorch.distributed
+        uses_batch = self.training or (self.running_mean is None and self.running_var is None)
+        group = self.process_group
+        if uses_batch and group is None and dist.is_initialized():
+            group = dist.group.WORLD
+        if not (uses_batch and group is not None and group.size() > 1):
+            return super().forward(input)
+        self._check_input_dim(input)
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+        return self._ftorch_over(group, input)
+
+    def _ftorch_over(self, group, x):
+        """Normalisation with the statistics of a group's batches."""
+        all_reduce = importlib.import_module("ftorch.distributed.nn.functional").all_reduce
+        dims = [d for d in range(x.dim()) if d != 1]
+        shape = [1, -1] + [1] * (x.dim() - 2)
+        wide = x.float() if x.dtype in (ftorch.float16, ftorch.bfloat16) else x
+        own = wide.new_full((1,), x.numel() // x.shape[1])
+        total = all_reduce(ftorch.cat([wide.sum(dims), own]), group=group)
+        count = total[-1:].detach()
+        mean = total[:-1] / count
+        centred = wide - mean.view(shape)
+        variance = all_reduce(centred.square().sum(dims), group=group) / count
+        if self.training and self.track_running_stats and self.running_mean is not None:
+            with no_grad():
+                share = self.momentum
+                if share is None:
+                    share = 1.0 / float(self.num_batches_tracked)
+                unbiased = variance * (count / (count - 1))
+                self.running_mean.mul_(1 - share).add_(mean * share)
+                self.running_var.mul_(1 - share).add_(unbiased * share)
+        out = centred * (variance + self.eps).rsqrt().view(shape)
+        if self.weight is not None:
+            out = out * self.weight.view(shape)
+        if self.bias is not None:
+            out = out + self.bias.view(shape)
+        return out.to(x.dtype)
+
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):
         """``module`` with every batch normalisation in it replaced by this class."""
@@ -179,7 +225,7 @@ class SyncBatchNorm(_BatchNorm):
             converted = SyncBatchNorm(
                 module.num_features, module.eps, module.momentum, module.affine,
                 module.track_running_stats, process_group, bias=module.bias is not None,
-            )  # fmt: skip
+            )
             if module.affine:
                 with no_grad():
                     converted.weight, converted.bias = module.weight, module.bias
@@ -195,7 +241,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
     def __init__(
         self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None,
         dtype=None, *, bias=True,
-    ):  # fmt: skip
+    ):
         super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
         factory = {"device": device, "dtype": dtype}
         self.affine = affine
@@ -207,7 +253,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         if track_running_stats:
             self.running_mean = UninitializedBuffer(**factory)
             self.running_var = UninitializedBuffer(**factory)
-            self.num_batches_tracked = self._no_batches(device)
+            self.num_batches_tracked = self._ftorch_no_batches(device)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.num_features != 0:

@@ -10,8 +10,8 @@ __all__ = ["ChannelShuffle"]
 class ChannelShuffle(FunctionModule):
     """Takes the channels of (N, C, *) from each of ``groups`` groups in turn."""
 
-    function = "channel_shuffle"
-    arguments = ("groups",)
+    _ftorch_function = "channel_shuffle"
+    _ftorch_arguments = ("groups",)
 
     def __init__(self, groups):
         super().__init__(groups)

@@ -15,7 +15,7 @@ from .utils import typename
 
 __all__ = [
     "Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
-]  # fmt: skip
+]
 
 
 class Container(Module):
@@ -54,14 +54,14 @@ class _ModuleSequence(Module):
     def __iter__(self):
         return iter(self._modules.values())
 
-    def _name(self, index):
+    def _ftorch_name(self, index):
         return list(self._modules)[_position(index, len(self))]
 
     def __setitem__(self, idx, module):
-        setattr(self, self._name(idx), module)
+        setattr(self, self._ftorch_name(idx), module)
 
     def __delitem__(self, idx):
-        names = list(self._modules)[idx] if isinstance(idx, slice) else [self._name(idx)]
+        names = list(self._modules)[idx] if isinstance(idx, slice) else [self._ftorch_name(idx)]
         for name in names:
             delattr(self, name)
         self._modules = {str(i): module for i, module in enumerate(self._modules.values())}
@@ -77,7 +77,7 @@ class _ModuleSequence(Module):
             self.append(module)
         return self
 
-    def _insert(self, index, module):
+    def _ftorch_insert(self, index, module):
         for i in range(len(self), index, -1):
             self._modules[str(i)] = self._modules[str(i - 1)]
         self._modules[str(index)] = module
@@ -118,10 +118,10 @@ class Sequential(_ModuleSequence):
     def __getitem__(self, idx):
         if isinstance(idx, slice):
             return type(self)(OrderedDict(list(self._modules.items())[idx]))
-        return self._modules[self._name(idx)]
+        return self._modules[self._ftorch_name(idx)]
 
     @staticmethod
-    def _check_sequential(other):
+    def _ftorch_check_sequential(other):
         if not isinstance(other, Sequential):
             raise ValueError(
                 "add operator supports only objects of Sequential class, but "
@@ -129,27 +129,27 @@ class Sequential(_ModuleSequence):
             )
 
     def __add__(self, other):
-        self._check_sequential(other)
+        self._ftorch_check_sequential(other)
         return Sequential(*self, *other)
 
     def __iadd__(self, other):
-        self._check_sequential(other)
+        self._ftorch_check_sequential(other)
         return self.extend(list(other))
 
-    def _check_factor(self, other):
+    def _ftorch_check_factor(self, other):
         if not isinstance(other, int):
             raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
         if other <= 0:
             raise ValueError(f"Non-positive multiplication factor {other} for {type(self)}")
 
     def __mul__(self, other):
-        self._check_factor(other)
+        self._ftorch_check_factor(other)
         return Sequential(*list(self) * other)
 
     __rmul__ = __mul__
 
     def __imul__(self, other):
-        self._check_factor(other)
+        self._ftorch_check_factor(other)
         return self.extend(list(self) * (other - 1))
 
     def insert(self, index, module):
@@ -164,7 +164,7 @@ class Sequential(_ModuleSequence):
         size = len(self)
         if not -size <= index <= size:
             raise IndexError(f"Index out of range: {index}")
-        self._insert(index + size if index < 0 else index, module)
+        self._ftorch_insert(index + size if index < 0 else index, module)
         return self
 
 
@@ -187,6 +187,10 @@ class ModuleList(_ModuleSequence):
             return type(self)(list(self._modules.values())[idx])
         return self._modules[str(_position(idx, len(self)))]
 
+    def _get_abs_string_index(self, idx):
+        """The name of the module at a position, which libraries' own lists ask for."""
+        return str(_position(idx, len(self)))
+
     def __iadd__(self, modules):
         return self.extend(modules)
 
@@ -195,7 +199,7 @@ class ModuleList(_ModuleSequence):
 
     def insert(self, index, module) -> None:
         """Puts a module before the position ``index``."""
-        self._insert(index, module)
+        self._ftorch_insert(index, module)
 
     def extend(self, modules):
         """Adds several modules at the end.
@@ -342,6 +346,8 @@ class ParameterList(Module):
         self._size = 0
         if values is not None:
             self += values
+
+    _get_abs_string_index = ModuleList._get_abs_string_index
 
     def __getitem__(self, idx):
         if isinstance(idx, slice):

@@ -16,7 +16,7 @@ __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
     "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d",
     "LazyConvTranspose3d",
-]  # fmt: skip
+]
 
 _PADDINGS = ("same", "valid")
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
@@ -34,13 +34,13 @@ def _same_padding(kernel_size, dilation):
 class _ConvNd(Module):
     """What all convolutions have: the arguments, the parameters, their initial values."""
 
-    dimensions: int
+    _ftorch_dimensions: int
     transposed = False
 
     def __init__(
         self, in_channels, out_channels, kernel_size, stride, padding, dilation, transposed,
         output_padding, groups, bias, padding_mode, device=None, dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
@@ -76,14 +76,14 @@ class _ConvNd(Module):
         else:
             self._reversed_padding_repeated_twice = reverse_repeat(padding, 2)
         factory = {"device": device, "dtype": dtype}
-        self.weight = new_parameter(*self._weight_shape(), **factory)
+        self.weight = new_parameter(*self._ftorch_weight_shape(), **factory)
         if bias:
             self.bias = new_parameter(out_channels, **factory)
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
 
-    def _weight_shape(self):
+    def _ftorch_weight_shape(self):
         first, second = self.out_channels, self.in_channels
         if self.transposed:
             first, second = second, first
@@ -125,19 +125,19 @@ class _Conv(_ConvNd):
     def __init__(
         self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1,
         bias=True, padding_mode="zeros", device=None, dtype=None,
-    ):  # fmt: skip
-        several = ntuple(self.dimensions)
+    ):
+        several = ntuple(self._ftorch_dimensions)
         super().__init__(
             in_channels, out_channels, several(kernel_size), several(stride),
             padding if isinstance(padding, str) else several(padding), several(dilation), False,
             several(0), groups, bias, padding_mode, device, dtype,
-        )  # fmt: skip
+        )
 
     def _conv_forward(self, input, weight, bias):
-        conv, padding = getattr(F, f"conv{self.dimensions}d"), self.padding
+        conv, padding = getattr(F, f"conv{self._ftorch_dimensions}d"), self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            padding = (0,) * self.dimensions
+            padding = (0,) * self._ftorch_dimensions
         return conv(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input):
@@ -148,17 +148,17 @@ class _ConvTransposeNd(_ConvNd):
     def __init__(
         self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0,
         groups=1, bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None,
-    ):  # fmt: skip
+    ):
         if padding_mode != "zeros":
             raise ValueError(
                 f'Only "zeros" padding mode is supported for {type(self).__name__}'
             )
-        several = ntuple(self.dimensions)
+        several = ntuple(self._ftorch_dimensions)
         super().__init__(
             in_channels, out_channels, several(kernel_size), several(stride), several(padding),
             several(dilation), True, several(output_padding), groups, bias, padding_mode, device,
             dtype,
-        )  # fmt: skip
+        )
 
     def _output_padding(
         self, input, output_size, stride, padding, kernel_size, num_spatial_dims, dilation=None
@@ -180,7 +180,7 @@ class _ConvTransposeNd(_ConvNd):
             (input.size(d + lead) - 1) * stride[d] - 2 * padding[d]
             + dilation[d] * (kernel_size[d] - 1) + 1
             for d in range(n)
-        ]  # fmt: skip
+        ]
         largest = [low + s - 1 for low, s in zip(smallest, stride, strict=True)]
         for size, low, high in zip(output_size, smallest, largest, strict=True):
             if not low <= size <= high:
@@ -193,20 +193,20 @@ class _ConvTransposeNd(_ConvNd):
     def forward(self, input, output_size=None):
         """Applies the convolution; ``output_size`` chooses among the sizes that are possible."""
         output_padding = self._output_padding(
-            input, output_size, self.stride, self.padding, self.kernel_size, self.dimensions,
+            input, output_size, self.stride, self.padding, self.kernel_size, self._ftorch_dimensions,
             self.dilation,
-        )  # fmt: skip
-        conv = getattr(F, f"conv_transpose{self.dimensions}d")
+        )
+        conv = getattr(F, f"conv_transpose{self._ftorch_dimensions}d")
         return conv(
             input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups,
             self.dilation,
-        )  # fmt: skip
+        )
 
 
 class Conv1d(_Conv):
     """Cross-correlation of (N, C, L) or (C, L) with learned kernels. See `Conv2d`."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class Conv2d(_Conv):
@@ -229,19 +229,19 @@ class Conv2d(_Conv):
     torch.Size([1, 8, 5, 5])
     """
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class Conv3d(_Conv):
     """Cross-correlation of (N, C, D, H, W) or (C, D, H, W) with learned kernels. See `Conv2d`."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
 
 class ConvTranspose1d(_ConvTransposeNd):
     """The transpose of `Conv1d`. See `ConvTranspose2d`."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class ConvTranspose2d(_ConvTransposeNd):
@@ -252,13 +252,13 @@ class ConvTranspose2d(_ConvTransposeNd):
             convolution have the same output size. Others: see `Conv2d`.
     """
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class ConvTranspose3d(_ConvTransposeNd):
     """The transpose of `Conv3d`. See `ConvTranspose2d`."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
 
 class _LazyConv(LazyModuleMixin):
@@ -283,13 +283,13 @@ class _LazyConv(LazyModuleMixin):
         self.in_channels = self._get_in_channels(input)
         if self.in_channels % self.groups != 0:
             raise ValueError("in_channels must be divisible by groups")
-        self.weight.materialize(self._weight_shape())
+        self.weight.materialize(self._ftorch_weight_shape())
         if self.bias is not None:
             self.bias.materialize((self.out_channels,))
         self.reset_parameters()
 
     def _get_in_channels(self, input):
-        unbatched, batched = self.dimensions + 1, self.dimensions + 2
+        unbatched, batched = self._ftorch_dimensions + 1, self._ftorch_dimensions + 2
         if input.dim() not in (unbatched, batched):
             raise RuntimeError(
                 f"Expected {unbatched}D (unbatched) or {batched}D (batched) input to "
@@ -302,22 +302,22 @@ class _LazyForward(_LazyConv):
     def __init__(
         self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
         padding_mode="zeros", device=None, dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__(
             out_channels, kernel_size, stride, padding, dilation, groups, bias=bias,
             padding_mode=padding_mode, device=device, dtype=dtype,
-        )  # fmt: skip
+        )
 
 
 class _LazyTransposed(_LazyConv):
     def __init__(
         self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
         bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__(
             out_channels, kernel_size, stride, padding, output_padding, groups, bias=bias,
             dilation=dilation, padding_mode=padding_mode, device=device, dtype=dtype,
-        )  # fmt: skip
+        )
 
 
 class LazyConv1d(_LazyForward, Conv1d):

@@ -7,7 +7,7 @@ from .module import Module
 
 __all__ = [
     "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",
-]  # fmt: skip
+]
 
 
 class _DropoutNd(Module):
@@ -20,7 +20,7 @@ class _DropoutNd(Module):
         ValueError: ``p`` is not in [0, 1].
     """
 
-    function = "dropout"
+    _ftorch_function = "dropout"
 
     def __init__(self, p=0.5, inplace=False):
         super().__init__()
@@ -30,7 +30,7 @@ class _DropoutNd(Module):
         self.inplace = inplace
 
     def forward(self, input):
-        return getattr(F, self.function)(input, self.p, self.training, self.inplace)
+        return getattr(F, self._ftorch_function)(input, self.p, self.training, self.inplace)
 
     def extra_repr(self):
         return f"p={self.p}, inplace={self.inplace}"
@@ -48,25 +48,25 @@ class Dropout(_DropoutNd):
 class Dropout1d(_DropoutNd):
     """Zeroes whole channels of (N, C, L) or (C, L)."""
 
-    function = "dropout1d"
+    _ftorch_function = "dropout1d"
 
 
 class Dropout2d(_DropoutNd):
     """Zeroes whole channels of (N, C, H, W) or (N, C, L)."""
 
-    function = "dropout2d"
+    _ftorch_function = "dropout2d"
 
 
 class Dropout3d(_DropoutNd):
     """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W)."""
 
-    function = "dropout3d"
+    _ftorch_function = "dropout3d"
 
 
 class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean and variance, for `SELU`."""
 
-    function = "alpha_dropout"
+    _ftorch_function = "alpha_dropout"
 
     def forward(self, input):
         return F.alpha_dropout(input, self.p, self.training)

@@ -10,8 +10,8 @@ __all__ = ["Fold", "Unfold"]
 class Unfold(FunctionModule):
     """Takes the sliding blocks of (N, C, *) out as columns: (N, C * block size, blocks)."""
 
-    function = "unfold"
-    arguments = ("kernel_size", "dilation", "padding", "stride")
+    _ftorch_function = "unfold"
+    _ftorch_arguments = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__(kernel_size, dilation, padding, stride)
@@ -20,8 +20,8 @@ class Unfold(FunctionModule):
 class Fold(FunctionModule):
     """The transpose of `Unfold`: overlapping blocks are summed."""
 
-    function = "fold"
-    arguments = ("output_size", "kernel_size", "dilation", "padding", "stride")
+    _ftorch_function = "fold"
+    _ftorch_arguments = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__(output_size, kernel_size, dilation, padding, stride)

@@ -11,7 +11,7 @@ from .batchnorm import _LazyNormBase, _NormBase, check_dims
 __all__ = [
     "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d",
     "LazyInstanceNorm2d", "LazyInstanceNorm3d",
-]  # fmt: skip
+]
 
 
 class _InstanceNorm(_NormBase):
@@ -20,20 +20,20 @@ class _InstanceNorm(_NormBase):
     def __init__(
         self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False,
         device=None, dtype=None, *, bias=True,
-    ):  # fmt: skip
+    ):
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
     def _check_input_dim(self, input):
-        check_dims(input, self.dimensions)
+        check_dims(input, self._ftorch_dimensions)
 
     def _apply_instance_norm(self, input):
         return F.instance_norm(
             input, self.running_mean, self.running_var, self.weight, self.bias,
             self.training or not self.track_running_stats,
             0.0 if self.momentum is None else self.momentum, self.eps,
-        )  # fmt: skip
+        )
 
     def _load_from_state_dict(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
@@ -60,7 +60,7 @@ class _InstanceNorm(_NormBase):
 
     def forward(self, input):
         self._check_input_dim(input)
-        unbatched = input.dim() == self.dimensions[0]
+        unbatched = input.dim() == self._ftorch_dimensions[0]
         channels = 0 if unbatched else 1
         if input.size(channels) != self.num_features:
             if self.affine:
@@ -81,7 +81,7 @@ class _InstanceNorm(_NormBase):
 class InstanceNorm1d(_InstanceNorm):
     """Instance normalisation of (N, C, L) or (C, L). See `InstanceNorm2d`."""
 
-    dimensions = (2, 3)
+    _ftorch_dimensions = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
@@ -91,13 +91,13 @@ class InstanceNorm2d(_InstanceNorm):
     unless they are asked for.
     """
 
-    dimensions = (3, 4)
+    _ftorch_dimensions = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
     """Instance normalisation of (N, C, D, H, W) or (C, D, H, W). See `InstanceNorm2d`."""
 
-    dimensions = (4, 5)
+    _ftorch_dimensions = (4, 5)
 
 
 class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):

@@ -26,7 +26,7 @@ class LazyModuleMixin:
         )
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
-        for name, value in self._persistent():
+        for name, value in self._ftorch_persistent():
             keep = keep_vars or is_lazy(value)
             destination[prefix + name] = value if keep else value.detach()
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ...eager import dtype as dtypes
+from ...eager.core import dtype as dtypes
 
 __all__ = ["LinearCrossEntropyOptions"]
 

@@ -18,7 +18,7 @@ __all__ = [
     "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d",
     "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
-]  # fmt: skip
+]
 
 
 def legacy_reduction(size_average, reduce) -> str:
@@ -42,8 +42,8 @@ class _Loss(Module):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    function: str
-    options: tuple[str, ...] = ()
+    _ftorch_function: str
+    _ftorch_options: tuple[str, ...] = ()
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
         super().__init__()
@@ -51,18 +51,18 @@ class _Loss(Module):
             reduction = legacy_reduction(size_average, reduce)
         self.reduction = reduction
 
-    def _call(self, *tensors):
-        options = {name: getattr(self, name) for name in self.options}
-        return getattr(F, self.function)(*tensors, **options, reduction=self.reduction)
+    def _ftorch_call(self, *tensors):
+        options = {name: getattr(self, name) for name in self._ftorch_options}
+        return getattr(F, self._ftorch_function)(*tensors, **options, reduction=self.reduction)
 
     def forward(self, input, target):
-        return self._call(input, target)
+        return self._ftorch_call(input, target)
 
 
 class _WeightedLoss(_Loss):
     """``weight`` is a buffer: it moves with the module and is part of its state."""
 
-    options = ("weight",)
+    _ftorch_options = ("weight",)
 
     def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
@@ -72,7 +72,7 @@ class _WeightedLoss(_Loss):
 class L1Loss(_Loss):
     """``|input - target|``."""
 
-    function = "l1_loss"
+    _ftorch_function = "l1_loss"
 
 
 class MSELoss(_Loss):
@@ -83,13 +83,13 @@ class MSELoss(_Loss):
     2.0
     """
 
-    function = "mse_loss"
+    _ftorch_function = "mse_loss"
 
 
 class SoftMarginLoss(_Loss):
     """``log(1 + exp(-target * input))`` with targets 1 and -1."""
 
-    function = "soft_margin_loss"
+    _ftorch_function = "soft_margin_loss"
 
 
 class MultiLabelMarginLoss(_Loss):
@@ -98,7 +98,7 @@ class MultiLabelMarginLoss(_Loss):
     Shapes: (N, C) or (C), and targets of the same shape: class indices, ended by -1.
     """
 
-    function = "multilabel_margin_loss"
+    _ftorch_function = "multilabel_margin_loss"
 
 
 class NLLLoss(_WeightedLoss):
@@ -111,8 +111,8 @@ class NLLLoss(_WeightedLoss):
         ignore_index: a target that does not count.
     """
 
-    function = "nll_loss"
-    options = ("weight", "ignore_index")
+    _ftorch_function = "nll_loss"
+    _ftorch_options = ("weight", "ignore_index")
 
     def __init__(
         self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"
@@ -151,13 +151,13 @@ class CrossEntropyLoss(_WeightedLoss):
     1.3863
     """
 
-    function = "cross_entropy"
-    options = ("weight", "ignore_index", "label_smoothing")
+    _ftorch_function = "cross_entropy"
+    _ftorch_options = ("weight", "ignore_index", "label_smoothing")
 
     def __init__(
         self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
         label_smoothing=0.0,
-    ):  # fmt: skip
+    ):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
@@ -180,7 +180,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     def __init__(
         self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None,
         reduction="mean", weight=None, ignore_index=None, label_smoothing=0.0, options=None,
-    ):  # fmt: skip
+    ):
         if weight is not None and weight.shape != (num_classes,):
             raise RuntimeError(
                 f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}"
@@ -206,7 +206,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             linear_bias=None if bias is None else bias.reshape(shape), weight=self.weight,
             reduction=self.reduction, ignore_index=self.ignore_index,
             label_smoothing=self.label_smoothing, options=self.options,
-        )  # fmt: skip
+        )
 
     def extra_repr(self):
         return (
@@ -220,7 +220,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 class BCELoss(_WeightedLoss):
     """The binary cross entropy of probabilities."""
 
-    function = "binary_cross_entropy"
+    _ftorch_function = "binary_cross_entropy"
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -231,7 +231,7 @@ class BCEWithLogitsLoss(_Loss):
         pos_weight: of the positive targets.
     """
 
-    function = "binary_cross_entropy_with_logits"
+    _ftorch_function = "binary_cross_entropy_with_logits"
 
     def __init__(
         self, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
@@ -249,7 +249,7 @@ class BCEWithLogitsLoss(_Loss):
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """The mean over classes of the binary cross entropy of the sigmoid."""
 
-    function = "multilabel_soft_margin_loss"
+    _ftorch_function = "multilabel_soft_margin_loss"
 
 
 class PoissonNLLLoss(_Loss):
@@ -261,20 +261,20 @@ class PoissonNLLLoss(_Loss):
         eps: added to the rate before its log is taken.
     """
 
-    function = "poisson_nll_loss"
-    options = ("log_input", "full", "eps")
+    _ftorch_function = "poisson_nll_loss"
+    _ftorch_options = ("log_input", "full", "eps")
 
     def __init__(
         self, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
         reduction="mean",
-    ):  # fmt: skip
+    ):
         super().__init__(size_average, reduce, reduction)
         self.log_input = log_input
         self.full = full
         self.eps = eps
 
     def forward(self, log_input, target):
-        return self._call(log_input, target)
+        return self._ftorch_call(log_input, target)
 
 
 class GaussianNLLLoss(_Loss):
@@ -285,8 +285,8 @@ class GaussianNLLLoss(_Loss):
         eps: the least variance.
     """
 
-    function = "gaussian_nll_loss"
-    options = ("full", "eps")
+    _ftorch_function = "gaussian_nll_loss"
+    _ftorch_options = ("full", "eps")
 
     def __init__(self, *, full=False, eps=1e-6, reduction="mean"):
         super().__init__(None, None, reduction)
@@ -294,7 +294,7 @@ class GaussianNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, input, target, var):
-        return self._call(input, target, var)
+        return self._ftorch_call(input, target, var)
 
 
 class KLDivLoss(_Loss):
@@ -305,8 +305,8 @@ class KLDivLoss(_Loss):
         log_target: whether the target too is given as log-probabilities.
     """
 
-    function = "kl_div"
-    options = ("log_target",)
+    _ftorch_function = "kl_div"
+    _ftorch_options = ("log_target",)
 
     def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
         super().__init__(size_average, reduce, reduction)
@@ -316,8 +316,8 @@ class KLDivLoss(_Loss):
 class SmoothL1Loss(_Loss):
     """``d^2 / (2 beta)`` where ``d = |input - target|`` is below ``beta``, else ``d - beta/2``."""
 
-    function = "smooth_l1_loss"
-    options = ("beta",)
+    _ftorch_function = "smooth_l1_loss"
+    _ftorch_options = ("beta",)
 
     def __init__(self, size_average=None, reduce=None, reduction="mean", beta=1.0):
         super().__init__(size_average, reduce, reduction)
@@ -331,8 +331,8 @@ class HuberLoss(_Loss):
         TypeError: ``delta`` is not a number.
     """
 
-    function = "huber_loss"
-    options = ("delta",)
+    _ftorch_function = "huber_loss"
+    _ftorch_options = ("delta",)
 
     def __init__(self, reduction="mean", delta=1.0):
         if not isinstance(delta, (float, int)):
@@ -344,8 +344,8 @@ class HuberLoss(_Loss):
 class HingeEmbeddingLoss(_Loss):
     """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1."""
 
-    function = "hinge_embedding_loss"
-    options = ("margin",)
+    _ftorch_function = "hinge_embedding_loss"
+    _ftorch_options = ("margin",)
 
     def __init__(self, margin=1.0, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
@@ -355,21 +355,21 @@ class HingeEmbeddingLoss(_Loss):
 class CosineEmbeddingLoss(_Loss):
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where -1."""
 
-    function = "cosine_embedding_loss"
-    options = ("margin",)
+    _ftorch_function = "cosine_embedding_loss"
+    _ftorch_options = ("margin",)
 
     def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
     def forward(self, input1, input2, target):
-        return self._call(input1, input2, target)
+        return self._ftorch_call(input1, input2, target)
 
 
 class MarginRankingLoss(CosineEmbeddingLoss):
     """``max(0, -target * (input1 - input2) + margin)``, with targets 1 and -1."""
 
-    function = "margin_ranking_loss"
+    _ftorch_function = "margin_ranking_loss"
 
 
 class MultiMarginLoss(_WeightedLoss):
@@ -379,8 +379,8 @@ class MultiMarginLoss(_WeightedLoss):
         ValueError: ``p`` is neither 1 nor 2, or the weight is not a vector.
     """
 
-    function = "multi_margin_loss"
-    options = ("p", "margin", "weight")
+    _ftorch_function = "multi_margin_loss"
+    _ftorch_options = ("p", "margin", "weight")
 
     def __init__(
         self, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
@@ -398,7 +398,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class _Triplet(_Loss):
-    def _set_margin(self, margin):
+    def _ftorch_set_margin(self, margin):
         if margin <= 0:
             raise ValueError(
                 f"{type(self).__name__}: expected margin to be greater than 0, got {margin} "
@@ -407,7 +407,7 @@ class _Triplet(_Loss):
         self.margin = margin
 
     def forward(self, anchor, positive, negative):
-        return self._call(anchor, positive, negative)
+        return self._ftorch_call(anchor, positive, negative)
 
 
 class TripletMarginLoss(_Triplet):
@@ -420,15 +420,15 @@ class TripletMarginLoss(_Triplet):
         ValueError: the margin is not positive.
     """
 
-    function = "triplet_margin_loss"
-    options = ("margin", "p", "eps", "swap")
+    _ftorch_function = "triplet_margin_loss"
+    _ftorch_options = ("margin", "p", "eps", "swap")
 
     def __init__(
         self, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None,
         reduction="mean",
-    ):  # fmt: skip
+    ):
         super().__init__(size_average, reduce, reduction)
-        self._set_margin(margin)
+        self._ftorch_set_margin(margin)
         self.p = p
         self.eps = eps
         self.swap = swap
@@ -437,12 +437,12 @@ class TripletMarginLoss(_Triplet):
 class TripletMarginWithDistanceLoss(_Triplet):
     """`TripletMarginLoss` with any distance; by default `PairwiseDistance`."""
 
-    function = "triplet_margin_with_distance_loss"
-    options = ("distance_function", "margin", "swap")
+    _ftorch_function = "triplet_margin_with_distance_loss"
+    _ftorch_options = ("distance_function", "margin", "swap")
 
     def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
         super().__init__(reduction=reduction)
-        self._set_margin(margin)
+        self._ftorch_set_margin(margin)
         self.distance_function = distance_function or PairwiseDistance()
         self.swap = swap
 
@@ -455,8 +455,8 @@ class CTCLoss(_Loss):
         zero_infinity: whether infinite losses (the input is too short) count as zero.
     """
 
-    function = "ctc_loss"
-    options = ("blank", "zero_infinity")
+    _ftorch_function = "ctc_loss"
+    _ftorch_options = ("blank", "zero_infinity")
 
     def __init__(self, blank=0, reduction="mean", zero_infinity=False):
         super().__init__(reduction=reduction)
@@ -471,4 +471,4 @@ class CTCLoss(_Loss):
             targets: (N, S), or all targets one after the other.
             input_lengths, target_lengths: (N), each at most T or S.
         """
-        return self._call(log_probs, targets, input_lengths, target_lengths)
+        return self._ftorch_call(log_probs, targets, input_lengths, target_lengths)

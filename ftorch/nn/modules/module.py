@@ -45,9 +45,17 @@ _HOOK_TABLES = (
     "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs",
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
-)  # fmt: skip
+)
 
 _global_pre, _global_post, _global_backward_pre, _global_backward = GLOBAL.of_calls
+# PyTorch's names of them: libraries look here for hooks that others have registered.
+_global_forward_pre_hooks, _global_forward_hooks = _global_pre, _global_post
+_global_backward_pre_hooks, _global_backward_hooks = _global_backward_pre, _global_backward
+_global_forward_hooks_with_kwargs = GLOBAL.forward_with_kwargs
+_global_forward_hooks_always_called = GLOBAL.forward_always_called
+_global_buffer_registration_hooks = GLOBAL.buffer_registration
+_global_module_registration_hooks = GLOBAL.module_registration
+_global_parameter_registration_hooks = GLOBAL.parameter_registration
 
 
 def _indented(text: str) -> str:
@@ -120,21 +128,21 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
             self._forward_hooks or self._forward_pre_hooks
             or self._backward_hooks or self._backward_pre_hooks
             or _global_post or _global_pre or _global_backward or _global_backward_pre
-        ):  # fmt: skip
+        ):
             return self.forward(*args, **kwargs)
-        return self._call_with_hooks(args, kwargs)
+        return self._ftorch_call_with_hooks(args, kwargs)
 
     def _call_impl(self, *args, **kwargs):
-        return self._call_with_hooks(args, kwargs)
+        return self._ftorch_call_with_hooks(args, kwargs)
 
-    def _call_with_hooks(self, args, kwargs):
+    def _ftorch_call_with_hooks(self, args, kwargs):
         called = set()  # hooks that have to run even after an error, and did
         progress = [args, kwargs, None]  # what those hooks see: arguments and result so far
         try:
-            return self._run_hooks(progress, called)
+            return self._ftorch_run_hooks(progress, called)
         except Exception:
             args, kwargs, result = progress
-            for kind, hook_id, hook, with_kwargs, always in self._forward_hook_table():
+            for kind, hook_id, hook, with_kwargs, always in self._ftorch_forward_hook_table():
                 if not always or hook_id in called:
                     continue
                 try:
@@ -148,18 +156,18 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
                     )
             raise
 
-    def _forward_hook_table(self):
+    def _ftorch_forward_hook_table(self):
         tables = (
             ("global module", _global_post, GLOBAL.forward_with_kwargs,
              GLOBAL.forward_always_called),
             ("module", self._forward_hooks, self._forward_hooks_with_kwargs,
              self._forward_hooks_always_called),
-        )  # fmt: skip
+        )
         for kind, hooks, with_kwargs, always_called in tables:
             for hook_id, hook in tuple(hooks.items()):
                 yield kind, hook_id, hook, hook_id in with_kwargs, hook_id in always_called
 
-    def _run_hooks(self, progress, called):
+    def _ftorch_run_hooks(self, progress, called):
         full, older = self._get_backward_hooks()
         before_backward = self._get_backward_pre_hooks()
         for hook_id, hook in (*_global_pre.items(), *self._forward_pre_hooks.items()):
@@ -186,7 +194,7 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
         args, kwargs, _ = progress
         result = progress[2] = self.forward(*args, **kwargs)
 
-        for _, hook_id, hook, with_kwargs, always in self._forward_hook_table():
+        for _, hook_id, hook, with_kwargs, always in self._ftorch_forward_hook_table():
             if always:
                 called.add(hook_id)
             out = hook(self, args, *([kwargs] if with_kwargs else []), result)
@@ -208,14 +216,14 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
         """Compiles this module's call with `ftorch.compile`; takes its arguments."""
         from ftorch import compile as compile_  # above this package, and only when asked for
 
-        self._compiled_call_impl = compile_(self._compilable_call, *args, **kwargs)
+        self._compiled_call_impl = compile_(self._ftorch_compilable_call, *args, **kwargs)
 
-    def _compilable_call(self, *args, **kwargs):
-        return self._call_with_hooks(args, kwargs)
+    def _ftorch_compilable_call(self, *args, **kwargs):
+        return self._ftorch_call_with_hooks(args, kwargs)
 
     # registration
 
-    def _check_name(self, kind, name, own):
+    def _ftorch_check_name(self, kind, name, own):
         if "_parameters" not in self.__dict__:
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
         if not isinstance(name, str):
@@ -236,7 +244,7 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
         Raises:
             AttributeError, TypeError, KeyError: as `register_parameter`.
         """
-        self._check_name("buffer", name, self.__dict__.get("_buffers", ()))
+        self._ftorch_check_name("buffer", name, self.__dict__.get("_buffers", ()))
         is_tensor = isinstance(tensor, Tensor) or hasattr(tensor, "__torch_function__")
         if tensor is not None and not is_tensor:
             raise TypeError(
@@ -259,7 +267,7 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
             TypeError: not a `Parameter`.
             ValueError: the parameter is the result of a computation.
         """
-        self._check_name("parameter", name, self.__dict__.get("_parameters", ()))
+        self._ftorch_check_name("parameter", name, self.__dict__.get("_parameters", ()))
         if param is None:
             self._parameters[name] = None
             return
@@ -294,11 +302,11 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
             raise KeyError(f'module name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError('module name can\'t be empty string ""')
-        self._set_module(name, module)
+        self._ftorch_set_module(name, module)
 
     register_module = add_module
 
-    def _set_module(self, name, module):
+    def _ftorch_set_module(self, name, module):
         table = GLOBAL.module_registration
         self._modules[name] = _hooks.run_registration_hooks(table, self, name, module)
 
@@ -312,7 +320,7 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
                 return entries[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def _forget(self, name, keep):
+    def _ftorch_forget(self, name, keep):
         """Takes ``name`` out of everything it may be in, but for the table ``keep``."""
         state = self.__dict__
         state.pop(name, None)
@@ -327,7 +335,7 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
         if isinstance(value, Parameter):
             if parameters is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name, "_parameters")
+            self._ftorch_forget(name, "_parameters")
             self.register_parameter(name, value)
         elif parameters is not None and name in parameters:
             if value is not None:
@@ -339,21 +347,21 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
         elif isinstance(value, Module):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name, "_modules")
-            self._set_module(name, value)
+            self._ftorch_forget(name, "_modules")
+            self._ftorch_set_module(name, value)
         elif modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{typename(value)}' as child module '{name}' "
                     "(torch.nn.Module or None expected)"
                 )
-            self._set_module(name, value)
+            self._ftorch_set_module(name, value)
         elif isinstance(value, Buffer) or name in state.get("_buffers", ()):
-            self._assign_buffer(name, value)
+            self._ftorch_assign_buffer(name, value)
         else:
             object.__setattr__(self, name, value)
 
-    def _assign_buffer(self, name, value):
+    def _ftorch_assign_buffer(self, name, value):
         is_tensor = isinstance(value, Tensor) or hasattr(value, "__torch_function__")
         if value is not None and not is_tensor:
             raise TypeError(

@@ -36,7 +36,7 @@ class MultiheadAttention(Module):
     def __init__(
         self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False,
         add_zero_attn=False, kdim=None, vdim=None, batch_first=False, device=None, dtype=None,
-    ):  # fmt: skip
+    ):
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
                 f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and "
@@ -94,7 +94,7 @@ class MultiheadAttention(Module):
     def forward(
         self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
         average_attn_weights=True, is_causal=False,
-    ):  # fmt: skip
+    ):
         """Attends.
 
         Args:
@@ -119,14 +119,14 @@ class MultiheadAttention(Module):
             separate = {
                 "use_separate_proj_weight": True, "q_proj_weight": self.q_proj_weight,
                 "k_proj_weight": self.k_proj_weight, "v_proj_weight": self.v_proj_weight,
-            }  # fmt: skip
+            }
         output, weights = F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
             self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
             self.out_proj.weight, self.out_proj.bias, training=self.training,
             key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask,
             average_attn_weights=average_attn_weights, is_causal=is_causal, **separate,
-        )  # fmt: skip
+        )
         return (output.transpose(1, 0) if swap else output), weights
 
     def merge_masks(self, attn_mask, key_padding_mask, query):

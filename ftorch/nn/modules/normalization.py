@@ -16,9 +16,9 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 class LocalResponseNorm(FunctionModule):
     """Divides each channel by a power of the mean square of ``size`` neighbouring channels."""
 
-    function = "local_response_norm"
-    arguments = ("size", "alpha", "beta", "k")
-    shown = ("size", "alpha=", "beta=", "k=")
+    _ftorch_function = "local_response_norm"
+    _ftorch_arguments = ("size", "alpha", "beta", "k")
+    _ftorch_shown = ("size", "alpha=", "beta=", "k=")
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1.0):
         super().__init__(size, alpha, beta, k)
@@ -34,7 +34,7 @@ class CrossMapLRN2d(LocalResponseNorm):
 class _AffineNorm(Module):
     """A normalisation with an optional learned scale (1 at first) and shift (0 at first)."""
 
-    def _add_affine(self, shape, weight, bias, **factory):
+    def _ftorch_add_affine(self, shape, weight, bias, **factory):
         for name, wanted in (("weight", weight), ("bias", bias)):
             self.register_parameter(name, new_parameter(*shape, **factory) if wanted else None)
         self.reset_parameters()
@@ -70,15 +70,15 @@ class LayerNorm(_AffineNorm):
     def __init__(
         self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None,
         dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self._add_affine(
+        self._ftorch_add_affine(
             self.normalized_shape, elementwise_affine, elementwise_affine and bias,
             device=device, dtype=dtype,
-        )  # fmt: skip
+        )
 
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -100,7 +100,7 @@ class GroupNorm(_AffineNorm):
     def __init__(
         self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *,
         bias=True,
-    ):  # fmt: skip
+    ):
         super().__init__()
         if num_channels % num_groups != 0:
             raise ValueError(
@@ -110,7 +110,7 @@ class GroupNorm(_AffineNorm):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        self._add_affine((num_channels,), affine, affine and bias, device=device, dtype=dtype)
+        self._ftorch_add_affine((num_channels,), affine, affine and bias, device=device, dtype=dtype)
 
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

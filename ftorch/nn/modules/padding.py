@@ -20,25 +20,25 @@ class _PadNd(Module):
     ``padding`` is one number, or two per dimension (before, after), the last dimension first.
     """
 
-    dimensions: int
-    mode: str
+    _ftorch_dimensions: int
+    _ftorch_mode: str
 
     def __init__(self, padding):
         super().__init__()
-        self.padding = ntuple(2 * self.dimensions)(padding)
+        self.padding = ntuple(2 * self._ftorch_dimensions)(padding)
 
     def forward(self, input):
-        return F.pad(input, self.padding, self.mode)
+        return F.pad(input, self.padding, self._ftorch_mode)
 
     def extra_repr(self):
         return f"{self.padding}"
 
 
 class _CircularPadNd(_PadNd):
-    mode = "circular"
+    _ftorch_mode = "circular"
 
     def _check_input_dim(self, input):
-        check_dims(input, (self.dimensions + 1, self.dimensions + 2))
+        check_dims(input, (self._ftorch_dimensions + 1, self._ftorch_dimensions + 2))
 
     def forward(self, input):
         self._check_input_dim(input)
@@ -59,29 +59,29 @@ class _ConstantPadNd(_PadNd):
 
 
 class _ReflectionPadNd(_PadNd):
-    mode = "reflect"
+    _ftorch_mode = "reflect"
 
 
 class _ReplicationPadNd(_PadNd):
-    mode = "replicate"
+    _ftorch_mode = "replicate"
 
 
 class CircularPad1d(_CircularPadNd):
     """Continues (N, C, L) or (C, L) periodically."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class CircularPad2d(_CircularPadNd):
     """Continues (N, C, H, W) or (C, H, W) periodically."""
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class CircularPad3d(_CircularPadNd):
     """Continues (N, C, D, H, W) or (C, D, H, W) periodically."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
 
 class ConstantPad1d(_ConstantPadNd):
@@ -92,55 +92,55 @@ class ConstantPad1d(_ConstantPadNd):
     [[7.0, 0.0, 7.0, 7.0]]
     """
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class ConstantPad2d(_ConstantPadNd):
     """Pads the last two dimensions with ``value``."""
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
     """Pads the last three dimensions with ``value``."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
 
 class ReflectionPad1d(_ReflectionPadNd):
     """Reflects (N, C, L) or (C, L) at its ends."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class ReflectionPad2d(_ReflectionPadNd):
     """Reflects (N, C, H, W) or (C, H, W) at its edges."""
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
     """Reflects (N, C, D, H, W) or (C, D, H, W) at its faces."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
 
 class ReplicationPad1d(_ReplicationPadNd):
     """Repeats the first and last values of (N, C, L) or (C, L)."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class ReplicationPad2d(_ReplicationPadNd):
     """Repeats the values at the edges of (N, C, H, W) or (C, H, W)."""
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
     """Repeats the values at the faces of (N, C, D, H, W) or (C, D, H, W)."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
 
 class _ZeroPadNd(_ConstantPadNd):

@@ -10,8 +10,8 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 class PixelShuffle(FunctionModule):
     """(*, C r^2, H, W) to (*, C, H r, W r), with ``r`` the ``upscale_factor``."""
 
-    function = "pixel_shuffle"
-    arguments = ("upscale_factor",)
+    _ftorch_function = "pixel_shuffle"
+    _ftorch_arguments = ("upscale_factor",)
 
     def __init__(self, upscale_factor):
         super().__init__(upscale_factor)
@@ -20,8 +20,8 @@ class PixelShuffle(FunctionModule):
 class PixelUnshuffle(FunctionModule):
     """(*, C, H r, W r) to (*, C r^2, H, W), with ``r`` the ``downscale_factor``."""
 
-    function = "pixel_unshuffle"
-    arguments = ("downscale_factor",)
+    _ftorch_function = "pixel_unshuffle"
+    _ftorch_arguments = ("downscale_factor",)
 
     def __init__(self, downscale_factor):
         super().__init__(downscale_factor)

@@ -16,11 +16,11 @@ __all__ = [
 class _Pool(Module):
     """The function of nn.functional carries the number of dimensions in its name."""
 
-    dimensions: int
-    shown: tuple[str, ...] = ("kernel_size", "stride", "padding")
+    _ftorch_dimensions: int
+    _ftorch_shown: tuple[str, ...] = ("kernel_size", "stride", "padding")
 
     def extra_repr(self):
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self.shown)
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self._ftorch_shown)
 
 
 class _MaxPoolNd(_Pool):
@@ -32,12 +32,12 @@ class _MaxPoolNd(_Pool):
         ceil_mode: whether windows may go over the end.
     """
 
-    shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+    _ftorch_shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(
         self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False,
         ceil_mode=False,
-    ):  # fmt: skip
+    ):
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
@@ -47,16 +47,16 @@ class _MaxPoolNd(_Pool):
         self.ceil_mode = ceil_mode
 
     def forward(self, input):
-        return getattr(F, f"max_pool{self.dimensions}d")(
+        return getattr(F, f"max_pool{self._ftorch_dimensions}d")(
             input, self.kernel_size, self.stride, self.padding, self.dilation,
             ceil_mode=self.ceil_mode, return_indices=self.return_indices,
-        )  # fmt: skip
+        )
 
 
 class MaxPool1d(_MaxPoolNd):
     """The maximum of sliding windows of (N, C, L) or (C, L). See `MaxPool2d`."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class MaxPool2d(_MaxPoolNd):
@@ -73,26 +73,26 @@ class MaxPool2d(_MaxPoolNd):
     [[[3.0]]]
     """
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class MaxPool3d(_MaxPoolNd):
     """The maximum of sliding windows of (N, C, D, H, W) or (C, D, H, W). See `MaxPool2d`."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
 
 class _MaxUnpoolNd(_Pool):
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()
-        several = ntuple(self.dimensions)
+        several = ntuple(self._ftorch_dimensions)
         self.kernel_size = several(kernel_size)
         self.stride = several(stride if stride is not None else kernel_size)
         self.padding = several(padding)
 
     def forward(self, input, indices, output_size=None):
         """Puts values where ``indices`` say; ``output_size`` chooses among possible sizes."""
-        return getattr(F, f"max_unpool{self.dimensions}d")(
+        return getattr(F, f"max_unpool{self._ftorch_dimensions}d")(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
 
@@ -100,25 +100,25 @@ class _MaxUnpoolNd(_Pool):
 class MaxUnpool1d(_MaxUnpoolNd):
     """Undoes `MaxPool1d`, with zeros where a value was not the maximum."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
     """Undoes `MaxPool2d`, with zeros where a value was not the maximum."""
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
     """Undoes `MaxPool3d`, with zeros where a value was not the maximum."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
 
 class AvgPool1d(_Pool):
     """The mean of sliding windows of (N, C, L) or (C, L). See `AvgPool2d`."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
     def __init__(
         self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
@@ -135,7 +135,7 @@ class AvgPool1d(_Pool):
         return F.avg_pool1d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad,
-        )  # fmt: skip
+        )
 
 
 class AvgPool2d(_Pool):
@@ -149,12 +149,12 @@ class AvgPool2d(_Pool):
         divisor_override: divide by this number instead.
     """
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
     def __init__(
         self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
         divisor_override=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
@@ -164,34 +164,34 @@ class AvgPool2d(_Pool):
         self.divisor_override = divisor_override
 
     def forward(self, input):
-        return getattr(F, f"avg_pool{self.dimensions}d")(
+        return getattr(F, f"avg_pool{self._ftorch_dimensions}d")(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad, self.divisor_override,
-        )  # fmt: skip
+        )
 
 
 class AvgPool3d(AvgPool2d):
     """The mean of sliding windows of (N, C, D, H, W) or (C, D, H, W). See `AvgPool2d`."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
     def __setstate__(self, state):
         super().__setstate__(state)
         for name, usual in (
             ("padding", 0), ("ceil_mode", False), ("count_include_pad", True),
-        ):  # fmt: skip
+        ):
             self.__dict__.setdefault(name, usual)
 
 
 class _FractionalMaxPoolNd(_Pool):
-    shown = ()
+    _ftorch_shown = ()
 
     def __init__(
         self, kernel_size, output_size=None, output_ratio=None, return_indices=False,
         _random_samples=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
-        several, name = ntuple(self.dimensions), type(self).__name__
+        several, name = ntuple(self._ftorch_dimensions), type(self).__name__
         self.kernel_size = several(kernel_size)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
@@ -207,10 +207,10 @@ class _FractionalMaxPoolNd(_Pool):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def forward(self, input):
-        return getattr(F, f"fractional_max_pool{self.dimensions}d")(
+        return getattr(F, f"fractional_max_pool{self._ftorch_dimensions}d")(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
-        )  # fmt: skip
+        )
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
@@ -226,25 +226,25 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
         ValueError: not exactly one of size and ratio, or a ratio out of range.
     """
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """`FractionalMaxPool2d` of (N, C, T, H, W) or (C, T, H, W)."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
     def __init__(
         self, kernel_size, output_size=None, output_ratio=None, return_indices=False,
         _random_samples=None,
-    ):  # fmt: skip
+    ):
         if any(k <= 0 for k in ntuple(1)(kernel_size)):
             raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
         super().__init__(kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
 class _LPPoolNd(_Pool):
-    shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
+    _ftorch_shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
     def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
         super().__init__()
@@ -254,7 +254,7 @@ class _LPPoolNd(_Pool):
         self.ceil_mode = ceil_mode
 
     def forward(self, input):
-        return getattr(F, f"lp_pool{self.dimensions}d")(
+        return getattr(F, f"lp_pool{self._ftorch_dimensions}d")(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 
@@ -262,23 +262,23 @@ class _LPPoolNd(_Pool):
 class LPPool1d(_LPPoolNd):
     """The ``norm_type``-norm of sliding windows of (N, C, L) or (C, L)."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class LPPool2d(_LPPoolNd):
     """The ``norm_type``-norm of sliding windows of (N, C, H, W) or (C, H, W)."""
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class LPPool3d(_LPPoolNd):
     """The ``norm_type``-norm of sliding windows of (N, C, D, H, W) or (C, D, H, W)."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
 
 class _AdaptiveMaxPoolNd(_Pool):
-    shown = ("output_size",)
+    _ftorch_shown = ("output_size",)
 
     def __init__(self, output_size, return_indices=False):
         super().__init__()
@@ -286,52 +286,52 @@ class _AdaptiveMaxPoolNd(_Pool):
         self.return_indices = return_indices
 
     def forward(self, input):
-        pool = getattr(F, f"adaptive_max_pool{self.dimensions}d")
+        pool = getattr(F, f"adaptive_max_pool{self._ftorch_dimensions}d")
         return pool(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The maxima of ``output_size`` equal parts of (N, C, L) or (C, L)."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """The maxima of equal parts of (N, C, H, W) or (C, H, W); None leaves a size as it is."""
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """The maxima of equal parts of (N, C, D, H, W) or (C, D, H, W)."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3
 
 
 class _AdaptiveAvgPoolNd(_Pool):
-    shown = ("output_size",)
+    _ftorch_shown = ("output_size",)
 
     def __init__(self, output_size):
         super().__init__()
         self.output_size = output_size
 
     def forward(self, input):
-        return getattr(F, f"adaptive_avg_pool{self.dimensions}d")(input, self.output_size)
+        return getattr(F, f"adaptive_avg_pool{self._ftorch_dimensions}d")(input, self.output_size)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """The means of ``output_size`` equal parts of (N, C, L) or (C, L)."""
 
-    dimensions = 1
+    _ftorch_dimensions = 1
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """The means of equal parts of (N, C, H, W) or (C, H, W); None leaves a size as it is."""
 
-    dimensions = 2
+    _ftorch_dimensions = 2
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """The means of equal parts of (N, C, D, H, W) or (C, D, H, W)."""
 
-    dimensions = 3
+    _ftorch_dimensions = 3

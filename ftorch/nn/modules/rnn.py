@@ -6,7 +6,7 @@ import math
 import numbers
 import warnings
 
-from ...eager import api as torch
+from ...eager.core import api as torch
 from .. import init
 from ..utils.rnn import PackedSequence
 from .module import Module
@@ -21,7 +21,7 @@ __all__ = [
     "RNNBase",
     "RNNCell",
     "RNNCellBase",
-]  # fmt: skip
+]
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
@@ -54,12 +54,12 @@ class RNNBase(Module):
         TypeError, ValueError: an argument of another type or out of range.
     """
 
-    _state_names = ("hx",)
+    _ftorch_state_names = ("hx",)
 
     def __init__(
         self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False,
         dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         self.mode = mode
         self.input_size = input_size
@@ -70,7 +70,7 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
-        self._check_arguments(dropout)
+        self._ftorch_check_arguments(dropout)
         self._all_weights = []
         gates = _GATES[mode] * hidden_size
         outputs = proj_size or hidden_size
@@ -89,7 +89,7 @@ class RNNBase(Module):
                 self._all_weights.append(names)
         self.reset_parameters()
 
-    def _check_arguments(self, dropout):
+    def _ftorch_check_arguments(self, dropout):
         is_number = isinstance(dropout, numbers.Number) and not isinstance(dropout, bool)
         if not is_number or not 0 <= dropout <= 1:
             raise ValueError(
@@ -160,7 +160,7 @@ class RNNBase(Module):
                 f"{self.input_size}, got {input.size(-1)}"
             )
 
-    def _state_size(self, input, batch_sizes, features):
+    def _ftorch_state_size(self, input, batch_sizes, features):
         if batch_sizes is not None:
             batch = int(batch_sizes[0])
         else:
@@ -169,7 +169,7 @@ class RNNBase(Module):
 
     def get_expected_hidden_size(self, input, batch_sizes) -> tuple[int, int, int]:
         """The shape of the state: (layers * directions, N, features)."""
-        return self._state_size(input, batch_sizes, self.proj_size or self.hidden_size)
+        return self._ftorch_state_size(input, batch_sizes, self.proj_size or self.hidden_size)
 
     def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size {}, got {}"):
         """Raises RuntimeError for a state of another shape."""
@@ -187,14 +187,14 @@ class RNNBase(Module):
 
     # what `LSTM`, whose state is a pair, does in another way
 
-    def _map_state(self, function, hx):
+    def _ftorch_map_state(self, function, hx):
         return function(hx)
 
-    def _initial_state(self, input, batch_sizes):
+    def _ftorch_initial_state(self, input, batch_sizes):
         size = self.get_expected_hidden_size(input, batch_sizes)
         return torch.zeros(size, dtype=input.dtype, device=input.device)
 
-    def _check_state_dims(self, hx, is_batched):
+    def _ftorch_check_state_dims(self, hx, is_batched):
         wanted, name = (3, "batched") if is_batched else (2, "unbatched")
         if hx.dim() != wanted:
             raise RuntimeError(
@@ -202,7 +202,7 @@ class RNNBase(Module):
                 "tensor"
             )
 
-    _dims_suffix = ""
+    _ftorch_dims_suffix = ""
 
     def forward(self, input, hx=None):
         """Runs over sequences.
@@ -219,40 +219,44 @@ class RNNBase(Module):
         if isinstance(input, PackedSequence):
             data, batch_sizes, order, inverse = input
             if hx is None:
-                hx = self._initial_state(data, batch_sizes)
+                hx = self._ftorch_initial_state(data, batch_sizes)
             else:
                 hx = self.permute_hidden(hx, order)
             self.check_forward_args(data, hx, batch_sizes)
-            output, hidden = self._call_network(data, batch_sizes, hx)
+            output, hidden = self._ftorch_call_network(data, batch_sizes, hx)
             output = PackedSequence(output, batch_sizes, order, inverse)
             return output, self.permute_hidden(hidden, inverse)
         if input.dim() not in (2, 3):
             raise ValueError(
                 f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D"
-                f"{self._dims_suffix} instead"
+                f"{self._ftorch_dims_suffix} instead"
             )
         is_batched, batch_dim = input.dim() == 3, 0 if self.batch_first else 1
         if hx is not None:
-            self._check_state_dims(hx, is_batched)
+            self._ftorch_check_state_dims(hx, is_batched)
         if not is_batched:
             input = input.unsqueeze(batch_dim)
             if hx is not None:
-                hx = self._map_state(lambda state: state.unsqueeze(1), hx)
+                hx = self._ftorch_map_state(lambda state: state.unsqueeze(1), hx)
         if hx is None:
-            hx = self._initial_state(input, None)
+            hx = self._ftorch_initial_state(input, None)
         self.check_forward_args(input, hx, None)
-        output, hidden = self._call_network(input, None, hx)
+        output, hidden = self._ftorch_call_network(input, None, hx)
         if not is_batched:
             output = output.squeeze(batch_dim)
-            hidden = self._map_state(lambda state: state.squeeze(1), hidden)
+            hidden = self._ftorch_map_state(lambda state: state.squeeze(1), hidden)
         return output, hidden
 
-    def _call_network(self, input, batch_sizes, hx):
+    def _ftorch_used_weights(self):
+        """What the network computes with; a place for weights that are rounded."""
+        return self._flat_weights
+
+    def _ftorch_call_network(self, input, batch_sizes, hx):
         network = getattr(torch, self.mode.lower())
         settings = (
-            self._flat_weights, self.bias, self.num_layers, self.dropout, self.training,
+            self._ftorch_used_weights(), self.bias, self.num_layers, self.dropout, self.training,
             self.bidirectional,
-        )  # fmt: skip
+        )
         if batch_sizes is None:
             output, *hidden = network(input, hx, *settings, self.batch_first)
         else:
@@ -264,7 +268,7 @@ class RNNBase(Module):
         shown = (
             ("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False),
             ("dropout", 0), ("bidirectional", False),
-        )  # fmt: skip
+        )
         for name, usual in shown:
             if getattr(self, name) != usual:
                 text += f", {name}={getattr(self, name)}"
@@ -301,7 +305,7 @@ class RNN(RNNBase):
     (torch.Size([5, 2, 4]), torch.Size([1, 2, 4]))
     """
 
-    _dims_suffix = " tensor"
+    _ftorch_dims_suffix = " tensor"
 
     def __init__(self, *args, **kwargs):
         _check_no_projection(kwargs)
@@ -346,7 +350,7 @@ class LSTM(RNNBase):
 
     def get_expected_cell_size(self, input, batch_sizes) -> tuple[int, int, int]:
         """The shape of the cell's state."""
-        return self._state_size(input, batch_sizes, self.hidden_size)
+        return self._ftorch_state_size(input, batch_sizes, self.hidden_size)
 
     def check_forward_args(self, input, hidden, batch_sizes) -> None:
         self.check_input(input, batch_sizes)
@@ -360,12 +364,12 @@ class LSTM(RNNBase):
     def permute_hidden(self, hx, permutation):
         if permutation is None:
             return hx
-        return self._map_state(lambda state: state.index_select(1, permutation), hx)
+        return self._ftorch_map_state(lambda state: state.index_select(1, permutation), hx)
 
-    def _map_state(self, function, hx):
+    def _ftorch_map_state(self, function, hx):
         return function(hx[0]), function(hx[1])
 
-    def _initial_state(self, input, batch_sizes):
+    def _ftorch_initial_state(self, input, batch_sizes):
         sizes = (
             self.get_expected_hidden_size(input, batch_sizes),
             self.get_expected_cell_size(input, batch_sizes),
@@ -373,7 +377,7 @@ class LSTM(RNNBase):
         factory = {"dtype": input.dtype, "device": input.device}
         return tuple(torch.zeros(size, **factory) for size in sizes)
 
-    def _check_state_dims(self, hx, is_batched):
+    def _ftorch_check_state_dims(self, hx, is_batched):
         wanted, name = (3, "batched") if is_batched else (2, "unbatched")
         if hx[0].dim() != wanted or hx[1].dim() != wanted:
             raise RuntimeError(
@@ -385,7 +389,7 @@ class LSTM(RNNBase):
 class RNNCellBase(Module):
     """What the cells share: one time step, with the weights of ``num_chunks`` gates."""
 
-    _function: str
+    _ftorch_function: str
 
     def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None):
         super().__init__()
@@ -411,22 +415,25 @@ class RNNCellBase(Module):
             text += f", nonlinearity={self.nonlinearity}"
         return text
 
-    def _check_dims(self, value, what):
+    def _ftorch_check_dims(self, value, what):
         if value.dim() not in (1, 2):
             raise ValueError(
                 f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {value.dim()}D "
                 "instead"
             )
 
-    def _zeros(self, input):
+    def _ftorch_zeros(self, input):
         return torch.zeros(
             input.size(0), self.hidden_size, dtype=input.dtype, device=input.device
         )
 
-    def _call_cell(self, input, hx):
-        return getattr(torch, self._function)(
-            input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-        )
+    def _ftorch_call_cell(self, input, hx):
+        weights = self._ftorch_used_weights()
+        return getattr(torch, self._ftorch_function)(input, hx, *weights, self.bias_ih, self.bias_hh)
+
+    def _ftorch_used_weights(self):
+        """What the cell computes with; a place for weights that are rounded."""
+        return self.weight_ih, self.weight_hh
 
     def forward(self, input, hx=None):
         """One time step.
@@ -441,14 +448,14 @@ class RNNCellBase(Module):
         Raises:
             ValueError: another number of dimensions.
         """
-        self._check_dims(input, "input")
+        self._ftorch_check_dims(input, "input")
         if hx is not None:
-            self._check_dims(hx, "hidden")
+            self._ftorch_check_dims(hx, "hidden")
         if input.dim() == 2:
-            return self._call_cell(input, self._zeros(input) if hx is None else hx)
+            return self._ftorch_call_cell(input, self._ftorch_zeros(input) if hx is None else hx)
         input = input.unsqueeze(0)
-        hx = self._zeros(input) if hx is None else hx.unsqueeze(0)
-        return self._call_cell(input, hx).squeeze(0)
+        hx = self._ftorch_zeros(input) if hx is None else hx.unsqueeze(0)
+        return self._ftorch_call_cell(input, hx).squeeze(0)
 
 
 class RNNCell(RNNCellBase):
@@ -460,17 +467,17 @@ class RNNCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def _call_cell(self, input, hx):
+    def _ftorch_call_cell(self, input, hx):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        self._function = f"rnn_{self.nonlinearity}_cell"
-        return super()._call_cell(input, hx)
+        self._ftorch_function = f"rnn_{self.nonlinearity}_cell"
+        return super()._ftorch_call_cell(input, hx)
 
 
 class GRUCell(RNNCellBase):
     """One time step of a `GRU`."""
 
-    _function = "gru_cell"
+    _ftorch_function = "gru_cell"
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
@@ -479,22 +486,22 @@ class GRUCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One time step of an `LSTM`; the state is a pair."""
 
-    _function = "lstm_cell"
+    _ftorch_function = "lstm_cell"
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input, hx=None):
         """One time step; see `RNNCellBase.forward`."""
-        self._check_dims(input, "input")
+        self._ftorch_check_dims(input, "input")
         for i, state in enumerate(hx or ()):
-            self._check_dims(state, f"hx[{i}]")
+            self._ftorch_check_dims(state, f"hx[{i}]")
         is_batched = input.dim() == 2
         if not is_batched:
             input = input.unsqueeze(0)
             if hx is not None:
                 hx = tuple(state.unsqueeze(0) for state in hx)
         if hx is None:
-            hx = (self._zeros(input),) * 2
-        new = self._call_cell(input, hx)
+            hx = (self._ftorch_zeros(input),) * 2
+        new = self._ftorch_call_cell(input, hx)
         return tuple(new) if is_batched else tuple(state.squeeze(0) for state in new)

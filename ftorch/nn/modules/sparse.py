@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...autograd import no_grad
-from ...eager import api as torch
+from ...eager.core import api as torch
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
@@ -15,17 +15,17 @@ __all__ = ["Embedding", "EmbeddingBag"]
 class _Table(Module):
     """What `Embedding` and `EmbeddingBag` share."""
 
-    _padding_name: str  # how PyTorch's message writes it
+    _ftorch_padding_name: str  # how PyTorch's message writes it
 
-    def _set_table(
+    def _ftorch_set_table(
         self, num_embeddings, embedding_dim, padding_idx, max_norm, norm_type,
         scale_grad_by_freq, weight, requires_grad, factory,
-    ):  # fmt: skip
+    ):
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         if padding_idx is not None:
             if not (padding_idx == 0 or -num_embeddings <= padding_idx < num_embeddings):
-                raise AssertionError(f"{self._padding_name} must be within num_embeddings")
+                raise AssertionError(f"{self._ftorch_padding_name} must be within num_embeddings")
             if padding_idx < 0:
                 padding_idx += num_embeddings
         self.padding_idx = padding_idx
@@ -52,12 +52,12 @@ class _Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     @staticmethod
-    def _check_matrix(embeddings):
+    def _ftorch_check_matrix(embeddings):
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         return embeddings.shape
 
-    def _extra(self, *more):
+    def _ftorch_extra(self, *more):
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         for name, usual in more:
             value = getattr(self, name)
@@ -85,44 +85,44 @@ class Embedding(_Table):
     torch.Size([2, 2, 3])
     """
 
-    _padding_name = "Padding_idx"
+    _ftorch_padding_name = "Padding_idx"
 
     def __init__(
         self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
         scale_grad_by_freq=False, sparse=False, _weight=None, _freeze=False, device=None,
         dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
-        self._set_table(
+        self._ftorch_set_table(
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq,
             _weight, not _freeze, {"device": device, "dtype": dtype},
-        )  # fmt: skip
+        )
         self.sparse = sparse
 
     def forward(self, input):
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
             self.scale_grad_by_freq, self.sparse,
-        )  # fmt: skip
+        )
 
     def extra_repr(self):
-        return self._extra(
+        return self._ftorch_extra(
             ("padding_idx", None), ("max_norm", None), ("norm_type", 2),
             ("scale_grad_by_freq", False), ("sparse", False),
-        )  # fmt: skip
+        )
 
     @classmethod
     def from_pretrained(
         cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0,
         scale_grad_by_freq=False, sparse=False,
-    ):  # fmt: skip
+    ):
         """A module with the given table, which is not trained unless ``freeze`` is False."""
-        rows, columns = cls._check_matrix(embeddings)
+        rows, columns = cls._ftorch_check_matrix(embeddings)
         return cls(
             num_embeddings=rows, embedding_dim=columns, _weight=embeddings, _freeze=freeze,
             padding_idx=padding_idx, max_norm=max_norm, norm_type=norm_type,
             scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
-        )  # fmt: skip
+        )
 
 
 class EmbeddingBag(_Table):
@@ -134,18 +134,18 @@ class EmbeddingBag(_Table):
         The others are those of `Embedding`; an index of padding does not count.
     """
 
-    _padding_name = "padding_idx"
+    _ftorch_padding_name = "padding_idx"
 
     def __init__(
         self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0,
         scale_grad_by_freq=False, mode="mean", sparse=False, _weight=None,
         include_last_offset=False, padding_idx=None, device=None, dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
-        self._set_table(
+        self._ftorch_set_table(
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq,
             _weight, True, {"device": device, "dtype": dtype},
-        )  # fmt: skip
+        )
         self.mode = mode
         self.sparse = sparse
         self.include_last_offset = include_last_offset
@@ -162,25 +162,25 @@ class EmbeddingBag(_Table):
             input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
             self.mode, self.sparse, per_sample_weights, self.include_last_offset,
             self.padding_idx,
-        )  # fmt: skip
+        )
 
     def extra_repr(self):
-        return self._extra(
+        return self._ftorch_extra(
             ("max_norm", None), ("norm_type", 2), ("scale_grad_by_freq", False), ("mode", None),
             ("padding_idx", None),
-        )  # fmt: skip
+        )
 
     @classmethod
     def from_pretrained(
         cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
         mode="mean", sparse=False, include_last_offset=False, padding_idx=None,
-    ):  # fmt: skip
+    ):
         """A module with the given table, which is not trained unless ``freeze`` is False."""
-        rows, columns = cls._check_matrix(embeddings)
+        rows, columns = cls._ftorch_check_matrix(embeddings)
         bag = cls(
             num_embeddings=rows, embedding_dim=columns, _weight=embeddings, max_norm=max_norm,
             norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse,
             include_last_offset=include_last_offset, padding_idx=padding_idx,
-        )  # fmt: skip
+        )
         bag.weight.requires_grad = not freeze
         return bag

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from ...autograd import is_grad_enabled
-from ...eager import api as torch
+from ...eager.core import api as torch
 from .. import functional as F
 from .. import init
 from .activation import GELU, ReLU
@@ -20,7 +20,7 @@ from .utils import clones
 __all__ = [
     "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
     "TransformerEncoderLayer",
-]  # fmt: skip
+]
 
 
 _NOT_BATCH_FIRST = (
@@ -58,7 +58,7 @@ def _get_activation_fn(activation):
 class _Layer(Module):
     """What encoder and decoder layers share: feed-forward part, normalisations, dropouts."""
 
-    def _add_feed_forward(
+    def _ftorch_add_feed_forward(
         self, d_model, dim_feedforward, dropout, activation, eps, norm_first, bias, blocks, factory
     ):
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **factory)
@@ -75,18 +75,18 @@ class _Layer(Module):
         super().__setstate__(state)
         self.__dict__.setdefault("activation", F.relu)
 
-    def _residual(self, x, norm, block):
+    def _ftorch_residual(self, x, norm, block):
         """``block`` with its residual connection, normalised before or after."""
         return x + block(norm(x)) if self.norm_first else norm(x + block(x))
 
-    def _feed_forward(self, x):
+    def _ftorch_feed_forward(self, x):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
         output, _ = self.self_attn(
             x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False,
             is_causal=is_causal,
-        )  # fmt: skip
+        )
         return self.dropout1(output)
 
 
@@ -108,16 +108,16 @@ class TransformerEncoderLayer(_Layer):
         self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=None,
         layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None,
         dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         factory = {"device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(
             d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **factory
         )
-        self._add_feed_forward(
+        self._ftorch_add_feed_forward(
             d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, 2,
             factory,
-        )  # fmt: skip
+        )
         kinds = ((1, F.relu, ReLU), (2, F.gelu, GELU))
         self.activation_relu_or_gelu = next(
             (n for n, f, m in kinds if self.activation is f or isinstance(self.activation, m)), 0
@@ -125,14 +125,14 @@ class TransformerEncoderLayer(_Layer):
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         """Encodes (S, N, E); the masks are those of `MultiheadAttention.forward`."""
-        x = self._residual(
+        x = self._ftorch_residual(
             src, self.norm1,
             lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal),
-        )  # fmt: skip
-        return self._residual(x, self.norm2, self._ff_block)
+        )
+        return self._ftorch_residual(x, self.norm2, self._ff_block)
 
     def _ff_block(self, x):
-        return self.dropout2(self._feed_forward(x))
+        return self.dropout2(self._ftorch_feed_forward(x))
 
 
 class TransformerDecoderLayer(_Layer):
@@ -145,7 +145,7 @@ class TransformerDecoderLayer(_Layer):
         self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=None,
         layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None,
         dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         factory = {"device": device, "dtype": dtype}
         for name in ("self_attn", "multihead_attn"):
@@ -153,37 +153,37 @@ class TransformerDecoderLayer(_Layer):
                 d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **factory
             )
             setattr(self, name, attention)
-        self._add_feed_forward(
+        self._ftorch_add_feed_forward(
             d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, 3,
             factory,
-        )  # fmt: skip
+        )
 
     def forward(
         self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
         memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False,
-    ):  # fmt: skip
+    ):
         """Decodes (T, N, E) with the encoder's ``memory`` of (S, N, E)."""
-        x = self._residual(
+        x = self._ftorch_residual(
             tgt, self.norm1,
             lambda x: self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal),
-        )  # fmt: skip
-        x = self._residual(
+        )
+        x = self._ftorch_residual(
             x, self.norm2,
             lambda x: self._mha_block(
                 x, memory, memory_mask, memory_key_padding_mask, memory_is_causal
             ),
-        )  # fmt: skip
-        return self._residual(x, self.norm3, self._ff_block)
+        )
+        return self._ftorch_residual(x, self.norm3, self._ff_block)
 
     def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
         output, _ = self.multihead_attn(
             x, mem, mem, attn_mask=attn_mask, key_padding_mask=key_padding_mask,
             need_weights=False, is_causal=is_causal,
-        )  # fmt: skip
+        )
         return self.dropout2(output)
 
     def _ff_block(self, x):
-        return self.dropout3(self._feed_forward(x))
+        return self.dropout3(self._ftorch_feed_forward(x))
 
 
 class TransformerEncoder(Module):
@@ -205,7 +205,7 @@ class TransformerEncoder(Module):
         self.enable_nested_tensor = enable_nested_tensor
         self.use_nested_tensor = enable_nested_tensor
         self.mask_check = mask_check
-        reason = self._why_not_nested(encoder_layer)
+        reason = self._ftorch_why_not_nested(encoder_layer)
         if enable_nested_tensor and reason:
             warnings.warn(
                 "enable_nested_tensor is True, but self.use_nested_tensor is False because "
@@ -215,7 +215,7 @@ class TransformerEncoder(Module):
             self.use_nested_tensor = False
 
     @staticmethod
-    def _why_not_nested(layer):
+    def _ftorch_why_not_nested(layer):
         if not isinstance(layer, TransformerEncoderLayer):
             return " was not TransformerEncoderLayer"
         attention = layer.self_attn
@@ -228,10 +228,10 @@ class TransformerEncoder(Module):
             (layer.norm1.eps != layer.norm2.eps,
              ".norm1.eps was not equal to encoder_layer.norm2.eps"),
             (attention.num_heads % 2 == 1, ".self_attn.num_heads is odd"),
-        )  # fmt: skip
+        )
         return next((text for applies, text in reasons if applies), "")
 
-    def _drops_padding(self, src, mask, padding):
+    def _ftorch_drops_padding(self, src, mask, padding):
         """Whether PyTorch would compute without the padded positions, which makes them zero."""
         if not self.use_nested_tensor or self.layers[0].training or src.dim() != 3:
             return False
@@ -257,14 +257,14 @@ class TransformerEncoder(Module):
         padding = src_key_padding_mask
         if padding is not None and padding.is_floating_point():
             padding = padding == float("-inf")
-        drops_padding = self._drops_padding(src, mask, padding)
+        drops_padding = self._ftorch_drops_padding(src, mask, padding)
         length = _sequence_length(src, first.self_attn.batch_first)
         is_causal = _detect_is_causal_mask(mask, is_causal, length)
         for layer in self.layers:
             output = layer(
                 output, src_mask=mask, is_causal=is_causal,
                 src_key_padding_mask=src_key_padding_mask,
-            )  # fmt: skip
+            )
         if drops_padding:
             output = output.masked_fill(padding.unsqueeze(-1), 0.0)
         return output if self.norm is None else self.norm(output)
@@ -282,7 +282,7 @@ class TransformerDecoder(Module):
     def forward(
         self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
         memory_key_padding_mask=None, tgt_is_causal=None, memory_is_causal=False,
-    ):  # fmt: skip
+    ):
         """Decodes (T, N, E) with the encoder's ``memory``; see `TransformerDecoderLayer`."""
         length = _sequence_length(tgt, self.layers[0].self_attn.batch_first)
         tgt_is_causal = _detect_is_causal_mask(tgt_mask, tgt_is_causal, length)
@@ -293,7 +293,7 @@ class TransformerDecoder(Module):
                 tgt_key_padding_mask=tgt_key_padding_mask,
                 memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
                 memory_is_causal=memory_is_causal,
-            )  # fmt: skip
+            )
         return output if self.norm is None else self.norm(output)
 
 
@@ -316,7 +316,7 @@ class Transformer(Module):
         dim_feedforward=2048, dropout=0.1, activation=None, custom_encoder=None,
         custom_decoder=None, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True,
         device=None, dtype=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         factory = {"device": device, "dtype": dtype}
 
@@ -324,7 +324,7 @@ class Transformer(Module):
             layer = layer_class(
                 d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
                 norm_first, bias, **factory,
-            )  # fmt: skip
+            )
             norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **factory)
             return stack_class(layer, n, norm)
 
@@ -343,7 +343,7 @@ class Transformer(Module):
         self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None,
         tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None,
         tgt_is_causal=None, memory_is_causal=False,
-    ):  # fmt: skip
+    ):
         """Encodes ``src`` (S, N, E) and decodes ``tgt`` (T, N, E) with the result.
 
         Raises:
@@ -362,7 +362,7 @@ class Transformer(Module):
             tgt_key_padding_mask=tgt_key_padding_mask,
             memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
             memory_is_causal=memory_is_causal,
-        )  # fmt: skip
+        )
 
     @staticmethod
     def generate_square_subsequent_mask(sz, device=None, dtype=None):

@@ -22,7 +22,7 @@ class Upsample(Module):
     def __init__(
         self, size=None, scale_factor=None, mode="nearest", align_corners=None,
         recompute_scale_factor=None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         self.name = type(self).__name__
         self.size = size
@@ -38,7 +38,7 @@ class Upsample(Module):
         return F.interpolate(
             input, self.size, self.scale_factor, self.mode, self.align_corners,
             recompute_scale_factor=self.recompute_scale_factor,
-        )  # fmt: skip
+        )
 
     def __setstate__(self, state):
         state.setdefault("recompute_scale_factor", True)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable
 from itertools import repeat
 
-from ...eager import api as torch
+from ...eager.core import api as torch
 from ...eager.tensor import Tensor
 from ..parameter import Parameter
 

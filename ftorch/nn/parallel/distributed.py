@@ -3,96 +3,242 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import inspect
+import warnings
+from typing import Any
 
 import ftorch as torch
 
 from ..modules.module import Module
 
 
+def _join_classes():
+    from ...distributed.algorithms.join import Join, Joinable, JoinHook
+
+    return Join, Joinable, JoinHook
+
+
+@dataclasses.dataclass
+class _MixedPrecision:
+    """In what parameters and buffers are used, and gradients reduced."""
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    buffer_dtype: Any = None
+
+
 class DistributedDataParallel(Module):
-    """A module whose gradients are averaged over the processes of a group, once backward has them
-    all (``torch.nn.parallel.DistributedDataParallel``).
+    """A module whose gradients are averaged over the processes of a group
+    (``torch.nn.parallel.DistributedDataParallel``).
 
     Parameters and buffers begin as those of rank 0; buffers follow rank 0 before each forward.
+    Gradients are reduced in buckets while backward runs.
 
     Args:
-        find_unused_parameters: whether parameters that a forward pass does not reach are left out
-            of its averaging.
+        bucket_cap_mb: the size of a bucket (25).
+        find_unused_parameters: whether parameters that a forward pass does not reach count as ready.
+        gradient_as_bucket_view: whether ``grad`` shares its memory with the bucket.
+        static_graph: whether all iterations use the same parameters; parameters may then be used several
+            times in one backward (checkpoints inside).
 
     Raises:
-        ValueError: if there is no process group. RuntimeError: if no parameter requires grad.
+        ValueError: if there is no process group. RuntimeError: if no parameter requires grad, or the
+        processes' modules differ.
+
+    >>> import ftorch as torch
+    >>> dist = torch.distributed
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+    >>> model(torch.ones(3, 2)).sum().backward()
+    >>> model.module.weight.grad
+    tensor([[3., 3.]])
+    >>> dist.destroy_process_group()
     """
+
+    _active_ddp_module = None
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True,
                  init_sync=True, process_group=None, bucket_cap_mb=None,
                  find_unused_parameters=False, check_reduction=False,
-                 gradient_as_bucket_view=False, static_graph=False, **_):  # fmt: skip
+                 gradient_as_bucket_view=False, static_graph=False,
+                 delay_all_reduce_named_params=None, param_to_hook_all_reduce=None,
+                 mixed_precision=None, device_mesh=None, skip_all_reduce_unused_params=False):
         super().__init__()
         dist = torch.distributed
-        if not any(p.requires_grad for p in module.parameters()):
-            raise RuntimeError(
-                "DistributedDataParallel is not needed when a module doesn't have any parameter "
-                "that requires a gradient."
+        if process_group is not None and device_mesh is not None:
+            raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+        if device_mesh is not None:
+            if device_mesh.ndim != 1:
+                raise RuntimeError(
+                    f"Only 1D device mesh is supported, but got {device_mesh}."
+                )
+            process_group = device_mesh.get_group(0)
+        ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        self.parameters_to_ignore = ignored
+        trained = [
+            (n, p) for n, p in module.named_parameters() if p.requires_grad and n not in ignored
+        ]
+        if not trained:
+            self._raise(
+                "DistributedDataParallel is not needed when a module doesn't have any parameter that "
+                "requires a gradient."
             )
-        self.process_group = process_group or dist.group.WORLD
-        if self.process_group is None:
-            dist.get_rank()  # raises
+        if device_ids is not None and len(device_ids) > 1:
+            raise ValueError("device_ids can only be None or contain a single element.")
+        if process_group is None:
+            process_group = dist.distributed_c10d._get_default_group()
+        for _, p in trained:
+            if isinstance(p, torch.nn.parameter.UninitializedParameter):
+                self._raise(
+                    "Modules with uninitialized parameters can't be used with "
+                    "`DistributedDataParallel`. Run a dummy forward pass to correctly initialize the "
+                    "modules"
+                )
+        self.process_group = process_group
         self.module, self.dim = module, dim
         self.device_ids, self.output_device = device_ids, output_device
+        self.device = trained[0][1].device
+        self.device_type = self.device.type
         self.broadcast_buffers = broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
+        self.gradient_as_bucket_view = gradient_as_bucket_view
+        self.static_graph = static_graph
+        self.mixed_precision = mixed_precision
         self.require_backward_grad_sync = True
-        self._expected: list = []
-        self._arrived: set[int] = set()
-        if init_sync:
-            self._follow_first([*module.parameters(), *module.buffers()])
-        for p in module.parameters():
-            if p.requires_grad:
-                p.register_post_accumulate_grad_hook(self._on_gradient)
+        self.require_forward_param_sync = True
+        self.bucket_bytes_cap = int((bucket_cap_mb or 25) * 1024 * 1024)
+        self._parameter_names = [n for n, _ in trained]
+        self._comm_hooks: list = []
+        from ...distributed import _reducer
 
-    def _follow_first(self, tensors):
-        if self.process_group.size() > 1:
-            for t in tensors:
-                torch.distributed.broadcast(t, group=self.process_group, group_src=0)
+        parameters = [p for _, p in trained]
+        if init_sync and process_group.size() > 1:
+            _reducer.verify_parameters(process_group, parameters)
+            self._sync_module_states([*module.parameters(), *module.buffers()])
+        self._make_reducer(parameters, bucket_cap_mb)
+        self._ddp_join_init()
+
+    def _raise(self, text):
+        raise RuntimeError(text)
+
+    def _make_reducer(self, parameters, bucket_cap_mb=None):
+        from ...distributed._reducer import Reducer
+
+        first = min(1 << 20, self.bucket_bytes_cap) if bucket_cap_mb is None else self.bucket_bytes_cap
+        self.reducer = Reducer(
+            parameters, self.process_group, self.bucket_bytes_cap, first,
+            self.gradient_as_bucket_view, self.find_unused_parameters, self.static_graph,
+            self._parameter_names,
+        )
+
+    def _set_static_graph(self) -> None:
+        """The graph of all iterations is the same."""
+        self.static_graph = self.reducer.static = True
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        for name in ("process_group", "reducer", "_join_config"):
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        from ...distributed.distributed_c10d import _get_default_group
+
+        self.__dict__.setdefault("require_forward_param_sync", True)
+        self.__dict__.setdefault("require_backward_grad_sync", True)
+        self.process_group = _get_default_group()
+        self._make_reducer([p for p in self.module.parameters() if p.requires_grad])
+        self._ddp_join_init()
+
+    def _sync_module_states(self, tensors):
+        if self.process_group.size() > 1 and tensors:
+            from ...distributed._reducer import broadcast_coalesced
+
+            broadcast_coalesced(self.process_group, tensors)
+
+    def _sync_buffers(self):
+        buffers = [
+            b for n, b in self.module.named_buffers() if n not in self.parameters_to_ignore
+        ]
+        if not buffers or self.process_group.size() == 1:
+            return
+        root = 0
+        if self._join_config.enable and not self._join_config.is_first_joinable:
+            root = 0
+        elif self._join_config.enable:
+            root = self._common_rank(True)
+        from ...distributed._reducer import broadcast_coalesced
+
+        broadcast_coalesced(self.process_group, buffers, root)
+
+    def _common_rank(self, has_inputs):
+        """The highest rank that still has inputs: buffers are its."""
+        dist = torch.distributed
+        rank = torch.tensor([self.process_group.rank() if has_inputs else -1])
+        dist.all_reduce(rank, op=dist.ReduceOp.MAX, group=self.process_group)
+        if rank.item() == -1:
+            raise ValueError(
+                "BUG! Expected rank_cond to be true for at least one process. This indicates a bug in "
+                "PyTorch, please report an issue."
+            )
+        return int(rank.item())
 
     def forward(self, *inputs, **kwargs):
         synchronizes = torch.is_grad_enabled() and self.require_backward_grad_sync
-        if synchronizes and self.broadcast_buffers:
-            self._follow_first(list(self.module.buffers()))
-        output = self.module(*inputs, **kwargs)
-        self._arrived.clear()
-        self._expected = []
+        if self._join_config.enable:
+            Join, *_ = _join_classes()
+            work = Join.notify_join_context(self)
+            if work:
+                from ...distributed import _reducer  # noqa: F401
+
         if synchronizes:
-            trained = [p for p in self.module.parameters() if p.requires_grad]
-            if self.find_unused_parameters:
+            self.reducer.check_finished()
+        if self._join_config.enable:
+            self._check_global_sync(synchronizes)
+        if self.broadcast_buffers and self.require_forward_param_sync and synchronizes:
+            self._sync_buffers()
+        if self.mixed_precision is not None:
+            output = self._cast_forward(inputs, kwargs)
+        else:
+            output = self.module(*inputs, **kwargs)
+        if synchronizes:
+            self.require_forward_param_sync = True
+            reached = None
+            if self.find_unused_parameters and not self.static_graph:
                 reached = _reached(output)
-                trained = [p for p in trained if id(p) in reached]
-            self._expected = trained
+            self.reducer.prepare(reached)
+        else:
+            self.require_forward_param_sync = False
+            self.reducer.armed = False
+        if torch.is_grad_enabled() and self.require_backward_grad_sync:
+            self.require_forward_param_sync = True
         return output
 
-    def _on_gradient(self, parameter):
-        if not self._expected:
-            return
-        self._arrived.add(id(parameter))
-        if len(self._arrived) < len(self._expected):
-            return
-        expected, self._expected = self._expected, []
-        if self.process_group.size() > 1:
-            self._average([p.grad for p in expected])
+    def _cast_forward(self, inputs, kwargs):
+        from ...func import functional_call
+        from ...utils._pytree import tree_map
 
-    def _average(self, grads):
-        """One exchange for each dtype."""
-        by_dtype: dict = {}
-        for g in grads:
-            by_dtype.setdefault(g.dtype, []).append(g)
-        with torch.no_grad():
-            for group in by_dtype.values():
-                flat = torch.cat([g.reshape(-1) for g in group])
-                torch.distributed.all_reduce(
-                    flat, torch.distributed.ReduceOp.AVG, group=self.process_group
-                )
-                for g, part in zip(group, flat.split([g.numel() for g in group])):
-                    g.copy_(part.reshape(g.shape))
+        dtype = self.mixed_precision.param_dtype
+
+        def cast(x):
+            return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+        values = {n: cast(p) for n, p in self.module.named_parameters()} if dtype else {}
+        if self.mixed_precision.buffer_dtype:
+            values |= {
+                n: b.to(self.mixed_precision.buffer_dtype) if b.is_floating_point() else b
+                for n, b in self.module.named_buffers()
+            }
+        if dtype:
+            inputs, kwargs = tree_map(cast, inputs), tree_map(cast, kwargs)
+        return functional_call(self.module, values, inputs, kwargs)
+
+    def will_sync_module_buffers(self) -> bool:
+        """Whether the next forward gives all processes the buffers of rank 0."""
+        buffers = any(True for _ in self.module.buffers())
+        return self.require_forward_param_sync and self.broadcast_buffers and buffers
 
     @contextlib.contextmanager
     def no_sync(self):
@@ -103,14 +249,123 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = previous
 
+    def train(self, mode: bool = True):
+        super().train(mode)
+        return self
+
+    # --- communication hooks ---
+
+    def register_comm_hook(self, state: object, hook) -> None:
+        """Lets ``hook(state, bucket)``, which gives a future of a tensor, reduce the buckets' gradients.
+
+        Raises:
+            TypeError: if it is not callable. ValueError: for wrong annotations.
+        """
+        if not callable(hook):
+            raise TypeError("Communication hook must be callable.")
+        signature = inspect.signature(hook)
+        from ...distributed._bucket import GradBucket
+
+        annotation = getattr(signature.parameters.get("bucket"), "annotation", inspect._empty)
+        if annotation not in (inspect._empty, GradBucket) and "GradBucket" not in str(annotation):
+            raise ValueError(
+                "Communication hook: bucket annotation should be dist.GradBucket."
+            )
+        if self.reducer.hook_state is not self.process_group or self._comm_hooks:
+            raise RuntimeError(
+                "register_comm_hook or register_builtin_comm_hook can only be called once."
+            )
+        self._comm_hooks.append((hook, state))
+        self.reducer.hook, self.reducer.hook_state = hook, state
+
+    def _get_ddp_logging_data(self):
+        return {
+            "world_size": self.process_group.size(), "rank": self.process_group.rank(),
+            "bucket_cap_bytes": self.bucket_bytes_cap,
+            "find_unused_parameters": self.find_unused_parameters,
+            "broadcast_buffers": self.broadcast_buffers,
+            "gradient_as_bucket_view": self.gradient_as_bucket_view,
+        }
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore):
+        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
+
+    # --- uneven inputs ---
+
+    def _ddp_join_init(self):
+        from ...distributed.algorithms.join import _JoinConfig
+
+        self._join_config = _JoinConfig.construct_disabled_join_config()
+
+    def join(self, divide_by_initial_world_size: bool = True, enable: bool = True,
+             throw_on_early_termination: bool = False):
+        """Within it, processes may have different numbers of inputs: who has no more takes part in
+        the others' reductions with zeros."""
+        Join, *_ = _join_classes()
+        return Join([self], enable, throw_on_early_termination,
+                    divide_by_initial_world_size=divide_by_initial_world_size)
+
+    def join_hook(self, **kwargs):
+        """What a process without inputs does."""
+        return _hook_class()(self, kwargs.get("divide_by_initial_world_size", True))
+
+    @property
+    def join_device(self):
+        """The device of the module."""
+        return self.device
+
+    @property
+    def join_process_group(self):
+        """The group."""
+        return self.process_group
+
+    def _check_global_sync(self, synchronizes):
+        flag = torch.tensor([float(synchronizes)])
+        torch.distributed.all_reduce(flag, group=self.process_group)
+        return flag.item() > 0
+
+
+def _hook_class():
+    _, _, JoinHook = _join_classes()
+
+    class _DDPJoinHook(JoinHook):
+        def __init__(self, ddp, divide_by_initial_world_size):
+            if not divide_by_initial_world_size:
+                warnings.warn("gradients are divided by the number of processes", stacklevel=2)
+            self.ddp = ddp
+
+        def main_hook(self):
+            ddp = self.ddp
+            if not ddp._check_global_sync(False):
+                return
+            if ddp.broadcast_buffers and any(True for _ in ddp.module.buffers()):
+                from ...distributed._reducer import broadcast_coalesced
+
+                broadcast_coalesced(
+                    ddp.process_group, list(ddp.module.buffers()), ddp._common_rank(False)
+                )
+            ddp.reducer.shadow()
+
+        def post_hook(self, is_last_joiner):
+            from ...distributed._reducer import broadcast_coalesced
+
+            root = self.ddp._common_rank(is_last_joiner)
+            broadcast_coalesced(
+                self.ddp.process_group, [*self.ddp.module.parameters(), *self.ddp.module.buffers()], root
+            )
+
+    return _DDPJoinHook
+
 
 def _reached(output):
     """ids of the leaves that an output depends on."""
     from ...utils._pytree import tree_leaves
 
     found, seen = set(), set()
+    leaves = [_dataclass_values(x) for x in tree_leaves(output)]
     stack = [
-        t.grad_fn for t in tree_leaves(output) if isinstance(t, torch.Tensor) and t.grad_fn
+        t.grad_fn for t in tree_leaves(leaves) if isinstance(t, torch.Tensor) and t.grad_fn
     ]
     while stack:
         node = stack.pop()
@@ -121,3 +376,9 @@ def _reached(output):
             found.add(id(node.variable))
         stack.extend(n for n, _ in node.next_functions if n is not None)
     return found
+
+
+def _dataclass_values(x):
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return [getattr(x, f.name) for f in dataclasses.fields(x)]
+    return x

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 
 from ...autograd import no_grad
-from ...eager import api as torch
+from ...eager.core import api as torch
 from ...eager.tensor import Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_"]
@@ -19,7 +19,7 @@ __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_"]
 @no_grad()
 def _get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0,
                     error_if_nonfinite: bool = False,
-                    foreach: bool | None = None) -> Tensor:  # fmt: skip
+                    foreach: bool | None = None) -> Tensor:
     """The norm of the elements of all tensors together (``torch.nn.utils.get_total_norm``).
 
     Returns:
@@ -51,7 +51,7 @@ def _get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0,
 
 @no_grad()
 def _clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float,
-                           total_norm: Tensor, foreach: bool | None = None) -> None:  # fmt: skip
+                           total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scales gradients in place by ``max_norm / total_norm``, where that makes them smaller
     (``torch.nn.utils.clip_grads_with_norm_``)."""
     grads = _gradients(parameters)
@@ -66,7 +66,7 @@ def _clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: floa
 @no_grad()
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float,
                     norm_type: float = 2.0, error_if_nonfinite: bool = False,
-                    foreach: bool | None = None) -> Tensor:  # fmt: skip
+                    foreach: bool | None = None) -> Tensor:
     """Scales gradients in place so that their norm is at most ``max_norm``
     (``torch.nn.utils.clip_grad_norm_``).
 
@@ -111,7 +111,7 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
 
 @no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float,
-                     foreach: bool | None = None) -> None:  # fmt: skip
+                     foreach: bool | None = None) -> None:
     """Clamps gradients in place to ``[-clip_value, clip_value]``
     (``torch.nn.utils.clip_grad_value_``)."""
     clip_value = float(clip_value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...eager import api as torch
+from ...eager.core import api as torch
 from ...eager.tensor import Tensor
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from ...eager import api as torch
+from ...eager.core import api as torch
 from ..parameter import Parameter
 
 __all__ = [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...autograd import no_grad
-from ...eager import api as torch
-from ...eager.dtype import finfo
+from ...eager.core import api as torch
+from ...eager.core.dtype import finfo
 from ...eager.tensor import Tensor
 from .. import functional as F
 from ..modules.module import Module

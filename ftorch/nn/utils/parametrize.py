@@ -105,7 +105,7 @@ class ParametrizationList(ModuleList):
         else:
             raise ValueError(f"{_SEQUENCE}{type(start).__name__}")
         if not unsafe:
-            self._check(self(), shape, dtype)
+            self._ftorch_check(self(), shape, dtype)
 
     def _adopt(self, original, start):
         for what in ("dtype", "device"):
@@ -131,7 +131,7 @@ class ParametrizationList(ModuleList):
         _register(self, f"original{i}", part)
 
     @staticmethod
-    def _check(result, shape, dtype):
+    def _ftorch_check(result, shape, dtype):
         if not isinstance(result, Tensor):
             raise ValueError(
                 f"A parametrization must return a tensor. Got {type(result).__name__}."
@@ -142,7 +142,7 @@ class ParametrizationList(ModuleList):
                 _describe_change(
                     what, value, expected, "`unsafe`", f"unparametrized {what}",
                     f"parametrized {what}",
-                )  # fmt: skip
+                )
 
     def _originals(self):
         if self.is_tensor:
@@ -264,7 +264,7 @@ def _check_addition(module, name, parametrization):
             _describe_change(
                 what, getattr(new, what), getattr(old, what), "the `unsafe`",
                 f"module.{name}.{what}", f"parametrization(module.{name}).{what}",
-            )  # fmt: skip
+            )
     if not hasattr(parametrization, "right_inverse"):
         return
     try:

@@ -6,8 +6,8 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from ...eager import api as torch
-from ...eager.formats import contiguous_format
+from ...eager.core import api as torch
+from ...eager.core.formats import contiguous_format
 from . import _hooks
 from .convert_parameters import parameters_to_vector
 
@@ -16,7 +16,7 @@ __all__ = [
     "PruningContainer", "RandomStructured", "RandomUnstructured", "custom_from_mask",
     "global_unstructured", "identity", "is_pruned", "l1_unstructured", "ln_structured",
     "random_structured", "random_unstructured", "remove",
-]  # fmt: skip
+]
 
 
 class BasePruningMethod(ABC):
@@ -418,7 +418,7 @@ def remove(module, name):
     return _hooks.take(
         module, BasePruningMethod, name,
         f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed",
-    )  # fmt: skip
+    )
 
 
 def is_pruned(module) -> bool:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...eager import api as torch
-from ...eager import dtype as _dtype
+from ...eager.core import api as torch
+from ...eager.core import dtype as _dtype
 from ...eager.tensor import Tensor
 
 __all__ = [
@@ -75,7 +75,7 @@ class PackedSequence(PackedSequence_):
             self.data.pin_memory(), self.batch_sizes,
             _bind(self.sorted_indices, Tensor.pin_memory),
             _bind(self.unsorted_indices, Tensor.pin_memory),
-        )  # fmt: skip
+        )
 
     def to(self, *args: Any, **kwargs: Any):
         """``data`` converted as by `Tensor.to`, the indices on its device; itself if nothing
@@ -124,7 +124,7 @@ for _name, _target in {
     "double": _dtype.float64, "float": _dtype.float32, "half": _dtype.float16,
     "long": _dtype.int64, "int": _dtype.int32, "short": _dtype.int16, "char": _dtype.int8,
     "byte": _dtype.uint8,
-}.items():  # fmt: skip
+}.items():
     setattr(PackedSequence, _name, _conversion(_name, _target))
 
 
@@ -146,7 +146,7 @@ def _index(positions: np.ndarray, like: Tensor) -> Tensor:
 
 
 def pack_padded_sequence(input: Tensor, lengths: Tensor | list[int], batch_first: bool = False,
-                         enforce_sorted: bool = True) -> PackedSequence:  # fmt: skip
+                         enforce_sorted: bool = True) -> PackedSequence:
     """Packs padded sequences (``torch.nn.utils.rnn.pack_padded_sequence``).
 
     Args:
@@ -209,7 +209,7 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | list[int], batch_first
 
 def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False,
                         padding_value: float = 0.0,
-                        total_length: int | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+                        total_length: int | None = None) -> tuple[Tensor, Tensor]:
     """Pads packed sequences (``torch.nn.utils.rnn.pad_packed_sequence``).
 
     Args:
@@ -247,7 +247,7 @@ def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False,
 
 
 def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False,
-                 padding_value: float = 0.0, padding_side: str = "right") -> Tensor:  # fmt: skip
+                 padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
     """Stacks sequences of different lengths (``torch.nn.utils.rnn.pad_sequence``).
 
     Args:
@@ -296,7 +296,7 @@ def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False
     steps = np.arange(time)
     within = steps < lengths[:, None] if padding_side == "right" else (
         steps >= time - lengths[:, None]
-    )  # fmt: skip
+    )
     packed = torch.cat([sequence.to(first.dtype) for sequence in sequences])
     padded = torch.full(
         (batch * time, *first.shape[1:]), padding_value, dtype=first.dtype, device=first.device
@@ -307,14 +307,12 @@ def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor,
-                   batch_first: bool = False) -> list[Tensor]:  # fmt: skip
+                   batch_first: bool = False) -> list[Tensor]:
     """The sequences that were padded (``torch.nn.utils.rnn.unpad_sequence``)."""
     if not batch_first:
-        padded_sequences = padded_sequences.transpose(0, 1)
-    counts = lengths.tolist()
-    if len(counts) != padded_sequences.size(0):
-        raise ValueError(f"{len(counts)} lengths of {padded_sequences.size(0)} sequences")
-    return [sequence[:count] for sequence, count in zip(padded_sequences, counts)]
+        padded_sequences.transpose_(0, 1)  # PyTorch's, too, changes what it is given
+    positions = torch.arange(padded_sequences.size(1), device=lengths.device)
+    return [sequence[positions < length] for sequence, length in zip(padded_sequences, lengths, strict=True)]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:

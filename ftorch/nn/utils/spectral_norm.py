@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...autograd import no_grad
-from ...eager import api as torch
+from ...eager.core import api as torch
 from .. import functional as F
 from ..parameter import Parameter, UninitializedParameter
 from . import _hooks
@@ -103,7 +103,7 @@ class SpectralNormLoadStateDictPreHook:
         self.fn = fn
 
     def __call__(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-                 error_msgs):  # fmt: skip
+                 error_msgs):
         fn = self.fn
         version = local_metadata.get("spectral_norm", {}).get(fn.name + ".version")
         if version is not None and version >= 1:

@@ -10,7 +10,7 @@ __all__ = ["functional_call"]
 
 
 def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True,
-                    strict=False):  # fmt: skip
+                    strict=False):
     """Deprecated: `torch.func.functional_call`, which see."""
     warnings.warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be "

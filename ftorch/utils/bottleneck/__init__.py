@@ -12,7 +12,7 @@ import sys
 
 import jax
 
-from ...eager.program import stats
+from ...eager.runtime.program import stats
 from ...version import ftorch_version
 
 
@@ -65,7 +65,7 @@ def summary(profile, row_limit: int = 15) -> str:
         _section("Environment Summary", environment), _section("Compilations and programs", lines),
         _section("autograd profiler output", [f"top {row_limit} events sorted by self_cpu_time_total",
                                               "", table]),
-    ])  # fmt: skip
+    ])
 
 
 def main(argv=None) -> None:

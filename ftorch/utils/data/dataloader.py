@@ -76,8 +76,8 @@ class DataLoader(Generic[_T_co]):
     """
 
     __initialized = False
-    _fixed: ClassVar = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset",
-              "persistent_workers"}  # fmt: skip
+    _ftorch_fixed: ClassVar = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset",
+              "persistent_workers"}
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class DataLoader(Generic[_T_co]):
         self.__multiprocessing_context = context
 
     def __setattr__(self, attr, val) -> None:
-        if self.__initialized and attr in self._fixed:
+        if self.__initialized and attr in self._ftorch_fixed:
             raise ValueError(
                 f"{attr} attribute should not be set after {self.__class__.__name__} is initialized"
             )
@@ -375,7 +375,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._dataset_fetcher = _DatasetKind.create_fetcher(
             self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn,
             self._drop_last,
-        )  # fmt: skip
+        )
 
     def _next_data(self):
         data = self._dataset_fetcher.fetch(next(self._sampler_iter))
@@ -401,7 +401,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         job = Job(
             self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn,
             self._drop_last, self._base_seed, self._worker_init_fn, self._num_workers,
-        )  # fmt: skip
+        )
         try:
             self._pool = WorkerPool(job, self._prefetch_factor)
         except Exception as e:

@@ -104,15 +104,15 @@ class StackDataset(Dataset):
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
         self.datasets = args or kwargs
-        members = self._members()
+        members = self._ftorch_members()
         self._length = len(members[0])
         if any(self._length != len(dataset) for dataset in members):
             raise ValueError("Size mismatch between datasets")
 
-    def _members(self):
+    def _ftorch_members(self):
         return tuple(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
 
-    def _join(self, parts):
+    def _ftorch_join(self, parts):
         return (
             dict(zip(self.datasets, parts, strict=True))
             if isinstance(self.datasets, dict)
@@ -120,11 +120,11 @@ class StackDataset(Dataset):
         )
 
     def __getitem__(self, index):
-        return self._join([dataset[index] for dataset in self._members()])
+        return self._ftorch_join([dataset[index] for dataset in self._ftorch_members()])
 
     def __getitems__(self, indices: list):
         columns = []
-        for dataset in self._members():
+        for dataset in self._ftorch_members():
             items = _get_items(dataset, indices)
             if len(items) != len(indices):
                 raise ValueError(
@@ -132,7 +132,7 @@ class StackDataset(Dataset):
                     f" Expected {len(indices)}, got {len(items)}"
                 )
             columns.append(items)
-        return [self._join(parts) for parts in zip(*columns, strict=True)]
+        return [self._ftorch_join(parts) for parts in zip(*columns, strict=True)]
 
     def __len__(self) -> int:
         return self._length
@@ -191,7 +191,7 @@ class ChainDataset(IterableDataset):
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = datasets
 
-    def _checked(self):
+    def _ftorch_checked(self):
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
                 raise AssertionError(  # noqa: TRY004  (PyTorch's)
@@ -200,11 +200,11 @@ class ChainDataset(IterableDataset):
             yield dataset
 
     def __iter__(self):
-        for dataset in self._checked():
+        for dataset in self._ftorch_checked():
             yield from dataset
 
     def __len__(self) -> int:
-        return sum(len(dataset) for dataset in self._checked())  # type: ignore[arg-type]
+        return sum(len(dataset) for dataset in self._ftorch_checked())  # type: ignore[arg-type]
 
 
 class Subset(Dataset[_T_co]):
@@ -319,7 +319,7 @@ def batch_getter(dataset) -> Callable | None:
     if isinstance(dataset, Subset):
         inner = batch_getter(dataset.dataset)
         return inner and (lambda indices: inner([dataset.indices[i] for i in indices]))
-    getters = [batch_getter(member) for member in dataset._members()]
+    getters = [batch_getter(member) for member in dataset._ftorch_members()]
     if not all(getters):
         return None
     if isinstance(dataset.datasets, dict):

@@ -34,7 +34,7 @@ class DistributedSampler(Sampler[int]):
     """
 
     def __init__(self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None,
-                 shuffle: bool = True, seed: int = 0, drop_last: bool = False) -> None:  # fmt: skip
+                 shuffle: bool = True, seed: int = 0, drop_last: bool = False) -> None:
         if num_replicas is None:
             num_replicas = _distributed().get_world_size()
         if rank is None:

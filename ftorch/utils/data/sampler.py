@@ -65,7 +65,7 @@ class RandomSampler(Sampler[int]):
     """
 
     def __init__(self, data_source: Sized, replacement: bool = False,
-                 num_samples: int | None = None, generator: Any = None) -> None:  # fmt: skip
+                 num_samples: int | None = None, generator: Any = None) -> None:
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
@@ -136,7 +136,7 @@ class WeightedRandomSampler(Sampler[int]):
     """
 
     def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True,
-                 generator: Any = None) -> None:  # fmt: skip
+                 generator: Any = None) -> None:
         _check_positive_int("num_samples", num_samples)
         _check_bool("replacement", replacement)
         weights_tensor = torch.as_tensor(weights, dtype=torch.double)
@@ -175,7 +175,7 @@ class BatchSampler(Sampler[list[int]]):
     """
 
     def __init__(self, sampler: Sampler[int] | Iterable[int], batch_size: int,
-                 drop_last: bool) -> None:  # fmt: skip
+                 drop_last: bool) -> None:
         _check_positive_int("batch_size", batch_size)
         _check_bool("drop_last", drop_last)
         self.sampler = sampler

@@ -68,7 +68,7 @@ def graph_of_onnx(path):
             ])),
         })
         for v in (*graph.input, *graph.output)
-    ]  # fmt: skip
+    ]
     nodes = [
         NodeDef(name=n.output[0], op=n.op_type, input=n.input, attr={
             "parameters": AttrValue(s=", ".join(
@@ -76,7 +76,7 @@ def graph_of_onnx(path):
             ).encode()),
         })
         for n in graph.node
-    ]  # fmt: skip
+    ]
     return GraphDef(node=[*ends, *nodes], versions=VersionDef(producer=_PRODUCER))
 
 

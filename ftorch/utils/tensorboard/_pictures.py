@@ -85,7 +85,7 @@ def gif(video, fps):
     return Summary.Image(
         height=frames[0].height, width=frames[0].width, colorspace=c,
         encoded_image_string=file.getvalue(),
-    )  # fmt: skip
+    )
 
 
 def of_figures(figures, close=True):

@@ -18,7 +18,7 @@ from tensorboard.plugins.mesh.plugin_data_pb2 import MeshPluginData
 from tensorboard.plugins.pr_curve.plugin_data_pb2 import PrCurvePluginData
 from tensorboard.plugins.text.plugin_data_pb2 import TextPluginData
 
-from ...eager import dtype as _dtype
+from ...eager.core import dtype as _dtype
 from ...eager.tensor import Tensor
 from . import _pictures
 
@@ -74,7 +74,7 @@ def histogram_raw(name, min, max, num, sum, sum_squares, bucket_limits, bucket_c
     message = HistogramProto(
         min=min, max=max, num=num, sum=sum, sum_squares=sum_squares, bucket_limit=bucket_limits,
         bucket=bucket_counts,
-    )  # fmt: skip
+    )
     return _one(name, histo=message)
 
 
@@ -93,7 +93,7 @@ def histogram(name, values, bins, max_bins=None):
     return histogram_raw(
         name, values.min(), values.max(), len(values), values.sum(), values.dot(values),
         limits.tolist(), shown.tolist(),
-    )  # fmt: skip
+    )
 
 
 def _coarser(counts, limits, step):
@@ -136,7 +136,7 @@ def audio(tag, tensor, sample_rate=44100):
     message = Summary.Audio(
         sample_rate=sample_rate, num_channels=1, length_frames=len(array),
         encoded_audio_string=file.getvalue(), content_type="audio/wav",
-    )  # fmt: skip
+    )
     return _one(tag, audio=message)
 
 
@@ -157,7 +157,7 @@ _TENSOR_KINDS = {
     "bool": ("DT_BOOL", "bool_val", None), "uint8": ("DT_UINT8", "uint32_val", None),
     "int8": ("DT_INT8", "int_val", None), "int16": ("DT_INT16", "int_val", None),
     "int32": ("DT_INT32", "int_val", None), "int64": ("DT_INT64", "int64_val", None),
-}  # fmt: skip
+}
 
 
 def tensor(tag, value):
@@ -224,7 +224,7 @@ def custom_scalars(layout):
     message = TensorProto(
         dtype="DT_STRING", tensor_shape=TensorShapeProto(),
         string_val=[layout_pb2.Layout(category=categories).SerializeToString()],
-    )  # fmt: skip
+    )
     return _one("custom_scalars__config__", tensor=message, metadata=_metadata("custom_scalars"))
 
 
@@ -249,7 +249,7 @@ def hparams(values, metrics, domains=None):
     for name, options in domains.items():
         if name not in values or not isinstance(options, list) or not all(
             isinstance(o, type(values[name])) for o in options
-        ):  # fmt: skip
+        ):
             raise TypeError(
                 f"parameter: hparam_domain_discrete[{name}] should be a list of same type as "
                 f"hparam_dict[{name}]."
@@ -294,12 +294,12 @@ def hparams(values, metrics, domains=None):
             ).SerializeToString(),
         ))
         for tag, fields in content.items()
-    ]  # fmt: skip
+    ]
 
 
 def mesh(tag, vertices, colors, faces, config_dict):
     parts = [(vertices, MeshPluginData.VERTEX), (faces, MeshPluginData.FACE),
-             (colors, MeshPluginData.COLOR)]  # fmt: skip
+             (colors, MeshPluginData.COLOR)]
     parts = [(make_np(t), kind) for t, kind in parts if t is not None]
     components = mesh_metadata.get_components_bitmask([kind for _, kind in parts])
     config = json.dumps({} if config_dict is None else config_dict, sort_keys=True)
@@ -311,7 +311,7 @@ def mesh(tag, vertices, colors, faces, config_dict):
         message = TensorProto(
             dtype="DT_FLOAT", float_val=array.reshape(-1).tolist(),
             tensor_shape=_shape(*array.shape),
-        )  # fmt: skip
+        )
         name = mesh_metadata.get_instance_name(tag, kind)
         values.append(Summary.Value(tag=name, tensor=message, metadata=metadata))
     return Summary(value=values)

@@ -65,7 +65,7 @@ class SummaryWriter:
     """
 
     def __init__(self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120,
-                 filename_suffix=""):  # fmt: skip
+                 filename_suffix=""):
         if not log_dir:
             now = datetime.datetime.now().strftime("%b%d_%H-%M-%S")
             log_dir = os.path.join("runs", f"{now}_{socket.gethostname()}{comment}")
@@ -98,7 +98,7 @@ class SummaryWriter:
         return self.log_dir
 
     def add_scalar(self, tag, scalar_value, global_step=None, walltime=None, new_style=False,
-                   double_precision=False):  # fmt: skip
+                   double_precision=False):
         """A number, or a tensor of one element."""
         message = summary.scalar(tag, scalar_value, new_style, double_precision)
         self._write(message, global_step, walltime)
@@ -119,14 +119,14 @@ class SummaryWriter:
         self._write(summary.tensor(tag, tensor), global_step, walltime)
 
     def add_histogram(self, tag, values, global_step=None, bins="tensorflow", walltime=None,
-                      max_bins=None):  # fmt: skip
+                      max_bins=None):
         """How values are distributed. ``bins`` as in `numpy.histogram`, or ``"tensorflow"``."""
         if isinstance(bins, str) and bins == "tensorflow":
             bins = self.default_bins
         self._write(summary.histogram(tag, values, bins, max_bins), global_step, walltime)
 
     def add_histogram_raw(self, tag, min, max, num, sum, sum_squares, bucket_limits,
-                          bucket_counts, global_step=None, walltime=None):  # fmt: skip
+                          bucket_counts, global_step=None, walltime=None):
         """A histogram that is computed already; ``bucket_limits`` are the buckets' upper bounds."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError(
@@ -147,7 +147,7 @@ class SummaryWriter:
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_image_with_boxes(self, tag, img_tensor, box_tensor, global_step=None, walltime=None,
-                             rescale=1, dataformats="CHW", labels=None):  # fmt: skip
+                             rescale=1, dataformats="CHW", labels=None):
         """A picture with boxes (N, 4): left, top, right, bottom."""
         if labels is not None:
             labels = [labels] if isinstance(labels, str) else labels
@@ -175,7 +175,7 @@ class SummaryWriter:
         self._write(summary.text(tag, text_string), global_step, walltime)
 
     def add_pr_curve(self, tag, labels, predictions, global_step=None, num_thresholds=127,
-                     weights=None, walltime=None):  # fmt: skip
+                     weights=None, walltime=None):
         """Precision against recall, of binary labels and predicted probabilities."""
         labels, predictions = make_np(labels), make_np(predictions)
         message = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
@@ -184,12 +184,12 @@ class SummaryWriter:
     def add_pr_curve_raw(self, tag, true_positive_counts, false_positive_counts,
                          true_negative_counts, false_negative_counts, precision, recall,
                          global_step=None, num_thresholds=127, weights=None,
-                         walltime=None):  # fmt: skip
+                         walltime=None):
         """Precision against recall, counted already for each threshold."""
         message = summary.pr_curve_raw(
             tag, true_positive_counts, false_positive_counts, true_negative_counts,
             false_negative_counts, precision, recall, num_thresholds, weights,
-        )  # fmt: skip
+        )
         self._write(message, global_step, walltime)
 
     def add_custom_scalars(self, layout):
@@ -207,13 +207,13 @@ class SummaryWriter:
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
     def add_mesh(self, tag, vertices, colors=None, faces=None, config_dict=None,
-                 global_step=None, walltime=None):  # fmt: skip
+                 global_step=None, walltime=None):
         """A mesh or points in space: (B, N, 3) each."""
         message = summary.mesh(tag, vertices, colors, faces, config_dict)
         self._write(message, global_step, walltime)
 
     def add_hparams(self, hparam_dict, metric_dict, hparam_domain_discrete=None, run_name=None,
-                    global_step=None):  # fmt: skip
+                    global_step=None):
         """Hyperparameters and what they led to, as a run of its own below this one."""
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
@@ -254,14 +254,14 @@ class SummaryWriter:
         self._get_file_writer().add_event(event_pb2.Event(graph_def=graph.SerializeToString()))
 
     def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default",
-                      metadata_header=None):  # fmt: skip
+                      metadata_header=None):
         """Points (N, D) for the projector, with a label and a picture (N, C, H, W) each."""
         from . import _embedding
 
         _embedding.write(
             self._get_file_writer().get_logdir(), make_np(mat), metadata,
             None if label_img is None else make_np(label_img), global_step or 0, tag, metadata_header,
-        )  # fmt: skip
+        )
 
     def flush(self):
         """Writes what is waiting."""

@@ -1,73 +1,108 @@
-"""``unify`` and ``reify`` of tuples, lists, dictionaries and slices."""
+"""Unification of nested structures with variables in them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from .multipledispatch import Dispatcher
+from .unification_tools import assoc
 from .variable import isvar
 
 __all__ = ["reify", "unify"]
 
+_reify, _unify = Dispatcher("_reify"), Dispatcher("_unify")
+
+
+def walk(key, d):
+    """What a variable stands for, through variables that stand for others."""
+    while isvar(key) and key in d:
+        key = d[key]
+    return key
+
 
 def reify(e, s):
-    """A value with the variables replaced by what is known of them.
+    """A structure with the values of its variables.
 
-    >>> from ftorch.fx.experimental.unification import Var, reify
-    >>> x = Var()
-    >>> reify((x, [2, x]), {x: 1})
-    (1, [2, 1])
+    >>> from ftorch.fx.experimental.unification import var
+    >>> x, y = var(), var()
+    >>> reify((1, x, (3, y)), {x: 2, y: 4})
+    (1, 2, (3, 4))
     """
     if isvar(e):
         return reify(s[e], s) if e in s else e
-    if isinstance(e, (tuple, list)):
-        return type(e)(reify(x, s) for x in e)
-    if isinstance(e, dict):
-        return {k: reify(v, s) for k, v in e.items()}
-    if isinstance(e, slice):
-        return slice(*reify((e.start, e.stop, e.step), s))
-    custom = getattr(type(e), "_reify_", None)
-    return e if custom is None else custom(e, s)
+    return _reify(e, s)
+
+
+@_reify.register(tuple, dict)
+def _(t, s):
+    return tuple(reify(v, s) for v in t)
+
+
+@_reify.register(list, dict)
+def _(t, s):
+    return [reify(v, s) for v in t]
+
+
+@_reify.register(dict, dict)
+def _(d, s):
+    return {k: reify(v, s) for k, v in d.items()}
+
+
+@_reify.register(Iterator, dict)
+def _(t, s):
+    return (reify(v, s) for v in t)
+
+
+@_reify.register(object, dict)
+def _(o, s):
+    return o
 
 
 def unify(u, v, s=None):
-    """What variables must be for two values to be equal, or False.
+    """The values of variables with which two structures are equal; False if there are none.
 
-    >>> from ftorch.fx.experimental.unification import Var, unify
-    >>> x = Var()
-    >>> unify((1, x), (1, 2), {}) == {x: 2}
-    True
-    >>> unify((x, x), (1, 2), {})
-    False
+    >>> from ftorch.fx.experimental.unification import var
+    >>> unify((1, var("x")), (1, 2))
+    {~x: 2}
     """
     s = {} if s is None else s
-    u, v = _known(u, s), _known(v, s)
+    u, v = walk(u, s), walk(v, s)
     if u == v:
         return s
     if isvar(u):
-        return {**s, u: v}
+        return assoc(s, u, v)
     if isvar(v):
-        return {**s, v: u}
-    if type(u) is not type(v):
+        return assoc(s, v, u)
+    return _unify(u, v, s)
+
+
+@_unify.register((tuple, list, Iterator), (tuple, list, Iterator), dict)
+def _(u, v, s):
+    if isinstance(u, Iterator) or isinstance(v, Iterator):
+        u, v = tuple(u), tuple(v)
+    if type(u) is not type(v) or len(u) != len(v):
         return False
-    if isinstance(u, (tuple, list)):
-        pairs = None if len(u) != len(v) else zip(u, v)
-    elif isinstance(u, dict):
-        pairs = None if u.keys() != v.keys() else ((u[k], v[k]) for k in u)
-    elif isinstance(u, slice):
-        pairs = zip((u.start, u.stop, u.step), (v.start, v.stop, v.step))
-    elif hasattr(type(u), "_unify_"):
-        return type(u)._unify_(u, v, s)
-    else:
-        return False
-    if pairs is None:
-        return False
-    for a, b in pairs:
+    for a, b in zip(u, v):
         s = unify(a, b, s)
         if s is False:
             return False
     return s
 
 
-def _known(value, s):
-    """What a variable is known to be."""
-    while isvar(value) and value in s:
-        value = s[value]
-    return value
+@_unify.register(dict, dict, dict)
+def _(u, v, s):
+    if u.keys() != v.keys():
+        return False
+    for k, value in u.items():
+        s = unify(value, v[k], s)
+        if s is False:
+            return False
+    return s
+
+
+@_unify.register(object, object, dict)
+def _(u, v, s):
+    return False
+
+
+

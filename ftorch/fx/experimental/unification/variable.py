@@ -1,22 +1,25 @@
-"""Logic variables."""
+"""Logic variables: what unification finds values for."""
 
 from __future__ import annotations
 
-import itertools
-from contextlib import contextmanager
-from typing import Any
+import contextlib
 
-__all__ = ["Var", "isvar", "var", "variables", "vars"]
+__all__ = ["Var", "var", "vars", "isvar", "variables"]
 
-_numbers = itertools.count()
-_literals: set = set()  # values that count as variables for now
+_variables: set = set()  # of values that stand for variables within `variables`
+_count = [0]
 
 
 class Var:
-    """A logic variable; equal tokens are one variable."""
+    """A logic variable; one without a name is like no other."""
 
-    def __init__(self, *token: Any):
-        self.token = token[0] if token else f"_{next(_numbers)}"
+    __slots__ = ("token",)
+
+    def __init__(self, *token):
+        if not token:
+            _count[0] += 1
+            token = (f"_{_count[0]}",)
+        self.token = token[0] if len(token) == 1 else token
 
     def __str__(self):
         return f"~{self.token}"
@@ -30,32 +33,42 @@ class Var:
         return hash((type(self), self.token))
 
 
-def var():
-    """A new variable."""
-    return Var()
+def var(*token):
+    """A `Var`."""
+    return Var(*token)
 
 
-def vars():  # noqa: A001  (PyTorch's)
-    """Functions that make variables."""
-    return [var]
+def vars(n: int):
+    """Some variables without names."""
+    return [var() for _ in range(n)]
 
 
 def isvar(v) -> bool:
-    """Whether a value is a variable, or counts as one within `variables`."""
+    """Whether something is a variable.
+
+    >>> isvar(var("x")), isvar(1)
+    (True, False)
+    """
     if isinstance(v, Var):
         return True
     try:
-        return v in _literals
+        return bool(_variables) and v in _variables
     except TypeError:
         return False
 
 
-@contextmanager
-def variables(*values):
-    """A ``with`` block in which some values count as variables."""
-    added = [v for v in values if v not in _literals]
-    _literals.update(added)
+@contextlib.contextmanager
+def variables(*variables):
+    """Within, these values are variables.
+
+    >>> with variables(1):
+    ...     print(isvar(1))
+    True
+    """
+    before = _variables.copy()
+    _variables.update(variables)
     try:
         yield
     finally:
-        _literals.difference_update(added)
+        _variables.clear()
+        _variables.update(before)

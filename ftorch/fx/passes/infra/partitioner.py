@@ -47,7 +47,7 @@ class CapabilityBasedPartitioner:
     def __init__(self, graph_module: GraphModule, operator_support: OperatorSupportBase,
                  allows_single_node_partition: bool = False,
                  non_compute_ops: Sequence[str] | None = None,
-                 allowed_single_node_partition_ops: Sequence[str] | None = None) -> None:  # fmt: skip
+                 allowed_single_node_partition_ops: Sequence[str] | None = None) -> None:
         self.graph_module = graph_module
         self.operator_support = operator_support
         self.allows_single_node_partition = allows_single_node_partition

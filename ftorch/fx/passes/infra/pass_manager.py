@@ -44,7 +44,7 @@ class PassManager:
     """
 
     def __init__(self, passes=None, constraints=None, steps=None,
-                 run_checks_after_each_pass: bool = False, suppress_check_failures: bool = False):  # fmt: skip
+                 run_checks_after_each_pass: bool = False, suppress_check_failures: bool = False):
         self.passes: list[Callable] = list(passes or ())
         self.constraints: list[Callable] = list(constraints or ())
         self.steps = steps or 1
@@ -104,7 +104,7 @@ class PassManager:
                 (p for p in pending
                  if all(c(p, other) for c in self.constraints for other in pending if other is not p)),
                 None,
-            )  # fmt: skip
+            )
             if ready is None:
                 raise RuntimeError(f"Circular dependency detected within the passes {pending}")
             order.append(ready)
@@ -146,7 +146,7 @@ class PassManager:
         result = function(module)
         if not isinstance(result, PassResult) and not hasattr(result, "graph_module"):
             raise TypeError(f"The result of the pass {name} should be type PassResult. Please wrap it "
-                            "with pass_result_wrapper()")  # fmt: skip
+                            "with pass_result_wrapper()")
         return result
 
     def _check(self, module):

@@ -30,7 +30,7 @@ def attribute(module, path: str):
 
 @compatibility(is_backward_compatible=False)
 def lift_subgraph_as_module(gm: GraphModule, subgraph: Graph, comp_name: str = "",
-                            class_name: str = "GraphModule"):  # fmt: skip
+                            class_name: str = "GraphModule"):
     """A module of a graph over a part of another module's nodes.
 
     Args:

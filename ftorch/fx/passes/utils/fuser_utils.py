@@ -13,7 +13,7 @@ from ..tools_common import stable_topological_sort
 from .common import lift_subgraph_as_module
 
 __all__ = ["erase_nodes", "fuse_as_graphmodule", "fuse_by_partitions", "insert_subgm", "topo_sort",
-           "validate_partition"]  # fmt: skip
+           "validate_partition"]
 
 
 @compatibility(is_backward_compatible=False)
@@ -53,7 +53,7 @@ def validate_partition(partition: list[Node]) -> bool:
 
 @compatibility(is_backward_compatible=False)
 def fuse_as_graphmodule(gm: GraphModule, nodes: list[Node], module_name: str,
-                        partition_lookup_table=None, *, always_return_tuple: bool = False):  # fmt: skip
+                        partition_lookup_table=None, *, always_return_tuple: bool = False):
     """A module that computes some nodes.
 
     Args:
@@ -120,7 +120,7 @@ def erase_nodes(gm: GraphModule, nodes: list[Node]) -> None:
 
 @compatibility(is_backward_compatible=False)
 def fuse_by_partitions(gm: GraphModule, partitions, prefix: str = "fused_",
-                       always_return_tuple: bool = False) -> GraphModule:  # fmt: skip
+                       always_return_tuple: bool = False) -> GraphModule:
     """Makes a submodule of each part, in place.
 
     Args:

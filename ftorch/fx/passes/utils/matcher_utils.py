@@ -31,7 +31,7 @@ class InternalMatch:
 
     def __copy__(self):
         return InternalMatch(list(self.anchors), dict(self.nodes_map), list(self.placeholder_nodes),
-                             list(self.returning_nodes), dict(self.name_node_map))  # fmt: skip
+                             list(self.returning_nodes), dict(self.name_node_map))
 
 
 class SubgraphMatcher:
@@ -49,7 +49,7 @@ class SubgraphMatcher:
     """
 
     def __init__(self, pattern: Graph, match_output: bool = False, match_placeholder: bool = False,
-                 remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:  # fmt: skip
+                 remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:
         self.pattern = pattern
         self.match_output = match_output
         self.match_placeholder = match_placeholder
@@ -165,7 +165,7 @@ class SubgraphMatcher:
         if i == len(self.anchors):
             complete = copy.copy(match)
             complete.placeholder_nodes = [match.nodes_map[p] for p in self.placeholders
-                                          if p in match.nodes_map]  # fmt: skip
+                                          if p in match.nodes_map]
             complete.returning_nodes = [match.nodes_map[n] for n in self.returning]
             found.append(complete)
             return

@@ -20,10 +20,10 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
 
     def __init__(self, pattern_gm: GraphModule, match_output: bool = False,
                  match_placeholder: bool = False, remove_overlapping_matches: bool = True,
-                 ignore_literals: bool = False) -> None:  # fmt: skip
+                 ignore_literals: bool = False) -> None:
         graph, self.name_node_map = _named(pattern_gm)
         super().__init__(graph, match_output, match_placeholder, remove_overlapping_matches,
-                         ignore_literals)  # fmt: skip
+                         ignore_literals)
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         """The matches in a graph."""

@@ -37,7 +37,7 @@ class SourcePartition:
 
 @compatibility(is_backward_compatible=False)
 def get_source_partitions(graph: Graph, wanted_sources: list[Any],
-                          filter_fn: Callable[[Node], bool] | None = None):  # fmt: skip
+                          filter_fn: Callable[[Node], bool] | None = None):
     """{source: [its `SourcePartition`]} of a graph whose nodes know their source.
 
     Args:
@@ -76,7 +76,7 @@ def _partition(nodes: list[Node], source) -> SourcePartition:
     inputs = dict.fromkeys(
         used for n in nodes for used in n.all_input_nodes
         if used not in inside and used.op != "get_attr"
-    )  # fmt: skip
+    )
     outputs = [n for n in nodes if any(u not in inside for u in n.users)]
     params = [n for n in nodes if n.op == "get_attr"]
     return SourcePartition(nodes, source, list(inputs), outputs, params)

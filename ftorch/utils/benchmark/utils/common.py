@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from ...._settings import get_num_threads, set_num_threads
+from ...._toplevel.settings import get_num_threads, set_num_threads
 
 __all__ = [
     "Measurement", "TaskSpec", "ordered_unique", "select_unit", "set_torch_threads",
     "trim_sigfig", "unit_to_english",
-]  # fmt: skip
+]
 
 _SPREAD, _GROSS_SPREAD = 0.1, 0.25  # of the quartiles to the median, from which on to warn
 _UNITS = {
     "ns": (1e-9, "nanosecond"), "us": (1e-6, "microsecond"), "ms": (1e-3, "millisecond"),
     "s": (1, "second"),
-}  # fmt: skip
+}
 
 
 @dataclasses.dataclass(repr=False, frozen=True)

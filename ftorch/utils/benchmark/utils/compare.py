@@ -128,7 +128,7 @@ class Table:
         lines = [
             f"[{title}]", *lines, "",
             f"Times are in {unit_to_english(self.unit)}s ({self.unit}).",
-        ]  # fmt: skip
+        ]
         if self.highlight and any(r.has_warnings for r in self.results):
             lines.append(
                 "(! XX%) Measurement has high variance, where XX is the IQR / median * 100."
@@ -193,7 +193,7 @@ class Compare:
     def __str__(self) -> str:
         merged = Measurement.merge(self._results)
         groups = ((key, [m for m in merged if m.label == key])
-                  for key in ordered_unique(m.label for m in merged))  # fmt: skip
+                  for key in ordered_unique(m.label for m in merged))
         return "\n".join(
             Table(
                 group, self._colorize, self._trim_significant_figures, self._highlight_warnings

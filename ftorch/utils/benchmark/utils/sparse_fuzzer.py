@@ -38,7 +38,7 @@ class FuzzedSparseTensor(FuzzedTensor):
         super().__init__(
             name=name, size=size, min_elements=min_elements, max_elements=max_elements,
             dim_parameter=dim_parameter, dtype=dtype, cuda=cuda,
-        )  # fmt: skip
+        )
         self._density = density
         self._coalesced = coalesced
         self._sparse_dim = sparse_dim

@@ -8,7 +8,7 @@ import textwrap
 import time
 import timeit
 
-from ....eager import executor
+from ....eager.runtime import executor
 from .common import Measurement, TaskSpec, set_torch_threads
 
 __all__ = ["Language", "Timer", "timer"]
@@ -58,7 +58,7 @@ class Timer:
 
     def __init__(self, stmt="pass", setup="pass", global_setup="", timer=timer, globals=None,
                  label=None, sub_label=None, description=None, env=None, num_threads=1,
-                 language=Language.PYTHON):  # fmt: skip
+                 language=Language.PYTHON):
         if not isinstance(stmt, str):
             raise ValueError("Currently only a `str` stmt is supported.")  # noqa: TRY004
         if language in (Language.CPP, "cpp", "c++"):
@@ -123,7 +123,7 @@ class Timer:
             return self._blocks(number, bool, min_run_time, float("inf"), callback)
 
     def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01,
-                           max_run_time: float = 10.0, callback=None) -> Measurement:  # fmt: skip
+                           max_run_time: float = 10.0, callback=None) -> Measurement:
         """Times until the spread is below ``threshold`` times the median, or time is up."""
 
         def is_steady(times):

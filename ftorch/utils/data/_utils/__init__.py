@@ -8,4 +8,4 @@ from . import collate, fetch, pin_memory, worker  # noqa: E402  (they read the i
 
 __all__ = [
     "MP_STATUS_CHECK_INTERVAL", "ExceptionWrapper", "collate", "fetch", "pin_memory", "worker",
-]  # fmt: skip
+]

@@ -34,7 +34,7 @@ def is_datapipe(dataset) -> bool:
 
 def _distributed():
     """The distributed package, if this process belongs to a group."""
-    distributed = sys.modules.get("ftorch.distributed")
+    distributed = sys.modules.get(f"{torch.__name__}.distributed")
     return distributed if distributed is not None and distributed.is_initialized() else None
 
 

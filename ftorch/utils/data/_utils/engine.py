@@ -36,7 +36,7 @@ def settler():
     """
     if not loaded():
         return lambda: None
-    from ftorch.eager.executor import flush, pending_steps
+    from ftorch.eager.runtime.executor import flush, pending_steps
 
     if _samples_compute[0]:
         flush()  # what the caller left pending is no part of the first sample's program

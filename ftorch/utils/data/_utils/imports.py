@@ -16,7 +16,7 @@ import threading
 import warnings
 
 # Nobody's state is kept in these, and importing them starts no thread.
-_ENGINE = ("ftorch", "jax", "jaxlib", "numpy")
+_ENGINE = (__name__.partition(".")[0], "ftorch", "jax", "jaxlib", "numpy")
 _PLACES = tuple(
     os.path.join(folder, "")
     for name, folder in sysconfig.get_paths().items()

@@ -34,6 +34,11 @@ class _ServerProcess:
         self.owner = None  # the process that started it: a forked child needs its own
         self.modules: dict[str, None] = {}  # what workers have imported so far (see `imports`)
         self.told = 0  # how many of them the server knows of
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._in_child)
+
+    def _in_child(self):
+        self.lock = threading.Lock()  # another thread of the parent's may hold the other
 
     def start_worker(self):
         """Asks for a worker; returns the socket to it and its status pipe."""
@@ -79,9 +84,12 @@ class _ServerProcess:
         with server_end:
             # -P: the script's own folder is no place to import modules from.
             self.process = subprocess.Popen(
-                [sys.executable, "-P", str(script), str(server_end.fileno()), json.dumps(sys.path)],
+                [
+                    sys.executable, "-P", str(script), str(server_end.fileno()), json.dumps(sys.path),
+                    __name__.partition(".")[0],
+                ],
                 pass_fds=[server_end.fileno()], stdin=subprocess.DEVNULL, env=os.environ | flags,
-            )  # fmt: skip
+            )
         self.owner, self.told = os.getpid(), 0
 
 

@@ -30,8 +30,8 @@ PID, STATUS = struct.Struct("i"), struct.Struct("i")  # what goes over a worker'
 LENGTH = struct.Struct("I")  # bytes of a request's module names
 
 _PACKAGE = "ftorch"
-_UTILS = f"{_PACKAGE}.utils"
-_LIGHT = (f"{_UTILS}.data", f"{_PACKAGE}._utils", f"{_PACKAGE}._arrays")  # need no engine
+_UTILS, _TOPLEVEL = "utils", "_toplevel"
+_LIGHT = (f"{_UTILS}.data", "_alias", "_utils", f"{_TOPLEVEL}.arrays")  # need no engine
 
 
 class Placeholder(types.ModuleType):
@@ -67,10 +67,11 @@ class _Finder(importlib.abc.MetaPathFinder):
     """Loads the package when one of its submodules is imported that is not light."""
 
     def find_spec(self, fullname, path, target=None):
-        package = sys.modules.get(_PACKAGE)
-        if not fullname.startswith(f"{_PACKAGE}.") or not isinstance(package, Placeholder):
+        root, _, name = fullname.partition(".")  # `torch` is the package, too, under the alias
+        package = sys.modules.get(root)
+        if not name or not isinstance(package, Placeholder):
             return None
-        if fullname == _UTILS or fullname.startswith(_LIGHT):
+        if name in (_UTILS, _TOPLEVEL) or name.startswith(_LIGHT):
             return None
         package.load()
         loaded = sys.modules.get(fullname)
@@ -178,6 +179,10 @@ def main():
     control = socket.socket(fileno=int(sys.argv[1]))
     sys.path[:] = json.loads(sys.argv[2])
     Placeholder.install()
+    if sys.argv[3] == "torch":  # as in the main process
+        from ftorch._alias import install_as_torch
+
+        install_as_torch()
     from ftorch.utils.data._utils import imports, worker
 
     imports.prepare([])

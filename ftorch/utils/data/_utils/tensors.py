@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ftorch._arrays import aligned_empty, aligned_stack
-from ftorch._pickle import LoadedStorage, SavedStorage, reduce_tensor
-from ftorch.eager import device as _device
-from ftorch.eager import dtype as _dtype
-from ftorch.eager.executor import IMMEDIATE
-from ftorch.eager.geometry import Size, geometry, memory_order
-from ftorch.eager.op import to_numpy
-from ftorch.eager.storage import Storage
+from ftorch._serialization.pickling import LoadedStorage, SavedStorage, reduce_tensor
+from ftorch._toplevel.arrays import aligned_empty, aligned_stack
+from ftorch.eager.call.op import to_numpy
+from ftorch.eager.core import device as _device
+from ftorch.eager.core import dtype as _dtype
+from ftorch.eager.core.geometry import Size, geometry, memory_order
+from ftorch.eager.memory.storage import Storage
+from ftorch.eager.runtime.executor import IMMEDIATE
 from ftorch.eager.tensor import PLAIN, Tensor, modes, wrap
 
 
@@ -32,12 +32,12 @@ def adopt(array: np.ndarray, where=None) -> Tensor:
 def host_view(tensor) -> np.ndarray | None:
     """The tensor's elements as an array that is not to be written to, if that needs no computing
     and nobody has to know: on the CPU, without a gradient, outside transforms."""
-    g, storage = tensor._geometry, tensor._storage
+    g, storage = tensor._ftorch_geometry, tensor._ftorch_storage
     root = storage.root
     if (
         type(tensor) not in PLAIN
         or g.device is not _device.CPU
-        or tensor._requires_grad
+        or tensor._ftorch_requires_grad
         or storage.trace is IMMEDIATE
         or g.dtype is not root.dtype
         or modes.levels
@@ -47,7 +47,7 @@ def host_view(tensor) -> np.ndarray | None:
     if storage.host is not None:
         memory = storage.host
     else:
-        value = np.asarray(storage.value())
+        value = np.asarray(storage.ready())
         if g is root:
             return value
         order = memory_order(root.stride, root.shape)
@@ -55,15 +55,15 @@ def host_view(tensor) -> np.ndarray | None:
             return None
         memory = value.reshape(-1)
     strides = [s * memory.itemsize for s in g.stride]
-    return np.lib.stride_tricks.as_strided(memory[tensor._offset :], g.shape, strides)
+    return np.lib.stride_tricks.as_strided(memory[tensor._ftorch_offset :], g.shape, strides)
 
 
 def stack(batch) -> Tensor | None:
     """``torch.stack(batch)``, or None if the tensors call for that function itself."""
-    first = batch[0]._geometry
+    first = batch[0]._ftorch_geometry
     arrays = []
     for tensor in batch:
-        g = tensor._geometry
+        g = tensor._ftorch_geometry
         view = host_view(tensor) if g.dtype is first.dtype and g.shape == first.shape else None
         if view is None:
             return None
@@ -107,11 +107,11 @@ def reduce_for_transport(tensor, storages: dict):
             "does not support crossing process boundaries.  If you just want to transfer the data, "
             "call detach() on the tensor before serializing (e.g., putting it on the queue)."
         )
-    g = tensor._geometry
-    if type(tensor) is Tensor and g.numel * g.dtype.itemsize < tensor._storage.nbytes:
+    g = tensor._ftorch_geometry
+    if type(tensor) is Tensor and g.numel * g.dtype.itemsize < tensor._ftorch_storage.nbytes:
         # A row of a large tensor does not take the whole tensor along.
         part, tensor = tensor, adopt(np.array(to_numpy(tensor)), _device.CPU)
-        tensor._requires_grad = part._requires_grad
+        tensor._ftorch_requires_grad = part._ftorch_requires_grad
         tensor.__dict__.update(part.__dict__)
 
     def storage_of(cell, dtype):

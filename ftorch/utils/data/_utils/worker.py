@@ -74,7 +74,7 @@ class Surroundings:
     environment: dict[str, str]
     directory: str
     path: list[str]
-    arguments: list[str]
+    _ftorch_arguments: list[str]
 
     @classmethod
     def of_this_process(cls, worker_id):
@@ -87,7 +87,7 @@ class Surroundings:
         os.environ.update(self.environment | kept)
         os.chdir(self.directory)
         sys.path[:] = self.path
-        sys.argv[:] = self.arguments
+        sys.argv[:] = self._ftorch_arguments
 
 
 @dataclass(frozen=True)
@@ -211,10 +211,15 @@ def _failure(worker_id):
     return wrapper
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """NumPy's seeds of a worker: four words, by NumPy's own seed sequence."""
+    low, high = base_seed & 0xFFFFFFFF, base_seed >> 32
+    return np.random.SeedSequence([worker_id, low, high, 0]).generate_state(4).tolist()
+
+
 def _seed_generators(seed, base_seed, worker_id):
     random.seed(seed)
-    low, high = base_seed & 0xFFFFFFFF, base_seed >> 32
-    np.random.seed(np.random.SeedSequence([worker_id, low, high, 0]).generate_state(4))
+    np.random.seed(_generate_state(base_seed, worker_id))
     engine.when_loaded(lambda: torch.manual_seed(seed))
 
 

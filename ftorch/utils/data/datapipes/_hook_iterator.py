@@ -44,7 +44,7 @@ def describe(datapipe) -> str:
 
 def _recorded(datapipe, step):
     """A step of the datapipe's iterator; in a range of its own if a profiler runs."""
-    collector = sys.modules.get("ftorch.profiler._collector")
+    collector = sys.modules.get(f"{__name__.partition('.')[0]}.profiler._collector")
     if collector is None or collector.active() is None:
         return step
     name = describe(datapipe).replace("IterDataPipe", "").replace("MapDataPipe", "")

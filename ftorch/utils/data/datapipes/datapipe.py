@@ -68,15 +68,15 @@ class _Operations:
     getstate_hook: Callable | None = None
     str_hook: Callable | None = None
     repr_hook: Callable | None = None
-    _root: ClassVar[type]  # IterDataPipe or MapDataPipe: where hooks are kept
-    _saved: ClassVar[tuple[str, ...] | None] = None  # the attributes that are pickled, if not all
+    _ftorch_root: ClassVar[type]  # IterDataPipe or MapDataPipe: where hooks are kept
+    _ftorch_saved: ClassVar[tuple[str, ...] | None] = None  # the attributes that are pickled, if not all
 
     def __getattr__(self, attribute_name):
-        if attribute_name not in self._root.functions:
+        if attribute_name not in self._ftorch_root.functions:
             raise AttributeError(
                 f"'{type(self).__name__}' object has no attribute '{attribute_name}"
             )
-        function = self._root.functions[attribute_name]
+        function = self._ftorch_root.functions[attribute_name]
         bound = functools.partial(function, self)
         return functools.update_wrapper(bound, function, assigned=("__doc__",))
 
@@ -86,7 +86,7 @@ class _Operations:
         cls.functions[function_name] = function
 
     @classmethod
-    def _register(cls, function_name, cls_to_register, call) -> None:
+    def _ftorch_register(cls, function_name, cls_to_register, call) -> None:
         if function_name in cls.functions:
             raise Exception(  # noqa: TRY002  (PyTorch's)
                 f"Unable to add DataPipe function name {function_name} as it is already taken"
@@ -96,25 +96,25 @@ class _Operations:
         )
 
     def __getstate__(self) -> Any:
-        if self._saved is None:
+        if self._ftorch_saved is None:
             state = self.__dict__
         else:
-            state = tuple(getattr(self, name) for name in self._saved)
-        hook = self._root.getstate_hook
+            state = tuple(getattr(self, name) for name in self._ftorch_saved)
+        hook = self._ftorch_root.getstate_hook
         return state if hook is None else hook(state)
 
     def __setstate__(self, state) -> None:
-        if self._saved is None:
+        if self._ftorch_saved is None:
             self.__dict__.update(state)
         else:
-            self.__dict__.update(zip(self._saved, state, strict=True))
-            self._start_empty()
+            self.__dict__.update(zip(self._ftorch_saved, state, strict=True))
+            self._ftorch_start_empty()
 
-    def _start_empty(self) -> None:
+    def _ftorch_start_empty(self) -> None:
         """Sets the attributes that are not pickled."""
 
     def __reduce_ex__(self, *args, **kwargs):
-        if (hook := self._root.reduce_ex_hook) is not None:
+        if (hook := self._ftorch_root.reduce_ex_hook) is not None:
             try:
                 return hook(self)
             except NotImplementedError:
@@ -122,21 +122,21 @@ class _Operations:
         return super().__reduce_ex__(*args, **kwargs)
 
     @classmethod
-    def _set_hook(cls, name, hook_fn):
-        if getattr(cls._root, name) is not None and hook_fn is not None:
+    def _ftorch_set_hook(cls, name, hook_fn):
+        if getattr(cls._ftorch_root, name) is not None and hook_fn is not None:
             raise RuntimeError(f"Attempt to override existing {name}")
-        setattr(cls._root, name, hook_fn)
+        setattr(cls._ftorch_root, name, hook_fn)
 
     @classmethod
     def set_getstate_hook(cls, hook_fn) -> None:
         """Has ``hook_fn(state)`` say what is pickled of datapipes; None takes the hook away."""
-        cls._set_hook("getstate_hook", hook_fn)
+        cls._ftorch_set_hook("getstate_hook", hook_fn)
 
     @classmethod
     def set_reduce_ex_hook(cls, hook_fn) -> None:
         """Has ``hook_fn(datapipe)`` pickle datapipes; it may raise NotImplementedError to decline.
         None takes the hook away."""
-        cls._set_hook("reduce_ex_hook", hook_fn)
+        cls._ftorch_set_hook("reduce_ex_hook", hook_fn)
 
     def __repr__(self) -> str:
         return type(self).__qualname__ if self.repr_hook is None else self.repr_hook(self)
@@ -172,9 +172,9 @@ class IterDataPipe(_Operations, IterableDataset[_T_co], metaclass=_IterDataPipeM
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        saved = cls.__dict__.get("_saved")
+        saved = cls.__dict__.get("_ftorch_saved")
         if saved is not None:
-            cls._saved = (*saved, "_valid_iterator_id", "_number_of_samples_yielded")
+            cls._ftorch_saved = (*saved, "_valid_iterator_id", "_number_of_samples_yielded")
 
     def __iter__(self) -> Iterator[_T_co]:
         return self  # type: ignore[return-value]
@@ -199,7 +199,7 @@ class IterDataPipe(_Operations, IterableDataset[_T_co], metaclass=_IterDataPipeM
                 result = result.trace_as_dataframe()
             return result
 
-        cls._register(function_name, cls_to_register, call)
+        cls._ftorch_register(function_name, cls_to_register, call)
 
     def reset(self) -> None:
         """Returns to the start: called by every new iterator. Does nothing by default."""
@@ -238,11 +238,11 @@ class MapDataPipe(_Operations, Dataset[_T_co], metaclass=_DataPipeMeta):
         def call(source_dp, *args, **kwargs):
             return cls_to_register(source_dp, *args, **kwargs)
 
-        cls._register(function_name, cls_to_register, call)
+        cls._ftorch_register(function_name, cls_to_register, call)
 
 
-IterDataPipe._root = IterDataPipe
-MapDataPipe._root = MapDataPipe
+IterDataPipe._ftorch_root = IterDataPipe
+MapDataPipe._ftorch_root = MapDataPipe
 
 
 class _DataPipeSerializationWrapper:
@@ -259,13 +259,13 @@ class _DataPipeSerializationWrapper:
 
 
 class _IterDataPipeSerializationWrapper(_DataPipeSerializationWrapper, IterDataPipe):
-    _saved = ("_datapipe",)
+    _ftorch_saved = ("_datapipe",)
 
     def __init__(self, datapipe) -> None:
         super().__init__(datapipe)
-        self._start_empty()
+        self._ftorch_start_empty()
 
-    def _start_empty(self):
+    def _ftorch_start_empty(self):
         self._datapipe_iter: Iterator | None = None
 
     def __iter__(self):

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from typing import Any
 
-from ....._ops import OpOverload
+from ....._ops import OpOverload, ops
 from ....graph_module import GraphModule
 from ....node import Node, map_aggregate
 from ...infra.pass_base import PassBase, PassResult
+
+aten = ops.aten
+
+
+def _named(names):
+    return {getattr(aten, name) for name in names.split() if hasattr(aten, name)}
+
+
+rand_ops = _named(
+    "dropout _fused_dropout _standard_gamma bernoulli multinomial native_dropout normal poisson binomial rrelu "
+    "rand_like rand randint randn randperm"
+)
+inplace_ops = _named("add_ sub_ mul_ div_ pow_ lerp_ relu_ sigmoid_ tanh_")
 
 # Memory of their own that is written later: two calls must stay two.
 _FRESH = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 
 
 def get_CSE_banned_ops() -> set:
-    """The names of ops whose calls are never merged."""
-    return set(_FRESH)
+    """The ops that PyTorch's users give as ``banned_ops``: those that draw random numbers or write in place."""
+    return rand_ops | inplace_ops
 
 
 class CSEPass(PassBase):
@@ -34,8 +48,8 @@ class CSEPass(PassBase):
         super().__init__()
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        """Merges the calls of a module's graph in place."""
-        graph = graph_module.graph
+        """A module with a graph of its own in which calls are merged; the given one stays as it is."""
+        graph = copy.deepcopy(graph_module.graph)
         known: dict[Any, Node] = {}
         epoch = 0  # how many writes came before: calls merge only between two of them
         modified = False
@@ -47,7 +61,11 @@ class CSEPass(PassBase):
             if node.op == "call_function" and (node.is_impure() or _is_inplace(node)):
                 epoch += 1
                 continue
-            if node.target in self.banned_ops or _name(node.target) in _FRESH:
+            if (
+                node.target in self.banned_ops
+                or _packet(node.target) in self.banned_ops
+                or _name(node.target) in _FRESH
+            ):
                 continue
             key = (epoch, node.op, node.target, _key(node.args), _key(node.kwargs))
             try:
@@ -58,9 +76,11 @@ class CSEPass(PassBase):
                 node.replace_all_uses_with(earlier)
                 graph.erase_node(node)
                 modified = True
-        if modified:
-            graph_module.recompile()
-        return PassResult(graph_module, modified)
+        return PassResult(GraphModule(graph_module, graph), modified)
+
+
+def _packet(target):
+    return target.overloadpacket if isinstance(target, OpOverload) else target
 
 
 def _name(target):

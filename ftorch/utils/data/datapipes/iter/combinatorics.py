@@ -74,7 +74,7 @@ class Shuffling(IterDataPipe):
         return self._rng.getstate()
 
     def __setstate__(self, state) -> None:
-        state = dict(zip(self._saved or (), state, strict=True))
+        state = dict(zip(self._ftorch_saved or (), state, strict=True))
         self._rng = random.Random()
         self._rng.setstate(state.pop("_rng_state"))
         self.__dict__.update(state)
@@ -100,7 +100,7 @@ class ShufflerIterDataPipe(Shuffling):
 
     datapipe: IterDataPipe
     buffer_size: int
-    _saved = ("datapipe", "buffer_size", "_enabled", "_seed", "_buffer", "_rng_state")
+    _ftorch_saved = ("datapipe", "buffer_size", "_enabled", "_seed", "_buffer", "_rng_state")
 
     def __init__(
         self, datapipe: IterDataPipe, *, buffer_size: int = 10000, unbatch_level: int = 0

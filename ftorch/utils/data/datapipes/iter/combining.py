@@ -60,13 +60,13 @@ class MultiplexerIterDataPipe(_Several):
     [1, 'a', 2, 'b']
     """
 
-    _saved = ("datapipes",)
+    _ftorch_saved = ("datapipes",)
 
     def __init__(self, *datapipes) -> None:
         self.datapipes = datapipes
-        self._start_empty()
+        self._ftorch_start_empty()
 
-    def _start_empty(self):
+    def _ftorch_start_empty(self):
         self.buffer: list = []  # a round, which is yielded when it is complete
 
     def __iter__(self):
@@ -86,7 +86,7 @@ class MultiplexerIterDataPipe(_Several):
 
     def reset(self) -> None:
         """Forgets a round that was not complete."""
-        self._start_empty()
+        self._ftorch_start_empty()
 
 
 @functional_datapipe("zip")

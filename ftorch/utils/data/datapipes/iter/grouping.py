@@ -132,10 +132,10 @@ class GrouperIterDataPipe(IterDataPipe[DataChunk]):
     [(1, ['a', 'd']), (2, ['bc', 'ef'])]
     """
 
-    _saved = (
+    _ftorch_saved = (
         "datapipe", "group_key_fn", "keep_key", "max_buffer_size", "group_size",
         "guaranteed_group_size", "drop_remaining", "wrapper_class",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
@@ -167,9 +167,9 @@ class GrouperIterDataPipe(IterDataPipe[DataChunk]):
             self.guaranteed_group_size = guaranteed_group_size
         self.drop_remaining = drop_remaining
         self.wrapper_class = DataChunk
-        self._start_empty()
+        self._ftorch_start_empty()
 
-    def _start_empty(self):
+    def _ftorch_start_empty(self):
         self.buffer_elements: defaultdict[Any, list] = defaultdict(list)
         self.curr_buffer_size = 0
 
@@ -211,4 +211,4 @@ class GrouperIterDataPipe(IterDataPipe[DataChunk]):
 
     def reset(self) -> None:
         """Empties the buffer."""
-        self._start_empty()
+        self._ftorch_start_empty()

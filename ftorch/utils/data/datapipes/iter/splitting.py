@@ -118,7 +118,7 @@ class _Container(IterDataPipe):
                 stacklevel=3,
             )
 
-    def _start_empty(self):
+    def _ftorch_start_empty(self):
         self._datapipe_iterator: Iterator | None = None
         self._child_stop = [True] * self.num_instances
 
@@ -144,23 +144,23 @@ class _Container(IterDataPipe):
             self._child_stop[instance_id] = True
             if all(self._child_stop):
                 self._datapipe_iterator = None
-            self._forget(instance_id)
+            self._ftorch_forget(instance_id)
 
     def _next(self, instance_id):
         raise NotImplementedError
 
-    def _forget(self, instance_id):
+    def _ftorch_forget(self, instance_id):
         raise NotImplementedError
 
     def reset(self) -> None:
         """Empties the buffer."""
-        self._start_empty()
+        self._ftorch_start_empty()
 
 
 class _ForkerIterDataPipe(_Container):
     """`child_pointers` counts what each child has yielded; the buffer begins behind the slowest."""
 
-    _saved = ("main_datapipe", "num_instances", "buffer_size", "copy_fn")
+    _ftorch_saved = ("main_datapipe", "num_instances", "buffer_size", "copy_fn")
 
     def __init__(self, datapipe, num_instances, buffer_size=1000, copy=None) -> None:
         super().__init__(datapipe, num_instances, buffer_size, "fork")
@@ -169,10 +169,10 @@ class _ForkerIterDataPipe(_Container):
                 f"Unknown copy method `{copy}` requested, choose one of None, `shallow` or `deep`."
             )
         self.copy_fn = {None: _same, "shallow": copying.copy, "deep": copying.deepcopy}[copy]
-        self._start_empty()
+        self._ftorch_start_empty()
 
-    def _start_empty(self):
-        super()._start_empty()
+    def _ftorch_start_empty(self):
+        super()._ftorch_start_empty()
         self.buffer: deque = deque()
         self.child_pointers = [0] * self.num_instances
         self.slowest_ptr = 0
@@ -208,7 +208,7 @@ class _ForkerIterDataPipe(_Container):
             )
         return self.copy_fn(sample)
 
-    def _forget(self, instance_id):
+    def _ftorch_forget(self, instance_id):
         if all(self._child_stop):
             self._cleanup()
 
@@ -234,16 +234,16 @@ def _same(sample):
 class _DemultiplexerIterDataPipe(_Container):
     """`child_buffers` holds what other children's reading has brought."""
 
-    _saved = ("main_datapipe", "num_instances", "buffer_size", "classifier_fn", "drop_none")
+    _ftorch_saved = ("main_datapipe", "num_instances", "buffer_size", "classifier_fn", "drop_none")
 
     def __init__(self, datapipe, num_instances, classifier_fn, drop_none, buffer_size) -> None:
         super().__init__(datapipe, num_instances, buffer_size, "demux")
         self.classifier_fn = classifier_fn
         self.drop_none = drop_none
-        self._start_empty()
+        self._ftorch_start_empty()
 
-    def _start_empty(self):
-        super()._start_empty()
+    def _ftorch_start_empty(self):
+        super()._ftorch_start_empty()
         self.current_buffer_usage = 0
         self.child_buffers: list[deque] = [deque() for _ in range(self.num_instances)]
         self.main_datapipe_exhausted = False
@@ -292,7 +292,7 @@ class _DemultiplexerIterDataPipe(_Container):
                 )
         raise StopIteration
 
-    def _forget(self, instance_id):
+    def _ftorch_forget(self, instance_id):
         self._cleanup(instance_id)
 
     def is_every_instance_exhausted(self) -> bool:

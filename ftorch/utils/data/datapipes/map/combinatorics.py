@@ -25,7 +25,7 @@ class ShufflerIterDataPipe(Shuffling):
     """
 
     datapipe: MapDataPipe
-    _saved = ("datapipe", "indices", "_enabled", "_seed", "_rng_state", "_shuffled_indices")
+    _ftorch_saved = ("datapipe", "indices", "_enabled", "_seed", "_rng_state", "_shuffled_indices")
 
     def __init__(self, datapipe: MapDataPipe, *, indices: list | None = None) -> None:
         super().__init__()

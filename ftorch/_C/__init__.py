@@ -1,0 +1,163 @@
+"""The names of PyTorch's extension module that programs reach for (``torch._C``)."""
+
+from __future__ import annotations
+
+from ..eager.core.device import device  # noqa: F401
+from ..eager.core.dtype import dtype  # noqa: F401
+from ..eager.core.errors import _LinAlgError  # noqa: F401
+from ..eager.core.formats import layout, memory_format  # noqa: F401
+from ..eager.core.geometry import Size  # noqa: F401
+from ..eager.runtime.executor import OutOfMemoryError  # noqa: F401
+from ..eager.sampling.generator import Generator, default_generator  # noqa: F401
+from ..eager.tensor import Tensor as TensorBase  # noqa: F401
+from ..eager.tensor import TensorMeta as _TensorMeta  # noqa: F401
+from ..eager.tensor import modes
+from ..overrides import (  # noqa: F401
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    _disabled_torch_function_impl,
+)
+
+_TensorBase = TensorBase
+
+
+def _set_grad_enabled(mode: bool) -> None:
+    """Says whether operations record a graph from now on: what graphs call (`torch.no_grad`)."""
+    modes.grad = bool(mode)
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Does nothing: nothing is logged."""
+
+
+def _get_tracing_state():
+    """What ``jit.trace`` records into, or None where none is at work."""
+    import sys
+
+    recorder = sys.modules.get(f"{__package__.removesuffix('._C')}.jit.torchscript.tracing.recorder")
+    return None if recorder is None else recorder.Recorder.current
+
+
+_jit_settings: dict[str, bool] = {}
+
+
+def _jit_setting(name: str, default: bool):
+    """A setting of PyTorch's interpreter: kept, and without an effect on XLA's programs."""
+
+    def set_to(value: bool):
+        before = _jit_settings.get(name, default)
+        _jit_settings[name] = value
+        return before
+
+    return set_to
+
+
+_jit_set_profiling_executor = _jit_setting("profiling_executor", True)
+_jit_set_profiling_mode = _jit_setting("profiling_mode", True)
+_jit_set_texpr_fuser_enabled = _jit_setting("texpr_fuser", True)
+_jit_set_nvfuser_enabled = _jit_setting("nvfuser", False)
+_jit_override_can_fuse_on_cpu = _jit_setting("can_fuse_on_cpu", False)
+_jit_override_can_fuse_on_gpu = _jit_setting("can_fuse_on_gpu", True)
+
+
+_jit_set_nvfuser_guard_mode = _jit_setting("nvfuser_guard_mode", True)
+
+
+def _jit_can_fuse_on_cpu() -> bool:
+    """Whether scripts' elementwise calls are fused on the CPU: what was set; XLA fuses them in any case."""
+    return _jit_settings.get("can_fuse_on_cpu", False)
+
+
+def _jit_can_fuse_on_gpu() -> bool:
+    """Whether scripts' elementwise calls are fused on GPUs: what was set."""
+    return _jit_settings.get("can_fuse_on_gpu", True)
+
+
+def _get_privateuse1_backend_name() -> str:
+    """The name of the device type for other backends."""
+    from ..utils.backend_registration import backend_name
+
+    return backend_name()
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a call is made inside a function transform."""
+    return bool(modes.transforming)
+
+
+def _get_math_sdp_allow_fp16_bf16_reduction() -> bool:
+    """Whether attention's sums may be of narrow numbers: never; they are float32."""
+    return False
+
+
+def _set_math_sdp_allow_fp16_bf16_reduction(allow: bool) -> None:
+    """Does nothing: attention's sums are float32."""
+
+
+def _get_default_device() -> str:
+    """The type of the default device."""
+    from ..eager.core.device import get_default_device
+
+    return get_default_device().type
+
+
+def _get_accelerator(check: bool | None = None):
+    """The device type of the accelerator, or the CPU."""
+    from ..accelerator import current_accelerator
+
+    return current_accelerator() or device("cpu")
+
+
+# What `torch.library` and dispatch modes bring, found when it is first asked for.
+_LIBRARY = {
+    "DispatchKey": "_keys", "DispatchKeySet": "_keys",
+    "_AutoDispatchBelowAutograd": "_keys.AutoDispatchBelowAutograd",
+    "_ExcludeDispatchKeyGuard": "_keys.ExcludeKeys", "_dispatch_keys": "_queries",
+    "_dispatch_key_name": "_queries", "_dispatch_key_parse": "_queries",
+    "_dispatch_key_for_device": "_queries", "_dispatch_has_kernel": "_queries",
+    "_dispatch_has_kernel_for_dispatch_key": "_queries", "_dispatch_dump": "_queries",
+    "_dispatch_get_all_op_names": "_queries",
+    "_dispatch_get_registrations_for_dispatch_key": "_queries",
+}
+
+
+_ELSEWHERE = {
+    **dict.fromkeys(("Block", "Graph", "Node", "Value"), "..jit.torchscript.graph.ir"),
+    **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter"), "._files"),
+    "Tag": ".._ops",
+}
+
+
+def _namespace(name: str):
+    """The functions of ``torch.linalg`` as ``torch._C._linalg.linalg_det``, by which graphs call them; so of ``fft``."""
+    import importlib
+    import types
+
+    public = importlib.import_module(f"..{name[1:]}", __name__)
+    found = globals()[name] = types.ModuleType(f"{__name__}.{name}")
+    for own, function in vars(public).items():
+        if not own.startswith("_") and callable(function) and not isinstance(function, type):
+            setattr(found, f"{name[1:]}_{own}", function)
+    return found
+
+
+def __getattr__(name: str):
+    import importlib
+
+    if name in ("_DisableTorchDispatch", "_disabled_torch_dispatch_impl"):
+        from .._dispatch import python_dispatch as _python_dispatch
+
+        own = {"_DisableTorchDispatch": "DisableTorchDispatch"}.get(name, "disabled")
+        return getattr(_python_dispatch, own)
+    if name == "_nn":
+        return importlib.import_module(f"{__name__}._nn")
+    if name in ("_fft", "_linalg", "_special"):
+        return _namespace(name)
+    if name == "_cpu":
+        return importlib.import_module("..cpu", __name__)
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(_ELSEWHERE[name], __name__), name)
+    if name not in _LIBRARY:
+        raise AttributeError(f"module 'torch._C' has no attribute '{name}'")
+    module, _, own = _LIBRARY[name].partition(".")
+    return getattr(importlib.import_module(f"ftorch.library.{module}"), own or name)

@@ -1,0 +1,32 @@
+"""``torch._C._distributed_c10d``: the names of groups, stores and options where PyTorch's extension has them."""
+# ruff: noqa: F401
+
+from ..distributed._bucket import GradBucket
+from ..distributed._options import (
+    AllgatherOptions,
+    AllreduceCoalescedOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    GatherOptions,
+    ReduceOptions,
+    ReduceScatterOptions,
+    ScatterOptions,
+)
+from ..distributed._reducer import Reducer
+from ..distributed.distributed_c10d import (
+    DebugLevel,
+    FileStore,
+    HashStore,
+    PrefixStore,
+    ProcessGroup,
+    ReduceOp,
+    Store,
+    TCPStore,
+    Work,
+    _resolve_process_group,
+    get_debug_level,
+    set_debug_level,
+    set_debug_level_from_env,
+)

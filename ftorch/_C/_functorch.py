@@ -1,0 +1,45 @@
+"""What libraries ask of the transforms' tensors (``torch._C._functorch``)."""
+
+from __future__ import annotations
+
+from ..eager.dispatch.levels import Wrapped as _Wrapped
+from ..eager.tensor import modes as _modes
+from ..functional.batching import Batched as _Batched
+from ..functional.vmap import _add_batch_dim, _remove_batch_dim, get_unwrapped, is_batchedtensor
+
+__all__ = [
+    "get_unwrapped", "is_batchedtensor", "is_functorch_wrapped_tensor", "is_gradtrackingtensor",
+    "is_legacy_batchedtensor", "maybe_current_level", "maybe_get_bdim", "maybe_get_level",
+    "_add_batch_dim", "_remove_batch_dim",
+]
+
+
+def is_functorch_wrapped_tensor(tensor) -> bool:
+    """Whether it is a tensor of a transform."""
+    return isinstance(tensor, _Wrapped)
+
+
+def is_gradtrackingtensor(tensor) -> bool:
+    """Whether it is a tensor of `grad`, `vjp` or `jvp`."""
+    return isinstance(tensor, _Wrapped) and not isinstance(tensor, _Batched)
+
+
+def is_legacy_batchedtensor(tensor) -> bool:
+    """False: there is one `vmap`."""
+    return False
+
+
+def maybe_get_level(tensor) -> int:
+    """The number of the tensor's level, counted from 1; -1 without one."""
+    return tensor._level.depth if isinstance(tensor, _Wrapped) else -1
+
+
+def maybe_get_bdim(tensor) -> int:
+    """The dimension that `vmap` hides; -1 without one."""
+    bdim = tensor._bdim if isinstance(tensor, _Batched) else None
+    return -1 if bdim is None else bdim
+
+
+def maybe_current_level() -> int | None:
+    """The number of the innermost active transform, or None."""
+    return len(_modes.levels) or None

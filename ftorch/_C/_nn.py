@@ -1,0 +1,22 @@
+"""The layers' functions that PyTorch has in its extension module (``torch._C._nn``): ATen's operators of those names.
+
+Where graphs call them (`ftorch.fx._targets`), the function of `nn.functional` is the same.
+"""
+
+from __future__ import annotations
+
+
+def __getattr__(name):
+    from .. import ops
+    from ..fx._targets import AT_NN
+    from ..nn import functional
+    from ..nn.modules._conversion import _parse_to
+
+    if name == "_parse_to":
+        return _parse_to
+    if name == "log_sigmoid":
+        return functional.logsigmoid
+    found = getattr(functional, name) if name in AT_NN.split() else getattr(ops.aten, name, None)
+    if found is None or name.startswith("__"):
+        raise AttributeError(f"module 'torch._C._nn' has no attribute '{name}'")
+    return found

@@ -1,0 +1,1 @@
+"""``__torch_dispatch__``, and ATen's ops that are compositions."""

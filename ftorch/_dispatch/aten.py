@@ -1,0 +1,638 @@
+"""What ``torch.ops.aten`` has beside the kernels: ops that are compositions here, by ATen's signatures.
+
+Most are the public function or method of the same name. The functions in this file are those whose
+arguments ATen orders otherwise than Python does, and those that only exact graphs use.
+"""
+
+from __future__ import annotations
+
+import math
+
+import ftorch as torch
+
+from .._ops import OpOverload, OpOverloadPacket
+from ..eager.call import op as _op
+
+_FUNCTIONS: dict = {}
+_REDUCTIONS = ("none", "mean", "sum")
+_MODES = ("constant", "reflect", "replicate", "circular")
+
+# Names of `torch.Tensor` and of the top level that are no ops.
+_NOT_OPS = frozenset(
+    "as_tensor tensor save load grad manual_seed device backward cpu cuda random Size Generator "
+    "values indices is_coalesced set_grad_enabled initial_seed seed data retain_grad Tensor float int "
+    "bool double half long short dtype compile vmap cond ops nn fft linalg special no_grad is_tensor "
+    "functional optim utils jit fx func export onnx profiler autograd grad_fn shape".split()
+)
+
+
+# Overloads of ATen that the registry does not tell apart: ``add.Scalar`` is ``add`` with a number.
+_OVERLOAD_NAMES = frozenset(
+    "default Tensor Scalar Scalar_mode Tensor_mode Tensor_Scalar Scalar_Tensor ScalarOther ScalarSelf "
+    "Scalar_Other Scalar_Self dim dims dim_IntList dim_max dim_min int input data using_ints "
+    "start start_step step memory_format m p sizes array indices sections dtype other device layout "
+    "dtype_layout prim_Device prim_dtype prim_other generator low low_dtype low_generator vec "
+    "padding_idx decimals ScalarOpt_dim ScalarOpt_dim_dtype ScalarOpt_dtype IntList "
+    "tensor_indices_or_sections periodic Sequence from to low_generator_dtype Tensor_hacked_twin "
+    "float_Tensor Tensor_float Tensor_Tensor float_float no_stats correction stable values_stable "
+    "center msg implicit unpack scalar".split()
+)
+_NORMS = frozenset("native_layer_norm native_group_norm native_batch_norm".split())
+# Ops whose calls matter although nobody uses the result.
+_EFFECTS = frozenset(
+    "batch_norm instance_norm _native_batch_norm_legit native_batch_norm _batch_norm_with_update "
+    "_assert_async _assert_scalar _assert_tensor_metadata sym_constrain_range "
+    "sym_constrain_range_for_size".split()
+)
+
+
+class _Unbound:
+    """Composites check their arguments themselves: packets do not choose among them."""
+
+    @staticmethod
+    def bind(args, kwargs):
+        return None
+
+
+class CompositeOverload(OpOverload):
+    """An overload that is a function of tensors rather than one kernel."""
+
+    _bound = _Unbound
+
+    def __init__(self, packet, name, function):
+        self._packet, self._overloadname, self._function = packet, name, function
+        base = packet.__name__
+        self._form = "inplace" if base.endswith("_") or base in _EFFECTS else "function"
+        self._schema = None
+
+    def _call(self, args, kwargs):
+        hook = _op.hooks.python_overload
+        if hook is not None and (self._packet.__name__ in _FUNCTIONS or self._packet.__name__ in _NORMS):
+            handled, result = hook(self, None, args, kwargs)
+            if handled:
+                return result
+        return self._function(*args, **kwargs)
+
+    @property
+    def is_view(self):
+        return False
+
+
+class CompositePacket(OpOverloadPacket):
+    """The overloads of a composite; all are the same function."""
+
+    def _choose(self, args, kwargs):
+        return getattr(self, "default")
+
+    def arguments(self, definition, values):
+        """ATen's (args, kwargs) for a kernel's, which has the op's name but not its signature."""
+        given = dict(zip((a.name for a in definition.schema.arguments), values))
+        if self.__name__ == "arange":
+            start, step = given["start"], given["step"]
+            return (start, start + step * given["length"], step), {"dtype": given["dtype"]}
+        reduction = given.get("reduction")
+        if reduction in _REDUCTIONS:  # "batchmean" has no number
+            given["reduction"] = _REDUCTIONS.index(reduction)
+        for old in ("size_average", "reduce"):
+            given.pop(old, None)
+        options = {
+            k: given.pop(k) for k in ("dtype", "log_target", "memory_format") if k in given
+        }
+        options = {k: v for k, v in options.items() if v is not None}
+        if self.__name__ in _LOSSES:
+            names = [*list(given)[:2], *_LOSSES[self.__name__].split()]
+            return tuple(given[name] for name in names), options
+        return tuple(given.values()), options
+
+
+def is_preferred(name: str) -> bool:
+    """Whether ATen's signature differs from that of the kernel of the name."""
+    return name == "clone" or name in _LOSSES or name in _CREATION or name in _NEW
+
+
+def packet_of(name: str):
+    """The packet of a composite, or None if there is none of the name."""
+    return None if function_of(name) is None else CompositePacket(name)
+
+
+def overload_of(packet, name: str):
+    """The overload of a packet that is the same function as another, or None."""
+    if name not in _OVERLOAD_NAMES:
+        return None
+    function = function_of(packet.__name__)
+    if function is None:
+        return None
+    made = packet._overloads[name] = CompositeOverload(packet, name, function)
+    return made
+
+
+def aten(function):
+    """Declares the function of an op of its name."""
+    _FUNCTIONS[function.__name__] = function
+    return function
+
+
+def function_of(name: str):
+    """What computes the ATen op of a name by ATen's arguments, or None if there is none."""
+    found = _FUNCTIONS.get(name)
+    if found is not None:
+        return found
+    if name in _NOT_OPS or name.startswith("__"):
+        return None
+    for prefix in ("special_", "linalg_", "fft_"):
+        if name.startswith(prefix):
+            found = getattr(getattr(torch, prefix[:-1]), name.removeprefix(prefix), None)
+            if callable(found):
+                return found
+    for owner in (torch, torch.Tensor, torch.nn.functional):
+        found = getattr(owner, name, None)
+        if callable(found) and not isinstance(found, type):
+            return found
+    return None
+
+
+# --- shapes and copies ----------------------------------------------------------------
+
+
+@aten
+def sym_size(self, dim=None):
+    return self.size() if dim is None else self.size(dim)
+
+
+@aten
+def sym_stride(self, dim=None):
+    return self.stride() if dim is None else self.stride(dim)
+
+
+@aten
+def sym_numel(self):
+    return self.numel()
+
+
+@aten
+def sym_storage_offset(self):
+    return self.storage_offset()
+
+
+@aten
+def sym_constrain_range_for_size(size, *, min=None, max=None):
+    if (min is not None and size < min) or (max is not None and size > max):
+        raise RuntimeError(f"Invalid value range for {size} between [{min}, {max}].")
+
+
+_FUNCTIONS["sym_constrain_range"] = sym_constrain_range_for_size
+
+
+@aten
+def _assert_scalar(value, assert_msg):
+    if not value:
+        raise RuntimeError(assert_msg)
+
+
+@aten
+def _assert_async(self, assert_msg="Expected Tensor with single nonzero value, but got zero"):
+    if not self:
+        raise RuntimeError(assert_msg)
+
+
+@aten
+def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=None, layout=None):
+    if dtype is not None and a.dtype != dtype:
+        raise RuntimeError(f"Tensor dtype mismatch! Expected: {dtype}, Got: {a.dtype}")
+
+
+@aten
+def _local_scalar_dense(self):
+    return self.item()
+
+
+@aten
+def lift_fresh_copy(self):
+    return self.clone()
+
+
+@aten
+def lift_fresh(self):
+    return self
+
+
+@aten
+def alias(self):
+    return self.view(self.shape)
+
+
+@aten
+def contiguous(self, *, memory_format=torch.contiguous_format):
+    return self.contiguous(memory_format=memory_format)
+
+
+@aten
+def clone(self, *, memory_format=None):
+    return self.clone(memory_format=memory_format)
+
+
+@aten
+def _unsafe_view(self, size):
+    return self.reshape(size)
+
+
+@aten
+def _reshape_alias(self, size, stride):
+    return self.as_strided(size, stride, self.storage_offset())
+
+
+@aten
+def _unsafe_index(self, indices):
+    return torch.ops.aten.index.Tensor(self, indices)
+
+
+@aten
+def reshape(self, shape):
+    return self.reshape(shape)
+
+
+@aten
+def view(self, size):
+    return self.view(size)
+
+
+@aten
+def copy_(self, src, non_blocking=False):
+    return self.copy_(src)
+
+
+@aten
+def fill_(self, value):
+    return self.fill_(value)
+
+
+@aten
+def to(self, *args, copy=False, **kwargs):
+    """Every overload of ``to``; a dtype or device may be None."""
+    kwargs.pop("layout", None), kwargs.pop("pin_memory", None)
+    args = [a for a in args if a is not None]
+    first = [a for a in args if not isinstance(a, bool)]
+    flags = [a for a in args if isinstance(a, bool)]
+    copy = copy or (len(flags) > 1 and flags[1])
+    return self.to(*first, copy=copy, **{k: v for k, v in kwargs.items() if v is not None})
+
+
+@aten
+def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False,
+             memory_format=None):
+    out = self.to(device=device, dtype=dtype, copy=True)
+    return out if memory_format is None else out.contiguous(memory_format=memory_format)
+
+
+def _creation(name):
+    function = getattr(torch, name)
+
+    def call(*args, layout=None, pin_memory=None, memory_format=None, **kwargs):
+        return function(*args, **{k: v for k, v in kwargs.items() if v is not None})
+
+    _FUNCTIONS[name] = call
+
+
+_CREATION = frozenset(
+    "arange empty empty_like empty_strided eye full full_like hamming_window hann_window linspace "
+    "logspace ones ones_like rand rand_like randint randint_like randn randn_like randperm "
+    "scalar_tensor tril_indices triu_indices zeros zeros_like".split()
+)
+for _name in _CREATION:
+    _creation(_name)
+
+
+def _new(name):
+    def call(self, *args, layout=None, pin_memory=None, **kwargs):
+        return getattr(self, name)(*args, **{k: v for k, v in kwargs.items() if v is not None})
+
+    call.__name__ = name
+    _FUNCTIONS[name] = call
+
+
+_NEW = frozenset("new_empty new_full new_ones new_zeros new_empty_strided".split())
+for _name in _NEW:
+    _new(_name)
+
+
+@aten
+def add_(self, other, alpha=1):
+    return self.add_(other, alpha=alpha)
+
+
+@aten
+def sub_(self, other, alpha=1):
+    return self.sub_(other, alpha=alpha)
+
+
+@aten
+def rsub(self, other, alpha=1):
+    return torch.rsub(self, other, alpha=alpha)
+
+
+@aten
+def add(self, other, alpha=1):
+    return torch.add(self, other, alpha=alpha)
+
+
+@aten
+def sub(self, other, alpha=1):
+    return torch.sub(self, other, alpha=alpha)
+
+
+@aten
+def _pin_memory(self, device=None):
+    return self.pin_memory()
+
+
+@aten
+def _is_all_true(self):
+    return self.all()
+
+
+@aten
+def _is_any_true(self):
+    return self.any()
+
+
+def _fft(name, function, inverse):
+    def call(self, dim, normalization, *rest):
+        norm = ("backward", "ortho", "forward")[normalization]
+        forward = rest[0] if name == "_fft_c2c" else not inverse
+        if name == "_fft_c2r":
+            (size,) = rest
+            norm = ("forward", "ortho", "backward")[normalization]
+            if len(dim) == 1:
+                return torch.fft.irfft(self, size, dim[0], norm)
+            shape = [self.shape[d] for d in dim[:-1]] + [size]
+            return torch.fft.irfftn(self, shape, tuple(dim), norm)
+        if name == "_fft_r2c":
+            out = torch.fft.rfftn(self, None, tuple(dim), norm)
+            return out if rest[0] else torch.fft.fftn(self, None, tuple(dim), norm)
+        if forward:
+            return torch.fft.fftn(self, None, tuple(dim), norm)
+        return torch.fft.ifftn(self, None, tuple(dim), ("forward", "ortho", "backward")[normalization])
+
+    call.__name__ = name
+    _FUNCTIONS[name] = call
+
+
+for _name in ("_fft_c2c", "_fft_r2c", "_fft_c2r"):
+    _fft(_name, None, _name == "_fft_c2r")
+
+
+@aten
+def _scaled_dot_product_flash_attention(query, key, value, dropout_p=0.0, is_causal=False,
+                                        return_debug_mask=False, *, scale=None):
+    out = scaled_dot_product_attention(query, key, value, None, dropout_p, is_causal, scale=scale)
+    scores = (query @ key.mT) * (scale if scale is not None else query.shape[-1] ** -0.5)
+    if is_causal:
+        keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
+        scores = scores.masked_fill(~keep, -math.inf)
+    empty = query.new_empty(0, dtype=torch.int64)
+    lengths = (query.shape[-2], key.shape[-2])
+    return out, scores.float().logsumexp(-1), None, None, *lengths, empty, empty, query.new_empty(0)
+
+
+@aten
+def _scaled_dot_product_cudnn_attention(query, key, value, attn_bias=None, compute_log_sumexp=False,
+                                        dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
+                                        scale=None):
+    if attn_bias is None:
+        return _scaled_dot_product_flash_attention(
+            query, key, value, dropout_p, is_causal, return_debug_mask, scale=scale
+        )
+    out = scaled_dot_product_attention(query, key, value, attn_bias, dropout_p, is_causal, scale=scale)
+    empty = query.new_empty(0, dtype=torch.int64)
+    lengths = (query.shape[-2], key.shape[-2])
+    return out, query.new_empty(0), None, None, *lengths, empty, empty, query.new_empty(0)
+
+
+@aten
+def _sparse_addmm(self, mat1, mat2, *, beta=1, alpha=1):
+    return torch.sparse.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
+@aten
+def _sparse_mm_reduce_impl(self, other, reduce):
+    return torch.sparse.mm(self, other, reduce), torch.empty(0, dtype=torch.int64)
+
+
+# --- layers ---------------------------------------------------------------------------
+
+
+@aten
+def dropout(input, p, train):
+    return torch.nn.functional.dropout(input, p, train)
+
+
+@aten
+def native_dropout(input, p, train):
+    return torch.native_dropout(input, p, train)
+
+
+@aten
+def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    padding = None if padding_idx < 0 else padding_idx
+    return torch.nn.functional.embedding(indices, weight, padding, None, 2.0, scale_grad_by_freq, sparse)
+
+
+@aten
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False,
+                  per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    out = torch.nn.functional.embedding_bag(
+        indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode], sparse,
+        per_sample_weights, include_last_offset, padding_idx,
+    )
+    return out, torch.empty(0), torch.empty(0), torch.empty(0)
+
+
+@aten
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    return torch.nn.functional.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
+
+
+@aten
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+    return torch.nn.functional.group_norm(input, num_groups, weight, bias, eps)
+
+
+@aten
+def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum,
+                                         eps):
+    out = torch.nn.functional.batch_norm(
+        input, running_mean, running_var, weight, bias, False, momentum, eps
+    )
+    return out, input.new_empty(0), input.new_empty(0)
+
+
+@aten
+def _native_batch_norm_legit(input, weight, bias, *rest):
+    return torch.native_batch_norm(input, weight, bias, *(rest if len(rest) == 5 else
+                                                          (None, None, *rest)))
+
+
+@aten
+def _native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training,
+                                        momentum, eps):
+    mean, var = running_mean.clone(), running_var.clone()
+    out, *saved = torch.native_batch_norm(
+        input, weight, bias, mean, var, training, momentum, eps
+    )
+    return (out, *saved, mean, var)
+
+
+@aten
+def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    rank = input.dim() - 2
+    if transposed:
+        function = getattr(torch.nn.functional, f"conv_transpose{rank}d")
+        return function(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    function = getattr(torch.nn.functional, f"conv{rank}d")
+    return function(input, weight, bias, stride, padding, dilation, groups)
+
+
+@aten
+def _convolution(*args):
+    return convolution(*args[:9])
+
+
+@aten
+def _softmax(self, dim, half_to_float):
+    return torch.softmax(self, dim, dtype=torch.float32 if half_to_float else None)
+
+
+@aten
+def _log_softmax(self, dim, half_to_float):
+    return torch.log_softmax(self, dim, dtype=torch.float32 if half_to_float else None)
+
+
+@aten
+def _safe_softmax(self, dim, dtype=None):
+    out = torch.softmax(self, dim, dtype=dtype)
+    return torch.where(self.eq(-math.inf).all(dim, keepdim=True), torch.zeros_like(out), out)
+
+
+@aten
+def _adaptive_avg_pool2d(self, output_size):
+    return torch.nn.functional.adaptive_avg_pool2d(self, output_size)
+
+
+@aten
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
+                                 *, scale=None, enable_gqa=False):
+    return torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+
+
+@aten
+def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False,
+                                                *, attn_mask=None, scale=None):
+    out = scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale
+    )
+    return out, out.new_empty(0)
+
+
+@aten
+def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100,
+                       label_smoothing=0.0):
+    return torch.nn.functional.cross_entropy(
+        self, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction],
+        label_smoothing=label_smoothing,
+    )
+
+
+@aten
+def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
+    return torch.nn.functional.nll_loss(
+        self, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction]
+    )
+
+
+# ATen's arguments behind input and target; ``reduction`` is a number there.
+_LOSSES = {
+    "binary_cross_entropy": "weight reduction",
+    "binary_cross_entropy_with_logits": "weight pos_weight reduction",
+    "huber_loss": "reduction delta", "kl_div": "reduction", "l1_loss": "reduction",
+    "mse_loss": "reduction", "multilabel_margin_loss": "reduction",
+    "nll_loss": "weight reduction ignore_index", "smooth_l1_loss": "reduction beta",
+    "soft_margin_loss": "reduction",
+}
+
+
+def _loss(name, order):
+    def call(self, target, *args, **options):
+        options.update(zip(order.split(), args))
+        reduction = options.get("reduction", 1)
+        options["reduction"] = reduction if isinstance(reduction, str) else _REDUCTIONS[reduction]
+        return getattr(torch.nn.functional, name)(self, target, **options)
+
+    _FUNCTIONS[name] = call
+
+
+for _name, _order in _LOSSES.items():
+    _loss(_name, _order)
+
+
+@aten
+def log_sigmoid(self):
+    return torch.nn.functional.logsigmoid(self)
+
+
+@aten
+def pad(self, pad, mode="constant", value=None):
+    return torch.nn.functional.pad(self, pad, mode, value)
+
+
+def _padding(name, mode):
+    _FUNCTIONS[name] = lambda self, padding: torch.nn.functional.pad(self, padding, mode)
+
+
+for _rank in (1, 2, 3):
+    _padding(f"reflection_pad{_rank}d", "reflect")
+    _padding(f"replication_pad{_rank}d", "replicate")
+
+
+def _upsample(name, mode, rank, aligns):
+    def call(input, output_size, *rest):
+        rest = list(rest)
+        align = rest.pop(0) if aligns else None
+        scales = rest[0] if rest and isinstance(rest[0], (list, tuple)) else None
+        return torch.nn.functional.interpolate(
+            input, None if output_size is None else tuple(output_size),
+            None if output_size is not None else tuple(scales), mode, align,
+        )
+
+    call.__name__ = name
+    _FUNCTIONS[name] = call
+
+
+for _rank, _kind in ((1, "linear"), (2, "bilinear"), (3, "trilinear"), (2, "bicubic")):
+    _upsample(f"upsample_{_kind}{_rank}d", _kind, _rank, True)
+for _rank in (1, 2, 3):
+    _upsample(f"upsample_nearest{_rank}d", "nearest", _rank, False)
+    _upsample(f"_upsample_nearest_exact{_rank}d", "nearest-exact", _rank, False)
+
+
+@aten
+def einsum(equation, tensors, *, path=None):
+    return torch.einsum(equation, *tensors)
+
+
+@aten
+def _weight_norm(v, g, dim=0):
+    return torch._weight_norm(v, g, dim)
+
+
+@aten
+def meshgrid(tensors, indexing="ij"):
+    return torch.meshgrid(*tensors, indexing=indexing)
+
+
+@aten
+def type_as(self, other):
+    return self.type_as(other)
+
+from . import aten_gradients  # noqa: E402, F401

@@ -1,0 +1,528 @@
+"""What users' ``__torch_dispatch__`` sees of the engine's ops: the ops that PyTorch's are made of.
+
+Many functions are one kernel here that ATen computes by another op (``layer_norm`` by ``native_layer_norm``,
+whose first result it is) or composes of several. The modes and classes of this package know the kernels
+themselves; those that users write get ATen's. `renamed` says which op stands for a kernel, `composed` which
+calls make it up.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from .. import _ops
+from .._alias import is_own
+from ..eager.autograd.derivatives import Derived
+from ..eager.call import op as _op
+from ..eager.core import api
+from ..eager.core.registry import STATIC
+from ..eager.tensor import TensorBase
+
+_REDUCTIONS = ("none", "mean", "sum")
+_rules: dict = {}
+_compositions: dict = {}
+_gradients: dict = {}
+
+
+@functools.cache
+def is_users(kind) -> bool:
+    """Whether the ``__torch_dispatch__`` of a class or mode was written outside this package."""
+    function = kind.__torch_dispatch__
+    return not is_own(getattr(getattr(function, "__func__", function), "__module__", None))
+
+
+def _rule(names):
+    def declare(function):
+        for name in names.split():
+            _rules[name] = function
+        return function
+
+    return declare
+
+
+def _composition(names):
+    def declare(function):
+        for name in names.split():
+            _compositions[name] = function
+        return function
+
+    return declare
+
+
+def _gradient(names):
+    def declare(function):
+        for name in names.split():
+            _gradients[f"{name}_backward"] = function
+        return function
+
+    return declare
+
+
+def renamed(definition, operands, static):
+    """(overload, args, kwargs, which result it is or None) of ATen's op for a kernel's call, or None."""
+    rule = _rules.get(definition.name)
+    if rule is None:
+        return None
+    dynamic, fixed = iter(operands), iter(static)
+    given = {
+        a.name: next(fixed) if k == STATIC else next(dynamic)
+        for a, k in zip(definition.schema.arguments, definition.kinds)
+    }
+    return rule(_ops.ops.aten, definition, given)
+
+
+def composed(op, operands, static):
+    """The result of the calls that make up a kernel's or a gradient's call; None if it is one op."""
+    definition = op.definition
+    if definition.__class__ is Derived:
+        rule = _gradients.get(op.name)
+        return None if rule is None else _gradients_of(rule, definition, operands)
+    rule = _compositions.get(op.name)
+    return None if rule is None else rule(*operands, *static)
+
+
+# --- one op of another name --------------------------------------------------------------
+
+
+def _numbers(value, count):
+    value = [value] if isinstance(value, int) else list(value)
+    return value * count if len(value) == 1 else value
+
+
+@_rule("layer_norm")
+def _layer_norm(aten, _, given):
+    values = [given[name] for name in ("input", "normalized_shape", "weight", "bias", "eps")]
+    values[1] = list(values[1])
+    return aten.native_layer_norm.default, tuple(values), {}, 0
+
+
+@_rule("group_norm")
+def _group_norm(aten, _, given):
+    x, groups = given["input"], given["num_groups"]
+    n, c = x.shape[:2]
+    args = (x, given["weight"], given["bias"], n, c, x.shape[2:].numel(), groups, given["eps"])
+    return aten.native_group_norm.default, args, {}, 0
+
+
+@_rule("conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d")
+def _convolution(aten, definition, given):
+    transposed = "transpose" in definition.name
+    n = int(definition.name[-2])
+    if isinstance(given["padding"], str) or given["input"].dim() != n + 2:
+        return None
+    sizes = [_numbers(given[name], n) for name in ("stride", "padding", "dilation")]
+    output = _numbers(given["output_padding"], n) if transposed else [0] * n
+    args = (given["input"], given["weight"], given["bias"], *sizes, transposed, output, given["groups"])
+    return aten.convolution.default, args, {}, None
+
+
+@_rule("max_pool2d max_pool3d")
+def _max_pool(aten, definition, given):
+    n = int(definition.name[-2])
+    if given["ceil_mode"]:
+        return None
+    args = [given["self"], _numbers(given["kernel_size"], n)]
+    rest = [given["stride"] or [], given["padding"], given["dilation"]]
+    while rest and rest[-1] in ([], 0, 1, [0] * n, [1] * n):
+        rest.pop()
+    args += [_numbers(r, n) if r else [] for r in rest]
+    return getattr(aten, f"{definition.name}_with_indices").default, tuple(args), {}, 0
+
+
+@_rule("std var std_mean var_mean")
+def _spread(aten, definition, given):
+    overload = getattr(aten, definition.name).correction
+    if "correction" in given:
+        return None
+    kwargs = {"keepdim": True} if given.get("keepdim") else {}
+    dim = given.get("dim")
+    if dim is None and given.get("unbiased", True) and not kwargs:
+        return overload, (given["self"],), {}, None
+    kwargs["correction"] = int(bool(given.get("unbiased", True)))
+    dims = () if dim is None else ([dim] if isinstance(dim, int) else list(dim),)
+    return overload, (given["self"], *dims), kwargs, None
+
+
+@_rule("adaptive_avg_pool2d")
+def _adaptive(aten, _, given):
+    size = _numbers(given["output_size"], 2)
+    if size == [1, 1]:
+        return aten.mean.dim, (given["self"], [-1, -2], True), {}, None
+    return aten._adaptive_avg_pool2d.default, (given["self"], size), {}, None
+
+
+@_rule("nll_loss")
+def _nll_loss(aten, _, given):
+    reduction, x = given["reduction"], next(iter(given.values()))
+    if x.dim() > 2 or reduction not in _REDUCTIONS:
+        return None
+    args = (x, given["target"], given["weight"], _REDUCTIONS.index(reduction), given["ignore_index"])
+    return aten.nll_loss_forward.default, args, {}, 0
+
+
+@_rule("mse_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits")
+def _loss(aten, definition, given):
+    reduction = given["reduction"]
+    if reduction not in _REDUCTIONS:
+        return None
+    overload = getattr(aten, definition.name).default
+    func, args, kwargs = _ops.overload_call(definition, *_split(definition, given))
+    args = list(args)
+    while len(args) > 2 and (args[-1] is None or args[-1] in (1, 1.0)):
+        args.pop()
+    return overload, tuple(args), kwargs, None
+
+
+def _split(definition, given):
+    values = list(given.values())
+    fixed = [v for v, k in zip(values, definition.kinds) if k == STATIC]
+    return tuple(v for v, k in zip(values, definition.kinds) if k != STATIC), tuple(fixed)
+
+
+@_rule("logsigmoid")
+def _logsigmoid(aten, _, given):
+    return aten.log_sigmoid_forward.default, (next(iter(given.values())),), {}, 0
+
+
+@_rule("pad")
+def _pad(aten, _, given):
+    if given["mode"] != "constant":
+        return None
+    x = next(iter(given.values()))
+    value = 0.0 if given["value"] is None else given["value"]
+    return aten.constant_pad_nd.default, (x, list(given["pad"]), value), {}, None
+
+
+@_rule("square")
+def _square(aten, _, given):
+    return aten.pow.Tensor_Scalar, (given["self"], 2), {}, None
+
+
+@_rule("linalg_inv linalg_cholesky")
+def _checked(aten, definition, given):
+    if len([v for v in given.values() if v is not None and v is not False]) > 1:
+        return None
+    return getattr(aten, f"{definition.name}_ex").default, (next(iter(given.values())),), {}, 0
+
+
+@_rule("linalg_det")
+def _det(aten, _, given):
+    return aten._linalg_det.default, (next(iter(given.values())),), {}, 0
+
+
+@_rule("argsort")
+def _argsort(aten, _, given):
+    args = [given["dim"], given["descending"]]
+    while args and args[-1] in (-1, False):
+        args.pop()
+    return aten.sort.default, (next(iter(given.values())), *args), {}, 1
+
+
+@_rule("sub")
+def _sub(aten, _, given):
+    x, y = given["self"], given["other"]
+    if isinstance(x, TensorBase) or not isinstance(y, TensorBase):
+        return None
+    return aten.rsub.Scalar, (y, x), {}, None
+
+
+@_rule("pow")
+def _pow(aten, _, given):
+    x, y = list(given.values())[:2]
+    if isinstance(x, TensorBase) or not isinstance(y, TensorBase):
+        return None
+    return aten.pow.Scalar, (x, y), {}, None
+
+
+# --- views ------------------------------------------------------------------------------------
+
+
+@_rule("numpy_T")
+def _numpy_t(aten, _, given):
+    x = next(iter(given.values()))
+    return aten.permute.default, (x, list(range(x.dim()))[::-1]), {}, None
+
+
+@_rule("adjoint")
+def _adjoint(aten, _, given):
+    x = next(iter(given.values()))
+    return None if x.is_complex() else (aten.transpose.int, (x, -2, -1), {}, None)
+
+
+@_rule("mT")
+def _m_t(aten, _, given):
+    return aten.transpose.int, (next(iter(given.values())), -2, -1), {}, None
+
+
+@_rule("movedim")
+def _movedim(aten, _, given):
+    x, source, destination = given.values()
+    n = x.dim()
+    source = [d % n for d in _numbers(source, 1)]
+    destination = [d % n for d in _numbers(destination, 1)]
+    rest, order = iter([d for d in range(n) if d not in source]), []
+    for place in range(n):
+        order.append(source[destination.index(place)] if place in destination else next(rest))
+    return aten.permute.default, (x, order), {}, None
+
+
+@_rule("swapaxes swapdims")
+def _swapaxes(aten, _, given):
+    return aten.transpose.int, tuple(given.values()), {}, None
+
+
+@_rule("broadcast_to")
+def _broadcast_to(aten, _, given):
+    x, size = list(given.values())[:2]
+    return aten.expand.default, (x, list(size)), {}, None
+
+
+# --- several ops --------------------------------------------------------------------------
+
+
+def _call(name, *operands):
+    return _op.call(_op.op_named(name), operands)
+
+
+def _unsafe_view(x, size):
+    return _ops.ops.aten._unsafe_view.default(x, list(size))
+
+
+@_composition("matmul")
+def _matmul(x, y):
+    """The products that PyTorch's ``matmul`` is made of."""
+    a, b = x.dim(), y.dim()
+    name = {(2, 2): "mm", (1, 1): "dot", (2, 1): "mv"}.get((a, b))
+    if name is not None:
+        return _call(name, x, y)
+    if a >= 3 and b in (1, 2):
+        rows = _call("mm" if b == 2 else "mv", x.reshape(-1, x.shape[-1]), y)
+        return _unsafe_view(rows, (*x.shape[:-1], *y.shape[1:]))
+    if a < 3 or b < 3:
+        return None
+    batch = _broadcast(x.shape[:-2], y.shape[:-2])
+    x3 = x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
+    y3 = y.expand(*batch, *y.shape[-2:]).reshape(-1, *y.shape[-2:])
+    return _unsafe_view(_call("bmm", x3, y3), (*batch, x.shape[-2], y.shape[-1]))
+
+
+def _broadcast(*shapes):
+    return api.broadcast_shapes(*shapes)
+
+
+@_composition("linear")
+def _linear(x, weight, bias=None):
+    if weight.dim() != 2 or x.dim() < 2:
+        return None
+    if bias is not None and x.dim() > 3:
+        return None
+    if bias is None:
+        turned = weight.t()
+        if x.dim() == 2:
+            return _call("mm", x, turned)
+        rows = _call("mm", x.reshape(-1, x.shape[-1]), turned)
+        return _unsafe_view(rows, (*x.shape[:-1], weight.shape[0]))
+    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+    out = api.addmm(bias, rows, weight.t())
+    return out if x.dim() == 2 else out.view(*x.shape[:-1], out.shape[-1])
+
+
+@_composition("cross_entropy")
+def _cross_entropy(x, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing):
+    if size_average is not None or reduce is not None or label_smoothing or target.dtype.is_floating_point:
+        return None
+    log = api.log_softmax(x, 0 if x.dim() == 1 else 1)
+    return api.nn.functional.nll_loss(log, target, weight, ignore_index=ignore_index, reduction=reduction)
+
+
+@_composition("l1_loss")
+def _l1_loss(x, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    if weight is not None or size_average is not None or reduce is not None or x.shape != target.shape:
+        return None
+    distance = (x - target).abs()
+    return distance if reduction == "none" else getattr(distance, reduction)()
+
+
+@_composition("normalize")
+def _normalize(x, p, dim, eps):
+    return x / api.linalg.vector_norm(x, p, [dim], True).clamp_min(eps).expand_as(x)
+
+
+@_composition("isfinite")
+def _isfinite(x):
+    if not x.is_floating_point():
+        return None
+    bounded = x.abs() != float("inf")
+    return (x == x) * bounded
+
+
+@_composition("outer")
+def _outer(x, y):
+    return None if x.dim() != 1 or y.dim() != 1 else x.reshape(-1, 1) * y
+
+
+@_composition("div")
+def _div(x, y):
+    return None if isinstance(x, TensorBase) or not isinstance(y, TensorBase) else y.reciprocal() * x
+
+
+def pieces(aten, name, self, size=None, dim=0):
+    """(overload, arguments) of ATen's op for ``split``, ``chunk`` or ``unbind``."""
+    if name == "unbind":
+        dim = dim if size is None else size
+        return aten.unbind.int, (self,) if dim == 0 else (self, dim)
+    if name == "chunk":
+        size = max(-(-self.shape[dim] // size), 1)
+    rest = () if dim == 0 else (dim,)
+    if isinstance(size, int):
+        return aten.split.Tensor, (self, size, *rest)
+    return aten.split_with_sizes.default, (self, list(size), *rest)
+
+
+def batch_norm(aten, input, running_mean, running_var, weight=None, bias=None, training=False,
+               momentum=0.1, eps=1e-05):
+    """The first result of ATen's op for ``batch_norm``."""
+    op = aten.native_batch_norm.default
+    return op(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+# --- gradients --------------------------------------------------------------------------------
+
+
+class _Saved:
+    """What a gradient is computed from: tensors, results and numbers of the call, and the results' gradients."""
+
+    def __init__(self, derivative, operands):
+        self.plan, self.operands = derivative.plan, list(operands)
+        self.mask = derivative.mask
+        at, m = len(derivative.inputs), len(derivative.plan.scalars)
+        self.inputs = dict(zip(derivative.inputs, operands))
+        at += len(derivative.results)
+        self.results = dict(zip(derivative.results, operands[len(derivative.inputs) : at]))
+        self.numbers, self.grads = list(operands[at : at + m]), list(operands[at + m :])
+
+    def fitted(self, index, grad):
+        """A gradient summed to the shape of an input that was broadcast."""
+        shape = self.plan.inputs[index].shape
+        return grad if grad.shape == shape else grad.sum_to_size(shape)
+
+
+def _gradients_of(rule, definition, operands):
+    derivative = getattr(definition.kernel, "__self__", None)
+    if derivative is None or len(derivative.plan.inputs) > 3:
+        return None
+    wanted = getattr(derivative, "mask", None)
+    if wanted is None:
+        return None
+    saved = _Saved(derivative, operands)
+    if any(g is None for g in saved.grads):
+        return None
+    found = []
+    for index in (i for i, m in enumerate(wanted) if m):
+        grad = rule(saved, saved.grads[0], index)
+        if grad is None:
+            return None
+        found.append(saved.fitted(index, grad))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _aten(name):
+    return getattr(_ops.ops.aten, name).default
+
+
+@_gradient("relu")
+def _relu(saved, grad, _):
+    return _aten("threshold_backward")(grad, saved.results[0], 0) if 0 in saved.results else None
+
+
+@_gradient("sigmoid")
+def _sigmoid(saved, grad, _):
+    return _aten("sigmoid_backward")(grad, saved.results[0]) if 0 in saved.results else None
+
+
+@_gradient("tanh")
+def _tanh(saved, grad, _):
+    return _aten("tanh_backward")(grad, saved.results[0]) if 0 in saved.results else None
+
+
+@_gradient("exp")
+def _exp(saved, grad, _):
+    return grad * saved.results[0] if 0 in saved.results else None
+
+
+@_gradient("log")
+def _log(saved, grad, _):
+    return grad / saved.inputs[0] if 0 in saved.inputs else None
+
+
+@_gradient("neg")
+def _neg(saved, grad, _):
+    return -grad
+
+
+@_gradient("sum")
+def _sum(saved, grad, _):
+    shape = saved.plan.inputs[0].shape
+    return grad.expand(shape) if grad.dim() == 0 else None
+
+
+@_gradient("mean")
+def _mean(saved, grad, _):
+    g = saved.plan.inputs[0]
+    return grad.expand(g.shape) / g.numel if grad.dim() == 0 else None
+
+
+@_gradient("mul")
+def _mul(saved, grad, index):
+    if len(saved.plan.inputs) == 1:
+        return grad * saved.numbers[0] if len(saved.numbers) == 1 else None
+    other = saved.inputs.get(1 - index)
+    return None if other is None or other.is_complex() else grad * other
+
+
+@_gradient("div")
+def _div_gradient(saved, grad, index):
+    if len(saved.plan.inputs) == 1 and len(saved.numbers) == 1 and not saved.inputs:
+        return grad / saved.numbers[0]
+    return None
+
+
+@_gradient("pow")
+def _pow_gradient(saved, grad, _):
+    x = saved.inputs.get(0)  # the base: of a number to a tensor's power the result is saved
+    if len(saved.plan.inputs) != 1 or len(saved.numbers) != 1 or x is None or saved.results or x.is_complex():
+        return None
+    return grad * (x ** (saved.numbers[0] - 1) * saved.numbers[0])
+
+
+@_gradient("mm")
+def _mm(saved, grad, index):
+    other = saved.inputs.get(1 - index)
+    if other is None or other.is_complex():
+        return None
+    return grad.mm(other.t()) if index == 0 else other.t().mm(grad)
+
+
+@_gradient("addmm")
+def _addmm(saved, grad, index):
+    if len(saved.plan.inputs) != 3 or any(n != 1 for n in saved.numbers) or grad.is_complex():
+        return None
+    if index == 0:
+        return None if saved.plan.inputs[0].shape == grad.shape else grad
+    other = saved.inputs.get(3 - index)
+    if other is None:
+        return None
+    return grad.mm(other.t()) if index == 1 else other.t().mm(grad)
+
+
+@_gradient("softmax log_softmax")
+def _softmax(saved, grad, _):
+    definition = saved.plan.op.definition
+    if 0 not in saved.results or saved.results[0].dtype is not grad.dtype:
+        return None
+    name = "_softmax_backward_data" if definition.name == "softmax" else "_log_softmax_backward_data"
+    dim = saved.plan.structure.static[0]
+    return _aten(name)(grad, saved.results[0], dim, grad.dtype)
+
+
+__all__ = ["composed", "is_users", "renamed"]

@@ -1,0 +1,615 @@
+"""Modes and subclasses with ``__torch_dispatch__``, and Python kernels of declared ops.
+
+They see calls below autograd and transforms, as overloads of ``torch.ops``. The graph is made here,
+around them: what they return becomes the result of the op's node. Nothing of this is asked for while
+no mode is active and all tensors are plain: the call path comes here by a hook that is set for just as
+long (`activate`), and by the way of foreign classes (`ftorch.eager.dispatch.overrides`).
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+from types import SimpleNamespace
+
+from .. import _ops
+from ..eager.autograd import derivatives, tape
+from ..eager.autograd.views import ViewNode, view_call
+from ..eager.call import op as _op
+from ..eager.call.operands import tensors_of
+from ..eager.call.planning import build_inplace
+from ..eager.core import api
+from ..eager.core.device import get_default_device
+from ..eager.core.registry import OPS, OpDef
+from ..eager.core.schema import parse
+from ..eager.dispatch import overrides
+from ..eager.dispatch.levels import wrapped_plan
+from ..eager.native.contexts import repeatable
+from ..eager.tensor import DISPATCHING, Tensor, TensorBase, modes
+from . import composition
+
+OVERRIDES: dict[OpDef, dict] = {}  # kernels registered in the place of the engine's
+users = [0]
+
+
+class _State(threading.local):
+    """The thread's stack of modes, and whether any of this is switched off."""
+
+    def __init__(self):
+        self.stack: list = []
+        self.off = False
+        self.declared = False
+
+
+state = _State()
+
+
+def activate() -> None:
+    """Makes the call path ask here, until `deactivate` was called as often."""
+    install()
+    users[0] += 1
+    _op.special[0] += 1
+
+
+def deactivate() -> None:
+    """Takes back one `activate`."""
+    users[0] -= 1
+    _op.special[0] -= 1
+    if not users[0]:
+        _op.hooks.python = _op.hooks.python_view = None
+
+
+def install() -> None:
+    """Puts what is asked into the hooks of the call path."""
+    _op.hooks.python = engine_call
+    _op.hooks.python_view = engine_view
+    _declare()
+
+
+def _declare():
+    _op.hooks.python_overload = overload_call
+    _op.hooks.python_composite = _composite
+    _op.hooks.python_method = _method
+
+
+def _run_disabled(func, args, kwargs):
+    with DisableTorchDispatch():
+        return func(*args, **kwargs)
+
+
+_op.hooks.python_disabled = _run_disabled
+
+
+def register_class(cls) -> None:
+    """A class with a ``__torch_dispatch__`` was made: calls on its tensors come here."""
+    _op.hooks.subclass = engine_call
+    _op.hooks.subclass_view = engine_view
+    _declare()
+    for name in ("numpy", "tolist", "data_ptr"):
+        if not any(name in vars(c) for c in cls.__mro__[: cls.__mro__.index(Tensor)]):
+            setattr(cls, name, _refused(name, vars(Tensor)[name]))
+
+
+def _refused(name, method):
+    """The method for tensors that hold elements; others have none to give."""
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        if self._ftorch_storage.error is not None and self._ftorch_storage.array is None:
+            if name == "data_ptr":
+                return 0
+            of = f", got {type(self).__name__}" if name == "tolist" else "."
+            raise RuntimeError(f".{name}() is not supported for tensor subclasses{of}")
+        return method(self, *args, **kwargs)
+
+    return call
+
+
+class _Off:
+    """Within, an attribute of the state is set."""
+
+    name = "off"
+
+    def __enter__(self):
+        self._outer = getattr(state, self.name)
+        setattr(state, self.name, True)
+        return self
+
+    @repeatable
+    def __exit__(self, *_):
+        setattr(state, self.name, self._outer)
+
+
+class DisableTorchDispatch(_Off):
+    """Within, neither modes nor subclasses see calls."""
+
+
+class DeclaredKernels(_Off):
+    """Within, declared ops run the engine's kernels."""
+
+    name = "declared"
+
+
+disabled = overrides.dispatch_disabled  # the `__torch_dispatch__` of ordinary classes
+
+
+def has_dispatch(kind: type) -> bool:
+    """Whether a class has a ``__torch_dispatch__`` to be asked."""
+    function = getattr(kind, "__torch_dispatch__", None)
+    return function is not None and function is not disabled
+
+
+def _subclasses(tensors) -> list:
+    found: list = []
+    for t in tensors:
+        kind = type(t)
+        if kind is not Tensor and has_dispatch(kind) and all(type(f) is not kind for f in found):
+            place = next((i for i, f in enumerate(found) if issubclass(kind, type(f))), len(found))
+            found.insert(place, t)
+    return found
+
+
+def run(func, tensors, args, kwargs):
+    """(True, what the innermost mode, or else a subclass, makes of a call), or (False, None).
+
+    Raises:
+        TypeError: if all of them decline.
+    """
+    if state.off:
+        return False, None
+    found = _subclasses(tensors)
+    stack = state.stack
+    if not stack and not found:
+        return False, None
+    types = tuple(map(type, found))
+    rules = getattr(func, "dispatch_rules", {})
+    declined = []
+    if stack:
+        mode = stack[-1]
+        state.stack = stack[:-1]
+        try:
+            rule = rules.get(type(mode))
+            if rule is None:
+                result = mode.__torch_dispatch__(func, types, args, kwargs)
+            else:
+                result = rule(mode, func, types, args, kwargs)
+        finally:
+            state.stack = stack
+        if result is not NotImplemented:
+            return True, result
+        declined.append(f"mode object {mode}")
+    for value in found:
+        kind = type(value)
+        rule = rules.get(kind)
+        if rule is None:
+            result = kind.__torch_dispatch__(func, types, args, kwargs)
+        else:
+            result = rule(kind, func, types, args, kwargs)
+        if result is not NotImplemented:
+            return True, result
+        declined.append(f"tensor subclass {kind}")
+    lines = "\n".join(f"  - {d}" for d in declined)
+    raise TypeError(
+        f"Multiple dispatch failed for 'torch._ops.{func}'; all __torch_dispatch__ handlers returned "
+        f"NotImplemented:\n\n{lines}\n\nFor more information, try re-running with "
+        "TORCH_LOGS=not_implemented"
+    )
+
+
+def overload_call(func, tensors, args, kwargs):
+    """`run` for an op of `torch.library`; without ``tensors``, for one that is a function of others.
+
+    What the latter's results depend on is recorded inside, so that only modes may take them over where
+    somebody wants gradients.
+    """
+    if tensors is None:
+        tensors = [v for v in overrides.flat_arguments(args, kwargs) if isinstance(v, TensorBase)]
+        if not (state.stack or (not modes.grad and _subclasses(tensors))) or not _by_users(tensors):
+            return False, None
+    return run(func, tensors, args, kwargs)
+
+
+# --- ops of the engine ---------------------------------------------------------------
+
+
+class EngineOverload(_ops.OpOverload):
+    """An op that is no part of ``torch.ops``, such as a gradient's, as handlers see it."""
+
+    def __init__(self, op, static, form):
+        packet = _ops.OpOverloadPacket(op.name.replace(".", "_") + ("_" if form == "inplace" else ""))
+        packet._overloads["default"] = self
+        self._packet, self._overloadname, self._form = packet, "default", form
+        self._schema = SimpleNamespace(
+            name=f"aten::{op.name}", arguments=(), returns=(), is_view=False, overload_name="",
+            is_mutable=form == "inplace",
+        )
+        self._op, self._static = op, static
+
+    def _call(self, args, kwargs):
+        if self._form == "inplace":
+            return _op.call_inplace(self._op, args, self._static)
+        return _op.call(self._op, args, self._static)
+
+    @property
+    def is_view(self):
+        """False: it makes new tensors."""
+        return False
+
+
+def _overload(op, operands, static, form):
+    """(overload, args, kwargs) of a call, as ATen names it."""
+    definition = op.definition if isinstance(op, _op.Op) else op
+    found = _ops.overload_call(definition, operands, static, form)
+    if found is None:
+        return EngineOverload(op, static, form), tuple(operands), {}
+    func, args, kwargs = found
+    aten, name = _ops.ops.aten, definition.name
+    if name in _BY_NUMBER and len(operands) > 1 and not isinstance(operands[1], TensorBase):
+        overload = "Tensor_Scalar" if name == "pow" else "Scalar"
+        func = getattr(getattr(aten, func._opname), overload)
+    elif name in ("softmax", "log_softmax") and len(args) == 2 and not kwargs:
+        func, args = getattr(aten, f"_{name}").default, (*args, False)
+    elif name == "argwhere":
+        func = aten.nonzero.default
+    elif name == "copy":
+        args = args[:2]
+    return func, args, kwargs
+
+
+# Where ATen has an overload for numbers that it does not turn into tensors first.
+_BY_NUMBER = frozenset(
+    "eq ne lt le gt ge pow remainder fmod bitwise_and bitwise_or bitwise_xor fill".split()
+)
+
+
+def _matmul(x, y):
+    """The products that PyTorch's ``matmul`` is made of; None for what is broadcast."""
+    name = {(2, 2): "mm", (1, 1): "dot", (2, 1): "mv", (3, 3): "bmm"}.get((x.dim(), y.dim()))
+    if name is None or (name == "bmm" and x.shape[0] != y.shape[0]):
+        return None
+    return _op.call(_op.op_named(name), (x, y))
+
+
+def _linear(x, weight, bias=None):
+    if weight.dim() != 2 or x.dim() not in (2, 3):
+        return None
+    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+    if bias is None:
+        out = _op.call(_op.op_named("mm"), (rows, weight.t()))
+    else:
+        out = api.addmm(bias, rows, weight.t())
+    return out if x.dim() == 2 else out.view(*x.shape[:-1], out.shape[-1])
+
+
+_DECOMPOSED = {"matmul": _matmul, "linear": _linear}
+
+
+def _override(definition, tensors, names):
+    """A kernel that was registered for a declared op and one of some keys."""
+    table = None if state.declared else OVERRIDES.get(definition)
+    if table is None:
+        return None
+    from ..library import _keys
+
+    backend = _keys.backend_of(tensors)
+    return next((k for n in names if (k := table.get(n.format(backend))) is not None), None)
+
+
+_ABOVE = ("Autograd{}", "Autograd", "CompositeImplicitAutograd")
+_BELOW = ("{}", "CompositeExplicitAutograd")
+
+
+def engine_call(op, operands, static, form="function"):
+    """(True, the result) of an engine's call that somebody takes over, or (False, None)."""
+    tensors = list(tensors_of(operands))
+    kernel = _override(op.definition, tensors, _ABOVE) if OVERRIDES else None
+    below = _override(op.definition, tensors, _BELOW) if OVERRIDES else None
+    asked = not state.off and (state.stack or _subclasses(tensors))
+    if kernel is None and below is None and not asked:
+        return False, None
+    static = tuple(tuple(s) if s.__class__ is list else s for s in static)  # plans are found by them
+    pick = None
+    if form == "function" and asked and _by_users(tensors):
+        result = composition.composed(op, operands, static)
+        if result is not None:
+            return True, result
+        found = composition.renamed(op.definition, operands, static) if isinstance(op.definition, OpDef) else None
+    else:
+        found = None
+        decomposed = _DECOMPOSED.get(op.name) if form == "function" else None
+        if decomposed is not None:
+            result = decomposed(*operands)
+            if result is not None:
+                return True, result
+    if found is None:
+        func, args, kwargs = _overload(op, operands, static, form)
+    else:
+        func, args, kwargs, pick = found
+    if kernel is not None and modes.grad:
+        return True, kernel.function(*args, **kwargs)
+
+    def compute():
+        handled, result = run(func, tensors, args, kwargs) if asked else (False, None)
+        if not handled and below is not None:
+            return True, below.function(*args, **kwargs)
+        return handled, result if pick is None or not handled else result[pick]
+
+    if not (modes.grad and any(t.requires_grad for t in tensors)):
+        handled, result = compute()
+        if handled and form == "inplace":
+            _count_write(operands[0], result)
+            return True, operands[0]
+        return handled, result
+    if form == "inplace":
+        return _recorded_inplace(op, operands, static, tensors, compute)
+    with _no_grad():
+        handled, result = compute()
+    if not handled:
+        return False, None
+    return True, _recorded(op, operands, static, result)
+
+
+def _by_users(tensors):
+    """Whether who is asked first was written outside this package."""
+    if state.stack:
+        return composition.is_users(type(state.stack[-1]))
+    return any(composition.is_users(type(t)) for t in _subclasses(tensors))
+
+
+class _no_grad:  # noqa: N801
+    def __enter__(self):
+        self._outer, modes.grad = modes.grad, False
+
+    @repeatable
+    def __exit__(self, *_):
+        modes.grad = self._outer
+
+
+def _save(t):
+    if type(t) is not Tensor and has_dispatch(type(t)):
+        return tape.SavedOutside(t)
+    return tape.save(t)
+
+
+def _fresh(t):
+    """A result that the op's node can be put on."""
+    return t if t._grad_fn is None and not t._ftorch_requires_grad else t.detach()
+
+
+def _recorded(op, operands, static, result):
+    """The results of a handler, as those of the op's node."""
+    if op.host or not isinstance(result, (TensorBase, tuple, list)):
+        return result
+    plan, tensors, scalars = wrapped_plan(op, operands, static)
+    if not plan.differentiable:
+        return result
+    mask = tuple(bool(t.requires_grad) for t in tensors)
+    backward = plan.backwards.get(mask)
+    if backward is None:
+        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
+    node = backward.node_class(backward, list(scalars))
+    node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
+    single = isinstance(result, TensorBase)
+    outputs = [result] if single else list(result)
+    for nr, differentiable in enumerate(backward.differentiable[: len(outputs)]):
+        out = outputs[nr]
+        if differentiable and isinstance(out, TensorBase):
+            out = outputs[nr] = _fresh(out)
+            out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr = True, node, nr
+    node.saved = [_save(tensors[i] if i >= 0 else outputs[-1 - i]) for i in backward.saved]
+    if single:
+        return outputs[0]
+    return plan.wrap_results(outputs) if isinstance(result, tuple) else outputs
+
+
+def _count_write(target, result):
+    if type(target) is not Tensor and has_dispatch(type(target)) and target._ftorch_storage.error is not None:
+        target._ftorch_storage.version += 1
+
+
+def _recorded_inplace(op, operands, static, tensors, compute):
+    target = operands[0]
+    tape.check_inplace(target)
+    plan = build_inplace(op, operands, static)
+    mask = tuple(bool(t.requires_grad) for t in tensors)
+    node = None
+    if plan.differentiable:
+        backward = derivatives.of_plan(plan, mask, tape.node_class)
+        scalars = [o for o in operands if type(o) in (bool, int, float, complex)]
+        node = backward.node_class(backward, scalars)
+        node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
+        with _no_grad():
+            saved = [
+                None if i < 0 else _save(target.clone() if tensors[i] is target else tensors[i])
+                for i in backward.saved
+            ]
+    with _no_grad():
+        handled, result = compute()
+    if not handled:
+        return False, None
+    _count_write(target, result)
+    if node is not None:
+        node.saved = [_save(target) if kept is None else kept for kept in saved]
+        tape.rebase(target, node)
+    return True, target
+
+
+def engine_view(definition, x, static):
+    """(True, the view) that somebody makes, or (False, None)."""
+    if state.off or not (state.stack or (type(x) is not Tensor and has_dispatch(type(x)))):
+        return False, None
+    if definition.name.startswith("_index_"):
+        return True, _indexed(x, static[0])
+    found = composition.renamed(definition, (x,), static) if _by_users([x]) else None
+    func, args, kwargs = found[:3] if found else _overload(definition, (x,), static, "function")
+    with _no_grad():
+        handled, result = run(func, [x], args, kwargs)
+    if not handled:
+        return False, None
+    if isinstance(result, TensorBase) and result is not x:
+        _recorded_view(definition, x, static, result)
+    return True, result
+
+
+def _recorded_view(definition, x, static, result):
+    if result._ftorch_storage is x._ftorch_storage:
+        result._base = x if x._base is None else x._base
+        result._ftorch_attr_version = x._ftorch_storage.version
+        if result._ftorch_meta is not None:
+            result._ftorch_meta.creation = None if modes.grad else result._ftorch_meta.creation
+    if modes.grad and x.requires_grad and result._ftorch_geometry.dtype.category >= 2:
+        node = tape.node_class(derivatives.node_name(definition), ViewNode)(
+            definition, static, x._ftorch_geometry
+        )
+        node.edges = (tape.edge_of(x),)
+        result._grad_fn, result._ftorch_output_nr, result._ftorch_requires_grad = node, 0, True
+
+
+def _indexed(x, items):
+    """``x[...]`` as the views that PyTorch makes of it."""
+    dim, sizes = 0, iter(x.shape)
+    result = x
+    for item in items:
+        size = None if item is None else next(sizes)
+        if item is None:
+            result = view_call(OPS["unsqueeze"], result, (dim,))
+        elif isinstance(item, int):
+            result = view_call(OPS["select.int"], result, (dim, item))
+            continue
+        elif item != (0, 1, size):
+            start, step, count = item
+            stop = start + step * (count - 1) + 1 if count else start
+            result = view_call(OPS["slice.Tensor"], result, (dim, start, stop, step))
+        dim += 1
+    return view_call(OPS["alias"], x, ()) if result is x else result
+
+
+# --- functions and methods that are no ops of the engine -----------------------------
+
+
+class FunctionOverload(_ops.OpOverload):
+    """A public function or a method as an overload of ``torch.ops.aten``."""
+
+    def __init__(self, name, function, schema=None, overload="default"):
+        packet = _ops.OpOverloadPacket(name)
+        packet._overloads[overload] = self
+        self._packet, self._overloadname = packet, overload
+        self._form = "inplace" if name.endswith("_") else "function"
+        arguments = ()
+        if self._form == "inplace":
+            arguments = (parse(f"{name}(Tensor(a!) self) -> Tensor(a!)").arguments[0],)
+        self._schema = schema and parse(schema) or SimpleNamespace(
+            name=f"aten::{name}", arguments=arguments, returns=(), is_view=False, overload_name="",
+            is_mutable=bool(arguments),
+        )
+        self._function = function
+
+    def _call(self, args, kwargs):
+        return self._function(*args, **kwargs)
+
+
+def _to_copy(x, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False,
+             memory_format=None):
+    return x.to(device=device, dtype=dtype, memory_format=memory_format, copy=True)
+
+
+METHODS = {
+    "detach": FunctionOverload(
+        "detach", lambda x: x.detach(), "aten::detach(Tensor(a) self) -> Tensor(a)"
+    ),
+    "_to_copy": FunctionOverload(
+        "_to_copy", _to_copy,
+        "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device"
+        "=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None)"
+        " -> Tensor",
+    ),
+    "_local_scalar_dense": FunctionOverload(
+        "_local_scalar_dense", lambda x: x.item(), "aten::_local_scalar_dense(Tensor self) -> Scalar"
+    ),
+    "lift_fresh": FunctionOverload(
+        "lift_fresh", lambda x: x, "aten::lift_fresh(Tensor(a) self) -> Tensor(a)"
+    ),
+    **{  # the parts of sparse tensors
+        name: FunctionOverload(name, operator.methodcaller(name), f"aten::{name}(Tensor(a) self) -> Tensor(a)")
+        for name in ("values", "indices", "crow_indices", "col_indices", "ccol_indices", "row_indices")
+    },
+}
+
+
+def _method(name, x, **named):
+    """(True, what somebody makes of a method's call), or (False, None)."""
+    if state.off or not (state.stack or x.__class__ in DISPATCHING):
+        return False, None
+    with _no_grad():
+        return run(METHODS[name]._packet.default, [x], (x,), named)
+
+
+# Composites that are ops of PyTorch's own; the others are seen by what they call.
+_SIZED = frozenset("ones zeros empty rand randn".split())
+_FACTORIES = _SIZED | frozenset(
+    "full arange linspace logspace eye randint randperm empty_strided".split()
+)
+_LEAVES = _FACTORIES | frozenset(
+    "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_zeros "
+    "new_ones new_full bernoulli multinomial normal poisson uniform_ normal_ bernoulli_ "
+    "exponential_ geometric_ cauchy_ log_normal_ random_ equal allclose".split()
+)
+
+
+# Composites that are one op in PyTorch, whose users' modes see them so.
+_WHOLE = frozenset("split _method_split chunk unbind batch_norm".split())
+
+
+def _whole(name, args, kwargs):
+    """A composite's result by ATen's op of the same meaning, or None."""
+    aten = _ops.ops.aten
+    if name == "batch_norm":
+        return composition.batch_norm(aten, *args, **kwargs)
+    func, given = composition.pieces(aten, name, *args, **kwargs)
+    handled, result = run(func, list(tensors_of(args[:1])), given, {})
+    return tuple(result) if handled else None
+
+
+def _composite(function, values, args, kwargs):
+    """A composite's result; leaves among them are handed to modes and subclasses."""
+    name = function.__name__
+    if name in _WHOLE and not state.off and state.stack and _by_users(()):
+        result = _whole(name, args, kwargs)
+        if result is not None:
+            return result
+    if state.off or name not in _LEAVES or not (
+        state.stack or any(v.__class__ in DISPATCHING for v in values)
+    ):
+        return function(*args, **kwargs)
+    kwargs = dict(kwargs)
+    wants_grad = kwargs.pop("requires_grad", False)
+    if name in _SIZED and "size" not in kwargs:
+        size = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        args = (list(size),)
+    kwargs = {k: v for k, v in kwargs.items() if v is not None}
+    if name.endswith("_like") or name.startswith("new_"):
+        kwargs.setdefault("pin_memory", False)
+    if name in _FACTORIES and "out" not in kwargs:
+        kwargs.setdefault("device", get_default_device())
+        kwargs.setdefault("pin_memory", False)
+    func = _overload_of(name, function)
+    tensors = [v for v in values if isinstance(v, TensorBase)]
+    with _no_grad():
+        handled, result = run(func, tensors, args, kwargs)
+    if not handled:
+        return function(*args, **kwargs)
+    return result.requires_grad_(True) if wants_grad else result
+
+
+@functools.cache
+def _overload_of(name, function):
+    overload = {"empty": "memory_format", "bernoulli_": "float"}.get(name)
+
+    def again(*args, **kwargs):  # the modes around may want to see it, too
+        return _composite(function, list(overrides.flat_arguments(args, kwargs)), args, kwargs)
+
+    return FunctionOverload(name, again, overload=overload or "default")
+
+
+__all__ = ["activate", "deactivate", "engine_call", "engine_view", "run", "state"]

@@ -1,0 +1,309 @@
+"""What a quantized tensor says about itself, copies, and comparisons."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..eager.core import api as torch
+from ..eager.core import dtype as _dtype
+from ..eager.tensor import Tensor
+from . import _creation
+from . import _quantizer as q
+from ._tensor import (
+    QuantizedTensor,
+    adopt,
+    build,
+    integers,
+    quantized,
+    quantized_op,
+    real,
+    with_integers,
+)
+
+
+@quantized_op()
+def dequantize(input):
+    return _creation.dequantize(input)
+
+
+@quantized_op()
+def int_repr(input):
+    """The integers, in new memory (bytes of packed ones, in one dimension)."""
+    return input._ints.clone()
+
+
+def _expect(value, text):
+    if not value:
+        raise RuntimeError(
+            f"Expected {text} to be true, but got false.  (Could this error message be improved?  If so, "
+            "please report an enhancement request to PyTorch.)"
+        )
+
+
+def _affine(input):
+    _expect(isinstance(input._quantizer, q.PerTensor), "quantizer->qscheme() == kPerTensorAffine")
+    return input._quantizer
+
+
+def _channels(input):
+    _expect(
+        isinstance(input._quantizer, q.PerChannel),
+        "quantizer->qscheme() == kPerChannelAffine || quantizer->qscheme() == kPerChannelAffineFloatQParams",
+    )
+    return input._quantizer
+
+
+quantized_op("q_scale")(lambda input: _affine(input).scale)
+quantized_op("q_zero_point")(lambda input: _affine(input).zero_point)
+quantized_op("q_per_channel_scales")(lambda input: _channels(input).scales)
+quantized_op("q_per_channel_zero_points")(lambda input: _channels(input).zero_points)
+quantized_op("q_per_channel_axis")(lambda input: _channels(input).axis)
+quantized_op("qscheme")(lambda input: input._quantizer.scheme)
+
+
+@quantized_op()
+def is_signed(input):
+    raise RuntimeError("isSignedType not supported for quantized types")
+
+
+@quantized_op("storage", "_typed_storage")
+def storage(input):
+    from ..eager.tensor_api.storages import TypedStorage
+
+    return TypedStorage(wrap_storage=input._ints.untyped_storage(), dtype=input.dtype, _internal=True)
+
+
+@quantized_op()
+def item(input):
+    if input.numel() != 1:
+        raise RuntimeError(f"a Tensor with {input.numel()} elements cannot be converted to Scalar")
+    return real(input).item()
+
+
+quantized_op("__float__")(lambda input: float(item(input)))
+quantized_op("__int__")(lambda input: int(item(input)))
+
+
+@quantized_op()
+def tolist(input):
+    raise RuntimeError("load_scalar: invalid type")
+
+
+QuantizedTensor.tolist = tolist  # type: ignore[attr-defined]
+
+
+@quantized_op("numpy", "__array__")
+def numpy(input, *args, **kwargs):
+    raise TypeError(f"Got unsupported ScalarType {input.dtype.scalar_name}")
+
+
+@quantized_op("type", "type_")
+def type_(input, dtype=None, non_blocking=False, **kwargs):
+    if dtype is None:
+        return f"torch.quantized.{input.dtype.scalar_name}Tensor"
+    return to(input, dtype)
+
+
+@quantized_op()
+def to(input, *args, **kwargs):
+    """Another device or memory; other dtypes are refused: `dequantize` makes numbers."""
+    dtype, others = kwargs.pop("dtype", None), []
+    for a in args:
+        if isinstance(a, _dtype.dtype):
+            dtype = a
+        elif isinstance(a, Tensor):
+            dtype = a.dtype
+        else:
+            others.append(a)
+    if dtype is not None and dtype is not input.dtype:
+        if dtype not in q.INTEGERS:
+            raise RuntimeError("Creation of quantized tensor requires quantized dtype like torch.quint8")
+        _expect(False, "self.scalar_type() == src.scalar_type()")
+    if not others and not kwargs:
+        return input
+    moved = input._ints.to(*others, **kwargs)
+    if moved is input._ints:
+        return input
+    return build(moved, input._quantizer, input.dtype, input.shape)
+
+
+def _refused(input, *args, **kwargs):
+    raise RuntimeError("Creation of quantized tensor requires quantized dtype like torch.quint8")
+
+
+quantized_op(*"float half double bfloat16 int long short char byte bool cfloat cdouble".split())(_refused)
+quantized_op("type_as")(lambda input, other: to(input, other.dtype))
+quantized_op("cpu")(lambda input, memory_format=None: to(input, "cpu"))
+quantized_op("cuda")(lambda input, device=None, non_blocking=False, memory_format=None: to(
+    input, "cuda" if device is None else device))
+
+
+@quantized_op()
+def empty_like(input, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False,
+               memory_format=None):
+    if dtype is not None and dtype not in q.INTEGERS:
+        raise RuntimeError("Creation of quantized tensor requires quantized dtype like torch.quint8")
+    if input.dtype in q.PER_BYTE:
+        return build(torch.empty_like(input._ints), input._quantizer, input.dtype, input.shape)
+    return build(torch.empty_like(input._ints, memory_format=memory_format), input._quantizer.copy())
+
+
+@quantized_op()
+def ones_like(input, **kwargs):
+    return fill_(empty_like(input), 1.0)
+
+
+@quantized_op()
+def set_(input, source=None, storage_offset=0, size=None, stride=None):
+    if not isinstance(source, QuantizedTensor):
+        raise RuntimeError("a quantized tensor can only take the memory of another one")
+    return adopt(input, source)
+
+
+# `data`, and what modules do to parameters
+def _data(input):
+    return build(input._ints, input._quantizer, input.dtype, input.shape)
+
+
+quantized_op("data")(_data)
+QuantizedTensor.data = property(_data, lambda self, other: adopt(self, other) and None)  # type: ignore[attr-defined]
+
+
+# --- writing -------------------------------------------------------------------------
+
+
+@quantized_op()
+def copy_(self, src, non_blocking=False):
+    """Takes a quantized tensor's integers and quantizer, or numbers, which it quantizes."""
+    if not isinstance(self, QuantizedTensor):
+        raise RuntimeError(
+            "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize "
+            "to get a float Tensor from a quantized Tensor"
+        )
+    if isinstance(src, QuantizedTensor):
+        _expect(self.dtype is src.dtype, "self.scalar_type() == src.scalar_type()")
+        if self._quantizer.scheme is not src._quantizer.scheme:
+            raise RuntimeError("Quantized Copy only works with same qscheme")
+        self._quantizer = src._quantizer
+        self._ints.copy_(src._ints)
+        return self
+    if src.dtype is not _dtype.float32:
+        raise RuntimeError("Quantized copy only works with kFloat as source Tensor")
+    if src.shape != self.shape:
+        src = src.expand(self.shape)
+    self._ints.copy_(_ints_of(self, src))
+    return self
+
+
+def _ints_of(t, x):
+    ints = t._quantizer.quantized(x, t.dtype)
+    return q.pack(ints, t.dtype) if t.dtype in q.PER_BYTE else ints
+
+
+@quantized_op()
+def fill_(self, value):
+    """Every element becomes the quantized value."""
+    value = real(value) if isinstance(value, Tensor) else value
+    x = torch.full(self.shape, float(value), dtype=_dtype.float32, device=self.device)
+    self._ints.copy_(_ints_of(self, x))
+    return self
+
+
+def _values_for(t, value):
+    """The integers that a tensor or number is to be written as."""
+    if isinstance(value, QuantizedTensor):
+        value = real(value)
+    if not isinstance(value, Tensor):
+        value = torch.tensor(float(value), dtype=_dtype.float32)
+    if not isinstance(t._quantizer, q.PerTensor):
+        raise RuntimeError("Setting values by index is possible only on per tensor quantized tensors")
+    return t._quantizer.quantized(value.to(_dtype.float32), t.dtype)
+
+
+@quantized_op("__setitem__")
+def setitem(self, index, value):
+    self._ints[index] = _values_for(self, value)
+
+
+@quantized_op()
+def index_put_(self, indices, values, accumulate=False):
+    self._ints.index_put_(indices, _values_for(self, values))
+    return self
+
+
+@quantized_op()
+def index_put(input, indices, values, accumulate=False):
+    return index_put_(input.clone(), indices, values, accumulate)
+
+
+@quantized_op()
+def masked_fill_(self, mask, value):
+    self._ints.masked_fill_(mask, int(_values_for(self, value)))
+    return self
+
+
+@quantized_op()
+def masked_fill(input, mask, value):
+    return masked_fill_(input.clone(), mask, value)
+
+
+# --- comparisons, order --------------------------------------------------------------
+
+
+def _comparison(name):
+    def compare(input, other):
+        return getattr(torch, name)(real(input), real(other) if isinstance(other, Tensor) else other)
+
+    quantized_op(name, f"__{name}__")(compare)
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _comparison(_name)
+QuantizedTensor.__eq__ = lambda self, other: (  # type: ignore[method-assign]
+    torch.eq(self, other) if isinstance(other, (Tensor, int, float)) else NotImplemented
+)
+
+
+@quantized_op()
+def equal(input, other):
+    """Whether two quantized tensors have the same dtype, size, quantizer and integers."""
+    if not isinstance(other, QuantizedTensor) or not isinstance(input, QuantizedTensor):
+        raise RuntimeError("Expected all tensors to be quantized")
+    return (input.dtype is other.dtype and input.shape == other.shape
+            and input._quantizer == other._quantizer and torch.equal(input._ints, other._ints))
+
+
+@quantized_op("isclose", "allclose")
+def isclose(input, other, *args, **kwargs):
+    raise RuntimeError("isclose is not supported for quantized inputs.")
+
+
+def _ordering(name, results):
+    def ordered(input, *args, **kwargs):
+        found = getattr(torch, name)(integers(input), *args, **kwargs)
+        if isinstance(found, Tensor):
+            return with_integers(input, found) if results else found
+        return type(found)((with_integers(input, found[0]), found[1]))
+
+    quantized_op(name)(ordered)
+
+
+for _name in ("max", "min", "sort", "topk", "amax", "amin", "kthvalue", "median"):
+    _ordering(_name, True)
+_ordering("argsort", False)
+
+
+def _statistic(name):
+    def reduced(input, *args, **kwargs):
+        return quantized(getattr(torch, name)(real(input), *args, **kwargs), input._quantizer, input.dtype)
+
+    quantized_op(name)(reduced)
+
+
+for _name in ("mean", "std"):
+    _statistic(_name)
+
+
+def number(x) -> float:
+    """A number or a tensor of one as a Python float."""
+    return float(np.float32(x.item() if isinstance(x, Tensor) else x))

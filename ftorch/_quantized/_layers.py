@@ -1,0 +1,416 @@
+"""Linear layers and convolutions of quantized tensors, and the packed weights that they take.
+
+Sums of products of integers are exact: they are computed in the narrowest floating-point dtype that holds every partial
+sum. What follows (scales, bias, rounding) is done in single precision in the order of the kernels that PyTorch uses:
+FBGEMM's for linear layers, oneDNN's for convolutions under the engine "x86".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..eager.core import api as torch
+from ..eager.core import dtype as _dtype
+from . import _quantizer as q
+from ._creation import choose_parameters
+from ._tensor import QuantizedTensor, build, integers
+
+_SPATIAL = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
+
+
+def exact_dtype(terms, largest=255 * 128):
+    """The dtype in which sums of so many products of integers are exact."""
+    return _dtype.float32 if terms * largest < 2**24 else _dtype.float64
+
+
+def engine() -> str:
+    """``torch.backends.quantized.engine``."""
+    from ..backends import quantized as backend
+
+    return backend.engine
+
+
+def _check_activation(x, name):
+    if not isinstance(x, QuantizedTensor):
+        raise NotImplementedError(
+            f"Could not run 'quantized::{name}' with arguments from the 'CPU' backend. Quantize the input "
+            "first (torch.quantize_per_tensor, or a QuantStub in the model)."
+        )
+    if x.dtype is not _dtype.quint8:
+        raise RuntimeError(
+            f"{name}: expected input tensor to have dtype quint8, but got {x.dtype.scalar_name}"
+        )
+
+
+# --- packed weights ------------------------------------------------------------------
+
+
+class LinearPackedParamsBase:
+    """The weight and bias of a linear layer, as its kernels want them.
+
+    Attributes:
+        weight: (out_features, in_features), qint8 with one scale or one for each row.
+        bias: (out_features,) of float32, or None.
+    """
+
+    _qualified = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
+
+    def __init__(self, weight, bias=None):
+        self.weight, self.bias = weight, bias
+
+    def unpack(self):
+        """(weight, bias)."""
+        return self.weight, self.bias
+
+    def bias_(self):
+        """The bias, or None."""
+        return self.bias
+
+    def __getstate__(self):
+        return self.unpack()
+
+    def __setstate__(self, state):
+        self.__init__(*state)
+
+    def __deepcopy__(self, memo):
+        import copy
+
+        return type(self)(*(copy.deepcopy(v, memo) for v in self.__getstate__()))
+
+    @property
+    def _operand(self):
+        """(the weight without zero points, transposed: for products; scales: (out,) or ())."""
+        found = self.__dict__.get("_prepared")
+        if found is None:
+            found = self.__dict__["_prepared"] = _prepared(self.weight, 0)
+        return found
+
+
+class LinearPackedParamsFp16(LinearPackedParamsBase):
+    """A linear layer's weight of half precision."""
+
+    def __init__(self, weight, bias=None):
+        super().__init__(weight, bias)
+
+
+def _prepared(weight, axis):
+    quantizer = weight._quantizer
+    ints = integers(weight)
+    terms = ints.numel() // max(ints.shape[axis], 1)
+    dtype = exact_dtype(terms, 255 * 255)
+    shifted = quantizer.shifted(ints, dtype)
+    if isinstance(quantizer, q.PerTensor):
+        return shifted, np.float32(quantizer.scale)
+    return shifted, np.asarray(quantizer.scales.numpy()).astype(np.float32)
+
+
+def linear_prepack(W, B=None):
+    """The packed weights of a linear layer.
+
+    Raises:
+        RuntimeError: unless the weight is a quantized matrix.
+    """
+    if W.dim() != 2:
+        raise RuntimeError("The weight tensor for quantized::linear_prepack (fbgemm) should be 2-dimensional.")
+    if not isinstance(W, QuantizedTensor):
+        raise NotImplementedError("Could not run 'quantized::linear_prepack' with arguments from the 'CPU' backend: "
+                                  "quantize the weight first.")
+    if B is not None and (B.dim() != 1 or B.numel() != W.shape[0]):
+        raise RuntimeError(
+            f"bias should have N elements: {W.shape[0]}" if B.dim() == 1 else "bias should be a vector (1D Tensor)"
+        )
+    return LinearPackedParamsBase(W, B)
+
+
+def linear_prepack_fp16(W, B=None):
+    """The packed weights of a linear layer in half precision; larger numbers are clipped."""
+    limit = 65504.0
+    return LinearPackedParamsFp16(torch.clamp(W, -limit, limit).to(_dtype.float16).to(_dtype.float32), B)
+
+
+def linear_unpack(W_prepack):
+    """(weight, bias) of packed weights."""
+    return W_prepack.unpack()
+
+
+class ConvPackedParamsBase:
+    """The weight and bias of a convolution and how it strides."""
+
+    def __init__(self, weight, bias, stride, padding, dilation, groups, transpose=False, output_padding=None):
+        self.weight, self._bias = weight, bias
+        self._stride, self._padding = tuple(stride), tuple(padding)
+        self._dilation, self._groups = tuple(dilation), int(groups)
+        self._transpose = bool(transpose)
+        self._output_padding = tuple(output_padding or (0,) * len(self._stride))
+
+    def unpack(self):
+        """(weight, bias)."""
+        return self.weight, self._bias
+
+    def stride(self):
+        """The strides, for each spatial dimension."""
+        return list(self._stride)
+
+    def padding(self):
+        """The padding, for each spatial dimension."""
+        return list(self._padding)
+
+    def output_padding(self):
+        """What a transposed convolution adds on one side."""
+        return list(self._output_padding)
+
+    def dilation(self):
+        """The dilation, for each spatial dimension."""
+        return list(self._dilation)
+
+    def groups(self):
+        """The number of groups."""
+        return self._groups
+
+    def transpose(self):
+        """Whether it is a transposed convolution."""
+        return self._transpose
+
+    def __getstate__(self):
+        return (self.weight, self._bias, self._stride, self._padding, self._dilation, self._groups,
+                self._transpose, self._output_padding)
+
+    def __setstate__(self, state):
+        self.__init__(*state)
+
+    def __deepcopy__(self, memo):
+        import copy
+
+        return type(self)(*(copy.deepcopy(v, memo) for v in self.__getstate__()))
+
+    @property
+    def _operand(self):
+        found = self.__dict__.get("_prepared")
+        if found is None:
+            axis = 1 if self._transpose else 0
+            found = self.__dict__["_prepared"] = _prepared(self.weight, axis)
+        return found
+
+
+class Conv2dPackedParamsBase(ConvPackedParamsBase):
+    """Packed weights of convolutions over one or two dimensions."""
+
+
+class Conv3dPackedParamsBase(ConvPackedParamsBase):
+    """Packed weights of convolutions over three dimensions."""
+
+
+def conv_prepack(dims, transpose=False):
+    """The function that packs the weights of a convolution over ``dims`` dimensions."""
+    cls = Conv3dPackedParamsBase if dims == 3 else Conv2dPackedParamsBase
+
+    def prepack(weight, bias, stride, padding, *rest):
+        output_padding = rest[0] if transpose else None
+        dilation, groups = rest[-2:]
+        if weight.dim() != dims + 2:
+            raise RuntimeError(f"Weights are expected to have {dims + 2} dimensions")
+        return cls(weight, bias, stride, padding, dilation, groups, transpose, output_padding)
+
+    return prepack
+
+
+# --- the sums of products, and what follows ------------------------------------------
+
+
+def _multipliers(x_scale, w_scale, out_scale):
+    """(input scale times weight scales, that over the output's scale), in single precision."""
+    both = (np.float32(x_scale) * w_scale).astype(np.float32)
+    return both, None if out_scale is None else (both / np.float32(out_scale)).astype(np.float32)
+
+
+def _channels(values, ndim, axis):
+    """Values of the output's channels, so that they broadcast; a number stays one."""
+    values = np.asarray(values)
+    if not values.ndim:
+        return float(values)
+    shape = [1] * ndim
+    shape[axis] = -1
+    return torch.tensor(values.reshape(shape))
+
+
+def _finish_fbgemm(total, both, multiplier, bias, zero_point, relu, axis):
+    """Integers of a sum of products: FBGEMM adds the bias in the sum's own unit."""
+    x = total.to(_dtype.float32)
+    if bias is not None:
+        shape = [1] * x.dim()
+        shape[axis] = -1
+        bias = bias.detach().reshape(shape)
+        if np.ndim(both):
+            x = x + bias / _channels(both, x.dim(), axis)
+        else:
+            x = x + bias * float(np.float32(1) / both)
+    x = torch.round(x * _channels(multiplier, x.dim(), axis)) + zero_point
+    return q.clipped(torch.clamp(x, min=zero_point) if relu else x, _dtype.quint8)
+
+
+def _finish_onednn(total, both, scale, bias, zero_point, relu, axis):
+    """Integers of a sum of products: oneDNN adds the bias as a number."""
+    x = total.to(_dtype.float32) * _channels(both, total.dim(), axis)
+    if bias is not None:
+        shape = [1] * x.dim()
+        shape[axis] = -1
+        x = x + bias.detach().reshape(shape)
+    if relu:
+        x = torch.relu(x)
+    x = torch.round(x * q.reciprocal(scale) + zero_point)
+    return q.clipped(x, _dtype.quint8)
+
+
+def _linear_sums(levels, packed):
+    weight, _ = packed._operand
+    if levels.shape[-1:] != weight.shape[1:]:
+        raise RuntimeError(f"The number of rows in the packB should be equal to K: {levels.shape[-1]}")
+    return torch.nn.functional.linear(levels.to(weight.dtype), weight)
+
+
+def linear(X, W_prepack, scale, zero_point, relu=False):
+    """A linear layer: quantized input, packed weights, results in a quantizer."""
+    _check_activation(X, "linear")
+    total = _linear_sums(X._quantizer.shifted(integers(X)), W_prepack)
+    both, multiplier = _multipliers(X._quantizer.scale, W_prepack._operand[1], scale)
+    if engine() == "onednn":
+        ints = _finish_onednn(total, both, scale, W_prepack.bias, zero_point, relu, -1)
+    else:
+        ints = _finish_fbgemm(total, both, multiplier, W_prepack.bias, zero_point, relu, -1)
+    return build(ints, q.PerTensor(scale, zero_point))
+
+
+def _linear_numbers(X, W_prepack):
+    """The numbers of a linear layer of a quantized input."""
+    total = _linear_sums(X._quantizer.shifted(integers(X)), W_prepack)
+    both, _ = _multipliers(X._quantizer.scale, W_prepack._operand[1], None)
+    out = total.to(_dtype.float32) * _channels(both, total.dim(), -1)
+    return out if W_prepack.bias is None else out + W_prepack.bias.detach()
+
+
+def dynamically_quantized(x, reduce_range=False):
+    """A tensor as quint8 in the range that it has; seven bits with ``reduce_range``."""
+    x = x.detach()
+    if x.dtype is not _dtype.float32:
+        raise RuntimeError("linear_dynamic: expected a float32 input")
+    low, high = (float(v) for v in torch.aminmax(x)) if x.numel() else (0.0, 0.0)
+    scale, zero_point = choose_parameters(low, high, 0, 127 if reduce_range else 255)
+    quantizer = q.PerTensor(scale, zero_point)
+    return build(quantizer.quantized(x, _dtype.quint8), quantizer)
+
+
+def linear_dynamic(X, W_prepack, reduce_range=False, relu=False):
+    """A linear layer that quantizes its input by the input's own range; float32 results."""
+    if isinstance(W_prepack, LinearPackedParamsFp16):
+        return linear_dynamic_fp16(X, W_prepack, relu)
+    out = _linear_numbers(dynamically_quantized(X, reduce_range and engine() != "qnnpack"), W_prepack)
+    return torch.relu(out) if relu else out
+
+
+def linear_dynamic_fp16(X, W_prepack, relu=False):
+    """A linear layer whose weights are rounded to half precision."""
+    out = torch.nn.functional.linear(X, W_prepack.weight, W_prepack.bias)
+    return torch.relu(out) if relu else out
+
+
+def linear_dynamic_fp16_unpacked_weight(X, weight, bias=None):
+    """The same without packing first."""
+    return linear_dynamic_fp16(X, linear_prepack_fp16(weight, bias))
+
+
+def linear_leaky_relu(X, W_prepack, scale, zero_point, negative_slope):
+    """A linear layer and `leaky_relu`."""
+    _check_activation(X, "linear_leaky_relu")
+    x = torch.nn.functional.leaky_relu(_linear_numbers(X, W_prepack), negative_slope)
+    quantizer = q.PerTensor(scale, zero_point)
+    return build(q.clipped(torch.round(x * q.reciprocal(scale) + zero_point), _dtype.quint8), quantizer)
+
+
+def linear_tanh(X, W_prepack, scale, zero_point):
+    """A linear layer and `tanh`."""
+    _check_activation(X, "linear_tanh")
+    x = torch.tanh(_linear_numbers(X, W_prepack))
+    quantizer = q.PerTensor(scale, zero_point)
+    return build(q.clipped(torch.round(x * q.reciprocal(scale) + zero_point), _dtype.quint8), quantizer)
+
+
+def linear_of_quantized_input(X, scale, zero_point, W_prepack, relu=False):
+    """A linear layer of numbers that are quantized first; float32 results."""
+    quantizer = q.PerTensor(scale, zero_point)
+    out = _linear_numbers(build(quantizer.quantized(X, _dtype.quint8), quantizer), W_prepack)
+    return torch.relu(out) if relu else out
+
+
+# --- convolutions --------------------------------------------------------------------
+
+
+def _conv_sums(levels, packed, dims):
+    weight, _ = packed._operand
+    levels = levels.to(weight.dtype)
+    one = dims == 1
+    stride, padding, dilation, extra = (
+        v[-1:] if one else v
+        for v in (packed._stride, packed._padding, packed._dilation, packed._output_padding)
+    )
+    if one and weight.dim() == 4:
+        weight = weight.squeeze(2)
+    functional = torch.nn.functional
+    if packed._transpose:
+        function = getattr(functional, f"conv_transpose{dims}d")
+        return function(levels, weight, None, stride, padding, extra, packed._groups, dilation)
+    return getattr(functional, _SPATIAL[dims])(levels, weight, None, stride, padding, dilation, packed._groups)
+
+
+def conv(dims, relu=False, accumulates=False):
+    """The convolution over ``dims`` dimensions: with `relu`, with a tensor that is added."""
+    name = _SPATIAL[dims]
+
+    def run(qx, *args, **kwargs):
+        accumulated = args[0] if accumulates else None
+        packed, *rest = args[1:] if accumulates else args
+        scale, zero_point = rest[-2:] if len(rest) >= 2 else (kwargs["output_scale"], kwargs["output_zero_point"])
+        _check_activation(qx, name)
+        if qx.dim() != dims + 2:
+            raise RuntimeError(f"{name}: expected {dims + 2}-dimensional input, got {qx.dim()}")
+        total = _conv_sums(qx._quantizer.shifted(integers(qx)), packed, dims)
+        both, multiplier = _multipliers(qx._quantizer.scale, packed._operand[1], scale)
+        if accumulated is not None:
+            ints = _finish_with_sum(total, both, scale, packed._bias, zero_point, relu, accumulated)
+        elif engine() in ("x86", "onednn") and not (packed._transpose and engine() == "x86"):
+            ints = _finish_onednn(total, both, scale, packed._bias, zero_point, relu, 1)
+        else:
+            ints = _finish_fbgemm(total, both, multiplier, packed._bias, zero_point, relu, 1)
+        return build(channels_last(ints), q.PerTensor(scale, zero_point))
+
+    return run
+
+
+def channels_last(ints):
+    """Integers of (N, C, ...) whose memory has the channels last, as PyTorch's results do."""
+    from ..eager.core.geometry import channels_last_stride
+
+    shape = tuple(ints.shape)
+    return ints.movedim(1, -1).contiguous().as_strided(shape, channels_last_stride(shape))
+
+
+def _finish_with_sum(total, both, scale, bias, zero_point, relu, accumulated):
+    x = total.to(_dtype.float32) * _channels(both, total.dim(), 1)
+    if bias is not None:
+        x = x + bias.detach().reshape([-1 if d == 1 else 1 for d in range(x.dim())])
+    x = x + accumulated._quantizer.real(integers(accumulated))
+    x = torch.relu(x) if relu else x
+    return q.clipped(torch.round(x * q.reciprocal(scale) + zero_point), _dtype.quint8)
+
+
+def conv_dynamic(dims):
+    """The convolution that quantizes its input, and its results, by the input's own range; float32 results."""
+
+    convolve = conv(dims)
+
+    def run(qx, packed_weight, reduce_range=False):
+        x = dynamically_quantized(qx, reduce_range)
+        quantizer = x._quantizer
+        out = convolve(x, packed_weight, quantizer.scale, quantizer.zero_point)
+        return quantizer.real(out._ints)
+
+    return run

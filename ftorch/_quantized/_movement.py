@@ -1,0 +1,146 @@
+"""Moving elements of tensors with a scale for each channel, joining tensors, padding."""
+
+from __future__ import annotations
+
+from ..eager.core import api as torch
+from ..eager.tensor import Tensor
+from . import _quantizer as q
+from ._tensor import QuantizedTensor, build, integers, per_tensor, quantized_op, real
+
+
+def _part(quantizer, dim, start, end, step, drops):
+    """The quantizer of a slice of a dimension, or of one index of it (``drops``)."""
+    scales, zeros, axis = quantizer.scales, quantizer.zero_points, quantizer.axis
+    if dim == axis:
+        scales, zeros = scales[start:end:step], zeros[start:end:step]
+        if scales.numel() == 1:
+            return q.PerTensor(scales.item(), zeros.item())
+    return q.PerChannel(scales, zeros, axis - (drops and dim < axis))
+
+
+def per_channel_moved(func, name, t, args, kwargs):
+    """What `moved` does for tensors with a scale for each channel: slices, and other sizes of one."""
+    quantizer = t._quantizer
+    if name == "__getitem__":
+        return _indexed(t, args[1])
+    if name in ("select", "narrow", "slice", "unbind"):
+        return _sliced(name, t, args[1:], kwargs)
+    if name in ("index_select", "gather", "masked_select", "take_along_dim"):
+        per_tensor(t, name)
+    out = func(*args, **kwargs)
+    if name == "unsqueeze":
+        dim = args[1] if len(args) > 1 else kwargs["dim"]
+        dim %= t.dim() + 1
+        return build(
+            out, q.PerChannel(quantizer.scales, quantizer.zero_points, quantizer.axis + (dim <= quantizer.axis))
+        )
+    if not isinstance(out, Tensor) or name in ("t", "transpose", "permute", "T", "as_strided"):
+        raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
+    if out.dim() <= quantizer.axis:
+        raise RuntimeError("length of scales must equal to channel, expected "
+                           f"{out.numel()} got, {quantizer.scales.numel()}")
+    quantizer.check(out.shape)
+    return build(out, quantizer)
+
+
+def _indexed(t, index):
+    index = index if isinstance(index, tuple) else (index,)
+    dim, dims = 0, t.dim()
+    for i, each in enumerate(index):
+        if each is Ellipsis:
+            dim += dims - (len(index) - 1)
+            continue
+        if isinstance(each, slice):
+            start, stop, step = each.indices(t.shape[dim])
+            if (start, stop, step) != (0, t.shape[dim], 1):
+                t = _piece(t, dim, start, max(stop, start), step)
+            dim += 1
+        elif isinstance(each, int) and not isinstance(each, bool):
+            t = _one(t, dim, each)
+            dims -= 1
+        else:
+            raise RuntimeError("Only per_tensor quantized quantized tensors are supported by index.")
+        if not isinstance(t._quantizer, q.PerChannel):
+            return t[(slice(None),) * dim + index[i + 1 :]]
+    return t
+
+
+def _piece(t, dim, start, stop, step):
+    cut = (slice(None),) * dim + (slice(start, stop, step),)
+    quantizer = t._quantizer
+    if isinstance(quantizer, q.PerChannel):
+        quantizer = _part(quantizer, dim, start, stop, step, False)
+    return build(t._ints[cut], quantizer)
+
+
+def _one(t, dim, index):
+    quantizer = t._quantizer
+    if isinstance(quantizer, q.PerChannel):
+        at = index % t.shape[dim]
+        quantizer = _part(quantizer, dim, at, at + 1, 1, True)
+    return build(t._ints.select(dim, index), quantizer)
+
+
+def _sliced(name, t, args, kwargs):
+    if name == "select":
+        dim, index = (*args, *(kwargs[k] for k in ("dim", "index")[len(args) :]))
+        return _one(t, dim % t.dim(), index)
+    if name == "unbind":
+        dim = (args[0] if args else kwargs.get("dim", 0)) % t.dim()
+        return tuple(_one(t, dim, i) for i in range(t.shape[dim]))
+    if name == "narrow":
+        dim, start, length = (*args, *(kwargs[k] for k in ("dim", "start", "length")[len(args) :]))
+        start %= max(t.shape[dim], 1)
+        return _piece(t, dim % t.dim(), start, start + length, 1)
+    dim, start, end, step = (*args, *((0, None, None, 1)[len(args) :]))
+    start, end, step = slice(start, end, step).indices(t.shape[dim])
+    return _piece(t, dim % t.dim(), start, end, step)
+
+
+# --- joining -------------------------------------------------------------------------
+
+
+def cat_as(tensors, dim, scale, zero_point, relu=False):
+    """Tensors joined in a common quantizer; those that have it already keep their integers."""
+    target = q.PerTensor(scale, zero_point)
+    dtype = tensors[0].dtype
+    parts = []
+    for t in tensors:
+        per_tensor(t, "cat")
+        if t.dtype is not dtype:
+            raise RuntimeError("All dtypes must be the same.")
+        if t._quantizer == target:
+            part = integers(t)
+            parts.append(torch.clamp(part, min=target.zero_point) if relu else part)
+        else:
+            x = real(t)
+            parts.append(target.quantized(torch.relu(x) if relu else x, dtype))
+    return build(torch.cat(parts, dim), target)
+
+
+@quantized_op("cat", "concat", "concatenate")
+def cat(tensors, dim=0, *, out=None):
+    """Tensors one after the other, in the quantizer of the first."""
+    first = next(t for t in tensors if isinstance(t, QuantizedTensor))
+    quantizer = per_tensor(first, "cat")._quantizer
+    joined = cat_as(list(tensors), dim, quantizer.scale, quantizer.zero_point)
+    return joined if out is None else out.copy_(joined)
+
+
+@quantized_op()
+def stack(tensors, dim=0, *, out=None):
+    """Tensors along a new dimension, in the quantizer of the first."""
+    joined = cat([t.unsqueeze(dim) for t in tensors], dim)
+    return joined if out is None else out.copy_(joined)
+
+
+@quantized_op("pad", "constant_pad_nd")
+def pad(input, pad, mode="constant", value=None):
+    """Padding by a quantized number, or by the tensor's own elements."""
+    padding = torch.nn.functional.pad
+    if mode != "constant":
+        return build(padding(integers(input), pad, mode), input._quantizer)
+    filling = q.PerTensor.quantized(
+        per_tensor(input, "pad")._quantizer, torch.tensor(float(value or 0.0)), input.dtype
+    )
+    return build(padding(integers(input), pad, "constant", int(filling)), input._quantizer)

@@ -1,0 +1,64 @@
+"""Pooling and interpolation of quantized tensors."""
+
+from __future__ import annotations
+
+from ..eager.core import api as torch
+from ..eager.core import dtype as _dtype
+from . import _quantizer as q
+from ._tensor import build, integers, per_tensor, quantized_op
+
+
+def _on_levels(input, function):
+    """A linear function of the numbers, computed on integers without the zero point and rounded."""
+    quantizer = per_tensor(input, "pooling")._quantizer
+    levels = quantizer.shifted(integers(input))
+    return build(q.clipped(torch.round(function(levels) + quantizer.zero_point), input.dtype), quantizer)
+
+
+def _pooling(name):
+    def pool(input, *args, **kwargs):
+        return _on_levels(input, lambda x: getattr(torch.nn.functional, name)(x, *args, **kwargs))
+
+    quantized_op(name)(pool)
+
+
+for _name in ("avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+              "adaptive_avg_pool3d"):
+    _pooling(_name)
+
+
+@quantized_op()
+def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """The largest of neighbours: a row of `max_pool2d`."""
+    def row(x, beside):
+        return [beside, *x] if isinstance(x, (list, tuple)) else [beside, x]
+
+    step = kernel_size if stride in (None, [], ()) else stride
+    rows = torch.nn.functional.max_pool2d(
+        input.unsqueeze(-2), row(kernel_size, 1), row(step, 1), row(padding, 0), row(dilation, 1), ceil_mode
+    )
+    return rows.squeeze(-2)
+
+
+@quantized_op("interpolate", "upsample")
+def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, **kwargs):
+    """Other sizes: by the nearest element, or between elements."""
+    def run(x):
+        return torch.nn.functional.interpolate(x, size, scale_factor, mode, align_corners, **kwargs)
+
+    if mode.startswith("nearest"):
+        ints = integers(input)
+        return build(run(ints.to(_dtype.float32)).to(ints.dtype), input._quantizer)
+    return _on_levels(input, run)
+
+
+@quantized_op()
+def upsample_nearest(input, size=None, scale_factor=None):
+    """Other sizes, by the nearest element."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+@quantized_op()
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """Other sizes, between elements, the corners kept."""
+    return interpolate(input, size, scale_factor, "bilinear", True)

@@ -1,0 +1,524 @@
+"""Pickles of tensors: how they are taken apart, put together again, and named in files.
+
+Files call everything by PyTorch's names, so that PyTorch reads what ftorch writes and the other way
+round: ``ftorch.nn.modules.linear.Linear`` is ``torch.nn.modules.linear.Linear`` in a file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import struct
+import types
+from collections import OrderedDict
+from typing import ClassVar
+
+import jax
+import numpy as np
+
+from .. import _utils
+from ..eager.core import device as _device
+from ..eager.core import dtype as _dtype
+from ..eager.core import formats as _formats
+from ..eager.core.geometry import CONJ, NEG, Size, geometry, memory_order
+from ..eager.memory.storage import Storage
+from ..eager.tensor import DISPATCHING, Tensor, wrap, wrap_view
+from ..eager.tensor_api.storages import TypedStorage, UntypedStorage
+
+# Dtypes that files name by the class of a typed storage; the others come as UntypedStorage.
+_TYPED = {
+    "Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool",
+    "ComplexDouble", "ComplexFloat", "QUInt8", "QInt8", "QInt32", "QUInt4x2", "QUInt2x4",
+}
+
+
+class StorageType:
+    """A storage class as files name it; ``dtype`` is None for UntypedStorage."""
+
+    def __init__(self, name: str, dtype: _dtype.dtype | None):
+        self.name, self.dtype = name, dtype
+        self.itemsize = dtype.itemsize if dtype else 1
+
+    def __str__(self):
+        return f"StorageType(dtype={self.dtype})"
+
+
+_UNTYPED = StorageType("UntypedStorage", None)
+_STORAGE_TYPES = {
+    f"{d.scalar_name}Storage": StorageType(f"{d.scalar_name}Storage", d)
+    for d in _dtype.ALL
+    if d.scalar_name in _TYPED
+}
+_STORAGE_TYPE_OF = {s.dtype: s for s in _STORAGE_TYPES.values()}
+
+
+# --- tensors to storages and back --------------------------------------------------------
+
+
+class SavedStorage:
+    """A tensor's storage on its way into a file."""
+
+    def __init__(self, cell: Storage, dtype: _dtype.dtype, kind: StorageType | None = None):
+        self.cell, self.dtype = cell, dtype
+        self.type = kind or _STORAGE_TYPE_OF.get(dtype, _UNTYPED)
+        self.nbytes, self.device = cell.nbytes, cell.root.device
+        self.count = cell.nbytes // self.type.itemsize
+
+    def data(self) -> np.ndarray:
+        """The bytes, in memory order."""
+        cell = self.cell
+        if cell.host is not None:
+            memory = cell.host
+        else:
+            order = memory_order(cell.root.stride, cell.root.shape)
+            memory = np.ascontiguousarray(np.asarray(cell.ready()).transpose(order))
+        return memory.reshape(-1).view(np.uint8)
+
+
+class LoadedStorage(UntypedStorage):
+    """A storage out of a file, from which tensors are made. It is what ``map_location`` gets.
+
+    Its cell is made with the first tensor, whose geometry it takes if it can.
+
+    Args:
+        data: its bytes, or None if they are not wanted or not read yet (`fill`).
+        dtype: that of its elements, None if only its tensors know.
+    """
+
+    def __init__(self, nbytes: int, data: np.ndarray | None, dtype: _dtype.dtype | None,
+                 location: str = "cpu"):
+        self._nbytes, self._data, self.dtype, self.location = nbytes, data, dtype, location
+        self.device = _device.CPU
+        self._made: Storage | None = None
+
+    device: _device.device = _device.CPU  # type: ignore[assignment]
+
+    @property
+    def _cell(self) -> Storage:  # type: ignore[override]
+        return self._made or self._make_cell(None)
+
+    def __reduce__(self):
+        return LoadedStorage, (self._nbytes, self._data, self.dtype)
+
+    def nbytes(self) -> int:
+        """How many bytes it has."""
+        return self._nbytes
+
+    def to(self, *, device, non_blocking=False) -> LoadedStorage:
+        """Says on which device its tensors are to be."""
+        self.device = _device.canonical(_device.device(device))
+        return self
+
+    def cpu(self) -> LoadedStorage:
+        """``to(device="cpu")``."""
+        return self.to(device="cpu")
+
+    def cuda(self, device=None, non_blocking=False) -> LoadedStorage:
+        """``to(device=...)`` with a CUDA device."""
+        return self.to(device=_device.device("cuda", device) if device is not None else "cuda")
+
+    def as_tensor(self, dtype, offset, size, stride) -> Tensor:
+        """The tensor that lies in this storage as the arguments say.
+
+        Raises:
+            RuntimeError: if it reaches outside the storage.
+        """
+        dtype = dtype or self.dtype or _dtype.uint8
+        size, stride = tuple(size), tuple(stride)
+        self._check_bounds(dtype, offset, size, stride)
+        g = geometry(Size(size), dtype, self.device, stride)
+        cell = self._made or self._make_cell(g if offset == 0 else None)
+        return wrap(cell) if g is cell.root and offset == 0 else wrap_view(cell, g, offset, None)
+
+    def _make_cell(self, first) -> Storage:
+        # A tensor that fills the storage gives it its shape: reading it is then free.
+        dtype = first.dtype if first else self.dtype or _dtype.uint8
+        count = self._nbytes // dtype.itemsize
+        fits = first is not None and first.is_dense and first.numel == count
+        root = first if fits else geometry(Size((count,)), dtype, self.device)
+        self._made = Storage(root)
+        if self._data is not None:
+            self.fill(self._data)
+        return self._made
+
+    def _check_bounds(self, dtype, offset, size, stride):
+        if len(size) != len(stride):
+            raise RuntimeError(
+                f"mismatch in length of strides and shape: {list(stride)} and {list(size)}"
+            )
+        if any(n < 0 for n in (offset, *size, *stride)):
+            raise RuntimeError(
+                f"a tensor of size {list(size)}, stride {list(stride)} and storage offset {offset} "
+                "cannot exist"
+            )
+        if 0 in size:
+            return
+        needed = 1 + offset + sum((n - 1) * s for n, s in zip(size, stride))
+        if needed * dtype.itemsize > self._nbytes:
+            raise RuntimeError(
+                f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, "
+                f"and itemsize {dtype.itemsize} requiring a storage size of "
+                f"{needed * dtype.itemsize} are out of bounds for storage of size {self._nbytes}"
+            )
+
+    def fill(self, data: np.ndarray) -> None:
+        """Provides the bytes; tensors that were made before have them from then on."""
+        self._data = data
+        cell = self._made
+        if cell is None or self.device is _device.META:
+            return
+        root = cell.root
+        flat = data[: root.numel * root.dtype.itemsize]
+        # A damaged file must not bring bools into the world that are neither 0 nor 1.
+        flat = flat != 0 if root.dtype is _dtype.bool else flat.view(root.dtype.numpy)
+        order = memory_order(root.stride, root.shape)
+        inverse = sorted(range(len(order)), key=order.__getitem__)
+        array = flat.reshape([root.shape[d] for d in order]).transpose(inverse)
+        cell.array = jax.device_put(array, _device.to_jax(self.device))
+
+
+class StorageView:
+    """A part of a storage, as files before PyTorch 0.4 have it."""
+
+    def __init__(self, storage: LoadedStorage, offset: int):
+        self.storage, self.offset = storage, offset
+
+    def as_tensor(self, dtype, offset, size, stride):
+        return self.storage.as_tensor(dtype, self.offset + offset, size, stride)
+
+
+# --- names -------------------------------------------------------------------------------
+
+_MemoryFormat = _formats.memory_format
+
+# Objects whose place in the package is not the one that files name.
+_ALIASES = {
+    ("torch", "Size"): Size,
+    ("torch", "Tensor"): Tensor,
+    ("torch", "device"): _device.device,
+    **{("torch", d.name): d for d in _dtype.ALL},
+    **{("torch", f._name): f for f in vars(_formats).values() if isinstance(f, (_MemoryFormat, _formats.qscheme))},
+}
+_ALIAS_OF = {id(value): path for path, value in _ALIASES.items()}
+_MOVED = {"torch._C._nn": "torch.nn.functional", "torch._tensor": "torch._utils"}
+
+
+def resolve(module: str, name: str):
+    """The counterpart of something that a file names ``torch...``.
+
+    Raises:
+        AttributeError: if there is none.
+    """
+    if (module, name) in _ALIASES:
+        return _ALIASES[module, name]
+    path = ["ftorch", *_MOVED.get(module, module).split(".")[1:]]
+    # Where modules are cut differently here, a package above exports the name.
+    while path:
+        try:
+            value = importlib.import_module(".".join(path))
+            for part in name.split("."):
+                value = getattr(value, part)
+            return value
+        except (ImportError, AttributeError):
+            path.pop()
+    raise AttributeError(f"ftorch has no counterpart of {module}.{name}, which the file refers to")
+
+
+def _file_name(obj, name):
+    """The module and name under which a file refers to a global of this package, or None."""
+    alias = _ALIAS_OF.get(id(obj))
+    if alias is not None:
+        return alias
+    name = name or getattr(obj, "__qualname__", None) or obj.__name__
+    module = pickle.whichmodule(obj, name)  # type: ignore[attr-defined]
+    if module.partition(".")[0] not in ("ftorch", "torch"):
+        return None
+    module = "torch" + module.removeprefix("ftorch").removeprefix("torch")
+    try:
+        found = resolve(module, name)
+    except AttributeError:
+        found = None
+    if found is not obj:
+        raise pickle.PicklingError(f"Can't pickle {obj!r}: it's not found as {module}.{name}")
+    return module, name
+
+
+def _rebuild_from_type_v2(func, new_type, args, state):
+    tensor = func(*args)
+    if type(tensor) is not new_type:
+        tensor = tensor.as_subclass(new_type)
+    if _has_own_setstate(new_type):
+        tensor.__setstate__(state)
+        return tensor
+    return _utils._set_obj_state(tensor, state)
+
+
+def _has_own_setstate(kind):
+    """Whether a subclass of Tensor defines ``__setstate__``; what dispatches Tensor's own for it does not count."""
+    between = kind.__mro__[: kind.__mro__.index(Tensor)]
+    found = next((vars(c)["__setstate__"] for c in between if "__setstate__" in vars(c)), None)
+    return found is not None and getattr(found, "__module__", "").partition(".")[0] != __name__.partition(".")[0]
+
+
+_rebuild_from_type_v2.__module__ = "ftorch._tensor"
+_ALIASES["torch._tensor", "_rebuild_from_type_v2"] = _rebuild_from_type_v2
+_ALIAS_OF[id(_rebuild_from_type_v2)] = ("torch._tensor", "_rebuild_from_type_v2")
+
+
+def _get_layout(name):
+    """``torch.strided`` and the like, by their text."""
+    value = getattr(_formats, name.removeprefix("torch."), None)
+    if not isinstance(value, _formats.layout):
+        raise pickle.UnpicklingError(f"{name} is no layout")
+    return value
+
+
+_get_layout.__module__ = "ftorch.serialization"  # by which files name it
+
+
+def safe_names() -> dict:
+    """What the weights-only unpickler may use of this package, by the names in files."""
+    from ..nn.parameter import Parameter
+
+    rebuild = (
+        "parameter parameter_with_state qtensor tensor tensor_v2 tensor_v3 sparse_tensor "
+        "meta_tensor_no_storage wrapper_subclass device_tensor_from_numpy device_tensor_from_cpu_tensor"
+    )
+    return {
+        **{".".join(path): value for path, value in _ALIASES.items()},
+        **{
+            f"torch._utils._rebuild_{name}": getattr(_utils, f"_rebuild_{name}")
+            for name in rebuild.split()
+        },
+        **{f"torch.{name}": storage for name, storage in _STORAGE_TYPES.items()},
+        "torch.UntypedStorage": _UNTYPED,
+        "torch.storage.UntypedStorage": _UNTYPED,
+        "torch.nn.parameter.Parameter": Parameter,
+        "torch.serialization._get_layout": _get_layout,
+    }
+
+
+def new_object(cls, arguments):
+    """What the opcode NEWOBJ makes of an allowed class."""
+    if cls is resolve("torch.nn.parameter", "Parameter"):
+        return cls(*arguments)
+    return cls.__new__(cls, *arguments)
+
+
+# --- writing -----------------------------------------------------------------------------
+
+
+def reduce_tensor(tensor, storage_of):
+    """How a tensor is pickled: a function to rebuild it and its arguments.
+
+    Args:
+        storage_of: makes of a storage cell and a dtype what stands for them in the pickle.
+    """
+    reduce = type(tensor).__reduce_ex__
+    own = tensor.is_quantized or getattr(reduce, "__module__", "") == "ftorch.nn.parameter"  # written as below
+    if reduce is not Tensor.__reduce_ex__ and not own:
+        return tensor.__reduce_ex__(2)  # a subclass that says itself how it is made again
+    attributes = dict(tensor.__dict__)
+    if _is_parameter(tensor):
+        arguments = (tensor.detach(), tensor.requires_grad, OrderedDict())
+        if attributes:
+            return _utils._rebuild_parameter_with_state, (*arguments, attributes)
+        return _utils._rebuild_parameter, arguments
+    function, arguments = _reduce_data(tensor, storage_of)
+    own = tensor.is_quantized or tensor.layout is not _formats.strided
+    if (type(tensor) is Tensor or own) and not attributes:
+        return function, arguments
+    return _rebuild_from_type_v2, (function, type(tensor), arguments, attributes)
+
+
+def _is_parameter(tensor):
+    if type(tensor) is Tensor:  # a process that has only these does without `nn`
+        return False
+    from ..nn.parameter import Parameter
+
+    return type(tensor) is Parameter
+
+
+def _reduce_data(tensor, storage_of):
+    import ftorch as torch
+
+    from ..utils.hooks import warn_if_has_hooks
+
+    warn_if_has_hooks(tensor)
+    if tensor.layout is torch.sparse_coo:
+        parts = (tensor._indices(), tensor._values(), tensor.size(), tensor.is_coalesced())
+        return _utils._rebuild_sparse_tensor, (tensor.layout, parts)
+    if tensor.layout is not torch.strided:
+        by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
+        names = ("crow_indices", "col_indices") if by_row else ("ccol_indices", "row_indices")
+        indices = [getattr(tensor, name)() for name in names]
+        parts = (*indices, tensor.values(), tensor.size())
+        return _utils._rebuild_sparse_tensor, (tensor.layout, parts)
+    g = tensor._ftorch_geometry
+    size, stride = tuple(g.shape), tuple(g.stride)
+    if type(tensor) in DISPATCHING and not tensor._ftorch_storage.has_memory():
+        arguments = (
+            type(tensor),
+            tensor.dtype,
+            tuple(tensor.size()),
+            stride,
+            tensor.storage_offset(),
+            tensor.layout,
+            tensor.device,
+        )
+        return _utils._rebuild_wrapper_subclass, (*arguments, tensor.requires_grad)
+    if tensor.is_quantized:
+        storage, quantizer = storage_of(tensor._ftorch_storage, g.dtype), tensor._quantizer.arguments()
+        return _utils._rebuild_qtensor, (storage, tensor._ftorch_offset, size, stride, quantizer, False, OrderedDict())
+    if g.device is _device.META:
+        arguments = (g.dtype, size, stride, tensor.requires_grad)
+        return _utils._rebuild_meta_tensor_no_storage, arguments
+    storage = storage_of(tensor._ftorch_storage, g.dtype)
+    arguments = (storage, tensor._ftorch_offset, size, stride, tensor.requires_grad, OrderedDict())
+    bits = {name: True for name, bit in (("conj", CONJ), ("neg", NEG)) if g.bits & bit}
+    metadata = (bits,) if bits else ()
+    if g.dtype in _STORAGE_TYPE_OF:
+        return _utils._rebuild_tensor_v2, (*arguments, *metadata)
+    return _utils._rebuild_tensor_v3, (*arguments, g.dtype, *metadata)
+
+
+class _TensorReducer:
+    """The part of a pickler that knows tensors, to be mixed into any module's pickler.
+
+    ``storages`` collects what the pickle refers to, by key.
+    """
+
+    def __init__(self, file, protocol, location_tag):
+        super().__init__(file, protocol=protocol)
+        self.storages: dict[str, SavedStorage] = {}
+        self._keys: dict[int, str] = {}
+        self._location_tag = location_tag
+
+    def storage_of(self, cell, dtype, kind=None):
+        key = self._keys.setdefault(id(cell), str(len(self._keys)))
+        saved = self.storages.setdefault(key, SavedStorage(cell, dtype, kind))
+        if saved.dtype is not dtype:
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different "
+                "types"
+            )
+        return saved
+
+    def persistent_id(self, obj):
+        if isinstance(obj, UntypedStorage):
+            obj = self.storage_of(obj._cell, _dtype.uint8, _UNTYPED)
+        elif isinstance(obj, TypedStorage):
+            obj = self.storage_of(obj._cell, obj.dtype)
+        if isinstance(obj, SavedStorage):
+            key, location = self._keys[id(obj.cell)], self._location_tag(obj)
+            return self.storage_id(obj.type, key, location, obj.count)
+        return None
+
+    def storage_id(self, kind, key, location, count):
+        return "storage", kind, key, location, count
+
+    def reducer_override(self, obj):
+        if isinstance(obj, Tensor):
+            return reduce_tensor(obj, self.storage_of)
+        inherited = getattr(super(), "reducer_override", None)
+        return NotImplemented if inherited is None else inherited(obj)
+
+
+class _Pickler(_TensorReducer, pickle._Pickler):  # type: ignore[misc]
+    """Writes PyTorch's names. Python's slow pickler: the fast one leaves no say over names."""
+
+    dispatch: ClassVar = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+
+    def reducer_override(self, obj):
+        return reduce_tensor(obj, self.storage_of) if isinstance(obj, Tensor) else NotImplemented
+
+    def save_global(self, obj, name=None):
+        path = _file_name(obj, name)
+        if path is None:
+            super().save_global(obj, name)
+        else:
+            self._write_global(obj, *path)
+
+    def _write_global(self, obj, module, name):
+        if self.proto >= 4:
+            self.save(module)
+            self.save(name)
+            self.write(pickle.STACK_GLOBAL)
+        else:
+            self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
+        self.memoize(obj)
+
+    def _save_alias(self, obj):
+        self._write_global(obj, *_ALIAS_OF[id(obj)])
+
+    def _save_storage_type(self, obj):
+        self._write_global(obj, "torch.storage" if obj is _UNTYPED else "torch", obj.name)
+
+    def _save_device(self, obj):
+        arguments = (obj.type,) if obj.index is None else (obj.type, obj.index)
+        self.save_reduce(_device.device, arguments, obj=obj)
+
+    def _save_layout(self, obj):
+        self.save_reduce(resolve("torch.serialization", "_get_layout"), (repr(obj),), obj=obj)
+
+    dispatch[types.FunctionType] = save_global
+    dispatch[_formats.layout] = _save_layout
+    dispatch[_MemoryFormat] = _save_alias
+    dispatch[_formats.qscheme] = _save_alias
+    dispatch[_dtype.dtype] = _save_alias
+    dispatch[StorageType] = _save_storage_type
+    dispatch[_device.device] = _save_device
+
+
+class _LegacyPickler(_Pickler):
+    """Writes the storage ids of the format before PyTorch 1.6."""
+
+    def storage_id(self, kind, key, location, count):
+        return "storage", kind, key, location, count, None
+
+
+def pickler(file, protocol, location_tag, pickle_module=pickle, legacy=False):
+    """A pickler with ``storages`` to be written after the pickle.
+
+    Another ``pickle_module`` decides itself how it names things.
+    """
+    if pickle_module is pickle:
+        return (_LegacyPickler if legacy else _Pickler)(file, protocol, location_tag)
+    cls = type("Pickler", (_TensorReducer, pickle_module.Pickler), {})
+    return cls(file, protocol, location_tag)
+
+
+# --- reading -----------------------------------------------------------------------------
+
+
+def unpickler(file, persistent_load, pickle_module, **arguments):
+    """An unpickler of ``pickle_module`` that finds here what a file calls torch."""
+
+    class Unpickler(pickle_module.Unpickler):
+        def find_class(self, module, name):
+            if module.partition(".")[0] != "torch":
+                return super().find_class(module, name)
+            if name == "UntypedStorage":
+                return _UNTYPED
+            return _STORAGE_TYPES.get(name) or resolve(module, name)
+
+    reader = Unpickler(file, **arguments)
+    reader.persistent_load = persistent_load
+    return reader
+
+
+_COUNT = struct.Struct("<q")  # elements of a storage in the legacy format
+
+
+def read_count(file) -> int:
+    """The number of elements that precedes a storage in the legacy format."""
+    data = file.read(_COUNT.size)
+    if len(data) != _COUNT.size:
+        raise EOFError("Ran out of input")
+    return _COUNT.unpack(data)[0]
+
+
+def write_storage(file, storage: SavedStorage) -> None:
+    """Writes a storage as the legacy format has it."""
+    file.write(_COUNT.pack(storage.count))
+    file.write(storage.data().data)

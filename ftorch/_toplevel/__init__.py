@@ -1,0 +1,1 @@
+"""What the top-level namespace is made of, beside the ops."""

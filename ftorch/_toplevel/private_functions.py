@@ -1,0 +1,195 @@
+"""Functions of ``torch`` with a leading underscore that published code calls, as compositions of public ones.
+
+Those that are ATen's operators (``torch._softmax``, ``torch._grouped_mm``) are taken from ``torch.ops.aten``.
+"""
+
+from __future__ import annotations
+
+from ..eager.core import api as torch
+from ..eager.core import dtype as _dtype
+
+
+def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
+    """The row pointers of sorted row indices: a vector of ``size + 1`` offsets.
+
+    >>> import ftorch as torch
+    >>> torch._convert_indices_from_coo_to_csr(torch.tensor([0, 0, 2]), 4)
+    tensor([0, 2, 2, 3, 3])
+    """
+    rows = torch.arange(size + 1, dtype=input.dtype, device=input.device)
+    return torch.searchsorted(input.contiguous(), rows, out_int32=out_int32)
+
+
+def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
+    """The (row, column) indices, one column for each element, of row pointers and columns.
+
+    >>> import ftorch as torch
+    >>> torch._convert_indices_from_csr_to_coo(torch.tensor([0, 2, 3]), torch.tensor([0, 1, 2]))
+    tensor([[0, 0, 1],
+            [0, 1, 2]])
+    """
+    lengths = crow_indices.diff()
+    rows = torch.arange(lengths.numel(), device=crow_indices.device).repeat_interleave(lengths)
+    found = torch.stack(
+        [col_indices, rows.to(col_indices.dtype)] if transpose else [rows.to(col_indices.dtype), col_indices]
+    )
+    return found.to(_dtype.int32 if out_int32 else _dtype.int64)
+
+
+def _dim_arange(like, dim):
+    """0, 1, ... up to the size of ``like`` along ``dim``."""
+    return torch.arange(like.shape[dim], device=like.device)
+
+
+def _cast(kind):
+    def cast(input, non_blocking=False):
+        return input.to(kind)
+
+    cast.__doc__ = f"The tensor as {kind}."
+    return cast
+
+
+_cast_Byte, _cast_Char, _cast_Short = _cast(_dtype.uint8), _cast(_dtype.int8), _cast(_dtype.int16)
+_cast_Int, _cast_Long, _cast_Half = _cast(_dtype.int32), _cast(_dtype.int64), _cast(_dtype.float16)
+_cast_Float, _cast_Double = _cast(_dtype.float32), _cast(_dtype.float64)
+
+
+def _unique(input, sorted=True, return_inverse=False):
+    """(the different elements, the index of each element in them, or an empty tensor)."""
+    if return_inverse:
+        return torch.unique(input, sorted=sorted, return_inverse=True)
+    return torch.unique(input, sorted=sorted), torch.empty(0, dtype=_dtype.int64, device=input.device)
+
+
+def _stack(tensors, dim=0):
+    """`torch.stack`."""
+    return torch.stack(tensors, dim)
+
+
+def _euclidean_dist(x1, x2):
+    """Distances between rows through one product of matrices (``torch.cdist``'s way of many rows)."""
+    squares = x1.pow(2).sum(-1, keepdim=True) + x2.pow(2).sum(-1, keepdim=True).mT
+    return (squares - 2 * torch.matmul(x1, x2.mT)).clamp_min(0).sqrt()
+
+
+def _prelu_kernel(input, weight):
+    """``x`` where positive, else ``weight * x``."""
+    return torch.where(input > 0, input, weight * input)
+
+
+def _aminmax(input, dim=None, keepdim=False):
+    """`torch.aminmax` as a tuple."""
+    return tuple(torch.aminmax(input, dim=dim, keepdim=keepdim))
+
+
+def _weight_norm_interface(v, g, dim=0):
+    """(the weight with direction ``v`` and length ``g`` along ``dim``, the length of ``v``)."""
+    norm = torch.norm_except_dim(v, 2, dim)
+    return v * (g / norm), norm
+
+
+def _fused_rms_norm(input, normalized_shape, weight=None, eps=None):
+    """(the normalized tensor, 1 / its root mean square)."""
+    dims = list(range(-len(normalized_shape), 0))
+    if eps is None:
+        eps = torch.finfo(input.dtype).eps
+    wide = input.to(_dtype.float32) if input.dtype.itemsize == 2 else input
+    scale = torch.rsqrt(wide.pow(2).mean(dims, keepdim=True) + eps)
+    out = (wide * scale).to(input.dtype)
+    return (out if weight is None else out * weight), scale
+
+
+def _masked_softmax(input, mask, dim=None, mask_type=None):
+    """Softmax of the elements where ``mask`` is False; zeros in rows without one."""
+    if mask_type == 1 and input.dim() == 4 and mask.dim() == 2:  # a padding mask of batch and keys
+        mask = mask[:, None, None, :]
+    elif mask_type == 0 and input.dim() == 4 and mask.dim() == 2:
+        mask = mask[None, None]
+    dim = input.dim() - 1 if dim is None else dim
+    return torch.softmax(input.masked_fill(mask, float("-inf")), dim).nan_to_num(0.0)
+
+
+def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
+    """The sum over ``sumdim`` of the product of three tensors with new dimensions where ``expand`` says."""
+    for dims, which in ((expand1, 0), (expand2, 1), (expand3, 2)):
+        given = [i1, i2, i3]
+        for d in sorted(dims):
+            given[which] = given[which].unsqueeze(d)
+        i1, i2, i3 = given
+    out = i1 * i2 * i3
+    return out.sum(list(sumdim)) if sumdim else out
+
+
+def _nested_view_from_buffer(self, nested_size, nested_strides, offsets):
+    """A nested tensor of a flat buffer: sizes, strides and offsets of its parts, one row for each.
+
+    Raises:
+        RuntimeError: if the buffer is not one-dimensional.
+    """
+    if self.dim() != 1:
+        raise RuntimeError("Given buffer must be 1 dimensional.")
+    parts = [
+        self.as_strided(size, stride, self.storage_offset() + int(offset))
+        for size, stride, offset in zip(nested_size.tolist(), nested_strides.tolist(), offsets.tolist())
+    ]
+    from .. import nested
+
+    return nested.as_nested_tensor(parts)
+
+
+def _nested_compute_contiguous_strides_offsets(nested_size):
+    """(strides, offsets) of the parts of a nested tensor whose parts follow each other."""
+    strides, offsets, at = [], [], 0
+    for size in nested_size.tolist():
+        stride, step = [], 1
+        for n in reversed(size):
+            stride.insert(0, step)
+            step *= n
+        strides.append(stride)
+        offsets.append(at)
+        at += step
+    return torch.tensor(strides).reshape(len(strides), -1), torch.tensor(offsets)
+
+
+def matrix_rank(input, tol=None, symmetric=False, *, out=None):
+    """Raises RuntimeError: it was removed."""
+    raise RuntimeError(
+        "This function was deprecated since version 1.9 and is now removed.\\n"
+        "Please use the `torch.linalg.matrix_rank` function instead. "
+        "The parameter 'symmetric' was renamed in `torch.linalg.matrix_rank()` to 'hermitian'."
+    )
+
+
+def as_strided_(input, size, stride, storage_offset=None):
+    """``input.as_strided_(...)``."""
+    return input.as_strided_(size, stride, storage_offset)
+
+
+def get_device(input):
+    """``input.get_device()``."""
+    return input.get_device()
+
+
+def is_distributed(input):
+    """False: no tensor is of the kind that PyTorch asks for."""
+    return False
+
+
+def __getattr__(name):
+    from .._ops import ops
+
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(ops.aten, name)
+
+
+def _has_compatible_shallow_copy_type(input, from_):
+    """Whether ``input.data = from_`` is allowed: both are dense tensors, or of one sparse layout, with values or both without.
+
+    >>> import ftorch as torch
+    >>> torch._has_compatible_shallow_copy_type(torch.ones(2), torch.eye(2).to_sparse())
+    False
+    """
+    return input.layout is from_.layout and input.is_nested == from_.is_nested and (input.device.type == "meta") == (
+        from_.device.type == "meta"
+    )

@@ -1,0 +1,12 @@
+"""Layers that train with rounded weights (``torch.ao.nn.qat``)."""
+
+from .modules import *  # noqa: F403
+from .modules import __all__ as __all__
+
+
+def __getattr__(name):
+    if name == "dynamic":
+        import importlib
+
+        return importlib.import_module(".dynamic", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

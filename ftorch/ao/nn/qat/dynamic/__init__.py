@@ -1,0 +1,5 @@
+"""Layers that train for dynamic quantization (``torch.ao.nn.qat.dynamic``)."""
+
+from .modules import Linear
+
+__all__ = ["Linear"]

@@ -1,0 +1,5 @@
+"""Layers that train for dynamic quantization."""
+
+from .linear import Linear
+
+__all__ = ["Linear"]

@@ -1,0 +1,1 @@
+"""What says how many zeros there are (``torch.ao.pruning.scheduler``)."""

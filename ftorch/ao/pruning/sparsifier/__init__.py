@@ -1,0 +1,1 @@
+"""What chooses zeros (``torch.ao.pruning.sparsifier``)."""

@@ -1,0 +1,12 @@
+"""Lowering to FBGEMM's operators (``torch.ao.quantization.fx.lower_to_fbgemm``)."""
+
+from __future__ import annotations
+
+from ._lower_to_native_backend import _lower_to_native_backend
+
+__all__ = ["lower_to_fbgemm"]
+
+
+def lower_to_fbgemm(model, qconfig_map, node_name_to_scope, keep_original_weights=False):
+    """A reference graph module with quantized layers and operators."""
+    return _lower_to_native_backend(model, qconfig_map, node_name_to_scope, keep_original_weights)

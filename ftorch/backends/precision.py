@@ -1,0 +1,75 @@
+"""How precisely products of float32 are made, by device and operation: ``fp32_precision`` in `ftorch.backends`.
+
+A setting that is ``"none"`` is that of the level above: an operation's is its device's, a device's that of all. That of
+GPUs' matrix products is the one that XLA obeys (`torch.set_float32_matmul_precision`); the others are remembered.
+"""
+
+from __future__ import annotations
+
+from .._toplevel import settings as _settings
+
+_KNOWN = ("none", "ieee", "tf32", "bf16")
+# Set values by (device, operation); what is not there was never set. PyTorch's mkldnn shares that of all.
+_values: dict[tuple[str, str], str] = {}
+_seen = [_settings.get_float32_matmul_precision()]
+_LEGACY = {"highest": ("ieee", "ieee"), "high": ("tf32", "tf32"), "medium": ("tf32", "bf16")}  # (cuda, mkldnn)
+
+
+def _sync():
+    """Takes over what `torch.set_float32_matmul_precision` set meanwhile."""
+    now = _settings.get_float32_matmul_precision()
+    if now != _seen[0]:
+        _seen[0] = now
+        _values["cuda", "matmul"], _values["mkldnn", "matmul"] = _LEGACY[now]
+
+
+def get(device: str, operation: str = "all") -> str:
+    """The precision of an operation ("matmul", "conv", "rnn") or of all, on "cuda", "mkldnn" or "generic"."""
+    _sync()
+    if device == "mkldnn" and operation == "all":
+        device = "generic"
+    ladder = [("generic", "all")]
+    if device == "cuda":
+        ladder.insert(0, ("cuda", "all"))
+    if operation != "all":
+        ladder.insert(0, (device, operation))
+    found = next((v for key in ladder if (v := _values.get(key, "none")) != "none"), "none")
+    if found == "bf16" and device == "cuda":
+        return "none"
+    if found == "none" and device == "cuda" and operation in ("conv", "rnn") and (device, operation) not in _values:
+        return "tf32"  # as PyTorch starts
+    return found
+
+
+def put(device: str, operation: str, precision: str) -> None:
+    """Sets a precision.
+
+    Raises:
+        RuntimeError: there is no such precision, or not on GPUs.
+    """
+    _sync()
+    if precision not in _KNOWN:
+        raise RuntimeError(f"Unknown precision: {precision}")
+    if device == "cuda" and precision == "bf16":
+        raise RuntimeError("backend 'cuda' does not support precision 'bf16'")
+    _values["generic" if device == "mkldnn" and operation == "all" else device, operation] = precision
+    wanted = "high" if get("cuda", "matmul") == "tf32" else "highest"
+    if device != "mkldnn" and (wanted == "highest") != (_settings.get_float32_matmul_precision() == "highest"):
+        _settings.set_float32_matmul_precision(wanted)
+    _seen[0] = _settings.get_float32_matmul_precision()
+
+
+class Precision:
+    """An operation whose ``fp32_precision`` can be set: ``torch.backends.cudnn.conv``."""
+
+    def __init__(self, device: str, operation: str):
+        self._place = device, operation
+
+    @property
+    def fp32_precision(self) -> str:
+        """ "ieee", "tf32", "bf16", or "none": as the level above says."""
+        return get(*self._place)
+
+    @fp32_precision.setter
+    def fp32_precision(self, value: str):
+        put(*self._place, value)

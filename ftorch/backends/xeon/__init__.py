@@ -1,0 +1,1 @@
+"""``torch.backends.xeon``: a launcher for Intel's processors."""

@@ -1,0 +1,212 @@
+"""Collectives that give new tensors and name their group in every way that PyTorch's do: a group, its
+name, a list of ranks, a mesh and a dimension (``torch.distributed._functional_collectives``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ftorch as torch
+
+from ..autograd import Function
+from . import distributed_c10d as dist
+from ._reductions import ReduceOp
+
+RANK_TYPES = Any
+
+
+def _expand_group(group, tag: str = ""):
+    """The group that an argument means."""
+    from .device_mesh import DeviceMesh
+
+    if isinstance(group, DeviceMesh):
+        if group.ndim != 1:
+            raise AssertionError("Only 1D mesh is supported, pass in (DeviceMesh, int) together if mesh > 1D")
+        return group.get_group()
+    if isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], DeviceMesh):
+        return group[0].get_group(group[1])
+    if isinstance(group, str):
+        return dist._resolve_process_group(group)
+    if isinstance(group, (list, tuple)):
+        ranks = [r for row in group for r in row] if isinstance(group[0], (list, tuple)) else list(group)
+        return dist._find_or_create_pg_by_ranks_and_tag(tag, ranks, len(ranks))
+    return group if group is not None else dist.group_of(None)
+
+
+_resolve_group = _expand_group
+
+
+def _reduction(name):
+    if not isinstance(name, str):
+        return name
+    found = getattr(ReduceOp, name.upper(), None)
+    if found is None:
+        raise ValueError(f"Invalid reduce operation {name}")
+    return found
+
+
+class _AllReduce(Function):
+    @staticmethod
+    def forward(ctx, x, op, group):
+        ctx.op, ctx.group = op, group
+        out = x.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(out, op, group)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.op not in (ReduceOp.SUM, ReduceOp.AVG):
+            raise RuntimeError(f"all_reduce with {ctx.op} has no derivative")
+        return _AllReduce.apply(grad, ctx.op, ctx.group), None, None
+
+
+class _AllGather(Function):
+    @staticmethod
+    def forward(ctx, x, dim, group):
+        ctx.dim, ctx.group = dim, group
+        size = group.size()
+        x = x.contiguous()
+        out = x.new_empty((x.shape[0] * size, *x.shape[1:]))
+        dist.all_gather_into_tensor(out, x, group)
+        return torch.cat(out.chunk(size), dim) if dim else out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _ReduceScatter.apply(grad, ReduceOp.SUM, ctx.dim, ctx.group), None, None
+
+
+class _ReduceScatter(Function):
+    @staticmethod
+    def forward(ctx, x, op, dim, group):
+        ctx.dim, ctx.group, ctx.op = dim, group, op
+        size = group.size()
+        if x.shape[dim] % size:
+            raise AssertionError(
+                f"input dimension {dim} ({x.shape[dim]}) must be a multiple of group_size {size}"
+            )
+        if dim:
+            x = torch.cat(x.chunk(size, dim))
+        out = x.new_empty((x.shape[0] // size, *x.shape[1:]))
+        dist.reduce_scatter_tensor(out, x.contiguous(), op, group)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        out = _AllGather.apply(grad, ctx.dim, ctx.group)
+        if ctx.op is ReduceOp.AVG:
+            out = out / ctx.group.size()
+        return out, None, None, None
+
+
+class _AllToAllSingle(Function):
+    @staticmethod
+    def forward(ctx, x, output_splits, input_splits, group):
+        ctx.splits, ctx.group = (input_splits, output_splits), group
+        rows = sum(output_splits) if output_splits else x.shape[0]
+        out = x.new_empty((rows, *x.shape[1:]))
+        dist.all_to_all_single(out, x.contiguous(), output_splits, input_splits, group)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _AllToAllSingle.apply(grad, *ctx.splits, ctx.group), None, None, None
+
+
+class _Broadcast(Function):
+    @staticmethod
+    def forward(ctx, x, src, group):
+        ctx.src, ctx.group = src, group
+        out = x.clone(memory_format=torch.contiguous_format)
+        dist.broadcast(out, group=group, group_src=src)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = grad.clone(memory_format=torch.contiguous_format)
+        dist.reduce(total, group=ctx.group, group_dst=ctx.src)
+        return (total if ctx.group.rank() == ctx.src else torch.zeros_like(total)), None, None
+
+
+def wait_tensor(tensor):
+    """The tensor: collectives here are complete when their result is used."""
+    return tensor
+
+
+def all_reduce(self, reduceOp: str, group, tag: str = ""):
+    """A new tensor: all processes' combined.
+
+    Args:
+        reduceOp: ``"sum"``, ``"avg"``, ``"max"`` and so on.
+        group: a group, its name, a list of ranks, a 1-d mesh, or (mesh, dimension).
+    """
+    return _AllReduce.apply(self, _reduction(reduceOp), _expand_group(group, tag))
+
+
+def broadcast(self, src: int, group, tag: str = ""):
+    """A new tensor: that of the group's rank ``src``."""
+    return _Broadcast.apply(self, src, _expand_group(group, tag))
+
+
+def all_gather_tensor(self, gather_dim: int, group, tag: str = ""):
+    """The tensors of all processes, joined along a dimension."""
+    dim = gather_dim % self.dim() if self.dim() else 0
+    return _AllGather.apply(self, dim, _expand_group(group, tag))
+
+
+def all_gather_single(self, gather_dim: int, group, tag: str = ""):
+    """`all_gather_tensor`."""
+    return all_gather_tensor(self, gather_dim, group, tag)
+
+
+def reduce_scatter_tensor(self, reduceOp: str, scatter_dim: int, group, tag: str = ""):
+    """The calling process' part, along a dimension, of all processes' tensors combined."""
+    dim = scatter_dim % self.dim()
+    return _ReduceScatter.apply(self, _reduction(reduceOp), dim, _expand_group(group, tag))
+
+
+reduce_scatter_single = reduce_scatter_tensor
+all_gather_tensor_autograd, reduce_scatter_tensor_autograd = all_gather_tensor, reduce_scatter_tensor
+
+
+def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag: str = ""):
+    """A new tensor of pieces along the first dimension, one from each process."""
+    made = _expand_group(group, tag)
+    return _AllToAllSingle.apply(self, output_split_sizes, input_split_sizes, made)
+
+
+all_to_all_single_autograd = all_to_all_single
+
+
+def all_reduce_coalesced(self: list, reduceOp: str, group, tag: str = "") -> list:
+    """`all_reduce` of several tensors."""
+    return [all_reduce(t, reduceOp, group, tag) for t in self]
+
+
+def all_gather_into_tensor_coalesced(self: list, group, tag: str = "") -> list:
+    """`all_gather_tensor` along the first dimension of several tensors."""
+    return [all_gather_tensor(t, 0, group, tag) for t in self]
+
+
+def reduce_scatter_tensor_coalesced(inputs: list, reduceOp: str, scatter_dim: list, group,
+                                    tag: str = "") -> list:
+    """`reduce_scatter_tensor` of several tensors."""
+    return [
+        reduce_scatter_tensor(t, reduceOp, dim, group, tag) for t, dim in zip(inputs, scatter_dim)
+    ]
+
+
+def permute_tensor(self, src_dst: list[int], group, tag: str = ""):
+    """The tensor of the rank whose entry in ``src_dst`` is the calling process' rank."""
+    made = _expand_group(group, tag)
+    rank, rows = made.rank(), self.shape[0]
+    given, got = [0] * made.size(), [0] * made.size()
+    given[src_dst[rank]] = got[src_dst.index(rank)] = rows
+    return all_to_all_single(self, got, given, made)
+
+
+class AsyncCollectiveTensor(torch.Tensor):
+    """The class of results that are waited for; results here are plain tensors."""
+
+    @staticmethod
+    def wait_tensor(tensor):
+        """`wait_tensor`."""
+        return tensor

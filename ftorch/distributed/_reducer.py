@@ -1,0 +1,259 @@
+"""Gradients averaged over processes while backward runs: the engine of `DistributedDataParallel`.
+
+Parameters are put into buckets in the reverse of their order, in which gradients mostly come. When
+the gradients of a bucket are there and those of all buckets before it, its flat tensor is given to
+the communication hook; at the end of backward the averages are put into ``grad``.
+"""
+
+from __future__ import annotations
+
+import ftorch as torch
+
+from ..futures import Future
+from . import distributed_c10d as dist
+from ._bucket import GradBucket
+from ._process_group import fill, flat
+
+_UNFINISHED = (
+    "Expected to have finished reduction in the prior iteration before starting a new one. This error "
+    "indicates that your module has parameters that were not used in producing loss. You can enable "
+    "unused parameter detection by passing the keyword argument `find_unused_parameters=True` to "
+    "`torch.nn.parallel.DistributedDataParallel`, and by \nmaking sure all `forward` function outputs "
+    "participate in calculating loss. \nIf you already have done the above, then the distributed data "
+    "parallel module wasn't able to locate the output tensors in the return value of your module's "
+    "`forward` function. Please include the loss function and the structure of the return value of "
+    "`forward` of your module when reporting this issue (e.g. list, dict, iterable).\nParameter indices "
+    "which did not receive grad for rank {rank}: {indices}\n In addition, you can set the environment "
+    "variable TORCH_DISTRIBUTED_DEBUG to either INFO or DETAIL to print out information about which "
+    "particular parameters did not receive gradient on this rank as part of this error"
+)
+_TWICE = (
+    "Expected to mark a variable ready only once. This error is caused by one of the following reasons: "
+    "1) Use of a module parameter outside the `forward` function. Please make sure model parameters are "
+    "not shared across multiple concurrent forward-backward passes. or try to use _set_static_graph() as "
+    "a workaround if this module graph does not change during training loop.2) Reused parameters in "
+    "multiple reentrant backward passes. For example, if you use multiple `checkpoint` functions to wrap "
+    "the same part of your model, it would result in the same set of parameters been used by different "
+    "reentrant backward passes multiple times, and hence marking a variable ready multiple times. DDP does "
+    "not support such use cases in default. You can try to use _set_static_graph() as a workaround if "
+    "your module graph does not change over iterations."
+)
+
+
+def buckets_of(parameters, first: int, limit: int) -> list[list[int]]:
+    """Indices of parameters by bucket: of one dtype and device, of some bytes, the last parameters first."""
+    open_: dict = {}
+    made: list[list[int]] = []
+    for i in reversed(range(len(parameters))):
+        p = parameters[i]
+        key = p.dtype, str(p.device)
+        indices, size = open_.get(key, ([], 0))
+        indices.append(i)
+        size += p.numel() * p.element_size()
+        if size >= (first if not made else limit):
+            made.append(indices)
+            open_.pop(key, None)
+        else:
+            open_[key] = (indices, size)
+    made += [indices for indices, _ in open_.values()]
+    return made
+
+
+def all_reduce_hook(group, bucket) -> Future:
+    """The default hook: the average over the group's processes."""
+    buffer = bucket.buffer().div_(group.size())
+    work = dist.all_reduce(buffer, group=group, async_op=True)
+    return work.get_future().then(lambda f: f.value()[0])
+
+
+class Reducer:
+    """Averages the gradients of parameters over the processes of a group.
+
+    Args:
+        bucket_bytes: the size of a bucket. ``first_bytes``: of the first.
+        as_views: whether gradients become views of buckets.
+        finds_unused: whether parameters that a loss does not reach are looked for.
+    """
+
+    def __init__(self, parameters, group, bucket_bytes=25 << 20, first_bytes=1 << 20, as_views=False,
+                 finds_unused=False, static=False, names=None):
+        self.parameters, self.group = list(parameters), group
+        self.as_views, self.finds_unused, self.static = as_views, finds_unused, static
+        self.names = names or []
+        self.buckets = buckets_of(self.parameters, first_bytes, bucket_bytes)
+        self.bucket_of = {i: b for b, indices in enumerate(self.buckets) for i in indices}
+        self.hook, self.hook_state = all_reduce_hook, group
+        self.armed = False
+        self.used_in_graph: set[int] | None = None  # with a static graph, after the first iteration
+        self.divisor: int | None = None
+        self._clear()
+        self.handles = [
+            p.register_post_accumulate_grad_hook(self._hook_of(i))
+            for i, p in enumerate(self.parameters)
+        ]
+        self.finished = True
+
+    def _hook_of(self, i):
+        return lambda p: self._arrived(i)
+
+    def _clear(self):
+        self.ready: set[int] = set()
+        self.fired: set[int] = set()
+        self.left = [len(b) for b in self.buckets]
+        self.futures: list = [None] * len(self.buckets)
+        self.next = 0
+        self.queued = False
+        self.unused: set[int] = set()
+
+    def prepare(self, reached: set[int] | None) -> None:
+        """A forward has run whose gradients are to be averaged.
+
+        Args:
+            reached: ids of the parameters that its output depends on; None: all.
+
+        Raises:
+            RuntimeError: if gradients of the last one are missing.
+        """
+        if not self.finished and self.armed and self.fired:
+            self._raise_unfinished()
+        self._clear()
+        self.armed, self.finished = True, False
+        if reached is not None:
+            self.unused = {i for i, p in enumerate(self.parameters) if id(p) not in reached}
+
+    def check_finished(self) -> None:
+        """Raises RuntimeError if the last backward did not reach all parameters."""
+        if not self.finished and self.armed and self.fired:
+            self._raise_unfinished()
+
+    def _raise_unfinished(self):
+        missing = [i for i in range(len(self.parameters)) if i not in self.ready]
+        self.armed = False
+        raise RuntimeError(_UNFINISHED.format(rank=self.group.rank(), indices=" ".join(map(str, missing))))
+
+    def _arrived(self, i):
+        if not self.armed:
+            return
+        if not self.queued:
+            self.queued = True
+            torch.autograd.Variable._execution_engine.queue_callback(self._finish)
+            if not self.static:
+                for unused in sorted(self.unused, reverse=True):
+                    self._mark(unused)
+        if i in self.ready and not self.static:
+            raise RuntimeError(_TWICE)
+        self.fired.add(i)
+        if self.static:
+            return  # gradients that come several times are complete at the end
+        self._mark(i)
+
+    def _mark(self, i):
+        if i in self.ready:
+            return
+        self.ready.add(i)
+        b = self.bucket_of[i]
+        self.left[b] -= 1
+        while self.next < len(self.buckets) and not self.left[self.next]:
+            self._launch(self.next)
+            self.next += 1
+
+    def _launch(self, b):
+        parameters = [self.parameters[i] for i in self.buckets[b]]
+        with torch.no_grad():
+            parts = [
+                (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters
+            ]
+            buffer = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
+            sizes = [p.numel() for p in parameters]
+            bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1)
+            self.futures[b] = self.hook(self.hook_state, bucket)
+
+    def _used_anywhere(self):
+        """Whether any process' backward reached each parameter."""
+        used = torch.zeros(len(self.parameters), dtype=torch.int32)
+        for i in self.fired:
+            used[i] = 1
+        dist.all_reduce(used, group=self.group)
+        return [bool(n) for n in used.tolist()]
+
+    def _finish(self):
+        if not self.armed:
+            return
+        if self.static:
+            for i in range(len(self.parameters)):
+                self._mark(i)
+        if self.next < len(self.buckets):
+            return  # the next forward says so
+        used = self._used_anywhere() if self.finds_unused or self.static else None
+        with torch.no_grad():
+            for b, future in enumerate(self.futures):
+                result = future.wait()
+                result = result[0] if isinstance(result, (list, tuple)) else result
+                self._put(b, result, used)
+        self.armed, self.finished = False, True
+
+    def _put(self, b, buffer, used):
+        sizes = [self.parameters[i].numel() for i in self.buckets[b]]
+        for i, part in zip(self.buckets[b], buffer.split(sizes)):
+            p = self.parameters[i]
+            if used is not None and not used[i]:
+                continue
+            part = part.view(p.shape).to(p.dtype)
+            if p.grad is None or self.as_views:
+                p.grad = part if self.as_views else part.clone()
+            else:
+                p.grad.copy_(part)
+
+    def shadow(self) -> None:
+        """The part of a process that has no more inputs in one backward of the others."""
+        for b, indices in enumerate(self.buckets):
+            parameters = [self.parameters[i] for i in indices]
+            sizes = [p.numel() for p in parameters]
+            buffer = torch.zeros(sum(sizes), dtype=parameters[0].dtype, device=parameters[0].device)
+            bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1)
+            self.hook(self.hook_state, bucket).wait()
+        if self.finds_unused or self.static:
+            self.fired = set()
+            self._used_anywhere()
+
+
+def broadcast_coalesced(group, tensors, root: int = 0) -> None:
+    """Gives all processes the tensors of a group's rank, one exchange for each dtype."""
+    import numpy as np
+
+    by_dtype: dict = {}
+    for t in tensors:
+        by_dtype.setdefault(t.dtype, []).append(t)
+    for same in by_dtype.values():
+        own = np.concatenate([flat(t) for t in same])
+        holder = torch.from_numpy(own) if own.dtype.kind in "fiub" and own.dtype.itemsize > 1 else None
+        if holder is None:
+            for t in same:
+                dist.broadcast(t, group=group, group_src=root)
+            continue
+        dist.broadcast(holder, group=group, group_src=root)
+        if group.rank() != root:
+            values, at = flat(holder), 0
+            for t in same:
+                fill(t, values[at : at + t.numel()].copy())
+                at += t.numel()
+
+
+def verify_parameters(group, parameters) -> None:
+    """Raises RuntimeError unless all processes have the same parameters."""
+    shapes = [(list(p.shape), str(p.dtype)) for p in parameters]
+    everybody: list = [None] * group.size()
+    dist.all_gather_object(everybody, shapes, group=group)
+    own = group.rank()
+    for rank, theirs in enumerate(everybody):
+        if len(theirs) != len(shapes):
+            raise RuntimeError(
+                f"DDP expects same model across all ranks, but Rank {own} has {len(shapes)} params, "
+                f"while rank {rank} has inconsistent {len(theirs)} params."
+            )
+        for i, (a, b) in enumerate(zip(shapes, theirs)):
+            if a != b:
+                raise RuntimeError(
+                    f"[{own}]: params[{i}] in this process with sizes {a[0]} appears not to match sizes "
+                    f"of the same param in process {rank}."
+                )

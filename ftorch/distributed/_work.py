@@ -1,0 +1,203 @@
+"""Handles of collectives, and the thread that runs those that nobody waits for at once."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from ..futures import Future
+from ._store import seconds
+
+_SOURCE = (
+    "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call."
+)
+
+
+class Work:
+    """The handle of a collective (``torch.distributed.Work``).
+
+    What others sent is put into the tensors when somebody waits, or asks whether it is complete; with a
+    future (`get_future`) at once.
+    """
+
+    def __init__(self, result=None, finish: Callable | None = None, source: int | None = None):
+        self._result = list(result or [])
+        self._finish, self._source = finish, source
+        self._arrived = threading.Event()
+        self._lock = threading.RLock()
+        self._error: BaseException | None = None
+        self._future: Future | None = None
+        self._began = time.perf_counter()
+        self._took = 0.0
+
+    # --- the group's side ---
+
+    def _run(self, compute) -> None:
+        """Makes the exchange; what fails is kept for who waits."""
+        try:
+            data = compute()
+            finish = self._finish
+            self._finish = (lambda: finish(data)) if finish is not None else None
+        except BaseException as error:
+            self._error, self._finish = error, None
+        self._took = time.perf_counter() - self._began
+        self._arrived.set()
+        with self._lock:
+            waits = self._future is not None
+        if waits:
+            self._settle()
+
+    def _settle(self):
+        with self._lock:
+            finish, self._finish = self._finish, None
+            if finish is not None:
+                try:
+                    finish()
+                except BaseException as error:
+                    self._error = error
+            future = self._future
+        if future is not None and not future.done():
+            if self._error is not None:
+                future.set_exception(self._error)
+            else:
+                future.set_result(self._result)
+
+    # --- the user's side ---
+
+    def wait(self, timeout: timedelta | float | None = None) -> bool:
+        """Waits for the collective. Raises what made it fail."""
+        limit = None if not timeout else seconds(timeout)
+        if not self._arrived.wait(limit or None):
+            raise RuntimeError(f"Operation timed out! waited {int((limit or 0) * 1000)}ms")
+        self._settle()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it is done, or has failed."""
+        if not self._arrived.is_set():
+            return False
+        self._settle()
+        return True
+
+    def is_success(self) -> bool:
+        """Whether it is done and has not failed."""
+        return self.is_completed() and self._error is None
+
+    def exception(self):
+        """What made it fail, or None."""
+        return self._error
+
+    def source_rank(self) -> int:
+        """Whose message a receive got.
+
+        Raises:
+            RuntimeError: for other collectives.
+        """
+        if self._source is None:
+            raise RuntimeError(_SOURCE)
+        return self._source
+
+    _source_rank = source_rank
+
+    def result(self):
+        """The tensors that the collective wrote."""
+        return self._result
+
+    def synchronize(self) -> None:
+        """`wait`."""
+        self.wait()
+
+    block_current_stream = synchronize
+
+    def get_future(self) -> Future:
+        """A future of the tensors that the collective writes."""
+        with self._lock:
+            if self._future is None:
+                self._future = Future()
+        if self._arrived.is_set():
+            self._settle()
+        return self._future
+
+    get_future_result = get_future
+
+    def _get_duration(self) -> float:
+        return self._took * 1000
+
+    def boxed(self) -> Work:
+        """Itself."""
+        return self
+
+    unbox = boxed
+
+
+class Joint(Work):
+    """Several handles as one."""
+
+    def __init__(self, works, result=None):
+        super().__init__(result)
+        self._works = list(works)
+
+    def wait(self, timeout=None) -> bool:
+        for work in self._works:
+            work.wait(timeout)
+        return True
+
+    def is_completed(self) -> bool:
+        return all(w.is_completed() for w in self._works)
+
+    def is_success(self) -> bool:
+        return all(w.is_success() for w in self._works)
+
+    def get_future(self) -> Future:
+        from ..futures import collect_all
+
+        return collect_all([w.get_future() for w in self._works]).then(lambda _: self._result)
+
+
+class Line:
+    """The order of a group's collectives: each begins when the one before it has ended."""
+
+    def __init__(self):
+        self._tasks: queue.SimpleQueue = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._running = threading.Lock()
+        self._last: Work | None = None
+
+    def run(self, work: Work, compute) -> Work:
+        """Runs a collective in the calling thread, behind those that are under way."""
+        last = self._last
+        if last is not None:
+            last._arrived.wait()
+            self._last = None
+        with self._running:
+            work._run(compute)
+        return work
+
+    def start(self, work: Work, compute) -> Work:
+        """Lets the group's thread run it."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="collectives", daemon=True)
+            self._thread.start()
+        self._last = work
+        self._tasks.put((work, compute))
+        return work
+
+    def _serve(self):
+        while True:
+            work, compute = self._tasks.get()
+            if work is None:
+                return
+            with self._running:
+                work._run(compute)
+            del work, compute
+
+    def close(self) -> None:
+        """Ends the thread when it has done everything."""
+        if self._thread is not None:
+            self._tasks.put((None, None))
+            self._thread = None

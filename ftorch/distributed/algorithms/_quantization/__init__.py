@@ -1,0 +1,1 @@
+"""Collectives in narrower dtypes."""

@@ -1,0 +1,1 @@
+"""Parameters averaged now and then (``torch.distributed.algorithms.model_averaging``)."""

@@ -1,0 +1,276 @@
+"""Checkpoints in a folder (``torch.distributed.checkpoint.filesystem``).
+
+Each rank writes one file, whose parts are files of `ftorch.save`; rank 0 writes the index. Files
+are complete before they have their names, and the index comes last, so a save that is killed leaves
+the checkpoint that was there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import pathlib
+import uuid
+from dataclasses import dataclass
+from enum import Enum
+
+import ftorch as torch
+
+from ...futures import Future
+from . import _index
+from ._storage_info import _StorageInfo
+from .metadata import Metadata, MetadataIndex, StorageMeta
+from .planner import LoadItemType, LoadPlan, LoadPlanner, SavePlan, SavePlanner, WriteItemType
+from .storage import StorageReader, StorageWriter, WriteResult
+
+__all__ = ["FileSystemReader", "FileSystemWriter", "SerializationFormat"]
+
+
+class SerializationFormat(Enum):
+    """How tensors are written."""
+
+    TORCH_SAVE = "torch_save"
+    SAFETENSORS = "safetensors"
+
+
+class _Folder:
+    """Files of a folder by name."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+
+    def make(self) -> None:
+        """Makes the folder."""
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def names(self) -> list[str]:
+        """The files' names."""
+        return sorted(p.name for p in self.path.iterdir()) if self.path.exists() else []
+
+    def write(self, name, chunks) -> None:
+        """Writes a file, which has its name when it is complete."""
+        path = self.path / name
+        temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+        with open(temporary, "wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+
+    def read(self, name, offset=0, length=-1) -> bytes:
+        """A part of a file."""
+        with open(self.path / name, "rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def remove(self, name) -> None:
+        """Removes a file."""
+        (self.path / name).unlink(missing_ok=True)
+
+
+@dataclass
+class _StoragePrefix:
+    """How a rank's files begin, and the number of the first."""
+
+    prefix: str
+    number: int = 0
+
+
+class FileSystemWriter(StorageWriter):
+    """Writes a checkpoint into a folder.
+
+    Args:
+        path: the folder, made if need be.
+        overwrite: whether a checkpoint that is there may be replaced.
+    """
+
+    def __init__(self, path, single_file_per_rank: bool = True, sync_files: bool = True,
+                 thread_count: int = 1, per_thread_copy_ahead: int = 10_000_000,
+                 cache_staged_state_dict: bool = False, overwrite: bool = True, _extensions=None,
+                 serialization_format: SerializationFormat = SerializationFormat.TORCH_SAVE):
+        if serialization_format is not SerializationFormat.TORCH_SAVE:
+            raise NotImplementedError("safetensors files are written by HuggingFaceStorageWriter")
+        self.folder, self.overwrite = self._folder_at(path), overwrite
+        self.save_id, self.is_coordinator = str(uuid.uuid4()), True
+
+    _folder_at = _Folder
+
+    @property
+    def path(self):
+        """The folder."""
+        return self.folder.path
+
+    @property
+    def checkpoint_id(self):
+        """The folder."""
+        return self.path
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id) -> bool:
+        """Whether a name is a path."""
+        return isinstance(checkpoint_id, os.PathLike) or "://" not in str(checkpoint_id)
+
+    def storage_meta(self) -> StorageMeta:
+        """The folder, and the name of this save."""
+        return StorageMeta(str(self.path), self.save_id)
+
+    def reset(self, checkpoint_id=None) -> None:
+        """Begins a checkpoint, in another folder if one is given."""
+        if checkpoint_id:
+            self.folder = self._folder_at(checkpoint_id)
+        self.save_id = str(uuid.uuid4())
+
+    def set_up_storage_writer(self, is_coordinator: bool, *args, **kwargs) -> None:
+        """Says whether this rank writes the index."""
+        self.is_coordinator = is_coordinator
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        """Makes the folder.
+
+        Raises:
+            RuntimeError: if a checkpoint is there that may not be replaced.
+        """
+        self.folder.make()
+        if self.is_coordinator and not self.overwrite and ".metadata" in self.folder.names():
+            raise RuntimeError(f"Checkpoint already exists and self.overwrite={self.overwrite}.")
+        return plan
+
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
+        """Says how each rank's files are called: not as those of a checkpoint that is there."""
+        names = self.folder.names()
+        used = [n[: -len(".distcp")].rsplit("_", 1)[-1] for n in names if n.endswith(".distcp")]
+        there = ".metadata" in names
+        number = 1 + max((int(u) for u in used if u.isdigit()), default=-1) if there else 0
+        return [
+            dataclasses.replace(p, storage_data=_StoragePrefix(f"__{rank}_", number))
+            for rank, p in enumerate(plans)
+        ]
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future:
+        """Writes a plan's items into one file; where each one is."""
+        prefix = plan.storage_data
+        name, at, chunks, results = f"{prefix.prefix}{prefix.number}.distcp", 0, [], []
+        for item in plan.items:
+            value = planner.resolve_data(item)
+            if item.type is WriteItemType.BYTE_IO:
+                data = value.getvalue()  # pyright: ignore
+            else:
+                buffer = io.BytesIO()
+                torch.save(value.detach().cpu().clone(), buffer)  # pyright: ignore
+                data = buffer.getvalue()
+            results.append(WriteResult(item.index, len(data), _StorageInfo(name, at, len(data))))
+            at += len(data)
+            chunks.append(data)
+        if chunks:
+            self.folder.write(name, chunks)
+        return _done(results)
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        """Writes the index, and removes the files of an older checkpoint in the folder."""
+        metadata.storage_data = {r.index: r.storage_data for row in results for r in row}
+        metadata.storage_meta = self.storage_meta()
+        self.folder.write(".metadata", [_index.dumps(metadata)])
+        current = {info.relative_path for info in metadata.storage_data.values()}
+        for name in self.folder.names():
+            if name.startswith("__") and ".distcp" in name and name not in current:
+                self.folder.remove(name)
+
+    def stage(self, state_dict: dict) -> dict:
+        """A copy of a state dict, from which a save in the background writes."""
+        from .staging import BlockingAsyncStager
+
+        return BlockingAsyncStager().stage(state_dict)
+
+
+def _done(value=None) -> Future:
+    future: Future = Future()
+    future.set_result(value)
+    return future
+
+
+class FileSystemReader(StorageReader):
+    """Reads a checkpoint from a folder."""
+
+    _folder_at = _Folder
+
+    def __init__(self, path, _extension_registry=None):
+        self.folder, self.storage_data = self._folder_at(path), {}
+        self.load_id = str(uuid.uuid4())
+
+    @property
+    def path(self):
+        """The folder."""
+        return self.folder.path
+
+    @property
+    def checkpoint_id(self):
+        """The folder."""
+        return self.path
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id) -> bool:
+        """Whether a name is a path."""
+        return FileSystemWriter.validate_checkpoint_id(checkpoint_id)
+
+    def reset(self, checkpoint_id=None) -> None:
+        """Reads from another folder."""
+        self.storage_data = {}
+        if checkpoint_id:
+            self.folder = self._folder_at(checkpoint_id)
+        self.load_id = str(uuid.uuid4())
+
+    def read_metadata(self, *args, **kwargs) -> Metadata:
+        """The index."""
+        metadata = _index.loads(self.folder.read(".metadata"))
+        if metadata.storage_meta is None:
+            metadata.storage_meta = StorageMeta()
+        metadata.storage_meta.load_id = self.load_id
+        return metadata
+
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args, **kwargs) -> None:
+        """Takes where each part is."""
+        self.storage_data = metadata.storage_data
+
+    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        """The plan as it is."""
+        return plan
+
+    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
+        """The plans as they are."""
+        return plans
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future:
+        """Reads each part that a plan needs once, and fills what the planner gives for its items."""
+        wanted: dict[MetadataIndex, list] = {}
+        for item in plan.items:
+            wanted.setdefault(item.storage_index, []).append(item)
+        order = {i: (self.storage_data[i].relative_path, self.storage_data[i].offset) for i in wanted}
+        for index in sorted(wanted, key=order.__getitem__):
+            info, part = self.storage_data[index], None
+            for item in wanted[index]:
+                if item.type is LoadItemType.BYTE_IO:
+                    planner.load_bytes(item, io.BytesIO(self.bytes_of(info)))
+                    continue
+                part = self.tensor_of(info) if part is None else part
+                box = part
+                for dim, (start, length) in enumerate(zip(item.storage_offsets, item.lengths)):
+                    box = box.narrow(dim, start, length)
+                target = planner.resolve_tensor(item).detach()
+                if target.shape != box.shape:
+                    raise AssertionError(
+                        f"req {item.storage_index} mismatch sizes {target.shape} vs {box.shape}"
+                    )
+                with torch.no_grad():
+                    target.copy_(box)
+                planner.commit_tensor(item, target)
+        return _done()
+
+    def bytes_of(self, info: _StorageInfo) -> bytes:
+        """The bytes of a part."""
+        return self.folder.read(info.relative_path, info.offset, info.length)
+
+    def tensor_of(self, info: _StorageInfo):
+        """The tensor of a part."""
+        return torch.load(io.BytesIO(self.bytes_of(info)), map_location="cpu", weights_only=True)

@@ -1,0 +1,164 @@
+"""State dicts of models and optimizers by the parameters' names (``torch.distributed.checkpoint.state_dict``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ftorch as torch
+
+from ..tensor import DTensor
+from ..tensor._api import distribute_tensor
+
+__all__ = [
+    "StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict",
+    "set_model_state_dict", "set_optimizer_state_dict", "set_state_dict",
+]
+
+
+@dataclass
+class StateDictOptions:
+    """How state dicts are made.
+
+    Args:
+        full_state_dict: whether `DTensor`s become whole tensors.
+        cpu_offload: whether tensors come to the CPU (with ``full_state_dict``, on rank 0 only).
+        strict: whether names have to agree when a model's is set.
+        broadcast_from_rank0: whether rank 0's whole tensors are given to all.
+    """
+
+    full_state_dict: bool = False
+    cpu_offload: bool = False
+    ignore_frozen_params: bool = False
+    keep_submodule_prefixes: bool = True
+    strict: bool = True
+    broadcast_from_rank0: bool = False
+    flatten_optimizer_state_dict: bool = False
+    dsd_fqn_modifiers: str = "_fqn_modifiers"
+
+
+_WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")
+
+
+def _clean(name):
+    for prefix in _WRAPPERS:
+        name = name.removeprefix(prefix).replace(f".{prefix}", ".")
+    return name
+
+
+def _names(model):
+    """{parameter: name}"""
+    return {id(p): _clean(n) for n, p in model.named_parameters()}
+
+
+def _given(value, options):
+    if not isinstance(value, torch.Tensor) or not options.full_state_dict:
+        return value
+    if isinstance(value, DTensor):
+        value = value.detach().full_tensor()
+    return value.detach().cpu() if options.cpu_offload else value.detach()
+
+
+def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
+    """A model's state dict, without the names of wrappers."""
+    options = options or StateDictOptions()
+    frozen = {_clean(n) for n, p in model.named_parameters() if not p.requires_grad}
+    out = {_clean(k): _given(v, options) for k, v in model.state_dict().items()}
+    if options.ignore_frozen_params:
+        out = {k: v for k, v in out.items() if k not in frozen}
+    if options.full_state_dict and options.cpu_offload and torch.distributed.is_initialized() and (
+        torch.distributed.get_rank()
+    ):
+        return {}
+    return out
+
+
+def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None) -> dict:
+    """Optimizers' state dicts with the parameters' names in the place of numbers."""
+    options = options or StateDictOptions()
+    optimizers = optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,)
+    names, state, groups = _names(model), {}, []
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            listed = [names[id(p)] for p in group["params"]]
+            groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": listed})
+            for p, name in zip(group["params"], listed):
+                if p in optimizer.state:
+                    state[name] = {k: _given(v, options) for k, v in optimizer.state[p].items()}
+    if options.flatten_optimizer_state_dict:
+        flat = {f"state.{n}.{k}": v for n, s in state.items() for k, v in s.items()}
+        for group in groups:
+            for name in group["params"]:
+                flat |= {f"param_groups.{name}.{k}": v for k, v in group.items() if k != "params"}
+        return flat
+    return {"state": state, "param_groups": groups}
+
+
+def get_state_dict(model, optimizers, *, submodules=None, options=None) -> tuple[dict, dict]:
+    """(`get_model_state_dict`, `get_optimizer_state_dict`)"""
+    return (
+        get_model_state_dict(model, options=options),
+        get_optimizer_state_dict(model, optimizers, options=options),
+    )
+
+
+def _placed(value, like):
+    if isinstance(like, DTensor) and isinstance(value, torch.Tensor) and not isinstance(value, DTensor):
+        if value.dim() == 0 and like.dim():
+            return value
+        return distribute_tensor(value.detach(), like.device_mesh, like.placements, src_data_rank=None)
+    return value
+
+
+def set_model_state_dict(model, model_state_dict, *, options=None):
+    """Sets a model's state; whole tensors are divided as its parameters are."""
+    options = options or StateDictOptions()
+    own = {_clean(k): (k, v) for k, v in model.state_dict().items()}
+    given = dict(model_state_dict)
+    if options.broadcast_from_rank0:
+        box = [given if torch.distributed.get_rank() == 0 else None]
+        torch.distributed.broadcast_object_list(box, 0)
+        given = box[0]
+    values = {}
+    for name, value in given.items():
+        key, like = own.get(_clean(name), (name, None))
+        values[key] = _placed(value, like)
+    return model.load_state_dict(values, strict=options.strict)
+
+
+def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
+    """Sets optimizers' states from a dict by names."""
+    optimizers = optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,)
+    names = _names(model)
+    nested = optim_state_dict
+    if "state" not in nested or "param_groups" not in nested:
+        nested = _unflattened(optim_state_dict, names.values())
+    by_name = {n: g for g in nested["param_groups"] for n in g["params"]}
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            listed = [names[id(p)] for p in group["params"]]
+            source = by_name.get(listed[0]) if listed else None
+            if source is not None:
+                group.update({k: v for k, v in source.items() if k != "params"})
+            for p, name in zip(group["params"], listed):
+                if name in nested["state"]:
+                    optimizer.state[p] = {
+                        k: _placed(v, p) if k != "step" else v for k, v in nested["state"][name].items()
+                    }
+
+
+def _unflattened(flat, names):
+    state, groups = {}, []
+    for name in names:
+        own = {k[len(f"state.{name}.") :]: v for k, v in flat.items() if k.startswith(f"state.{name}.")}
+        options = {k[len(f"param_groups.{name}.") :]: v for k, v in flat.items()
+                   if k.startswith(f"param_groups.{name}.")}
+        if own:
+            state[name] = own
+        groups.append({**options, "params": [name]})
+    return {"state": state, "param_groups": groups}
+
+
+def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, options=None):
+    """`set_model_state_dict` and `set_optimizer_state_dict`."""
+    set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
+    return set_model_state_dict(model, model_state_dict, options=options)

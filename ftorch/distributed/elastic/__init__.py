@@ -1,0 +1,1 @@
+"""Programs whose processes may fail and come back (``torch.distributed.elastic``)."""

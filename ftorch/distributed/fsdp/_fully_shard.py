@@ -1,0 +1,243 @@
+"""`fully_shard`: parameters, gradients and optimizer states divided over processes (FSDP2)."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import ftorch as torch
+
+from ...utils._pytree import tree_map
+from ..device_mesh import init_device_mesh
+from ._group import ParameterGroup, ShardedParameter, _View
+
+__all__ = [
+    "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle",
+    "fully_shard", "register_fsdp_forward_method",
+]
+
+
+@dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """Dtypes of a module's computation.
+
+    Args:
+        param_dtype: of whole parameters. ``reduce_dtype``: of gradients while they are reduced.
+        output_dtype: of outputs. ``cast_forward_inputs``: whether inputs become ``param_dtype``.
+    """
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    output_dtype: Any = None
+    cast_forward_inputs: bool = True
+
+
+@dataclass
+class OffloadPolicy:
+    """Parts stay where they are."""
+
+
+@dataclass
+class CPUOffloadPolicy(OffloadPolicy):
+    """Parts are kept in the memory of the CPU."""
+
+    pin_memory: bool = True
+
+
+class UnshardHandle:
+    """The handle of an asynchronous `FSDPModule.unshard`."""
+
+    def wait(self) -> None:
+        """Returns: parameters are gathered when they are asked for."""
+
+
+class FSDPModule:
+    """What `fully_shard` adds to a module's class."""
+
+    def __new__(cls, *args, **kwargs):
+        original = cls.__mro__[2]
+        return original(*args, **kwargs)
+
+    def _states(self, recurse=False):
+        modules = self.modules() if recurse else [self]
+        return [m._fsdp_state for m in modules if isinstance(m, FSDPModule)]
+
+    def reshard(self) -> None:
+        """Gives up the whole parameters."""
+        self._fsdp_state.group.reshard()
+
+    def unshard(self, async_op: bool = False):
+        """Gathers the whole parameters."""
+        self._fsdp_state.group.unshard()
+        return UnshardHandle() if async_op else None
+
+    def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
+        """Whether backward reduces gradients; else they wait until it does."""
+        for state in self._states(recurse):
+            state.group.syncs = requires_gradient_sync
+
+    def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
+        """Whether gradients are summed over replicas, too."""
+        for state in self._states(recurse):
+            state.group.all_reduces = requires_all_reduce
+
+    def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
+        """Whether whole parameters are given up after forward."""
+        for state in self._states(recurse):
+            state.group.reshard_after_forward = reshard_after_forward
+
+    def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
+        """Accepted: whole parameters are given up when their gradients are reduced."""
+
+    def set_is_last_backward(self, is_last_backward: bool) -> None:
+        """Accepted: gradients are complete at the end of each backward."""
+
+    def set_modules_to_forward_prefetch(self, modules) -> None:
+        """Accepted: exchanges are not overlapped."""
+
+    set_modules_to_backward_prefetch = set_modules_to_forward_prefetch
+
+    def set_gradient_divide_factor(self, factor: float) -> None:
+        """What gradients' sums are divided by, instead of the number of processes."""
+        self._fsdp_state.group.divide_factor = factor
+
+    set_reduce_scatter_divide_factor = set_gradient_divide_factor
+
+
+class _State:
+    def __init__(self, group, policy):
+        self.group, self.policy = group, policy
+        self.depth = 0
+
+
+def _owners(modules, ignored):
+    """{parameter: the modules and names that have it}, without those of other calls."""
+    found: dict = {}
+    for m in modules:
+        for name, p in m._parameters.items():
+            if p is not None and not any(p is i for i in ignored) and not hasattr(p, "_fsdp_sharded"):
+                found.setdefault(id(p), (p, []))[1].append((m, name))
+    return list(found.values())
+
+
+def _managed(module):
+    """The module and its submodules, without those that are sharded by themselves."""
+    out = [module]
+    for child in module.children():
+        if not isinstance(child, FSDPModule):
+            out += _managed(child)
+    return out
+
+
+def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None,
+                mp_policy=None, offload_policy=None, ignored_params=None, dp_mesh_dims=None):
+    """Divides a module's parameters over the processes of a mesh, in place
+    (``torch.distributed.fsdp.fully_shard``). Call it on the inner modules first.
+
+    Args:
+        module: a module, or a list of them that are gathered together.
+        mesh: 1-d: parts; 2-d: parts along the second dimension, replicas along the first.
+        reshard_after_forward: whether whole parameters are given up between forward and backward (by
+            default for all but the outermost).
+        shard_placement_fn: ``f(parameter)``: the dimension (``Shard(d)``) to divide.
+
+    >>> import ftorch as torch
+    >>> from ftorch.distributed.fsdp import fully_shard
+    >>> dist = torch.distributed
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model = fully_shard(torch.nn.Linear(2, 2))
+    >>> model.weight.placements
+    (Shard(dim=0),)
+    >>> model(torch.ones(1, 2)).shape
+    torch.Size([1, 2])
+    >>> dist.destroy_process_group()
+    """
+    modules = module if isinstance(module, (list, tuple)) else [module]
+    for m in modules:
+        if isinstance(m, (torch.nn.ModuleList, torch.nn.ModuleDict)) and type(m).forward is torch.nn.Module.forward:
+            raise ValueError(
+                f"fully_shard does not support containers that do not implement forward: {m}"
+            )
+        if isinstance(m, FSDPModule):
+            raise ValueError("Module that has already been applied fully_shard cannot be applied again")
+    mesh = mesh or init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+    if mesh.ndim not in (1, 2):
+        raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
+    if mesh.ndim == 2 and mesh.mesh_dim_names is None:
+        raise AssertionError("Please init the 2D mesh for HSDP with mesh_dim_names specified")
+    policy = mp_policy or MixedPrecisionPolicy()
+    ignored = list(ignored_params or ())
+    managed = list(dict.fromkeys(m for root in modules for m in _managed(root)))
+    sharded = []
+    for p, owners in _owners(managed, ignored):
+        placed = shard_placement_fn(p) if shard_placement_fn is not None else None
+        made = ShardedParameter(owners, p, mesh, placed.dim if placed is not None else 0)
+        made.sharded._fsdp_sharded = True
+        sharded.append(made)
+    group = ParameterGroup(
+        sharded, mesh, True if reshard_after_forward is None else bool(reshard_after_forward), policy
+    )
+    state = _State(group, policy)
+    for m in modules:
+        m._fsdp_state = state
+        kind = type(m)
+        m.__class__ = type(f"FSDP{kind.__name__}", (FSDPModule, kind), {})
+        m.register_forward_pre_hook(functools.partial(_before, state), prepend=True, with_kwargs=True)
+        m.register_forward_hook(functools.partial(_after, state), always_call=True)
+    return module
+
+
+def _before(state, module, args, kwargs):
+    group, dtype = state.group, state.policy.param_dtype
+    group.unshard()
+    state.depth += 1
+    if group.reshard_after_forward and torch.is_grad_enabled():
+        hooks = torch.autograd.graph.saved_tensors_hooks(group.pack, _unpacked)
+        hooks.__enter__()
+        state.hooks = [*getattr(state, "hooks", []), hooks]
+    if dtype is not None and state.policy.cast_forward_inputs:
+        def cast(x):
+            return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+        args, kwargs = tree_map(cast, args), tree_map(cast, kwargs)
+    return args, kwargs
+
+
+def _unpacked(kept):
+    return kept.tensor() if isinstance(kept, _View) else kept
+
+
+def _after(state, module, args, output):
+    if getattr(state, "hooks", None):
+        state.hooks.pop().__exit__(None, None, None)
+    state.depth -= 1
+    if state.depth == 0:
+        state.group.reshard()
+    dtype = state.policy.output_dtype
+    if dtype is not None:
+        return tree_map(
+            lambda x: x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x, output
+        )
+    return None
+
+
+def register_fsdp_forward_method(module, method_name: str) -> None:
+    """Lets another method than ``forward`` gather the parameters, too."""
+    if not isinstance(module, FSDPModule):
+        return
+    method = getattr(module, method_name)
+
+    @functools.wraps(method)
+    def wrapped(*args, **kwargs):
+        state = module._fsdp_state
+        args, kwargs = _before(state, module, args, kwargs)
+        try:
+            output = method(*args, **kwargs)
+        except BaseException:
+            _after(state, module, args, None)
+            raise
+        changed = _after(state, module, args, output)
+        return output if changed is None else changed
+
+    setattr(module, method_name, wrapped)

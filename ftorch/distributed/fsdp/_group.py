@@ -1,0 +1,234 @@
+"""The parameters of one module that `fully_shard` gathers and divides together.
+
+Each process keeps its part of each parameter, along dimension 0. Before the module's forward all
+parts are gathered, in one exchange; what backward needs of the whole parameters is not kept: saved
+tensors that are views of them are remembered as views, and gathered again when backward asks. The
+gradients of whole parameters are reduced to parts in one exchange.
+"""
+
+from __future__ import annotations
+
+import ftorch as torch
+
+from ...autograd import Function
+from .. import distributed_c10d as dist
+from ..tensor import DTensor, Replicate, Shard
+from ..tensor._api import distribute_tensor
+from ..tensor._redistribute import part
+
+
+class ShardedParameter:
+    """One parameter: where it is used, and its part."""
+
+    def __init__(self, owners, parameter, mesh, dim=0, dtype=None):
+        self.owners, self.shape, self.mesh = owners, tuple(parameter.shape), mesh
+        self.requires_grad = parameter.requires_grad
+        self.spmd = None
+        placements = [Replicate()] * (mesh.ndim - 1) + [Shard(dim)]
+        self.dim = dim
+        full = parameter.detach()
+        if isinstance(full, DTensor):
+            self.spmd = full.device_mesh, full.placements, tuple(full.shape)
+            full = full.to_local().detach()
+            self.shape = tuple(full.shape)
+        made = distribute_tensor(full, mesh, placements, src_data_rank=None)
+        self.sharded = torch.nn.Parameter(made, parameter.requires_grad)
+        self.put(self.sharded)
+
+    def put(self, value):
+        """Makes a tensor the modules' parameter."""
+        for module, name in self.owners:
+            module._parameters[name] = value
+
+    @property
+    def local(self):
+        """The own part, which has the gradient."""
+        return self.sharded._local_tensor
+
+
+class _Gather(Function):
+    """Whole parameters of parts; the gradients' parts of whole gradients."""
+
+    @staticmethod
+    def forward(ctx, group, *parts):
+        ctx.group = group
+        return tuple(group.gathered())
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return None, *ctx.group.reduced(grads)
+
+
+class ParameterGroup:
+    """The parameters of one call of `fully_shard`."""
+
+    def __init__(self, parameters, mesh, reshard_after_forward, policy, offload=False):
+        self.parameters, self.mesh, self.policy = parameters, mesh, policy
+        self.reshard_after_forward = reshard_after_forward
+        self.process_group = mesh.get_group(mesh.ndim - 1)
+        self.replicas = mesh.get_group(0) if mesh.ndim == 2 else None
+        self.syncs = self.all_reduces = True
+        self.divide_factor = None
+        self.whole: list | None = None  # while they are gathered
+        self.waiting: list | None = None  # gradients that are not reduced yet
+        self.count, self.rank = self.process_group.size(), self.process_group.rank()
+        self._keys: dict[int, int] = {}
+        self.full_precision = False  # whether parameters are gathered as they are kept
+
+    # --- gathering ---
+
+    def _dtype(self, t):
+        if self.full_precision:
+            return t.dtype
+        return self.policy.param_dtype if self.policy.param_dtype and t.is_floating_point() else t.dtype
+
+    def _padded(self, p, t):
+        """A part as a flat tensor, as long as the longest."""
+        rows = -(-p.shape[p.dim] // self.count) if p.shape else 1
+        t = t.movedim(p.dim, 0) if p.dim else t
+        width = t[0].numel() if t.shape[0] else _rest(p)
+        flat = t.reshape(-1)
+        missing = rows * width - flat.numel()
+        return torch.cat([flat, flat.new_zeros(missing)]) if missing else flat
+
+    def gathered(self) -> list:
+        """The whole parameters: all parts in one exchange for each dtype."""
+        out: list = [None] * len(self.parameters)
+        with torch.no_grad():
+            by_dtype: dict = {}
+            for i, p in enumerate(self.parameters):
+                by_dtype.setdefault(self._dtype(p.local), []).append(i)
+            for dtype, places in by_dtype.items():
+                parts = [
+                    self._padded(self.parameters[i], self.parameters[i].local.detach().to(dtype))
+                    for i in places
+                ]
+                own = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
+                everybody = own.new_empty(own.numel() * self.count)
+                dist.all_gather_into_tensor(everybody, own, group=self.process_group)
+                rows = everybody.view(self.count, -1).split([x.numel() for x in parts], 1)
+                for i, row in zip(places, rows):
+                    out[i] = self._assembled(self.parameters[i], row)
+        return out
+
+    def _assembled(self, p, rows):
+        """A parameter of its padded parts."""
+        shape = list(p.shape)
+        if p.dim:
+            shape = [shape[p.dim], *shape[: p.dim], *shape[p.dim + 1 :]]
+        wide = -(-shape[0] // self.count)
+        whole = rows.reshape(self.count * wide, *shape[1:])[: shape[0]]
+        return whole.movedim(0, p.dim).contiguous() if p.dim else whole.contiguous()
+
+    def unshard(self) -> None:
+        """Puts the whole parameters into the modules."""
+        if self.whole is not None:
+            return
+        if torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters):
+            whole = _Gather.apply(self, *[p.local for p in self.parameters])
+        else:
+            whole = self.gathered()
+        self.whole = list(whole)
+        self._keys = {id(w._ftorch_storage): i for i, w in enumerate(self.whole)}
+        for p, w in zip(self.parameters, self.whole):
+            p.put(self._shown(p, w))
+
+    def _shown(self, p, w):
+        if p.spmd is None:
+            return w
+        mesh, placements, shape = p.spmd
+        return DTensor._made(w, mesh, placements, shape)
+
+    def reshard(self) -> None:
+        """Puts the parts back."""
+        self.whole, self._keys = None, {}
+        for p in self.parameters:
+            p.put(p.sharded)
+
+    # --- what backward needs ---
+
+    def pack(self, t):
+        """What is kept instead of a saved tensor: the place of a view of a whole parameter."""
+        i = self._keys.get(id(t._ftorch_storage)) if isinstance(t, torch.Tensor) else None
+        if i is None or not self.reshard_after_forward:
+            return t
+        return _View(self, i, tuple(t.shape), t.stride(), t.storage_offset())
+
+    def again(self, i):
+        """A whole parameter, for backward."""
+        if self.whole is None:
+            self.whole = self.gathered()
+        return self.whole[i]
+
+    # --- gradients ---
+
+    def reduced(self, grads) -> list:
+        """The own parts of averaged gradients."""
+        self.whole, self._keys = None, {}
+        with torch.no_grad():
+            if self.waiting is not None:
+                grads = [
+                    w if g is None else g if w is None else w + g for g, w in zip(grads, self.waiting)
+                ]
+                self.waiting = None
+            if not self.syncs:
+                self.waiting = list(grads)
+                return [None] * len(grads)
+            return self._reduce(grads)
+
+    def _reduce(self, grads):
+        out: list = [None] * len(grads)
+        by_dtype: dict = {}
+        for i, g in enumerate(grads):
+            if self.parameters[i].requires_grad:
+                g = torch.zeros(self.parameters[i].shape, dtype=self._dtype(self.parameters[i].local)) if (
+                    g is None
+                ) else g
+                by_dtype.setdefault(self.policy.reduce_dtype or g.dtype, []).append((i, g))
+        factor = self.divide_factor or self.count * (self.replicas.size() if self.replicas else 1)
+        for dtype, found in by_dtype.items():
+            columns = []
+            for i, g in found:
+                p = self.parameters[i]
+                g = (g.movedim(p.dim, 0) if p.dim else g).to(dtype)
+                wide = -(-g.shape[0] // self.count)
+                missing = wide * self.count - g.shape[0]
+                if missing:
+                    g = torch.cat([g, g.new_zeros((missing, *g.shape[1:]))])
+                columns.append(g.reshape(self.count, -1))
+            joined = torch.cat(columns, 1) if len(columns) > 1 else columns[0].contiguous()
+            own = joined.new_empty(joined.shape[1])
+            dist.reduce_scatter_tensor(own, joined.reshape(-1).div(factor), group=self.process_group)
+            if self.replicas is not None and self.all_reduces:
+                dist.all_reduce(own, group=self.replicas)
+            for (i, _), piece in zip(found, own.split([c.shape[1] for c in columns])):
+                out[i] = self._own_part(self.parameters[i], piece)
+        return out
+
+    def _own_part(self, p, piece):
+        shape = list(p.shape)
+        if p.dim:
+            shape = [shape[p.dim], *shape[: p.dim], *shape[p.dim + 1 :]]
+        rows, _ = part(shape[0], self.count, self.rank)
+        width = _rest(p)
+        own = piece[: rows * width].view(rows, *shape[1:])
+        own = own.movedim(0, p.dim) if p.dim else own
+        return own.to(p.local.dtype).contiguous()
+
+
+def _rest(p):
+    n = 1
+    for d, size in enumerate(p.shape):
+        n *= size if d != p.dim else 1
+    return n
+
+
+class _View:
+    """A view of a whole parameter that is gathered when it is needed."""
+
+    def __init__(self, group, i, size, stride, offset):
+        self.group, self.i, self.geometry = group, i, (size, stride, offset)
+
+    def tensor(self):
+        """The view."""
+        return self.group.again(self.i).detach().as_strided(*self.geometry)

@@ -1,0 +1,273 @@
+"""`FullyShardedDataParallel`: `fully_shard` as a wrapper (FSDP1)."""
+
+from __future__ import annotations
+
+import contextlib
+from enum import Enum, auto
+
+import ftorch as torch
+
+from ..device_mesh import DeviceMesh
+from ..tensor import DTensor
+from ._fully_shard import FSDPModule, MixedPrecisionPolicy, fully_shard
+from .api import (  # noqa: F401  (PyTorch has all of them under this name, too)
+    BackwardPrefetch,
+    CPUOffload,
+    FullOptimStateDictConfig,
+    FullStateDictConfig,
+    LocalOptimStateDictConfig,
+    LocalStateDictConfig,
+    MixedPrecision,
+    OptimStateDictConfig,
+    ShardedOptimStateDictConfig,
+    ShardedStateDictConfig,
+    ShardingStrategy,
+    StateDictConfig,
+    StateDictSettings,
+    StateDictType,
+)
+from .wrap import chosen
+
+__all__ = ["FullyShardedDataParallel"]
+
+
+class OptimStateKeyType(Enum):
+    """How an optimizer's state dict names parameters."""
+
+    PARAM_NAME = auto()
+    PARAM_ID = auto()
+
+
+def _mesh_for(strategy, group):
+    """The mesh of a strategy: a second dimension says who has the same parts."""
+    if strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.SHARD_GRAD_OP):
+        return DeviceMesh.from_group(group, "cpu")
+    ranks = torch.tensor(torch.distributed.get_process_group_ranks(group))
+    shape = (-1, 1) if strategy is ShardingStrategy.NO_SHARD else (1, -1)
+    return DeviceMesh("cpu", ranks.view(shape), mesh_dim_names=("replicate", "shard"))
+
+
+class FullyShardedDataParallel(torch.nn.Module):
+    """A module of which each process keeps a part (``torch.distributed.fsdp.FullyShardedDataParallel``).
+
+    Parameters are `DTensor`s, as with ``use_orig_params=True`` under their own names; `state_dict` gives whole
+    tensors unless `set_state_dict_type` says otherwise.
+
+    Args:
+        sharding_strategy: ``FULL_SHARD`` (default), ``SHARD_GRAD_OP``, ``NO_SHARD``, or ``HYBRID_SHARD`` with a 2-d
+            ``device_mesh``: replicas along the first dimension, parts along the second (without one all
+            processes count as one node's).
+        auto_wrap_policy: which submodules are gathered by themselves (see `ftorch.distributed.fsdp.wrap`).
+        mixed_precision: see `MixedPrecision`.
+        sync_module_states: whether all begin with rank 0's values.
+
+    Raises:
+        ValueError: for hybrid strategies with groups of one's own instead of a mesh.
+    """
+
+    def __init__(self, module, process_group=None, sharding_strategy=None, cpu_offload=None,
+                 auto_wrap_policy=None, backward_prefetch=None, mixed_precision=None,
+                 ignored_modules=None, param_init_fn=None, device_id=None, sync_module_states=False,
+                 forward_prefetch=False, limit_all_gathers=True, use_orig_params=True,
+                 ignored_states=None, device_mesh=None):
+        super().__init__()
+        strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
+        if isinstance(process_group, tuple):
+            raise ValueError(f"{strategy} with two groups is not supported: give a 2-d device_mesh")
+        group = process_group or torch.distributed.distributed_c10d.group_of(None)
+        mesh = device_mesh or _mesh_for(strategy, group)
+        mp = mixed_precision or MixedPrecision()
+        policy = MixedPrecisionPolicy(
+            mp.param_dtype, mp.reduce_dtype, None, mp.cast_forward_inputs or mp.cast_root_forward_inputs
+        )
+        if sync_module_states:
+            from .._reducer import broadcast_coalesced
+
+            broadcast_coalesced(group, [*module.parameters(), *module.buffers()])
+        ignored = [p for m in ignored_modules or () for p in m.parameters()]
+        ignored += [p for p in ignored_states or () if isinstance(p, torch.Tensor)]
+        options = {
+            "mesh": mesh, "mp_policy": policy, "ignored_params": ignored,
+            "reshard_after_forward": strategy in (
+                ShardingStrategy.FULL_SHARD, ShardingStrategy.HYBRID_SHARD,
+            ),
+        }
+        if auto_wrap_policy is not None:
+            for sub in chosen(module, auto_wrap_policy):
+                if not isinstance(sub, FSDPModule):
+                    fully_shard(sub, **options)
+        if not isinstance(module, FSDPModule):
+            fully_shard(module, **options)
+        self._fsdp_wrapped_module = module
+        self.process_group, self.sharding_strategy = group, strategy
+        self._state_dict_type = StateDictType.FULL_STATE_DICT, FullStateDictConfig()
+
+    @staticmethod
+    def fsdp_modules(module, root_only: bool = False) -> list:
+        """The modules within (and itself) that are divided; with ``root_only`` those in no other."""
+        found = [m for m in module.modules() if isinstance(m, FullyShardedDataParallel)]
+        inner = {id(n) for m in found for n in m.modules() if n is not m} if root_only else set()
+        return [m for m in found if id(m) not in inner]
+
+    @staticmethod
+    def rekey_optim_state_dict(optim_state_dict, optim_state_key_type, model, optim_input=None, optim=None):
+        """A whole optimizer state dict with names instead of numbers, or the other way round.
+
+        Raises:
+            ValueError: for parameters that the model lacks.
+        """
+        names = {id(p): n.replace("_fsdp_wrapped_module.", "") for n, p in model.named_parameters()}
+        groups = optim.param_groups if optim is not None else optim_input
+        if groups is None:
+            listed = list(model.parameters())
+        else:
+            listed = [p for g in groups for p in (g["params"] if isinstance(g, dict) else [g])]
+        if any(id(p) not in names for p in listed):
+            raise ValueError("the optimizer has parameters that the model lacks")
+        pairs = [(i, names[id(p)]) for i, p in enumerate(listed)]
+        if optim_state_key_type is OptimStateKeyType.PARAM_ID:
+            pairs = [(n, i) for i, n in pairs]
+        new = dict(pairs)
+        return {
+            "state": {new[k]: v for k, v in optim_state_dict["state"].items()},
+            "param_groups": [
+                {**g, "params": sorted(new[k] for k in g["params"])} for g in optim_state_dict["param_groups"]
+            ],
+        }
+
+    @property
+    def module(self):
+        """The wrapped module."""
+        return self._fsdp_wrapped_module
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self._fsdp_wrapped_module, name)
+
+    def forward(self, *args, **kwargs):
+        return self._fsdp_wrapped_module(*args, **kwargs)
+
+    def named_parameters(self, *args, **kwargs):
+        for name, p in super().named_parameters(*args, **kwargs):
+            yield name.replace("_fsdp_wrapped_module.", ""), p
+
+    # --- whole parameters ---
+
+    @staticmethod
+    @contextlib.contextmanager
+    def summon_full_params(module, recurse=True, writeback=True, rank0_only=False, offload_to_cpu=False,
+                           with_grads=False):
+        """Within, parameters are whole; what is written to them is kept."""
+        groups = [m._fsdp_state.group for m in module.modules() if isinstance(m, FSDPModule)]
+        with torch.no_grad():
+            for group in groups:
+                group.full_precision = True
+                try:
+                    group.unshard()
+                finally:
+                    group.full_precision = False
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for group in groups:
+                    if writeback:
+                        for p, whole in zip(group.parameters, group.whole):
+                            placed = DTensor._made(whole, p.mesh, *_whole(p))
+                            p.local.copy_(
+                                placed.redistribute(placements=p.sharded.placements)._local_tensor
+                            )
+                    group.reshard()
+
+    def clip_grad_norm_(self, max_norm, norm_type=2.0):
+        """`ftorch.nn.utils.clip_grad_norm_` of gradients that are divided; the total norm."""
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        """Within, gradients are not reduced; they wait for the first backward behind it."""
+        groups = [m._fsdp_state.group for m in self.modules() if isinstance(m, FSDPModule)]
+        for group in groups:
+            group.syncs = False
+        try:
+            yield
+        finally:
+            for group in groups:
+                group.syncs = True
+
+    # --- state dicts ---
+
+    @staticmethod
+    def set_state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
+        """Sets what `state_dict` gives."""
+        for m in module.modules():
+            if isinstance(m, FullyShardedDataParallel):
+                m._state_dict_type = state_dict_type, state_dict_config or FullStateDictConfig()
+
+    @staticmethod
+    @contextlib.contextmanager
+    def state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
+        """Within, `state_dict` gives something else."""
+        own = [m for m in module.modules() if isinstance(m, FullyShardedDataParallel)]
+        before = [m._state_dict_type for m in own]
+        FullyShardedDataParallel.set_state_dict_type(module, state_dict_type, state_dict_config)
+        try:
+            yield
+        finally:
+            for m, kind in zip(own, before):
+                m._state_dict_type = kind
+
+    def state_dict(self, *args, **kwargs):
+        """The state under the module's own names."""
+        kind, config = self._state_dict_type
+        values = self._fsdp_wrapped_module.state_dict(*args, **kwargs)
+        if kind is not StateDictType.FULL_STATE_DICT:
+            return values
+        full = {k: v.full_tensor() if isinstance(v, DTensor) else v for k, v in values.items()}
+        if getattr(config, "rank0_only", False) and self.process_group.rank():
+            return {}
+        return type(values)(full)
+
+    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
+        """Sets the state, of whole tensors or parts."""
+        from ..checkpoint.state_dict import StateDictOptions, set_model_state_dict
+
+        return set_model_state_dict(
+            self._fsdp_wrapped_module, state_dict, options=StateDictOptions(strict=strict)
+        )
+
+    @staticmethod
+    def optim_state_dict(model, optim, optim_state_dict=None, group=None) -> dict:
+        """An optimizer's state by names, of whole tensors."""
+        from ..checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
+
+        return get_optimizer_state_dict(model, optim, options=StateDictOptions(full_state_dict=True))
+
+    @staticmethod
+    def optim_state_dict_to_load(model, optim, optim_state_dict, **_) -> dict:
+        """What ``optim.load_state_dict`` takes, of `optim_state_dict`'s result."""
+        from ..checkpoint.state_dict import _names, _placed
+
+        numbers, state, at, groups = {}, {}, 0, []
+        names = _names(model)
+        for g in optim.param_groups:
+            for p in g["params"]:
+                numbers[names[id(p)]] = at, p
+                at += 1
+        for name, values in optim_state_dict["state"].items():
+            i, p = numbers[name]
+            state[i] = {k: _placed(v, p) if k != "step" else v for k, v in values.items()}
+        for g in optim_state_dict["param_groups"]:
+            groups.append({**g, "params": [numbers[n][0] for n in g["params"]]})
+        return {"state": state, "param_groups": groups}
+
+
+def _whole(p):
+    from ..tensor import Replicate
+
+    return [Replicate()] * p.mesh.ndim, p.shape
+
+

@@ -1,0 +1,116 @@
+"""Which submodules are wrapped by themselves."""
+
+from __future__ import annotations
+
+import contextlib
+
+from ftorch import nn
+
+__all__ = [
+    "CustomPolicy", "ModuleWrapPolicy", "always_wrap_policy", "enable_wrap", "lambda_auto_wrap_policy",
+    "size_based_auto_wrap_policy", "transformer_auto_wrap_policy", "wrap",
+]
+
+
+def always_wrap_policy(*args, **kwargs) -> bool:
+    """All of them."""
+    return True
+
+
+def transformer_auto_wrap_policy(module, recurse: bool, nonwrapped_numel: int, transformer_layer_cls) -> bool:
+    """Those of some classes."""
+    return True if recurse else isinstance(module, tuple(transformer_layer_cls))
+
+
+def lambda_auto_wrap_policy(module, recurse: bool, nonwrapped_numel: int, lambda_fn) -> bool:
+    """Those that a function names."""
+    return True if recurse else bool(lambda_fn(module))
+
+
+def _or_policy(module, recurse: bool, nonwrapped_numel: int, policies) -> bool:
+    """Those that any of several policies names."""
+    return any(p(module=module, recurse=recurse, nonwrapped_numel=nonwrapped_numel) for p in policies)
+
+
+def size_based_auto_wrap_policy(module, recurse: bool, nonwrapped_numel: int, min_num_params: int = int(1e8),
+                                force_leaf_modules=None, exclude_wrap_modules=None) -> bool:
+    """Those with many parameters."""
+    excluded = exclude_wrap_modules or {nn.ModuleList, nn.ModuleDict}
+    leaves = force_leaf_modules or {nn.MultiheadAttention}
+    large = nonwrapped_numel >= min_num_params
+    if recurse:
+        return large and not isinstance(module, tuple(leaves))
+    return large and not isinstance(module, tuple(excluded))
+
+
+class ModuleWrapPolicy:
+    """Those of some classes."""
+
+    def __init__(self, module_classes):
+        self._module_classes = tuple(module_classes)
+
+    def __call__(self, module, recurse, *args, **kwargs):
+        return True if recurse else isinstance(module, self._module_classes)
+
+
+class CustomPolicy:
+    """Those for which a function is true."""
+
+    def __init__(self, lambda_fn):
+        self._lambda_fn = lambda_fn
+
+    def __call__(self, module, recurse, *args, **kwargs):
+        return True if recurse else bool(self._lambda_fn(module))
+
+
+def chosen(root, policy) -> list:
+    """The submodules that a policy wraps, inner ones first."""
+    out: list = []
+
+    def visit(module, is_root):
+        left = sum(p.numel() for p in module.parameters())
+        if not policy(module=module, recurse=True, nonwrapped_numel=left):
+            return 0
+        wrapped = sum(visit(child, False) for child in module.children())
+        rest = left - wrapped
+        if not is_root and policy(module=module, recurse=False, nonwrapped_numel=rest):
+            out.append(module)
+            return left
+        return wrapped
+
+    visit(root, True)
+    return out
+
+
+_enabled: list = []
+
+
+@contextlib.contextmanager
+def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
+    """Within, `wrap` wraps modules in a class with some options.
+
+    Raises:
+        NotImplementedError: within another one.
+
+    >>> from ftorch import nn
+    >>> with enable_wrap(wrapper_cls=nn.Sequential):
+    ...     type(wrap(nn.Linear(1, 1))).__name__
+    'Sequential'
+    """
+    if _enabled:
+        raise NotImplementedError(
+            "You are already within an autowrap context and we currently do not supported nested autowrap."
+        )
+    _enabled.append((wrapper_cls, wrapper_kwargs))
+    try:
+        yield
+    finally:
+        _enabled.pop()
+
+
+def wrap(module, **wrap_overrides):
+    """A module, wrapped as `enable_wrap` says; itself outside."""
+    if not _enabled:
+        return module
+    wrapper, options = _enabled[-1]
+    return wrapper(module, **{**options, **wrap_overrides, **getattr(module, "_wrap_overrides", {})})

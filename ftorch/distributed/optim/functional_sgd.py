@@ -1,0 +1,13 @@
+"""`ftorch.optim.SGD` that is given gradients."""
+
+from __future__ import annotations
+
+from ftorch import optim
+
+from ._functional_optimizer import FunctionalOptimizer
+
+__all__: list[str] = []
+
+
+class _FunctionalSGD(FunctionalOptimizer):
+    optimizer_class = optim.SGD

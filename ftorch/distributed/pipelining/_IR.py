@@ -1,0 +1,286 @@
+"""Models cut into stages at marked places (``torch.distributed.pipelining.pipeline``).
+
+Only the modules in whose forward a mark lies are traced; all others are called as they are, so control
+flow in them is free. Values that a later stage needs are passed on by the stages between.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import ftorch as torch
+
+from ...fx import Graph, GraphModule, Tracer
+from ._utils import PipeInfo
+from .stage import build_stage
+
+__all__ = ["Pipe", "SplitPoint", "annotate_split_points", "pipe_split", "pipeline"]
+
+_callers: list = []  # while an example runs: the modules whose forward marks were met in
+_stack: list = []
+_tracers: list = []
+
+
+class SplitPoint(Enum):
+    """Where a module's stage begins or ends."""
+
+    BEGINNING = 1
+    END = 2
+
+
+def pipe_split() -> None:
+    """Marks the border of two stages in a model's forward; it does nothing else.
+
+    >>> import ftorch as torch
+    >>> from ftorch.distributed.pipelining import pipe_split, pipeline
+    >>> class Two(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         x = x * 2
+    ...         pipe_split()
+    ...         return x + 1
+    >>> pipe = pipeline(Two(), (torch.ones(2),))
+    >>> pipe.num_stages, pipe(torch.ones(2))
+    (2, tensor([3., 3.]))
+    """
+    if _tracers:
+        _tracers[-1].create_proxy("call_function", _mark, (), {})
+    elif _callers:
+        _callers[-1].update(map(id, _stack))
+
+
+_mark = pipe_split
+
+
+def annotate_split_points(mod, spec: dict) -> None:
+    """Marks the beginning or end of submodules, in place: {path: `SplitPoint`}.
+
+    Raises:
+        AttributeError: for a path without a module.
+    """
+    for path, point in spec.items():
+        sub = mod.get_submodule(path)
+        sub._pipe_split = point
+
+
+class _Tracer(Tracer):
+    """Traces through the modules in which marks lie."""
+
+    def __init__(self, through):
+        super().__init__()
+        self.through = through
+
+    def is_leaf_module(self, m, module_qualified_name):
+        """Whether it is called as it is."""
+        return id(m) not in self.through
+
+    def call_module(self, m, forward, args, kwargs):
+        """A call, with the marks before and after it."""
+        point = m.__dict__.get("_pipe_split")
+        if point is SplitPoint.BEGINNING:
+            self.create_proxy("call_function", _mark, (), {})
+        result = super().call_module(m, forward, args, kwargs)
+        if point is SplitPoint.END:
+            self.create_proxy("call_function", _mark, (), {})
+        return result
+
+
+def _modules_with_marks(module, args, kwargs):
+    """The ids of the modules in whose forward a mark lies, found by a call."""
+    found: set = {id(module)}
+    paths = dict(module.named_modules())
+    for path, sub in paths.items():
+        if "_pipe_split" in sub.__dict__:
+            parts = path.split(".")
+            found |= {id(paths[".".join(parts[:i])]) for i in range(len(parts))}
+    handles = []
+    for sub in paths.values():
+        handles.append(sub.register_forward_pre_hook(lambda m, _: _stack.append(m)))
+        handles.append(sub.register_forward_hook(lambda m, *_: _stack.pop() and None, always_call=True))
+    _callers.append(set())
+    try:
+        with torch.no_grad():
+            module(*args, **kwargs)
+    finally:
+        found |= _callers.pop()
+        _stack.clear()
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+def pipeline(module, mb_args: tuple, mb_kwargs: dict | None = None, split_spec: dict | None = None,
+             split_policy=None):
+    """A model cut into stages.
+
+    Args:
+        mb_args, mb_kwargs: an example of a microbatch: the model is called with it.
+        split_spec: {path of a submodule: `SplitPoint`}; without one the model calls `pipe_split`.
+        split_policy: instead: a function of the traced graph module that inserts calls of `pipe_split`.
+
+    Raises:
+        ValueError: for a spec and a policy at once.
+    """
+    if split_spec is not None and split_policy is not None:
+        raise ValueError("Cannot specify both `split_spec` and `split_policy`. Please use only one of them.")
+    if split_spec:
+        annotate_split_points(module, split_spec)
+    return Pipe.from_tracing(module, mb_args, mb_kwargs, split_policy)
+
+
+class _Stages(torch.nn.Module):
+    """The stages as submodules ``submod_0``, ``submod_1`` and so on."""
+
+    def __init__(self, stages):
+        super().__init__()
+        for i, stage in enumerate(stages):
+            self.add_module(f"submod_{i}", stage)
+
+    def forward(self, *args, **kwargs):
+        value = args
+        for i, stage in enumerate(self.children()):
+            value = stage(*value, **kwargs) if i == 0 else stage(*value)
+            value = value if isinstance(value, tuple) else (value,)
+        return value
+
+
+class Pipe(torch.nn.Module):
+    """A model in stages.
+
+    Attributes:
+        split_gm: the stages as submodules. ``num_stages``: their number.
+    """
+
+    def __init__(self, stages, output_of_last, has_loss_and_backward: bool = False):
+        super().__init__()
+        self.split_gm = _Stages(stages)
+        self.executor = self.split_gm
+        self.num_stages, self.has_loss_and_backward = len(stages), has_loss_and_backward
+
+    @staticmethod
+    def from_tracing(mod, example_args: tuple, example_kwargs: dict | None = None, split_policy=None) -> Pipe:
+        """Traces a model and cuts it at its marks."""
+        kwargs = example_kwargs or {}
+        through = _modules_with_marks(mod, example_args, kwargs)
+        tracer = _Tracer(through)
+        _tracers.append(tracer)
+        try:
+            graph = tracer.trace(mod)
+        finally:
+            _tracers.pop()
+        traced = GraphModule(mod, graph)
+        if split_policy is not None:
+            traced = split_policy(traced)
+        return Pipe(_cut(traced), None)
+
+    def forward(self, *args, **kwargs):
+        """The whole model, stage after stage, in this process."""
+        value = args
+        for i in range(self.num_stages):
+            stage = self.get_stage_module(i)
+            value = stage(*value, **kwargs) if i == 0 else stage(*value)
+            if i < self.num_stages - 1:
+                value = value if isinstance(value, tuple) else (value,)
+        return value
+
+    def get_stage_module(self, stage_idx: int):
+        """The module of a stage.
+
+        Raises:
+            ValueError: for a number out of range.
+        """
+        if not 0 <= stage_idx < self.num_stages:
+            raise ValueError(f"Invalid stage index {stage_idx}!")
+        return getattr(self.split_gm, f"submod_{stage_idx}")
+
+    def info(self) -> PipeInfo:
+        """The pipe in short."""
+        return PipeInfo(self.split_gm, self.num_stages, self.has_loss_and_backward)
+
+    def build_stage(self, stage_index: int, device, group=None):
+        """The stage that the calling process runs."""
+        return build_stage(self.get_stage_module(stage_index), stage_index, self.info(), device, group)
+
+    def print_readable(self) -> None:
+        """Prints the stages' code."""
+        for i in range(self.num_stages):
+            print(f"# stage {i}")
+            self.get_stage_module(i).print_readable()
+
+    def __repr__(self):
+        return repr(self.split_gm)
+
+
+def _cut(traced) -> list:
+    """Graph modules of the nodes between marks."""
+    stage_of, stage = {}, 0
+    nodes = list(traced.graph.nodes)
+    for node in nodes:
+        if node.op == "call_function" and node.target is _mark:
+            stage += 1
+            continue
+        stage_of[node] = 0 if node.op == "placeholder" else stage
+    count = stage + 1
+    for node in nodes:  # parameters belong to who uses them, not to where they were first read
+        if node.op == "get_attr" and node.users:
+            stage_of[node] = min(stage_of[user] for user in node.users)
+    _refuse_shared(traced, nodes, stage_of)
+    last_use = {
+        node: max((stage_of[user] for user in node.users), default=stage_of[node])
+        for node in stage_of
+    }
+    made, arriving = [], []
+    for number in range(count):
+        leaving = [
+            n for n in nodes if n in stage_of and n.op != "output" and stage_of[n] <= number < last_use[n]
+        ]
+        made.append(_stage_module(traced, nodes, stage_of, number, arriving, leaving, number == count - 1))
+        arriving = leaving
+    return made
+
+
+def _refuse_shared(traced, nodes, stage_of):
+    users: dict = {}
+    for node in nodes:
+        if node.op == "get_attr" and node in stage_of:
+            value = traced
+            for part in node.target.split("."):
+                value = getattr(value, part)
+            tensors = [value] if isinstance(value, torch.nn.Parameter) else []
+            places = {stage_of[user] for user in node.users}
+        elif node.op == "call_module" and node in stage_of:
+            tensors, places = list(traced.get_submodule(node.target).parameters()), {stage_of[node]}
+        else:
+            continue
+        for p in tensors:
+            users.setdefault(id(p), set()).update(places)
+    if any(len(places) > 1 for places in users.values()):
+        raise NotImplementedError(
+            "a parameter is used by several stages: move its uses into one stage, or give each stage a copy "
+            "and average their gradients"
+        )
+
+
+def _stage_module(traced, nodes, stage_of, number, arriving, leaving, is_last):
+    graph, known = Graph(), {}
+    if number == 0:
+        for node in nodes:
+            if node.op == "placeholder":
+                known[node] = graph.node_copy(node)
+    else:
+        for node in arriving:
+            known[node] = graph.placeholder(node.name)
+    result = None
+    for node in nodes:
+        if stage_of.get(node) != number or node.op == "placeholder":
+            continue
+        if node.op == "output":
+            result = node
+            continue
+        known[node] = graph.node_copy(node, lambda n: known[n])
+    if is_last:
+        assert result is not None
+        graph.node_copy(result, lambda n: known[n])
+    else:
+        values = [known[n] for n in leaving]
+        graph.output(values[0] if len(values) == 1 else tuple(values))
+    return GraphModule(traced, graph)

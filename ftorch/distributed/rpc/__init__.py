@@ -1,0 +1,32 @@
+"""Remote procedure calls (``torch.distributed.rpc``)."""
+# ruff: noqa: F401
+
+from . import api, backend_registry, functions
+from ._agent import WorkerInfo
+from ._rref import RRef
+from .api import (
+    _get_current_rpc_agent,
+    _is_current_rpc_agent_set,
+    _set_rpc_timeout,
+    get_worker_info,
+    init_rpc,
+    remote,
+    rpc_async,
+    rpc_sync,
+    shutdown,
+)
+from .api import _get_rpc_timeout as get_rpc_timeout
+from .backend_registry import BackendType
+from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
+
+PyRRef = RRef
+__all__ = [
+    "BackendType", "RRef", "RpcBackendOptions", "TensorPipeRpcBackendOptions", "WorkerInfo", "functions",
+    "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async", "rpc_sync",
+    "shutdown",
+]
+
+
+def is_available() -> bool:
+    """True."""
+    return True

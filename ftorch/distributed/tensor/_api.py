@@ -1,0 +1,506 @@
+"""`DTensor`: a tensor of which each process has a part."""
+
+from __future__ import annotations
+
+import ftorch as torch
+
+from ..device_mesh import DeviceMesh, _mesh_resources
+from ._redistribute import (
+    contiguous_strides,
+    global_strides,
+    gradient_placements,
+    local_shape,
+    move,
+    redistributed,
+    with_gradient,
+)
+from .placement_types import Placement, Replicate, Shard
+
+__all__ = [
+    "DTensor", "distribute_module", "distribute_tensor", "empty", "full", "ones", "rand", "randn", "zeros",
+]
+
+_WHOLE_CALLS = frozenset(
+    "uniform normal bernoulli random exponential trunc_normal kaiming_uniform xavier_uniform".split()
+)
+
+
+class DTensorSpec:
+    """Mesh, placements and shape of a `DTensor` (``torch.distributed.tensor._dtensor_spec.DTensorSpec``)."""
+
+    def __init__(self, mesh, placements, shape, dtype):
+        self.mesh = self.device_mesh = mesh
+        self.placements, self.shape, self.dtype = tuple(placements), tuple(shape), dtype
+        self.ndim = len(self.shape)
+
+    def __eq__(self, other):
+        return isinstance(other, DTensorSpec) and vars(self) == vars(other)
+
+    def __hash__(self):
+        return hash((self.placements, self.shape))
+
+    def __repr__(self):
+        sizes = ", ".join(map(str, self.shape))
+        name = str(self.dtype).partition(".")[2].replace("bool", "b8")
+        kind = name.replace("complex", "c").replace("uint", "u").replace("int", "i").replace("float", "f")
+        return f"Spec({kind}[{sizes}]({''.join(map(str, self.placements))}))"
+
+
+class DTensor(torch.Tensor):
+    """A tensor over a mesh: on each mesh dimension divided (`Shard`), whole (`Replicate`) or a sum of
+    terms (`Partial`) (``torch.distributed.tensor.DTensor``).
+
+    Calls on it are calls on the parts, between the redistributions that they need; gradients
+    lie as the tensors do. Each process of the mesh has to make the same calls.
+
+    >>> import ftorch as torch
+    >>> from ftorch.distributed.tensor import distribute_tensor, Shard
+    >>> dist = torch.distributed
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> mesh = dist.init_device_mesh("cpu", (1,))
+    >>> x = distribute_tensor(torch.arange(4.0), mesh, [Shard(0)])
+    >>> (x * 2).full_tensor()
+    tensor([0., 2., 4., 6.])
+    >>> dist.destroy_process_group()
+    """
+
+    @classmethod
+    def _made(cls, local, mesh, placements, shape, strides=None):
+        strides = contiguous_strides(shape) if strides is None else strides
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, shape, strides=strides, dtype=local.dtype, device=local.device
+        )
+        made._local_tensor = local
+        made._spec = DTensorSpec(mesh, placements, shape, local.dtype)
+        made._gradient = None
+        return made
+
+    def __new__(cls, local_tensor, spec, *, requires_grad=False):
+        made = cls._made(local_tensor, spec.mesh, spec.placements, spec.shape)
+        if requires_grad:
+            made.requires_grad_()
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        from ._dispatch import call
+
+        return call(func, args, kwargs or {})
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        from ._dispatch import call
+
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name in ("__get__", "__set__", "__delete__"):
+            named = getattr(getattr(func, "__self__", None), "__name__", "")
+            if name == "__get__" and named in ("T", "mT", "H", "mH", "real", "imag"):
+                view = {"T": "t", "H": "t", "mT": "mT", "mH": "mT"}.get(named, named)
+                return args[0].transpose(-2, -1) if view in ("t", "mT") and args[0].dim() > 1 else args[0]
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **kwargs)
+        own = _OWN.get(name)
+        if own is not None and args and isinstance(args[0], DTensor):
+            return own(*args, **kwargs)
+        base = name.rstrip("_")
+        if base in _WHOLE_CALLS and name.endswith("_"):
+            return _whole_in_place(func, *args, **kwargs)
+        return call(func, args, kwargs)
+
+    # --- what it is ---
+
+    @property
+    def device_mesh(self) -> DeviceMesh:
+        """The mesh."""
+        return self._spec.mesh
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """How it lies on each dimension of the mesh."""
+        return self._spec.placements
+
+    @property
+    def requires_grad(self):
+        return self._local_tensor.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        self._local_tensor.requires_grad_(value)
+
+    @property
+    def grad_fn(self):
+        return self._local_tensor.grad_fn
+
+    @property
+    def is_leaf(self):
+        return self._local_tensor.is_leaf
+
+    @property
+    def grad(self):
+        g = self._local_tensor.grad
+        if g is None:
+            return None
+        if self._gradient is None or self._gradient._local_tensor is not g:
+            placed = gradient_placements(self.placements)
+            self._gradient = DTensor._made(g, self.device_mesh, placed, tuple(self.shape))
+        return self._gradient
+
+    @grad.setter
+    def grad(self, value):
+        if value is None:
+            self._local_tensor.grad = self._gradient = None
+            return
+        placed = gradient_placements(self.placements)
+        if list(value.placements) != placed:
+            value = value.redistribute(self.device_mesh, placed)
+        self._local_tensor.grad, self._gradient = value._local_tensor, value
+
+    @property
+    def data(self):
+        return self.detach()
+
+    @data.setter
+    def data(self, value):
+        self._local_tensor.data = value._local_tensor
+        self._spec = value._spec
+
+    def __repr__(self, *, tensor_contents=None):
+        placed = "".join(f"{p!r}, " for p in self.placements)
+        return (
+            f"DTensor(local_tensor={self._local_tensor.detach()}, device_mesh={self.device_mesh}, "
+            f"placements=({placed[:-1] if len(self.placements) == 1 else placed[:-2]}))"
+        )
+
+    def __str__(self):
+        return repr(self)
+
+    def __format__(self, spec):
+        return format(repr(self), spec)
+
+    def __hash__(self):
+        return id(self)
+
+    def __deepcopy__(self, memo):
+        with torch.no_grad():
+            local = self._local_tensor.detach().clone()
+        made = DTensor._made(local, self.device_mesh, self.placements, tuple(self.shape))
+        if getattr(self, "_is_param", False):
+            made._is_param = True
+        made.requires_grad = self.requires_grad
+        memo[id(self)] = made
+        return made
+
+    def __reduce_ex__(self, protocol):
+        return _rebuilt, (
+            self._local_tensor.detach(), self.placements, tuple(self.shape), self.requires_grad,
+            self.device_mesh, getattr(self, "_is_param", False),
+        )
+
+    # --- from and to local tensors ---
+
+    @staticmethod
+    def from_local(local_tensor, device_mesh=None, placements=None, *, run_check: bool = False,
+                   shape=None, stride=None, grad_placements=None):
+        """A tensor of the processes' parts.
+
+        Args:
+            placements: how the parts lie together (whole by default).
+            run_check: whether whole parts are made those of rank 0.
+            shape: of all of it; by default parts are taken to be of one size.
+        """
+        mesh = device_mesh or _mesh_resources.get_current_mesh()
+        placed = _normalized(placements or [Replicate()] * mesh.ndim, local_tensor.dim(), mesh)
+        if shape is None:
+            shape = list(local_tensor.shape)
+            for m, p in enumerate(placed):
+                if p.is_shard():
+                    shape[p.dim] *= mesh.size(m)
+        if run_check:
+            for m, p in enumerate(placed):
+                if p.is_replicate():
+                    local_tensor = local_tensor.contiguous()
+                    torch.distributed.broadcast(local_tensor, group=mesh.get_group(m), group_src=0)
+        local = local_tensor.view_as(local_tensor)
+        if grad_placements is not None:
+            local = with_gradient(local, mesh, tuple(shape), gradient_placements(placed), grad_placements)
+        strides = global_strides(local, shape) if stride is None else tuple(stride)
+        return DTensor._made(local, mesh, placed, tuple(shape), strides)
+
+    def to_local(self, *, grad_placements=None):
+        """The calling process' part.
+
+        Args:
+            grad_placements: how the parts of its gradient will lie together.
+        """
+        local = self._local_tensor
+        if not (local.requires_grad and torch.is_grad_enabled()):
+            return local.view_as(local) if not local.requires_grad else local
+        wanted = gradient_placements(self.placements)
+        if grad_placements is not None:
+            return with_gradient(local, self.device_mesh, tuple(self.shape), grad_placements, wanted)
+        return local.view_as(local)
+
+    def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None,
+                     backward_dtype=None):
+        """The same tensor with other placements."""
+        if placements is None:
+            raise RuntimeError("placements is needed for redistribute!")
+        mesh = device_mesh or self.device_mesh
+        if mesh != self.device_mesh:
+            raise NotImplementedError("Cross device mesh comm not supported yet!")
+        placed = _normalized(placements, self.dim(), mesh)
+        for p, now in zip(placed, self.placements):
+            if p.is_partial() and now != p:
+                raise RuntimeError(
+                    f"Can not redistribute from {now} to {p}, redistributing to Partial is for internal "
+                    "use only!"
+                )
+        local = redistributed(self._local_tensor, mesh, tuple(self.shape), self.placements, placed)
+        if local is self._local_tensor:
+            return self
+        return DTensor._made(local, mesh, placed, tuple(self.shape))
+
+    def full_tensor(self, *, grad_placements=None):
+        """All of it, in every process."""
+        whole = self.redistribute(placements=[Replicate()] * self.device_mesh.ndim)
+        return whole.to_local(grad_placements=grad_placements)
+
+    def __create_chunk_list__(self):
+        """Where the calling process' part lies, for checkpoints."""
+        from ..checkpoint.metadata import ChunkStorageMetadata
+        from ._redistribute import offsets
+
+        placed = tuple(self.shape), self.device_mesh, self.placements
+        return [ChunkStorageMetadata(torch.Size(offsets(*placed)), torch.Size(local_shape(*placed)))]
+
+
+def _normalized(placements, rank, mesh):
+    placed = list(placements)
+    if len(placed) != mesh.ndim:
+        raise ValueError(
+            f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: "
+            f"{len(placed)}, and device_mesh.ndim: {mesh.ndim}."
+        )
+    for m, p in enumerate(placed):
+        if not isinstance(p, Placement):
+            raise RuntimeError(
+                f"Trying to distribute tensor with unsupported placements {p} on device mesh dimension {m}!"
+            )
+        if p.is_shard() and not -rank <= p.dim < rank:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {p.dim})"
+            )
+    return [Shard(p.dim + rank) if p.is_shard() and p.dim < 0 else p for p in placed]
+
+
+def _rebuilt(local, placements, shape, requires_grad, mesh, is_parameter=False):
+    made = DTensor._made(local, mesh, placements, shape)
+    if is_parameter:
+        made._is_param = True
+    made.requires_grad = requires_grad
+    return made
+
+
+# --- methods that are not calls on parts ---
+
+
+def _like(x, local):
+    return DTensor._made(local, x.device_mesh, x.placements, tuple(x.shape), tuple(x.stride()))
+
+
+def _detach(x):
+    return _like(x, x._local_tensor.detach())
+
+
+def _requires_grad_(x, requires_grad=True):
+    x._local_tensor.requires_grad_(requires_grad)
+    return x
+
+
+def _backward(x, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    if any(p.is_partial("avg") for p in x.placements):  # the terms' gradients are shares of that of their mean
+        x = x.redistribute(placements=[Replicate() if p.is_partial() else p for p in x.placements])
+    if isinstance(gradient, DTensor):
+        gradient = gradient.redistribute(
+            placements=gradient_placements(x.placements)
+        )._local_tensor
+    if inputs is not None:
+        inputs = [i._local_tensor if isinstance(i, DTensor) else i for i in inputs]
+    return x._local_tensor.backward(gradient, retain_graph, create_graph, inputs)
+
+
+def _item(x):
+    return x.full_tensor().item()
+
+
+def _hooked(method):
+    def register(x, hook):
+        def local_hook(g):
+            if method == "register_post_accumulate_grad_hook":
+                return hook(x)
+            placed = gradient_placements(x.placements)
+            result = hook(DTensor._made(g, x.device_mesh, placed, tuple(x.shape)))
+            return result._local_tensor if isinstance(result, DTensor) else result
+
+        return getattr(x._local_tensor, method)(local_hook)
+
+    return register
+
+
+def _whole_in_place(func, x, *args, **kwargs):
+    """Random numbers: those that one process would draw, of which each takes its part."""
+    with torch.no_grad():
+        full = torch.empty(tuple(x.shape), dtype=x.dtype)
+        func(full, *args, **kwargs)
+        whole = [Replicate()] * x.device_mesh.ndim
+        x._local_tensor.copy_(move(full, x.device_mesh, tuple(x.shape), whole, x.placements))
+    return x
+
+
+def _retain_grad(x):
+    x._local_tensor.retain_grad()
+
+
+
+def _to_dense_numpy(x):
+    raise RuntimeError(".numpy() is not supported for tensor subclasses.")
+
+
+def _tolist(x):
+    raise RuntimeError(".tolist() is not supported for tensor subclasses, got DTensor")
+
+
+def _len(x):
+    return x.shape[0]
+
+
+_OWN = {
+    "detach": _detach, "requires_grad_": _requires_grad_, "backward": _backward, "item": _item,
+    "__bool__": lambda x: bool(_item(x)), "__float__": lambda x: float(_item(x)),
+    "__int__": lambda x: int(_item(x)), "register_hook": _hooked("register_hook"),
+    "register_post_accumulate_grad_hook": _hooked("register_post_accumulate_grad_hook"),
+    "retain_grad": _retain_grad, "numpy": _to_dense_numpy, "tolist": _tolist, "__len__": _len,
+    "is_floating_point": lambda x: x._local_tensor.is_floating_point(),
+    "is_complex": lambda x: x._local_tensor.is_complex(), "dim": lambda x: len(x._spec.shape),
+    "numel": lambda x: __import__("math").prod(x._spec.shape),
+    "__repr__": lambda x, **_: DTensor.__repr__(x), "__str__": lambda x: DTensor.__repr__(x),
+    "__format__": lambda x, spec="": format(DTensor.__repr__(x), spec), "__hash__": lambda x: id(x),
+    "data_ptr": lambda x: x._local_tensor.data_ptr(),
+    "__reduce_ex__": lambda x, p: DTensor.__reduce_ex__(x, p),
+    "__deepcopy__": lambda x, m: DTensor.__deepcopy__(x, m),
+    "detach_": lambda x: (x._local_tensor.detach_(), x)[1],
+    "is_contiguous": lambda x, **_: tuple(x.stride()) == contiguous_strides(x._spec.shape) or not x.numel(),
+}
+for _name in ("size", "stride", "element_size", "storage_offset", "ndimension", "is_set_to"):
+    def _through(x, *args, _name=_name, **kwargs):
+        with torch._C.DisableTorchFunctionSubclass():
+            return getattr(torch.Tensor, _name)(x, *args, **kwargs)
+
+    _OWN[_name] = _through
+
+
+def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_rank: int | None = 0):
+    """A tensor spread over a mesh (``torch.distributed.tensor.distribute_tensor``).
+
+    Args:
+        placements: one for each dimension of the mesh (whole by default).
+        src_data_rank: the rank in each row whose values are taken; None: everybody's own.
+    """
+    mesh = device_mesh or _mesh_resources.get_current_mesh()
+    placed = _normalized(placements or [Replicate()] * mesh.ndim, tensor.dim(), mesh)
+    if not tensor.is_leaf:
+        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
+    if isinstance(tensor, DTensor):
+        if tensor.device_mesh != mesh:
+            raise ValueError(
+                f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device "
+                f"mesh {mesh}."
+            )
+        if tuple(tensor.placements) != tuple(placed):
+            raise ValueError(
+                f"Cannot distribute a DTensor with placements {tensor.placements} to a different "
+                f"placements {tuple(placed)}. do you want to call `redistribute` instead?"
+            )
+        return tensor
+    local = tensor.detach()
+    if src_data_rank is not None:
+        local = local.clone(memory_format=torch.contiguous_format)
+        for m in range(mesh.ndim):
+            torch.distributed.broadcast(local, group=mesh.get_group(m), group_src=src_data_rank)
+    whole = [Replicate()] * mesh.ndim
+    with torch.no_grad():
+        local = move(local, mesh, tuple(tensor.shape), whole, placed)
+    made = DTensor._made(local.contiguous(), mesh, placed, tuple(tensor.shape))
+    if tensor.requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None, output_fn=None):
+    """A module whose parameters are `DTensor`s.
+
+    Args:
+        partition_fn: ``f(name, module, mesh)``, called for each submodule, replaces parameters; what stays
+            is replicated.
+        input_fn, output_fn: ``f(module, inputs or outputs, mesh)``.
+    """
+    mesh = device_mesh or _mesh_resources.get_current_mesh()
+    if getattr(module, "_distribute_module_applied", False):
+        raise RuntimeError(
+            "distribute_module should only be called once on a module, but it has already been called on this module!"
+        )
+    whole = [Replicate()] * mesh.ndim
+    for name, sub in module.named_modules():
+        if partition_fn is not None:
+            partition_fn(name, sub, mesh)
+        for key, p in list(sub._parameters.items()):
+            if p is not None and not isinstance(p, DTensor):
+                made = torch.nn.Parameter(distribute_tensor(p.detach(), mesh, whole), p.requires_grad)
+                sub.register_parameter(key, made)
+        for key, b in list(sub._buffers.items()):
+            if b is not None and not isinstance(b, DTensor):
+                sub._buffers[key] = distribute_tensor(b, mesh, whole)
+    if input_fn is not None:
+        module.register_forward_pre_hook(lambda m, inputs: input_fn(m, inputs, mesh))
+    if output_fn is not None:
+        module.register_forward_hook(lambda m, inputs, outputs: output_fn(m, outputs, mesh))
+    module._distribute_module_applied = True
+    return module
+
+
+def _factory(name):
+    def make(*size, requires_grad=False, dtype=None, layout=torch.strided, device_mesh=None,
+             placements=None):
+        mesh = device_mesh or _mesh_resources.get_current_mesh()
+        arguments = list(size)
+        fill = [arguments.pop()] if name == "full" else []
+        shape = arguments[0] if arguments and isinstance(arguments[0], (tuple, list)) else arguments
+        shape = tuple(shape)
+        placed = _normalized(placements or [Replicate()] * mesh.ndim, len(shape), mesh)
+        with torch.no_grad():
+            if name in ("rand", "randn"):
+                whole = [Replicate()] * mesh.ndim
+                local = move(getattr(torch, name)(shape, dtype=dtype), mesh, shape, whole, placed)
+            else:
+                part = local_shape(shape, mesh, placed)
+                local = getattr(torch, name)(part, *fill, dtype=dtype)
+        made = DTensor._made(local, mesh, placed, shape)
+        return made.requires_grad_() if requires_grad else made
+
+    make.__name__ = name
+    make.__doc__ = f"`ftorch.{name}` over a mesh."
+    return make
+
+
+zeros, ones, empty = _factory("zeros"), _factory("ones"), _factory("empty")
+rand, randn, _full = _factory("rand"), _factory("randn"), _factory("full")
+
+
+def full(size, fill_value, *, dtype=None, layout=torch.strided, requires_grad=False, device_mesh=None,
+         placements=None):
+    """`ftorch.full` over a mesh."""
+    return _full(tuple(size), fill_value, dtype=dtype, requires_grad=requires_grad,
+                 device_mesh=device_mesh, placements=placements)
+
+

@@ -1,0 +1,360 @@
+"""Calls on `DTensor`s: local calls between redistributions."""
+
+from __future__ import annotations
+
+import math
+
+import ftorch as torch
+
+from ...utils._pytree import tree_flatten, tree_unflatten
+from . import _rules as rules
+from ._redistribute import global_strides, gradient_placements, redistributed, with_gradient
+from ._rules import Decision, Input
+from ._special import SPECIAL
+from ._structure_rules import STRUCTURE
+from .placement_types import Partial, Replicate, Shard
+
+RULES = {
+    **{n: rules.matmul for n in ("matmul", "mm", "bmm", "linear", "addmm", "__matmul__", "mv")},
+    **{n: rules.reduction for n in (*rules.REDUCED, *rules.KEPT)},
+    **{n: rules.rowwise("normalized") for n in ("layer_norm", "rms_norm")},
+    **{n: rules.rowwise("argument") for n in ("softmax", "log_softmax", "cumsum", "cumprod", "sort", "normalize")},
+    "embedding": rules.embedding, "scaled_dot_product_attention": rules.attention,
+    **{n: rules.permutation for n in ("permute", "transpose", "t", "T", "mT", "swapaxes", "swapdims")},
+    **{n: rules.inserted for n in ("unsqueeze", "squeeze")},
+    **{n: rules.rowwise(1, 2, 3) for n in ("conv2d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")},
+    **STRUCTURE,
+}
+_RESHAPES = frozenset("view reshape flatten unflatten view_as reshape_as expand expand_as broadcast_to".split())
+_RESHAPED_AS = {n: "reshape" for n in ("flatten", "unflatten", "view_as", "reshape_as")} | {
+    "expand_as": "expand"
+}
+_PUBLIC = {"_method_split": "split", "_norm_method": "norm"}
+_PARTS = frozenset("split chunk __getitem__ select narrow split_with_sizes tensor_split unbind".split())
+REGISTERED: dict = {}  # the user's rules by the operators' names (`register_sharding`)
+_implicit = [0]
+replicated: list[dict] = []  # storages of local tensors that all processes have alike, where somebody asks
+
+
+class _Spread:
+    def __init__(self, on):
+        self.on = on
+
+    def __enter__(self):
+        _implicit[0] += 1
+
+    def __exit__(self, *_):
+        _implicit[0] -= 1
+
+
+def implicit_replication():
+    """Within, plain tensors in calls with `DTensor`s count as replicated."""
+    return _Spread(True)
+
+
+def evenly_divided(shape, mesh, placements):
+    sizes = list(shape)
+    for m, p in enumerate(placements):
+        if p.is_shard():
+            if sizes[p.dim] % mesh.size(m):
+                return False
+            sizes[p.dim] //= mesh.size(m)
+    return True
+
+
+def call(func, args, kwargs):
+    """The result of a function of `DTensor`s."""
+    from ._api import DTensor
+
+    name = getattr(func, "__name__", str(func))
+    name = _PUBLIC.get(name, name)
+    if name.startswith("_foreach_"):
+        return _each(func, args, kwargs)
+    if name == "cross_entropy" and _keeps_classes(args):
+        from .parallel.loss import cross_entropy
+
+        return cross_entropy(*args, **kwargs)
+    if name in SPECIAL:
+        result = SPECIAL[name](func, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    leaves, spec = tree_flatten((args, kwargs))
+    places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
+    known = [leaves[i] for i in places if isinstance(leaves[i], DTensor)]
+    mesh = known[0].device_mesh
+    for x in known[1:]:
+        if x.device_mesh != mesh:
+            raise NotImplementedError(
+                f"{name}: DTensor does not support cross-mesh operation yet! Got meshes: "
+                f"{mesh} {x.device_mesh}"
+            )
+    tensors = []
+    for i in places:
+        x = leaves[i]
+        if not isinstance(x, DTensor):
+            if x.numel() != 1 and not _implicit[0]:
+                raise RuntimeError(
+                    f"{name}: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to "
+                    "DTensor before calling distributed operators! Please see "
+                    "https://docs.pytorch.org/docs/main/distributed.tensor.html#"
+                    "mixed-tensor-and-dtensor-operations for more details."
+                )
+            x = DTensor._made(x, mesh, [Replicate()] * mesh.ndim, tuple(x.shape))
+        tensors.append(x)
+    targets, outputs, sizes, local_args = _decide(name, mesh, tensors, args, kwargs)
+    inplace = name.endswith("_") and not name.endswith("__")
+    if inplace:
+        own = tensors[0]
+        wanted = list(own.placements)
+        if targets[0] != wanted or outputs != wanted:
+            return _in_place_whole(func, own, tensors, places, leaves, spec, mesh)
+    local = []
+    for i, (x, to) in enumerate(zip(tensors, targets)):
+        t = redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, to)
+        local.append(with_gradient(t, mesh, tuple(x.shape), *_on_the_way(targets, i, mesh)))
+    if replicated:
+        for t, to in zip(local, targets):
+            if all(p.is_replicate() for p in to):
+                replicated[-1][id(t._ftorch_storage)] = t._ftorch_storage
+    if local_args is not None:
+        result = getattr(local[0], _RESHAPED_AS.get(name, name))(*local_args)
+    else:
+        for i, t in zip(places, local):
+            leaves[i] = t
+        local_arguments, local_options = tree_unflatten(leaves, spec)
+        result = func(*local_arguments, **local_options)
+    if inplace:
+        return tensors[0]
+    return _wrapped(result, mesh, outputs, sizes, tensors, name)
+
+
+def _keeps_classes(args):
+    from .parallel.loss import enabled
+
+    return bool(enabled[0]) and any(p.is_shard(1) for p in getattr(args[0], "placements", ()))
+
+
+def _on_the_way(targets, i, mesh):
+    """How the gradient of an input comes out of the local call, and how it has to be."""
+    own = gradient_placements(targets[i])
+    comes = list(own)
+    for m in range(mesh.ndim):
+        divided = any(not t[m].is_replicate() for t in targets)
+        if targets[i][m].is_replicate() and divided:
+            comes[m] = Partial()
+    return comes, own
+
+
+def _decide(name, mesh, tensors, args, kwargs):
+    whole = [Replicate()] * mesh.ndim
+    targets = [list(whole) for _ in tensors]
+    outputs, sizes, local_args = list(whole), [], None
+    base = name.rstrip("_") if not name.startswith("__") else name
+    for m in range(mesh.ndim):
+        inputs = []
+        for x in tensors:
+            made = Input(tuple(x.shape), x.placements[m])
+            made.derived = torch.is_grad_enabled() and x._local_tensor.requires_grad
+            made.even = evenly_divided(x.shape, mesh, x.placements)
+            inputs.append(made)
+        decision = None
+        if base in REGISTERED or name in REGISTERED:
+            decision = _registered(REGISTERED.get(name) or REGISTERED[base], tensors, inputs, args, kwargs)
+        elif base in _RESHAPES:
+            decision, shape = _reshape(base, inputs[0], tensors, args, kwargs, mesh, m)
+            if decision is not None and shape is not None:
+                local_args = shape if local_args is None else _both(local_args, shape, decision, mesh, m)
+        elif base in _PARTS:
+            decision = _part(base, inputs[0], args, kwargs)
+        elif base in rules.POINTWISE or name in rules.POINTWISE:
+            decision = rules.pointwise(name if name.startswith("__") else base if base else name, inputs, args, kwargs)
+            if name.endswith("_") and not name.startswith("__"):
+                decision = (
+                    rules.pointwise(name, inputs, args, kwargs) if not inputs[0].placement.is_partial() else decision
+                )
+        elif base in RULES:
+            decision = RULES[base](base, inputs, args, kwargs)
+        if decision is None or len(decision.inputs) > len(tensors):
+            decision = Decision([Replicate()] * len(tensors), Replicate())
+        for i in range(len(tensors)):
+            targets[i][m] = decision.inputs[i] if i < len(decision.inputs) else Replicate()
+        outputs[m] = decision.output
+        if decision.sizes:
+            sizes.append(decision.sizes)
+    return targets, outputs, sizes, local_args
+
+
+def _registered(rule, tensors, inputs, args, kwargs):
+    """Of the placements that a user's rule allows, those that move the fewest arguments."""
+    from ._api import DTensor
+
+    def shown(x):
+        return x._spec if isinstance(x, DTensor) else x
+
+    listed = rule(*[shown(a) for a in args], **{k: shown(v) for k, v in kwargs.items()})
+    best = None
+    for outputs, given in listed:
+        placed = [p for p in given if p is not None]
+        cost = sum(
+            0 if x.placement == p else 1 if x.placement.is_replicate() else 2
+            for x, p in zip(inputs, placed)
+        )
+        if best is None or cost < best[0]:
+            best = cost, outputs, placed
+    if best is None:
+        return None
+    _, outputs, placed = best
+    out = outputs[0]
+    size = tensors[0].shape[out.dim] if out.is_shard() and out.dim < tensors[0].dim() else None
+    same = [x for x, p in zip(inputs, placed) if p == out]
+    return Decision(list(placed), out, sizes=(out.dim, size) if out.is_shard() and same else None)
+
+
+def _both(first, second, decision, mesh, m):
+    shape = list(first[0])
+    if decision.output.is_shard() and shape[decision.output.dim] == -1:
+        return first
+    if decision.output.is_shard():
+        shape[decision.output.dim] //= mesh.size(m)
+    return (shape,)
+
+
+def _target_shape(name, x, tensors, args, kwargs):
+    if name in ("view_as", "reshape_as", "expand_as"):
+        return list(args[1].shape)
+    if name == "flatten":
+        start = rules._argument(args, kwargs, 1, "start_dim", default=0)
+        end = rules._argument(args, kwargs, 2, "end_dim", default=-1)
+        rank = len(x.shape)
+        start, end = start % max(rank, 1), end % max(rank, 1)
+        return [*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]]
+    if name == "unflatten":
+        dim = rules._argument(args, kwargs, 1, "dim") % len(x.shape)
+        parts = list(rules._argument(args, kwargs, 2, "sizes"))
+        if -1 in parts:
+            parts[parts.index(-1)] = x.shape[dim] // -math.prod(parts)
+        return [*x.shape[:dim], *parts, *x.shape[dim + 1 :]]
+    rest = args[1:] or (kwargs.get("shape", kwargs.get("size")),)
+    shape = rest[0] if isinstance(rest[0], (tuple, list)) else rest
+    if isinstance(shape, torch.dtype) or isinstance(shape[0], torch.dtype):
+        return None
+    shape = list(shape)
+    if -1 in shape:
+        shape[shape.index(-1)] = math.prod(x.shape) // max(1, -math.prod(shape))
+    return shape
+
+
+def _expanded(x, shape):
+    """`expand`: dimensions that stay are left as they are, so that their parts may have any size."""
+    new = len(shape) - len(x.shape)
+    kept = [-1 if d >= new and s in (-1, x.shape[d - new]) else s for d, s in enumerate(shape)]
+    if x.dim is None:
+        return Decision([x.placement], x.placement), (kept,)
+    out = x.dim + new
+    if kept[out] != -1:
+        return Decision([Replicate()], Replicate()), (kept,)
+    return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim])), (kept,)
+
+
+def _reshape(name, x, tensors, args, kwargs, mesh, m):
+    shape = _target_shape(name, x, tensors, args, kwargs)
+    if shape is None:
+        return None, None
+    if name in ("expand", "expand_as", "broadcast_to"):
+        return _expanded(x, shape)
+    if x.placement.is_partial():
+        return Decision([x.placement], x.placement), (shape,)
+    if x.dim is None:
+        return Decision([Replicate()], Replicate()), (shape,)
+    # several mesh dimensions may divide the same one: all of them have to fit
+    count = math.prod(
+        mesh.size(i) for i, p in enumerate(tensors[0].placements) if p.is_shard(x.dim)
+    )
+    out = rules.reshaped(x.shape, shape, x.dim, count) if x.even else None
+    if out is None:
+        return Decision([Replicate()], Replicate()), (shape,)
+    local = list(shape)
+    local[out] //= mesh.size(m)
+    return Decision([Shard(x.dim)], Shard(out), sizes=(out, shape[out])), (local,)
+
+
+def _part(name, x, args, kwargs):
+    if x.dim is None:
+        return Decision([x.placement], x.placement)
+    rank = len(x.shape)
+    if name == "__getitem__":
+        items = args[1] if isinstance(args[1], tuple) else (args[1],)
+        if any(i is Ellipsis for i in items):
+            at = next(k for k, i in enumerate(items) if i is Ellipsis)
+            count = sum(i is not None for i in items) - 1
+            items = (*items[:at], *[slice(None)] * (rank - count), *items[at + 1 :])
+        dim, out = 0, 0
+        for i in items:
+            if i is None:
+                out += 1
+                continue
+            if not isinstance(i, (int, slice)) or isinstance(i, bool):
+                return None
+            if dim == x.dim:
+                return Decision([Shard(dim)], Shard(out), sizes=(out, x.shape[dim])) if (
+                    isinstance(i, slice) and i == slice(None)
+                ) else None
+            out += isinstance(i, slice)
+            dim += 1
+        out += x.dim - dim
+        return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
+    place = 1 if name in ("select", "narrow", "unbind") else 2
+    dim = rules._argument(args, kwargs, place, "dim", default=0) % rank
+    if dim == x.dim:
+        return None
+    out = x.dim - (name in ("select", "unbind") and dim < x.dim)
+    return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
+
+
+def _in_place_whole(func, own, tensors, places, leaves, spec, mesh):
+    """A write that the parts cannot make alone: made on whole tensors, of which the parts are taken."""
+    whole = [Replicate()] * mesh.ndim
+    full = [redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, whole) for x in tensors]
+    full[0] = full[0].clone()
+    for i, t in zip(places, full):
+        leaves[i] = t
+    args, kwargs = tree_unflatten(leaves, spec)
+    result = func(*args, **kwargs)
+    own._local_tensor.copy_(redistributed(result, mesh, tuple(own.shape), whole, own.placements))
+    return own
+
+
+def _wrapped(result, mesh, outputs, sizes, tensors, name):
+    from ._api import DTensor
+
+    if isinstance(result, torch.Tensor):
+        shape = list(result.shape)
+        for m, p in enumerate(outputs):
+            if p.is_shard():
+                shape[p.dim] *= mesh.size(m)
+        if name in rules.POINTWISE or name.rstrip("_") in rules.POINTWISE:
+            shape = list(torch.broadcast_shapes(*[tuple(t.shape) for t in tensors]))
+        for dim, size in sizes:
+            if size is not None and any(p.is_shard(dim) for p in outputs):
+                shape[dim] = size
+        return DTensor._made(result, mesh, outputs, tuple(shape), global_strides(result, shape))
+    if isinstance(result, (tuple, list)):
+        made = [_wrapped(r, mesh, outputs, sizes, tensors, name) for r in result]
+        return type(result)(made)
+    return result
+
+
+def _each(func, args, kwargs):
+    """``torch._foreach_*``: elementwise on lists."""
+    single = getattr(torch, func.__name__.removeprefix("_foreach_").rstrip("_"), None)
+    inplace = func.__name__.endswith("_")
+    lists = [a for a in args if isinstance(a, (list, tuple))]
+    out = []
+    for i in range(len(lists[0])):
+        row = [a[i] if isinstance(a, (list, tuple)) else a for a in args]
+        if func.__name__ == "_foreach_norm":
+            out.append(torch.linalg.vector_norm(*row, **kwargs))
+            continue
+        value = getattr(row[0], single.__name__ + ("_" if inplace else ""))(*row[1:], **kwargs)
+        out.append(value)
+    return None if inplace else out

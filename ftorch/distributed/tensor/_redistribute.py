@@ -1,0 +1,230 @@
+"""From one placement to another: the collectives between them, with their derivatives."""
+
+from __future__ import annotations
+
+import ftorch as torch
+
+from ...autograd import Function
+from .. import distributed_c10d as dist
+from .placement_types import NormPartial, Replicate, Shard
+
+
+def part(size: int, count: int, rank: int) -> tuple[int, int]:
+    """(size, start) of a rank's part of a dimension."""
+    return Shard.local_shard_size_and_offset(size, count, rank)
+
+
+def local_shape(shape, mesh, placements, upto: int | None = None, place=None) -> list[int]:
+    """The shape of a process' part; ``upto``: with the first mesh dimensions only."""
+    sizes = list(shape)
+    place = mesh.get_coordinate() if place is None else place
+    for m, p in enumerate(placements if upto is None else placements[:upto]):
+        if p.is_shard():
+            sizes[p.dim] = part(sizes[p.dim], mesh.size(m), place[m])[0]
+    return sizes
+
+
+def offsets(shape, mesh, placements, place=None) -> list[int]:
+    """Where a process' part begins."""
+    sizes, start = list(shape), [0] * len(shape)
+    place = mesh.get_coordinate() if place is None else place
+    for m, p in enumerate(placements):
+        if p.is_shard():
+            sizes[p.dim], begin = part(sizes[p.dim], mesh.size(m), place[m])
+            start[p.dim] += begin
+    return start
+
+
+def contiguous_strides(shape) -> tuple[int, ...]:
+    """The strides of a dense tensor in order."""
+    strides, n = [], 1
+    for s in reversed(shape):
+        strides.insert(0, n)
+        n *= max(s, 1)
+    return tuple(strides)
+
+
+def global_strides(local, shape) -> tuple[int, ...] | None:
+    """The strides of the whole of which a tensor is a part: None for those of a dense one in order."""
+    strides = list(local.stride())
+    if len(strides) != len(shape) or strides == list(contiguous_strides(local.shape)):
+        return None
+    for d, (size, part_size) in enumerate(zip(shape, local.shape)):
+        if size == part_size or not part_size:
+            continue
+        for other, stride in enumerate(strides):
+            if other != d and stride > strides[d] and stride % part_size == 0:
+                strides[other] = stride // part_size * size
+    return tuple(strides)
+
+
+def _pieces(t, dim, count):
+    """The parts of all ranks along a dimension, the last ones empty if need be."""
+    out = []
+    for rank in range(count):
+        size, start = part(t.shape[dim], count, rank)
+        out.append(t.narrow(dim, start, size))
+    return out
+
+
+def _unshard(t, dim, size, group):
+    count = group.size()
+    longest = -(-size // count)
+    if t.shape[dim] < longest:
+        widened = list(t.shape)
+        widened[dim] = longest - t.shape[dim]
+        t = torch.cat([t, t.new_zeros(widened)], dim)
+    t = t.contiguous()
+    out = t.new_empty((count, *t.shape))
+    dist.all_gather_into_tensor(out.view(-1) if t.dim() == 0 else out.flatten(0, 1), t, group=group)
+    parts = [out[r].narrow(dim, 0, part(size, count, r)[0]) for r in range(count)]
+    return torch.cat(parts, dim)
+
+
+def _reduce_shard(t, dim, op, group):
+    count, size = group.size(), t.shape[dim]
+    longest = -(-size // count)
+    pieces = []
+    for piece in _pieces(t, dim, count):
+        if piece.shape[dim] < longest:
+            widened = list(piece.shape)
+            widened[dim] = longest - piece.shape[dim]
+            piece = torch.cat([piece, piece.new_zeros(widened)], dim)
+        pieces.append(piece.contiguous())
+    out = torch.empty_like(pieces[0])
+    dist.reduce_scatter(out, pieces, op=_op(op), group=group)
+    return out.narrow(dim, 0, part(size, count, group.rank())[0])
+
+
+def _op(name):
+    return getattr(dist.ReduceOp, {"sum": "SUM", "avg": "AVG", "product": "PRODUCT", "max": "MAX",
+                                   "min": "MIN"}[name])
+
+
+def _reshard(t, source, target, size, group):
+    """From parts along one dimension to parts along another: everybody sends a part to everybody."""
+    count, rank = group.size(), group.rank()
+    given = [p.contiguous() for p in _pieces(t, target, count)]
+    got = []
+    for r in range(count):
+        shape = list(t.shape)
+        shape[target] = part(t.shape[target], count, rank)[0]
+        shape[source] = part(size, count, r)[0]
+        got.append(t.new_empty(shape))
+    dist.all_to_all(got, given, group=group)
+    return torch.cat(got, source)
+
+
+def _step(t, mesh, m, now, to, shape):
+    """One mesh dimension's change. ``shape``: the local shape if that dimension did not divide it."""
+    group, count = mesh.get_group(m), mesh.size(m)
+    rank = mesh.get_local_rank(m)
+    if now == to:
+        return t
+    if now.is_shard() and to.is_replicate():
+        return _unshard(t, now.dim, shape[now.dim], group)
+    if now.is_shard() and to.is_shard():
+        return _reshard(t, now.dim, to.dim, shape[now.dim], group)
+    if now.is_replicate() and to.is_shard():
+        return _pieces(t, to.dim, count)[rank].clone()
+    if isinstance(now, NormPartial):
+        from ._special import combined_norms
+
+        return _step(combined_norms(t, now.norm_type, group), mesh, m, Replicate(), to, shape)
+    if now.is_partial() and to.is_replicate():
+        out = t.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(out, _op(now.reduce_op), group=group)
+        return out
+    if now.is_partial() and to.is_shard():
+        return _reduce_shard(t, to.dim, now.reduce_op, group)
+    if now.is_replicate() and to.is_partial():
+        if to.reduce_op in ("avg", "max", "min"):
+            return t
+        if t.is_floating_point() or t.is_complex():
+            return t / count
+        return t if rank == 0 else torch.zeros_like(t)
+    if now.is_shard() and to.is_partial():
+        return _step(_step(t, mesh, m, now, Replicate(), shape), mesh, m, Replicate(), to, shape)
+    raise RuntimeError(f"redistribution from {now} to {to} is not supported")
+
+
+def move(t, mesh, shape, now, to):
+    """A local tensor with other placements, without derivatives."""
+    now, to = list(now), list(to)
+    changed = [m for m in range(mesh.ndim) if now[m] != to[m]]
+    if not changed:
+        return t
+    dims = {p.dim for m in changed for p in (now[m], to[m]) if p.is_shard()}
+    alone = len(changed) == 1 and not any(
+        p.is_shard() and p.dim in dims for m, p in enumerate(now) if m not in changed
+    )
+    if alone:  # nobody else divides these dimensions: one collective
+        (m,) = changed
+        before = local_shape(shape, mesh, [p if i != m else Replicate() for i, p in enumerate(now)])
+        return _step(t, mesh, m, now[m], to[m], before)
+    # Inner divisions are undone before outer ones, and made after them.
+    for m in reversed(range(mesh.ndim)):
+        again = now[m].is_shard() and now[m].dim in dims and m >= min(changed)
+        if now[m] != to[m] or again:
+            if not (now[m].is_partial() and to[m].is_partial()):
+                before = local_shape(shape, mesh, now, m)
+                t = _step(t, mesh, m, now[m], Replicate(), before)
+                now[m] = Replicate()
+    for m in range(mesh.ndim):
+        if now[m] != to[m]:
+            t = _step(t, mesh, m, now[m], to[m], local_shape(shape, mesh, now))
+            now[m] = to[m]
+    return t
+
+
+def gradient_placements(placements):
+    """How the gradient of a tensor lies: that of a sum's terms is the same for all."""
+    return [Replicate() if p.is_partial() else p for p in placements]
+
+
+class Redistribute(Function):
+    """`move`, with derivatives."""
+
+    @staticmethod
+    def forward(ctx, t, mesh, shape, now, to):
+        ctx.where = mesh, shape, now, to
+        out = move(t, mesh, shape, now, to)
+        return out.view_as(out) if out is t else out
+
+    @staticmethod
+    def backward(ctx, grad):
+        mesh, shape, now, to = ctx.where
+        grad = move(grad, mesh, shape, gradient_placements(to), gradient_placements(now))
+        for m, p in enumerate(now):
+            if p.is_partial("avg") and not to[m].is_partial():
+                grad = grad / mesh.size(m)
+        return grad, None, None, None, None
+
+
+class GradientMoved(Function):
+    """The same tensor, whose gradient comes with some placements and leaves with others."""
+
+    @staticmethod
+    def forward(ctx, t, mesh, shape, now, to):
+        ctx.where = mesh, shape, now, to
+        return t.view_as(t)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return move(grad, *ctx.where), None, None, None, None
+
+
+def redistributed(t, mesh, shape, now, to):
+    """A local tensor with other placements."""
+    if list(now) == list(to):
+        return t
+    return Redistribute.apply(t, mesh, shape, tuple(now), tuple(to))
+
+
+def with_gradient(t, mesh, shape, now, to):
+    """The same tensor, whose gradient's placements change from ``now`` to ``to`` on its way back."""
+    if list(now) == list(to) or not (t.requires_grad and torch.is_grad_enabled()):
+        return t
+    return GradientMoved.apply(t, mesh, shape, tuple(now), tuple(to))
+
+

@@ -1,0 +1,109 @@
+"""Calls on `DTensor`s that are more than the same call on parts: norms, dropout, rows of a divided table."""
+
+from __future__ import annotations
+
+import math
+
+import ftorch as torch
+
+from ._redistribute import global_strides, local_shape, move, offsets
+from .placement_types import NormPartial, Partial, Replicate
+
+
+def _made(local, x, placements, shape):
+    from ._api import DTensor
+
+    return DTensor._made(local, x.device_mesh, placements, tuple(shape), global_strides(local, shape))
+
+
+def _given(args, kwargs, place, name, default=None):
+    return kwargs[name] if name in kwargs else args[place] if len(args) > place else default
+
+
+def norm(func, args, kwargs):
+    """A norm of all elements: the parts' norms, which are combined when somebody wants the number."""
+    x = args[0]
+    order = _given(args, kwargs, 1, "p" if "norm" == func.__name__.strip("_") else "ord", 2)
+    rest = {k: v for k, v in kwargs.items() if k not in ("p", "ord") and v is not None and v is not False}
+    plain = len(args) < 3 and not rest and (order is None or order == "fro" or isinstance(order, (int, float)))
+    dense = x.is_floating_point() and x._local_tensor.numel()
+    if not plain or not dense or x._local_tensor.requires_grad:
+        return NotImplemented
+    if not any(p.is_shard() for p in x.placements) or any(p.is_partial() for p in x.placements):
+        return NotImplemented
+    from ._dispatch import evenly_divided
+
+    if not evenly_divided(x.shape, x.device_mesh, x.placements):
+        return NotImplemented
+    kind = 2 if order is None or order == "fro" else order
+    local = torch.linalg.vector_norm(x._local_tensor, kind)
+    placed = [NormPartial(kind) if p.is_shard() else p for p in x.placements]
+    return _made(local, x, placed, ())
+
+
+def dropout(func, args, kwargs):
+    """Each process draws the whole mask, that of one process alone, and applies its part."""
+    x = args[0]
+    p = _given(args, kwargs, 1, "p", 0.5)
+    training = _given(args, kwargs, 2, "training", True)
+    if _given(args, kwargs, 3, "inplace", False) or x.placements == (Replicate(),) * x.device_mesh.ndim:
+        return NotImplemented
+    if any(q.is_partial() and q.reduce_op not in ("sum", "avg") for q in x.placements):
+        return NotImplemented
+    if not training or p == 0:
+        return _made(x._local_tensor.clone(), x, x.placements, x.shape)
+    whole = [Replicate()] * x.device_mesh.ndim
+    with torch.no_grad():
+        mask = torch.nn.functional.dropout(torch.ones(tuple(x.shape), dtype=x.dtype), p)
+        divided = [q if q.is_shard() else Replicate() for q in x.placements]
+        mask = move(mask, x.device_mesh, tuple(x.shape), whole, divided)
+    return _made(x._local_tensor * mask, x, x.placements, x.shape)
+
+
+def embedding(func, args, kwargs):
+    """Rows of a table whose rows are divided: each process looks up its own; the others are zeros of a sum."""
+    from ._api import DTensor
+
+    index, table = _given(args, kwargs, 0, "input"), _given(args, kwargs, 1, "weight")
+    given = [_given(args, kwargs, i, n) for i, n in ((2, "padding_idx"), (3, "max_norm"))]
+    if not isinstance(table, DTensor) or any(g is not None for g in given):
+        return NotImplemented
+    if _given(args, kwargs, 5, "scale_grad_by_freq", False) or _given(args, kwargs, 6, "sparse", False):
+        return NotImplemented
+    mesh = table.device_mesh
+    if not isinstance(index, DTensor):
+        index = DTensor._made(index, mesh, [Replicate()] * mesh.ndim, tuple(index.shape))
+    rows = [m for m, p in enumerate(table.placements) if p.is_shard(0)]
+    others = [p for m, p in enumerate(table.placements) if m not in rows]
+    whole = all(p.is_replicate() for p in index.placements)
+    if len(rows) != 1 or not whole or not all(p.is_replicate() for p in others):
+        return NotImplemented
+    count = local_shape(tuple(table.shape), mesh, table.placements)[0]
+    first = offsets(tuple(table.shape), mesh, table.placements)[0]
+    if any(s == 0 for s in table._local_tensor.shape):
+        return NotImplemented
+    position = index._local_tensor - first
+    elsewhere = (position < 0) | (position >= count)
+    found = torch.nn.functional.embedding(position.masked_fill(elsewhere, 0), table._local_tensor)
+    found = found.masked_fill(elsewhere.unsqueeze(-1), 0)
+    placed = [Partial() if m in rows else Replicate() for m in range(mesh.ndim)]
+    return _made(found, table, placed, (*index.shape, table.shape[1]))
+
+
+SPECIAL = {
+    "norm": norm, "vector_norm": norm, "linalg_vector_norm": norm, "dropout": dropout, "embedding": embedding,
+}
+
+
+def combined_norms(local, kind, group):
+    """The norm of parts whose norms are given."""
+    from .. import distributed_c10d as dist
+
+    out = local.clone()
+    if math.isinf(kind):
+        dist.all_reduce(out, dist.ReduceOp.MAX if kind > 0 else dist.ReduceOp.MIN, group=group)
+        return out
+    if kind not in (0, 1):
+        out = out**kind
+    dist.all_reduce(out, group=group)
+    return out if kind in (0, 1) else out ** (1 / kind)

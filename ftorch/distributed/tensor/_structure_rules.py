@@ -1,0 +1,189 @@
+"""How operations that move, join and pick elements go with placements (see `_rules`)."""
+
+from __future__ import annotations
+
+from ._rules import Decision, R, _argument, _dims
+from .placement_types import Partial, Shard
+
+_LINEAR = ("sum", "avg")
+
+
+def _same_partial(inputs):
+    first = inputs[0].placement
+    alike = first.is_partial() and first.reduce_op in _LINEAR
+    return first if alike and all(i.placement == first for i in inputs) else None
+
+
+def joined(name, inputs, args, kwargs):
+    """`cat` and `stack`: divided alike along another dimension, or terms of one kind."""
+    partial = _same_partial(inputs)
+    if partial is not None:
+        return Decision([partial] * len(inputs), partial)
+    rank = len(inputs[0].shape)
+    if any(len(i.shape) != rank for i in inputs):
+        return None
+    stacked = name == "stack"
+    dim = _argument(args, kwargs, 1, "dim", "axis", default=0) % (rank + stacked)
+    for i in inputs:
+        d = i.dim
+        if d is None or (d == dim and not stacked):
+            continue
+        if any(other.shape[d] != i.shape[d] for other in inputs):
+            continue
+        out = d + (stacked and dim <= d)
+        return Decision([Shard(d)] * len(inputs), Shard(out), sizes=(out, i.shape[d]))
+    return None
+
+
+def _keeps(x, count, dims, linear, own=1):
+    """The first ``own`` inputs stay divided along a dimension that is not among ``dims``; the rest are whole."""
+    rest = [R] * (count - own)
+    if x.placement.is_partial():
+        if linear and own == 1 and x.placement.reduce_op in _LINEAR:
+            return Decision([x.placement, *rest], x.placement)
+        return None
+    if x.dim is None or x.dim in dims:
+        return None
+    placed = Shard(x.dim)
+    return Decision([placed] * own + rest, placed, sizes=(x.dim, x.shape[x.dim]))
+
+
+def _along(place, linear, default=None):
+    def rule(name, inputs, args, kwargs):
+        x = inputs[0]
+        dim = _argument(args, kwargs, place, "dim", "dims", default=default)
+        if isinstance(dim, str) or len(inputs) > 1 and name not in ("index_select",):
+            return None
+        if dim is None:
+            return None
+        if place == 1 and name == "flip" and len(args) > 2:
+            dim = args[1:]
+        return _keeps(x, len(inputs), _dims(dim, len(x.shape)), linear)
+
+    return rule
+
+
+flipped, rolled, selected = _along(1, True), _along(2, True), _along(1, True)
+ranked = _along(2, False, default=-1)
+
+
+def padded(name, inputs, args, kwargs):
+    """`pad`: other dimensions than those that grow; terms only with zeros."""
+    x, widths = inputs[0], list(_argument(args, kwargs, 1, "pad"))
+    rank = len(x.shape)
+    grown = [rank - 1 - i // 2 for i, w in enumerate(widths) if w]
+    mode = _argument(args, kwargs, 2, "mode", default="constant")
+    value = _argument(args, kwargs, 3, "value")
+    return _keeps(x, len(inputs), grown, mode == "constant" and not value)
+
+
+def repeated(name, inputs, args, kwargs):
+    """`repeat`: dimensions that are there once stay divided."""
+    x = inputs[0]
+    counts = args[1:] or (kwargs.get("repeats"),)
+    counts = counts[0] if isinstance(counts[0], (tuple, list)) else counts
+    new = len(counts) - len(x.shape)
+    if x.placement.is_partial():
+        return _keeps(x, 1, [], True)
+    if x.dim is None or counts[x.dim + new] != 1:
+        return None
+    out = x.dim + new
+    return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
+
+
+def picked(name, inputs, args, kwargs):
+    """`gather`, `scatter` and their like: input, index and source are divided alike along other dimensions."""
+    dim = _argument(args, kwargs, 1, "dim")
+    rank = len(inputs[0].shape)
+    if not isinstance(dim, int) or any(len(i.shape) != rank for i in inputs):
+        return None
+    for i in inputs:
+        d = i.dim
+        if d is None or d == dim % rank or any(other.shape[d] != i.shape[d] for other in inputs):
+            continue
+        return Decision([Shard(d)] * len(inputs), Shard(d), sizes=(d, i.shape[d]))
+    return None
+
+
+def encoded(name, inputs, args, kwargs):
+    """`one_hot` with a number of classes."""
+    x = inputs[0]
+    classes = _argument(args, kwargs, 1, "num_classes", default=-1)
+    return None if classes < 0 else _keeps(x, 1, [], False)
+
+
+def moved(name, inputs, args, kwargs):
+    """`movedim`."""
+    x = inputs[0]
+    if x.dim is None:
+        return Decision([x.placement], x.placement)
+    rank = len(x.shape)
+    source = _dims(_argument(args, kwargs, 1, "source"), rank)
+    target = _dims(_argument(args, kwargs, 2, "destination"), rank)
+    order: list = [None] * rank
+    for s, d in zip(source, target):
+        order[d] = s
+    left = iter(d for d in range(rank) if d not in source)
+    order = [next(left) if d is None else d for d in order]
+    out = order.index(x.dim)
+    return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
+
+
+def contracted(name, inputs, args, kwargs):
+    """`einsum` and `outer`: a divided letter divides the result, or is summed over."""
+    equation = "i,j->ij" if name == "outer" else args[0]
+    if not isinstance(equation, str) or "." in equation:
+        return None
+    given, _, result = equation.replace(" ", "").partition("->")
+    terms = given.split(",")
+    if "->" not in equation:
+        result = "".join(sorted(c for c in set(given) - {","} if given.count(c) == 1))
+    if len(terms) != len(inputs) or any(len(t) != len(set(t)) for t in terms):
+        return None
+    partial = [i for i in inputs if i.placement.is_partial()]
+    if partial:
+        first = partial[0]
+        if first.placement.reduce_op not in _LINEAR:
+            return None
+        return Decision([first.placement if i is first else R for i in inputs], first.placement)
+    for i, term in zip(inputs, terms):
+        if i.dim is None:
+            continue
+        letter = term[i.dim]
+        targets = [Shard(t.index(letter)) if letter in t else R for t in terms]
+        sizes = {j.shape[t.index(letter)] for j, t in zip(inputs, terms) if letter in t}
+        if len(sizes) > 1:
+            return None
+        if letter not in result:
+            return Decision(targets, Partial())
+        out = result.index(letter)
+        return Decision(targets, Shard(out), sizes=(out, i.shape[i.dim]))
+    return None
+
+
+def loss(name, inputs, args, kwargs):
+    """Elementwise losses: the parts' losses are elements, terms of a sum or of an average."""
+    shapes = {i.shape for i in inputs}
+    if len(shapes) > 1 or kwargs.get("size_average") is not None or kwargs.get("reduce") is not None:
+        return None
+    x = next((i for i in inputs if i.dim is not None), None)
+    if x is None or any(i.placement.is_partial() for i in inputs):
+        return None
+    targets = [Shard(x.dim)] * len(inputs)
+    reduction = kwargs.get("reduction", "mean")
+    if reduction == "none":
+        return Decision(targets, Shard(x.dim), sizes=(x.dim, x.shape[x.dim]))
+    if reduction == "sum":
+        return Decision(targets, Partial())
+    even = all(i.even for i in inputs)
+    return Decision(targets, Partial("avg")) if even else None
+
+
+STRUCTURE = {
+    "cat": joined, "concat": joined, "concatenate": joined, "stack": joined, "flip": flipped,
+    "roll": rolled, "index_select": selected, "topk": ranked, "pad": padded, "repeat": repeated,
+    **{n: picked for n in ("gather", "scatter", "scatter_add", "take_along_dim")},
+    "one_hot": encoded, "movedim": moved, "moveaxis": moved, "einsum": contracted, "outer": contracted,
+    **{n: loss for n in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+                         "binary_cross_entropy_with_logits")},
+}

@@ -1,0 +1,130 @@
+"""How a tensor lies on a dimension of a mesh (``torch.distributed.tensor.placement_types``)."""
+
+from __future__ import annotations
+
+__all__ = ["Partial", "Placement", "Replicate", "Shard"]
+
+
+class Placement:
+    """The base of `Shard`, `Replicate` and `Partial`."""
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether it is `Shard` (of a dimension)."""
+        return isinstance(self, Shard) and (dim is None or self.dim == dim)
+
+    def is_replicate(self) -> bool:
+        """Whether it is `Replicate`."""
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        """Whether it is `Partial` (of a reduction)."""
+        return isinstance(self, Partial) and (reduce_op is None or self.reduce_op == reduce_op)
+
+
+class Shard(Placement):
+    """Each process has a part along a dimension: of ``ceil(size / n)`` elements, the last fewer or none.
+
+    >>> Shard(0)
+    Shard(dim=0)
+    """
+
+    def __init__(self, dim: int):
+        self.dim = dim
+
+    @staticmethod
+    def local_shard_size_and_offset(curr_local_size: int, num_chunks: int, rank: int):
+        """(the size, where it begins) of a process' part."""
+        full = -(-curr_local_size // num_chunks)
+        start = min(full * rank, curr_local_size)
+        return min(full, curr_local_size - start), start
+
+    _local_shard_size_and_offset = local_shard_size_and_offset
+
+    def __eq__(self, other):
+        return isinstance(other, Shard) and self.dim == other.dim
+
+    def __hash__(self):
+        return hash(("S", self.dim))
+
+    def __repr__(self):
+        return f"Shard(dim={self.dim})"
+
+    def __str__(self):
+        return f"S({self.dim})"
+
+
+class _StridedShard(Shard):
+    """A `Shard` whose parts were dealt out in several rounds, as PyTorch's FSDP over tensor parallelism makes it.
+
+    Nothing here makes one: libraries ask whether a placement is of this kind.
+    """
+
+    def __init__(self, dim: int, *, split_factor: int):
+        super().__init__(dim)
+        self.split_factor = split_factor
+
+    def __eq__(self, other):
+        return isinstance(other, _StridedShard) and (self.dim, self.split_factor) == (
+            other.dim, other.split_factor,
+        )
+
+    def __hash__(self):
+        return hash(("_S", self.dim, self.split_factor))
+
+    def __repr__(self):
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+
+class Replicate(Placement):
+    """Each process has all of it."""
+
+    def __eq__(self, other):
+        return isinstance(other, Replicate)
+
+    def __hash__(self):
+        return hash("R")
+
+    def __repr__(self):
+        return "Replicate()"
+
+    def __str__(self):
+        return "R"
+
+
+class Partial(Placement):
+    """Each process has a term: the value is their sum (or average, product, minimum, maximum)."""
+
+    def __init__(self, reduce_op: str = "sum"):
+        self.reduce_op = reduce_op
+
+    def __eq__(self, other):
+        return isinstance(other, Partial) and self.reduce_op == other.reduce_op
+
+    def __hash__(self):
+        return hash(("P", self.reduce_op))
+
+    def __repr__(self):
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self):
+        return f"P({self.reduce_op})"
+
+
+class NormPartial(Partial):
+    """Each process has the norm of its part: the value is the norm of these norms."""
+
+    def __init__(self, norm_type: float = 2):
+        super().__init__("norm")
+        self.norm_type = norm_type
+
+    def __eq__(self, other):
+        return isinstance(other, NormPartial) and self.norm_type == other.norm_type
+
+    def __hash__(self):
+        return hash(("NormP", self.norm_type))
+
+    def __repr__(self):
+        return f"_NormPartial(reduce_op={self.reduce_op}, norm_type={self.norm_type})"
+
+    def __str__(self):
+        return f"_NormP({self.norm_type})"

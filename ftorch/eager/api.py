@@ -1,4 +1,0 @@
-"""Every op and composite by its public path, for code inside the package: ``api.cat(...)``.
-
-Filled by `ftorch.eager.attach`; modules import it freely and use it when they run.
-"""

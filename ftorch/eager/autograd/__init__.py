@@ -1,0 +1,1 @@
+"""The graph that gradients flow through, and the engine that walks it."""

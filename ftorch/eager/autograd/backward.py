@@ -1,0 +1,514 @@
+"""The backward engine: walks the graph from its roots, later nodes first.
+
+No recursion: graphs may be arbitrarily deep. Nodes run in the calling thread.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from ..call.op import hooks, in_c, special
+from ..core import api
+from ..tensor import DISPATCHING, TensorBase, modes
+from . import derivatives
+from .tape import RETAINED, grad_fn_of
+
+
+def _dependencies(roots):
+    """How many edges from reachable nodes lead to each node."""
+    counts = {}
+    stack = list(roots)
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        for edge in node.edges:
+            if edge is not None:
+                target = edge[0]
+                counts[target] = counts.get(target, 0) + 1
+                if target not in seen:
+                    seen.add(target)
+                    stack.append(target)
+    return counts
+
+
+def _leading_to(roots, targets):
+    """The nodes from which one of the targets can be reached."""
+    needed = set(targets)
+    order, seen = [], set()
+    stack = [(node, False) for node in roots]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((e[0], False) for e in node.edges if e is not None and e[0] not in seen)
+    for node in order:
+        if any(e is not None and e[0] in needed for e in node.edges):
+            needed.add(node)
+    return needed
+
+
+def run(roots, *, retain_graph, create_graph, inputs=None):
+    """Propagates gradients.
+
+    Args:
+        roots: [((node, output number), gradient)].
+        inputs: None to accumulate into the leaves; else edges whose gradients are returned, in
+            order, None where nothing arrived.
+    """
+    outer, waiting, around = modes.grad, final.callbacks, final.nodes
+    modes.grad, final.callbacks = create_graph, []
+    try:
+        keep = retain_graph or create_graph
+        if final.compiler is None:
+            result = _run(roots, keep, inputs)
+        else:
+            result = final.compiler(roots, keep, create_graph, inputs)
+        while final.callbacks:
+            final.callbacks.pop(0)()
+        return result
+    finally:
+        modes.grad, final.callbacks, final.nodes = outer, waiting, around
+
+
+class _Final(threading.local):
+    """What the running backward calls when all gradients are there."""
+
+    callbacks: list | None = None
+    nodes: tuple | None = None  # of the running backward: what is reached, roots, what is needed, its token
+    compiler: Any = None  # what runs backwards in place of this engine: compiled autograd
+
+
+final = _Final()
+
+
+def running():
+    """A token of the backward that is running; None if none is."""
+    return None if final.nodes is None else final.nodes[3]
+
+
+def will_run(node) -> bool:
+    """Whether the backward that is running reaches a node whose gradient is wanted."""
+    if final.nodes is None:
+        return False
+    reached, start, needed, _ = final.nodes
+    return (node in reached or node in start) and (needed is None or node in needed)
+
+
+class ExecutionEngine:
+    """``torch.autograd.Variable._execution_engine``."""
+
+    @staticmethod
+    def queue_callback(callback) -> None:
+        """Lets the running backward call a function when all gradients are there.
+
+        Raises:
+            RuntimeError: if none is running.
+        """
+        if final.callbacks is None:
+            raise RuntimeError("Final callbacks can only be installed during backward pass.")
+        final.callbacks.append(callback)
+
+
+def _run(roots, retain_graph, inputs):
+    start = list(dict.fromkeys(edge[0] for edge, _ in roots))
+    counts = None if in_c is None else in_c.dependencies(start)
+    is_common = counts is not None  # else a node is none of ours
+    if counts is None:
+        counts = _dependencies(start)
+    captures, needed, by_node = None, None, None
+    if inputs is not None:
+        captures = {edge: None for edge in inputs}
+        by_node = {}
+        for edge in captures:
+            by_node.setdefault(edge[0], []).append(edge)
+        needed = _leading_to(start, by_node)
+    final.nodes = counts, start, needed, object()
+    buffers: dict = {}
+    for (node, nr), grad in roots:
+        _add_to(buffers.setdefault(node, {}), nr, grad)
+    if in_c is not None and is_common:
+        in_c.walk(start, counts, buffers, retain_graph, not (modes.anomaly or special[0]), needed, by_node,
+                  captures, _apply, _run_tensor_hooks, derivatives.add)
+    else:
+        _walk(start, counts, buffers, retain_graph, needed, by_node, captures)
+    return None if captures is None else [captures[edge] for edge in inputs]
+
+
+def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
+    """Runs nodes, each when all gradients of its outputs are there; ``recorded_backward.cpp`` does the same.
+
+    Args:
+        start, counts: the nodes that are given gradients, and `_dependencies` of them.
+        buffers: {node: {output number: gradient}}.
+        needed: the nodes that lead to what is wanted; None: all.
+        by_node, captures: the edges of a node whose gradients are wanted, and these by edge.
+    """
+    # Of equal ones (leaves) the first comes first: the same order in every step, one program.
+    order = itertools.count()
+    heap = [(-node.sequence, next(order), node) for node in start if node not in counts]
+    heapq.heapify(heap)
+    while heap:
+        node = heapq.heappop(heap)[2]
+        buffer = buffers.pop(node, None)
+        outputs = []
+        if needed is None and buffer is not None and node.is_accumulate and node.is_bare():
+            node.take(buffer)
+            continue
+        runs = buffer is not None and (needed is None or node in needed)
+        if runs:
+            grads = _as_list(node, buffer)
+            if node.tensor_hooks:
+                _run_tensor_hooks(node, grads)
+            if captures is not None and node in by_node:
+                for edge in by_node[node]:
+                    captures[edge] = grads[edge[1]] if edge[1] < len(grads) else None
+                runs = not node.is_accumulate and any(
+                    e is not None and e[0] in needed for e in node.edges
+                )
+            if runs:
+                outputs = _apply(node, grads)
+        if not retain_graph and runs:
+            node.release()
+        for i, edge in enumerate(node.edges):
+            if edge is None:
+                continue
+            target, nr = edge
+            if runs and i < len(outputs):
+                grad = outputs[i]
+                if grad is not None and (needed is None or target in needed):
+                    held = buffers.get(target)
+                    if held is None:
+                        buffers[target] = {nr: grad}
+                    else:
+                        _add_to(held, nr, grad)
+            counts[target] = left = counts[target] - 1
+            if not left:
+                heapq.heappush(heap, (-target.sequence, next(order), target))
+        grad = grads = None  # a leaf may take over what nobody else holds
+
+
+def _add_to(buffer, nr, grad):
+    if grad is None:
+        buffer.setdefault(nr, None)
+        return
+    held = buffer.get(nr)
+    buffer[nr] = grad if held is None else derivatives.add(held, grad)
+
+
+def _as_list(node, buffer):
+    width = node.width
+    if width == 1 == len(buffer) and 0 in buffer:
+        return [buffer[0]]
+    return [buffer.get(i) for i in range(max(width, max(buffer) + 1))]
+
+
+def _run_tensor_hooks(node, grads):
+    for nr, registered in list(node.tensor_hooks.items()):
+        if nr >= len(grads):
+            continue
+        keep = registered.get(RETAINED)  # what is retained is what hooks make of it
+        for hook in list(registered.values()):
+            if grads[nr] is None or hook is keep:
+                continue
+            result = hook(grads[nr])
+            if result is not None:
+                _check_replacement(hook, result, grads[nr])
+                grads[nr] = result
+        if keep is not None and grads[nr] is not None:
+            keep(grads[nr])
+
+
+def _check_replacement(hook, result, grad):
+    """Raises PyTorch's errors for what a hook gives instead of a gradient."""
+    if not isinstance(result, TensorBase):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    name = getattr(hook, "__name__", "<unknown>")
+    if result.dtype is not grad.dtype:
+        raise RuntimeError(f"hook '{name}' has changed the type of value (was {_type_name(grad)} got "
+                           f"{_type_name(result)})")
+    if tuple(result.shape) != tuple(grad.shape):
+        raise RuntimeError(f"hook '{name}' has changed the size of value")
+
+
+def _type_name(t):
+    return f"torch.{t.dtype.scalar_name}Tensor"
+
+
+def _run_post_hooks(node, outputs, grads):
+    """Calls a node's hooks with the gradients of its inputs, as PyTorch counts them."""
+    places = list(node.shown_edges())
+    for hook in list(node.post_hooks.values()):
+        shown = tuple(None if i is None or i >= len(outputs) else outputs[i] for i in places)
+        result = hook(shown, tuple(grads))
+        if result is not None:
+            given = list(result) if isinstance(result, (tuple, list)) else [result]
+            for i, g in zip(places, given):
+                if i is not None:
+                    outputs[i] = g
+    return outputs
+
+
+def _apply(node, grads):
+    if node.node_pre_hooks:
+        for hook in list(node.node_pre_hooks.values()):
+            result = hook(tuple(grads))
+            if result is not None:
+                grads = list(result) if isinstance(result, (tuple, list)) else [result]
+    if modes.anomaly:
+        outputs = _apply_watched(node, grads)
+    else:
+        outputs = node.apply(grads)
+    if node.post_hooks:
+        outputs = _run_post_hooks(node, list(outputs), grads)
+    return outputs
+
+
+def _apply_watched(node, grads):
+    import traceback
+    import warnings
+
+    try:
+        outputs = node.apply(grads)
+        if modes.anomaly == "nan":
+            for i, g in enumerate(outputs):
+                if g is not None and bool(g.isnan().any()):
+                    raise RuntimeError(
+                        f"Function '{node.name()}' returned nan values in its {i}th output."
+                    )
+    except Exception:
+        where = "".join(traceback.format_list(node.trace)) if node.trace else (
+            "No forward pass information available. Enable detect anomaly during forward pass for "
+            "more information.\n"
+        )
+        warnings.warn(
+            f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
+            f"{where}",
+            stacklevel=2,
+        )
+        raise
+    return outputs
+
+
+# --- the public entry points ---------------------------------------------------------
+
+
+def _sequence(values):
+    """Several tensors (any iterable) or one as a tuple; a graph's edge is a tuple, too, but one."""
+    if isinstance(values, TensorBase) or hasattr(values, "_fields"):
+        return (values,)
+    return tuple(values) if isinstance(values, Iterable) else (values,)
+
+
+def edge_of_output(t):
+    """(node, output number) of a tensor to differentiate.
+
+    Raises:
+        RuntimeError: if no graph leads to it.
+    """
+    if is_edge(t):
+        return t.node, t.output_nr
+    fn = grad_fn_of(t)
+    if fn is not None:
+        return fn, t._ftorch_output_nr
+    from .tape import accumulator
+
+    return accumulator(t), 0
+
+
+def is_edge(value) -> bool:
+    """Whether a value is a graph's edge (`torch.autograd.graph.GradientEdge`) in place of a tensor."""
+    return hasattr(value, "output_nr") and hasattr(value, "_fields")
+
+
+def _edge_geometry(edge):
+    """The geometry of what an edge's node gives, or None if it does not say."""
+    node = edge.node
+    if node.is_accumulate:
+        return node.variable._ftorch_geometry
+    plan = getattr(getattr(node, "backward", None), "plan", None)
+    if plan is not None:
+        return plan.geometries[edge.output_nr]
+    known = getattr(node, "output_geometries", ())
+    return known[edge.output_nr] if edge.output_nr < len(known) else None
+
+
+def _edge_grad(edge, grad):
+    """The gradient to start with at an edge."""
+    if grad is not None:
+        return grad
+    g = _edge_geometry(edge)
+    if g is None or g.numel != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    return derivatives.ones(g)
+
+
+def _ones_like(out):
+    if out.__class__ in DISPATCHING or hooks.python is not None:
+        return api.ones_like(out)
+    return derivatives.ones(out._ftorch_geometry)
+
+
+def make_grads(outputs, grads, is_batched=False):
+    """The gradients to start with; ones for scalars.
+
+    Raises:
+        RuntimeError: for missing or misshapen ones, in PyTorch's words.
+    """
+    made = []
+    for i, (out, grad) in enumerate(zip(outputs, grads)):
+        if is_edge(out):
+            made.append(_edge_grad(out, grad))
+            continue
+        if grad is None:
+            if not out._ftorch_requires_grad:
+                made.append(None)
+                continue
+            if out.numel() != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if not out.dtype.is_floating_point:
+                raise RuntimeError(
+                    f"grad can be implicitly created only for real scalar outputs but got {out.dtype}"
+                )
+            made.append(_ones_like(out))
+            continue
+        if not hasattr(grad, "_ftorch_geometry"):
+            raise TypeError(
+                f"gradients can be either Tensors or None, but got {type(grad).__name__}"
+            )
+        if not is_batched and tuple(grad.shape) != tuple(out.shape):
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{i}] has a shape of {grad.shape} and output[{i}] "
+                f"has a shape of {out.shape}."
+            )
+        if out.dtype.is_complex != grad.dtype.is_complex:
+            raise RuntimeError(
+                f"For complex Tensors, both grad_output and output are required to have the same "
+                f"dtype. Mismatch in dtype: grad_output[{i}] has a dtype of {grad.dtype} and "
+                f"output[{i}] has a dtype of {out.dtype}."
+            )
+        made.append(grad)
+    return made
+
+
+def _require_graphs(outputs):
+    for i, out in enumerate(outputs):
+        if not is_edge(out) and not out._ftorch_requires_grad:
+            raise RuntimeError(
+                f"element {i} of tensors does not require grad and does not have a grad_fn"
+            )
+
+
+def _roots(outputs, grads):
+    _require_graphs(outputs)
+    return [(edge_of_output(out), grad) for out, grad in zip(outputs, grads)]
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
+             grad_variables=None, inputs=None):
+    """Adds the gradients of tensors to the ``.grad`` of the leaves (``torch.autograd.backward``).
+
+    Args:
+        tensors: one or several tensors; ``grad_tensors`` their gradients, optional for scalars.
+        retain_graph: keep the graph for another pass (default: ``create_graph``).
+        create_graph: record the gradients' own graph.
+        inputs: accumulate only into these.
+
+    Raises:
+        RuntimeError: if a tensor does not require grad, or the graph was freed.
+
+    >>> import ftorch as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.backward(x * x)
+    >>> x.grad
+    tensor(6.)
+    """
+    outputs = _sequence(tensors)
+    grads = [None] * len(outputs) if grad_tensors is None else list(_sequence(grad_tensors))
+    retain = create_graph if retain_graph is None else retain_graph
+    roots = _roots(outputs, make_grads(outputs, grads))
+    if inputs is None:
+        run(roots, retain_graph=retain, create_graph=create_graph)
+        return
+    chosen = _sequence(inputs)
+    if not chosen:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    edges = [edge_of_output(t) for t in chosen]
+    found = run(roots, retain_graph=retain, create_graph=create_graph, inputs=edges)
+    outer, modes.grad = modes.grad, create_graph
+    try:
+        for t, g in zip(chosen, found):
+            if t._ftorch_meta is not None and t._ftorch_meta.retains_grad:
+                continue  # has got it
+            derivatives.accumulate(t, {0: g})
+    finally:
+        modes.grad = outer
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
+         only_inputs=True, allow_unused=None, is_grads_batched=False, materialize_grads=False):
+    """The gradients of outputs with respect to inputs (``torch.autograd.grad``).
+
+    Args:
+        grad_outputs: the gradients to start with; optional for scalars.
+        allow_unused: None for inputs that the outputs do not depend on, instead of an error.
+        materialize_grads: zeros for those.
+        is_grads_batched: the first dimension of ``grad_outputs`` is a batch, mapped over.
+
+    Raises:
+        RuntimeError: for unused inputs, or inputs that do not require grad.
+
+    >>> import ftorch as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> torch.autograd.grad((x ** 3).sum(), x)
+    (tensor([ 3., 12.]),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, "
+            "but got: allow_unused=False."
+        )
+    allow_unused = materialize_grads if allow_unused is None else allow_unused
+    outs, ins = _sequence(outputs), _sequence(inputs)
+    grads = [None] * len(outs) if grad_outputs is None else list(_sequence(grad_outputs))
+    retain = create_graph if retain_graph is None else retain_graph
+    made = make_grads(outs, grads, is_grads_batched)
+    _require_graphs(outs)
+    for t in ins:
+        if not is_edge(t) and not t._ftorch_requires_grad:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+    if not ins:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if is_grads_batched:
+        def pull(*batched):
+            return _grads(outs, ins, batched, True, create_graph, allow_unused, materialize_grads)
+
+        return hooks.vmap(pull)(*made)
+    return _grads(outs, ins, made, retain, create_graph, allow_unused, materialize_grads)
+
+
+def _grads(outs, ins, grads, retain, create_graph, allow_unused, materialize):
+    edges = [edge_of_output(t) for t in ins]
+    found = run(
+        _roots(outs, grads), retain_graph=retain, create_graph=create_graph, inputs=edges
+    )
+    result = []
+    for index, (t, g) in enumerate(zip(ins, found)):
+        if g is None:
+            if not allow_unused:
+                raise RuntimeError(
+                    f"The differentiated Tensor at index {index} appears to not have been used in the "
+                    "graph. Set allow_unused=True if this is the desired behavior."
+                )
+            if materialize:
+                g = derivatives.zeros(_edge_geometry(t) if is_edge(t) else t._ftorch_geometry)
+        result.append(g)
+    return tuple(result)
+
+

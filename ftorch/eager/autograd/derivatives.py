@@ -1,0 +1,598 @@
+"""Derivatives of ops as ops: from the declared formula, or from ``jax.vjp`` of the kernel.
+
+PyTorch's gradient of a complex variable is the conjugate of what JAX propagates, so cotangents are
+conjugated on the way into ``jax.vjp`` and on the way out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..call import planning
+from ..call.op import Op, call, hooks, op_named, read, write
+from ..core import forking
+from ..core.formats import strided
+from ..core.geometry import Geometry, geometry
+from ..core.quiet import quiet
+from ..core.refcount import LISTED, LOCAL
+from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
+from ..runtime import executor, strided_steps
+from ..runtime.jaxpr_classes import merged
+from ..runtime.program import remember
+from ..runtime.size_classes import Instance, Known, SizeClass
+from ..tensor import DISPATCHING, PLAIN, modes, wrap
+from .node_names import node_name
+
+
+class Derived:
+    """A definition that no schema declares: backward ops, adjoints, batched and dual ops."""
+
+    host = False
+    promote = None
+    promoting = ()
+    numbers = frozenset()
+    dtype_checks = ()
+    differentiable = True
+    constant = ()
+    layout = "contiguous"
+    backward = None
+    backward_saves = ()
+    is_view = False
+    make_gradients = None  # (mask, differentiable) -> gradients, where another plan's are reused
+    public = ()
+    keywords = ()
+    element = None
+    runs_kernels = False
+    known = None  # an object whose ``instance(slots, tensors)`` says the results without tracing
+    calls_back = False  # whether the kernel calls Python from within the program
+    result_dtypes = None  # those of the results, where their arrays' dtypes do not say it
+
+    def __init__(self, name, kernel, kinds):
+        self.name = self.full_name = name
+        self.kernel = kernel
+        self.kinds = tuple(kinds)
+        self.argument_names = tuple(f"argument{i}" for i in range(len(self.kinds)))
+        self.checks = ()
+        self.backend_kernels = {}
+        argument = SimpleNamespace(default=None)
+        self.schema = SimpleNamespace(returns=(), name=name, arguments=(argument,) * len(self.kinds))
+
+
+class Backward:
+    """The derivative of a plan with respect to some of its inputs.
+
+    Attributes:
+        op: the op that computes it. Operands: saved tensors, scalars, gradients of the results.
+        mask: which tensor inputs want a gradient; ``wanted`` their indices.
+        saved: what a node saves: input ``i``, or result ``-1 - i``.
+        differentiable: for each result whether it gets a gradient.
+        plan: what it is the derivative of.
+    """
+
+    __slots__ = ("op", "mask", "wanted", "saved", "differentiable", "node_class", "plan")
+
+    def __init__(self, op, mask, saved, differentiable, node_class, plan):
+        self.op = op
+        self.plan = plan
+        self.mask = mask
+        self.wanted = [i for i, m in enumerate(mask) if m]
+        self.saved = saved
+        self.differentiable = differentiable
+        self.node_class = node_class
+
+
+def _is_inexact(dtype):
+    return dtype.category >= 2
+
+
+def _conj(x):
+    return jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
+
+
+def fold(grad, g: Geometry):
+    """A gradient in the shape and dtype of an input that was broadcast or promoted."""
+    if grad.shape != g.shape:
+        gap = grad.ndim - g.ndim
+        axes = (
+            *range(gap),
+            *(i + gap for i, n in enumerate(g.shape) if n == 1 and grad.shape[i + gap] != 1),
+        )
+        grad = grad.sum(axes).reshape(g.shape) if axes else jnp.broadcast_to(grad, g.shape)
+    if grad.dtype != g.dtype.numpy:
+        if jnp.issubdtype(grad.dtype, jnp.complexfloating) and not g.dtype.is_complex:
+            grad = grad.real
+        grad = grad.astype(g.dtype.numpy)
+    return grad
+
+
+def _by_vjp(plan, mask, differentiable):
+    """gradients(inputs, scalars, results, grads) from jax.vjp of the plan's function."""
+    wanted = [i for i, m in enumerate(mask) if m]
+
+    def gradients(inputs, scalars, results, grads):
+        def forward(*chosen):
+            operands = list(inputs)
+            for i, x in zip(wanted, chosen):
+                operands[i] = x
+            out = plan.fn(*operands, *scalars)
+            out = (out,) if plan.is_single else out
+            return [o for o, d in zip(out, differentiable) if d]
+
+        _, pull = jax.vjp(forward, *(inputs[i] for i in wanted))
+        given = [g for g, d in zip(grads, differentiable) if d]
+        return [_conj(g) for g in pull([_conj(g) for g in given])]
+
+    return gradients
+
+
+def _by_formula(plan, mask, differentiable):
+    """gradients(inputs, scalars, results, grads) from the declared derivative."""
+    definition = plan.op.definition
+    formula, names = definition.backward, definition.backward_saves
+    slots = plan.structure.slots
+    index = {name: i for i, name in enumerate(definition.argument_names)}
+    tensor_slots = [
+        slot for slot, kind in zip(slots, definition.kinds)
+        if kind in (TENSOR, OPTIONAL_TENSOR, TENSORS)
+    ]
+    needs = tuple(_needs(slot, mask) for slot in tensor_slots)
+
+    def gradients(inputs, scalars, results, grads):
+        arguments = plan.raw(inputs, scalars)
+        given = {}
+        for name in names:
+            if name == "result":
+                given[name] = results[0] if plan.is_single else tuple(results)
+            elif name == "needs":
+                given[name] = needs
+            else:
+                given[name] = arguments[index[name]]
+        out = formula(grads[0] if plan.is_single else tuple(grads), **given)
+        if not isinstance(out, (tuple, list)):
+            out = (out,)
+        elif len(tensor_slots) == 1 and tensor_slots[0][0] == "l" and len(out) != 1:
+            out = (out,)
+        flat = [None] * len(inputs)
+        for slot, g in zip(tensor_slots, out):
+            if slot[0] == "t":
+                flat[slot[1]] = g
+            elif slot[0] == "l" and g is not None:
+                for j, part in zip(slot[1], g):
+                    if j is not None:
+                        flat[j] = part
+        result = []
+        for i, wanted in enumerate(mask):
+            if wanted:
+                g, to = flat[i], plan.inputs[i]
+                result.append(
+                    jnp.zeros(to.shape, to.dtype.numpy) if g is None else fold(jnp.asarray(g), to)
+                )
+        return result
+
+    return gradients
+
+
+def _needs(slot, mask):
+    if slot[0] == "t":
+        return mask[slot[1]]
+    if slot[0] == "l":
+        return any(mask[j] for j in slot[1] if j is not None)
+    return False
+
+
+def _struct(g: Geometry):
+    return jax.ShapeDtypeStruct(g.shape, g.dtype.numpy)
+
+
+def _used_operands(function, structs):
+    """Which operands the results of a function depend on."""
+    with quiet():
+        closed = jax.make_jaxpr(function)(*structs)
+    live = {v for v in closed.jaxpr.outvars if not hasattr(v, "val")}
+    for equation in reversed(closed.jaxpr.eqns):
+        if any(v in live for v in equation.outvars):
+            live.update(v for v in equation.invars if not hasattr(v, "val"))
+    return [v in live for v in closed.jaxpr.invars]
+
+
+def gradients_of(plan, mask, differentiable):
+    """The array function gradients(inputs, scalars, results, grads) -> those the mask wants."""
+    definition = plan.op.definition
+    if definition.make_gradients is not None:
+        return definition.make_gradients(mask, differentiable)
+    make = _by_vjp if definition.backward is None else _by_formula
+    return make(plan, mask, differentiable)
+
+
+_ENDLESS = (
+    "while_loop: the gradient of a traced loop cannot be differentiated backwards again, since the "
+    "number of its steps is not known; use scan, or forward mode (torch.func.jvp)"
+)
+
+
+def _refused(error: Exception):
+    """The error that says why there is no derivative, or None for any other."""
+    if "Reverse-mode differentiation does not work" in str(error):
+        return RuntimeError(_ENDLESS)
+    is_ours = isinstance(error, (NotImplementedError, RuntimeError)) and "derivative for" in str(error)
+    return error.with_traceback(None) if is_ours else None
+
+
+def _raising(error):
+    """gradients(inputs, scalars, results, grads) for who asks for what there is not."""
+
+    def gradients(inputs, scalars, results, grads):
+        raise type(error)(*error.args)
+
+    return gradients
+
+
+def of_plan(plan, mask, node_class) -> Backward:
+    """The derivative of a plan, with respect to the inputs of the mask."""
+    mask = tuple(m and _is_inexact(g.dtype) for m, g in zip(mask, plan.inputs))
+    definition = plan.op.definition
+    found = _class_of(plan, mask)
+    if found is None:
+        made = _Derivative(plan, mask)
+    else:
+        made = _Derivative(plan, mask, found)
+    tensors = len(made.inputs) + len(made.results)
+    derived = Derived(
+        f"{definition.name}_backward", made.kernel,
+        [OPTIONAL_TENSOR] * tensors + [SCALAR] * len(plan.scalars) + [OPTIONAL_TENSOR] * len(plan.geometries),
+    )
+    derived.runs_kernels = definition.runs_kernels
+    derived.result_dtypes = tuple(g.dtype for g, m in zip(plan.inputs, mask) if m)
+    if found is not None:
+        derived.known = _KnownGradients(found, plan)
+    saved = [*made.inputs, *(-1 - j for j in made.results)]
+    return Backward(Op(derived), mask, saved, made.differentiable,
+                    node_class(node_name(definition, plan)), plan)
+
+
+class _Derivative:
+    """The gradients of a plan's inputs as a kernel of what a node saves, numbers, and the results' gradients.
+
+    Attributes:
+        mask: which inputs' gradients it gives.
+        inputs, results: which of the plan's the kernel reads.
+    """
+
+    __slots__ = ("plan", "mask", "gradients", "differentiable", "inputs", "results", "_shapes", "_result_shapes")
+
+    def __init__(self, plan, mask, like=None):
+        definition = plan.op.definition
+        self.plan, self.mask = plan, mask
+        self.differentiable = tuple(
+            _is_inexact(g.dtype) and i not in definition.constant for i, g in enumerate(plan.geometries)
+        )
+        self.gradients = gradients_of(plan, mask, self.differentiable)
+        if like is None:
+            self._find_used()
+        else:
+            self.inputs, self.results = like.inputs, like.results
+        self._shapes = [(g.shape, g.dtype.numpy) for g in plan.inputs]
+        self._result_shapes = [(g.shape, g.dtype.numpy) for g in plan.geometries]
+
+    def _find_used(self):
+        plan, gradients = self.plan, self.gradients
+        n, m, r = len(plan.inputs), len(plan.scalars), len(plan.geometries)
+        kinds = plan.scalars
+
+        def flat(*operands):
+            scalars = [executor.weak(v, k) for v, k in zip(operands[n : n + m], kinds)]
+            return gradients(operands[:n], scalars, operands[n + m : n + m + r], operands[n + m + r :])
+
+        structs = [_struct(g) for g in plan.inputs]
+        structs += [jax.ShapeDtypeStruct((), {"i": np.int64, "f": np.float64}.get(k, np.complex128))
+                    for k in kinds]
+        structs += [_struct(g) for g in plan.geometries] * 2
+        try:
+            with executor.unwatched() if plan.op.definition.runs_kernels else contextlib.nullcontext():
+                used = _used_operands(flat, structs)
+        except (ValueError, RuntimeError) as error:
+            refused = _refused(error)
+            if refused is None:
+                raise
+            self.gradients, used = _raising(refused), [False] * len(structs)
+        self.inputs = [i for i in range(n) if used[i]]
+        self.results = [j for j in range(r) if used[n + m + j]]
+
+    def kernel(self, *operands):
+        n, m, r, at = len(self._shapes), len(self.plan.scalars), len(self._result_shapes), len(self.inputs)
+        full = [None] * n
+        for i, x in zip(self.inputs, operands):
+            full[i] = x
+        full = [jnp.zeros(*s) if x is None else x for x, s in zip(full, self._shapes)]
+        full_results = [None] * r
+        for j, x in zip(self.results, operands[at : at + len(self.results)]):
+            full_results[j] = x
+        full_results = [jnp.zeros(*s) if x is None else x for x, s in zip(full_results, self._result_shapes)]
+        at += len(self.results)
+        grads = [
+            jnp.zeros(*s) if g is None else g.astype(s[1]).reshape(s[0])
+            for g, s in zip(operands[at + m :], self._result_shapes)
+        ]
+        out = self.gradients(full, operands[at : at + m], full_results, grads)
+        return out[0] if len(out) == 1 else tuple(out)
+
+
+class _GradientClass:
+    """The derivative of all plans of a size class, for one mask.
+
+    Attributes:
+        mask: which inputs have gradients.
+        inputs, results: see `_Derivative`.
+        programs: {which gradients there are, types of numbers: (program, whether there is one result) or None}.
+    """
+
+    def __init__(self, samples, mask):
+        self.mask = mask
+        self.samples = [_Derivative(plan, mask) for plan in samples]
+        self.inputs, self.results = self.samples[0].inputs, self.samples[0].results
+        self.is_general = all(
+            s.inputs == self.inputs and s.results == self.results for s in self.samples
+        )
+        self.programs: dict = {}
+
+    def program(self, slots, types, points):
+        key = (tuple(slots), tuple(types))
+        if key not in self.programs:
+            try:
+                traces = [self.trace(sample, slots, types) for sample in self.samples]
+                self.programs[key] = merged([closed for closed, _ in traces], points), traces[0][1]
+            except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
+                self.programs[key] = None
+        return self.programs[key]
+
+    def trace(self, sample, slots, types):
+        """(closed jaxpr, whether there is one gradient) of a `_Derivative`."""
+        saved = [sample.plan.inputs[i] for i in self.inputs] + [sample.plan.geometries[j] for j in self.results]
+        count = len(types)
+        given = [*saved, *[None] * count, *sample.plan.geometries]
+        structs = [_struct(given[k]) for k, slot in enumerate(slots) if slot[0] == "t"]
+        definition = Derived("", sample.kernel, [OPTIONAL_TENSOR] * len(slots))
+        with executor.unwatched():
+            return planning.trace_kernel(definition, slots, {}, {}, structs, types)
+
+
+class _KnownGradients:
+    """What says the gradients' shapes of one plan of a size class, and the step that computes them."""
+
+    __slots__ = ("of", "plan")
+
+    def __init__(self, of, plan):
+        self.of, self.plan = of, plan
+
+    def instance(self, slots, tensors, types):
+        plan, of = self.plan, self.of
+        expected = [plan.inputs[i] for i in of.inputs] + [plan.geometries[j] for j in of.results]
+        expected += [None] * len(types) + list(plan.geometries)
+        if len(expected) != len(slots):
+            return None
+        for slot, g in zip(slots, expected):
+            if slot[0] == "t":
+                own = tensors[slot[1]]._ftorch_geometry
+                if g is None or own.shape != g.shape or own.dtype is not g.dtype:
+                    return None
+            elif (slot[0] == "s") is not (g is None):
+                return None
+        base = plan.instance
+        found = of.program(slots, types, base.of.points)
+        if found is None:
+            return None
+        program, is_single = found
+        if base.adopted is not None and not self._is_right(program, base, slots, types):
+            return None
+        return Instance(
+            _Program(program, is_single), base.sizes, program.result_shapes(base.sizes), program.evaluate(base.sizes)
+        )
+
+    def _is_right(self, program, base, slots, types):
+        """Whether the class's program is right where some sizes are equal by chance (see `size_classes.Adopted`)."""
+        known, plan, of = base.adopted.derivatives, self.plan, self.of
+        key = of, tuple(slots), tuple(types)
+        if key not in known:
+            try:
+                own = _Derivative(plan, of.mask, of)
+                known[key] = program.is_at(of.trace(own, slots, types)[0], base.sizes)
+            except Exception:  # noqa: BLE001  (it is raised when the derivative is planned by itself)
+                known[key] = False
+        return known[key]
+
+
+class _Program:
+    """What an `Instance` knows of where it is from."""
+
+    __slots__ = ("program", "is_single")
+
+    def __init__(self, program, is_single):
+        self.program, self.is_single = program, is_single
+
+
+def _class_of(plan, mask) -> _GradientClass | None:
+    """The derivative's class, if the plan's sizes are those of a general class."""
+    instance = plan.instance
+    if instance is None or instance.dtype is not None or not isinstance(instance.of, SizeClass):
+        return None
+    one, definition = instance.of, plan.op.definition
+    if definition.make_gradients is not None:
+        return None
+    if mask not in one.backwards:
+        try:
+            found = _GradientClass(planning.samples(plan), mask)
+            one.backwards[mask] = found if found.is_general else None
+        except Exception:  # noqa: BLE001  (see `_GradientClass.program`)
+            one.backwards[mask] = None
+    return one.backwards[mask]
+
+
+# --- what nodes and the engine do to tensors -----------------------------------------
+
+
+def adjoint_of(way, base: Geometry, view: Geometry) -> Op:
+    """The op that takes the gradient of a view to that of its base (a dense one)."""
+    key = ("adjoint", base)
+    found = _adjoints.get((way, key))
+    if found is None:
+        root = base if base.is_dense else covering(base)
+        struct = _struct(root)
+
+        def kernel(grad, *starts):
+            _, pull = jax.vjp(lambda x: way.read(x, *starts), jnp.zeros(struct.shape, struct.dtype))
+            return _conj(pull(_conj(grad.astype(view.dtype.numpy)))[0])
+
+        derived = Derived("as_strided_backward", kernel, [TENSOR] + [SCALAR] * way.count)
+        derived.runs_kernels, derived.result_dtypes = True, (base.dtype,)
+        step = strided_steps.adjoint(way, root.shape, root.dtype)
+        if step is not None:
+            derived.known = Known((root.shape,), (root.dtype.numpy,), step)
+        found = Op(derived)
+        if len(_adjoints) > 1 << 14:
+            _adjoints.clear()
+        _adjoints[(way, key)] = found
+    return found
+
+
+_adjoints: dict = {}
+
+
+def covering(g: Geometry) -> Geometry:
+    """A one-dimensional geometry over everything that ``g`` reaches."""
+    return geometry((g.expanse,), g.dtype, g.device)
+
+
+def clone_with(t, g: Geometry | None):
+    """A copy of a tensor, laid out as ``g`` (None: as it is)."""
+    out = call(op_named("clone"), (t,), (None,))
+    if g is not None and out._ftorch_geometry is not g and g.is_dense:
+        executor.relabel(out._ftorch_storage, g)
+        out._ftorch_geometry = g
+    return out
+
+
+def alias(t, g: Geometry, offset: int):
+    """A part of a tensor's storage as a tensor, recorded as a view of it."""
+    return hooks.part(t, g, offset)
+
+
+def overwrite(t, value):
+    """``t.copy_(value)``; None means zeros."""
+    from ..core import api
+
+    if value is None:
+        api.Tensor.zero_(t)
+    else:
+        api.Tensor.copy_(t, value)
+
+
+_accumulate_lock = forking.lock()
+
+
+def accumulate(variable, buffer):
+    """Adds the gradient ``buffer.pop(0)`` to a leaf's ``.grad``: itself, where nobody else holds it."""
+    grad = buffer.pop(0)
+    if grad is None:
+        return
+    meta = variable._ftorch_meta
+    if meta is not None and meta.grad_dtype and grad.dtype is not meta.grad_dtype:
+        grad = grad.to(meta.grad_dtype)
+    with _accumulate_lock:
+        held = variable._grad
+        capture = executor.capturing()
+        if capture is not None:
+            capture.touch_grad(variable, True)
+        if held is None:
+            if grad.__class__ in DISPATCHING:
+                grad = grad if modes.grad else grad.detach()
+            elif not modes.grad and (
+                sys.getrefcount(grad) > LOCAL or capture is not None or not _is_alone(grad)
+            ):
+                # The gradient may have gone to several leaves: each gets a tensor of its own.
+                grad = detached(grad)
+            if grad._ftorch_geometry is not variable._ftorch_geometry and modes.grad_layout and capture is None:
+                grad = _laid_out(grad, variable._ftorch_geometry)
+            variable._grad = grad
+        elif modes.grad or held.__class__ in DISPATCHING or grad.__class__ in DISPATCHING:
+            if not modes.grad and grad.layout is not strided and (
+                held.__class__ in PLAIN or held.layout is grad.layout
+            ):
+                held.add_(grad)  # of a sparse gradient
+            else:
+                variable._grad = add(held, grad)
+        else:
+            write(held, read(add(held, grad)))
+
+
+def _laid_out(grad, g: Geometry):
+    """A leaf's first gradient in the leaf's memory order; contiguous, if the leaf is not dense."""
+    if grad.__class__ in DISPATCHING or grad._ftorch_storage.error is not None or grad.shape != g.shape:
+        return grad
+    own = grad._ftorch_geometry.stride
+    if g.is_dense:
+        wanted = g.stride
+    else:
+        g = geometry(g.shape, g.dtype, g.device)
+        wanted = g.stride
+    if all(a == b or n <= 1 for n, a, b in zip(g.shape, own, wanted)):
+        return grad
+    return clone_with(grad, geometry(g.shape, grad._ftorch_geometry.dtype, g.device, wanted))
+
+
+def _is_alone(t):
+    """Whether a tensor outside of graphs is all that holds its storage, and the whole of it."""
+    storage = t._ftorch_storage
+    if t._ftorch_geometry is not storage.root or t._ftorch_requires_grad or t._ftorch_meta is not None:
+        return False
+    if t._base is not None or t._grad_fn is not None:
+        return False
+    trace = storage.trace
+    if trace is None:
+        return sys.getrefcount(storage) == LISTED and storage.array is not None
+    alone = sys.getrefcount(storage) == LISTED + 1  # the trace lists what it is going to give
+    return alone and storage.trace is trace is not executor.IMMEDIATE
+
+
+def add(a, b):
+    """The sum of two gradients."""
+    return call(op_named("add.Tensor"), (a, b, 1))
+
+
+def detached(t):
+    """The same value in a storage of its own, outside the graph."""
+    g = t._ftorch_geometry
+    if g is t._ftorch_storage.root:
+        return wrap(executor.duplicate(t._ftorch_storage))
+    return wrap(read(t))
+
+
+def zeros(g: Geometry):
+    """A tensor of zeros."""
+    return _constant(g, 0)
+
+
+def ones(g: Geometry):
+    """A tensor of ones."""
+    return _constant(g, 1)
+
+
+def _constant(g, value):
+    plan = _constants.get((g, value))
+    if plan is None:
+        dense = geometry(g.shape, g.dtype, g.device)
+        plan = executor.Plan(
+            lambda: jnp.full(dense.shape, value, dense.dtype.numpy), (dense,), "", "full", g.device
+        )
+        plan.element = None if g.dtype.stored else value
+        plan.inputs = ()
+        remember(_constants, (g, value), plan, 4096)
+    return wrap(executor.record(plan, ()))
+
+
+_constants: dict = {}

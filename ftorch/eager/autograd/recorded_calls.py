@@ -1,0 +1,58 @@
+"""Tells the calls in C (``native/src/recorded_calls.cpp``) the classes and the state that they work on.
+
+Calls of ops whose plans are known are recorded there, with their nodes, where nothing is special. Until this module is
+imported, and where there is no compiler, `ftorch.eager.call.op` does all of it.
+"""
+
+from __future__ import annotations
+
+from .. import native
+from ..call import op as _op
+from ..call import planning
+from ..core import device as _device
+from ..core import dtype as dtypes
+from ..core.geometry import Geometry
+from ..memory import view
+from ..memory.storage import Storage, newest_level, on_look
+from ..runtime import executor, inplace_writes, value_checks
+from ..tensor import PLAIN, Extras, Tensor, modes
+from . import derivatives, tape
+
+# Classes and their slots, in the order of `Slot` in ``recording.h``.
+_SLOTS = (
+    (_op.Op, "plans inplace_plans alternative"),
+    (planning.OpPlan, "checks differentiable backwards result_type device is_single geometries scalars"),
+    (derivatives.Backward, "op mask wanted saved differentiable node_class"),
+    (tape.OpNode, "edges sequence tensor_hooks node_pre_hooks post_hooks _metadata trace backward saved scalars"),
+    (
+        Tensor,
+        "_ftorch_storage _ftorch_geometry _ftorch_offset _ftorch_requires_grad _grad_fn _ftorch_output_nr _grad _base "
+        "_ftorch_attr_version _ftorch_meta",
+    ),
+    (Storage, "array trace slot root version host error extra level"),
+    (Geometry, "shape stride numel dtype device bits is_contiguous _reads"),
+    (view.Layout, "reads writes"),
+    (executor.Trace, "lock code owners inputs input_of ints floats steps birth replaced"),
+    (executor.Stats, "ops"),
+    (Extras, "hooks accumulator"),
+    (tape.AccumulateGrad, "variable"),
+)
+
+
+def configure() -> None:
+    """Switches the calls in C on."""
+    native.module.configure_calls(
+        _SLOTS,
+        (_op.Op, executor.Plan, planning.OpPlan, Tensor, Storage, executor.Trace, tape.Node,
+         tape.OpNode, tape.AccumulateGrad, derivatives.Backward),
+        (PLAIN, _op.special, newest_level, executor._threads, modes, _device.CPU, executor.stats, executor.OVERWRITTEN,
+         tape._sequence, tape.ACCUMULATE_SEQUENCE, value_checks.postponed, on_look,
+         frozenset(d for d in dtypes.ALL if not d.stored)),
+        (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, tape.accumulator,
+         _op.op_named, vars(executor)),
+        (executor.MAX_STEPS, inplace_writes.LARGE, executor.KEPT_ELEMENTS),
+    )
+
+
+if native.module is not None and executor.DEFERRED:
+    configure()

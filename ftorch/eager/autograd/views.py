@@ -1,0 +1,226 @@
+"""How views are made: a geometry rule, a tensor on the same storage, and a node.
+
+The gradient of a view is the adjoint of reading: zeros, with the view's elements written in. It is
+derived from the rule applied to a contiguous tensor of the input's shape.
+"""
+
+from __future__ import annotations
+
+from ..call.op import hooks, joined_graph, special
+from ..call.operands import hashable, holds_tensors
+from ..core import api
+from ..core.geometry import CONJ, NEG, Geometry, Size, geometry, may_overlap, with_bits
+from ..core.registry import OPS, OpDef
+from ..memory.storage import PrivateMap
+from ..tensor import PLAIN, extras, modes, wrap_view
+from . import derivatives
+from .tape import Node, edge_of, node_class, strided_adjoint
+
+_MEMO_LIMIT = 4096
+
+
+class ViewNode(Node):
+    """The node of a view op."""
+
+    __slots__ = ("definition", "static", "base")
+    is_view = True
+
+    def __init__(self, definition, static, base: Geometry):
+        super().__init__()
+        self.definition, self.static, self.base = definition, static, base
+
+    def apply(self, grads):
+        base = with_bits(self.base, 0)
+        if self.definition.name == "as_strided":
+            return [_as_strided_adjoint(grads[0], base, self.static)]
+        if not base.is_contiguous:
+            base = geometry(base.shape, base.dtype, base.device)
+        view, offset = _apply_rule(self.definition, base, self.static)
+        return [strided_adjoint(grads[0], base, view, offset)]
+
+    def __getattr__(self, name):
+        if name.startswith("_saved_"):
+            from .saved_values import of_view
+
+            return of_view(self, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+
+class PiecesNode(Node):
+    """The node of an op whose results are views of consecutive pieces of a tensor."""
+
+    __slots__ = ("pieces", "dim", "join")
+    is_view = True
+
+    def __init__(self, pieces, dim, join):
+        super().__init__()
+        self.pieces, self.dim, self.join = pieces, dim, join
+
+    width = property(lambda self: len(self.pieces))
+    _saved_dim = property(lambda self: self.dim)
+
+    def apply(self, grads):
+        absent: dict = {}
+        for i, (g, piece) in enumerate(zip(grads, self.pieces, strict=True)):
+            if g is None:
+                if piece not in absent:
+                    absent[piece] = api.zeros(piece.shape, dtype=piece.dtype, device=piece.device)
+                grads[i] = absent[piece]
+        return [getattr(api, self.join)(grads, self.dim)]
+
+
+def _as_strided_adjoint(grad, base, static):
+    """as_strided addresses memory, so its gradient is collected in memory, then read back."""
+    size, stride, offset = static
+    view = geometry(Size(size), base.dtype, base.device, tuple(stride))
+    before = max(0, -offset)  # memory in front of the tensor's first element
+    reach = max(before + base.expanse, before + offset + view.expanse)
+    flat = geometry(Size((reach,)), base.dtype, base.device)
+    whole = strided_adjoint(grad, flat, view, before + offset)
+    if may_overlap(base):
+        # The gradient of a place in memory is shared among the elements that lie there.
+        ones = api.ones(base.shape, dtype=base.dtype, device=base.device)
+        whole = api.div(whole, strided_adjoint(ones, flat, base, before))
+    return wrap_view(whole._ftorch_storage, base, before, None)
+
+
+def _apply_rule(definition, g: Geometry, static):
+    result = definition.kernel(g, *static)
+    dtype = result[3] if len(result) > 3 else g.dtype
+    view = geometry(Size(result[0]), dtype, g.device, tuple(result[1]))
+    return with_bits(view, result[4] if len(result) > 4 else g.bits), result[2]
+
+
+def view_call(definition: OpDef, x, static=()):
+    """Calls a view op.
+
+    Args:
+        static: the schema's arguments behind ``self``.
+    """
+    if special[0]:
+        handled, result = hooks.dispatch_view(definition, x, static)
+        if handled:
+            return result
+    if x.__class__ not in PLAIN:
+        handled, result = hooks.override_view(definition, x, static)
+        if handled:
+            return result
+    g = x._ftorch_geometry
+    memo = g._views
+    key = (definition, static)
+    try:
+        found = memo.get(key)
+    except TypeError:
+        return view_call(definition, x, hashable(static))
+    if found is None:
+        if holds_tensors(static):
+            return view_call(definition, x, hashable(static, definition))
+        if len(memo) > _MEMO_LIMIT:
+            memo.clear()
+        found = memo[key] = _apply_rule(definition, g, static)
+    return make_view(definition, x, static, found[0], found[1])
+
+
+def make_view(definition, x, static, view: Geometry, delta: int):
+    """The tensor of a view whose geometry is known."""
+    base = x._base
+    offset = x._ftorch_offset
+    if view.dtype is not x._ftorch_geometry.dtype:
+        if offset:
+            offset = _rescaled(offset, x._ftorch_geometry.dtype, view.dtype, definition)
+        elif type(x._ftorch_storage.host) is PrivateMap:
+            x._ftorch_storage.reinterpret(view.dtype)
+    out = wrap_view(x._ftorch_storage, view, offset + delta, x if base is None else base)
+    if x._ftorch_requires_grad or (base is not None and joined_graph(x)):
+        if modes.grad:
+            if view.dtype.category >= 2 and definition.differentiable:
+                node = node_class(derivatives.node_name(definition), ViewNode)(
+                    definition, static, x._ftorch_geometry
+                )
+                node.edges = (edge_of(x),)
+                out._grad_fn, out._ftorch_requires_grad = node, True
+        else:
+            extras(out).creation = "no_grad"
+    if x._ftorch_meta is not None:
+        _inherit(x, out)
+    return out
+
+
+def of_one_call(views, name: str, dim: int, join="cat", guarded=True) -> tuple:
+    """Views that are the outputs of one PyTorch operator: they have one node, named after it.
+
+    Args:
+        dim: the dimension along which they follow each other.
+        join: what makes the whole of such pieces: "cat", or "stack" if they lack the dimension.
+        guarded: whether they must not be written to in place while graphs are recorded.
+    """
+    sources = [view._grad_fn for view in views]
+    if sources and all(isinstance(node, ViewNode) for node in sources):
+        pieces = [with_bits(view._ftorch_geometry, 0) for view in views]
+        node = node_class(f"{name}Backward0", PiecesNode)(pieces, dim, join)
+        node.edges = sources[0].edges
+        for i, view in enumerate(views):
+            view._grad_fn, view._ftorch_output_nr = node, i
+            if guarded:
+                extras(view).creation = (i, name)
+    return tuple(views)
+
+
+def _rescaled(offset, old, new, definition):
+    """An offset in elements of another dtype."""
+    count, rest = divmod(offset * old.itemsize, new.itemsize)
+    if not rest:
+        return count
+    if definition.name == "view_as_complex":
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    raise RuntimeError(
+        f"self.storage_offset() must be divisible by {new.itemsize // old.itemsize} to view "
+        f"{old.scalar_name} as {new.scalar_name} (different element sizes), but got {offset}"
+    )
+
+
+def _inherit(x, out):
+    meta = x._ftorch_meta
+    if meta.version is not None or meta.creation is not None:
+        to = extras(out)
+        to.version = meta.version
+        to.creation = to.creation or meta.creation
+
+
+def as_strided(x, size, stride, storage_offset=None):
+    """``x.as_strided(size, stride, storage_offset)``."""
+    size, stride = tuple(map(int, size)), tuple(map(int, stride))
+    start = x._ftorch_offset if storage_offset is None else storage_offset
+    if x._ftorch_storage.error is None:
+        _check_bounds(x, size, stride, start)
+    # Rules give offsets relative to the tensor's own.
+    return view_call(OPS["as_strided"], x, (size, stride, start - x._ftorch_offset))
+
+
+def _check_bounds(x, size, stride, start):
+    if len(size) != len(stride) or 0 in size or min(stride, default=0) < 0:
+        return
+    item = x._ftorch_geometry.dtype.itemsize
+    needed = (start + 1 + sum((n - 1) * s for n, s in zip(size, stride))) * item
+    if needed > x._ftorch_storage.nbytes:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and "
+            f"itemsize {item} requiring a storage size of {needed} are out of bounds for storage of "
+            f"size {x._ftorch_storage.nbytes}"
+        )
+
+
+def part(t, g: Geometry, offset: int):
+    """The tensor of a geometry, at an offset from ``t``, in the storage of ``t``."""
+    if g.dtype is not t._ftorch_geometry.dtype:  # a part of complex numbers
+        items = (t._ftorch_storage.nbytes // t._ftorch_geometry.dtype.itemsize,)
+        t = as_strided(t, items, (1,), 0)
+        t = view_call(OPS["view_as_real"], t, ())
+    found = as_strided(t, g.shape, g.stride, offset + t._ftorch_offset)
+    for bit, name in ((CONJ, "_conj"), (NEG, "_neg_view")):
+        if (found._ftorch_geometry.bits ^ g.bits) & bit:
+            found = view_call(OPS[name], found)
+    return found
+
+
+hooks.part = part

@@ -1,0 +1,1 @@
+"""Python signatures of ops: arguments, overloads, ``out=``."""

@@ -1,0 +1,73 @@
+"""Names with several overloads: one function that picks by the types of the arguments.
+
+What it picked it remembers for arguments of the same types: as a compiled call where types alone
+decide, else as the overload to try first.
+"""
+
+from __future__ import annotations
+
+from ..call import op as _op
+from ..dispatch import overrides
+from .mismatch import message
+
+FEW = 8  # elements of a list or tuple whose types are looked at
+_MAX_RECIPES = 256
+
+
+def _types(args, kwargs):
+    """A key: the types of the arguments, of the elements of short lists, the names of keywords."""
+    key = tuple(map(type, args))
+    if kwargs:
+        key += (*kwargs, *map(type, kwargs.values()))
+    if list in key or tuple in key:
+        lists = [a for a in (*args, *kwargs.values()) if type(a) in (list, tuple)]
+        key += tuple((len(a), *map(type, a[:FEW])) if len(a) <= FEW else type(a[0]) for a in lists)
+    return key
+
+
+def overloaded(name: str, bounds: list, form: str):
+    """A function of several overloads, which are tried in order.
+
+    Args:
+        bounds: the `binding.Bound` of each.
+        form: "function", "method" or "inplace".
+    """
+    chosen: dict = {}
+    calls: dict = {}
+    inplace = form == "inplace"
+
+    def function(*args, **kwargs):
+        key = _types(args, kwargs)
+        found = calls.get(key)
+        if found is not None:
+            return found(*args, **kwargs)
+        out = kwargs.pop("out", None) if kwargs else None
+        bound = chosen.get(key)
+        matched = None if bound is None else bound.match(args, kwargs)
+        if matched is not None:
+            if key not in calls and "out" not in key:
+                calls[key] = bound.compiled(matched, args, kwargs, inplace)
+        else:
+            for bound in bounds:
+                matched = bound.match(args, kwargs)
+                if matched is not None:
+                    if len(chosen) < _MAX_RECIPES:
+                        chosen[key] = bound
+                    break
+            else:
+                override = _override(function, args, kwargs)
+                if override is not NotImplemented:
+                    return override
+                if out is not None:
+                    kwargs["out"] = out
+                raise TypeError(message(name, [b.definition for b in bounds], form, args, kwargs))
+        return bound.invoke([value for _, value in matched], inplace, out)
+
+    function.__name__ = function.__qualname__ = name
+    overrides.own_code(function, name)
+    return function
+
+
+def _override(function, args, kwargs):
+    handler = _op.hooks.function_override
+    return NotImplemented if handler is None else handler(function, args, kwargs)

@@ -1,0 +1,445 @@
+"""Python signatures for ops: argument names, overloads, varargs, made once at import.
+
+An op with one overload gets an ordinary function with PyTorch's signature, compiled from its schema.
+A name with several overloads gets a function that picks one (`overloads`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import types
+from typing import Any
+
+import numpy as np
+
+from ..autograd.views import view_call
+from ..call import op as _op
+from ..core import dtype as _dtype
+from ..core.registry import SCALAR, STATIC, OpDef
+from ..dispatch import overrides
+from ..tensor import TensorBase, from_array
+from . import overloads
+
+_SYNONYMS = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which PyTorch takes as well
+
+
+class Bound:
+    """One overload, ready to be called with (operands, static)."""
+
+    __slots__ = ("definition", "op", "is_view", "parameters", "positional", "names", "dynamic")
+
+    def __init__(self, definition: OpDef, first: str):
+        self.definition = definition
+        self.is_view = definition.is_view
+        self.op = None if definition.is_view else _op.op_named(definition.full_name)
+        self.parameters = []
+        for i, a in enumerate(definition.schema.arguments):
+            is_self = a.name == "self" and (i == 0 or a.type.base == "Tensor")
+            name = first if is_self else a.name
+            self.parameters.append((name, a, definition.kinds[i]))
+        self.positional = [p for p in self.parameters if not p[1].is_keyword_only]
+        self.names = {p[0]: i for i, p in enumerate(self.parameters)}
+
+    def invoke(self, values, inplace=False, out=None):
+        """Calls the op with one value per schema argument."""
+        if self.is_view:
+            return view_call(self.definition, values[0], tuple(values[1:]))
+        operands, static = self._sorted(values)
+        if out is not None:
+            return _op.call_out(self.op, operands, tuple(static), out)
+        if inplace:
+            return _op.call_inplace(self.op, operands, tuple(static))
+        return _op.call(self.op, tuple(operands), tuple(static))
+
+    def bind(self, args, kwargs):
+        """One value per schema argument, or None where the arguments do not fit."""
+        matched = self.match(args, kwargs)
+        return None if matched is None else [value for _, value in matched]
+
+    def match(self, args, kwargs):
+        """(where it stands, value) of each schema argument; None where the arguments do not fit.
+
+        A place is text in terms of the positional arguments ``a0``, ``a1``, ... and the names of
+        the others; None for a default.
+        """
+        parameters = self.parameters
+        places = [f"a{i}" for i in range(len(args))]
+        if len(args) > len(self.positional):
+            if not self._takes_varargs(args):
+                return None
+            fixed = len(self.positional) - 1
+            args = (*args[:fixed], tuple(args[fixed:]))
+            places[fixed:] = [f"({', '.join(places[fixed:])})"]
+        matched: list = [None] * len(parameters)
+        for i, (place, value) in enumerate(zip(places, args)):
+            kind = self.positional[i][1].type
+            if type(value) is int and kind.is_list and i == len(self.positional) - 1:
+                place, value = f"({place},)", (value,)
+            if not _fits(value, kind, self.definition, i):
+                return None
+            matched[i] = place, value
+        for name, value in kwargs.items():
+            i = self.names.get(name)
+            if i is None:
+                i = self._synonym(name)
+            if i is None or matched[i] is not None:
+                return None
+            if not _fits(value, parameters[i][1].type, self.definition, i):
+                return None
+            matched[i] = name, value
+        for i, found in enumerate(matched):
+            if found is None:
+                argument = parameters[i][1]
+                if not argument.has_default:
+                    return None
+                matched[i] = None, None if parameters[i][2] == SCALAR else argument.default
+        return matched
+
+    def compiled(self, matched, args, kwargs, inplace):
+        """A function for calls with arguments of the same types; None if more decides than types."""
+        if any(map(keyword.iskeyword, kwargs)) or not all(
+            _by_type(value, argument.type)
+            for (place, value), (_, argument, _) in zip(matched, self.parameters) if place
+        ):
+            return None
+        scope = {f"default{i}": value for i, (place, value) in enumerate(matched) if not place}
+        places = [place or f"default{i}" for i, (place, _) in enumerate(matched)]
+        if self.is_view:
+            scope.update(_call=view_call, _what=self.definition)
+            given = f"{places[0]}, {_tuple_of(places[1:])}"
+        else:
+            scope.update(_call=_op.call_inplace if inplace else _op.call, _what=self.op)
+            operands, static = self._sorted(places)
+            given = f"{_tuple_of(operands)}, {_tuple_of(static)}"
+        names = [f"a{i}" for i in range(len(args))] + ["/"] * bool(args)
+        names += ["*"] * bool(kwargs) + list(kwargs)
+        source = f"lambda {', '.join(names)}: _call(_what, {given})"
+        return eval(compile(source, f"<ftorch {self.definition.full_name}>", "eval"), scope)
+
+    def _sorted(self, values):
+        """(operands, static arguments) among one thing per schema argument."""
+        operands, static = [], []
+        for value, (_, _, kind) in zip(values, self.parameters):
+            (static if kind == STATIC else operands).append(value)
+        return operands, static
+
+    def _synonym(self, name):
+        for own, other in _SYNONYMS.items():
+            if name == other:
+                return self.names.get(own)
+        return self.names.get("self") if name == "input" else self.names.get(
+            "input") if name == "self" else None
+
+    def _takes_varargs(self, args):
+        if len(self.positional) < 2:
+            return False
+        kind = self.positional[-1][1].type
+        rest = args[len(self.positional) - 1 :]
+        return kind.is_list and kind.base in ("int", "SymInt") and all(
+            type(a) is int or _is_int(a) for a in rest
+        )
+
+
+_MISSING = object()
+
+
+def _is_int(value):
+    return (type(value) is int) or isinstance(value, np.integer) or (
+        isinstance(value, TensorBase) and not value._ftorch_geometry.shape
+        and value._ftorch_geometry.dtype.category == 1
+    ) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _is_number(value):
+    return isinstance(value, (int, float, complex, np.number, np.bool_)) or (
+        isinstance(value, TensorBase) and not value._ftorch_geometry.shape and not value.requires_grad
+    )
+
+
+def _fits(value, kind, definition, index):
+    """Whether a value can be an argument of a schema type."""
+    if value is None:
+        return kind.is_optional
+    base = kind.base
+    if kind.is_list:
+        if base in ("int", "SymInt"):
+            if isinstance(value, (tuple, list)):
+                return all(_is_int(v) for v in value)
+            return kind.size is not None and _is_int(value)
+        if base == "Tensor":
+            return isinstance(value, (tuple, list)) and all(
+                v is None or isinstance(v, TensorBase) or hasattr(type(v), "__torch_function__")
+                for v in value
+            )
+        if base == "Scalar":
+            return isinstance(value, (tuple, list)) and all(map(_is_number, value))
+        return isinstance(value, (tuple, list)) or not isinstance(value, (TensorBase, str))
+    if base == "Tensor":
+        if isinstance(value, TensorBase):
+            return True
+        if hasattr(type(value), "__torch_function__"):
+            return True
+        return index in definition.numbers and isinstance(
+            value, (int, float, complex, np.number, np.bool_)
+        )
+    if base in ("int", "SymInt"):
+        return _is_int(value)
+    if base == "float":
+        return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if base == "bool":
+        return isinstance(value, (bool, np.bool_))
+    if base == "Scalar":
+        return _is_number(value)
+    if base == "ScalarType":
+        return isinstance(value, _dtype.dtype) or value in (bool, int, float, complex)
+    if base == "str":
+        return isinstance(value, str)
+    return True
+
+
+def _by_type(value, kind):
+    """Whether `_fits` finds that a value fits from its type alone (and those of its few elements)."""
+    if isinstance(value, TensorBase):
+        return kind.base == "Tensor"
+    if isinstance(value, (list, tuple)):
+        return len(value) <= overloads.FEW and not (
+            kind.base != "Tensor" and any(isinstance(v, TensorBase) for v in value)
+        )
+    return kind.base != "ScalarType" or value is None or isinstance(value, _dtype.dtype)
+
+
+# --- one overload: an ordinary function ----------------------------------------------
+
+
+def _literal(argument):
+    return repr(argument.default)
+
+
+def _default(name, argument, kind):
+    return f"_{name}" if kind == SCALAR and argument.default is not None else _literal(argument)
+
+
+def _signature(bound: Bound, form: str):
+    """(parameter source, names in schema order)."""
+    parts, star = [], False
+    names = [name for name, _, _ in bound.parameters]
+    for name, argument, kind in bound.parameters:
+        if argument.is_keyword_only and not star:
+            parts.append("*")
+            star = True
+        parts.append(f"{name}={_default(name, argument, kind)}" if argument.has_default else name)
+    synonyms = [other for own, other in _SYNONYMS.items() if own in names and other not in names]
+    if synonyms and any(not a.has_default and n in _SYNONYMS for n, a, _ in bound.parameters):
+        parts = _with_missing(bound)
+        star = any(a.is_keyword_only for _, a, _ in bound.parameters)
+    takes_out = form == "function" and "out" in bound.definition.forms
+    if (takes_out or synonyms) and not star:
+        parts.append("*")
+    if takes_out:
+        parts.append("out=None")
+    parts.extend(f"{s}=None" for s in synonyms)
+    return ", ".join(parts), names, synonyms, takes_out
+
+
+def _with_missing(bound):
+    # ``dim`` may come as ``axis``, so it and what follows must have defaults.
+    parts, optional, star = [], False, False
+    for name, argument, kind in bound.parameters:
+        if argument.is_keyword_only and not star:
+            parts.append("*")
+            star = True
+        optional = optional or name in _SYNONYMS
+        default = _default(name, argument, kind) if argument.has_default else "_MISSING"
+        parts.append(f"{name}={default}" if optional or argument.has_default else name)
+    return parts
+
+
+def _stub(*args, **kwargs):
+    return _build()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+class _Declared:
+    """Stands behind a function that is not compiled yet, for whoever asks for its signature."""
+
+    def __init__(self, build):
+        self._build = build
+
+    @property
+    def __signature__(self):
+        return inspect.signature(self._build())
+
+    def __call__(self, *args, **kwargs):
+        return self._build()(*args, **kwargs)
+
+    def __get__(self, instance, owner=None):  # so that `inspect` takes it for a routine
+        return self
+
+
+def _single(bound: Bound, form: str, name: str):
+    """A function with the schema's signature. Its code is compiled when it is first called or
+    inspected: compiling hundreds of signatures would make up half of ftorch's import."""
+    scope = {
+        "_op": bound.op, "_call": _op.call, "_call_out": _op.call_out, "_view": view_call,
+        "_call_inplace": _op.call_inplace, "_definition": bound.definition, "_MISSING": _MISSING,
+        "inf": float("inf"), "nan": float("nan"),
+    }
+    function = types.FunctionType(_stub.__code__, scope, name)
+    function.__qualname__ = name
+
+    def build():
+        if function.__code__ is _stub.__code__:
+            source, defaults = _source(bound, form, name)
+            scope.update(defaults)
+            exec(compile(source, f"<ftorch {bound.definition.full_name}>", "exec"), scope)
+            real = scope[name]
+            function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
+            function.__code__ = real.__code__
+            function.__dict__.pop("__wrapped__", None)
+            overrides.register(function)  # by its code, which is new
+        return function
+
+    scope["_build"] = build
+    function.__wrapped__ = _Declared(build)  # type: ignore[attr-defined]
+    return function
+
+
+def _source(bound: Bound, form: str, name: str):
+    """(the function's source, {name: value} of the defaults it mentions)."""
+    source, names, synonyms, takes_out = _signature(bound, form)
+    lines = [f"def {name}({source}):"]
+    for synonym in synonyms:
+        own = next(o for o, s in _SYNONYMS.items() if s == synonym)
+        lines.append(f"    if {synonym} is not None: {own} = {synonym}")
+        if "_MISSING" in source and own == "dim":
+            lines.append(
+                f"    if {own} is _MISSING: raise TypeError(\"{name}() missing 1 required positional "
+                f"arguments: \\\"{own}\\\"\")"
+            )
+    operands, static, defaults = [], [], {}
+    for parameter, argument, kind in bound.parameters:
+        if kind == STATIC:
+            static.append(parameter)
+        elif kind == SCALAR and argument.has_default and argument.default is not None:
+            # The default is part of the program; other values are operands of it.
+            defaults[f"_{parameter}"] = argument.default
+            operands.append(f"(None if {parameter} is _{parameter} else {parameter})")
+        else:
+            operands.append(parameter)
+    if bound.is_view:
+        lines.append(f"    return _view(_definition, {names[0]}, {_tuple_of(names[1:])})")
+    else:
+        call = f"_op, {_tuple_of(operands)}, {_tuple_of(static)}"
+        if takes_out:
+            lines.append(f"    if out is not None: return _call_out({call}, out)")
+        lines.append(f"    return {'_call_inplace' if form == 'inplace' else '_call'}({call})")
+    return "\n".join(lines), defaults
+
+
+def _tuple_of(items):
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def _is_simple(bound: Bound, form: str):
+    """Whether an ordinary signature does: one overload, no varargs."""
+    if form == "function":
+        return True
+    return not any(
+        a.type.is_list and a.type.base in ("int", "SymInt") and not a.is_keyword_only
+        for _, a, _ in bound.parameters[1:]
+    )
+
+
+def make(name: str, definitions: list[OpDef], form: str):
+    """The public function, method or in-place method of a name.
+
+    Args:
+        definitions: the overloads that exist in this form.
+        form: "function", "method" or "inplace".
+    """
+    first = "input" if form == "function" else "self"
+    bounds = [Bound(d, first) for d in definitions]
+    # Overloads with more specific types go first: a list of ints is never a Tensor.
+    if len(bounds) == 1 and _is_simple(bounds[0], form):
+        function = _single(bounds[0], form, name)
+    else:
+        function = overloads.overloaded(name, bounds, form)
+    function.__module__ = "ftorch"
+    overrides.register(function)
+    function.__doc__ = _document(name, bounds, form)
+    function.__ftorch_ops__ = definitions  # type: ignore[attr-defined]
+    function.__ftorch_op__ = definitions[0]  # type: ignore[attr-defined]
+    function.__ftorch_form__ = form  # type: ignore[attr-defined]
+    return function
+
+
+def _document(name, bounds: list[Bound], form):
+    definitions = [bound.definition for bound in bounds]
+    kernel_doc = getattr(definitions[0].kernel, "__doc__", None) or ""
+    calls = "\n".join(_call_line(name, bound, form) for bound in bounds)
+    schemas = "\n".join(f"    {d.schema}" for d in definitions)
+    return f"{kernel_doc.strip()}\n\n{calls}\n\nATen schema:\n\n{schemas}\n".lstrip()
+
+
+def _call_line(name, bound: Bound, form):
+    """How an overload is called: ``sum(input, dim, keepdim=False, *, dtype=None) -> Tensor``."""
+    parts, star = [], False
+    for i, (parameter, argument, _) in enumerate(bound.parameters):
+        if i == 0 and form != "function":
+            continue
+        if argument.is_keyword_only and not star:
+            parts.append("*")
+            star = True
+        parts.append(f"{parameter}={_literal(argument)}" if argument.has_default else parameter)
+    if form == "function" and "out" in bound.definition.forms:
+        parts += ["out=None"] if star else ["*", "out=None"]
+    returns = ", ".join(str(r.type.base) for r in bound.definition.schema.returns)
+    count = len(bound.definition.schema.returns)
+    return f"{name}({', '.join(parts)}) -> {returns if count == 1 else f'({returns})'}"
+
+
+# --- operators -----------------------------------------------------------------------
+
+# NumPy's arrays are not among them: `Tensor` leaves the operation to NumPy, which makes an array of the
+# tensor and a tensor of the result.
+_OPERANDS = (TensorBase, int, float, complex, np.number, np.bool_)
+
+
+def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
+    """``__add__`` or ``__radd__`` of a binary op; other operands get a chance by NotImplemented."""
+    call, plain = _op.call, _op.PLAIN
+    numbers = (int, float, bool, complex)
+    no_numbers = op.name == "matmul"
+    operands = TensorBase if no_numbers else _OPERANDS
+
+    if reflected:
+
+        def reflected_method(self, other):
+            if not isinstance(other, operands):
+                if name == "__rtruediv__" and isinstance(other, np.ndarray):
+                    return self.reciprocal() * other
+                if not overrides.has_say(type(other)):
+                    return NotImplemented
+            return call(op, (other, self, *extra), static)
+
+        method: Any = reflected_method
+    else:
+
+        def forward_method(self, other):
+            if other.__class__ in plain:
+                return call(op, (self, other, *extra), static)
+            if other.__class__ not in numbers:
+                if isinstance(other, np.ndarray) and op.name == "eq":
+                    other = from_array(other)
+                elif not isinstance(other, operands) and not hasattr(other, "__torch_function__"):
+                    return NotImplemented
+            elif no_numbers:
+                return NotImplemented
+            return call(op, (self, other, *extra), static)
+
+        method = forward_method
+    method.__name__ = name
+    overrides.own_code(method, name)
+    return method
+
+

@@ -1,0 +1,1 @@
+"""``Op`` and the one way of a call: operands, promotion, plans."""

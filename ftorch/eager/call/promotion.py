@@ -1,0 +1,121 @@
+"""What the operands of a call decide together: the common dtype, the shape, the memory layout."""
+
+from __future__ import annotations
+
+from ..core import dtype as _dtype
+from ..core.dtype import dtype as Dtype
+from ..core.geometry import Geometry, geometry, permuted_stride
+from ..tensor import TensorBase
+
+
+def result_type_of(values) -> Dtype:
+    """PyTorch's result type of tensors and Python numbers.
+
+    Tensors with dimensions outrank 0-d ones, which outrank numbers, within a category.
+    """
+    dims = zeros = numbers = None
+    for v in values:
+        if isinstance(v, (TensorBase, Geometry)):
+            g = v if isinstance(v, Geometry) else v._ftorch_geometry
+            if g.is_zero_dim:
+                zeros = g.dtype if zeros is None else _dtype._promote(zeros, g.dtype)
+            else:
+                dims = g.dtype if dims is None else _dtype._promote(dims, g.dtype)
+        elif v is not None:
+            d = _dtype.from_python(type(v))
+            numbers = d if numbers is None else _dtype._promote(numbers, d)
+    return _combine(dims, _combine(zeros, numbers))
+
+
+def _combine(higher, lower):
+    if higher is None:
+        return lower
+    if lower is None or higher.category >= lower.category:
+        return higher
+    if higher.is_floating_point and lower.is_complex:
+        # A complex number keeps the precision of the real tensor.
+        return higher.to_complex()
+    return _dtype._promote(higher, lower)
+
+
+def broadcast_shape(shapes):
+    """The broadcast of several shapes.
+
+    Raises:
+        RuntimeError: in PyTorch's words.
+    """
+    result = ()
+    for shape in shapes:
+        if shape == result:
+            continue
+        if len(shape) > len(result):
+            longer, shorter = shape, result
+        else:
+            longer, shorter = result, shape
+        gap = len(longer) - len(shorter)
+        merged = list(longer)
+        for i, n in enumerate(shorter):
+            m = longer[gap + i]
+            if n != m:
+                if n != 1 and m != 1:
+                    a = result[len(result) - len(shorter) + i] if len(result) else m
+                    b = shape[len(shape) - len(shorter) + i]
+                    raise RuntimeError(
+                        f"The size of tensor a ({a}) must match the size of tensor b ({b}) at "
+                        f"non-singleton dimension {gap + i}"
+                    )
+                merged[gap + i] = n if m == 1 else m
+        result = tuple(merged)
+    return result
+
+
+# --- memory layout of results --------------------------------------------------------
+
+
+def pointwise_stride(shape, geometries):
+    """The strides of an elementwise result: dense, in the inputs' memory order."""
+    if all(g.is_contiguous or g.is_zero_dim for g in geometries):
+        return None
+    same = [g for g in geometries if g.shape == shape]
+    if same and all(g.stride == same[0].stride for g in same) and len(same) == len(
+        [g for g in geometries if not g.is_zero_dim]
+    ) and same[0].is_dense:
+        return same[0].stride
+    ndim = len(shape)
+    strides = []
+    for g in geometries:
+        gap = ndim - g.ndim
+        strides.append([
+            0 if d < gap or (g.shape[d - gap] == 1 and shape[d] != 1) else g.stride[d - gap]
+            for d in range(ndim)
+        ])
+
+    def compare(a, b):  # a, b: dimensions; negative if a is inner to b
+        for s in strides:
+            if s[a] == 0 or s[b] == 0:
+                continue
+            if s[a] != s[b]:
+                return -1 if s[a] < s[b] else 1
+            if shape[a] > shape[b]:
+                return 1
+        return 0
+
+    # Insertion sort as TensorIterator does it, since ambiguous pairs make the order partial.
+    order = list(reversed(range(ndim)))  # innermost first
+    for i in range(1, ndim):
+        at = i
+        for j in range(i - 1, -1, -1):
+            verdict = compare(order[j], order[at])
+            if verdict > 0:
+                order[j], order[at] = order[at], order[j]
+                at = j
+            elif verdict < 0:
+                break
+    return permuted_stride(shape, tuple(reversed(order)))
+
+
+def preserved(g: Geometry) -> Geometry:
+    """The geometry of a dense copy (``memory_format=preserve_format``)."""
+    if g.is_dense:
+        return g
+    return geometry(g.shape, g.dtype, g.device, pointwise_stride(g.shape, (g,)))

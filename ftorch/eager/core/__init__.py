@@ -1,0 +1,1 @@
+"""Values without behaviour: dtypes, devices, schemas, geometries, declarations of ops."""

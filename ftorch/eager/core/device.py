@@ -1,0 +1,243 @@
+"""Devices: ``torch.device``, what JAX platform each stands for, and the default device."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+
+import jax
+import numpy as np
+
+from . import forking
+
+try:
+    from jaxlib import _jax  # type: ignore[attr-defined]
+
+    _batched_put = _jax.batched_device_put
+except (ImportError, AttributeError):  # `jax.device_put` does the same, at seven times the cost
+    _batched_put = None
+
+# PyTorch's device types and the JAX platform behind each. "cuda" covers CUDA and ROCm.
+_PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu", "meta": None}
+_SYNONYMS = {"gpu": "cuda", "xla": "tpu"}
+_KNOWN_ELSEWHERE = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
+    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)
+_FORM = re.compile(r"([a-z]+)(?::(\d+))?\Z")
+
+
+class device:
+    """Where a tensor lives: ``device("cpu")``, ``device("cuda:1")``, ``device("cuda", 1)``.
+
+    "gpu" is accepted for "cuda". As a context manager it sets the device of new tensors.
+    Instances are interned.
+
+    Raises:
+        RuntimeError: for an unknown device type or a malformed string.
+
+    >>> import ftorch as torch
+    >>> torch.device("cuda:1").index
+    1
+    """
+
+    __module__ = "ftorch"
+
+    __slots__ = ("type", "index")
+    type: str
+    index: int | None
+
+    def __new__(cls, device=None, index=None, *, type=None):
+        device = type if device is None else device
+        if isinstance(device, _Device):
+            return device
+        if isinstance(device, int):
+            return _intern("cuda" if _count("cuda") else "cpu", device)
+        if not isinstance(device, str):
+            raise TypeError(
+                f"device(): argument 'type' (position 1) must be str, not {_type_name(device)}"
+            )
+        kind, ordinal = _parse(device)
+        if index is not None and ordinal is not None:
+            raise RuntimeError(
+                f"type (string) must not include an index because index was passed explicitly: "
+                f"{device}"
+            )
+        return _intern(kind, ordinal if index is None else index)
+
+    def __repr__(self):
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{index})"
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self):
+        return _Device, (str(self),)
+
+    def __enter__(self):
+        _local.stack = (*_local.stack, self)
+        return self
+
+    def __exit__(self, *_):
+        _local.stack = _local.stack[:-1]
+
+
+_Device = device
+
+
+def _type_name(value):
+    return type(value).__name__
+
+
+def _parse(text):
+    match = _FORM.match(text)
+    if not match:
+        raise RuntimeError(f"Invalid device string: '{text}'")
+    kind = _SYNONYMS.get(match[1], match[1])
+    if kind not in _PLATFORMS:
+        if kind in _KNOWN_ELSEWHERE:
+            return kind, None if match[2] is None else int(match[2])
+        raise RuntimeError(
+            f"Expected one of {', '.join(_KNOWN_ELSEWHERE)} device type at start of device string: "
+            f"{match[1]}"
+        )
+    return kind, None if match[2] is None else int(match[2])
+
+
+_interned: dict[tuple, device] = {}
+
+
+def _intern(kind, index):
+    found = _interned.get((kind, index))
+    if found is None:
+        found = object.__new__(_Device)
+        found.type, found.index = kind, index
+        found = _interned.setdefault((kind, index), found)  # another thread may have been first
+    return found
+
+
+CPU = _intern("cpu", None)
+META = _intern("meta", None)
+
+
+@functools.cache
+def jax_devices(kind: str) -> tuple:
+    """The JAX devices of a device type, () where there are none."""
+    try:
+        return tuple(jax.devices(_PLATFORMS[kind]))
+    except (RuntimeError, KeyError):
+        return ()
+
+
+def _count(kind):
+    return len(jax_devices(kind))
+
+
+@functools.cache
+def to_jax(where: device):
+    """The JAX device behind a device.
+
+    Raises:
+        AssertionError, RuntimeError: in PyTorch's words if this machine has no such device.
+    """
+    found = jax_devices(where.type)
+    if not found:
+        if where.type == "cuda":
+            raise AssertionError("Torch not compiled with CUDA enabled")
+        raise RuntimeError(f"PyTorch is not linked with support for {where.type} devices")
+    index = where.index or 0
+    if index >= len(found):
+        raise RuntimeError(f"{where.type.upper()} error: invalid device ordinal")
+    return found[index]
+
+
+forked = [False]
+"""Whether this process was forked from one that had computed: XLA's threads are not there."""
+
+
+def _in_child():
+    forked[0] = jax_devices.cache_info().currsize > 0
+
+
+forking.after.append(_in_child)
+
+
+@functools.cache
+def _placement(shape, dtype, jax_device):
+    return jax.core.ShapedArray(shape, dtype), jax.sharding.SingleDeviceSharding(jax_device)
+
+
+def put(array, where: device) -> jax.Array:
+    """A NumPy array on a device. On the CPU JAX may keep the buffer: hand over one that stays as it is.
+
+    In a forked child the CPU's arrays are NumPy's: XLA copies in threads of its own, which are not there.
+    """
+    if forked[0] and where is CPU:
+        return np.asarray(array)  # type: ignore[return-value]
+    target = to_jax(where)
+    if _batched_put is None:
+        return jax.device_put(array, target)
+    return _batched_put(*_placement(array.shape, array.dtype, target), [array], [target], True)
+
+
+def canonical(where: device) -> device:
+    """The device a tensor reports: accelerators always have an index, the CPU and meta never."""
+    if where.type in ("cpu", "meta"):
+        return _intern(where.type, None)
+    return where if where.index is not None else _intern(where.type, current_index())
+
+
+def current_index() -> int:
+    """The index that an accelerator without one stands for in this thread."""
+    return _local.index
+
+
+def set_current_index(index: int) -> None:
+    """Makes ``device("cuda")`` stand for another accelerator in this thread."""
+    _local.index = index
+
+
+@functools.cache
+def from_jax(jax_device) -> device:
+    """The device of a JAX device."""
+    if jax_device.platform == "cpu":
+        return CPU
+    kind = "tpu" if jax_device.platform == "tpu" else "cuda"
+    return _intern(kind, jax_devices(kind).index(jax_device))
+
+
+# --- the default device --------------------------------------------------------------
+
+class _Local(threading.local):
+    index = 0  # of the accelerator that one without an index stands for
+    stack: tuple[device, ...] = ()  # of default devices: what is missing takes a thread long to find
+
+
+_local = _Local()
+_default = CPU
+
+
+def get_default_device() -> device:
+    """The device of new tensors (``torch.get_default_device``)."""
+    stack = _local.stack
+    return stack[-1] if stack else _default
+
+
+def set_default_device(device) -> None:
+    """Sets the device of new tensors (``torch.set_default_device``); None means the CPU."""
+    global _default
+    _default = CPU if device is None else canonical(_Device(device))
+
+
+_Device = device  # where a parameter has its name
+
+
+def resolve(where) -> device:
+    """The canonical device of a ``device=`` argument; None is the default device."""
+    if where is None:
+        where = get_default_device()
+    elif where.__class__ is not _Device:
+        where = _Device(where)
+    return where if where is CPU else canonical(where)

@@ -1,0 +1,95 @@
+"""Exception types of PyTorch's own, and errors from below in its terms."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import jax
+
+from . import places
+
+
+class _LinAlgError(RuntimeError):
+    """A matrix on which a linear algebra operation fails (``torch.linalg.LinAlgError``).
+
+    >>> import ftorch as torch
+    >>> torch.linalg.inv(torch.zeros(1, 1))
+    Traceback (most recent call last):
+    ...
+    ftorch._C._LinAlgError: linalg.inv: The diagonal element 1 is zero, the inversion could \
+not be completed because the input matrix is singular.
+    """
+
+
+_LinAlgError.__module__ = "ftorch._C"
+LinAlgError = _LinAlgError
+
+
+class OutOfMemoryError(RuntimeError):
+    """The device's memory did not suffice (``torch.cuda.OutOfMemoryError``)."""
+
+
+SHOW_JAX = os.environ.get("FTORCH_TRACEBACK", "") not in ("", "0")
+
+
+def translate_error(error: BaseException, name: str = "") -> BaseException:
+    """An error from below as PyTorch users know it, without JAX's frames.
+
+    Errors that kernels raise keep their type and text; JAX's own become RuntimeErrors that name the
+    op. ``FTORCH_TRACEBACK=1`` keeps everything as it was raised.
+    """
+    if SHOW_JAX or isinstance(error, OutOfMemoryError) or not isinstance(error, Exception):
+        return error
+    text = str(error).split("\n--------------------")[0]
+    if isinstance(error, MemoryError):
+        return RuntimeError(cannot_allocate(_bytes(text), name) + (f": {text}" if text else ""))
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        first = text.splitlines()[0] if text else "the computation failed"
+        if "Out of memory allocating" in text:  # XLA's words on the CPU
+            return RuntimeError(cannot_allocate(_bytes(text), name))
+        if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+            return OutOfMemoryError(f"out of memory: {first}")
+        return RuntimeError(f"{name}: {first}" if name else first)
+    if _raised_by_jax(error):
+        kind = IndexError if isinstance(error, IndexError) else RuntimeError
+        return kind(f"{name}: {text.splitlines()[0] if text else type(error).__name__}")
+    error.__notes__ = []
+    error.__cause__ = None
+    return error.with_traceback(None)
+
+
+
+def cannot_allocate(nbytes, name: str = "") -> str:
+    """What PyTorch says where memory on the CPU does not suffice.
+
+    Args:
+        nbytes: how many were asked for, or None.
+        name: of the operation that asked.
+    """
+    wanted = "some more" if nbytes is None else nbytes
+    return (
+        f"{name + ': ' if name else ''}[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: "
+        f"can't allocate memory: you tried to allocate {wanted} bytes. Error code 12 (Cannot allocate memory)"
+    )
+
+
+def _bytes(text):
+    found = re.search(r"[Oo]ut of memory allocating (\d+) bytes", text)
+    return None if found is None else int(found[1])
+
+
+def user_line(frame) -> str:
+    """``file:line`` of the innermost frame outside of this package."""
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(places.OWN):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _raised_by_jax(error):
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_filename.startswith(places.JAX)

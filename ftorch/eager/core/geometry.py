@@ -1,0 +1,280 @@
+"""Sizes and strides: what a tensor's elements look like in its storage.
+
+A `Geometry` is everything about a tensor but its storage and offset. Geometries are interned, so
+that equal ones are (nearly always) the same object and a call's plan is found by identity.
+"""
+
+from __future__ import annotations
+
+import math
+
+from . import device as _device
+from .dtype import dtype as Dtype
+
+_INTERNED: dict = {}
+_INTERN_LIMIT = 1 << 16
+
+# What reading through a geometry does to the elements, besides finding them.
+CONJ, NEG = 1, 2
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple that prints and slices as ``torch.Size``.
+
+    >>> import ftorch as torch
+    >>> torch.Size([2, 3])[:1]
+    torch.Size([2])
+    """
+
+    __module__ = "ftorch"
+
+    __slots__ = ()
+
+    def __new__(cls, iterable=()):
+        values = tuple(iterable)
+        for v in values:
+            if not isinstance(v, int):
+                if hasattr(v, "__index__"):
+                    return tuple.__new__(cls, [w.__index__() for w in values])
+                raise TypeError(
+                    f"torch.Size() takes an iterable of 'int' (item {values.index(v)} is "
+                    f"'{type(v).__name__}')"
+                )
+        return tuple.__new__(cls, values)
+
+    def __repr__(self):
+        return f"torch.Size([{', '.join(map(str, self))}])"
+
+    def __getitem__(self, index):
+        value = tuple.__getitem__(self, index)
+        return tuple.__new__(Size, value) if type(index) is slice else value
+
+    def __add__(self, other):
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return tuple.__new__(Size, tuple.__add__(self, other))
+
+    def __radd__(self, other):
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return tuple.__new__(Size, tuple.__add__(other, self))
+
+    def __mul__(self, count):
+        return tuple.__new__(Size, tuple.__mul__(self, count))
+
+    __rmul__ = __mul__
+
+    def numel(self):
+        """The number of elements of a tensor of this size."""
+        return math.prod(self)
+
+    def __reduce__(self):
+        return Size, (tuple(self),)
+
+
+def contiguous_stride(shape) -> tuple[int, ...]:
+    """The strides of a contiguous tensor."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def channels_last_stride(shape) -> tuple[int, ...]:
+    """The strides of ``memory_format=channels_last`` (4-d) or ``channels_last_3d`` (5-d)."""
+    order = (0, *range(2, len(shape)), 1)
+    return permuted_stride(shape, order)
+
+
+def permuted_stride(shape, order) -> tuple[int, ...]:
+    """Dense strides whose memory order, outermost first, is ``order``."""
+    strides, step = [0] * len(shape), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return tuple(strides)
+
+
+class Geometry:
+    """Shape, strides, dtype and device of a tensor.
+
+    Attributes:
+        shape: a `Size`.
+        stride: elements to step over, per dimension.
+        is_contiguous: in PyTorch's sense (dimensions of size 1 do not matter).
+        is_dense: whether the elements fill a range of memory without gaps or overlaps, so that a
+            storage can hold them as its root.
+        expanse: the number of storage elements from the first to behind the last.
+        bits: ``CONJ`` and ``NEG``: the elements are conjugated, negated where they are read and
+            written (the views of ``conj()`` and of the imaginary part of such a view).
+    """
+
+    __slots__ = (
+        "shape", "stride", "dtype", "device", "bits", "numel", "ndim", "is_contiguous", "is_dense",
+        "expanse", "is_zero_dim", "_reads", "_views",
+    )
+
+    def __init__(self, shape, stride, dtype, device, bits=0):
+        self.shape = shape
+        self.stride = stride
+        self.dtype = dtype
+        self.device = device
+        self.bits = bits
+        self.numel = math.prod(shape)
+        self.ndim = len(shape)
+        self.is_zero_dim = not shape
+        self.is_contiguous = _is_dense_in(shape, stride, range(self.ndim))
+        self.is_dense = not bits and (
+            self.is_contiguous or _is_dense_in(shape, stride, memory_order(stride, shape))
+        )
+        self.expanse = (
+            1 + sum((n - 1) * s for n, s in zip(shape, stride)) if self.numel else 0
+        )
+        self._reads = {}
+        self._views = {}
+
+    def __repr__(self):
+        return f"Geometry({tuple(self.shape)}, {self.stride}, {self.dtype}, {self.device})"
+
+    def like(self, shape=None, stride=None, dtype=None):
+        """The geometry with some of its parts replaced; contiguous if only the shape is."""
+        if shape is None:
+            shape, stride = self.shape, self.stride if stride is None else stride
+        return geometry(shape, dtype or self.dtype, self.device, stride)
+
+
+def _is_dense_in(shape, stride, order):
+    step = 1
+    for dim in reversed(order):
+        if shape[dim] == 0:
+            return True
+        if shape[dim] != 1:
+            if stride[dim] != step:
+                return False
+            step *= shape[dim]
+    return True
+
+
+def memory_order(stride, shape) -> tuple[int, ...]:
+    """The dimensions, outermost in memory first; ties keep their order."""
+    return tuple(sorted(range(len(shape)), key=lambda d: (-stride[d], shape[d] == 1 and -1, d)))
+
+
+def geometry(shape, dtype: Dtype, device: _device.device, stride=None) -> Geometry:
+    """The interned geometry; contiguous unless strides are given."""
+    key = (shape, stride, dtype, device)
+    found = _INTERNED.get(key)
+    if found is None:
+        if type(shape) is not Size:
+            shape = Size(shape)
+        if stride is None:
+            # Both spellings of a contiguous geometry must be one object.
+            found = geometry(shape, dtype, device, contiguous_stride(shape))
+        else:
+            found = Geometry(shape, tuple(stride), dtype, device)
+        if len(_INTERNED) >= _INTERN_LIMIT:
+            _INTERNED.clear()  # equality is only faster by identity, never decided by it
+        _INTERNED[(shape, stride, dtype, device)] = found
+    return found
+
+
+def with_bits(g: Geometry, bits: int) -> Geometry:
+    """The geometry of the same memory, read with other bits."""
+    if g.bits == bits:
+        return g
+    if not bits:
+        return geometry(g.shape, g.dtype, g.device, g.stride)
+    key = (g.shape, g.stride, g.dtype, g.device, bits)
+    found = _INTERNED.get(key)
+    if found is None:
+        found = _INTERNED[key] = Geometry(g.shape, g.stride, g.dtype, g.device, bits)
+    return found
+
+
+def has_internal_overlap(g: Geometry) -> bool:
+    """Whether several elements certainly lie at one memory location (an expanded tensor)."""
+    return g.numel > 0 and any(n > 1 and s == 0 for n, s in zip(g.shape, g.stride))
+
+
+def is_channels_last(g: Geometry) -> bool:
+    """Whether the strides of an image (N, C, H, W or N, C, D, H, W) say that channels lie together."""
+    shape, stride = g.shape, g.stride
+    if g.ndim not in (4, 5) or not stride[1]:
+        return False
+    least = 0
+    for d in (1, *range(g.ndim - 1, 1, -1), 0):
+        if not shape[d] or stride[d] < least or (d == 0 and least == stride[1]):
+            return False
+        least = stride[d] * max(shape[d], 1)
+    return True
+
+
+def may_overlap(g: Geometry) -> bool:
+    """Whether several elements may lie at one memory location, judged by sizes and strides."""
+    reach = 0
+    for stride, size in sorted((s, n) for n, s in zip(g.shape, g.stride) if n > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def infer_size(shape, numel) -> tuple[int, ...]:
+    """Replaces a -1 in the argument of ``view``/``reshape``.
+
+    Raises:
+        RuntimeError: in PyTorch's words if the sizes do not fit.
+    """
+    unknown, known = None, 1
+    for i, n in enumerate(shape):
+        if n == -1:
+            if unknown is not None:
+                raise RuntimeError("only one dimension can be inferred")
+            unknown = i
+        elif n < 0:
+            raise RuntimeError(f"invalid shape dimension {n} at index {i} of shape {list(shape)}")
+        else:
+            known *= n
+    if unknown is None:
+        if known != numel:
+            raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+        return tuple(shape)
+    if known == 0 and numel == 0:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified "
+            f"dimension size -1 can be any value and is ambiguous"
+        )
+    if known == 0 or numel % known:
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+    return tuple(numel // known if n == -1 else n for n in shape)
+
+
+def view_stride(old_shape, old_stride, new_shape) -> tuple[int, ...] | None:
+    """The strides of ``view(new_shape)``, or None where a view would need a copy.
+
+    Dimensions that are contiguous with each other form a chunk; the new dimensions must divide the
+    chunks without crossing their borders.
+    """
+    numel = math.prod(old_shape)
+    if numel == 0:
+        same = tuple(old_shape) == tuple(new_shape)
+        return tuple(old_stride) if same else contiguous_stride(new_shape)
+    if not old_shape:
+        return (1,) * len(new_shape)
+    result, dim = [0] * len(new_shape), len(new_shape) - 1
+    base, in_chunk, taken = old_stride[-1], 1, 1
+    for old in reversed(range(len(old_shape))):
+        in_chunk *= old_shape[old]
+        goes_on = old > 0 and (old_shape[old - 1] == 1 or old_stride[old - 1] == in_chunk * base)
+        if goes_on:
+            continue
+        while dim >= 0 and (taken < in_chunk or new_shape[dim] == 1):
+            result[dim] = taken * base
+            taken *= new_shape[dim]
+            dim -= 1
+        if taken != in_chunk:
+            return None
+        if old > 0:
+            base, in_chunk, taken = old_stride[old - 1], 1, 1
+    return tuple(result) if dim < 0 else None

@@ -1,0 +1,241 @@
+"""What the package uses of JAX that JAX does not promise: all of it is here.
+
+Nothing else imports ``jax._src``; a contract checks it. Each function says why it is needed and what takes its
+place where a version of JAX lacks it. That the names of primitives are still those that the passes over traced
+programs look for is tested in ``tests/eager/native/test_rewriting.py``: a renamed one would show as slowness only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+import types
+
+import jax
+from jax._src.lax.lax import _convert_element_type  # the public function cannot make weak types
+from jax.extend.core import get_opaque_trace_state
+
+from . import forking
+
+
+def _top_level_state():
+    # In a thread of its own: the package may be imported while JAX traces.
+    states = []
+    thread = threading.Thread(target=lambda: states.append(get_opaque_trace_state()))
+    thread.start()
+    thread.join()
+    return states[0]
+
+
+_TOP_LEVEL = _top_level_state()
+
+
+def is_top_level() -> bool:
+    """Whether what runs now is computed at once: no function is being traced by JAX in this thread."""
+    return get_opaque_trace_state() == _TOP_LEVEL
+
+
+def leave_traces() -> None:
+    """Makes what runs next in this thread computed at once: an interrupt in the middle of JAX's own code may have left
+    the thread in the trace that it was making. Where a version of JAX keeps that otherwise, nothing is done."""
+    try:
+        from jax._src.core import eval_trace, trace_ctx
+    except ImportError:
+        return
+    trace_ctx.set_trace(eval_trace)
+
+
+class _Refusing:
+    """Within, whatever JAX is asked to compute raises ``error``, a class: an instance would keep the frames alive that it
+    went through."""
+
+    def __init__(self, error):
+        from jax._src.core import Trace, set_current_trace, trace_ctx
+
+        class Refusing(Trace):
+            def process_primitive(self, *_, **__):
+                raise error
+
+            process_call = process_map = process_custom_jvp_call = process_custom_vjp_call = process_primitive
+
+        self.enter, self.trace, self.context = set_current_trace, Refusing(), trace_ctx
+
+    def __call__(self):
+        return self.enter(self.trace)
+
+
+def refusing(error):
+    """A function that gives contexts in which whatever JAX is asked to compute raises ``error``, a class; None where a version
+    of JAX keeps its traces otherwise."""
+    try:
+        return _Refusing(error)
+    except (ImportError, AttributeError, TypeError):
+        return None
+
+
+def weak_scalar(scalar, dtype):
+    """A scalar of a dtype that does not take part in JAX's promotion, like a Python number, traced or not."""
+    return _convert_element_type(scalar, dtype, weak_type=True)
+
+
+def bind(eqn, operands, params=None):
+    """Executes or traces an equation of a jaxpr for other operands; gives the list of its results.
+
+    The equation's context (the precision of products, the thread of compute) is entered, as `jax.core.eval_jaxpr`
+    does; parameters that are functions are unpacked.
+    """
+    context = getattr(getattr(eqn, "ctx", None), "manager", None)
+    with contextlib.nullcontext() if context is None else context:
+        results = eqn.primitive.bind(
+            *operands, **eqn.primitive.get_bind_params(eqn.params if params is None else params)
+        )
+    return results if eqn.primitive.multiple_results else [results]
+
+
+def cudnn_version() -> int | None:
+    """The version of cuDNN that jaxlib found; None without a GPU, or where jaxlib does not say."""
+    try:
+        from jax._src.lib import cuda_versions
+    except ImportError:
+        return None
+    return None if cuda_versions is None else cuda_versions.cudnn_get_version()
+
+
+def use_cache(folder: str, make) -> None:
+    """Keeps compiled programs in ``make(folder)``, which has ``get`` and ``put``, if JAX's cache is set to that folder.
+
+    JAX's own never replaces a damaged entry (it warns of it in each process), and writes in place. Where a version of
+    JAX has it otherwise, its own is used.
+    """
+    try:
+        from jax._src import compilation_cache
+
+        others = compilation_cache.get_file_cache
+    except (ImportError, AttributeError):
+        return
+
+    def get_file_cache(path):
+        return (make(folder), folder) if path == folder else others(path)
+
+    compilation_cache.get_file_cache = get_file_cache
+
+
+def is_tracer(value) -> bool:
+    """Whether a value stands for one that is known only when a traced function runs."""
+    return isinstance(value, jax.core.Tracer)
+
+
+def owned_copy(array, device):
+    """A copy of a NumPy array in memory of XLA's own, which results can be written over. Where a version of JAX moves
+    arrays otherwise, whatever memory it chooses."""
+    try:
+        from jaxlib import xla_client
+
+        semantics = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+        sharding = jax.sharding.SingleDeviceSharding(device)
+        aval = jax.core.ShapedArray(array.shape, array.dtype)
+        return xla_client.batched_device_put(aval, sharding, [array], [device], True, host_buffer_semantics=semantics)
+    except (ImportError, AttributeError, TypeError):
+        return jax.device_put(array, device)
+
+
+def collect_garbage() -> None:
+    """Makes JAX drop its references to arrays whose memory its programs borrowed and have finished with."""
+    if _collect_garbage is not None:
+        _collect_garbage()
+
+
+try:
+    from jaxlib._jax import collect_garbage as _collect_garbage
+except ImportError:  # they go with the next call of a program
+    _collect_garbage = None
+
+
+def remake_caches_after_fork() -> None:
+    """Makes new caches for the functions that `jax.jit` makes from here on, in a forked child: another thread of the
+    parent's may have held the lock of the old ones, and the child would wait for it for ever. So it would for what
+    another thread was computing for a cache of traced calls, which are emptied. Where a version of JAX keeps them
+    otherwise, nothing is done."""
+    try:
+        from jax._src import pjit, util
+
+        for cache in list(util._caches) if forking.beside_others() else ():
+            if not isinstance(cache, types.FunctionType | functools._lru_cache_wrapper):  # those of C++, which wait
+                cache.cache_clear()
+        pjit._cpp_pjit_cache_fun_only = pjit.make_jit_cpp_cache(8192)
+        pjit._cpp_pjit_cache_explicit_attributes = pjit.make_jit_cpp_cache(8192)
+    except (ImportError, AttributeError):
+        return
+
+
+forking.after.append(remake_caches_after_fork)
+
+
+def _wait_for_backends(deadline):
+    """Lets another thread that starts XLA do so before a fork."""
+    try:
+        from jax._src import compilation_cache, xla_bridge
+
+        locks = [xla_bridge._backend_lock, xla_bridge._plugin_lock, compilation_cache._cache_initialized_mutex]
+    except (ImportError, AttributeError):
+        return []
+    return forking.acquire(locks, deadline)
+
+
+def _wait_for_results(deadline):
+    """Lets programs that are running beside Python end before a fork: their results would never be there in the child."""
+    if is_started():
+        for array in jax.live_arrays():
+            while not is_ready(array) and time.monotonic() < deadline:
+                time.sleep(1e-3)
+    return ()
+
+
+def is_started() -> bool:
+    """Whether XLA has been started."""
+    try:
+        from jax._src import xla_bridge
+
+        return bool(xla_bridge._backends)
+    except (ImportError, AttributeError):
+        return False
+
+
+def is_ready(array) -> bool:
+    """Whether an array's values are there, or can never be (it was deleted, or is a tracer)."""
+    try:
+        return array.is_ready()
+    except (AttributeError, RuntimeError):
+        return True
+
+
+forking.waits += [_wait_for_results, _wait_for_backends]
+
+
+@contextlib.contextmanager
+def without_cache():
+    """Within, nothing is taken from the folder of compiled programs: an executable for the CPU that comes from there lacks
+    the object code that serializing it again needs. JAX remembers whether there is a folder, so a setting would not do;
+    where a version of JAX keeps that otherwise, the folder is used, and such an executable fails when it is called."""
+    try:
+        from jax._src import compilation_cache as cache
+
+        before = cache._cache_checked, cache._cache_used
+    except (ImportError, AttributeError):
+        yield
+        return
+    cache._cache_checked, cache._cache_used = True, False
+    try:
+        yield
+    finally:
+        cache._cache_checked, cache._cache_used = before
+
+
+def scan_counts(params) -> tuple[int, int]:
+    """(how many operands of a `scan` are constants, how many are what it carries), by an equation's parameters."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    constants, carried, _ = params["ft_in"].unpack()  # since JAX 0.11
+    return len(constants), len(carried)

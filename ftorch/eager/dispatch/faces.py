@@ -1,0 +1,168 @@
+"""What functions are called where a user's ``__torch_function__`` sees them.
+
+The engine knows a function and its aliases, an operator and the method of the same meaning, by one object
+(its *canonical* one), and so do the classes and modes of this package. Handlers that users write get what
+PyTorch gives them: the name that was called, keyword arguments where PyTorch's function is written in
+Python, and None for the keywords of one that is not and was called without any.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+
+from ..._alias import is_own
+
+_canonical: dict[int, object] = {}  # id of a function -> what the engine's own classes know it as
+_faces: dict[int, object] = {}  # id of a function -> what users' handlers get
+names: dict[int, str] = {}  # id of a function -> its full name, where the namespaces do not say it
+
+# Operators that PyTorch's handlers see as such, not as the method of the same meaning.
+OPERATORS = frozenset(
+    f"__{name}__"
+    for name in "floordiv lshift ilshift rshift irshift and or xor invert eq iand ior ixor pow ipow".split()
+)
+# Reflected and older operators that they see as another method.
+_SEEN_AS = {
+    "__radd__": "add", "__rmul__": "mul", "__rand__": "bitwise_and", "__ror__": "bitwise_or",
+    "__rxor__": "bitwise_xor", "__div__": "div", "__itruediv__": "div_", "__nonzero__": "__bool__",
+    "__long__": "__int__",
+}
+# Functions of ``torch.functional`` and methods that are written in Python in PyTorch.
+_PYTHON_FUNCTIONS = frozenset(
+    "cdist lu norm pca_lowrank svd_lowrank lobpcg split stft tensordot unique unique_consecutive meshgrid "
+    "align_tensors atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod chain_matmul "
+    "einsum unravel_index".split()
+)
+_PYTHON_METHODS = frozenset(
+    "norm split unique unique_consecutive lu stft istft backward module_load __floordiv__ __rfloordiv__ "
+    "__rtruediv__ __rlshift__ __rrshift__ __contains__ __rmod__ __deepcopy__ __len__ __format__ __reversed__ "
+    "__setstate__ dim_order is_shared register_hook register_post_accumulate_grad_hook resize resize_as "
+    "share_memory_ storage storage_type __dlpack_device__ __rmatmul__ __pow__ __ipow__ __rpow__ "
+    "__rsub__".split()
+)
+_PYTHON_POOLING = frozenset(
+    f"{kind}_max_pool{n}d" for kind in ("adaptive", "fractional") for n in (1, 2, 3)
+) | {"max_pool1d", "max_pool2d", "max_pool3d"}
+
+
+def know(function, as_):
+    """Remembers that the engine's own classes know a function as another one."""
+    _canonical[id(function)] = as_
+
+
+def canonical(function):
+    """The object that stands for a function and its aliases."""
+    return _canonical.get(id(function), function)
+
+
+def complete(tensor_class, functions):
+    """Fills the tables when all functions are bound.
+
+    Args:
+        tensor_class: `Tensor`.
+        functions: {name: function} of the top level.
+    """
+    methods = vars(tensor_class)
+    for name, seen in _SEEN_AS.items():
+        _faces[id(methods[name])] = methods[seen]
+    _rename(methods["__rtruediv__"], "__rdiv__", "torch.Tensor.__rtruediv__")
+    for name in ("type", "norm", "split"):
+        if methods[name].__name__ != name:
+            _rename(methods[name], name, f"torch.Tensor.{name}")
+    for name in _PYTHON_METHODS:
+        names.setdefault(id(seen_as(methods[name])), f"torch.Tensor.{name}")
+    for name in _PYTHON_FUNCTIONS:
+        if name in functions:
+            names[id(functions[name])] = f"torch.functional.{name}"
+
+
+def seen_as(function):
+    """What users' handlers get for a function."""
+    return _faces.get(id(function), function)
+
+
+@functools.cache
+def never(name):
+    """The attribute of a name that is False for all tensors with elements of their own."""
+    attribute = property(lambda self: False)
+    names[id(attribute)] = name
+    return attribute
+
+
+def _rename(function, name, full_name):
+    copy = types.FunctionType(
+        function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__, copy.__doc__ = function.__kwdefaults__, function.__doc__
+    copy.__dict__.update(function.__dict__)
+    copy.__qualname__ = name
+    _faces[id(function)] = copy
+    know(copy, canonical(function))
+    names[id(copy)] = full_name
+
+
+@functools.cache
+def is_users(handler) -> bool:
+    """Whether a class's ``__torch_function__`` was written outside this package."""
+    function = handler.__torch_function__
+    return not is_own(getattr(getattr(function, "__func__", function), "__module__", None))
+
+
+def seen(kind, function, args, kwargs):
+    """(function, args, kwargs) as the ``__torch_function__`` of a class gets them."""
+    if not is_users(kind):
+        return canonical(function), args, kwargs
+    face = seen_as(function)
+    if _is_python(face):
+        return face, *_spread(face, args, kwargs)
+    return face, args, kwargs or None
+
+
+def _is_python(function):
+    """Whether PyTorch's function is written in Python, where it takes part in overriding by itself."""
+    if not isinstance(function, types.FunctionType):
+        return False
+    full = names.get(id(function))
+    if full is not None:
+        owner, _, name = full.rpartition(".")
+        return owner == "torch.functional" or (owner == "torch.Tensor" and name in _PYTHON_METHODS)
+    if "__signature__" in function.__dict__:
+        return True
+    if function.__name__ in _PYTHON_POOLING:
+        return is_own(function.__module__, "nn") or ".nn." in (function.__module__ or "")
+    return not is_own(function.__module__)  # what `handle_torch_function` was called with
+
+
+@functools.cache
+def _parameters(function):
+    from .overrides import own_signature
+
+    declared = own_signature(function).parameters
+    shown = inspect.signature(function).parameters
+    kinds = {p.kind for p in declared.values()}
+    if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+        return None
+    return own_signature(function), [name for name in declared if name in shown]
+
+
+def _spread(function, args, kwargs):
+    """Arguments that have defaults as keywords, all of them."""
+    if not is_own(getattr(function, "__module__", None)):
+        return args, kwargs
+    try:
+        found = _parameters(function)
+        bound = None if found is None else found[0].bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return args, kwargs
+    if bound is None:
+        return args, kwargs
+    bound.apply_defaults()
+    given, positional, keywords = bound.arguments, [], {}
+    for name, parameter in found[0].parameters.items():
+        if parameter.default is inspect.Parameter.empty:
+            positional.append(given[name])
+        elif name in found[1] or name in kwargs:
+            keywords[name] = given[name]
+    return tuple(positional), keywords

@@ -1,0 +1,309 @@
+"""Transform levels: how calls on tensors of ``vmap`` and ``jvp`` reach the tensors below.
+
+A transform wraps its inputs in `Wrapped` tensors of its `Level`. A call on such tensors is handed to
+the deepest level among them, which expresses it as a call on the tensors below by the same path; so
+levels nest in any order. A wrapped tensor has a geometry of its own (what the user sees) and its own
+place in the graph: gradients taken inside a transform flow through wrapped tensors, those taken
+outside through the tensors below.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import ClassVar
+
+from ..autograd import derivatives, tape
+from ..call import op as _op
+from ..call import planning
+from ..call.operands import hashable, normalize
+from ..core.geometry import Geometry
+from ..memory.storage import Storage
+from ..native.contexts import repeatable
+from ..runtime.program import remember
+from ..tensor import Tensor, modes
+from . import overrides
+
+_new = object.__new__
+
+
+class Level:
+    """One active transform. ``depth`` orders them: deeper ones see a call first."""
+
+    composites = False  # whether `composite` is asked
+    is_transform = False  # whether it is one of `torch.func`'s, where the outer tape has no place
+
+    def __init__(self):
+        self.depth = 0
+        self.is_active = False
+
+    def __enter__(self):
+        self.depth = len(modes.levels) + 1
+        modes.levels = [*modes.levels, self]  # from here on there is no call, where an interrupt could come
+        modes.transforming += self.is_transform
+        _op.special[0] += 1
+        self.is_active = True
+        return self
+
+    @repeatable
+    def __exit__(self, *_):
+        levels = [level for level in modes.levels if level is not self]
+        if self.is_active:
+            modes.levels = levels
+            self.is_active = False
+            modes.transforming -= self.is_transform
+            _op.special[0] -= 1
+
+    @contextlib.contextmanager
+    def below(self):
+        """Within, only the levels around this one are active."""
+        levels = modes.levels
+        modes.levels = levels[: levels.index(self)]
+        try:
+            yield
+        finally:
+            modes.levels = levels
+
+    def call(self, op, operands, static):
+        raise AssertionError("abstract")
+
+    def call_inplace(self, op, operands, static):
+        raise AssertionError("abstract")
+
+    def view(self, definition, x, static):
+        raise AssertionError("abstract")
+
+    def composite(self, function, args, kwargs):
+        """The result of a composite that the level takes as a whole, or NotImplemented."""
+        return NotImplemented
+
+    def control_flow(self, name, functions, arguments):
+        """The result of a control flow operator that the level takes as a whole, or NotImplemented."""
+        return NotImplemented
+
+    def relaid(self, t, strides):
+        """A fresh tensor of the level was given a memory layout."""
+
+    def known(self, t, how):
+        """A tensor with the value of ``t``, for whoever looks at it ("item", "bool", "numpy")."""
+        raise AssertionError("abstract")
+
+    def random(self, kind, function, args, kwargs):
+        """Calls a function that draws random numbers (`ftorch.eager.dispatch.randomness`)."""
+        raise AssertionError("abstract")
+
+    def rewrapped(self, t, function):
+        """``t`` outside the level's graph, with a function applied to the tensors below."""
+        raise AssertionError("abstract")
+
+    def custom(self, function, args):
+        """The results of an ``autograd.Function``, without a graph of this level's own."""
+        raise AssertionError("abstract")
+
+
+_UNKNOWN = RuntimeError(
+    "the value of a tensor inside a transform is not known; rewrite the code without .item(), "
+    ".numpy() or Python control flow on values"
+)
+
+
+class Wrapped(Tensor):
+    """A tensor of a transform level."""
+
+    __torch_function__ = classmethod(overrides.disabled)
+    __slots__ = ("_level", "_inner")
+    _level: Level
+    _inner: Tensor
+    kinds: ClassVar[set[type]] = set()  # the classes of such tensors
+    __torch_function__ = classmethod(overrides.disabled)  # type: ignore[assignment]
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        Wrapped.kinds.add(cls)
+
+    @classmethod
+    def make(cls, level: Level, inner, g: Geometry):
+        """A wrapper around ``inner`` that looks like ``g``."""
+        t = _new(cls)
+        storage = Storage(g)
+        storage.error = _UNKNOWN
+        t._ftorch_storage, t._ftorch_geometry, t._ftorch_offset = storage, g, 0
+        t._ftorch_requires_grad = False
+        t._grad_fn = t._grad = t._base = t._ftorch_meta = None
+        t._ftorch_output_nr = t._ftorch_attr_version = 0
+        t._level, t._inner = level, inner
+        return t
+
+    def detach(self):
+        """The same elements outside the graphs."""
+        return self._level.detach(self)
+
+    def backward(self, *args, **kwargs):
+        """Not possible here: the graph's end is outside the transform."""
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use "
+            "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
+            "transforms."
+        )
+
+    def item(self):
+        """The value as a number, where the level knows it."""
+        return self._level.known(self, "item").item()
+
+    def tolist(self):
+        """The values as nested lists, where the level knows them."""
+        return self._level.known(self, "numpy").tolist()
+
+    def numpy(self, *, force=False):
+        """The values as an array, where the level knows them."""
+        return self._level.known(self, "numpy").numpy(force=force)
+
+    def data_ptr(self):
+        """The address of the elements, where there is one."""
+        return self._level.known(self, "numpy").data_ptr()
+
+    def __array__(self, dtype=None, copy=None):
+        return self._level.known(self, "numpy").__array__(dtype, copy)
+
+    def __bool__(self):
+        return bool(self._level.known(self, "bool"))
+
+    def __int__(self):
+        return int(self.item())
+
+    def __float__(self):
+        return float(self.item())
+
+    def __complex__(self):
+        return complex(self.item())
+
+    def __index__(self):
+        return self._level.known(self, "item").__index__()
+
+    def __hash__(self):
+        return id(self)
+
+    def __repr__(self, *, tensor_contents=None):
+        return self._level.describe(self)
+
+    __str__ = __repr__
+
+
+def level_of(operands):
+    """The deepest level among the tensors of some operands, or None."""
+    found = None
+    for o in operands:
+        if isinstance(o, Wrapped):
+            if found is None or o._level.depth > found.depth:
+                found = o._level
+        elif isinstance(o, (list, tuple)):
+            inner = level_of(o)
+            if inner is not None and (found is None or inner.depth > found.depth):
+                found = inner
+    return found
+
+
+def _dispatch(op, operands, static):
+    if modes.function_modes:
+        handled, result = _op.hooks.function_mode(operands)
+        if handled:
+            return True, result
+    if modes.autocast is not None:
+        handled, result = _op.hooks.autocast(op, operands, static)
+        if handled:
+            return True, result
+    level = level_of(operands)
+    if level is None:
+        python = _op.hooks.python  # modes with `__torch_dispatch__`
+        return (False, None) if python is None else python(op, operands, static)
+    return True, level.call(
+        op, normalize(op, operands), hashable(static, op.definition)
+    )
+
+
+def _dispatch_inplace(op, operands, static):
+    if modes.function_modes:
+        handled, result = _op.hooks.function_mode(operands)
+        if handled:
+            return True, result
+    level = level_of(operands)
+    if level is None:
+        python = _op.hooks.python
+        return (False, None) if python is None else python(op, operands, static, "inplace")
+    return True, level.call_inplace(
+        op, normalize(op, operands), hashable(static, op.definition)
+    )
+
+
+def _dispatch_view(definition, x, static):
+    if modes.function_modes:
+        handled, result = _op.hooks.function_mode((x,))
+        if handled:
+            return True, result
+    if not isinstance(x, Wrapped):
+        python = _op.hooks.python_view
+        return (False, None) if python is None else python(definition, x, static)
+    return True, x._level.view(definition, x, hashable(static, definition))
+
+
+def wrapped_plan(op, operands, static):
+    """(plan, flat tensors, scalars) of a call as the deepest level's user sees it."""
+    scanned = _op.scan(operands, Wrapped.kinds)
+    if scanned is None:  # numbers and tensors of other classes
+        slots, tensors, scalars, _ = planning._layout_arguments(op.definition, operands, static)
+        key = (
+            "wrapped, laid out", static,
+            tuple([s if s[0] != "v" else s[:1] for s in slots]),
+            tuple([t._ftorch_geometry for t in tensors]), tuple([type(s) for s in scalars]),
+        )
+    else:
+        key, tensors, scalars, _ = scanned
+        key = ("wrapped", static, *key)
+    plan = op.plans.get(key)
+    if plan is None:
+        plan = planning.build(op, operands, static)
+        remember(op.plans, key, plan)
+    return plan, tensors, scalars
+
+
+def record_wrapped(plan, level, tensors, scalars, outputs):
+    """Makes the node of wrapped results, if a wrapped operand of the level requires grad."""
+    if not (modes.grad and plan.differentiable):
+        return None
+    mask = tuple(
+        [t._ftorch_requires_grad and isinstance(t, Wrapped) and t._level is level for t in tensors]
+    )
+    if True not in mask:
+        return None
+    backward = plan.backwards.get(mask)
+    if backward is None:
+        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
+    node = backward.node_class(backward, list(scalars))
+    node.edges = tuple([tape.edge_of(t) if m else None for t, m in zip(tensors, mask)])
+    for nr, (out, differentiable) in enumerate(zip(outputs, backward.differentiable)):
+        if differentiable:
+            out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr = True, node, nr
+    node.saved = [save(level, tensors[i] if i >= 0 else outputs[-1 - i]) for i in backward.saved]
+    return node
+
+
+def save(level, t):
+    """What a node of a level keeps: tensors from outside it as they are, for gradients out there."""
+    if isinstance(t, Wrapped) and t._level is level:
+        return tape.save(t)
+    return tape.SavedOutside(t)
+
+
+_op.hooks.dispatch = _dispatch
+_op.hooks.dispatch_inplace = _dispatch_inplace
+_op.hooks.dispatch_view = _dispatch_view
+_op.hooks.python_method = lambda name, t, **named: (False, None)  # see `ftorch._dispatch.python_dispatch`
+
+
+def is_wrapped(t) -> bool:
+    """Whether a tensor belongs to a transform."""
+    return isinstance(t, Wrapped)
+
+
+def active_levels() -> list[Level]:
+    """The levels of this thread, outermost first."""
+    return modes.levels

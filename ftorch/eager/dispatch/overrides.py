@@ -1,0 +1,570 @@
+"""``__torch_function__``: tensor subclasses, foreign types and modes that take over calls.
+
+Calls on plain tensors never come here. The call path asks (`_override` and its kin) when an operand is
+of another class, and `levels` when a mode is active. The public function that is being called is
+then found by its code object on the stack, so that plain calls pay nothing for it; composites are
+wrapped (`overridable`), and hand-written methods are forwarded by the subclasses themselves
+(`forward_methods`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+
+from ..._alias import is_own
+from ..call import op as _op
+from ..call.operands import tensors_of
+from ..core import places
+from ..native.contexts import repeatable
+from ..tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
+from . import call_sites, faces
+
+# Frames between a public function and the hooks below; others are the engine's own doings.
+_PASSED = {
+    places.own_file(f"eager/{name}")
+    for name in ("call/op.py", "dispatch/levels.py", "dispatch/overrides.py", "autograd/views.py",
+                 "bindings/signatures.py", "tensor_api/methods.py", "tensor_api/indexing.py")
+}
+
+public: dict[int, object] = {}  # id of a code object -> the public function made of it
+
+
+def register(function, as_=None):
+    """Remembers a public function (or what it is known as) by its code."""
+    public[id(function.__code__)] = function if as_ is None else as_
+
+
+def own_code(function, name):
+    """Gives a closure a code object of its own, so that `register` can tell it from its siblings."""
+    function.__code__ = function.__code__.replace(co_name=name, co_qualname=name)
+
+
+# --- the protocol --------------------------------------------------------------------
+
+
+def disabled(cls, func, types, args=(), kwargs=None):
+    """The ``__torch_function__`` of classes that take part as plain tensors do."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **({} if kwargs is None else kwargs))
+
+
+def dispatch_disabled(func, types, args=(), kwargs=None):
+    """The ``__torch_dispatch__`` of classes that take part as plain tensors do."""
+    return _op.hooks.python_disabled(func, args, {} if kwargs is None else kwargs)
+
+
+def default(cls, func, types, args=(), kwargs=None):
+    """Runs the function on the tensors as they are; results become instances of the subclass.
+
+    Raises nothing: NotImplemented if another type's ``__torch_function__`` has to answer.
+    """
+    kwargs = {} if kwargs is None else kwargs
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **kwargs)
+    return result if _is_unwrapped(func) else convert(result, cls)
+
+
+def _is_unwrapped(func):
+    owner = getattr(func, "__self__", None)
+    return isinstance(owner, property) and owner in (Tensor.grad, Tensor._base)
+
+
+def convert(result, cls):
+    """Tensors in a result as instances of ``cls``."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, TensorBase):
+        return result if isinstance(result, cls) else result.as_subclass(cls)
+    if isinstance(result, (tuple, list)):
+        items = [convert(r, cls) for r in result]
+        if hasattr(result, "_fields") and not hasattr(result, "n_fields"):
+            return type(result)(*items)
+        return type(result)(items)
+    return result
+
+
+class DisableTorchFunctionSubclass:
+    """Inside, subclasses are treated as plain tensors; modes still see calls."""
+
+    def __enter__(self):
+        self.previous = modes.subclasses
+        modes.subclasses = False
+
+    @repeatable
+    def __exit__(self, *_):
+        modes.subclasses = self.previous
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """Inside, neither subclasses nor modes see calls."""
+
+    def __enter__(self):
+        self.previous, self.modes = modes.subclasses, modes.function_modes
+        modes.subclasses, modes.function_modes = False, []
+
+    @repeatable
+    def __exit__(self, *_):
+        modes.subclasses, modes.function_modes = self.previous, self.modes
+
+
+_examined: dict[type, bool] = {}  # class -> whether it has a say
+
+
+def has_say(kind: type) -> bool:
+    """Whether a class has a ``__torch_function__`` to be asked."""
+    found = _examined.get(kind)
+    if found is None:
+        function = getattr(kind, "__torch_function__", None)
+        found = function is not None and getattr(function, "__func__", function) is not disabled
+        if kind is Tensor or not (isinstance(kind, type) and found):
+            found = False
+        if len(_examined) < 4096:
+            _examined[kind] = found
+    return found
+
+
+def asks(value) -> bool:
+    """Whether a value's class is to be asked now."""
+    return modes.subclasses and has_say(type(value))
+
+
+def user_mode() -> bool:
+    """Whether the innermost mode is one that a user wrote."""
+    return bool(modes.function_modes) and faces.is_users(type(modes.function_modes[-1]))
+
+
+def overloaded_args(values) -> list:
+    """One value of each class that has a say, subclasses before their bases."""
+    found: list = []
+    for value in values:
+        kind = type(value)
+        if has_say(kind) and all(type(f) is not kind for f in found):
+            place = next(
+                (i for i, f in enumerate(found) if issubclass(kind, type(f))), len(found)
+            )
+            found.insert(place, value)
+    return found
+
+
+def flat_arguments(args, kwargs):
+    """The values of a call, those inside lists and tuples among them."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (list, tuple)):
+            yield from value
+        else:
+            yield value
+
+
+def handle(function, relevant, args, kwargs):
+    """Asks the modes, then the classes of ``relevant``, for the result of a call.
+
+    Raises:
+        TypeError: if all of them decline.
+    """
+    found = overloaded_args(relevant) if modes.subclasses else []
+    types = tuple(map(type, found))
+    if modes.function_modes:
+        stack = modes.function_modes
+        mode = stack[-1]
+        modes.function_modes = stack[:-1]
+        try:
+            seen = faces.seen(type(mode), function, args, kwargs)
+            result = mode.__torch_function__(seen[0], types, seen[1], seen[2])
+        finally:
+            modes.function_modes = stack
+        if result is not NotImplemented:
+            return result
+    for value in found:
+        seen = faces.seen(type(value), function, args, kwargs)
+        result = type(value).__torch_function__(seen[0], types, seen[1], seen[2])
+        if result is not NotImplemented:
+            return result
+    declined = "\n".join(f"  - tensor subclass {t}" for t in types)
+    raise TypeError(
+        f"Multiple dispatch failed for '{resolve_name(function)}'; all __torch_function__ handlers "
+        f"returned NotImplemented:\n\n{declined}\n\nFor more information, try re-running with "
+        "TORCH_LOGS=not_implemented"
+    )
+
+
+def resolve_name(function) -> str | None:
+    """``"torch.add"``, ``"torch.Tensor.add"``, ``"torch.Tensor.shape.__get__"``; None if unknown."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(function, property) or isinstance(owner, property):
+        attribute = function if isinstance(function, property) else owner
+        name = faces.names.get(id(attribute)) or next((k for k, v in vars(Tensor).items() if v is attribute), None)
+        suffix = "" if attribute is function else f".{function.__name__}"
+        return None if name is None else f"torch.Tensor.{name}{suffix}"
+    if hasattr(function, "namespace") and hasattr(function, "name"):  # an overload
+        return str(function)
+    return faces.names.get(id(function)) or _names().get(id(function)) or _own_name(function)
+
+
+def called_name(function) -> str:
+    """``"add"``, ``"T"``: the bare name of a public function, method or attribute."""
+    if isinstance(getattr(function, "__self__", None), property):
+        name = (resolve_name(function) or "").removeprefix("torch.Tensor.")
+        return name.removesuffix(".__get__")
+    return getattr(function, "__name__", None) or getattr(function, "name", str(function))
+
+
+def _own_name(function):
+    if hasattr(function, "overloads"):
+        return str(function)
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if inspect.isfunction(function) and module and not is_own(module):
+        return f"{module}.{name}"
+    return None
+
+
+@functools.cache
+def _names() -> dict[int, str]:
+    """{id of a public function: its full name}."""
+    from ..core import api
+
+    found: dict[int, str] = {}
+
+    def add(scope, path):
+        for name, value in scope.items():
+            if type(value).__name__ == "SimpleNamespace":
+                add(vars(value), f"{path}.{name}")
+            elif inspect.isfunction(value) and not name.startswith("__"):
+                found.setdefault(id(value), f"{path}.{name}")
+
+    add(vars(api), "torch")
+    for name, value in vars(Tensor).items():
+        if inspect.isfunction(value):
+            found.setdefault(id(value), f"torch.Tensor.{name}")
+            if name.endswith("_") and name != "__init__":  # as a function it is the same object
+                found[id(value)] = f"torch.Tensor.{name}"
+    return found
+
+
+# --- where calls come in -------------------------------------------------------------
+
+
+_NUMBERS = frozenset((int, float, bool))
+
+
+def _is_asked(kind):
+    return has_say(kind) or kind in DISPATCHING
+
+
+def overridable(function, nested=True, known=None):
+    """A composite that asks for overrides before it runs.
+
+    Args:
+        nested: also of values in its lists.
+        known: what the engine knows it as, if it is an alias or the method of a function.
+    """
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        if modes.levels and modes.levels[-1].composites:
+            result = modes.levels[-1].composite(known or call, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        for value in args:
+            kind = value.__class__
+            if kind is list or kind is tuple:
+                if nested and any(_is_asked(v.__class__) for v in value):
+                    break
+            elif kind not in PLAIN and kind not in _NUMBERS and _is_asked(kind):
+                break
+        else:
+            if not modes.function_modes and (
+                not kwargs or not any(_is_asked(v.__class__) for v in flat_arguments((), kwargs))
+            ):
+                if not _op.special[0] or _op.hooks.python_composite is None:
+                    return function(*args, **kwargs)
+        relevant = list(flat_arguments(args, kwargs))
+        if not modes.function_modes and _op.hooks.python_composite is not None and not (
+            modes.subclasses and any(has_say(v.__class__) for v in relevant)
+        ):
+            return _op.hooks.python_composite(function, relevant, args, kwargs)
+        if not modes.function_modes and not modes.subclasses and all(
+            isinstance(v, TensorBase) for v in overloaded_args(relevant)
+        ):
+            return function(*args, **kwargs)
+        return handle(call, relevant, args, kwargs)
+
+    if known is not None:
+        faces.know(call, known)
+    return call
+
+
+def called(frame=None):
+    """(public function, args, kwargs) of the call that is being made, or None for the engine's own.
+
+    Args:
+        frame: where to begin; by default the caller's caller.
+    """
+    frame = frame or sys._getframe(2)
+    while frame is not None:
+        function = public.get(id(frame.f_code))
+        if function is not None:
+            return (function, *_arguments(frame))
+        name = frame.f_code.co_filename
+        if name not in _PASSED and not name.startswith("<ftorch "):  # a remembered overload's call
+            return None
+        frame = frame.f_back
+    return None
+
+
+def own_signature(function) -> inspect.Signature:
+    """The signature of a public function's code, also where the one that is shown is PyTorch's."""
+    if "__signature__" not in function.__dict__:
+        return inspect.signature(function)
+    declared = function.__dict__.get("__wrapped__")
+    if declared is None:
+        declared = types.FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        )
+        declared.__kwdefaults__ = function.__kwdefaults__
+    return inspect.signature(declared)
+
+
+def _same(value, default):
+    """Whether a value is a parameter's default; tensors are none."""
+    return not isinstance(value, TensorBase) and value.__class__ is default.__class__ and value == default
+
+
+def _positional(frame, names, is_default) -> int | None:
+    """How many of a function's parameters its call gave by position; None where the call does not say."""
+    written = call_sites.keywords(frame)
+    if written is None:
+        return None
+    count, by_name = written
+    last = max((i + 1 for i, name in enumerate(names) if name not in by_name and not is_default[i]), default=0)
+    is_method = names[:1] == ("self",)  # whose object the instruction may not count
+    if last > count + is_method:
+        return None  # somebody in between gave more: `functools.partial`
+    return last if is_method or count > len(names) else max(last, count)
+
+
+def _arguments(frame):
+    """The arguments of a running function: positional ones as such, others where not the default."""
+    code, scope = frame.f_code, frame.f_locals
+    names = code.co_varnames
+    count, keyword_only = code.co_argcount, code.co_kwonlyargcount
+    function = public[id(code)]
+    given = {
+        p.name: p.default for p in own_signature(function).parameters.values()
+    } if code.co_name == getattr(function, "__name__", None) else {}
+    scope_of = names[: count + keyword_only]
+    is_default = [
+        name in given and (scope[name] is given[name] or _same(scope[name], given[name])) for name in scope_of
+    ]
+    positional = _positional(frame, names[:count], is_default)
+    if positional is None:  # as far as one can tell: those without a default
+        empty = inspect.Parameter.empty
+        positional = next((i for i in range(count) if given.get(names[i], empty) is not empty), count)
+    args = [scope[name] for name in names[:positional]]
+    kwargs = {name: scope[name] for i, name in enumerate(scope_of) if i >= positional and not is_default[i]}
+    rest = count + keyword_only
+    if code.co_flags & inspect.CO_VARARGS:
+        args.extend(scope[names[rest]])
+        rest += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        kwargs.update(scope[names[rest]])
+        if code.co_flags & inspect.CO_VARARGS and scope.get("out") is not None:
+            kwargs["out"] = scope["out"]
+    return tuple(args), kwargs
+
+
+def _scan_any(operands):
+    """`op.scan` for subclasses, taken as plain tensors."""
+    key, tensors, scalars, grad = [], [], [], False
+
+    def add(o):
+        nonlocal grad
+        key.append(o._ftorch_geometry)
+        tensors.append(o)
+        grad = grad or o._ftorch_requires_grad
+
+    for o in operands:
+        if isinstance(o, TensorBase):
+            add(o)
+        elif o is None:
+            key.append(None)
+        elif isinstance(o, (list, tuple)):
+            key.append(len(o))
+            for item in o:
+                if item is None:
+                    key.append(None)
+                elif isinstance(item, TensorBase):
+                    add(item)
+                else:
+                    return None
+        elif o.__class__ in (float, int, bool, complex):
+            key.append(o.__class__)
+            scalars.append(o)
+        else:
+            return None
+    return key, tensors, scalars, grad
+
+
+def _override(op, operands, static, form="function"):
+    """(scan, None) of operands to be taken as plain tensors, or (None, the result)."""
+    scanned = _scan_any(operands)
+    if scanned is not None and not modes.subclasses:
+        return _below_overrides(scanned, op, operands, static, form)
+    relevant = [v for o in operands for v in (o if isinstance(o, (list, tuple)) else (o,))]
+    call = called() if overloaded_args(relevant) else None
+    if call is not None:
+        function, args, kwargs = call
+        return None, handle(function, relevant, args, kwargs)
+    if scanned is None:
+        raise TypeError(f"{op.name}(): invalid combination of arguments")
+    return _below_overrides(scanned, op, operands, static, form)
+
+
+def _below_overrides(scanned, op, operands, static, form):
+    """What `_override` says where no ``__torch_function__`` answers: ``__torch_dispatch__`` may."""
+    if DISPATCHING:
+        handled, result = _op.hooks.subclass(op, operands, static, form)
+        if handled:
+            return None, result
+    return scanned, None
+
+
+def _override_view(definition, x, static):
+    """(False, None) if the tensor is to be taken as a plain one, or (True, the result)."""
+    if not modes.subclasses or not has_say(type(x)):
+        return _view_below(definition, x, static)
+    call = called()
+    if call is None:
+        return _view_below(definition, x, static)
+    function, args, kwargs = call
+    return True, handle(function, [x], args, kwargs)
+
+
+def _view_below(definition, x, static):
+    return _op.hooks.subclass_view(definition, x, static) if DISPATCHING else (False, None)
+
+
+def mode_call(operands):
+    """What the innermost mode makes of the call: (True, result), or (False, None) for the engine's."""
+    call = called()
+    if call is None:
+        return False, None
+    function, args, kwargs = call
+    return True, handle(function, list(tensors_of(operands)), args, kwargs)
+
+
+def _function_override(function, args, kwargs):
+    relevant = list(flat_arguments(args, kwargs))
+    if not overloaded_args(relevant):
+        return NotImplemented
+    return handle(function, relevant, args, kwargs)
+
+
+_op.hooks.override = _override
+_op.hooks.override_view = _override_view
+_op.hooks.function_override = _function_override
+_op.hooks.function_mode = mode_call
+
+
+# --- subclasses ----------------------------------------------------------------------
+
+
+def _forward(function):
+    @functools.wraps(function)
+    def method(self, *args, **kwargs):
+        if not modes.subclasses:
+            return function(self, *args, **kwargs)
+        return handle(function, [self, *flat_arguments(args, kwargs)], (self, *args), kwargs)
+
+    return method
+
+
+def _forward_property(attribute):
+    def get(self):
+        if not modes.subclasses:
+            return attribute.fget(self)
+        return handle(attribute.__get__, [self], (self,), {})
+
+    def put(self, value):
+        if not modes.subclasses:
+            return attribute.fset(self, value)
+        return handle(attribute.__set__, [self, value], (self, value), {})
+
+    return property(get, put if attribute.fset else None, attribute.fdel)
+
+
+# Python's own protocols of objects, and what overriding needs itself.
+_NOT_FORWARDED = {
+    "__class__", "__dir__", "__hash__", "__reduce_ex__", "__torch_function__", "as_subclass",
+    "_make_subclass", "_make_wrapper_subclass", "__array_priority__", "_ftorch_geometry",
+}
+
+
+def forward_methods(cls, written) -> None:
+    """Makes a subclass ask for overrides in the hand-written methods and attributes of `Tensor`.
+
+    Args:
+        written: their names.
+    """
+    function = getattr(cls.__torch_function__, "__func__", cls.__torch_function__)
+    if getattr(cls, "__torch_dispatch__", None) is not getattr(Tensor, "__torch_dispatch__", None):
+        DISPATCHING.add(cls)
+        _op.hooks.python_classes(cls)
+        if function is default:  # as in PyTorch: such a class sees calls at one place
+            cls.__torch_function__ = classmethod(disabled)
+            return
+    if function is disabled:
+        if cls not in DISPATCHING:
+            PLAIN.add(cls)
+        return
+    before = cls.__mro__[: cls.__mro__.index(Tensor)]
+    users = not is_own(cls.__module__)
+    for name in written:
+        if name == "__iter__" and users:
+            continue  # it calls `unbind`, which is seen
+        if name in _NOT_FORWARDED or any(name in vars(c) for c in before):
+            continue
+        value = vars(Tensor).get(name)
+        if value is False and users:  # ``is_sparse`` and its kin, which are one object for plain tensors
+            value = faces.never(name)
+        if isinstance(value, property):
+            setattr(cls, name, _forward_property(value))
+        elif inspect.isfunction(value):
+            setattr(cls, name, _forward(value))
+
+
+class TorchFunctionMode:
+    """A mode whose ``__torch_function__`` sees every public call made inside its ``with`` block.
+
+    >>> import ftorch as torch
+    >>> class Log(torch.overrides.TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Log():
+    ...     y = torch.ones(2) + 1
+    ones
+    add
+    """
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError
+
+    def __enter__(self):
+        modes.function_modes = [*modes.function_modes, self]
+        _op.special[0] += 1
+        return self
+
+    @repeatable
+    def __exit__(self, *_):
+        modes.function_modes = modes.function_modes[:-1]
+        _op.special[0] -= 1  # nothing is called in between: what is called again has done nothing yet
+
+    @classmethod
+    def push(cls, *args, **kwargs):
+        """The older way of ``with Mode():``."""
+        return cls(*args, **kwargs)

@@ -1,0 +1,206 @@
+"""Rules of the host tier that call the package's C++ kernels on NumPy arrays, without XLA.
+
+`OVERRIDES` has them by primitive. Their ``make`` is given what `ftorch.eager.host.rules` says, and the rule in NumPy
+whose place they take; it gives None where there is no kernel for the dtypes. `install` puts them in the place of
+NumPy's. The elementwise programs are in `elementwise_programs`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..native import NUMBERS, available, module
+from ..native.direct import Shaped, run
+from ..native.passes import attention, indexing, lines, pooling, rewrite, rowwise
+from .elementwise_programs import DTYPES, PRIMITIVES, REDUCTIONS, elementwise, supports
+from .rules import RULES, MissingRule, Rule
+
+__all__ = [
+    "DTYPES",
+    "OVERRIDES",
+    "PRIMITIVES",
+    "REDUCTIONS",
+    "available",
+    "elementwise",
+    "install",
+    "module",
+    "supports",
+]
+
+_FLOAT = np.dtype(np.float32)
+#: {primitive: make(params, inputs, outputs, plain) -> run, or None}
+OVERRIDES: dict[str, Callable] = {}
+
+
+def override(*primitives):
+    def register(make):
+        OVERRIDES.update(dict.fromkeys(primitives, make))
+        return make
+
+    return register
+
+
+# --- elementwise functions and reductions ----------------------------------------------
+
+# What has other bits in NumPy, or is slower there; sums of two numbers are the same everywhere.
+_FUNCTIONS = (
+    "exp exp2 expm1 log log1p tanh logistic erf erfc sin cos tan asin acos atan sinh cosh asinh acosh atanh pow cbrt "
+    "select_n clamp sign rem"
+).split()
+
+
+@override(*_FUNCTIONS)
+def _(params, inputs, outputs, plain, name):
+    dtype = inputs[-1].dtype
+    if len(inputs) > 3 or any(x.dtype != dtype for x in inputs[1:]) or not supports(name, dtype):
+        return None
+    if name == "select_n" and len(inputs) != 3:
+        return None
+    if inputs[0].dtype != (np.bool_ if name == "select_n" else dtype) or dtype.name not in DTYPES:
+        return None
+    if name == "rem" and dtype.kind != "f":
+        return None
+    count = len(inputs)
+    program = elementwise([x.dtype for x in inputs], ((name, dtype, *range(count)),), (count,))
+    if count == 1:
+        return lambda x: program((x,), x.shape)[0]
+
+    def run_program(*xs):
+        shape = xs[-1].shape
+        if any(x.shape != shape for x in xs):  # numbers and dimensions of size 1 stand for all elements
+            shape = np.broadcast_shapes(*(x.shape for x in xs))
+        return program(xs, shape)[0]
+
+    return run_program
+
+
+@override(*REDUCTIONS)
+def _(params, inputs, outputs, plain, name):
+    axes, dtype = tuple(params["axes"]), inputs[0].dtype
+    if not axes or dtype != outputs[0].dtype or not supports(name, dtype):
+        return None
+    program = elementwise((dtype,), (), ((name, 0),), axes=axes)
+    return lambda x: program((x,), x.shape)[0]
+
+
+# --- products --------------------------------------------------------------------------
+
+
+@override("dot_general")
+def _(params, inputs, outputs, plain, name):
+    if rewrite.is_narrow(*(x.dtype for x in (*inputs, *outputs))):
+        return _narrow_product(params, inputs, outputs, plain())
+    if any(x.dtype != _FLOAT for x in (*inputs, *outputs)):
+        return None
+    (sums, batches) = params["dimension_numbers"]
+    return module.Product(*(tuple(map(int, dims)) for dims in (*sums, *batches)))
+
+
+def _narrow_product(params, inputs, outputs, rule):
+    (sums, batches), dtype = params["dimension_numbers"], outputs[0].dtype
+    free = [[d for d in range(x.ndim) if d not in (*sums[k], *batches[k])] for k, x in enumerate(inputs)]
+
+    def product(a, b):
+        shape = tuple([a.shape[d] for d in (*batches[0], *free[0])] + [b.shape[d] for d in free[1]])
+        found = run(rewrite._product, "dot_general", params, [a, b], [Shaped(shape, dtype)], True)
+        return rule(a, b) if found is None else found[0]
+
+    return product
+
+
+# --- kernels that a pass over XLA's programs calls, too --------------------------------
+
+
+def _by_kernel(kernel, *primitives, dtypes=(_FLOAT,), sizes=(), chained=False, least=0):
+    """Rules by a function of `ftorch.eager.native.passes`; NumPy's where it gives None.
+
+    Args:
+        dtypes: of the first operand.
+        sizes: parameters that come behind the arrays.
+        least: elements of the last operand (of the result, if that has more) below which NumPy is sooner done.
+    """
+
+    @override(*primitives)
+    def _(params, inputs, outputs, plain, name):
+        if dtypes is not None and inputs[0].dtype not in dtypes:
+            return None
+        count, made, many = len(inputs), [np.dtype(x.dtype) for x in outputs], len(outputs) > 1
+        many = many or name == "sort" or name.startswith("ftorch_")  # primitives with several results
+
+        def step(*given):
+            if least and given[count - 1].size < least and math.prod(given[-1][0]) < least:
+                return plain()(*given[:-1])
+            arrays, own, shapes = given[:count], given[count:-1], given[-1]
+            all_params = {**params, **dict(zip(sizes, own, strict=True))} if sizes else params
+            results = [Shaped(tuple(shape), dtype) for shape, dtype in zip(shapes, made, strict=True)]
+            found = run(kernel, name, all_params, arrays, results, chained)
+            if found is None:
+                return plain()(*given[:-1])
+            return tuple(found) if many else found[0]
+
+        return step
+
+    for primitive in primitives:
+        _SHAPED.add(primitive)
+
+
+_SHAPED: set[str] = set()  # primitives whose rules are given the results' shapes behind everything else
+
+_by_kernel(rewrite._convolution, "conv_general_dilated", sizes=("padding",), chained=True)
+_by_kernel(indexing.take_along, "gather", dtypes=None, sizes=("slice_sizes",), least=1 << 12)
+_by_kernel(indexing.add_along, "scatter-add", "scatter_add", dtypes=NUMBERS, least=1 << 10)
+_by_kernel(lines.scan, "cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", dtypes=NUMBERS, least=1 << 10)
+_by_kernel(lines.sort, "sort", dtypes=(np.dtype(np.int64),), least=1 << 14)
+_by_kernel(lines.top, "top_k", sizes=("k",))
+_by_kernel(lines.select, "ftorch_select", dtypes=None, sizes=("count", "rank"))
+_by_kernel(lines.extremum, "ftorch_cummax", "ftorch_cummin", dtypes=NUMBERS)
+_by_kernel(rowwise.softmax, "ftorch_softmax", "ftorch_softmax_gradient")
+_by_kernel(rowwise.layer_norm, "ftorch_layer_norm", "ftorch_layer_norm_gradient")
+_by_kernel(indexing.bags, "ftorch_bags")
+_by_kernel(pooling.maximum, "ftorch_max_pool", sizes=("window",))
+_by_kernel(pooling.gradient, "ftorch_max_pool_gradient", sizes=("window",), chained=True)
+_by_kernel(attention.forward, "ftorch_attention", sizes=("scale",))
+_by_kernel(attention.gradient, "ftorch_attention_gradient", sizes=("scale",))
+
+
+# --- in the place of NumPy's -----------------------------------------------------------
+
+
+def install():
+    """Puts `OVERRIDES` in the place of NumPy's rules, which remain for what they do not have."""
+    if not available:
+        return
+    for name, make in OVERRIDES.items():
+        rule = RULES.get(name)
+        if rule is None or isinstance(rule.make, _Override):
+            continue
+        sizes = (*rule.sizes, "out_shapes") if name in _SHAPED else rule.sizes
+        RULES[name] = Rule(_Override(name, make, rule, name in _SHAPED), sizes)
+
+
+class _Override:
+    """The ``make`` of a rule that calls a kernel where there is one."""
+
+    def __init__(self, name, make, rule, shaped):
+        self.name, self.make, self.rule, self.shaped = name, make, rule, shaped
+
+    def __call__(self, params, inputs, outputs):
+        missing, rule = None, None
+        try:
+            rule = self.rule.make(params, inputs, outputs)
+        except MissingRule as error:
+            missing = error
+
+        def plain():
+            if rule is None:
+                raise MissingRule(*missing.args)
+            return rule
+
+        found = None if getattr(rule, "is_best", False) else self.make(params, inputs, outputs, plain, self.name)
+        if found is not None:
+            return found
+        rule = plain()
+        return (lambda *given: rule(*given[:-1])) if self.shaped else rule

@@ -1,0 +1,1 @@
+"""Kernels that make, copy, cast and fill tensors."""

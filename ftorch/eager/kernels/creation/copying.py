@@ -1,0 +1,110 @@
+"""Ops that copy, cast or fill."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from ...core.registry import Shape, op
+from .._common import check_fits, converted, is_complex
+
+
+def cast(x, dtype):
+    """``x`` as PyTorch casts it: the imaginary part is dropped, everything else as C casts."""
+    if is_complex(x) and not jnp.issubdtype(dtype, jnp.complexfloating) and dtype != jnp.bool_:
+        x = x.real
+    return converted(x, dtype)
+
+
+@op("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", forms="",
+    layout="preserve")
+def clone(self, memory_format):
+    return jnp.asarray(self)
+
+
+@clone.derivative
+def _(grad):
+    return grad
+
+
+@op("_to_copy(Tensor self, ScalarType dtype) -> Tensor", forms="", layout="preserve")
+def to_copy(self, dtype):
+    return cast(self, dtype)
+
+
+@op("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", forms="",
+    layout="pointwise")
+def copy(self, src, non_blocking):
+    shape, given = self.shape, src.shape
+    if len(given) > len(shape) or any(
+        n not in (1, shape[len(shape) - len(given) + i]) for i, n in enumerate(given)
+    ):
+        _reject(shape, given)
+    return jnp.broadcast_to(cast(src, self.dtype), shape)
+
+
+def _reject(shape, given):
+    gap = len(shape) - len(given)
+    if gap < 0:
+        raise RuntimeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(given)}"
+        )
+    for i in reversed(range(len(given))):
+        if given[i] not in (1, shape[gap + i]):
+            raise RuntimeError(
+                f"The size of tensor a ({shape[gap + i]}) must match the size of tensor b "
+                f"({given[i]}) at non-singleton dimension {gap + i}"
+            )
+
+
+@copy.derivative
+def _(grad):
+    return None, grad
+
+
+# First, so that a 0-d tensor, which also is a Scalar, keeps its gradient.
+@op("fill.Tensor(Tensor self, Tensor value) -> Tensor", forms="function inplace",
+    layout="pointwise")
+def fill_tensor(self, value):
+    if value.ndim:
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} "
+            "dimensions."
+        )
+    return jnp.broadcast_to(cast(value, self.dtype), self.shape)
+
+
+@fill_tensor.derivative
+def _(grad):
+    return jnp.zeros_like(grad), grad.sum()
+
+
+@op("fill.Scalar(Tensor self, Scalar value) -> Tensor", forms="function inplace",
+    layout="pointwise")
+def fill_scalar(self, value):
+    return jnp.full(self.shape, cast(jnp.asarray(value), self.dtype))
+
+
+fill_scalar.every()
+
+
+@fill_scalar.check
+def _(self: Shape, value):
+    check_fits(value, self.dtype, halves=self.numel != 1)  # PyTorch fills single elements apart
+
+
+@fill_scalar.derivative
+def _(grad):
+    return jnp.zeros_like(grad)
+
+
+@op("zero(Tensor self) -> Tensor", forms="inplace", layout="pointwise")
+def zero(self):
+    return jnp.zeros_like(self)
+
+
+zero.every(0)
+
+
+@zero.derivative
+def _(grad):
+    return jnp.zeros_like(grad)

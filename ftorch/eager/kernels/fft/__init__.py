@@ -1,0 +1,1 @@
+"""Kernels of discrete Fourier transforms."""

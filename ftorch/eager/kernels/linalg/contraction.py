@@ -1,0 +1,303 @@
+"""Contractions of several dimensions or tensors; einsum goes along `opt_einsum`'s path."""
+
+from __future__ import annotations
+
+import string
+
+import jax.numpy as jnp
+
+from ...core.registry import op
+from .._common import dtype_name, is_integral, wrap_dims
+from ..nn._windows import sizes
+from .matmul import HIGHEST, cpp_name, require_arithmetic
+
+
+@op("tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+    forms="function out", public="_VF")
+def tensordot(self, other, dims_self, dims_other):
+    """The kernel of ``torch.tensordot``: dimensions of both, pairwise, are summed over."""
+    if len(dims_self) != len(dims_other):
+        raise RuntimeError("both dimension lists should have same length")
+    if self.dtype != other.dtype:
+        raise RuntimeError("both inputs should have same dtype")
+    left = wrap_dims(dims_self, self.ndim, empty_is_all=False)
+    right = wrap_dims(dims_other, other.ndim, empty_is_all=False)
+    for i, (d, e) in enumerate(zip(left, right, strict=True)):
+        # A size of 1 broadcasts: the other operand is summed beforehand.
+        if other.shape[e] == 1:
+            self = jnp.sum(self, d, keepdims=True, dtype=self.dtype)
+        elif self.shape[d] == 1:
+            other = jnp.sum(other, e, keepdims=True, dtype=other.dtype)
+        elif self.shape[d] != other.shape[e]:
+            raise RuntimeError(
+                "contracted dimensions need to match, but first has size "
+                f"{self.shape[d]} in dim {dims_self[i]} and second has size {other.shape[e]} in "
+                f"dim {dims_other[i]}"
+            )
+    require_arithmetic(self, "addmm_impl_cpu_")
+    return jnp.tensordot(self, other, axes=(left, right), precision=HIGHEST)
+
+
+@op("linalg_multi_dot(Tensor[] tensors) -> Tensor", forms="function out")
+def linalg_multi_dot(tensors):
+    """The product of a list of matrices, in the order with the fewest operations.
+
+    Args:
+        tensors: at least two; the first and last may be vectors.
+
+    Raises:
+        RuntimeError: for shapes or dtypes that do not fit.
+
+    >>> import ftorch as torch
+    >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4)])
+    tensor([12., 12.])
+    """
+    count = len(tensors)
+    if count < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {count}")
+    for place, x in (("first", tensors[0]), ("last", tensors[-1])):
+        if x.ndim not in (1, 2):
+            raise RuntimeError(
+                f"multi_dot(): the {place} tensor must be 1D or 2D but got {x.ndim}D"
+            )
+    for i, x in enumerate(tensors):
+        if 0 < i < count - 1 and x.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {x.ndim}D")
+        if x.dtype != tensors[0].dtype:
+            raise RuntimeError(
+                "multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                f"{cpp_name(tensors[0])} and tensor {i} {cpp_name(x)}"
+            )
+        if i and tensors[i - 1].shape[-1] != x.shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {i - 1} and {i} with shapes "
+                f"{sizes(tensors[i - 1].shape)} and {sizes(x.shape)} cannot be multiplied"
+            )
+    require_arithmetic(tensors[0], "addmm_impl_cpu_")
+    # The order of multiplication with the fewest operations.
+    operands = []
+    for i, x in enumerate(tensors):
+        operands += [x, [i + 1] if x.ndim == 1 and i == 0 else [i, i + 1][: x.ndim]]
+    ends = [0] * (tensors[0].ndim == 2) + [count] * (tensors[-1].ndim == 2)
+    return jnp.einsum(*operands, ends, precision=HIGHEST, optimize="auto")
+
+
+@op("inner(Tensor self, Tensor other) -> Tensor", forms="function method out")
+def inner(self, other):
+    """The sum of products over the last dimension of both; other dimensions side by side.
+
+    Raises:
+        RuntimeError: if the last sizes differ.
+
+    >>> import ftorch as torch
+    >>> torch.inner(torch.ones(2, 3), torch.arange(3.0))
+    tensor([3., 3.])
+    """
+    if not self.ndim or not other.ndim:
+        if self.ndim != other.ndim and self.dtype.kind == other.dtype.kind:
+            # As in any product, a 0-d operand does not widen the other.
+            dtype = self.dtype if self.ndim else other.dtype
+            self, other = self.astype(dtype), other.astype(dtype)
+        return self * other
+    if self.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{sizes(self.shape)} and {sizes(other.shape)}"
+        )
+    return tensordot(self, other, (-1,), (-1,))
+
+
+# --- einsum ---------------------------------------------------------------------------------
+
+# Labels of subscripts: PyTorch orders capital letters first. Dimensions under an ellipsis count
+# from the end, with negative labels.
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+_ELLIPSIS = None
+
+
+def _parse_term(text, start, repeated, loose):
+    """The labels of one operand or of the output; ``start`` is where the term begins.
+
+    ``repeated`` and ``loose`` are the messages for a second and for an incomplete ellipsis.
+    """
+    labels, i = [], 0
+    while i < len(text):
+        c = text[i]
+        if c == ".":
+            if _ELLIPSIS in labels:
+                raise RuntimeError(f"einsum(): {repeated}")
+            if text[i : i + 3] != "...":
+                raise RuntimeError(f"einsum(): {loose}")
+            labels.append(_ELLIPSIS)
+            i += 2
+        elif c in _LETTERS:
+            labels.append(_LETTERS.index(c))
+        elif c != " ":
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {start + i} in the equation string, "
+                "subscripts must be in [a-zA-Z]"
+            )
+        i += 1
+    return labels
+
+
+def _parse(equation):
+    """The labels of every operand, and those of the output (None where it is implicit)."""
+    left, arrow, right = equation.partition("->")
+    inputs, start = [], 0
+    for number, text in enumerate(left.split(",")):
+        found = f"found '.' for operand {number}"
+        labels = _parse_term(
+            text, start,
+            f"{found} for which an ellipsis was already found",
+            f"{found} that is not part of any ellipsis",
+        )
+        inputs.append(labels)
+        start += len(text) + 1
+    if not arrow:
+        return inputs, None
+    found = "found '.' for output"
+    output = _parse_term(
+        right, len(left) + 2,
+        f"{found} but an ellipsis (...) was already found",
+        f"{found} that is not part of any ellipsis (...)",
+    )
+    return inputs, output
+
+
+def _check_counts(inputs, tensors):
+    if len(inputs) != len(tensors):
+        which = "fewer" if len(inputs) > len(tensors) else "more"
+        raise RuntimeError(
+            f"einsum(): {which} operands were provided than specified in the equation"
+        )
+    for number, (labels, x) in enumerate(zip(inputs, tensors, strict=True)):
+        count = sum(label is not _ELLIPSIS for label in labels)
+        prefix = f"einsum(): the number of subscripts in the equation ({count})"
+        if _ELLIPSIS in labels:
+            if count > x.ndim:
+                raise RuntimeError(
+                    f"{prefix} is more than the number of dimensions ({x.ndim}) for operand "
+                    f"{number}"
+                )
+        elif count != x.ndim:
+            raise RuntimeError(
+                f"{prefix} does not match the number of dimensions ({x.ndim}) for operand {number} "
+                "and no ellipsis was given"
+            )
+
+
+def _expand_ellipsis(labels, ndim):
+    """Labels with the ellipsis standing for ``ndim`` dimensions."""
+    if _ELLIPSIS not in labels:
+        return list(labels)
+    at = labels.index(_ELLIPSIS)
+    return [*labels[:at], *range(-ndim, 0), *labels[at + 1 :]]
+
+
+def _label_extents(inputs, tensors, ellipsis):
+    """The size of each label, operands of size 1 broadcasting."""
+    extents: dict[int, int] = {}
+    for number, (labels, x) in enumerate(zip(inputs, tensors, strict=True)):
+        own: dict[int, int] = {}
+        for label, size in zip(labels, x.shape, strict=True):
+            if own.setdefault(label, size) != size:
+                raise RuntimeError(
+                    f"einsum(): subscript {_LETTERS[label]} is repeated for operand {number} but "
+                    f"the sizes don't match, {size} != {own[label]}"
+                )
+        for label, size in own.items():
+            seen = extents.get(label, 1)
+            if 1 not in (size, seen) and size != seen:
+                if label < 0:
+                    raise RuntimeError(
+                        f"einsum(): dimension {label + ellipsis} covered by ellipsis in operand "
+                        f"{number}has size {size} which does not broadcast with previously seen "
+                        f"ellipsis with size {seen} for the respective dimension"
+                    )
+                raise RuntimeError(
+                    f"einsum(): subscript {_LETTERS[label]} has size {size} for operand {number} "
+                    f"which does not broadcast with previously seen size {seen}"
+                )
+            extents[label] = size if seen == 1 else seen
+    return extents
+
+
+def _check_output(output, extents):
+    for i, label in enumerate(output):
+        if label in output[:i]:
+            raise RuntimeError(
+                f"einsum(): output subscript {_LETTERS[label]} appears more than once in the output"
+            )
+        if label not in extents:
+            raise RuntimeError(
+                f"einsum(): output subscript {_LETTERS[label]} does not appear in the equation for "
+                "any input operand"
+            )
+
+
+def _check_dtypes(tensors, is_product):
+    first = tensors[0].dtype
+    for x in tensors[1:]:
+        if x.dtype != first:
+            raise RuntimeError(
+                f"expected scalar type {dtype_name(first)} but found {dtype_name(x.dtype)}"
+            )
+    if first == jnp.bool_ and is_product:
+        raise NotImplementedError("\"bmm\" not implemented for 'Bool'")
+
+
+def _path(path):
+    """PyTorch's flat list of operand pairs as opt_einsum's."""
+    return "auto" if path is None else list(zip(path[::2], path[1::2], strict=True))
+
+
+def _is_plain_sum(label, inputs, tensors):
+    """Whether a dimension is summed over in one operand alone, for PyTorch before any product."""
+    if len(tensors) == 1:
+        return True
+    return 1 == sum(
+        any(own == label and n != 1 for own, n in zip(labels, x.shape))
+        for labels, x in zip(inputs, tensors)
+    )
+
+
+@op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", public="_VF")
+def einsum(equation, tensors, path):
+    """The kernel of ``torch.einsum``, for an equation of letters.
+
+    Args:
+        path: pairs of operands to contract, flat; by default opt_einsum chooses.
+    """
+    inputs, output = _parse(equation)
+    _check_counts(inputs, tensors)
+    ellipsis = max(
+        x.ndim - len(labels) + 1 if _ELLIPSIS in labels else 0
+        for labels, x in zip(inputs, tensors, strict=True)
+    )
+    inputs = [
+        _expand_ellipsis(labels, x.ndim - len(labels) + 1)
+        for labels, x in zip(inputs, tensors, strict=True)
+    ]
+    extents = _label_extents(inputs, tensors, ellipsis)
+    if output is None:
+        labels = [label for term in inputs for label in term]
+        output = sorted(label for label in extents if label < 0 or labels.count(label) == 1)
+    else:
+        output = _expand_ellipsis(output, ellipsis)
+        _check_output(output, extents)
+
+    summed = set(extents) - set(output)
+    _check_dtypes(tensors, is_product=len(tensors) > 1 and bool(summed))
+    if any(_is_plain_sum(label, inputs, tensors) for label in summed) and all(map(is_integral, tensors)):
+        tensors = [x.astype(jnp.int64) for x in tensors]  # sums widen, products do not
+
+    operands = []
+    for labels, x in zip(inputs, tensors, strict=True):
+        # Operands of size 1 broadcast: dropping such a dimension leaves the contraction to a
+        # matrix product.
+        dropped = [i for i, label in enumerate(labels) if x.shape[i] == 1 != extents[label]]
+        kept = [label + ellipsis for i, label in enumerate(labels) if i not in dropped]
+        operands += [jnp.squeeze(x, dropped), kept]
+    order = [label + ellipsis for label in output]
+    return jnp.einsum(*operands, order, precision=HIGHEST, optimize=_path(path))

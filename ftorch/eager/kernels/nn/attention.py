@@ -1,0 +1,203 @@
+"""Scaled dot product attention."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ...core.registry import op
+from .._common import dtype_name, is_complex, is_floating, opmath
+from .._primitives import primitive
+
+_CPP = {"Float": "float", "Double": "double", "Half": "c10::Half", "BFloat16": "c10::BFloat16",
+        "Long": "long int", "Int": "int", "Bool": "bool"}
+
+
+def _cpp_name(x):
+    name = dtype_name(x.dtype)
+    return _CPP.get(name, name)
+
+
+def _check(query, key, value, attn_mask, enable_gqa):
+    named = (("query", query), ("key", key), ("value", value))
+    if any(x.ndim < 2 for _, x in named):
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        )
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{_cpp_name(query)} key.dtype: {_cpp_name(key)} and value.dtype: {_cpp_name(value)} "
+            "instead."
+        )
+    if attn_mask is not None and attn_mask.dtype not in (jnp.bool_, jnp.float32, query.dtype):
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+            f"attn_mask.dtype: {_cpp_name(attn_mask)} and  query.dtype: {_cpp_name(query)} instead."
+        )
+    if is_complex(query):
+        raise NotImplementedError(
+            f"\"softmax_lastdim_kernel_impl\" not implemented for '{dtype_name(query.dtype)}'"
+        )
+    if not is_floating(query):
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: float != {_cpp_name(query)}"
+        )
+    if enable_gqa and any(query.shape[-3] % x.shape[-3] for x in (key, value)):
+        raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
+    if not enable_gqa:
+        _check_batches(query, key)
+        _check_batches(key, value)
+    _check_inner(query.shape[-2:], key.shape[-2:][::-1], query.ndim)
+    _check_inner((query.shape[-2], key.shape[-2]), value.shape[-2:], query.ndim)
+
+
+def _check_batches(a, b):
+    for i in range(3, min(a.ndim, b.ndim) + 1):
+        if a.shape[-i] != b.shape[-i] and 1 not in (a.shape[-i], b.shape[-i]):
+            raise RuntimeError(
+                f"The size of tensor a ({a.shape[-i]}) must match the size of tensor b "
+                f"({b.shape[-i]}) at non-singleton dimension {max(a.ndim, b.ndim) - i}"
+            )
+
+
+def _check_inner(a, b, ndim):
+    if a[1] != b[0] and ndim == 2:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
+        )
+    if a[1] != b[0]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a[1]}] but got: "
+            f"[{b[0]}]."
+        )
+
+
+def _safe_softmax(scores):
+    """Softmax over the last dimension that is 0 where a row is all -inf."""
+    if not scores.shape[-1]:
+        return scores
+    top = lax.stop_gradient(scores.max(-1, keepdims=True))
+    numerator = jnp.exp(scores - jnp.where(top == -jnp.inf, jnp.zeros((), top.dtype), top))
+    total = numerator.sum(-1, keepdims=True, dtype=numerator.dtype)
+    return numerator / jnp.where(total == 0, jnp.ones((), total.dtype), total)
+
+
+# --- heads of one shape, which a kernel of this package may attend with ---------------------
+
+
+def _attend(query, key, value, *, scale, is_causal):
+    """(batch, heads, L, Ev) from (batch, heads, L, E), (batch, heads, S, E), (batch, heads, S, Ev)."""
+    precise = opmath(query.dtype)
+    scores = jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=precise)
+    weights = _weights(scores * np.asarray(scale, precise), is_causal)
+    return jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
+
+
+def _attend_gradient(grad, query, key, value, **how):
+    """The gradients of query, key and value."""
+    return tuple(jax.vjp(functools.partial(_attend, **how), query, key, value)[1](grad))
+
+
+def _weights(scores, is_causal):
+    if is_causal:
+        rows, columns = scores.shape[-2:]
+        kept = jnp.arange(rows)[:, None] >= jnp.arange(columns)
+        scores = jnp.where(kept, scores, -jnp.inf)
+    return _safe_softmax(scores)
+
+
+_attention = primitive("attention", _attend, lambda q, k, v: [(*q.shape[:3], v.shape[3])])
+_attention_gradient = primitive(
+    "attention_gradient", _attend_gradient, lambda grad, *operands: [x.shape for x in operands]
+)
+
+
+def _is_plain(query, key, value, *extra):
+    return (
+        all(x.dtype == np.float32 and x.shape[:-2] == query.shape[:-2] and x.size
+            for x in (query, key, value))
+        and all(x is None for x in extra)
+    )
+
+
+def _heads(x):
+    """As (batch, heads, rows, columns)."""
+    lead = x.shape[:-2]
+    return x.reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
+
+
+# --- the op -----------------------------------------------------------------------------------
+
+
+@op("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, "
+    "Tensor? attn_mask=None, Tensor? dropout_factor=None, bool is_causal=False, *, "
+    "float? scale=None, bool enable_gqa=False) -> Tensor")
+def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, is_causal, scale,
+                                 enable_gqa):
+    """Softmax of scaled scores times values; ``dropout_factor`` multiplies the softmax."""
+    _check(query, key, value, attn_mask, enable_gqa)
+    scale = _scale(query, scale)
+    if _is_plain(query, key, value, attn_mask, dropout_factor):
+        operands = map(_heads, (query, key, value))
+        (out,) = _attention.bind(*operands, scale=scale, is_causal=bool(is_causal))
+        return out.reshape(*query.shape[:-1], value.shape[-1])
+    precise = opmath(query.dtype)
+    if enable_gqa:
+        key, value = (
+            jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3) for x in (key, value)
+        )
+    scores = jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=precise)
+    scores = scores * np.asarray(scale, precise)
+    if attn_mask is not None:
+        _check_mask(scores, attn_mask)
+        if attn_mask.dtype == jnp.bool_:
+            scores = jnp.where(attn_mask, scores, -jnp.inf)
+        else:
+            scores = scores + attn_mask.astype(precise)
+    weights = _weights(scores, is_causal)
+    if dropout_factor is not None:
+        weights = weights * dropout_factor.astype(precise)
+    out = jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
+    return out.astype(query.dtype)
+
+
+def _scale(query, scale):
+    return float(1.0 / np.sqrt(query.shape[-1] or 1) if scale is None else scale)
+
+
+@scaled_dot_product_attention.derivative
+def _(grad, *, query, key, value, attn_mask, dropout_factor, is_causal, scale, enable_gqa):
+    if _is_plain(query, key, value, attn_mask, dropout_factor):
+        operands = map(_heads, (grad, query, key, value))
+        grads = _attention_gradient.bind(*operands, scale=_scale(query, scale), is_causal=bool(is_causal))
+        grads = [g.reshape(x.shape) for g, x in zip(grads, (query, key, value), strict=True)]
+        return *grads, None, None
+    added = attn_mask is not None and jnp.issubdtype(attn_mask.dtype, jnp.floating)
+    variables = [query, key, value] + [attn_mask] * added + [dropout_factor] * (dropout_factor is not None)
+
+    def apply(query, key, value, *rest):
+        rest = list(rest)
+        mask = rest.pop(0) if added else attn_mask
+        return scaled_dot_product_attention(
+            query, key, value, mask, rest[0] if rest else None, is_causal, scale, enable_gqa
+        )
+
+    grads = list(jax.vjp(apply, *variables)[1](grad))
+    mask = grads.pop(3) if added else None
+    return *grads[:3], mask, grads[3] if len(grads) > 3 else None
+
+
+def _check_mask(scores, mask):
+    for i in range(1, min(scores.ndim, mask.ndim) + 1):
+        if mask.shape[-i] not in (1, scores.shape[-i]):
+            raise RuntimeError(
+                f"The size of tensor a ({scores.shape[-i]}) must match the size of tensor b "
+                f"({mask.shape[-i]}) at non-singleton dimension {max(scores.ndim, mask.ndim) - i}"
+            )

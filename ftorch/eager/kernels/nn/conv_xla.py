@@ -1,0 +1,38 @@
+"""Convolutions as XLA's own operation."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+
+from .._common import opmath
+
+
+def convolve(x, weight, stride, pads, dilation, groups):
+    """Cross-correlation of ``(N, C, ...)`` with ``(O, C / groups, ...)``."""
+    return lax.conv_general_dilated(
+        x, weight, stride, pads, rhs_dilation=dilation, feature_group_count=groups,
+        preferred_element_type=opmath(x.dtype),
+    )
+
+
+def convolve_transposed(x, weight, stride, pads, dilation, groups):
+    """The adjoint of a convolution with ``(C, O / groups, ...)``.
+
+    ``pads`` pad the full result (negative: crop it) in front and behind.
+    """
+    spans = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
+    return lax.conv_general_dilated(
+        x, _adjoint(weight, groups), (1,) * len(stride),
+        [(s + low, s + high) for s, (low, high) in zip(spans, pads, strict=True)],
+        lhs_dilation=stride, rhs_dilation=dilation, feature_group_count=groups,
+        preferred_element_type=opmath(x.dtype),
+    )
+
+
+def _adjoint(weight, groups):
+    """``(C, O / groups, ...)`` as the weight ``(O, C / groups, ...)`` of the adjoint convolution."""
+    channels, outputs, *kernel = weight.shape
+    w = weight.reshape(groups, channels // groups, outputs, *kernel).swapaxes(1, 2)
+    w = w.reshape(groups * outputs, channels // groups, *kernel)
+    return jnp.flip(w, tuple(range(2, w.ndim)))

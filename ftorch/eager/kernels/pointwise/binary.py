@@ -1,0 +1,448 @@
+"""Arithmetic of two tensors: sums, products, quotients, remainders, powers.
+
+Arguments arrive cast to the common dtype and known to broadcast. A ``Scalar`` that the caller left
+at its default arrives as None.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ...core.registry import Shape, op
+from .._common import (
+    broadcast_shapes,
+    default_float,
+    is_complex,
+    is_integral,
+    opmath,
+    refuse_bool_difference,
+    up,
+)
+from .unary import FORMS, keep, no_derivative, not_implemented, require, require_floating, times
+
+BOOL = np.dtype(bool)
+
+
+# --- sums, products ------------------------------------------------------------------
+
+
+def _check_alpha(dtype, alpha):
+    kind = jnp.result_type(alpha)
+    if kind == BOOL:
+        if dtype != BOOL:
+            raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    elif jnp.issubdtype(kind, jnp.complexfloating):
+        if dtype.kind != "c":
+            raise RuntimeError(
+                "For non-complex input tensors, argument alpha must not be a complex number."
+            )
+    elif jnp.issubdtype(kind, jnp.floating) and dtype.kind in "iub":
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
+
+
+def _scaled(x, alpha):
+    """``x * alpha`` in the precision of intermediate results."""
+    if alpha is None:
+        return up(x)
+    _check_alpha(np.dtype(x.dtype), alpha)
+    return up(x) * jnp.asarray(alpha).astype(opmath(x.dtype))
+
+
+def _refuse_bool_difference(self, other):
+    is_bool = [d is bool or BOOL == getattr(d, "numpy", None) for d in (self, other)]
+    refuse_bool_difference(*is_bool)
+
+
+@op("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", promote="common",
+    forms=FORMS, dunder="add radd iadd")
+def add(self, other, alpha):
+    if alpha is None:
+        return self + other
+    return (up(self) + _scaled(other, alpha)).astype(self.dtype)
+
+
+@add.derivative
+def _(grad, *, alpha):
+    return grad, grad if alpha is None else times(grad, _scaled(jnp.ones((), grad.dtype), alpha))
+
+
+@op("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", promote="common",
+    forms=FORMS, aliases="subtract", dunder="sub rsub isub")
+def sub(self, other, alpha):
+    if alpha is None:
+        return self - other
+    return (up(self) - _scaled(other, alpha)).astype(self.dtype)
+
+
+sub.dtypes(_refuse_bool_difference)
+
+
+@sub.derivative
+def _(grad, *, alpha):
+    first, second = add.backward(grad, alpha=alpha)
+    return first, -second
+
+
+@op("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", promote="common")
+def rsub(self, other, alpha):
+    return sub(other, self, alpha)
+
+
+rsub.dtypes(_refuse_bool_difference)
+
+
+@rsub.derivative
+def _(grad, *, alpha):
+    return sub.backward(grad, alpha=alpha)[::-1]
+
+
+@op("mul.Tensor(Tensor self, Tensor other) -> Tensor", promote="common", forms=FORMS,
+    aliases="multiply", dunder="mul rmul imul")
+def mul(self, other):
+    return self * other
+
+
+@mul.derivative
+def _(grad, *, self, other):
+    return times(grad, up(other)), times(grad, up(self))
+
+
+# --- quotients -----------------------------------------------------------------------
+
+
+def _quotient_slopes(grad, self, other):
+    self, other = up(self), up(other)
+    return times(grad, 1 / other), times(grad, -((self / other) / other))
+
+
+def _quotient(x, y):
+    """``x / y``, rounded once: with a divisor that it sees to be broadcast, XLA would multiply by the
+    reciprocal, and 49 / 49 would not be 1."""
+    shape = jnp.broadcast_shapes(x.shape, y.shape)
+    return x / lax.optimization_barrier(jnp.broadcast_to(y, shape))
+
+
+@op("div.Tensor(Tensor self, Tensor other) -> Tensor", promote="float", forms=FORMS,
+    aliases="divide true_divide", dunder="truediv rtruediv itruediv")
+def div(self, other):
+    return _quotient(self, other)
+
+
+@div.derivative
+def _(grad, *, self, other):
+    return _quotient_slopes(grad, self, other)
+
+
+def _nonzero_divisor(other):
+    """Integer division by 0 is PyTorch's error where values are known; here it must not trap."""
+    return jnp.where(other == 0, jnp.ones_like(other), other)
+
+
+def _floor_quotient(self, other):
+    require(self, "div_floor_cpu", boolean=False)
+    if is_integral(self):
+        return jnp.floor_divide(self, _nonzero_divisor(other))
+    x, y = up(self), up(other)
+    remainder = lax.rem(*jnp.broadcast_arrays(x, y))
+    quotient = (x - remainder) / y
+    quotient = jnp.where((remainder != 0) & ((y < 0) != (remainder < 0)), quotient - 1, quotient)
+    whole = jnp.floor(quotient)
+    whole = jnp.where(quotient - whole > 0.5, whole + 1, whole)
+    whole = jnp.where(quotient == 0, jnp.copysign(jnp.zeros_like(whole), x / y), whole)
+    return jnp.where(y == 0, x / y, whole).astype(self.dtype)
+
+
+def _truncated_quotient(self, other):
+    require(self, "div_trunc_cpu", boolean=False)
+    if is_integral(self):
+        return lax.div(*jnp.broadcast_arrays(self, _nonzero_divisor(other)))
+    return jnp.trunc(_quotient(up(self), up(other))).astype(self.dtype)
+
+
+@op("div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", promote="common",
+    forms=FORMS, aliases="divide")
+def div_mode(self, other, rounding_mode):
+    if rounding_mode is None:
+        dtype = default_float() if is_integral(self) else self.dtype
+        return _quotient(self.astype(dtype), other.astype(dtype))
+    if rounding_mode == "floor":
+        return _floor_quotient(self, other)
+    if rounding_mode == "trunc":
+        return _truncated_quotient(self, other)
+    raise RuntimeError(
+        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+        f"'{rounding_mode}'"
+    )
+
+
+@div_mode.derivative
+def _(grad, *, self, other, rounding_mode):
+    if rounding_mode is None:
+        return _quotient_slopes(grad, self.astype(grad.dtype), other.astype(grad.dtype))
+    return jnp.zeros_like(grad), jnp.zeros_like(grad)
+
+
+@op("floor_divide(Tensor self, Tensor other) -> Tensor", promote="common", forms=FORMS,
+    dunder="floordiv rfloordiv ifloordiv")
+def floor_divide(self, other):
+    return _floor_quotient(self, other)
+
+
+floor_divide.derivative(no_derivative("floor_divide"))
+
+
+def _remainder(name, kernel, quotient, **properties):
+    @op(f"{name}.Tensor(Tensor self, Tensor other) -> Tensor", promote="common", forms=FORMS,
+        **properties)
+    def remainder(self, other):
+        require(self, f"{name}_cpu", boolean=False)
+        if is_integral(self):
+            other = _nonzero_divisor(other)
+        return kernel(*jnp.broadcast_arrays(up(self), up(other))).astype(self.dtype)
+
+    @remainder.derivative
+    def _(grad, *, self, other):
+        return grad, -grad * quotient(self, other)
+
+    return remainder
+
+
+def _python_remainder(x, y):
+    remainder = lax.rem(x, y)
+    return jnp.where((remainder != 0) & ((y < 0) != (remainder < 0)), remainder + y, remainder)
+
+
+remainder = _remainder("remainder", _python_remainder, _floor_quotient, dunder="mod rmod imod")
+fmod = _remainder("fmod", lax.rem, _truncated_quotient)
+
+for _definition in (div_mode, floor_divide, remainder, fmod):
+
+    @_definition.check
+    def _(self: Shape, other):
+        is_number = isinstance(self, (int, float, complex))
+        whole = isinstance(self, int) if is_number else self.dtype.category <= 1 and 0 not in self.shape
+        if whole and np.asarray(other).dtype.kind in "biu" and not np.all(other):
+            raise RuntimeError("ZeroDivisionError")
+
+
+# --- powers --------------------------------------------------------------------------
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def pow_static(x, n: float):
+    """``x ** n`` for the commonest n without a call of pow; other n work too."""
+    if n == 0:
+        return jnp.ones_like(x)
+    if n == 1:
+        return x
+    if n == 2:
+        return x * x
+    if n == 3:
+        return x * x * x
+    if n == 0.5:
+        return jnp.sqrt(x)
+    if n == -0.5:
+        return lax.rsqrt(x)
+    if n == -1:
+        return 1 / x
+    if n == -2:
+        return 1 / (x * x)
+    return jnp.power(x, jnp.asarray(n, x.dtype))
+
+
+@pow_static.defjvp
+def _(n, primals, tangents):
+    (x,), (t,) = primals, tangents
+    return pow_static(x, n), t * (n * pow_static(x, n - 1)) if n else jnp.zeros_like(t)
+
+
+_PRODUCTS = frozenset((0, 1, 2, 3, 0.5, -0.5, -1, -2))  # exponents that need no call of pow
+
+
+@op("_pow_static(Tensor self, float exponent) -> Tensor", forms="", layout="pointwise")
+def _pow_static(self, exponent):
+    return pow_static(up(self), exponent).astype(self.dtype)
+
+
+@_pow_static.derivative
+def _(grad, *, self, exponent):
+    if exponent == 0:
+        return jnp.zeros_like(grad)
+    return times(grad, exponent * pow_static(up(self), exponent - 1))
+
+
+def _integer_power(x, n):
+    """Wrapping power by squaring; a negative exponent leaves only 1 and -1."""
+    one = jnp.ones_like(x)
+    if np.dtype(x.dtype).kind == "u":
+        return _power_by_squaring(x, n)
+    odd_sign = jnp.where(n % 2 == 0, one, -one)
+    inverse = jnp.where(x == 1, one, jnp.where(x == -1, odd_sign, jnp.zeros_like(x)))
+    return jnp.where(n < 0, inverse, _power_by_squaring(x, jnp.where(n < 0, 0, n)))
+
+
+def _power_by_squaring(x, n):
+    """``x ** n`` for n of at least 0, of any size: `jnp.power` looks at six bits of it."""
+    def step(state):
+        product, square, rest = state
+        return (
+            jnp.where(rest & 1 == 1, product * square, product),
+            square * square,
+            lax.shift_right_logical(rest, jnp.ones_like(rest)),
+        )
+
+    return lax.while_loop(lambda state: jnp.any(state[2] != 0), step, (jnp.ones_like(x), x, n))[0]
+
+
+@op("pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", promote="common", forms=FORMS,
+    dunder="pow rpow ipow")
+def pow(self, exponent):
+    if self.dtype == BOOL:
+        raise not_implemented("pow", self.dtype)
+    if is_integral(self):
+        return _integer_power(*jnp.broadcast_arrays(self, exponent))
+    return jnp.power(up(self), up(exponent)).astype(self.dtype)
+
+
+@pow.instead
+def _(self, exponent):
+    kind = exponent.__class__
+    if (kind is float or kind is int or kind is bool) and exponent in _PRODUCTS:
+        dtype = self.dtype
+        if (dtype.category >= 2 and not dtype.stored) or (dtype.category == 0 and kind is bool):
+            return "_pow_static", (self,), (float(exponent),)
+    return None
+
+
+@pow.check
+def _(self: Shape, exponent: Shape):
+    # Only a number is refused: among the elements of a tensor, negative exponents are taken.
+    if isinstance(exponent, int) and exponent < 0 and self.dtype.category < 2:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+
+
+def _pow_slopes(grad, self, exponent, result):
+    self, exponent, result = up(self), up(exponent), up(result)
+    slope = exponent * jnp.power(self, exponent - 1)
+    base = times(grad, jnp.where(exponent == 0, jnp.zeros_like(slope), slope))
+    flat = (self == 0) & (exponent.real >= 0)
+    logarithm = jnp.log(jnp.where(flat, jnp.ones_like(self), self))
+    slope = result * logarithm
+    return base, times(grad, jnp.where(flat, jnp.zeros_like(slope), slope))
+
+
+@pow.derivative
+def _(grad, *, self, exponent, result):
+    return _pow_slopes(grad, self, exponent, result)
+
+
+def _float_power(schema, forms):
+    @op(f"float_power.{schema} -> Tensor", forms=forms, layout="pointwise")
+    def kernel(self, exponent):
+        self, exponent = jnp.asarray(self), jnp.asarray(exponent)
+        broadcast_shapes(self.shape, exponent.shape)
+        dtype = jnp.complex128 if is_complex(self) or is_complex(exponent) else jnp.float64
+        return jnp.power(self.astype(dtype), exponent.astype(dtype))
+
+    @kernel.derivative
+    def _(grad, *, self, exponent, result):
+        self, exponent = (jnp.asarray(x).astype(result.dtype) for x in (self, exponent))
+        slopes = _pow_slopes(grad, self, exponent, result)
+        tensors = [part.startswith("Tensor") for part in schema.split("(")[1].split(", ")]
+        return tuple(s for s, is_tensor in zip(slopes, tensors, strict=True) if is_tensor)
+
+
+_float_power("Tensor_Tensor(Tensor self, Tensor exponent)", "function method out")
+_float_power("Tensor_Scalar(Tensor self, Scalar exponent)", "function method out")
+_float_power("Scalar(Scalar self, Tensor exponent)", "function out")
+
+
+@op("ldexp.Tensor(Tensor self, Tensor other) -> Tensor", promote="float", forms=FORMS)
+def ldexp(self, other):
+    return (up(self) * jnp.power(jnp.asarray(2, opmath(self.dtype)), up(other))).astype(self.dtype)
+
+
+# --- functions with floating-point results -------------------------------------------
+
+
+@op("hypot(Tensor self, Tensor other) -> Tensor", promote="common", forms=FORMS)
+def hypot(self, other):
+    require_floating(self, "hypot_cpu")
+    return jnp.hypot(up(self), up(other)).astype(self.dtype)
+
+
+@hypot.derivative
+def _(grad, *, self, other, result):
+    return times(grad, up(self) / up(result)), times(grad, up(other) / up(result))
+
+
+@op("atan2(Tensor self, Tensor other) -> Tensor", promote="float", forms=FORMS,
+    aliases="arctan2")
+def atan2(self, other):
+    require(self, "atan2_cpu")
+    return jnp.arctan2(up(self), up(other)).astype(self.dtype)
+
+
+@atan2.derivative
+def _(grad, *, self, other):
+    y, x = up(self), up(other)
+    square = y * y + x * x
+    inverse = jnp.where(square == 0, 0, 1 / square)
+    return times(grad, x * inverse), times(grad, -y * inverse)
+
+
+@op("copysign.Tensor(Tensor self, Tensor other) -> Tensor", promote="float", forms=FORMS)
+def copysign(self, other):
+    require(self, "copysign_cpu")
+    return jnp.copysign(self, other)
+
+
+@copysign.derivative
+def _(grad, *, self, result):
+    at_zero = self == 0
+    ratio = result / jnp.where(at_zero, jnp.ones_like(self), self)
+    return keep(~at_zero, grad * ratio), jnp.zeros_like(grad)
+
+
+@op("nextafter(Tensor self, Tensor other) -> Tensor", promote="common", forms=FORMS)
+def nextafter(self, other):
+    require_floating(self, "nextafter_cpu")
+    return jnp.nextafter(self, other)
+
+
+@nextafter.derivative
+def _(grad, *, self, other):
+    return keep(self != other, grad), jnp.zeros_like(grad)
+
+
+def _log_sum(name, function, slope, complex):
+    @op(f"{name}(Tensor self, Tensor other) -> Tensor", promote="common",
+        forms="function method out")
+    def kernel(self, other):
+        require_floating(self, f"{name}_cpu", complex=complex)
+        return function(up(self), up(other)).astype(self.dtype)
+
+    @kernel.derivative
+    def _(grad, *, self, other):
+        gap = up(other) - up(self)
+        return times(grad, slope(gap)), times(grad, slope(-gap))
+
+
+def _logaddexp(x, y):
+    if not is_complex(x):
+        return jnp.logaddexp(x, y)
+    # The imaginary part is not wrapped: the larger one's plus a correction.
+    smaller = x.real < y.real
+    low, high = jnp.where(smaller, x, y), jnp.where(smaller, y, x)
+    return jnp.log1p(jnp.exp(low - high)) + high
+
+
+_log_sum("logaddexp", _logaddexp, lambda gap: 1 / (1 + jnp.exp(gap)), complex=True)
+_log_sum("logaddexp2", jnp.logaddexp2, lambda gap: 1 / (1 + jnp.exp2(gap)), complex=False)

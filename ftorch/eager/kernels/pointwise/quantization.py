@@ -1,0 +1,121 @@
+"""Fake quantization: rounding to the numbers that a quantized tensor could hold."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...core.registry import op
+from .._common import up, wrap_dim
+from ..reduction.reductions import not_implemented
+
+_KERNEL = "fake_quantize_tensor_cachemask_kernel_type_handling"
+
+
+def _check(x, quant_min, quant_max, kernel):
+    if quant_min > quant_max:
+        raise RuntimeError("`quant_min` should be less than or         equal to `quant_max`.")
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise not_implemented(kernel, x)
+
+
+def _check_zero_point(zero_point, quant_min, quant_max):
+    if not np.all((quant_min <= zero_point) & (zero_point <= quant_max)):
+        raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
+
+
+def _levels(x, scale, zero_point):
+    wide = up(x)
+    scale = jnp.asarray(scale).astype(wide.dtype)
+    return jnp.round(wide * (1 / scale)) + jnp.asarray(zero_point).astype(wide.dtype), scale
+
+
+def _quantized(x, scale, zero_point, quant_min, quant_max):
+    levels, step = _levels(x, scale, zero_point)
+    levels = jnp.where(jnp.isnan(levels), quant_min, jnp.clip(levels, quant_min, quant_max))
+    return ((levels - jnp.asarray(zero_point).astype(step.dtype)) * step).astype(x.dtype)
+
+
+def _passed(grad, x, scale, zero_point, quant_min, quant_max):
+    """The gradient where nothing was clipped."""
+    levels, _ = _levels(x, scale, zero_point)
+    return jnp.where((levels >= quant_min) & (levels <= quant_max), grad, jnp.zeros_like(grad))
+
+
+@op("fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, "
+    "int quant_max) -> Tensor", layout="preserve")
+def fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max):
+    """Numbers rounded to ``(q - zero_point) * scale`` for ``q`` in ``quant_min ... quant_max``.
+
+    The gradient goes through unchanged where nothing was clipped.
+
+    Raises:
+        RuntimeError: unless ``quant_min <= zero_point <= quant_max``.
+
+    >>> import ftorch as torch
+    >>> torch.fake_quantize_per_tensor_affine(torch.tensor([0.12, 0.96, -1.0]), 0.1, 0, 0, 255)
+    tensor([0.1000, 1.0000, 0.0000])
+    """
+    _check(self, quant_min, quant_max, _KERNEL)
+    _check_zero_point(np.asarray(zero_point), quant_min, quant_max)
+    return _quantized(self, scale, zero_point, quant_min, quant_max)
+
+
+@op("fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, "
+    "int quant_min, int quant_max) -> Tensor", layout="preserve")
+def per_tensor_by_tensors(self, scale, zero_point, quant_min, quant_max):
+    _check(self, quant_min, quant_max, _KERNEL)
+    return _quantized(self, scale.reshape(()), zero_point.reshape(()), quant_min, quant_max)
+
+
+for _op in (fake_quantize_per_tensor_affine, per_tensor_by_tensors):
+
+    @_op.derivative
+    def _(grad, self, scale, zero_point, quant_min, quant_max):
+        if hasattr(scale, "reshape"):
+            scale, zero_point = scale.reshape(()), zero_point.reshape(())
+            return _passed(grad, self, scale, zero_point, quant_min, quant_max), None, None
+        return _passed(grad, self, scale, zero_point, quant_min, quant_max)
+
+
+def _along(x, channels, axis):
+    shape = [1] * x.ndim
+    shape[wrap_dim(axis, x.ndim)] = -1
+    return channels.reshape(shape)
+
+
+@op("fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, "
+    "int quant_min, int quant_max) -> Tensor", layout="preserve")
+def fake_quantize_per_channel_affine(self, scale, zero_point, axis, quant_min, quant_max):
+    """`fake_quantize_per_tensor_affine` with a scale and a zero point for each index of a dimension.
+
+    Args:
+        scale, zero_point: (self.shape[axis],).
+
+    Raises:
+        RuntimeError: for other sizes, or a zero point out of range.
+    """
+    for name, x in (("scale", scale), ("zero point", zero_point)):
+        if x.ndim != 1:
+            raise RuntimeError(f"{name} should be a 1-D tensor")
+    if scale.shape != zero_point.shape:
+        raise RuntimeError("scale and zero-point need to have the same dimensions")
+    if scale.shape[0] != self.shape[wrap_dim(axis, self.ndim)]:
+        raise RuntimeError("dimensions of scale and zero-point are not consistent with input tensor")
+    _check(self, quant_min, quant_max, "fake_quantize_channel_cachemask_cpu_type_handling")
+    if axis < 0:
+        raise RuntimeError("`axis` must be between 0 and number of dimensions of input")
+    scale, zero_point = _along(self, scale, axis), _along(self, zero_point, axis)
+    return _quantized(self, scale, zero_point, quant_min, quant_max)
+
+
+@fake_quantize_per_channel_affine.derivative
+def _(grad, self, scale, zero_point, axis, quant_min, quant_max):
+    scale, zero_point = _along(self, scale, axis), _along(self, zero_point, axis)
+    return _passed(grad, self, scale, zero_point, quant_min, quant_max), None, None
+
+
+@fake_quantize_per_channel_affine.check
+def _(zero_point, quant_min, quant_max):
+    if quant_min <= quant_max and zero_point.ndim == 1:
+        _check_zero_point(zero_point, quant_min, quant_max)

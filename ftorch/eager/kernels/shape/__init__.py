@@ -1,0 +1,1 @@
+"""Kernels that rearrange elements, and the views' geometry rules."""

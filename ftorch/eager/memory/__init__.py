@@ -1,0 +1,1 @@
+"""Storages, and how they are read and written through strides."""

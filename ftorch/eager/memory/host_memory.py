@@ -1,0 +1,202 @@
+"""How the C library gives out memory for arrays on the CPU.
+
+glibc takes each block above 32 MB (at first: 128 kB) from the kernel and gives it back when it is freed.
+XLA allocates a program's results and temporaries anew in each run, so most of the time of an
+elementwise program on large arrays goes into the kernel's clearing of pages: a step with 60 MB of
+temporaries takes four times as long as on pages that are in use already. So blocks up to a limit
+stay with the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import os
+import sys
+from typing import Any
+
+from ..core.errors import cannot_allocate
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource: Any = None
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+_LIMIT = 1 << 30
+
+
+def _limit():
+    """Bytes: at most an eighth of the machine's memory."""
+    try:
+        return min(_LIMIT, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8)
+    except (ValueError, OSError):
+        return _LIMIT
+
+
+def available():
+    """How many bytes a program can hope for: what the kernel says is available, under the process's limits."""
+    found = [sys.maxsize]
+    try:
+        with open("/proc/meminfo") as lines:
+            kilobytes = dict(line.split()[:2] for line in lines)
+        found.append((int(kilobytes["MemAvailable:"]) + int(kilobytes["SwapFree:"])) << 10)
+    except (OSError, KeyError, ValueError):
+        pass
+    limit = _address_limit()
+    if limit is not None:
+        found.append(limit - _address_space())
+    return min(found)
+
+
+def _address_limit():
+    if resource is None:
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def _address_space():
+    """Bytes that the process has addresses for."""
+    try:
+        with open("/proc/self/statm") as numbers:
+            return int(numbers.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+def _resident():
+    """Bytes of memory that the process has."""
+    try:
+        with open("/proc/self/statm") as numbers:
+            return int(numbers.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+_CHECKED_BYTES = 1 << 30  # what is smaller is not asked for in advance
+
+
+def check(shape, dtype) -> None:
+    """Raises PyTorch's error if the kernel would not give the memory of an array (of NumPy's dtypes).
+
+    Raises:
+        RuntimeError: if the size alone is more than the machine, or the process's limits, allow.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < _CHECKED_BYTES:
+        return
+    if nbytes >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    try:
+        mmap.mmap(-1, nbytes).close()  # pages are not touched
+    except (OSError, OverflowError, ValueError):
+        raise RuntimeError(cannot_allocate(nbytes)) from None
+
+
+class Fragmentation:
+    """Gives pages of freed memory back where blocks of ever new sizes have torn the heap.
+
+    A step needs about as much memory as the last one, so only what is more than that is given back: when the process
+    has clearly more than at the first look after the last time. A look costs microseconds, giving back milliseconds.
+    """
+
+    _EVERY = 256  # new plans between two looks
+    _SLACK = 1 << 24  # bytes
+
+    def __init__(self):
+        self.plans = 0
+        self.limit: float | None = None
+        library = ctypes.CDLL(None) if sys.platform == "linux" else None
+        self._library: Any = library if hasattr(library, "malloc_trim") else None
+
+    def new_plan(self):
+        """Counts a plan made for sizes that came for the first time; looks at the process's memory now and then."""
+        self.plans += 1
+        if self.plans % self._EVERY == 0 and self._library is not None:
+            self._look()
+
+    def _look(self):
+        resident = _resident()
+        if self.limit is None:
+            self.limit = 1.1 * resident + self._SLACK
+        elif resident > self.limit:
+            self._library.malloc_trim(0)
+            self.limit = None
+
+
+fragmentation = Fragmentation()
+
+
+class _Blocks(ctypes.Structure):
+    """What mallinfo2(3) says."""
+
+    _names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in _names.split()]
+
+
+class FreeMemory:
+    """Gives free pages back where large programs leave more of them than they need.
+
+    Aligned blocks of a size that was freed just before do not fit into its place with glibc before 2.38, so that free
+    memory grows. A program's temporaries are one block; from 64 MB on the kernel gives it to XLA's threads, and gets it
+    back. So free pages that are more than smaller temporaries take, and a part of what is used, are given back.
+
+    Attributes:
+        given_back: how often pages were.
+        temporary: the most bytes of temporaries that a program has, of those that ran.
+    """
+
+    _SLACK, _LARGEST = 1 << 25, 1 << 26  # bytes
+
+    def __init__(self):
+        self.given_back = self.temporary = 0
+        self.others = 0  # resident bytes that the C library does not give out
+        library = ctypes.CDLL(None) if sys.platform == "linux" else None
+        self._library: Any = library if hasattr(library, "malloc_trim") and hasattr(library, "mallinfo2") else None
+        if self._library is not None:
+            self._library.mallinfo2.restype = _Blocks
+
+    def _used(self):
+        found = self._library.mallinfo2()
+        return found.uordblks + found.hblkhd
+
+    def give_back(self):
+        """Gives all pages back in which nothing lies."""
+        if self._library is None:
+            return
+        self._library.malloc_trim(0)
+        self.others = _resident() - self._used()
+        self.given_back += 1
+
+    def look(self):
+        """Gives pages back if there are more than the largest program needs."""
+        if self._library is None or not self.given_back:
+            return
+        used = self._used()
+        if _resident() - self.others - used > min(self.temporary, self._LARGEST) + self._SLACK + used // 20:
+            self.give_back()
+
+
+free_memory = FreeMemory()
+
+
+def keep_freed_memory():
+    """Lets freed memory stay with the process, on Linux with glibc.
+
+    Settings of one's own win: the environment variables ``MALLOC_MMAP_THRESHOLD_`` and
+    ``MALLOC_TRIM_THRESHOLD_`` of glibc, or ``FTORCH_KEEP_MEMORY=0``.
+
+    Returns:
+        whether something was set.
+    """
+    chosen = any(f"MALLOC_{name}_THRESHOLD_" in os.environ for name in ("MMAP", "TRIM"))
+    if sys.platform != "linux" or chosen or os.environ.get("FTORCH_KEEP_MEMORY") == "0":
+        return False
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return False
+    limit = _limit()
+    return all(library.mallopt(name, limit) for name in (_MMAP_THRESHOLD, _TRIM_THRESHOLD))
+

@@ -1,0 +1,73 @@
+"""The numbers by which Python names things to the kernels, as ``src/codes.h`` has them.
+
+`differing` compares them with those that the library was built with.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Epilogue(IntEnum):
+    """What becomes of a product's results."""
+
+    ADD, SUBTRACT, MULTIPLY, RECTIFY, MASK = range(5)
+
+
+class GroupStep(IntEnum):
+    """Steps of several results."""
+
+    PLUS, MINUS, TIMES, OVER, GREATER, LESS, NEGATIVE, ABSOLUTE, SIGN, SQUARE, ROOT, CHOICE = range(
+        12
+    )
+
+
+class Scan(IntEnum):
+    """Cumulative functions."""
+
+    SUM, PRODUCT, MAXIMUM, MINIMUM, LOG_SUM = range(5)
+
+
+class Selection(IntEnum):
+    """Which elements are looked for: that of a rank, the first ones in any order, or sorted."""
+
+    RANKED, TOP, SORTED_TOP = range(3)
+
+
+class ElementType(IntEnum):
+    """Types of elements of elementwise programs."""
+
+    BOOL, I8, U8, I16, I32, U32, I64, F32, F64 = range(9)
+
+
+class Reduction(IntEnum):
+    """Reductions in which elementwise programs end."""
+
+    SUM, PRODUCT, GREATEST, LEAST, ALL, ANY = range(6)
+
+
+class Draw(IntEnum):
+    """What few random numbers are drawn of."""
+
+    UNIFORM32, UNIFORM64, INTEGER, PERMUTATION, COIN = range(5)
+
+
+LISTS: dict[str, type[IntEnum]] = {
+    "EPILOGUES": Epilogue,
+    "GROUP_STEPS": GroupStep,
+    "SCANS": Scan,
+    "SELECTIONS": Selection,
+    "ELEMENT_TYPES": ElementType,
+    "REDUCTIONS": Reduction,
+    "DRAWS": Draw,
+}
+
+
+def differing(module) -> list[str]:
+    """The lists that a library of kernels was built with other numbers of."""
+    built = module.codes() if hasattr(module, "codes") else {}
+    return [
+        name
+        for name, own in LISTS.items()
+        if built.get(name, "").split() != [member.name for member in own]
+    ]

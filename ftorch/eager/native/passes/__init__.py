@@ -1,0 +1,1 @@
+"""Passes over traced programs that put kernels of this package into them."""

@@ -1,0 +1,36 @@
+// Numbers by which Python names things to the kernels: in each list from 0 on. `native/codes.py` has the same lists; where
+// they differ from those that were built, the kernels are not used.
+#pragma once
+
+// What becomes of a product's results (`Change` in memory.h).
+#define EPILOGUES(use) use(ADD) use(SUBTRACT) use(MULTIPLY) use(RECTIFY) use(MASK)
+
+// Steps of several results (groups.cpp).
+#define GROUP_STEPS(use) \
+  use(PLUS) use(MINUS) use(TIMES) use(OVER) use(GREATER) use(LESS) use(NEGATIVE) use(ABSOLUTE) use(SIGN) use(SQUARE) \
+  use(ROOT) use(CHOICE)
+
+// Cumulative functions (lines.cpp).
+#define SCANS(use) use(SUM) use(PRODUCT) use(MAXIMUM) use(MINIMUM) use(LOG_SUM)
+
+// Which elements are looked for: that of a rank, the first ones in any order, or sorted (lines.cpp).
+#define SELECTIONS(use) use(RANKED) use(TOP) use(SORTED_TOP)
+
+// Of elementwise programs (elementwise.h): types of elements, operations (SELECT is (which, where it is false, where it is
+// true), CLAMP (least, x, greatest)), reductions.
+#define ELEMENT_TYPES(use) \
+  use(BOOL, bool) use(I8, int8_t) use(U8, uint8_t) use(I16, int16_t) use(I32, int32_t) use(U32, uint32_t) \
+  use(I64, int64_t) use(F32, float) use(F64, double)
+#define OPERATIONS(use) \
+  use(ADD) use(SUB) use(MUL) use(DIV) use(REM) use(MAX) use(MIN) use(POW) use(ATAN2) use(AND) use(OR) use(XOR) \
+  use(SHIFT_LEFT) use(SHIFT_RIGHT_LOGICAL) use(SHIFT_RIGHT_ARITHMETIC) use(EQ) use(NE) use(LT) use(LE) use(GT) use(GE) \
+  use(NEG) use(ABS) use(SIGN) use(NOT) use(FLOOR) use(CEIL) use(ROUND_EVEN) use(ROUND_AWAY) use(IS_FINITE) use(SQRT) \
+  use(RSQRT) use(CBRT) use(EXP) use(EXP2) use(EXPM1) use(LOG) use(LOG1P) use(TANH) use(LOGISTIC) use(ERF) use(ERFC) \
+  use(SIN) use(COS) use(TAN) use(ASIN) use(ACOS) use(ATAN) use(SINH) use(COSH) use(ASINH) use(ACOSH) use(ATANH) \
+  use(SELECT) use(CLAMP) use(COPY) use(CONVERT)
+#define REDUCTIONS(use) use(SUM) use(PRODUCT) use(GREATEST) use(LEAST) use(ALL) use(ANY)
+
+// What few random numbers are drawn of (draws.cpp).
+#define DRAWS(use) use(UNIFORM32) use(UNIFORM64) use(INTEGER) use(PERMUTATION) use(COIN)
+
+#define ENUMERATOR(name, ...) name,

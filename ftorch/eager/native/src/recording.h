@@ -1,0 +1,132 @@
+// Steps recorded in the thread's trace, in C: what `ftorch/eager/runtime/executor.py`, `call/op.py` and
+// `autograd/tape.py` do where nothing is special. Whatever is not common is refused before anything has been changed,
+// and Python does it.
+#pragma once
+
+#include "module.h"
+
+namespace recording {
+
+enum Slot {
+  OP_PLANS, OP_INPLACE_PLANS, OP_ALTERNATIVE,
+  PLAN_CHECKS, PLAN_DIFFERENTIABLE, PLAN_BACKWARDS, PLAN_RESULT_TYPE, PLAN_DEVICE, PLAN_SINGLE, PLAN_GEOMETRIES, PLAN_SCALARS,
+  BACKWARD_OP, BACKWARD_MASK, BACKWARD_WANTED, BACKWARD_SAVED, BACKWARD_DIFFERENTIABLE, BACKWARD_NODE_CLASS,
+  NODE_EDGES, NODE_SEQUENCE, NODE_TENSOR_HOOKS, NODE_PRE_HOOKS, NODE_POST_HOOKS, NODE_METADATA, NODE_TRACE,
+  NODE_BACKWARD, NODE_SAVED, NODE_SCALARS,
+  TENSOR_STORAGE, TENSOR_GEOMETRY, TENSOR_OFFSET, TENSOR_REQUIRES_GRAD, TENSOR_GRAD_FN, TENSOR_OUTPUT_NR, TENSOR_GRAD,
+  TENSOR_BASE, TENSOR_ATTR_VERSION, TENSOR_META,
+  STORAGE_ARRAY, STORAGE_TRACE, STORAGE_SLOT, STORAGE_ROOT, STORAGE_VERSION, STORAGE_HOST, STORAGE_ERROR,
+  STORAGE_EXTRA, STORAGE_LEVEL,
+  GEOMETRY_SHAPE, GEOMETRY_STRIDE, GEOMETRY_NUMEL, GEOMETRY_DTYPE, GEOMETRY_DEVICE, GEOMETRY_BITS, GEOMETRY_CONTIGUOUS,
+  GEOMETRY_READS,
+  LAYOUT_READS, LAYOUT_WRITES,
+  TRACE_LOCK, TRACE_CODE, TRACE_OWNERS, TRACE_INPUTS, TRACE_INPUT_OF, TRACE_INTS, TRACE_FLOATS, TRACE_STEPS, TRACE_BIRTH,
+  TRACE_REPLACED, STATS_OPS, EXTRAS_HOOKS, EXTRAS_ACCUMULATOR, ACCUMULATE_VARIABLE, SLOTS
+};
+
+extern Py_ssize_t offsets[SLOTS];
+
+// What `configure` was given.
+struct Known {
+  PyTypeObject *op, *step, *plan, *tensor, *storage, *trace, *any_node, *node, *accumulate, *backward;
+  PyObject *plain;                                   // the set of classes without overrides
+  PyObject *special, *newest_level, *threads, *modes, *cpu, *statistics, *overwritten, *sequence;
+  PyObject *accumulate_sequence, *postponed, *on_look, *numbers;  // the last: dtypes whose elements are NumPy's own
+  PyObject *read, *call, *call_inplace, *record, *check_values, *accumulator, *op_named;  // functions in Python
+  PyObject* executor;  // the dictionary of executor.py
+  long most_steps, large, kept_elements;
+};
+extern Known known;
+extern PyObject *zero, *name_grad;
+
+inline PyObject*& at(PyObject* object, Slot slot) {
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offsets[slot]);
+}
+
+inline void put(PyObject* object, Slot slot, PyObject* value) {  // of an object that is new: there is nothing to let go of
+  Py_INCREF(value);
+  at(object, slot) = value;
+}
+
+inline void replace(PyObject* object, Slot slot, PyObject* value) {  // takes over the reference
+  PyObject* old = at(object, slot);
+  at(object, slot) = value;
+  Py_XDECREF(old);
+}
+
+// A reference that is given back at the end of the scope.
+struct Held {
+  PyObject* object;
+  explicit Held(PyObject* object = nullptr) : object(object) {}
+  ~Held() { Py_XDECREF(object); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  explicit operator bool() const { return object != nullptr; }
+  PyObject* release() {
+    PyObject* given = object;
+    object = nullptr;
+    return given;
+  }
+};
+
+constexpr int MOST = 16;  // operands of a step that is recorded here
+constexpr int MOST_RESULTS = 8;
+
+bool is_plain(PyTypeObject* type);
+bool is_number(PyObject* value, long number);  // whether an attribute is this small integer
+
+// The calling thread's trace for the CPU (a new reference); null if it is none that steps are simply appended to.
+PyObject* current_trace();
+
+PyObject* new_storage(PyObject* geometry, PyObject* trace);
+PyObject* new_tensor(PyObject* storage);
+
+struct Step {
+  PyObject* plan;
+  PyObject* const* storages;
+  int count;
+  PyObject* const* numbers;
+  int scalars;
+  PyObject* const* results;  // new storages; or the one that is written to
+  int made;
+  bool writes;
+};
+
+// Appends a step to a trace. False, with an error or without: it was not, and new storages of results are void.
+bool record(PyObject* trace, const Step& step);
+
+// The storage whose root a tensor is (a new reference); null, perhaps without an error: it cannot be had here.
+PyObject* storage_of(PyObject* tensor, PyObject* trace);
+
+// How a view is written to (borrowed): (plan, starts) as `op.py` keeps them; null: not known yet.
+PyObject* known_write(PyObject* tensor);
+
+// The node of a call in the making.
+struct Node {
+  Held node, saved;
+  PyObject* differentiable = nullptr;  // of the results, borrowed from `backward`
+  Held backward;
+
+  // False, with an error or without: Python has to do it.
+  bool prepare(PyObject* plan, PyObject* const* tensors, int count, PyObject* const* numbers, int scalars);
+  // Fills in what is kept of results. False with an error.
+  bool finish(PyObject* const* storages, int made);
+  // Makes a result's tensor an output of the node.
+  bool attach(PyObject* tensor, int number);
+};
+
+bool configure_slots(PyObject* classes);
+
+// The results of an op, recorded here or by Python; values and static arguments are tuples.
+PyObject* call_op(PyObject* op, PyObject* values, PyObject* fixed);
+bool is_off(PyObject* mode);  // of the calling thread
+
+// The engine, see recorded_backward.cpp.
+PyObject* walk(PyObject*, PyObject* arguments);
+PyObject* dependencies(PyObject*, PyObject* roots);
+
+// Python's `item`, for a tensor whose value is simply there or pending; None for any other.
+PyObject* number_of(PyObject*, PyObject* tensor);
+PyObject* live(PyObject*, PyObject* arguments);
+
+}  // namespace recording

@@ -1,0 +1,1 @@
+"""Recorded steps, and how they become programs that run."""

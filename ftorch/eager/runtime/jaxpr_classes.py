@@ -1,0 +1,598 @@
+"""Size-generic programs: what the jaxprs of one kernel at several sizes have in common.
+
+A kernel is traced at a few sample sizes. Where its jaxprs differ in nothing but numbers, and each number is a
+formula of the sizes (`size_fit`), one flat list of steps stands for all sizes; it runs on NumPy arrays through the
+rules of the host tier (`ftorch.eager.host`). A jaxpr at a single size is the special case without symbols.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Literal
+
+from ..host.rules import IN_PLACE, RULES, jaxprs_of
+from .size_fit import NoFormula, fit
+
+_INLINED = frozenset(
+    "pjit jit closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr remat checkpoint".split()
+)
+_LARGE_CONSTANT = 1 << 20  # bytes; larger constants of a kernel are not kept with its class
+
+
+class NotGeneral(Exception):
+    """The jaxprs differ by more than sizes, or have a step without a rule."""
+
+
+class Formula(NamedTuple):
+    """A number that depends on sizes: Python source in ``s0, s1, ...``."""
+
+    source: str
+
+
+class Kind(NamedTuple):
+    """What a rule may know of an operand or result."""
+
+    dtype: Any
+    ndim: int
+
+
+class Constant(NamedTuple):
+    """An operand that is the same at all sizes."""
+
+    value: Any
+
+
+class Number(NamedTuple):
+    """An operand that is a formula of the sizes, as a scalar of a dtype."""
+
+    formula: Formula
+    dtype: Any
+
+
+class Bodies(NamedTuple):
+    """Programs of the jaxprs that a primitive holds, as the functions that its rule calls."""
+
+    programs: tuple
+
+    def at(self, sizes):
+        return tuple([self._function(p.run, p.evaluate(sizes)) for p in self.programs])
+
+    @staticmethod
+    def _function(run, numbers):
+        return lambda *arrays: run(arrays, numbers)
+
+
+class Step(NamedTuple):
+    """One primitive: operands are numbers of values, a `Constant` or a `Number`; ``sizes`` are templates.
+
+    Attributes:
+        outputs: the numbers of its results.
+        given: templates of the operands' shapes; ``shapes`` those of the results.
+        is_many: whether the rule gives a tuple.
+    """
+
+    primitive: str
+    params: dict
+    sizes: tuple
+    inputs: tuple
+    outputs: tuple[int, ...]
+    kinds: tuple
+    made: tuple
+    shapes: tuple
+    given: tuple
+    is_many: bool
+
+
+# --- one jaxpr, flat --------------------------------------------------------------------------
+
+
+class _Flat:
+    """The equations of a closed jaxpr with inner calls in their place and values numbered; what nobody reads is left out."""
+
+    def __init__(self, closed: ClosedJaxpr):
+        self.equations: list[tuple] = []  # (primitive name, params, operands, number of first output, outvars)
+        self.count = len(closed.jaxpr.invars)
+        self.inputs = [v.aval for v in closed.jaxpr.invars]
+        self.outputs = self._add(closed.jaxpr, closed.consts, list(range(self.count)))
+        self.output_avals = [v.aval for v in closed.jaxpr.outvars]
+        self._drop_unread()
+
+    def _add(self, jaxpr, consts, inputs):
+        names: dict[Any, Any] = dict(zip(jaxpr.invars, inputs, strict=True))
+        names.update((v, Constant(c)) for v, c in zip(jaxpr.constvars, consts, strict=True))
+
+        def of(atom):
+            if isinstance(atom, Literal):
+                return Constant(np.asarray(atom.val, atom.aval.dtype)[()])
+            return names[atom]
+
+        for eqn in jaxpr.eqns:
+            if eqn.effects:
+                raise NotGeneral(f"{eqn.primitive.name} has effects")
+            given = [of(atom) for atom in eqn.invars]
+            name = eqn.primitive.name
+            if name in _INLINED and eqn.params.get("name") == "extremum" and (found := self._extremum(eqn, given)):
+                pass
+            elif name in _INLINED:
+                inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr")))
+                found = self._add(
+                    *((inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, ())), given
+                )
+            elif name == "optimization_barrier":
+                found = given
+            else:
+                found = list(range(self.count, self.count + len(eqn.outvars)))
+                self.count += len(eqn.outvars)
+                avals = [a.aval for a in eqn.invars]
+                made = [v.aval for v in eqn.outvars]
+                self.equations.append((name, eqn.params, given, found, avals, made, eqn.primitive.multiple_results))
+            names.update(zip(eqn.outvars, found, strict=True))
+        return [of(atom) for atom in jaxpr.outvars]
+
+    def _extremum(self, eqn, given):
+        """The results of `ftorch.eager.kernels.reduction.reductions.extremum`, which NumPy finds in one pass each; or None."""
+        aval = eqn.invars[0].aval
+        reduction = _reduction_of(eqn.params["jaxpr"].jaxpr, tuple(aval.shape))
+        if reduction is None or len(given) != 1 or given[0].__class__ is not int or len(eqn.outvars) != 2:
+            return None
+        largest, (axis,) = reduction
+        found = []
+        for out, primitive, params in (
+            (eqn.outvars[0], "reduce_max" if largest else "reduce_min", {"axes": (axis,)}),
+            (
+                eqn.outvars[1],
+                "argmax" if largest else "argmin",
+                {"axes": (axis,), "index_dtype": eqn.outvars[1].aval.dtype},
+            ),
+        ):
+            kept = out.aval
+            made = ShapedArray(tuple([n for d, n in enumerate(kept.shape) if d != axis]), kept.dtype)
+            self.equations.append((primitive, params, given, [self.count], [aval], [made], False))
+            self.equations.append(
+                ("expand_dims", {"dimensions": (axis,)}, [self.count], [self.count + 1], [made], [kept], False)
+            )
+            found.append(self.count + 1)
+            self.count += 2
+        return found
+
+    def _drop_unread(self):
+        read, kept = {o for o in self.outputs if o.__class__ is int}, []
+        for equation in reversed(self.equations):
+            if not read.isdisjoint(equation[3]):
+                kept.append(equation)
+                read.update(o for o in equation[2] if o.__class__ is int)
+        self.equations = kept[::-1]
+
+
+def _reduction_of(jaxpr, shape):
+    """(whether it is a maximum, axes) of the first reduction of an array of a shape to an extremum, or None."""
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        if name in ("reduce_max", "reduce_min") and tuple(eqn.invars[0].aval.shape) == shape:
+            return (name == "reduce_max", tuple(eqn.params["axes"])) if len(eqn.params["axes"]) == 1 else None
+        if name in _INLINED and isinstance(inner := eqn.params.get("jaxpr"), ClosedJaxpr):
+            found = _reduction_of(inner.jaxpr, shape)
+            if found is not None:
+                return found
+    return None
+
+
+# --- what several have in common --------------------------------------------------------------
+
+
+class _Merge:
+    """Merges numbers seen at the sample points into formulas."""
+
+    def __init__(self, points):
+        self.points = points
+        self._known: dict[tuple, Any] = {}
+
+    def numbers(self, values):
+        first = values[0]
+        if all(v == first for v in values):
+            return first
+        found = self._known.get(key := tuple(values))
+        if found is None:
+            try:
+                found = Formula(fit(values, self.points))
+            except NoFormula:
+                found = self._halvings(values)
+            self._known[key] = found
+        return found
+
+    def _halvings(self, values):
+        """How often a size can be halved: the steps of a binary search."""
+        for i, shift in itertools.product(range(len(self.points[0])), (0, -1, 1)):
+            if all(v == (p[i] + shift).bit_length() for v, p in zip(values, self.points, strict=True)):
+                return Formula(f"(s{i}{shift:+d}).bit_length()")
+        raise NotGeneral(f"no formula for {values} at {self.points}") from None
+
+    def params(self, values):
+        """A template of a parameter: itself where all are equal, with formulas in the places of integers."""
+        first = values[0]
+        kind = first.__class__
+        if any(v.__class__ is not kind for v in values):
+            raise NotGeneral(f"parameters {values}")
+        if kind is int or isinstance(first, np.integer):
+            return self.numbers([int(v) for v in values])
+        if kind is float and any(repr(v) != repr(first) for v in values):
+            return self.floats(values)
+        if kind is float:
+            return first
+        if kind is tuple or kind is list:
+            if any(len(v) != len(first) for v in values):
+                raise NotGeneral(f"parameters {values}")
+            return tuple(self.params(list(items)) for items in zip(*values))
+        if kind is np.ndarray:
+            if all(v.shape == first.shape and v.dtype == first.dtype and np.array_equal(v, first) for v in values):
+                return first
+            raise NotGeneral("arrays among parameters")
+        if isinstance(first, tuple) and hasattr(first, "_fields") and not isinstance(first, Formula):
+            return kind(*(self.params(list(items)) for items in zip(*values)))
+        if not all(v is first or v == first for v in values):
+            raise NotGeneral(f"parameters {values}")
+        return first
+
+    def operand(self, values):
+        first = values[0]
+        if first.__class__ is int:
+            if any(v != first for v in values):
+                raise NotGeneral("the steps read other values")
+            return first
+        if any(v.__class__ is not Constant for v in values):
+            raise NotGeneral("the steps read other values")
+        arrays = [v.value for v in values]
+        shape, dtype = np.shape(arrays[0]), np.asarray(arrays[0]).dtype
+        if any(np.shape(a) != shape for a in arrays):
+            raise NotGeneral("constants of other shapes")
+        if shape == ():
+            return self._scalar(arrays, dtype)
+        if arrays[0].nbytes > _LARGE_CONSTANT or not all(
+            a is arrays[0] or np.array_equal(a, arrays[0]) for a in arrays
+        ):
+            raise NotGeneral("constants that differ")
+        return Constant(np.asarray(arrays[0]))
+
+    def _scalar(self, arrays, dtype):
+        values = [a.item() if dtype.kind in "biufc" else a for a in map(np.asarray, arrays)]
+        first = values[0]
+        if all(a.tobytes() == np.asarray(arrays[0]).tobytes() for a in map(np.asarray, arrays)):
+            return Constant(np.asarray(arrays[0])[()])
+        if dtype.kind in "iu":
+            return Number(self.numbers(values), dtype)
+        if dtype.kind == "f":
+            return Number(self.floats(values, dtype.type), dtype)
+        raise NotGeneral(f"constants {first} ... that follow no formula")
+
+    def floats(self, values, rounded=float):
+        """A formula of floats: what is made of a formula of integers in one of the ways of `_FLOATS`."""
+        for back, source in _FLOATS:
+            with contextlib.suppress(ZeroDivisionError, OverflowError, ValueError, NotGeneral):
+                whole = self.numbers([round(back(v)) for v in values])
+                of = _source(whole)
+                formula = source.replace("n", f"({of})")
+                evaluate = _function(len(self.points[0]), formula)
+                if all(rounded(evaluate(p)) == rounded(v) for p, v in zip(self.points, values, strict=True)):
+                    return Formula(formula)
+        raise NotGeneral(f"no formula for {values}")
+
+
+# (from a float to the integer that it is made of, Python source of the way back).
+_FLOATS = (
+    (lambda v: v, "float(n)"),
+    (lambda v: 1 / v, "1.0/n"),
+    (lambda v: v * v, "n**0.5"),
+    (lambda v: 1 / v**2, "1.0/n**0.5"),
+    (lambda v: 1 / v**2, "n**-0.5"),
+    (lambda v: v**4, "n**0.25"),
+    (lambda v: v**-4, "1.0/n**0.25"),
+    (lambda v: v**-4, "n**-0.25"),
+    (lambda v: v / (v - 1), "n/(n-1)"),
+    (lambda v: 1 / (1 - v), "(n-1)/n"),
+    (lambda v: 2 * v, "n/2.0"),
+    (lambda v: 2 / v, "2.0/n"),
+)
+
+
+class Call(NamedTuple):
+    """A step, ready to run: ``run(*arguments)``.
+
+    Attributes:
+        arguments: values by their numbers, ("c", constant) or ("z", place among the varying numbers).
+    """
+
+    step: Step
+    run: Any
+    arguments: tuple
+
+
+class ClassProgram:
+    """The steps of a kernel for all sizes of a class.
+
+    Attributes:
+        inputs: how many operands it has: the first values.
+        calls: its steps as `Call`.
+        results: as arguments of calls are.
+        shapes: templates of the results' shapes; ``result_shapes`` (sizes) -> the shapes.
+        evaluate: (sizes) -> the varying numbers of all steps, as `run` wants them.
+        run: (operands, numbers) -> tuple of results.
+    """
+
+    __slots__ = ("inputs", "calls", "results", "shapes", "dtypes", "evaluate", "result_shapes", "symbols", "_run",
+                 "_in_place")
+
+    def __init__(self, steps, inputs, results, shapes, dtypes, symbols):
+        self.inputs, self.shapes, self.dtypes, self.symbols = inputs, shapes, dtypes, symbols
+        self.result_shapes = _function(symbols, _source(shapes))
+        varying = _Varying()
+        self.calls = [
+            Call(
+                step,
+                _rule(step.primitive).make(step.params, step.kinds, step.made),
+                (*map(varying.operand, step.inputs), *map(varying.size, step.sizes)),
+            )
+            for step in steps
+        ]
+        self.results = tuple(map(varying.operand, results))
+        self.evaluate = varying.function(symbols)
+        self._run = self._in_place = None
+
+    @property
+    def run(self):
+        if self._run is None:
+            self._run = _compiled(self)
+        return self._run
+
+    @property
+    def in_place(self):
+        """`run` for a program that changes a part of its first operand, which it writes to; None if it is another."""
+        if self._in_place is None:
+            last = _in_place(self)
+            self._in_place = False if last is None else _compiled(self, last)
+        return self._in_place or None
+
+
+    def is_at(self, closed, sizes) -> bool:
+        """Whether a closed jaxpr, with concrete shapes, is this program at some sizes.
+
+        Raises:
+            NotGeneral: it has a step without a rule.
+        """
+        return _agree(self, sizes, merged([closed], [()]))
+
+
+def _agree(program, sizes, other):
+    """Whether a program at some sizes is another, which is for those alone."""
+    numbers, others = program.evaluate(sizes), other.evaluate(())
+
+    def same(a, b):
+        if a.__class__ is int or b.__class__ is int:
+            return a.__class__ is b.__class__ and a == b
+        return _same(numbers[a[1]] if a[0] == "z" else a[1], others[b[1]] if b[0] == "z" else b[1])
+
+    if (program.inputs, len(program.calls), program.dtypes) != (other.inputs, len(other.calls), other.dtypes):
+        return False
+    if len(program.results) != len(other.results) or program.result_shapes(sizes) != other.result_shapes(()):
+        return False
+    for call, (step, _, arguments) in zip(program.calls, other.calls):
+        own = call.step
+        if (own.primitive, own.outputs, own.kinds, own.made, own.is_many) != (
+            step.primitive, step.outputs, step.kinds, step.made, step.is_many
+        ) or len(arguments) != len(call.arguments):
+            return False
+        if own.params.keys() != step.params.keys() or not all(
+            key in _UNREAD or _same(value, step.params[key]) for key, value in own.params.items()
+        ):
+            return False
+        bodies = (own.sizes and own.sizes[-1], step.sizes and step.sizes[-1])
+        count = len(arguments)
+        if bodies[0].__class__ is Bodies:
+            count -= 1
+            if not all(_agree(p, sizes, q) for p, q in zip(bodies[0].programs, bodies[1].programs, strict=True)):
+                return False
+        if not all(map(same, call.arguments[:count], arguments[:count])):
+            return False
+    return all(map(same, program.results, other.results))
+
+
+def _same(a, b):
+    """Whether two parameters or constants are equal, -0.0 and 0.0 not being so."""
+    if isinstance(a, (np.ndarray, np.generic)) or isinstance(b, (np.ndarray, np.generic)):
+        a, b = np.asarray(a), np.asarray(b)
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a is b or (repr(a) == repr(b) if isinstance(a, float) else bool(a == b))
+
+
+def _in_place(program):
+    """The last step of a program with one result, its first operand with a part changed, as a call that changes the operand."""
+    if not program.calls or program.results != (program.calls[-1].step.outputs[0],):
+        return None
+    step, _, arguments = program.calls[-1]
+    place, make = IN_PLACE.get(step.primitive, (0, None))
+    if make is None or sum(call.arguments.count(0) for call in program.calls) != 1 or arguments[place] != 0:
+        return None
+    if step.given[place] != step.shapes[0] or program.shapes[0] != step.shapes[0]:
+        return None
+    run = make(step.params, step.kinds, step.made)
+    return None if run is None else Call(step, run, arguments[: len(step.inputs)])
+
+
+class _Varying:
+    """Collects the numbers that a program's sizes decide."""
+
+    def __init__(self):
+        self.sources: list[str] = []
+        self.scope: dict[str, Any] = {}
+
+    def _bound(self, value):
+        name = f"c{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+    def _add(self, source):
+        self.sources.append(source)
+        return ("z", len(self.sources) - 1)
+
+    def size(self, template):
+        return self._add(_source(template, self._bound)) if _varies(template) else ("c", template)
+
+    def operand(self, o):
+        if o.__class__ is int:
+            return o
+        if o.__class__ is Constant:
+            return ("c", o.value)
+        return self._add(f"{self._bound(o.dtype.type)}({_source(o.formula, self._bound)})")
+
+    def function(self, symbols):
+        return _function(symbols, "(" + "".join(f"{source}," for source in self.sources) + ")", self.scope)
+
+
+def merged(jaxprs, points) -> ClassProgram:
+    """The program that closed jaxprs, traced at sample points, have in common.
+
+    Args:
+        points: the sizes of each, in the order of the symbols; a single jaxpr has none.
+
+    Raises:
+        NotGeneral: they differ by more than sizes, or have a step without a rule.
+    """
+    flats = [_Flat(closed) for closed in jaxprs]
+    merge, first = _Merge(points), flats[0]
+    if any(len(f.equations) != len(first.equations) or len(f.outputs) != len(first.outputs) for f in flats):
+        raise NotGeneral("other steps")
+    steps = [_step(merge, equations) for equations in zip(*(f.equations for f in flats))]
+    results = tuple(merge.operand(list(outputs)) for outputs in zip(*(f.outputs for f in flats)))
+    shapes = tuple(merge.params([tuple(a.shape) for a in avals]) for avals in zip(*(f.output_avals for f in flats)))
+    dtypes = tuple(a.dtype for a in first.output_avals)
+    return ClassProgram(steps, len(first.inputs), results, shapes, dtypes, len(points[0]) if points else 0)
+
+
+def _rule(name):
+    """A primitive's rule; of one that holds jaxprs that which is given functions of any size."""
+    found = RULES.get(name)
+    return found and (found.general or found)
+
+
+def _step(merge, equations):
+    name, params, _, outputs, avals, made, is_many = equations[0]
+    for other in equations:
+        if other[0] != name or other[3] != outputs:
+            raise NotGeneral("other steps")
+        if [(a.dtype, a.ndim) for a in (*other[4], *other[5])] != [(a.dtype, a.ndim) for a in (*avals, *made)]:
+            raise NotGeneral("other kinds of operands")
+    rule = _rule(name)
+    if rule is None:
+        raise NotGeneral(f"no rule for {name}")
+    bodies = None
+    if rule.sizes[-1:] == ("bodies",):
+        inner = zip(*(map(_closed, jaxprs_of(name, e[1])) for e in equations))
+        bodies = Bodies(tuple([merged(jaxprs, merge.points) for jaxprs in inner]))
+    templates = {
+        key: merge.params([e[1][key] for e in equations])
+        for key in params if key not in _UNREAD and (bodies is None or key not in _HELD)
+    }
+    shapes = tuple(merge.params([tuple(a.shape) for a in avals]) for avals in zip(*(e[5] for e in equations)))
+    given = tuple(merge.params([tuple(a.shape) for a in avals]) for avals in zip(*(e[4] for e in equations)))
+    sizes = []
+    for key in rule.sizes:
+        if key == "out_shape":
+            sizes.append(shapes[0])
+        elif key == "out_shapes":
+            sizes.append(shapes)
+        elif key == "bodies":
+            sizes.append(bodies)
+        else:
+            sizes.append(templates.pop(key))
+    if any(map(_varies, templates.values())):
+        raise NotGeneral(f"{name} depends on sizes by other parameters than {rule.sizes}")
+    inputs = tuple(merge.operand(list(operands)) for operands in zip(*(e[2] for e in equations)))
+    full = {**{key: params[key] for key in params if key in _UNREAD}, **templates}
+    return Step(
+        name, full, tuple(sizes), inputs, tuple(outputs), tuple(Kind(a.dtype, a.ndim) for a in avals),
+        tuple(Kind(a.dtype, a.ndim) for a in made), shapes, given, is_many,
+    )
+
+
+_UNREAD = frozenset({"sharding", "out_sharding", "name", "accuracy"})
+_HELD = frozenset({"jaxpr", "cond_jaxpr", "body_jaxpr", "branches", "jaxprs"})
+
+
+def _closed(jaxpr):
+    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
+
+
+def _varies(template):
+    if template.__class__ is Formula or template.__class__ is Bodies:
+        return True
+    return isinstance(template, (tuple, list)) and any(map(_varies, template))
+
+
+# --- as Python code ---------------------------------------------------------------------------
+
+
+def _source(template, bound=repr) -> str:
+    """Python source of a template.
+
+    Args:
+        bound: gives the name of what is no number.
+    """
+    if template.__class__ is Formula:
+        return template.source
+    if template.__class__ is Bodies:
+        return f"{bound(template.at)}(s)"
+    if isinstance(template, tuple) and hasattr(template, "_fields"):
+        return f"{bound(template.__class__)}(" + "".join(_source(t, bound) + "," for t in template) + ")"
+    if isinstance(template, (tuple, list)):
+        return "(" + "".join(_source(t, bound) + "," for t in template) + ")"
+    return repr(template) if isinstance(template, (int, float)) else bound(template)
+
+
+def _function(symbols, source, scope=None):
+    """A function of the sizes (one sequence) that gives an expression's value."""
+    names = "".join(f"s{i}," for i in range(symbols))
+    unpack = f" {names} = s\n" if symbols else ""
+    scope = {} if scope is None else dict(scope)
+    exec(compile(f"def evaluate(s):\n{unpack} return {source}\n", "<ftorch host tier>", "exec"), scope)  # noqa: S102
+    return scope["evaluate"]
+
+
+def _compiled(program, last=None):
+    """The function (operands, numbers) -> results of a program.
+
+    Args:
+        last: takes the place of the last step.
+    """
+    calls = program.calls if last is None else [*program.calls[:-1], last]
+    scope: dict[str, Any] = {}
+
+    def argument(a):
+        if a.__class__ is int:
+            return f"v{a}"
+        if a[0] == "z":
+            return f"z[{a[1]}]"
+        name = f"c{len(scope)}"
+        scope[name] = a[1]
+        return name
+
+    last_use: dict[int, int] = {}
+    for number, call in enumerate(calls):
+        last_use.update((a, number) for a in call.arguments if a.__class__ is int)
+    kept = {a for a in program.results if a.__class__ is int}
+    lines = ["".join(f"v{i}," for i in range(program.inputs)) + " = a"] if program.inputs else []
+    for number, call in enumerate(calls):
+        run = argument(("c", call.run))
+        targets = ", ".join(f"v{o}" for o in call.step.outputs) + ("," if call.step.is_many else "")
+        lines.append(f"{targets} = {run}({', '.join(map(argument, call.arguments))})")
+        dead = [f"v{o}" for o, at in last_use.items() if at == number and o not in kept and o >= program.inputs]
+        if dead:
+            lines.append(f"{' = '.join(dead)} = None")
+    lines.append("return (" + "".join(argument(r) + "," for r in program.results) + ")")
+    exec(compile("def run(a, z):\n" + "".join(f" {line}\n" for line in lines), "<ftorch host tier>", "exec"), scope)  # noqa: S102
+    return scope["run"]

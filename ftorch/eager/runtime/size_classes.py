@@ -1,0 +1,490 @@
+"""Size classes: calls that differ in nothing but sizes share the shapes of their results and a program for all sizes.
+
+A call's *signature* says what a kernel's code can depend on besides sizes: dtypes, ranks, static arguments, which
+sizes are equal, and sizes below `_EXACT_BELOW` as they are. Distinct larger sizes are symbols. When a second set of
+sizes comes, the kernel is traced at sample sizes far apart; where the traces agree but for numbers that are formulas
+of the symbols, the class is *general*: a new set of sizes runs no kernel and no tracer. Where they do not agree, the
+samples keep the order of the sizes (a kernel may compare them), then also those sizes that have not changed; a
+kernel that still does not fit has a plan for each size.
+
+Sizes that are equal by chance (a batch as long as its texts), or small, give a signature of their own. Such a call is
+traced once; where that is a general class's program at those sizes, the class serves the signature, too (`Adopted`).
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any, NamedTuple
+
+import jax
+
+from ..core import forking
+from ..core.geometry import Size
+from ..core.quiet import quiet
+from ..kernels._primitives import for_all_sizes
+from .jaxpr_classes import ClassProgram, NotGeneral, merged
+
+_EXACT_BELOW = 4  # sizes that kernels treat in their own ways: none, one (broadcast), two, three (a cross product)
+_MOST = 1024  # classes of one op
+_MOST_SYMBOLS = 8
+_SPANS = ((5, 40), (41, 150), (60, 400), (130, 700))  # of the sizes at the sample points, small ones first
+_lock = forking.rlock()
+
+# How the sizes of a signature are sampled: each is tried where the one before found no common program.
+FREE, ORDERED, CHANGED, EXACT = range(4)
+
+
+class SizeSymbol:
+    """Stands in a signature for the ``n``-th distinct size."""
+
+    __slots__ = ("n",)
+
+    def __init__(self, n):
+        self.n = n
+
+    def __repr__(self):
+        return f"<s{self.n}>"
+
+
+_symbols = [SizeSymbol(n) for n in range(_MOST_SYMBOLS)]
+
+
+class Signature:
+    """What a call's code depends on, and its sizes.
+
+    Attributes:
+        key: hashable; the same for calls of one class.
+        sizes: the value of each symbol.
+        has_static: whether a static argument is among the symbols.
+    """
+
+    __slots__ = ("key", "sizes", "has_static")
+
+    def __init__(self, key, sizes, has_static):
+        self.key, self.sizes, self.has_static = key, sizes, has_static
+
+
+def signature(slots, tensors, types) -> Signature | None:
+    """The signature of a call; None if it has too many sizes to be worth a class.
+
+    Args:
+        slots: of the arguments, as `planning.Structure` has them.
+        tensors: the flat tensor operands.
+        types: of the Python numbers among the operands.
+    """
+    known: dict[int, SizeSymbol] = {}
+    shapes = []
+    for t in tensors:
+        g = t._ftorch_geometry
+        if g.dtype.stored:
+            return None
+        try:
+            shapes.append((g.dtype, *[n if n < _EXACT_BELOW else known.get(n) or _symbol(n, known) for n in g.shape]))
+        except OverflowError:
+            return None
+    fixed: list = []
+    uses_static = False
+    for slot in slots:
+        if slot[0] == "v" and isinstance(slot[1], (int, tuple)) and slot[1].__class__ is not bool:
+            try:
+                value = _abstract(slot[1], known)
+            except OverflowError:
+                return None
+            uses_static = uses_static or _has_symbols(value)
+            fixed.append(("v", value))
+        elif slot[0] == "v":
+            fixed.append(("v", Typed(slot[1].__class__, slot[1])))
+        else:
+            fixed.append(slot)
+    return Signature((tuple(shapes), tuple(fixed), tuple(types)), tuple(known), uses_static)
+
+
+class Typed(NamedTuple):
+    """A static argument in a key, where ``1``, ``1.0`` and ``True`` differ."""
+
+    kind: type
+    value: Any
+
+
+def _symbol(n, known):
+    """The symbol of a size that is new.
+
+    Raises:
+        OverflowError: there are too many.
+    """
+    if len(known) == _MOST_SYMBOLS:
+        raise OverflowError
+    known[n] = _symbols[len(known)]
+    return known[n]
+
+
+def _abstract(value, known):
+    """A static argument with symbols for large integers; OverflowError as of `_symbol`."""
+    if value.__class__ is int:
+        if value < _EXACT_BELOW:
+            return value
+        return known.get(value) or _symbol(value, known)
+    if value.__class__ is tuple or value.__class__ is Size:
+        return tuple([_abstract(item, known) for item in value])
+    return Typed(value.__class__, value)
+
+
+def _has_symbols(template):
+    return template.__class__ is SizeSymbol or (template.__class__ is tuple and any(map(_has_symbols, template)))
+
+
+def concrete(template, sizes):
+    """A part of a signature with sizes in the places of symbols."""
+    if template.__class__ is SizeSymbol:
+        return sizes[template.n]
+    if template.__class__ is tuple:
+        return tuple([concrete(item, sizes) for item in template])
+    return template.value if template.__class__ is Typed else template
+
+
+def at_sizes(key, sizes):
+    """([(dtype, shape)] of the tensors, slots of the arguments) of a signature at given sizes."""
+    shapes, fixed, _ = key
+    return (
+        [(shape[0], concrete(shape[1:], sizes)) for shape in shapes],
+        [("v", concrete(slot[1], sizes)) if slot[0] == "v" else slot for slot in fixed],
+    )
+
+
+class SizeClass:
+    """The calls of one signature (and, where that matters, one order of sizes and some fixed ones).
+
+    Attributes:
+        key: the signature's.
+        first: the sizes of the first call.
+        program: the `ClassProgram`; None before it is general, and where there is none.
+        points: the sample sizes; ``samples`` the plans there (made when a derivative wants them).
+        backwards: {mask: the class of a derivative}, see `ftorch.eager.autograd.derivatives`.
+        level, fixed: how its sizes are sampled.
+    """
+
+    __slots__ = ("key", "first", "program", "is_single", "points", "samples", "backwards", "is_exact", "level", "fixed")
+
+    def __init__(self, key, first, level=FREE, fixed=()):
+        self.key, self.first, self.level, self.fixed = key, first, level, fixed
+        self.program: ClassProgram | None = None
+        self.is_single = True
+        self.points: list[tuple] = []
+        self.samples: Any = None
+        self.backwards: dict = {}
+        self.is_exact = False
+
+
+class Adopted:
+    """A class that serves another signature, in which some of its symbols are equal or small sizes.
+
+    Attributes:
+        of: the `SizeClass`.
+        places: of each of its symbols, the index of a size of the signature, or ``-n`` for the size ``n``.
+        derivatives: {what a derivative is found by: whether the class's program is right for it}.
+    """
+
+    __slots__ = ("of", "places", "derivatives")
+    is_exact = False
+
+    def __init__(self, of, places):
+        self.of, self.places, self.derivatives = of, places, {}
+
+    @property
+    def program(self):
+        return self.of.program
+
+    def sizes(self, given):
+        """The sizes of the class's symbols."""
+        return tuple([given[place] if place >= 0 else -place for place in self.places])
+
+
+class Result(NamedTuple):
+    """Shape and dtype of a result."""
+
+    shape: tuple
+    dtype: Any
+
+
+class Instance:
+    """A class at given sizes.
+
+    Attributes:
+        of: a `SizeClass`, or what else has a ``program`` and ``is_single``.
+        shapes: of the results.
+        numbers: what `ClassProgram.run` wants.
+        dtype: what the result is cast to, or None.
+        adopted: the `Adopted` by which the class was found, or None.
+    """
+
+    __slots__ = ("of", "sizes", "shapes", "numbers", "dtype", "adopted")
+
+    def __init__(self, of, sizes, shapes, numbers, dtype=None, adopted=None):
+        self.of, self.sizes, self.shapes, self.numbers, self.dtype = of, sizes, shapes, numbers, dtype
+        self.adopted = adopted
+
+    def results(self):
+        """(shape and dtype of each result of the kernel, whether there is just one)."""
+        return tuple(map(Result, self.shapes, self.of.program.dtypes)), self.of.is_single
+
+    def cast(self, dtype):
+        """The same with the result in another dtype; None if NumPy has it not."""
+        if dtype.stored:
+            return None
+        return Instance(self.of, self.sizes, self.shapes, self.numbers, dtype.numpy, self.adopted)
+
+    def code(self):
+        """The step on NumPy arrays: (arrays, numbers) -> tuple of results."""
+        run, sizes, dtype = self.of.program.run, self.numbers, self.dtype
+        if dtype is not None:
+            return lambda arrays, numbers: (run((*arrays, *numbers), sizes)[0].astype(dtype),)
+        return lambda arrays, numbers: run((*arrays, *numbers), sizes)
+
+
+class Known:
+    """Results that are known without tracing, and the step that makes them: for derived ops."""
+
+    __slots__ = ("shapes", "dtypes", "step", "of", "sizes")
+    dtype = adopted = None
+
+    def __init__(self, shapes, dtypes, step):
+        self.shapes, self.dtypes, self.step, self.of, self.sizes = shapes, dtypes, step, self, ()
+
+    def instance(self, slots, tensors, types):
+        return self
+
+    def results(self):
+        return tuple(map(Result, self.shapes, self.dtypes)), len(self.shapes) == 1
+
+    def cast(self, dtype):
+        return None
+
+    def code(self):
+        return self.step
+
+
+class ClassTable:
+    """The classes of one op."""
+
+    __slots__ = ("levels", "classes", "general")
+
+    def __init__(self):
+        self.levels: dict = {}  # {signature: (how its sizes are sampled, indices of the fixed ones)}
+        self.classes: dict = {}
+        self.general: dict = {}  # {`_outline` of signatures: the general classes}
+
+    def known(self, found: Signature) -> Instance | None:
+        """The instance of a call, if its class has a program already."""
+        level, fixed = self.levels.get(found.key, (ORDERED if found.has_static else FREE, ()))
+        one = None if level == EXACT else self.classes.get(_class_key(found, level, fixed))
+        return None if one is None or one.program is None else instance(one, found.sizes)
+
+    def find(self, found: Signature, trace) -> Instance | None:
+        """The instance of a call, or None: it is to be planned for its exact sizes.
+
+        Args:
+            trace: (sizes) -> (closed jaxpr of the kernel, whether there is one result).
+        """
+        while True:
+            level, fixed = self.levels.get(found.key, (ORDERED if found.has_static else FREE, ()))
+            if level == EXACT:
+                return None
+            sizes, key = found.sizes, _class_key(found, level, fixed)
+            one = self.classes.get(key)
+            if one is None:
+                if len(self.classes) >= _MOST:
+                    self.classes.clear()
+                    self.general.clear()
+                one = self._adopt(found, trace)
+                if one is None:
+                    self.classes[key] = SizeClass(found.key, sizes, level, fixed)
+                    return None
+            if one.program is None:
+                if one.is_exact or one.first == sizes:
+                    return None
+                if (adopted := self._adopt(found, trace)) is not None:
+                    return instance(adopted, sizes)
+                with _lock:
+                    if one.program is None and not self._generalize(one, found, trace, level, fixed):
+                        continue
+            return instance(one, sizes)
+
+    def _generalize(self, one, found, trace, level, fixed):
+        """Whether a class got its program; else the next way of sampling is tried for its signature."""
+        try:
+            points = sampled(one.first, found.sizes, level == ORDERED, fixed)
+            jaxprs, singles = [], []
+            for point in points:
+                closed, is_single = trace(point)
+                jaxprs.append(closed)
+                singles.append(is_single)
+                if len(closed.jaxpr.eqns) != len(jaxprs[0].jaxpr.eqns):
+                    raise NotGeneral("other steps")
+            one.program, one.is_single = merged(jaxprs, points), singles[0]
+            one.points = points
+            self.general.setdefault(_outline(found.key), []).append(one)
+            return True
+        except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
+            same = tuple(i for i, (a, b) in enumerate(zip(one.first, found.sizes)) if a == b)
+            # Weights' sizes, which have not changed, before orders of sizes: of these there are many.
+            if same and level == (ORDERED if found.has_static else FREE):
+                self.levels[found.key] = (CHANGED, same)
+            elif level != ORDERED and not found.has_static:
+                self.levels[found.key] = (ORDERED, ())
+            else:
+                self.levels[found.key] = (EXACT, ())
+            one.is_exact = True
+            return False
+
+
+    def _adopt(self, found, trace):
+        """A general class that serves a new signature, known by it from here on; or None."""
+        known = functools.cache(trace)
+        for one in self.general.get(_outline(found.key), ())[:_MOST_TRIED]:
+            places = _matched(one.key, found)
+            if places is None:
+                continue
+            adopted = Adopted(one, places)
+            sizes, own, points = adopted.sizes(found.sizes), (one.level, ()), [found.sizes]
+            if one.level == CHANGED:
+                if any(sizes[i] != one.first[i] for i in one.fixed):
+                    continue
+                own = CHANGED, tuple(sorted({places[i] for i in one.fixed if places[i] >= 0}))
+            elif one.level == ORDERED:
+                order = _order(one.points[0])
+                if any(sizes[i] > sizes[j] for i, j in zip(order, order[1:])):
+                    points.append(
+                        sampled(found.sizes, found.sizes, True)[-1]
+                    )  # what compares sizes shows at two points
+            if self.levels.get(found.key, own) != own:
+                continue
+            try:
+                if not all(
+                    one.is_single is known(p)[1] and one.program.is_at(known(p)[0], adopted.sizes(p)) for p in points
+                ):
+                    continue
+            except Exception:  # noqa: BLE001  (what the kernel raises at its own sizes is raised when it is planned)
+                return None
+            self.levels[found.key] = own
+            self.classes[_class_key(found, *own)] = adopted
+            return adopted
+        return None
+
+
+_MOST_TRIED = 4  # general classes for one new signature
+
+
+def _outline(key):
+    """What is equal in signatures of which one class may serve all: no sizes, no integers."""
+    shapes, fixed, types = key
+    return (
+        tuple([(shape[0], len(shape)) for shape in shapes]),
+        tuple([("v", _without_sizes(slot[1])) if slot[0] == "v" else slot for slot in fixed]), types,
+    )
+
+
+def _without_sizes(template):
+    if template.__class__ is tuple:
+        return tuple([_without_sizes(item) for item in template])
+    return template if template.__class__ is Typed else None
+
+
+def _matched(key, found):
+    """`Adopted.places` by which a class of a signature serves another of the same outline, or None."""
+    places: dict[int, int] = {}
+
+    def match(template, other):
+        if template.__class__ is SizeSymbol:
+            if other.__class__ is SizeSymbol:
+                place = other.n
+            elif other.__class__ is int and other > 1:  # sizes of 0 and 1 are broadcast
+                place = -other
+            else:
+                return False
+            return places.setdefault(template.n, place) == place
+        if template.__class__ is tuple:
+            return len(template) == len(other) and all(map(match, template, other))
+        return template == other
+
+    shapes, fixed, _ = key
+    for own, other in zip(shapes, found.key[0]):
+        if not match(own[1:], other[1:]):
+            return None
+    for own, other in zip(fixed, found.key[1]):
+        if own[0] == "v" and not match(own[1], other[1]):
+            return None
+    return tuple([places[n] for n in range(len(places))])
+
+
+def _class_key(found, level, fixed):
+    sizes, key = found.sizes, (found.key, level)
+    if level == ORDERED:
+        return (*key, tuple(sorted(range(len(sizes)), key=sizes.__getitem__)))
+    return (*key, tuple(sizes[i] for i in fixed)) if level == CHANGED else key
+
+
+def instance(one: SizeClass | Adopted, sizes) -> Instance | None:
+    """A general class at given sizes; None where a result would have a size below 1: that is the kernel's to say."""
+    adopted = None
+    if one.__class__ is Adopted:
+        adopted, one, sizes = one, one.of, one.sizes(sizes)
+    program = one.program
+    assert program is not None
+    shapes = program.result_shapes(sizes)
+    for shape in shapes:
+        for n in shape:
+            if n < 1:
+                return None
+    return Instance(one, sizes, shapes, program.evaluate(sizes), adopted=adopted)
+
+
+def sampled(first, second, ordered, fixed=()) -> list[tuple]:
+    """Sizes to trace at: those seen, and others; all distinct where those seen are.
+
+    Args:
+        ordered: whether the sizes at each point are in the order of ``second``.
+        fixed: indices of sizes that stay.
+    """
+    count = len(second)
+    points = [tuple(second)]
+    if _order(first) == _order(second) or not ordered:
+        points.append(tuple(first))
+    draw = random.Random(0x5EED + count)
+    order = sorted(range(count), key=second.__getitem__)
+    kept = {second[i] for i in fixed}
+    free = [i for i in range(count) if i not in fixed]
+    for k in range(max(4, count + 3)):
+        low, high = _SPANS[k % len(_SPANS)]
+        chosen = [n for n in draw.sample(range(low, high), count + len(kept)) if n not in kept][:count]
+        point = list(second)
+        if ordered and not fixed:
+            for i, n in zip(order, sorted(chosen)):
+                point[i] = n
+        else:
+            for i, n in zip(free, chosen):
+                point[i] = n
+        if len(set(point)) == count and (not ordered or fixed or _order(point) == _order(second)):
+            points.append(tuple(point))
+    return points
+
+
+def _order(sizes):
+    return sorted(range(len(sizes)), key=sizes.__getitem__)
+
+
+def traced(fn, structs, kinds, weak, scalars):
+    """(closed jaxpr, whether there is one result) of a kernel.
+
+    Args:
+        structs: shapes and dtypes of its arrays.
+        kinds: of its numbers; ``scalars`` their abstract values by kind, ``weak`` what makes a traced one weak.
+    """
+    count = len(structs)
+
+    def weakened(*operands):
+        return fn(*operands[:count], *(weak(v, k) for v, k in zip(operands[count:], kinds)))
+
+    with quiet(), for_all_sizes():
+        closed, shape = jax.make_jaxpr(weakened, return_shape=True)(*structs, *(scalars[k] for k in kinds))
+    return closed, not isinstance(shape, tuple)

@@ -1,0 +1,138 @@
+"""Reads and writes through strides on NumPy arrays: the host tier's form of `ftorch.eager.memory.view.Access`.
+
+A read is a view of the root's memory. A write copies the root and changes its part (arrays never change).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+CONJ, NEG = 1, 2
+
+
+def IDENTITY(arrays, numbers):
+    """The step that gives its operand."""
+    return (arrays[0],)
+
+
+def _offset(way):
+    """A function from an access's integer operands to the offset in elements."""
+    if way.kind == "sliced":
+        steps = way.layout.steps
+        return lambda starts: sum([s * step for s, step in zip(starts, steps)])
+    if way.kind == "gathered":
+        return lambda starts: starts[0]
+    return lambda starts: 0
+
+
+def memory_of(array, layout):
+    """The root's memory as a flat array in the view's dtype: the array's own where it lies so."""
+    if layout.root.is_contiguous:
+        flat = array.reshape(-1)
+    else:
+        flat = array.transpose(layout.order).reshape(-1)
+    if flat.strides and flat.strides[0] != flat.itemsize and flat.size > 1:
+        flat = flat.copy()
+    dtype = layout.view.dtype.numpy
+    return flat if flat.dtype == dtype else flat.view(dtype)
+
+
+def window(flat, g, offset, writeable=False):
+    """The elements of a geometry in a flat array."""
+    item = flat.itemsize
+    return as_strided(flat[offset:], g.shape, [s * item for s in g.stride], writeable=writeable)
+
+
+def _turned(x, bits):
+    if bits & CONJ:
+        x = np.conj(x)
+    return -x if bits & NEG else x
+
+
+def reading(way):
+    """The step that reads a view, or None where NumPy has not its dtype."""
+    layout = way.layout
+    root, view = layout.root, layout.view
+    if root.dtype.stored or view.dtype.stored:
+        return None
+    if not view.numel:
+        dtype = view.dtype.numpy
+        return lambda arrays, numbers: (np.empty(view.shape, dtype),)
+    at, bits = _offset(way), view.bits
+    shape, dtype, item = tuple(view.shape), view.dtype.numpy, view.dtype.itemsize
+    strides = tuple(s * item for s in view.stride)
+    plain = root.is_contiguous and root.dtype is view.dtype and not bits and dtype.kind in "biufc"
+
+    def read(arrays, numbers):
+        array = arrays[0]
+        start = at(numbers)
+        if plain and array.flags.c_contiguous:
+            return (np.ndarray(shape, dtype, array, start * item, strides),)
+        found = window(memory_of(array, layout), view, start)
+        return (_turned(found, bits) if bits else found,)
+
+    return read
+
+
+def writing(way):
+    """The step that writes a view, or None where NumPy has not its dtype."""
+    layout = way.layout
+    root, view = layout.root, layout.view
+    if root.dtype.stored or view.dtype.stored:
+        return None
+    if not view.numel:
+        return IDENTITY
+    at, bits = _offset(way), view.bits
+    inverse = np.argsort(layout.order)
+    memory_shape = layout.memory_shape
+
+    def write(arrays, numbers):
+        array, value = arrays
+        memory = np.array(array.transpose(layout.order), order="C")
+        flat = memory.reshape(-1).view(view.dtype.numpy)
+        window(flat, view, at(numbers), writeable=True)[...] = _turned(value, bits) if bits else value
+        return (memory.reshape(memory_shape).transpose(inverse),)
+
+    return write
+
+
+def adjoint(way, shape, dtype):
+    """The step that takes the gradient of a view to that of its base (of a shape), zeros elsewhere."""
+    layout = way.layout
+    view = layout.view
+    if view.dtype.stored or layout.root.dtype is not view.dtype:
+        return None
+    at, bits = _offset(way), view.bits
+    overlapping = not _is_injective(view)
+    numpy = dtype.numpy
+    inverse = np.argsort(layout.order)
+
+    def run(arrays, numbers):
+        grad = arrays[0]
+        memory = np.zeros(layout.memory_shape, numpy)
+        if view.numel:
+            if bits & CONJ:
+                grad = np.conj(grad)
+            if bits & NEG:
+                grad = -grad
+            target = window(memory.reshape(-1), view, at(numbers), writeable=True)
+            if overlapping:
+                places = window(np.arange(memory.size), view, at(numbers))
+                np.add.at(memory.reshape(-1), places.reshape(-1), grad.reshape(-1))
+            else:
+                target[...] = grad
+        return (memory.transpose(inverse),)
+
+    return run
+
+
+def _is_injective(g):
+    """Whether no two elements of a geometry certainly lie at one place."""
+    dims = sorted((s, n) for n, s in zip(g.shape, g.stride) if n > 1)
+    reach = 0
+    for step, n in dims:
+        if step <= reach:
+            return False
+        reach += step * (n - 1)
+    return True

@@ -1,0 +1,153 @@
+"""A pending value asked for by itself: the few steps that lead to it run, the trace stays pending.
+
+Whoever looks at a value ends the trace, which splits a training step into several programs. Where a value
+follows from constants alone, or in few steps from arrays at hand, it need not: those steps run once
+more with the trace.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..memory.storage import Storage
+from . import program
+from .program import COMPLEX, INT
+
+_STEPS = 16  # that are run apart
+_CHEAP_STEPS, _CHEAP_SIZE = 6, 1024  # what is computed twice so that an error comes at once
+_BACK = 64  # steps of the trace that are looked at
+_MOST = 1024  # values of constants remembered
+
+_constants: dict[tuple, np.ndarray] = {}
+
+
+def value_of(storage: Storage, from_inputs: bool = False) -> np.ndarray:
+    """The value of a storage's root.
+
+    Args:
+        from_inputs: whether steps that begin with arrays at hand may run twice; else only constants
+            (shapes and numbers), whose values are remembered.
+    """
+    value = _apart(storage, from_inputs)
+    return np.asarray(storage.ready()) if value is None else value
+
+
+def constant_of(storage: Storage) -> np.ndarray | None:
+    """The value of a pending storage's root if it follows from constants alone."""
+    return _apart(storage, False)
+
+
+def cheap_value_of(storage: Storage) -> np.ndarray | None:
+    """The value of a pending storage's root if a few steps on few elements lead to it."""
+    trace = storage.trace
+    if not isinstance(getattr(trace, "code", None), list) or trace.captures:
+        return None
+    with trace.lock:
+        found = _slice(trace, storage.slot, most=_CHEAP_STEPS) if storage.trace is trace else None
+        if found is None:
+            return None
+        if not found.inputs:
+            return _constant(trace.device, found, storage)
+        inputs = [trace.inputs[i] for i in found.inputs]
+        made = [g for plan in found.code if plan.__class__ is not int for g in plan.geometries]
+        if any(a.size > _CHEAP_SIZE for a in inputs) or any(g.numel > _CHEAP_SIZE for g in made):
+            return None
+        return found.run(trace.device, inputs, storage)
+
+
+def _apart(storage, from_inputs):
+    trace = storage.trace
+    if isinstance(getattr(trace, "code", None), list) and not trace.captures:
+        with trace.lock:
+            found = _slice(trace, storage.slot, from_inputs) if storage.trace is trace else None
+            if found is not None and not found.inputs:
+                return _constant(trace.device, found, storage)
+            if found is not None:
+                return found.run(trace.device, [trace.inputs[i] for i in found.inputs], storage)
+    return None
+
+
+class _Slice:
+    """Steps of a trace that lead to one of its values, as a trace of their own; see `program.execute`.
+
+    Attributes:
+        inputs: which of the trace's inputs the steps read.
+    """
+
+    __slots__ = ("code", "live", "steps", "inputs", "ints", "floats")
+
+    def run(self, device, inputs, storage):
+        results = program.execute(
+            device, self.code, inputs, list(self.ints), list(self.floats), self.steps, [self.live],
+            [storage], {},
+        )
+        return np.asarray(results[0])
+
+
+def _constant(device, found, storage):
+    # The bytes of the numbers: zeros have signs.
+    key = (device, *found.code, found.live, tuple(found.ints), np.array(found.floats).tobytes())
+    value = _constants.get(key)
+    if value is None:
+        if len(_constants) >= _MOST:
+            _constants.clear()
+        value = _constants[key] = found.run(device, [], storage)
+    return value
+
+
+def _slice(trace, slot, from_inputs=True, most=_STEPS):
+    """The steps that lead to a slot; None if they are many, or begin with arrays at hand and must not."""
+    code, position, first = trace.code, len(trace.code), len(trace.owners)
+    i, f = len(trace.ints), len(trace.floats)
+    wanted, picked = {slot}, []
+    for _ in range(_BACK):
+        end, position = position, position - 1
+        while code[position].__class__ is int:
+            position -= 1
+        plan = code[position]
+        first -= len(plan.geometries)
+        numbers = i, f
+        for kind in plan.scalars:
+            if kind == INT:
+                i -= 1
+            else:
+                f -= 2 if kind == COMPLEX else 1
+        made = [s for s in range(first, first + len(plan.geometries)) if s in wanted]
+        if made:
+            operands = code[position + 1 : end]
+            if operands and not from_inputs and min(operands) < 0:
+                return None
+            wanted.difference_update(made)
+            wanted.update(o for o in operands if o >= 0)
+            picked.append((plan, operands, first, trace.ints[i : numbers[0]], trace.floats[f : numbers[1]]))
+            if not wanted:
+                return _assembled(picked[::-1], slot)
+            if len(picked) == most:
+                return None
+        if not position:
+            return None
+    return None
+
+
+def _assembled(steps, slot):
+    found = _Slice()
+    found.code, found.inputs, found.ints, found.floats = [], [], [], []
+    found.steps = len(steps)
+    slots, inputs, count = {}, {}, 0
+    for plan, operands, first, ints, floats in steps:
+        found.code.append(plan)
+        for o in operands:
+            if o >= 0:
+                found.code.append(slots[o])
+            else:
+                if o not in inputs:
+                    inputs[o] = -1 - len(inputs)
+                    found.inputs.append(-1 - o)
+                found.code.append(inputs[o])
+        for _ in plan.geometries:
+            slots[first] = count
+            first, count = first + 1, count + 1
+        found.ints += ints
+        found.floats += floats
+    found.live = slots[slot]
+    return found

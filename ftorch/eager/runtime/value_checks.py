@@ -1,0 +1,275 @@
+"""Checks of values before an op runs: indices out of range, singular matrices."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+import weakref
+
+import numpy as np
+
+from ..core import device as _device
+from ..core import errors
+from ..core.dtype import dtype as Dtype
+from ..core.registry import Shape
+from ..memory.storage import strided
+from . import executor, trace_slice
+from .executor import IMMEDIATE
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def static_value(value):
+    """A static argument as kernels get it: dtypes as NumPy's."""
+    return value.numpy if isinstance(value, Dtype) else value
+
+
+class Checks:
+    """The value checks of a plan, as `check_values` makes them.
+
+    Attributes:
+        bound: for each what it is given, the function, and whether it waits for pending values.
+        reads: positions of the tensors whose values alone decide, or None.
+        passed: the array (weakly) and the offset of each, when they passed last: arrays never change, and
+            loops come with the same index again and again.
+    """
+
+    __slots__ = ("bound", "reads", "passed")
+
+    def __init__(self, bound):
+        self.bound = bound
+        tags = [slot for slots, _, _ in bound for slot in slots]
+        reads = {slot[1] for slot in tags if slot[0] == "t"}
+        reads.update(j for slot in tags if slot[0] == "l" for j in slot[1] if j is not None)
+        self.reads = None if any(slot[0] == "s" for slot in tags) else tuple(reads)
+        self.passed = None
+
+    def hold(self, tensors):
+        """Whether the values are those that passed last."""
+        if self.passed is None:
+            return False
+        for t, (array, offset) in zip(map(tensors.__getitem__, self.reads), self.passed):
+            own = t._ftorch_storage.array
+            if own is None or own is not array() or t._ftorch_offset != offset:
+                return False
+        return True
+
+    def note(self, tensors):
+        """Remembers values that have passed."""
+        if self.reads is not None:
+            given = [(tensors[j]._ftorch_storage.array, tensors[j]._ftorch_offset) for j in self.reads]
+            if all(array is not None for array, _ in given):
+                self.passed = tuple((weakref.ref(array), offset) for array, offset in given)
+
+
+def bind_checks(definition, slots):
+    """The `Checks` of a plan, or None where the op has none."""
+    if not definition.checks:
+        return None
+    position = {name: i for i, name in enumerate(definition.argument_names)}
+    bound = []
+    for names, function, waits in definition.checks:
+        annotations = getattr(function, "__annotations__", {})
+        wanted = [slots[position[name]] for name in names]
+        for i, name in enumerate(names):
+            if annotations.get(name) in (Shape, "Shape") and wanted[i][0] == "t":
+                wanted[i] = ("shape", wanted[i][1])
+        bound.append((tuple(wanted), function, _waits(waits, slots, position)))
+    return Checks(tuple(bound))
+
+
+def _waits(rule, slots, position):
+    """Whether a check waits for pending values, given the static arguments."""
+    if not callable(rule):
+        return rule
+    names = inspect.signature(rule).parameters
+    return rule(**{name: static_value(slots[position[name]][1]) for name in names})
+
+
+def check_values(plan, operands, tensors, read):
+    """Runs an op's value checks.
+
+    ``read`` gives the storage whose root a tensor is (`ftorch.eager.call.op.read`).
+
+    Values that are still pending are not waited for, unless the check says so: it is made when
+    somebody next looks at a value (`run_postponed`), as with PyTorch on a GPU. Until then the kernel
+    clamps.
+    """
+    checks = plan.checks
+    if checks.hold(tensors):
+        return
+    known, scalars = True, [o for o in operands if type(o) in _NUMBERS]
+    for slots, function, waits in checks.bound:
+        values, pending = _given(slots, tensors, scalars, waits, read)
+        known = known and not pending
+        if values is None:
+            continue
+        if pending:
+            _postpone(plan.name, function, values)
+        else:
+            _make(function, values)
+    if known:
+        checks.note(tensors)
+
+
+def _given(slots, tensors, scalars, waits, read):
+    """(what a check is given, whether it has to wait); None where there will be no values."""
+    values, pending = [], False
+    for slot in slots:
+        tag = slot[0]
+        if tag == "t":
+            array = peek(tensors[slot[1]], waits)
+            if array is None:
+                array = _cheap(tensors[slot[1]])
+            if array is None:
+                array, pending = _Later.of(tensors[slot[1]], read), True
+                if array is None:
+                    return None, True
+            values.append(array)
+        elif tag == "shape":
+            values.append(tensors[slot[1]]._ftorch_geometry)
+        elif tag == "v":
+            values.append(static_value(slot[1]))
+        elif tag == "s":
+            values.append(scalars[slot[1]])
+        elif tag == "l":
+            arrays = [None if j is None else peek(tensors[j], waits) for j in slot[1]]
+            arrays = [
+                _cheap(tensors[j]) if a is None and j is not None else a
+                for a, j in zip(arrays, slot[1])
+            ]
+            for i, j in enumerate(slot[1]):
+                if arrays[i] is None and j is not None:
+                    arrays[i], pending = _Later.of(tensors[j], read), True
+            if any(a is None and j is not None for a, j in zip(arrays, slot[1])):
+                return None, True
+            values.append(arrays)
+        else:
+            values.append(None)
+    return values, pending
+
+
+def _make(function, values):
+    try:
+        function(*values)
+    except Exception:
+        postponed.checks.clear()  # one error at a time
+        raise
+
+
+# --- checks of values that are not there yet ------------------------------------------
+
+_MOST_POSTPONED = 256
+
+
+class _Postponed(threading.local):
+    """The calling thread's checks that wait for a value: (op, the user's line, check, values)."""
+
+    def __init__(self):
+        self.checks = []
+
+
+postponed = _Postponed()
+
+
+class _Later:
+    """The value that a tensor has now, though nobody knows it yet."""
+
+    __slots__ = ("storage",)
+
+    def __init__(self, storage):
+        self.storage = storage
+
+    @classmethod
+    def of(cls, t, read):
+        """None where there will be no value: meta tensors, tracing, capturing."""
+        storage = t._ftorch_storage
+        if t._ftorch_geometry.device is _device.META or storage.trace is IMMEDIATE or executor.capturing():
+            return None
+        return cls(executor.duplicate(read(t)))
+
+
+def _known(value):
+    if value.__class__ is _Later:
+        return np.asarray(value.storage.ready())
+    return [_known(v) for v in value] if value.__class__ is list else value
+
+
+def _postpone(name, function, values):
+    checks = postponed.checks
+    if len(checks) >= _MOST_POSTPONED:
+        run_postponed()
+    checks.append((name, errors.user_line(sys._getframe(1)), function, values))
+
+
+def is_pending(t) -> bool:
+    """Whether a tensor's value has not been computed."""
+    while not hasattr(t, "_ftorch_storage"):
+        t = t._inner
+    return t._ftorch_storage.trace is not None
+
+
+def postpone(name, function, t) -> bool:
+    """Makes ``function(a tensor's value)`` once it is known; gives False where nobody has to wait.
+
+    Args:
+        name: of the call that the error names.
+    """
+    storage = t._ftorch_storage
+    if storage.trace is None or storage.trace is IMMEDIATE or executor.capturing():
+        return False
+    _postpone(name, function, [_Later(storage)])
+    return True
+
+
+def run_postponed():
+    """Makes the checks that waited for values.
+
+    Raises:
+        Exception: PyTorch's, of the first op whose check fails.
+    """
+    checks = postponed.checks[:]
+    postponed.checks.clear()
+    for name, line, function, values in checks:
+        try:
+            function(*map(_known, values))
+        except Exception as error:
+            error.add_note(f"The value was still being computed when {name} was called ({line}).")
+            raise
+
+
+def peek(t, waits=False):
+    """A tensor's value as NumPy if it is at hand: on the CPU and not pending in a trace.
+
+    With ``waits``, what is pending is run first.
+    """
+    storage, g = t._ftorch_storage, t._ftorch_geometry
+    if waits and storage.trace is not None and storage.trace is not IMMEDIATE:
+        storage.trace.flush()
+    if storage.trace is not None or g.device is not _device.CPU:
+        return None
+    if storage.host is not None:
+        return strided(storage.host, g, t._ftorch_offset) if g.dtype is storage.root.dtype else None
+    return None if storage.array is None else part_of(storage.array, t)
+
+
+def _cheap(t):
+    """The value of a pending tensor of integers that is cheap to have, so that errors come at once."""
+    storage, g = t._ftorch_storage, t._ftorch_geometry
+    if storage.trace is None or storage.trace is IMMEDIATE or g.dtype.category > 1:
+        return None
+    if g.device is not _device.CPU:
+        return None
+    root = trace_slice.cheap_value_of(storage)
+    return None if root is None else part_of(root, t)
+
+
+def part_of(root, t):
+    """A tensor's value as NumPy, given its storage's; None where that takes more than a view."""
+    storage, g = t._ftorch_storage, t._ftorch_geometry
+    if g is storage.root:
+        return np.asarray(root)
+    if not storage.root.is_contiguous or g.dtype is not storage.root.dtype:
+        return None
+    return strided(np.ascontiguousarray(root).reshape(-1), g, t._ftorch_offset)  # it may be one number, repeated

@@ -1,0 +1,1 @@
+"""The public surface, derived from the registry."""

@@ -1,0 +1,273 @@
+"""Derives the public surface from the registry and binds it.
+
+For every declared name: the function under its public path, the method, the in-place method, the
+dunders. Composites and hand-written methods are bound beside them. The result is the lazy namespace
+``ftorch.eager.core.api`` and a complete `Tensor`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import types
+
+from .. import functions as composites  # noqa: F401
+from .. import kernels
+from ..autograd import recorded_calls, tape  # noqa: F401
+from ..bindings import outputs, signatures  # noqa: F401
+from ..call import op as _op
+from ..core import api  # noqa: F401
+from ..core.composite import COMPOSITES
+from ..core.registry import OVERLOADS
+from ..dispatch import autocast, faces, levels, overrides  # noqa: F401
+from ..tensor import PLAIN, Tensor, subclassed
+from ..tensor_api import conversions, graph_methods, interop, methods, private_methods  # noqa: F401
+
+_PREFIXES = ("linalg_", "fft_", "special_")
+
+
+def load_declarations():
+    """Imports every kernel and composite file."""
+    for package in (kernels, composites):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
+def namespace(path: str):
+    """The namespace of a public path inside `api`: ``namespace("nn.functional")``."""
+    owner = api
+    for part in [] if path == "." else path.split("."):
+        if not hasattr(owner, part):
+            setattr(owner, part, types.SimpleNamespace())
+        owner = getattr(owner, part)
+    return owner
+
+
+def _public_name(name, path):
+    for prefix in _PREFIXES:
+        if name.startswith(prefix) and path == prefix[:-1]:
+            return name[len(prefix) :]
+    return name
+
+
+def _bind_ops():
+    for name, definitions in OVERLOADS.items():
+        functions = [d for d in definitions if "function" in d.forms]
+        if functions:
+            paths = {p for d in functions for p in d.public}
+            for path in paths:
+                here = [d for d in functions if path in d.public]
+                public = _public_name(name, path)
+                # As PyTorch's parser calls it: `torch.linalg.det` is "linalg_det".
+                function = signatures.make(name, here, "function")
+                owner = namespace(path)
+                setattr(owner, public, function)
+                for alias in (a for d in here for a in d.aliases):
+                    setattr(owner, _public_name(alias, path), _alias(alias, here, "function", function))
+        for form, suffix in (("method", ""), ("inplace", "_")):
+            own = [d for d in definitions if form in d.forms]
+            if own:
+                method = signatures.make(name + suffix, own, form)
+                primary = method
+                for alias in (name, *(a for d in own for a in d.aliases)):
+                    if alias != name:
+                        method = _alias(alias + suffix, own, form, primary)
+                    if form == "inplace" and all("." not in d.public for d in own):
+                        for path in {p for d in own for p in d.public}:
+                            setattr(namespace(path), alias + suffix, method)
+                    if form == "inplace":
+                        setattr(api, alias + suffix, method)
+                    setattr(Tensor, alias + suffix, method)
+        for definition in definitions:
+            if definition.dunder:
+                _bind_dunders(definition)
+
+
+def _alias(name, definitions, form, known):
+    """A function of another name, which the engine knows as the first one."""
+    function = signatures.make(name, definitions, form)
+    faces.know(function, known)
+    return function
+
+
+def _bind_dunders(definition):
+    op = _op.op_named(definition.full_name)
+    base = definition.dunder[0]
+    dynamic = [k for k in definition.kinds if k != signatures.STATIC]
+    static = tuple(
+        a.default for a, k in zip(definition.schema.arguments, definition.kinds)
+        if k == signatures.STATIC
+    )
+    if len(dynamic) == 1:
+        for name in definition.dunder:
+            _set_dunder(f"__{name}__", _unary(op, static), definition)
+        return
+    extra = (None,) * (len(dynamic) - 2)
+    for name in definition.dunder:
+        dunder = f"__{name}__"
+        if name == base or not name.endswith(base):
+            _set_dunder(dunder, signatures.binary(op, extra, static, False, dunder), definition)
+        elif name[0] == "r":
+            _set_dunder(dunder, signatures.binary(op, extra, static, True, dunder))
+        else:
+            _set_dunder(dunder, _inplace(op, extra, static), definition, "_")
+
+
+def _set_dunder(name, method, definition=None, suffix=""):
+    """Binds an operator; overrides know it as the method of the same meaning, as in PyTorch."""
+    overrides.own_code(method, name)
+    method.__name__ = method.__qualname__ = name
+    setattr(Tensor, name, method)
+    known = None if definition is None else vars(Tensor).get(definition.name + suffix)
+    if name in faces.OPERATORS:
+        overrides.register(method)
+        if known is not None:
+            faces.know(method, known)
+        return
+    overrides.register(method, known)
+
+
+def _unary(op, static):
+    if op.name == "bitwise_not":
+
+        def invert(self):
+            if self._ftorch_geometry.dtype.category > 1:
+                raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+            return _op.call(op, (self,), static)
+
+        return invert
+
+    def method(self):
+        return _op.call(op, (self,), static)
+
+    return method
+
+
+def _inplace(op, extra, static):
+    def method(self, other):
+        if not isinstance(other, signatures._OPERANDS):
+            return NotImplemented
+        return _op.call_inplace(op, (self, other, *extra), static)
+
+    return method
+
+
+def _bind_composites():
+    for c in COMPOSITES:
+        function = overrides.overridable(c.function, c.nested)
+        if "function" in c.forms:
+            for path in c.public:
+                setattr(namespace(path), c.name, function)
+                for name in c.aliases:
+                    setattr(namespace(path), name, _other_name(name, c, function))
+        if "method" in c.forms:
+            method = function if "function" not in c.forms else _other_name(None, c, function)
+            setattr(Tensor, c.name, method)
+            for name in c.aliases:
+                setattr(Tensor, name, _other_name(name, c, function))
+
+
+def _other_name(name, composite, known):
+    """A composite anew, as the method or under another name; the engine knows it as the first one."""
+    function = overrides.overridable(composite.function, composite.nested, known)
+    if name is not None:
+        function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _read_only(name, value):
+    """A property whose assignment fails in PyTorch's words."""
+
+    def refuse(self, value):
+        raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
+
+    return property(value.fget, refuse, None, value.__doc__)
+
+
+def _positive(self):
+    if self._ftorch_geometry.dtype.category == 0:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return self
+
+
+def _bind_methods():
+    for name, value in methods.METHODS.items():
+        if type(value) is property and value.fset is None:
+            value = _read_only(name, value)
+        setattr(Tensor, name, value)
+    from ..tensor_api import indexing
+
+    for name in ("getitem", "setitem"):
+        function = getattr(indexing, name)
+        function.__name__ = function.__qualname__ = f"__{name}__"
+    Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
+    Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
+    Tensor.__pos__ = _positive  # type: ignore[attr-defined]
+
+
+def _bind_functions():
+    for name in ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "from_jax",
+                 "from_dlpack"):
+        setattr(api, name, getattr(interop, name))
+    for name in ("clone", "reshape", "as_strided", "numel", "is_floating_point", "is_complex",
+                 "is_signed", "resize_as_", "detach", "detach_", "is_conj", "is_neg",
+                 "is_same_size", "is_inference"):
+        setattr(api, name, _as_function(methods.METHODS[name]))
+    api.Tensor = Tensor
+    for name in ("real", "imag"):
+        setattr(api, name, overrides.overridable(_part(name), False))
+
+
+def _part(name):
+    def part(input):
+        return getattr(input, name)
+
+    part.__name__ = part.__qualname__ = name
+    return part
+
+
+def _as_function(method):
+    special = _op.special
+
+    def function(input, *args, **kwargs):
+        if special[0] and overrides.user_mode():
+            return overrides.handle(function, [input], (input, *args), kwargs)
+        if input.__class__ not in PLAIN and overrides.asks(input):
+            return overrides.handle(function, [input], (input, *args), kwargs)
+        return method(input, *args, **kwargs)
+
+    function.__name__ = function.__qualname__ = method.__name__
+    function.__doc__ = method.__doc__
+    faces.know(function, method)
+    return function
+
+
+def public_functions() -> dict:
+    """{name: function} of the top level. Its namespaces (nn, linalg, ...) are modules of their own."""
+    return {
+        name: value
+        for name, value in vars(api).items()
+        if not name.startswith("__") and not isinstance(value, types.SimpleNamespace)
+    }
+
+
+def _told_of_subclass(cls):
+    overrides.forward_methods(cls, (*methods.METHODS, "__getitem__", "__setitem__"))
+
+
+def _bind_overrides():
+    Tensor.__torch_function__ = classmethod(overrides.default)  # type: ignore[attr-defined]
+    Tensor.__torch_dispatch__ = staticmethod(overrides.dispatch_disabled)  # type: ignore[attr-defined]
+    subclassed.append(_told_of_subclass)
+    for name, method in methods.METHODS.items():
+        if isinstance(method, types.FunctionType):
+            overrides.register(method)
+    faces.complete(Tensor, vars(api))
+
+
+load_declarations()
+_bind_methods()
+_bind_ops()
+_bind_composites()
+_bind_functions()
+_bind_overrides()

@@ -1,0 +1,1 @@
+"""Methods of tensors that are no ops, and what tensors become: arrays, text, pickles."""

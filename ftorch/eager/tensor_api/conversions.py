@@ -1,0 +1,527 @@
+"""A tensor in other dtypes, on other devices, as Python values, NumPy arrays, copies and pickles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..autograd.tape import (
+    Node,
+    edge_of,
+    node_class,
+)
+from ..call import op as _op
+from ..core import device as _device
+from ..core import dtype as _dtype
+from ..core import formats
+from ..core.geometry import Size, geometry
+from ..memory.storage import KEPT_BYTES, Storage, on_look, strided
+from ..runtime import executor
+from ..runtime.value_checks import postponed
+from ..tensor import (
+    DISPATCHING,
+    IMMEDIATE,
+    PLAIN,
+    Tensor,
+    TensorBase,
+    extras,
+    from_array,
+    modes,
+    new_leaf,
+    wrap_view,
+)
+from .interop import dlpack, dlpack_device, jax_array, move_to_device, numpy
+from .methods import METHODS, clone, is_contiguous, method, write_array
+
+# --- dtype and device ----------------------------------------------------------------
+
+
+def _cast(self, dtype):
+    if dtype is self._ftorch_geometry.dtype:
+        return self
+    return _op.call(_op.op_named("_to_copy"), (self,), (dtype,))
+
+
+class _MoveNode(Node):
+    __slots__ = ("device",)
+
+    def apply(self, grads):
+        return [None if grads[0] is None else to(grads[0], self.device)]
+
+
+def _move(self, where):
+    if _op.special[0] or self.__class__ not in PLAIN:
+        handled, result = _op.hooks.python_method("_to_copy", self, device=where)
+        if handled:
+            return result
+    out = move_to_device(self, where)
+    if self._ftorch_requires_grad and modes.grad:
+        node = node_class("ToCopyBackward0", _MoveNode)()
+        node.device = self._ftorch_geometry.device
+        node.edges = (edge_of(self),)
+        out._grad_fn, out._ftorch_requires_grad = node, True
+    return out
+
+
+_PYTHON_DTYPES = {bool: _dtype.bool, int: _dtype.int64, float: _dtype.float64,
+                  complex: _dtype.complex128}
+
+
+@method
+def to(self, *args, **kwargs):
+    """The tensor in another dtype, on another device or in another memory format.
+
+    Takes ``to(dtype)``, ``to(device, dtype)``, ``to(other)`` with ``non_blocking``, ``copy`` and
+    ``memory_format``. The tensor itself is returned where nothing changes.
+    """
+    dtype = kwargs.pop("dtype", None)
+    where = kwargs.pop("device", None)
+    other = kwargs.pop("other", None)
+    copy = kwargs.pop("copy", False)
+    kwargs.pop("non_blocking", None)
+    memory_format = kwargs.pop("memory_format", None)
+    if kwargs:
+        raise TypeError(f"to() received an unexpected keyword argument '{next(iter(kwargs))}'")
+    flags = []
+    for a in args:
+        if isinstance(a, _dtype.dtype):
+            dtype = a
+        elif isinstance(a, TensorBase):
+            other = a
+        elif a in (bool, int, float, complex) and isinstance(a, type):
+            dtype = _PYTHON_DTYPES[a]
+        elif isinstance(a, bool):
+            flags.append(a)
+        elif isinstance(a, (_device.device, str, int)):
+            where = a
+        elif isinstance(a, formats.memory_format):
+            memory_format = a
+        elif a is not None:
+            raise TypeError(
+                "to() received an invalid combination of arguments - got "
+                f"({', '.join(type(v).__name__ for v in args)}), but expected one of:\n * (torch."
+                "device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy"
+                " = False, *, torch.memory_format memory_format = None)\n * (torch.dtype dtype, bool "
+                "non_blocking = False, bool copy = False, *, torch.memory_format memory_format = "
+                "None)\n * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch."
+                "memory_format memory_format = None)\n"
+            )
+    if len(flags) > 1:
+        copy = flags[1]
+    if other is not None:
+        dtype, where = other._ftorch_geometry.dtype, other._ftorch_geometry.device
+    if isinstance(dtype, type):
+        dtype = _PYTHON_DTYPES[dtype]
+    out = self
+    if where is not None:
+        where = _device.resolve(where)
+        if where is not self._ftorch_geometry.device:
+            out = _move(out, where)
+    if dtype is not None and dtype is not out._ftorch_geometry.dtype:
+        out = _cast(out, dtype)
+    if memory_format not in (None, formats.preserve_format) and not is_contiguous(out, memory_format):
+        return clone(out, memory_format=memory_format)
+    return clone(out) if copy and out is self else out
+
+
+@method
+def cpu(self, memory_format=None):
+    return to(self, _device.CPU)
+
+
+@method
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    return to(self, "cuda" if device is None else device)
+
+
+for _name, _target in (
+    ("float", _dtype.float32), ("double", _dtype.float64), ("half", _dtype.float16),
+    ("bfloat16", _dtype.bfloat16), ("long", _dtype.int64), ("int", _dtype.int32),
+    ("short", _dtype.int16), ("char", _dtype.int8), ("byte", _dtype.uint8), ("bool", _dtype.bool),
+    ("chalf", _dtype.complex32), ("cfloat", _dtype.complex64), ("cdouble", _dtype.complex128),
+):
+
+    def _conversion(self, memory_format=None, _target=_target):
+        return _cast(self, _target)
+
+    _conversion.__name__ = _name
+    METHODS[_name] = _conversion
+
+
+@method
+def type_as(self, other):
+    """``self.type(other.type())``."""
+    return to(self, other)
+
+
+def type_(self, dtype=None, non_blocking=False):
+    """The tensor's type as text, or the tensor cast to a type given as dtype or text."""
+    from .legacy_types import type_name, type_target
+
+    if dtype is None:
+        return type_name(self)
+    return to(self, *type_target(dtype))
+
+
+METHODS["type"] = type_
+
+
+# --- values --------------------------------------------------------------------------
+
+
+@method
+def item(self):
+    """The value of a one-element tensor as a Python number.
+
+    Raises:
+        RuntimeError: if there is more than one element.
+    """
+    if (number := _number_of(self)) is not None:
+        return number
+    g = self._ftorch_geometry
+    if g.numel != 1:
+        raise RuntimeError(f"a Tensor with {g.numel} elements cannot be converted to Scalar")
+    if _op.special[0] or self.__class__ not in PLAIN:
+        handled, result = _op.hooks.python_method("_local_scalar_dense", self)
+        if handled:
+            return result
+    if g.device is _device.META:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    _known(self)
+    if g.dtype.is_shell:
+        raise NotImplementedError(
+            f"\"_local_scalar_dense_cpu\" not implemented for '{g.dtype.scalar_name}'"
+        )
+    if g.dtype.name not in _PLAIN_NUMPY:
+        return float(_op.to_numpy(self).reshape(()))
+    found = _in_place(self)
+    return _op.to_numpy(self).item() if found is None else found.item()
+
+
+def _nothing(t):
+    return None
+
+
+_number_of = _nothing if _op.in_c is None else _op.in_c.number_of  # of a tensor whose value is simply there
+
+
+def _in_place(t):
+    """The elements of a tensor on the CPU where they lie, to be read at once; None where they have to be made."""
+    g, storage = t._ftorch_geometry, t._ftorch_storage
+    root = storage.root
+    if g.bits or root.dtype is not g.dtype or not root.is_contiguous or postponed.checks or g.device is not _device.CPU:
+        return None
+    trace = storage.trace
+    if trace is not None:
+        if trace.captures:
+            return None
+        storage.settle()
+    elif on_look[0] is not None:
+        return None
+    memory = storage.array
+    if memory is None:
+        memory = storage.host
+        if memory is None or storage.trace is not None or storage.error is not None:
+            return None
+    elif memory.__class__ is not np.ndarray:
+        memory = np.asarray(storage.ready())
+        if memory.nbytes <= KEPT_BYTES:  # who looks once looks again
+            storage.array = memory
+    if g is root and memory.shape == g.shape:
+        return memory
+    if not memory.flags.c_contiguous or memory.dtype != g.dtype.numpy:
+        return None
+    return strided(memory, g, t._ftorch_offset)
+
+
+_PLAIN_NUMPY = {
+    "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16",
+    "float32", "float64", "complex32", "complex64", "complex128",
+}
+
+
+def _known(t):
+    if t._ftorch_storage.error is not None and t._ftorch_storage.array is None:
+        raise t._ftorch_storage.error
+    if t._ftorch_storage.trace is IMMEDIATE:
+        raise RuntimeError(
+            "the value of this tensor is not known: it is being traced by a JAX transformation. Use "
+            "torch.where or control flow operators instead of Python control flow on values"
+        )
+
+
+@method
+def tolist(self):
+    """The elements as nested lists of Python numbers."""
+    _known(self)
+    array = _in_place(self)
+    if array is None:
+        array = _op.to_numpy(self)
+    if self._ftorch_geometry.dtype.name not in _PLAIN_NUMPY:
+        array = array.astype(np.float64)
+    return array.tolist()
+
+
+METHODS["numpy"] = numpy
+METHODS["jax"] = jax_array
+METHODS["__jax_array__"] = jax_array
+METHODS["__dlpack__"] = dlpack
+METHODS["__dlpack_device__"] = dlpack_device
+METHODS["__array_priority__"] = 1000
+
+
+@method
+def __array__(self, dtype=None, copy=None):
+    array = numpy(self)
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        return array.astype(dtype)
+    return array.copy() if copy else array  # NumPy leaves it to this method to copy
+
+
+@method
+def __len__(self):
+    shape = self._ftorch_geometry.shape
+    if not shape:
+        raise TypeError("len() of a 0-d tensor")
+    return shape[0]
+
+
+@method
+def __iter__(self):
+    if not self._ftorch_geometry.shape:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+@method
+def __bool__(self):
+    g = self._ftorch_geometry
+    if g.numel > 1:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    if g.numel == 0:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+    capture = executor.capturing()
+    if capture is not None and capture.on_truth is not None and capture.on_truth(self):
+        return True
+    return bool(item(self))
+
+
+@method
+def __int__(self):
+    return int(_real(_single(self), "int64_t"))
+
+
+@method
+def __float__(self):
+    return float(_real(_single(self), "double"))
+
+
+def _single(t):
+    """`item` for Python's conversions, which PyTorch makes with another error."""
+    if t._ftorch_geometry.numel != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return item(t)
+
+
+def _real(value, to):
+    """A number without its imaginary part, which must be zero."""
+    if type(value) is complex:
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {to} without overflow")
+        return value.real
+    return value
+
+
+@method
+def __complex__(self):
+    return complex(_single(self))
+
+
+@method
+def __index__(self):
+    g = self._ftorch_geometry
+    if g.numel != 1 or g.dtype.category > 1:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(_real(item(self), "int64_t"))
+
+
+@method
+def __delitem__(self, index):
+    raise TypeError("Tensor does not support deleting items")
+
+
+@method
+def __contains__(self, element):
+    if isinstance(element, (TensorBase, int, float, complex)):
+        return bool((self == element).any())
+    raise RuntimeError(
+        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}."
+    )
+
+
+@method
+def __hash__(self):
+    return id(self)
+
+
+@method
+def __format__(self, spec):
+    if not self._ftorch_geometry.shape and type(self) is Tensor and not self.is_meta:
+        return format(item(self), spec)
+    return object.__format__(self, spec) if spec else repr(self)
+
+
+@method
+def __repr__(self, *, tensor_contents=None):
+    from .representing import representation
+
+    return representation(self)
+
+
+METHODS["__str__"] = lambda self: self.__repr__()
+
+
+def _names(self):
+    return sorted({*dir(self.__class__), *self.__dict__})
+
+
+METHODS["__dir__"] = _names  # as a function of that name it would be the module's own
+
+
+@method
+def apply_(self, callable):
+    """Replaces each element by ``callable(element)``; slow, CPU only."""
+    array = _op.to_numpy(self)
+    flat = np.array([callable(v) for v in array.reshape(-1).tolist()], array.dtype)
+    write_array(self, flat.reshape(array.shape))
+    return self
+
+
+@method
+def map_(self, tensor, callable):
+    """Replaces each element by ``callable(own, other)``; slow, CPU only."""
+    mine, other = np.broadcast_arrays(_op.to_numpy(self), _op.to_numpy(tensor))
+    values = [callable(a, b) for a, b in zip(mine.reshape(-1).tolist(), other.reshape(-1).tolist())]
+    write_array(self, np.array(values, mine.dtype).reshape(mine.shape))
+    return self
+
+
+# --- copying and pickling ------------------------------------------------------------
+
+
+@method
+def __deepcopy__(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if self._grad_fn is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    import copy
+
+    cell = memo.get(id(self._ftorch_storage))
+    if cell is None:
+        cell = memo[id(self._ftorch_storage)] = executor.duplicate(self._ftorch_storage)
+        memo.setdefault(id(memo), []).append(self._ftorch_storage)
+    out = wrap_view(cell, self._ftorch_geometry, self._ftorch_offset, None)
+    if self.__class__ is not Tensor:
+        out = out.as_subclass(self.__class__)
+    out._ftorch_requires_grad = self._ftorch_requires_grad
+    memo[id(self)] = out
+    if self._grad is not None:
+        out._grad = copy.deepcopy(self._grad, memo)
+    for key, value in self.__dict__.items():
+        out.__dict__[key] = copy.deepcopy(value, memo)
+    return out
+
+
+@method
+def __copy__(self):
+    """A leaf on the same memory, which counts its own writes (``copy.copy``)."""
+    if self.__class__.__reduce_ex__ is not __reduce_ex__ and self.__class__ in DISPATCHING:
+        import copy
+
+        return copy._reconstruct(self, None, *self.__reduce_ex__(4))  # type: ignore[attr-defined]
+    out = wrap_view(self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset, None)
+    extras(out).version = [1]  # it was set to this storage
+    if self.__class__ is not Tensor:
+        out = out.as_subclass(self.__class__)
+    out._ftorch_requires_grad = self._ftorch_requires_grad
+    out.__dict__.update(self.__dict__)
+    return out
+
+
+@method
+def __reduce_ex__(self, protocol):
+    dtype = self._ftorch_geometry.dtype
+    array = _op.to_numpy(self)
+    kind = None if self.__class__ is Tensor else self.__class__
+    state = (kind, np.asarray(array).view(f"V{dtype.itemsize}").tobytes()
+             if array.ndim and array.size else np.asarray(array).tobytes(),
+             tuple(self.shape), dtype, str(self.device), self.requires_grad, self.__dict__ or None,
+             self.stride() if self._ftorch_geometry.is_dense else None)
+    return _rebuild, state
+
+
+def _rebuild(cls, data, shape, dtype, where, requires_grad, attributes, stride=None):
+    array = np.frombuffer(data, dtype.numpy).reshape(shape)
+    out = from_array(array, where, stride=stride)
+    if cls is not None:
+        out = out.as_subclass(cls)
+    out._ftorch_requires_grad = requires_grad
+    if attributes:
+        out.__dict__.update(attributes)
+    return out
+
+
+@method
+def as_subclass(self, cls):
+    """The same tensor (storage and graph) as an instance of a subclass."""
+    out = object.__new__(cls)
+    for slot in TensorBase.__slots__:
+        setattr(out, slot, getattr(self, slot))
+    return out
+
+
+def _make_subclass(cls, data, require_grad=False):
+    return new_leaf(as_subclass(data.detach(), cls), require_grad)
+
+
+METHODS["_make_subclass"] = staticmethod(_make_subclass)
+
+
+def _make_wrapper_subclass(
+    cls, size, *, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None,
+    device=None, pin_memory=False, requires_grad=False, dispatch_sizes_strides_policy=None,
+    dispatch_device=False, dispatch_layout=False, storage_size=None,
+):
+    """A tensor of a subclass with ``__torch_dispatch__``, which has a shape but no elements.
+
+    Raises:
+        TypeError: the class is no subclass of Tensor, or has no ``__torch_dispatch__``.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not "
+            "possible. Make sure your class inherits from Tensor."
+        )
+    if cls not in DISPATCHING:
+        raise TypeError(f"{cls.__name__} must define __torch_dispatch__")
+    g = geometry(
+        Size(tuple(size)), dtype or _dtype.get_default_dtype(), _device.resolve(device),
+        None if strides is None else tuple(strides),
+    )
+    storage = Storage(g)
+    storage.error = RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+    out = object.__new__(cls)
+    out._ftorch_storage, out._ftorch_geometry, out._ftorch_offset = storage, g, storage_offset or 0
+    out._ftorch_requires_grad, out._ftorch_output_nr, out._ftorch_attr_version = bool(requires_grad), 0, 0
+    out._grad_fn = out._grad = out._base = out._ftorch_meta = None
+    return out
+
+
+METHODS["_make_wrapper_subclass"] = staticmethod(_make_wrapper_subclass)

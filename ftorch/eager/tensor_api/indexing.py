@@ -1,0 +1,495 @@
+"""``x[...]`` and ``x[...] = value``.
+
+Basic items (integers, slices, None, Ellipsis) make one view. Index tensors, masks and sequences are
+then applied to it by ``index`` and ``index_put_``.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from ..autograd.views import make_view, view_call
+from ..call.argument_types import type_name
+from ..call.op import at_hand, call, count_write, op_named, overlaps, special, to_numpy
+from ..core import api
+from ..core.device import CPU
+from ..core.dtype import bool as bool_
+from ..core.dtype import int64
+from ..core.geometry import Size, geometry, has_internal_overlap, with_bits
+from ..core.registry import OPS
+from ..runtime import executor
+from ..runtime.executor import IMMEDIATE
+from ..tensor import PLAIN, TensorBase, from_array, modes
+
+
+def _too_many(x):
+    return IndexError(f"too many indices for tensor of dimension {x._ftorch_geometry.ndim}")
+
+
+def _index_value(item):
+    if isinstance(item, TensorBase):
+        return item.__index__()
+    if not hasattr(type(item), "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return item.__index__()
+
+
+def _is_scalar_index(item):
+    return isinstance(item, (int, np.integer)) and not isinstance(item, bool)
+
+
+def _as_tensor(item, device):
+    if isinstance(item, TensorBase):
+        return item
+    try:
+        array = np.asarray(item)
+    except ValueError:
+        return api.tensor(item, dtype=int64)  # which says what is wrong
+    if array.dtype.kind == "f":
+        array = array.astype(np.int64)  # a sequence of numbers becomes integers
+    if array.dtype.kind == "O":
+        return api.tensor(item)
+    if array.dtype.kind not in "biu":
+        raise IndexError(
+            "tensors used as indices must be long, int, byte or bool tensors"
+        )
+    return from_array(array, device)
+
+
+def _items(index):
+    if isinstance(index, tuple):
+        return index
+    if _stands_for_tuple(index):
+        warnings.warn(_NOT_A_TUPLE, stacklevel=5)
+        return tuple(index)
+    return (index,)
+
+
+_NOT_A_TUPLE = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
+    "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as "
+    "tensor index, x[torch.tensor(seq)], which will result either in an error or a different result"
+)
+
+
+def _stands_for_tuple(index):
+    """NumPy's old rule: whether a short sequence holds something that one index has no place for."""
+    if index.__class__ is int or isinstance(index, (TensorBase, np.ndarray, slice, np.generic)):
+        return False
+    if not _is_sequence(index):
+        return False
+    try:
+        count = len(index)
+    except Exception:
+        return False
+    return count < 32 and any(
+        item is None or item is Ellipsis or isinstance(item, (TensorBase, slice)) or _is_sequence(item)
+        for item in (index[i] for i in range(count))
+    )
+
+
+def _is_sequence(value):
+    """Python's C API asks the same (``PySequence_Check``): dicts have other keys."""
+    return hasattr(type(value), "__getitem__") and not isinstance(value, (dict, np.generic))
+
+
+def _parse(x, index):
+    """(view items, {dimension of the view: index tensor}, kind of the last basic item)."""
+    g = x._ftorch_geometry
+    if g.ndim:  # the commonest
+        if index.__class__ is slice:
+            return [_slice(index, g.shape[0])], {}, "slice"
+        if index.__class__ in PLAIN and index._ftorch_geometry.dtype is int64 and index._ftorch_geometry.ndim:
+            return [(0, 1, g.shape[0])], {0: index}, "slice"
+    items = _items(index)
+    consumed = 0
+    for i in items:
+        if i is None or i is Ellipsis or isinstance(i, bool) or isinstance(i, np.bool_):
+            continue
+        dtype = i.dtype if isinstance(i, (TensorBase, np.ndarray)) else None
+        if dtype is not None and str(dtype).split(".")[-1] in ("bool", "uint8"):
+            consumed += i.ndim
+        elif isinstance(i, list) and i and _is_mask(i):
+            consumed += np.ndim(i)
+        else:
+            consumed += 1
+    if consumed > g.ndim:
+        if not g.ndim and items[0].__class__ is slice:
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        raise _too_many(x)
+    view, advanced, last, dim = [], {}, "slice", 0
+    for position, item in enumerate(items):
+        if item is Ellipsis:
+            skip = min(g.ndim - consumed, g.ndim - dim)  # nothing is left for a second one
+            view.extend((0, 1, n) for n in g.shape[dim : dim + skip])
+            dim += skip
+        elif item is None:
+            view.append(None)
+        elif item.__class__ is slice:
+            view.append(_slice(item, g.shape[dim]))
+            dim, last = dim + 1, "slice"
+        elif isinstance(item, (bool, np.bool_)):
+            view.append(None)
+            advanced[_width(view) - 1] = from_array(np.full((1,), bool(item)), g.device)
+        elif _is_scalar_index(item):
+            view.append(_integer(x, int(item), dim, position))
+            dim, last = dim + 1, "select"
+        elif (
+            isinstance(item, TensorBase) and not item._ftorch_geometry.shape and item.dtype.category == 1
+            and _has_value(item)
+        ):
+            if item.dtype.name == "uint8":
+                view.append(None)
+                advanced[_width(view) - 1] = from_array(np.full((1,), bool(item)), g.device)
+                continue
+            view.append(_integer(x, _index_value(item), dim, position))
+            dim, last = dim + 1, "select"
+        elif isinstance(item, (TensorBase, np.ndarray, list, tuple, range)):
+            t = _as_tensor(list(item) if isinstance(item, range) else item, g.device)
+            if t.dtype.category > 1:
+                raise IndexError(
+                    "tensors used as indices must be long, int, byte or bool tensors"
+                )
+            is_mask = t.dtype.name in ("bool", "uint8")
+            if t.dtype.name in ("int8", "int16", "uint16", "uint32", "uint64"):
+                raise IndexError(
+                    "tensors used as indices must be long, int, byte or bool tensors"
+                )
+            if is_mask and t.dtype.name == "uint8":
+                warnings.warn(
+                    "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
+                    "torch.bool instead.", stacklevel=4,
+                )
+            width = t.ndim if is_mask else 1
+            if is_mask:
+                if width == 0:
+                    view.append(None)
+                    advanced[_width(view) - 1] = t.reshape(1)
+                    continue
+            advanced[_width(view)] = t
+            view.extend((0, 1, n) for n in g.shape[dim : dim + width])
+            dim += width
+        elif hasattr(item, "__index__"):
+            view.append(_integer(x, item.__index__(), dim, position))
+            dim, last = dim + 1, "select"
+        elif isinstance(item, (str, bytes)):
+            raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
+        elif _is_sequence(item) and hasattr(item, "__len__"):
+            t = _as_tensor([item[i] for i in range(len(item))], g.device)
+            advanced[_width(view)] = t
+            view.append((0, 1, g.shape[dim]))
+            dim += 1
+        else:
+            raise IndexError(
+                "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
+                f"valid indices (got {type_name(item)})"
+            )
+    return view, advanced, last
+
+
+def _has_value(t):
+    """Whether an index can become a number: not inside a transform or a JAX trace."""
+    return t._ftorch_storage.error is None and t._ftorch_storage.trace is not IMMEDIATE
+
+
+def _is_mask(values):
+    while isinstance(values, list) and values:
+        values = values[0]
+    return isinstance(values, (bool, np.bool_))
+
+
+def _width(view):
+    return sum(1 for v in view if v is None or v.__class__ is tuple)
+
+
+def _check_masks(advanced, part):
+    """Raises IndexError for masks that have not the shape of what basic items left of the tensor."""
+    shape = part._ftorch_geometry.shape
+    for dim, mask in advanced.items():
+        if mask._ftorch_geometry.dtype.name not in ("bool", "uint8"):
+            continue
+        for i, n in enumerate(mask.shape):
+            if shape[dim + i] != n:
+                raise IndexError(
+                    f"The shape of the mask {list(mask.shape)} at index {i} does not match the shape "
+                    f"of the indexed tensor {list(shape)} at index {dim + i}"
+                )
+
+
+def _integer(x, index, dim, position=0):
+    g = x._ftorch_geometry
+    if dim >= g.ndim:
+        if not g.ndim:
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
+            )
+        raise _too_many(x)
+    size = g.shape[dim]
+    if not -size <= index < size:
+        raise IndexError(
+            f"index {index} is out of bounds for dimension {position} with size {size}"
+        )
+    return index + size if index < 0 else index
+
+
+def _slice(item, size):
+    step = 1 if item.step is None else _index_value(item.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    if step < 0:
+        raise ValueError("step must be greater than zero")
+    start = item.start if item.start is None else _index_value(item.start)
+    stop = item.stop if item.stop is None else _index_value(item.stop)
+    start, stop, step = slice(start, stop, step).indices(size)
+    return start, step, max(0, -(-(stop - start) // step))
+
+
+def _basic(x, view, last):
+    if _is_whole(x, view):
+        return view_call(OPS["alias"], x) if last else x
+    return view_call(OPS[f"_index_{last}"], x, (tuple(view),))
+
+
+def getitem(x, index):
+    """``x[index]``: a view for basic indices, a copy for index tensors and masks."""
+    if index.__class__ is int:
+        return _row(x, index)
+    key = None
+    if not special[0] and x.__class__ in PLAIN:
+        if index.__class__ in PLAIN and index._ftorch_geometry.dtype is bool_:
+            found = _masked(x, index)
+            if found is not None:
+                return found
+        index = _with_numbers(index)
+        key = _basic_key(index)
+        if key is not None:
+            known = x._ftorch_geometry._views.get(key)
+            if known is not None:
+                return make_view(known[0], x, known[1], known[2], known[3])
+    if getattr(index.__class__, "__torch_function__", None) is not None and not isinstance(index, TensorBase):
+        from ..dispatch import overrides
+
+        return overrides.handle(getitem, [x, index], (x, index), {})
+    view, advanced, last = _parse(x, index)
+    if not advanced:
+        if index.__class__ is not slice and _is_whole(x, view):
+            return _basic(x, view, last)
+        # Even a whole slice is one.
+        definition, static = OPS["_index_slice" if index.__class__ is slice else f"_index_{last}"], (tuple(view),)
+        found = view_call(definition, x, static)
+        if key is not None:
+            memo = x._ftorch_geometry._views
+            known = memo.get((definition, static))
+            if known is not None and len(memo) < _MOST_VIEWS:
+                memo[key] = (definition, static, *known)
+        return found
+    part = _basic(x, view, "" if _is_whole(x, view) else last)
+    _check_masks(advanced, part)
+    return call(op_named("index.Tensor"), (part, _expanded(advanced)), ())
+
+
+def _masked(x, mask):
+    """``x[mask]``, taken at once from values that are at hand, where nothing records it; else None."""
+    g, m = x._ftorch_geometry, mask._ftorch_geometry
+    if not m.ndim or m.shape != g.shape[: m.ndim] or m.device is not g.device or x._ftorch_requires_grad and modes.grad:
+        return None
+    values = at_hand(x)
+    return None if values is None else from_array(values[to_numpy(mask)])
+
+
+def _row(x, index):
+    """``x[index]`` for an integer: the commonest view, without going through its rule."""
+    index = _integer(x, index, 0)
+    if special[0] or x.__class__ not in PLAIN:
+        return view_call(OPS["_index_select"], x, ((index,),))
+    g = x._ftorch_geometry
+    row = g._views.get("row")
+    if row is None:
+        row = geometry(Size(g.shape[1:]), g.dtype, g.device, g.stride[1:])
+        row = g._views["row"] = with_bits(row, g.bits)
+    return make_view(OPS["_index_select"], x, ((index,),), row, index * g.stride[0])
+
+
+def _with_numbers(index):
+    """An index whose tensors of one integer are numbers, if it is a tuple; else as it is."""
+    if index.__class__ is not tuple:
+        return index
+    for item in index:
+        if item.__class__ in PLAIN:
+            return tuple([_number_in(item) for item in index])
+    return index
+
+
+def _number_in(item):
+    if item.__class__ in PLAIN:
+        g = item._ftorch_geometry
+        if g.is_zero_dim and g.dtype is int64 and _has_value(item):
+            return item.__index__()
+    return item
+
+
+_MOST_VIEWS = 256  # of a geometry that are known by the index
+_BOUNDS = frozenset((int, type(None)))
+
+
+def _basic_key(index):
+    """A hashable form of an index of Python's integers, slices of such, None and Ellipsis; else None."""
+    kind = index.__class__
+    if kind is slice:
+        if {index.start.__class__, index.stop.__class__, index.step.__class__} <= _BOUNDS:
+            return index.start, index.stop, index.step, "slice"
+        return None
+    if index is None or index is Ellipsis:
+        return index, "item"
+    if kind is not tuple:
+        return None
+    parts: list = ["index"]
+    for item in index:
+        kind = item.__class__
+        if kind is slice:
+            if not {item.start.__class__, item.stop.__class__, item.step.__class__} <= _BOUNDS:
+                return None
+            parts.append((item.start, item.stop, item.step))
+        elif kind is int or item is None or item is Ellipsis:
+            parts.append(item)
+        else:
+            return None
+    return tuple(parts)
+
+
+def _is_whole(x, view):
+    shape = x._ftorch_geometry.shape
+    return len(view) <= len(shape) and all(
+        v.__class__ is tuple and v == (0, 1, n) for v, n in zip(view, shape)
+    )
+
+
+def _expanded(advanced):
+    """Index tensors by dimension; a mask becomes the positions of its true elements."""
+    out = []
+    for dim in sorted(advanced):
+        out.extend([None] * (dim - len(out)))
+        t = advanced[dim]
+        if t.dtype.name in ("bool", "uint8"):
+            if getattr(t, "_bdim", None) is not None:
+                raise RuntimeError(
+                    "vmap: We do not support batching operators that can support dynamic shape. "
+                    "Attempting to batch over indexing with a boolean mask."
+                )
+            if (
+                not special[0]
+                and t.__class__ in PLAIN
+                and t._ftorch_geometry.device is CPU
+                and executor.capturing() is None
+            ):
+                out.extend([from_array(positions) for positions in np.nonzero(to_numpy(t))])
+            else:
+                out.extend(api.nonzero(t).unbind(1))
+        else:
+            out.append(t)
+    return tuple(out)
+
+
+def setitem(x, index, value):
+    """``x[index] = value``; the value is broadcast and cast."""
+    if index.__class__ is int:
+        return _assign(_row(x, index), value)
+    if not special[0] and x.__class__ in PLAIN:
+        index = _with_numbers(index)
+        key = _basic_key(index)
+        if key is not None:
+            return _assign(getitem(x, index), value)
+    view, advanced, last = _parse(x, index)
+    part = _basic(x, view, "" if advanced and _is_whole(x, view) else last)
+    if not advanced:
+        return _assign(part, value)
+    _check_masks(advanced, part)
+    if len(advanced) == 1:
+        ((dim, t),) = advanced.items()
+        is_number = isinstance(value, (int, float, complex, np.number)) or (
+            isinstance(value, TensorBase) and value.numel() == 1
+        )
+        recorded = modes.grad and (part._ftorch_requires_grad or getattr(value, "requires_grad", False))
+        if dim == 0 and t.dtype.name == "bool" and is_number and not recorded and not special[0]:
+            mask = t.reshape(*t.shape, *[1] * (part.ndim - t.ndim))
+            if isinstance(value, TensorBase):
+                value = value.reshape(()).to(x.dtype)
+            part.masked_fill_(mask, _number(value))
+            return None
+    if not isinstance(value, TensorBase):
+        value = _value_tensor(value, x)
+    if value._ftorch_storage is part._ftorch_storage and overlaps(value, part):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+            "to a single memory location. Please clone() the tensor before performing the operation."
+        )
+    while value.ndim and value.shape[0] == 1:  # dimensions that only broadcast
+        value = value.squeeze(0)
+    if len(advanced) == 1 and not value.ndim:  # a mask need not become positions
+        indices = (*[None] * dim, t)
+    else:
+        indices = _expanded(advanced)
+    part.index_put_(indices, value)
+    return None
+
+
+def _number(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _value_tensor(value, x):
+    return api.tensor(value, dtype=x.dtype, device=x.device)
+
+
+def _check_fits(value, part):
+    """Raises PyTorch's errors for a value that cannot be expanded to what it is assigned to."""
+    have, want = tuple(value.shape), tuple(part.shape)
+    if len(have) > len(want):
+        kind = f"torch.{value.dtype.scalar_name}Tensor{{{list(have)}}}"
+        raise RuntimeError(
+            f"expand({kind}, size={list(want)}): the number of sizes provided ({len(want)}) must be greater or "
+            f"equal to the number of dimensions in the tensor ({len(have)})"
+        )
+    for n in range(1, len(have) + 1):
+        if have[-n] not in (1, want[-n]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({want[-n]}) must match the existing size ({have[-n]}) at "
+                f"non-singleton dimension {len(want) - n}.  Target sizes: {list(want)}.  Tensor sizes: {list(have)}"
+            )
+
+
+def _is_itself(part, value):
+    """Whether what is assigned is what was there, as behind ``x[i] += 1``, and nobody but the version has to know."""
+    storage = part._ftorch_storage
+    return (
+        value._ftorch_geometry is part._ftorch_geometry and value._ftorch_offset == part._ftorch_offset
+        and not special[0] and part.__class__ in PLAIN and value.__class__ in PLAIN and not storage.version < 0
+        and not modes.differentiating and executor.capturing() is None
+        and not (part._ftorch_requires_grad or value._ftorch_requires_grad)
+        and (part._base is None or not part._base._ftorch_requires_grad)
+        and not has_internal_overlap(part._ftorch_geometry)
+    )
+
+
+def _assign(part, value):
+    if isinstance(value, TensorBase):
+        while value.ndim > part.ndim and value.shape[0] == 1:
+            value = value.squeeze(0)
+        if value._ftorch_storage is part._ftorch_storage:
+            if _is_itself(part, value):
+                count_write(part)
+                return
+            value = value.expand(part.shape)  # a tensor written to itself
+        elif value.shape != part.shape:
+            _check_fits(value, part)
+        part.copy_(value)
+    elif isinstance(value, (int, float, complex, np.number, np.bool_)):
+        if has_internal_overlap(part._ftorch_geometry):  # a fill may write there, an assignment not
+            part.copy_(_number(value))
+        else:
+            part.fill_(_number(value))
+    else:
+        _assign(part, _value_tensor(value, part))

@@ -1,0 +1,125 @@
+"""The older names of tensor types: ``torch.FloatTensor``, ``x.type()``, ``torch.LongTensor(3)``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import api
+from ..core import dtype as _dtype
+from ..core.geometry import Size
+from ..tensor import Tensor, TensorBase
+from .storages import TypedStorage, UntypedStorage
+
+_BY_NAME = {
+    d.scalar_name: d
+    for d in (
+        _dtype.float32, _dtype.float64, _dtype.float16, _dtype.bfloat16, _dtype.uint8, _dtype.int8,
+        _dtype.int16, _dtype.int32, _dtype.int64, _dtype.bool, _dtype.complex64, _dtype.complex128,
+    )
+}
+
+
+def type_name(t) -> str:
+    """``x.type()``: ``"torch.FloatTensor"``, ``"torch.cuda.LongTensor"``."""
+    place = "" if t.device.type in ("cpu", "meta") else f"{t.device.type}."
+    return f"torch.{place}{t.dtype.scalar_name}Tensor"
+
+
+def type_target(given):
+    """The ``to`` arguments of ``x.type(given)``: a dtype, a type's name or a type."""
+    if isinstance(given, _dtype.dtype):
+        return (given,)
+    if isinstance(given, type) and isinstance(given, _TypeMeta):
+        return (given.device_type, given.dtype) if given.device_type != "cpu" else (given.dtype,)
+    if given in (bool, int, float, complex):
+        return (given,)
+    name = given if isinstance(given, str) else f"{given.__module__}.{given.__name__}"
+    parts = name.split(".")
+    dtype = _BY_NAME.get(parts[-1].removesuffix("Tensor"))
+    if dtype is None or parts[0] != "torch":
+        raise ValueError(f"invalid type: '{name}'")
+    return (parts[1], dtype) if len(parts) == 3 else (dtype,)
+
+
+def _construct(args, dtype, where, is_typed=True):
+    """A tensor by the older constructors: of sizes, of data, or of another tensor (shared)."""
+    if not args:
+        return api.empty(0, dtype=dtype, device=where)
+    if all(isinstance(a, (int, np.integer)) and not isinstance(a, bool) for a in args):
+        return api.empty(*args, dtype=dtype, device=where)
+    if len(args) > 1:
+        raise TypeError(
+            "new() received an invalid combination of arguments - got "
+            f"({', '.join(type(a).__name__ for a in args)})"
+        )
+    (data,) = args
+    if isinstance(data, Size):
+        return api.empty(data, dtype=dtype, device=where)
+    if isinstance(data, TensorBase):
+        if is_typed and data.dtype is not dtype:
+            raise TypeError(f"expected {_described(dtype)} (got {_described(data.dtype)})")
+        return data.detach()
+    if isinstance(data, (TypedStorage, UntypedStorage)):
+        return api.empty(0, dtype=dtype).set_(data)
+    if isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if isinstance(data, (float, bool, np.generic, type(None))):
+        raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
+    return api.tensor(data, dtype=dtype, device=where)
+
+
+def _described(dtype):
+    return f"torch.{dtype.scalar_name}Tensor"
+
+
+def _new(cls, *args, device=None, **_):
+    """``torch.Tensor(...)``, and the same for subclasses: the default dtype."""
+    out = _construct(args, _dtype.get_default_dtype(), device, is_typed=False)
+    return out if cls is Tensor else out.as_subclass(cls)
+
+
+Tensor.__new__ = _new  # type: ignore[assignment]
+
+
+class _TypeMeta(type):
+    """``isinstance(x, torch.FloatTensor)`` asks for the dtype and device."""
+
+    dtype: _dtype.dtype
+    device_type: str
+
+    def __instancecheck__(cls, instance):
+        return (
+            isinstance(instance, TensorBase)
+            and instance._ftorch_geometry.dtype is cls.dtype
+            and instance._ftorch_geometry.device.type == cls.device_type
+        )
+
+    def __call__(cls, *args, device=None):
+        return _construct(args, cls.dtype, cls.device_type if device is None else device)
+
+    def __repr__(cls):
+        return f"<class '{cls.__module__}.{cls.__name__}'>"
+
+
+def tensor_types(device_type: str = "cpu") -> dict[str, type]:
+    """{"FloatTensor": type, ...} of one device type."""
+    module = "torch" if device_type == "cpu" else f"torch.{device_type}"
+    return {
+        f"{name}Tensor": _TypeMeta(
+            f"{name}Tensor", (), {"dtype": d, "device_type": device_type, "__module__": module}
+        )
+        for name, d in _BY_NAME.items()
+        if not d.is_complex
+    }
+
+
+_CPU_TYPES = tensor_types()
+
+
+def new(self, *args, device=None):
+    """``x.new(...)``: a tensor of the same dtype and device, by the older constructor."""
+    kind = tensor_types(self.device.type)[f"{self.dtype.scalar_name}Tensor"]
+    return kind(*args, device=device or self.device)
+
+
+Tensor.new = new  # type: ignore[attr-defined]

@@ -1,0 +1,518 @@
+"""What users call on a tensor that is not an op: its geometry and its memory.
+
+Conversions and values are in `conversions`, autograd is in `graph_methods`; all register in `METHODS`.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from ..autograd.tape import (
+    check_inplace,
+    node_class,
+    rename_node,
+)
+from ..autograd.views import ViewNode, view_call
+from ..autograd.views import as_strided as _as_strided
+from ..call import op as _op
+from ..call.argument_types import type_name
+from ..core import api, formats
+from ..core import dtype as _dtype
+from ..core.geometry import CONJ, NEG, Size, geometry, infer_size, view_stride
+from ..core.registry import OPS
+from ..memory import host_memory
+from ..memory.storage import Storage
+from ..runtime import executor
+from ..tensor import DISPATCHING, PLAIN, TensorBase, from_array, modes, wrap_view
+
+METHODS: dict[str, object] = {}
+
+
+def method(function):
+    """Registers a method of `Tensor`."""
+    METHODS[function.__name__] = function
+    return function
+
+
+def attribute(getter):
+    """Registers a read-only attribute of `Tensor`."""
+    METHODS[getter.__name__] = property(getter)
+    return getter
+
+
+# --- geometry ------------------------------------------------------------------------
+
+METHODS["shape"] = property(lambda self: self._ftorch_geometry.shape)
+METHODS["dtype"] = property(lambda self: self._ftorch_geometry.dtype)
+METHODS["device"] = property(lambda self: self._ftorch_geometry.device)
+METHODS["ndim"] = property(lambda self: len(self._ftorch_geometry.shape))
+METHODS["itemsize"] = property(lambda self: self._ftorch_geometry.dtype.itemsize)
+METHODS["nbytes"] = property(lambda self: self._ftorch_geometry.numel * self._ftorch_geometry.dtype.itemsize)
+METHODS["layout"] = property(lambda self: formats.strided)
+for _name, _kind in (("is_cuda", "cuda"), ("is_cpu", "cpu"), ("is_meta", "meta"),
+                     ("is_xla", "tpu")):
+    METHODS[_name] = property(lambda self, _kind=_kind: self._ftorch_geometry.device.type == _kind)
+for _name in ("is_sparse", "is_quantized", "is_mkldnn", "is_nested", "is_sparse_csr", "is_mps",
+              "is_vulkan", "is_xpu", "is_ipu", "is_maia", "is_mtia"):
+    METHODS[_name] = False
+
+
+@method
+def size(self, dim=None):
+    """The shape, or the extent of one dimension."""
+    shape = self._ftorch_geometry.shape
+    if dim is None:
+        return shape
+    return shape[_wrap(dim, len(shape))]
+
+
+def _wrap(dim, ndim):
+    extent = max(ndim, 1)
+    if not -extent <= dim < extent:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got "
+            f"{dim})"
+        )
+    return dim + extent if dim < 0 else dim
+
+
+@method
+def stride(self, dim=None):
+    """The strides, or that of one dimension."""
+    strides = self._ftorch_geometry.stride
+    return strides if dim is None else strides[_wrap(dim, len(strides))]
+
+
+@method
+def dim(self):
+    """The number of dimensions."""
+    return len(self._ftorch_geometry.shape)
+
+
+METHODS["ndimension"] = dim
+
+
+@method
+def numel(self):
+    """The number of elements."""
+    return self._ftorch_geometry.numel
+
+
+METHODS["nelement"] = numel
+
+
+@method
+def element_size(self):
+    """Bytes per element."""
+    return self._ftorch_geometry.dtype.itemsize
+
+
+@method
+def storage_offset(self):
+    """The position of the first element in the storage, in elements."""
+    return self._ftorch_offset
+
+
+@method
+def is_contiguous(self, memory_format=formats.contiguous_format):
+    """Whether the elements lie in memory in the order of the format."""
+    if memory_format is formats.contiguous_format:
+        return self._ftorch_geometry.is_contiguous
+    return formats.is_in_format(self._ftorch_geometry, memory_format)
+
+
+@method
+def is_floating_point(self):
+    return self._ftorch_geometry.dtype.is_floating_point
+
+
+@method
+def is_complex(self):
+    return self._ftorch_geometry.dtype.is_complex
+
+
+@method
+def is_signed(self):
+    return self._ftorch_geometry.dtype.is_signed
+
+
+@method
+def is_conj(self):
+    """Whether the tensor is a conjugate view (``torch.is_conj``)."""
+    return bool(self._ftorch_geometry.bits & CONJ)
+
+
+@method
+def is_neg(self):
+    """Whether the tensor is a negated view (``torch.is_neg``)."""
+    return bool(self._ftorch_geometry.bits & NEG)
+
+
+@method
+def is_inference(self):
+    """Whether the tensor was made in ``inference_mode``."""
+    return self._ftorch_storage.version < 0
+
+
+@method
+def is_set_to(self, tensor):
+    """Whether both are the same part of the same storage."""
+    return (
+        self._ftorch_storage is tensor._ftorch_storage and self._ftorch_geometry == tensor._ftorch_geometry
+        and self._ftorch_offset == tensor._ftorch_offset
+    )
+
+
+@method
+def is_same_size(self, other):
+    return self._ftorch_geometry.shape == other._ftorch_geometry.shape
+
+
+@method
+def get_device(self):
+    """The index of the device, -1 for the CPU."""
+    index = self._ftorch_geometry.device.index
+    return -1 if index is None else index
+
+
+# --- memory --------------------------------------------------------------------------
+
+
+@method
+def data_ptr(self):
+    """The address of the first element: on the CPU that of its memory, until somebody writes there."""
+    if not self._ftorch_geometry.numel or self._ftorch_geometry.device.type == "meta":
+        return 0
+    return self._ftorch_storage.address() + self._ftorch_offset * self._ftorch_geometry.dtype.itemsize
+
+
+@method
+def untyped_storage(self):
+    from .storages import UntypedStorage
+
+    return UntypedStorage(_cell=self._ftorch_storage)
+
+
+@method
+def storage(self):
+    from .storages import TypedStorage
+
+    return TypedStorage(self._ftorch_storage, dtype=self._ftorch_geometry.dtype)
+
+
+METHODS["_typed_storage"] = storage
+
+
+@method
+def contiguous(self, memory_format=formats.contiguous_format):
+    """The tensor itself if it lies in memory as the format says, else a copy that does."""
+    if memory_format is formats.preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    if is_contiguous(self, memory_format):
+        return self
+    return clone(self, memory_format=memory_format)
+
+
+@method
+def clone(self, *, memory_format=None):
+    """A copy; gradients flow through it (``torch.clone``)."""
+    seen = None
+    if memory_format is not None and (self.__class__ in DISPATCHING or _op.hooks.python is not None):
+        seen = memory_format  # whoever makes the copy is told
+    out = _op.call(_op.op_named("clone"), (self,), (seen,))
+    if memory_format is not None and memory_format is not formats.preserve_format:
+        relayout(out, formats.strides_for(self._ftorch_geometry.shape, memory_format))
+    return out
+
+
+def relayout(t, strides):
+    """Declares the memory layout of a fresh tensor."""
+    g = t._ftorch_geometry
+    if g.stride != strides and t.__class__ in PLAIN:
+        new = geometry(g.shape, g.dtype, g.device, strides)
+        executor.relabel(t._ftorch_storage, new)
+        t._ftorch_geometry = new
+        if _op.special[0] and hasattr(t, "_level"):
+            t._level.relaid(t, strides)
+    return t
+
+
+@method
+def reshape(self, *shape):
+    """The same elements in another shape: a view if one is possible, else a copy."""
+    if len(shape) == 1 and not isinstance(shape[0], (int, np.integer, TensorBase)):
+        shape = tuple(shape[0])
+    shape, is_view = _reshaped(self._ftorch_geometry, shape)
+    if is_view:
+        return view_call(OPS["view"], self, (shape,))
+    copy = view_call(OPS["view"], contiguous(self), (shape,))
+    copy._base = None  # of a copy that nobody else can reach
+    if copy._grad_fn is not None:
+        rename_node(copy._grad_fn, "UnsafeViewBackward0")
+    return copy
+
+
+def _reshaped(g, shape):
+    """(the sizes with -1 replaced, whether there is a view of them)."""
+    key = ("reshape", shape)
+    found = g._views.get(key)
+    if found is None:
+        sizes = infer_size(tuple(int(n) for n in shape), g.numel)
+        found = sizes, view_stride(g.shape, g.stride, sizes) is not None
+        if all(n.__class__ is int for n in shape):
+            g._views[key] = found
+    return found
+
+
+@method
+def reshape_as(self, other):
+    return reshape(self, other.shape)
+
+
+@method
+def view_as(self, other):
+    """``self.view(other.size())``."""
+    return view_call(OPS["view"], self, (other.shape,))
+
+
+@method
+def expand_as(self, other):
+    """``self.expand(other.size())``."""
+    return view_call(OPS["expand"], self, (other.shape, False))
+
+
+@method
+def as_strided(self, size, stride, storage_offset=None):
+    """A view with any size, stride and offset in the storage (``torch.as_strided``)."""
+    return _as_strided(self, size, stride, storage_offset)
+
+
+def _transposed(attribute, op, conjugates=False, batches=True):
+    """``x.T`` and its relatives; what they say of tensors that are no matrices they say once."""
+    if batches:
+        takes, hint = "matrices or batches of matrices", ""
+    else:
+        takes, hint = "matrices (2-D tensors)", "tensor.mH"
+    identity = "Consider using x.conj()." if conjugates else (
+        "This function is the identity in these cases."
+    )
+    said = set()
+
+    def getter(self):
+        ndim = len(self._ftorch_geometry.shape)
+        if ndim != 2 and (ndim == 0 or attribute == "T" or ndim == 1 or not batches):
+            if ndim == 0:
+                text = f"Tensor.{attribute} is deprecated on 0-D tensors. {identity}"
+            elif attribute == "T":
+                text = (
+                    "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
+                    "deprecated and it will throw an error in a future release. Consider `x.mT` to "
+                    "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` "
+                    "to reverse the dimensions of a tensor."
+                )
+            else:
+                also = f" For batches of matrices, consider using {hint}" if ndim > 2 else ""
+                raise RuntimeError(
+                    f"tensor.{attribute} is only supported on {takes}. Got {ndim}-D tensor.{also}"
+                )
+            if text not in said:
+                said.add(text)
+                warnings.warn(text, stacklevel=2)
+        result = self if ndim == 0 and op != "numpy_T" else view_call(OPS[op], self, ())
+        return result.conj() if conjugates else result
+
+    return property(getter)
+
+
+METHODS["T"] = _transposed("T", "numpy_T")
+METHODS["mT"] = _transposed("mT", "adjoint")
+METHODS["mH"] = _transposed("mH", "adjoint", conjugates=True)
+METHODS["H"] = _transposed("H", "adjoint", conjugates=True, batches=False)
+
+
+def _part(name):
+    def getter(self):
+        if not self._ftorch_geometry.dtype.is_complex:
+            if name == "_real_part":
+                return self
+            raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+        return view_call(OPS[name], self, ())
+
+    def setter(self, value):
+        getter(self).copy_(value)
+
+    return property(getter, setter)
+
+
+METHODS["real"] = _part("_real_part")
+METHODS["imag"] = _part("_imag_part")
+
+
+@method
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Makes the tensor another part of another storage."""
+    if source is None:
+        cell = Storage(geometry(Size((0,)), self.dtype, self.device))
+        cell.array = _empty_array((0,), self.dtype)
+        size, stride = (0,), (1,)
+    elif isinstance(source, TensorBase):
+        cell = source._ftorch_storage
+        if size is None:
+            storage_offset, size, stride = source._ftorch_offset, source.shape, source.stride()
+    else:
+        cell = source._cell
+        if size is None:
+            size = (cell.nbytes // self.dtype.itemsize,)
+    size = Size((size,) if isinstance(size, int) else size)
+    self._ftorch_storage, self._ftorch_offset = cell, storage_offset
+    self._ftorch_geometry = geometry(size, self.dtype, self.device, None if stride is None else tuple(stride))
+    return self
+
+
+def _empty_array(shape, dtype):
+    import jax.numpy as jnp
+
+    return jnp.zeros(shape, dtype.numpy)
+
+
+@method
+def resize_(self, *sizes, memory_format=None):
+    """Changes the size in place; the storage grows if it must (new elements are zero).
+
+    Args:
+        memory_format: the layout of the memory from then on, also where the size is what it was.
+    """
+    if len(sizes) == 1 and not isinstance(sizes[0], int):
+        sizes = tuple(sizes[0])
+    if self._ftorch_requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    shape = Size(sizes)
+    if memory_format is formats.preserve_format:
+        raise RuntimeError("Unsupported memory format Preserve")
+    stride = formats.strides_for(shape, memory_format) if memory_format is not None else None
+    if shape == self._ftorch_geometry.shape and stride in (None, self._ftorch_geometry.stride):
+        return self
+    new = geometry(shape, self.dtype, self.device, stride)
+    needed = self._ftorch_offset + new.expanse
+    cell = self._ftorch_storage
+    if cell.root.numel < needed:
+        _grow(self, cell, needed)
+    self._ftorch_geometry = new
+    return self
+
+
+def _grow(t, cell, needed):
+    import jax.numpy as jnp
+
+    host_memory.check((needed,), t.dtype)
+    flat = _op.to_numpy(wrap_view(cell, geometry(Size((cell.root.numel,)), t.dtype, t.device), 0, None))
+    grown = np.zeros(needed, t.dtype.numpy)
+    grown[: flat.size] = flat
+    cell.root = geometry(Size((needed,)), t.dtype, t.device)
+    cell.host, cell.trace, cell.array = None, None, jnp.asarray(grown)
+
+
+@method
+def resize_as_(self, the_template, memory_format=formats.contiguous_format):
+    return resize_(self, *the_template.shape)
+
+
+_WIDE = {float: _dtype.float64, complex: _dtype.complex128}
+
+
+@method
+def copy_(self, src, non_blocking=False):
+    """Copies elements from another tensor, broadcast and cast, across devices."""
+    if not isinstance(src, TensorBase):
+        if not isinstance(src, (int, float, complex, np.generic)):
+            raise TypeError(
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}"
+            )
+        # A Python number keeps its precision: it takes the dtype of `self` only when written.
+        src = api.tensor(src, dtype=_WIDE.get(type(src)))
+    if src._ftorch_geometry.device is not self._ftorch_geometry.device:
+        src = src.to(self._ftorch_geometry.device)
+    return _op.call_inplace(_op.op_named("copy"), (self, src), (False,))
+
+
+def write_array(t, array):
+    """Overwrites a tensor's elements by an array of its shape, as an in-place op does."""
+    source = from_array(array, t._ftorch_geometry.device)
+    return copy_(t, source)
+
+
+def _reshaping_inplace(public, name):
+    def function(self, *args, **kwargs):
+        definition = OPS[name]
+        for argument in definition.argument_names[1 + len(args) :]:
+            if argument not in kwargs:
+                raise TypeError(f'{public}() missing 1 required positional arguments: "{argument}"')
+            args += (kwargs.pop(argument),)
+        for argument in kwargs:
+            raise TypeError(f"{public}() got an unexpected keyword argument '{argument}'")
+        if modes.grad:
+            check_inplace(self)
+        return _become(self, view_call(definition, self, args))
+
+    return function
+
+
+def _become(t, view):
+    """Gives a tensor the geometry and history of a view of it, as ``x.t_()`` does."""
+    t._ftorch_geometry, t._ftorch_offset = view._ftorch_geometry, view._ftorch_offset
+    node = view._grad_fn
+    if view._ftorch_requires_grad and node is not None:
+        node.__class__ = node_class(f"{node.name()[:-1]}1", ViewNode)  # PyTorch's number of t_
+        t._grad_fn, t._ftorch_output_nr = node, 0
+    _op.count_write(t)
+    if t._base is not None:
+        t._ftorch_attr_version = t._ftorch_storage.version
+    return t
+
+
+for _public, _rule in (("transpose_", "transpose.int"), ("unsqueeze_", "unsqueeze"), ("t_", "t"),
+                       ("swapaxes_", "swapaxes"), ("swapdims_", "swapdims")):
+    METHODS[_public] = _reshaping_inplace(_public, _rule)
+
+
+@method
+def squeeze_(self, dim=None):
+    """``squeeze`` in place: the tensor's own geometry changes."""
+    if dim is None:
+        return _squeeze_all(self)
+    return _squeeze_some(self, (dim,) if isinstance(dim, int) else tuple(dim))
+
+
+_squeeze_all = _reshaping_inplace("squeeze_", "squeeze")
+_squeeze_some = _reshaping_inplace("squeeze_", "squeeze.dims")
+
+
+@method
+def as_strided_(self, size, stride, storage_offset=None):
+    if modes.grad:
+        check_inplace(self)
+    return _become(self, _as_strided(self, size, stride, storage_offset))
+
+
+@method
+def share_memory_(self):
+    """Does nothing: processes get tensors by value."""
+    return self
+
+
+@method
+def is_shared(self):
+    return False
+
+
+@method
+def pin_memory(self, device=None):
+    """The tensor itself: JAX's transfers do not need pinned memory."""
+    return self
+
+
+@method
+def is_pinned(self, device=None):
+    return False

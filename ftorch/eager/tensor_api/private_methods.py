@@ -1,0 +1,114 @@
+"""Methods of tensors with a leading underscore, and older ones, that published code calls."""
+
+from __future__ import annotations
+
+import collections
+
+from ..core import api
+from ..core import dtype as _dtype
+from ..tensor import extras
+from .conversions import DISPATCHING
+from .graph_methods import _tensor_hooks
+from .methods import METHODS, method
+
+
+def _backward_hooks(self):
+    """The gradient hooks of a tensor by number, or None (``Tensor._backward_hooks``)."""
+    meta = self._ftorch_meta
+    if self._grad_fn is not None:
+        hooks = (self._grad_fn.tensor_hooks or {}).get(self._ftorch_output_nr)
+    else:
+        hooks = None if meta is None else meta.hooks
+    return collections.OrderedDict(hooks) if hooks else None
+
+
+def _set_backward_hooks(self, value):
+    if value:
+        _tensor_hooks(self).update(value)
+    elif self._ftorch_meta is not None:
+        extras(self).hooks = None
+
+
+METHODS["_backward_hooks"] = property(_backward_hooks, _set_backward_hooks)
+METHODS["_cdata"] = property(id)
+METHODS["_post_accumulate_grad_hooks"] = property(
+    lambda self: self._ftorch_meta.post_hooks if self._ftorch_meta is not None else None
+)
+METHODS["_has_symbolic_sizes_strides"] = False
+METHODS["_python_dispatch"] = property(lambda self: type(self) in DISPATCHING)
+
+
+@method
+def _is_all_true(self):
+    if self.dtype != _dtype.bool:
+        raise RuntimeError("Expected self.scalar_type() == at::kBool to be true, but got false.  (Could this "
+                           "error message be improved?  If so, please report an enhancement request to "
+                           "PyTorch.)")
+    return self.all()
+
+
+@method
+def _is_any_true(self):
+    if self.dtype != _dtype.bool:
+        raise RuntimeError("Expected self.scalar_type() == at::kBool to be true, but got false.  (Could this "
+                           "error message be improved?  If so, please report an enhancement request to "
+                           "PyTorch.)")
+    return self.any()
+
+
+@method
+def _is_zerotensor(self):
+    return False
+
+
+@method
+def _conj(self):
+    return self.conj()
+
+
+@method
+def _conj_physical(self):
+    return api.conj_physical(self)
+
+
+@method
+def _neg_view(self):
+    return api._neg_view(self)
+
+
+@method
+def _use_count(self):
+    return 1 if self._base is None else 2
+
+
+@method
+def _to_dense(self, dtype=None, masked_grad=None):
+    return self.to_dense() if dtype is None else self.to_dense().to(dtype)
+
+
+@method
+def to_padded_tensor(self, padding, output_size=None):
+    """The parts of a nested tensor in one, padded. Raises NotImplementedError for one that is not nested."""
+    raise NotImplementedError(
+        "Could not run 'aten::to_padded_tensor' with arguments from the 'CPU' backend: the tensor is not nested."
+    )
+
+
+@method
+def __delitem__(self, index):
+    raise TypeError("Tensor does not support deleting items")
+
+
+@method
+def __setstate__(self, state):
+    if len(state) == 4:  # pickles of 2017: with the storage's size
+        self.set_(*state)
+        return
+    if len(state) == 5:
+        self.data, self.requires_grad = state[0], state[3]
+        return
+    self.requires_grad, _, hooks = state
+    _set_backward_hooks(self, hooks)
+
+
+METHODS["__nonzero__"] = lambda self: bool(self)

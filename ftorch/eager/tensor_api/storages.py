@@ -1,0 +1,585 @@
+"""``torch.UntypedStorage`` and ``TypedStorage``: a tensor's memory as users see it.
+
+A storage's address is that of its elements: of JAX's buffer on the CPU, until somebody writes, or of the NumPy
+buffer that the memory is shared with.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from ..._toplevel.arrays import aligned_empty
+from ..core import device as _device
+from ..core import dtype as _dtype
+from ..core.geometry import Size, geometry
+from ..memory import host_memory
+from ..memory.storage import PrivateMap, Storage
+from ..tensor import TensorBase, wrap_view
+
+
+def _bytes_of(cell: Storage) -> np.ndarray:
+    """The storage's bytes in memory order; shared with it on the CPU."""
+    if cell.root.device is _device.CPU:
+        return cell.share_host().reshape(-1).view(np.uint8)
+    return np.array(_read(cell))
+
+
+def _read(cell: Storage) -> np.ndarray:
+    """The bytes in memory order, to be read."""
+    if cell.host is not None:
+        return cell.host.reshape(-1).view(np.uint8)
+    if not cell.nbytes:
+        return np.empty(0, np.uint8)
+    order = cell.memory_order()
+    return np.ascontiguousarray(np.asarray(cell.value()).transpose(order)).reshape(-1).view(np.uint8)
+
+
+def _cell_of(memory: np.ndarray, dtype=_dtype.uint8, where=_device.CPU) -> Storage:
+    """A storage whose memory is a flat NumPy array."""
+    cell = Storage(geometry(Size((memory.size,)), dtype, where))
+    if where is _device.CPU:
+        cell.host = memory
+    elif where is not _device.META:
+        cell.array = _device.put(memory, where)
+    return cell
+
+
+def _new_cell(nbytes: int, dtype, device) -> Storage:
+    where = _device.resolve(device)
+    if where is _device.META:
+        return Storage(geometry(Size((nbytes // dtype.itemsize,)), dtype, where))
+    host_memory.check((nbytes,), np.dtype(np.uint8))
+    memory = aligned_empty((nbytes // dtype.itemsize,), dtype.numpy)
+    memory.view(np.uint8)[...] = 0
+    return _cell_of(memory, dtype, where)
+
+
+def _map(filename, shared: bool, nbytes: int) -> np.ndarray:
+    """A file's bytes as an array: writes go to the file if ``shared``, which then is made as long."""
+    filename = os.fspath(filename)
+    if shared:
+        if not os.path.exists(filename) or os.path.getsize(filename) < nbytes:
+            with open(filename, "ab") as file:
+                file.truncate(nbytes)
+        return np.memmap(filename, np.uint8, "r+", shape=(nbytes,)) if nbytes else np.empty(0, np.uint8)
+    try:
+        size = os.path.getsize(filename)
+    except OSError as error:
+        raise RuntimeError(
+            f"unable to open file <{filename}> in read-only mode: {error.strerror} ({error.errno})"
+        ) from None
+    nbytes = nbytes or size
+    if nbytes > size:
+        raise RuntimeError(f"file <{filename}> has {size} bytes, fewer than the {nbytes} asked for")
+    if not nbytes:
+        return np.empty(0, np.uint8)
+    return np.memmap(filename, np.uint8, "c", shape=(nbytes,)).view(PrivateMap)
+
+
+_ORDERS = {"native": "=", "little": "<", "big": ">"}
+
+
+def _from_buffer(buffer, dtype, byte_order, count, offset) -> np.ndarray:
+    if dtype.itemsize > 1 and byte_order is None:
+        raise ValueError("byte_order is needed for elements of several bytes: 'native', 'little' or 'big'")
+    if byte_order is not None and byte_order not in _ORDERS:
+        raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little' or 'native')")
+    data = np.frombuffer(buffer, np.uint8)
+    if not 0 <= offset <= data.size:
+        raise ValueError(
+            f"offset must be non-negative and no greater than buffer length ({data.size}), but got {offset}"
+        )
+    size = data.size - offset if count < 0 else count * dtype.itemsize
+    if size % dtype.itemsize:
+        raise ValueError(
+            f"buffer size ({data.size}) must be a multiple of element size ({dtype.itemsize})"
+        )
+    if offset + size > data.size:
+        raise ValueError(
+            f"buffer has only {data.size - offset} elements after offset {offset}, but specified a size of "
+            f"{count}"
+        )
+    memory = aligned_empty((size,))
+    memory[...] = data[offset : offset + size]
+    memory = memory.view(dtype.numpy)
+    if byte_order is not None and not np.dtype(np.int16).newbyteorder(_ORDERS[byte_order]).isnative:
+        memory = memory.byteswap()
+    return memory
+
+
+class _Storage:
+    """What both kinds of storages have in common, over `_cell`."""
+
+    _cell: Storage
+    is_sparse = False
+    is_sparse_csr = False
+    is_hpu = False
+
+    def data_ptr(self) -> int:
+        """The address of the first element; 0 where there is none."""
+        return self._cell.address()
+
+    @property
+    def _cdata(self) -> int:
+        return id(self._cell)
+
+    @property
+    def device(self):
+        return self._cell.root.device
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    def get_device(self) -> int:
+        """The index of the device, -1 on the CPU."""
+        return -1 if self.device.index is None else self.device.index
+
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self._cell.nbytes
+
+    def resizable(self) -> bool:
+        """Whether `resize_` may be called."""
+        return True
+
+    def is_shared(self) -> bool:
+        """Whether other processes have the same memory: only that of mapped files."""
+        return isinstance(self._cell.host, np.memmap)
+
+    def share_memory_(self):
+        """Does nothing: processes are sent values."""
+        return self
+
+    def is_pinned(self, device=None) -> bool:
+        """Whether transfers to devices are made of this memory itself: never; JAX sees to that."""
+        return False
+
+    def pin_memory(self, device=None):
+        """The storage itself."""
+        return self
+
+    @property
+    def filename(self) -> str | None:
+        """The file that the memory is mapped from, if it is."""
+        host = self._cell.host
+        while host is not None and not isinstance(host, np.memmap):
+            host = getattr(host, "base", None)
+        name = getattr(host, "filename", None)
+        return None if name is None else os.fspath(name)
+
+    def __hash__(self):
+        return id(self._cell)
+
+
+class UntypedStorage(_Storage):
+    """The bytes that one or several tensors share.
+
+    Args:
+        size: how many, or the bytes as a sequence.
+
+    >>> import ftorch as torch
+    >>> torch.zeros(3).untyped_storage().nbytes()
+    12
+    """
+
+    def __init__(self, size=0, *, device=None, _cell=None):
+        if _cell is None:
+            if isinstance(size, int):
+                _cell = _new_cell(size, _dtype.uint8, device)
+            else:
+                memory = np.array([int(v) & 255 for v in size], np.uint8)
+                _cell = _cell_of(memory, _dtype.uint8, _device.resolve(device))
+        self._cell = _cell
+
+    @staticmethod
+    def from_file(filename, shared=False, nbytes=0) -> UntypedStorage:
+        """A file's contents, mapped into memory: read when they are used.
+
+        Args:
+            shared: whether writes go to the file, which is then made ``nbytes`` long; else they stay here.
+            nbytes: how many bytes of the file; 0 for all of them where it is not shared.
+
+        Raises:
+            RuntimeError: the file cannot be read, or is too short.
+        """
+        return UntypedStorage(_cell=_cell_of(_map(filename, shared, nbytes)))
+
+    @staticmethod
+    def from_buffer(buffer, *, dtype=_dtype.uint8, byte_order=None, count=-1, offset=0) -> UntypedStorage:
+        """A copy of a buffer's bytes.
+
+        Args:
+            dtype, byte_order: how its elements are written, ``"native"``, ``"little"`` or ``"big"``.
+            count: how many elements, -1 for all; offset: the bytes before them.
+        """
+        memory = _from_buffer(buffer, dtype, byte_order, count, offset)
+        return UntypedStorage(_cell=_cell_of(memory.view(np.uint8)))
+
+    size = _Storage.nbytes
+    __len__ = _Storage.nbytes
+
+    def element_size(self) -> int:
+        """1: elements are bytes."""
+        return 1
+
+    def untyped(self):
+        """The storage itself."""
+        return self
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self.nbytes())
+            if step != 1:
+                raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+            memory = _bytes_of(self._cell)[start:stop] if start < stop else np.empty(0, np.uint8)
+            return UntypedStorage(_cell=_cell_of(memory, where=self._cell.root.device))
+        return int(_read(self._cell)[index])
+
+    def __setitem__(self, index, value):
+        _bytes_of(self._cell)[index] = _read(value._cell) if isinstance(value, _Storage) else value
+        self._cell.version += 1
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def tolist(self) -> list[int]:
+        """The bytes as a list."""
+        return _read(self._cell).tolist()
+
+    def fill_(self, value):
+        """Sets all bytes to a number."""
+        _bytes_of(self._cell)[...] = value
+        self._cell.version += 1
+        return self
+
+    def resize_(self, nbytes):
+        """Grows or shrinks the storage; new bytes are zero."""
+        cell = self._cell
+        old = _read(cell)
+        new = aligned_empty((nbytes,))
+        new[...] = 0
+        new[: min(nbytes, old.size)] = old[:nbytes]
+        item = cell.root.dtype.itemsize
+        cell.root = geometry(Size((nbytes // item,)), cell.root.dtype, cell.root.device)
+        cell.host, cell.array, cell.trace = new.view(cell.root.dtype.numpy), None, None
+        return self
+
+    def copy_(self, source, non_blocking=None):
+        """Copies another storage's bytes."""
+        _bytes_of(self._cell)[:] = _read(source._cell)
+        self._cell.version += 1
+        return self
+
+    def clone(self):
+        """A copy."""
+        return UntypedStorage(_cell=_cell_of(_read(self._cell).copy(), where=self.device))
+
+    def __copy__(self):
+        return self.clone()
+
+    def __deepcopy__(self, memo):
+        memo = memo.setdefault("torch", {})
+        if id(self._cell) not in memo:
+            memo[id(self._cell)] = self.clone()
+        return memo[id(self._cell)]
+
+    def to(self, *, device, non_blocking=False):
+        """The storage on a device: itself if it is there."""
+        where = _device.canonical(_device.device(device))
+        if where == self.device:
+            return self
+        return UntypedStorage(_cell=_cell_of(_read(self._cell), where=where))
+
+    def cpu(self):
+        """The storage on the CPU."""
+        return self.to(device="cpu")
+
+    def cuda(self, device=None, non_blocking=False):
+        """The storage on a GPU."""
+        return self.to(device="cuda" if device is None else _device.device("cuda", device))
+
+    def new(self):
+        """An empty storage on the same device."""
+        return UntypedStorage(0, device=self.device)
+
+    def byteswap(self, dtype):
+        """Reverses the bytes of each element of a dtype (of each part, if it is complex)."""
+        width = dtype.itemsize // (2 if dtype.is_complex else 1)
+        memory = _bytes_of(self._cell)
+        memory.reshape(-1, width)[...] = memory.reshape(-1, width)[:, ::-1].copy()
+        self._cell.version += 1
+
+    def type(self, dtype=None, non_blocking=False):
+        """The type's name."""
+        place = "" if self.device.type in ("cpu", "meta") else f"{self.device.type}."
+        return f"torch.{place}UntypedStorage" if self.device.type != "cpu" else "torch.storage.UntypedStorage"
+
+    def _write_file(self, f, is_real_file, save_size, element_size):
+        """Writes the bytes to an open file, the number of elements before them if ``save_size``."""
+        data = _read(self._cell)
+        if save_size:
+            f.write((data.size // element_size).to_bytes(8, "little"))
+        f.write(data.tobytes())
+
+    def __eq__(self, other):
+        return isinstance(other, UntypedStorage) and self._cell is other._cell
+
+    __hash__ = _Storage.__hash__
+
+    def __repr__(self):
+        lines = "".join(f" {b}\n" for b in self.tolist())
+        return f"{lines}[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+
+
+class _TypedMeta(type):
+    """``torch.FloatStorage``: a `TypedStorage` of one dtype, by ``isinstance``, too."""
+
+    dtype = None
+
+    def __instancecheck__(cls, instance):
+        if cls.dtype is None:
+            return type.__instancecheck__(cls, instance)
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
+
+
+class TypedStorage(_Storage, metaclass=_TypedMeta):
+    """A storage seen as elements of one dtype (the older interface).
+
+    Args:
+        args: how many elements, or the elements; nothing for none.
+        wrap_storage: an `UntypedStorage` whose memory it is.
+
+    >>> import ftorch as torch
+    >>> torch.zeros(3).storage().size()
+    3
+    >>> torch.TypedStorage([1, 2], dtype=torch.int16).tolist()
+    [1, 2]
+    """
+
+    dtype: _dtype.dtype = None  # type: ignore[assignment]
+
+    def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
+        self.dtype = dtype or type(self).dtype or _dtype.get_default_dtype()
+        if args and isinstance(args[0], (Storage, UntypedStorage)):
+            wrap_storage, args = args[0], args[1:]
+        if isinstance(wrap_storage, Storage):
+            self._cell = wrap_storage
+        elif wrap_storage is not None:
+            if not isinstance(wrap_storage, UntypedStorage):
+                raise TypeError(f"Argument 'wrap_storage' must be UntypedStorage, but got {type(wrap_storage)}")
+            self._cell = wrap_storage._cell
+        elif not args or isinstance(args[0], int):
+            self._cell = _new_cell((args[0] if args else 0) * self.dtype.itemsize, self.dtype, device)
+        else:
+            values = np.array(list(args[0])).astype(self.dtype.numpy)
+            self._cell = _cell_of(values, self.dtype, _device.resolve(device))
+
+    @classmethod
+    def from_buffer(cls, buffer, *, dtype=None, device=None, byte_order=None, count=-1, offset=0):
+        """A copy of a buffer's elements (see `UntypedStorage.from_buffer`)."""
+        dtype = cls.dtype or dtype or _dtype.get_default_dtype()
+        memory = _from_buffer(buffer, dtype, byte_order, count, offset)
+        return TypedStorage(_cell_of(memory, dtype, _device.resolve(device)), dtype=dtype)
+
+    _from_buffer = from_buffer
+
+    @classmethod
+    def from_file(cls, filename, shared=False, size=0, *, dtype=None):
+        """A file's elements, mapped into memory (see `UntypedStorage.from_file`)."""
+        dtype = cls.dtype or dtype or _dtype.get_default_dtype()
+        return TypedStorage(UntypedStorage.from_file(filename, shared, size * dtype.itemsize), dtype=dtype)
+
+    def untyped(self) -> UntypedStorage:
+        """The storage without a dtype."""
+        return UntypedStorage(_cell=self._cell)
+
+    _untyped_storage = property(untyped)
+
+    def size(self) -> int:
+        """The number of elements."""
+        return self._cell.nbytes // self.dtype.itemsize
+
+    _size = size
+    __len__ = size
+
+    def element_size(self) -> int:
+        """The bytes of an element."""
+        return self.dtype.itemsize
+
+    _element_size = element_size
+    _data_ptr = _Storage.data_ptr
+    _nbytes = _Storage.nbytes
+    _is_shared = _Storage.is_shared
+    _share_memory_ = _Storage.share_memory_
+
+    def tensor(self):
+        """The elements as a tensor of one dimension that shares the memory."""
+        g = geometry(Size((self.size(),)), self.dtype, self.device)
+        return wrap_view(self._cell, g, 0, None)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        return _read(self._cell).view(self.dtype.numpy)[index].item()
+
+    _getitem = __getitem__
+
+    def __setitem__(self, index, value):
+        value = _read(value._cell).view(value.dtype.numpy) if isinstance(value, TypedStorage) else value
+        _bytes_of(self._cell).view(self.dtype.numpy)[index] = value
+        self._cell.version += 1
+
+    _setitem = __setitem__
+
+    def fill_(self, value):
+        """Sets all elements to a number."""
+        self[:] = value
+        return self
+
+    def copy_(self, source, non_blocking=None):
+        """Copies another storage's elements, converted."""
+        self[:] = source
+        return self
+
+    def resize_(self, size):
+        """Changes the number of elements."""
+        self.untyped().resize_(size * self.dtype.itemsize)
+        return self
+
+    _resize_ = resize_
+
+    def tolist(self) -> list:
+        """The elements as a list."""
+        return _read(self._cell).view(self.dtype.numpy).tolist()
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def _wrapped(self, storage):
+        return self if storage._cell is self._cell else TypedStorage(storage, dtype=self.dtype)
+
+    _new_wrapped_storage = _wrapped
+
+    def clone(self):
+        """A copy."""
+        return self._wrapped(self.untyped().clone())
+
+    def __copy__(self):
+        return self.clone()
+
+    def __deepcopy__(self, memo):
+        return self._wrapped(self.untyped().__deepcopy__(memo))
+
+    def to(self, *, device, non_blocking=False):
+        """The storage on a device."""
+        return self._wrapped(self.untyped().to(device=device))
+
+    def cpu(self):
+        """The storage on the CPU."""
+        return self.to(device="cpu")
+
+    def cuda(self, device=None, non_blocking=False):
+        """The storage on a GPU."""
+        return self._wrapped(self.untyped().cuda(device))
+
+    def _to(self, dtype):
+        if dtype is self.dtype:
+            return self
+        values = _read(self._cell).view(self.dtype.numpy).astype(dtype.numpy)
+        return TypedStorage(_cell_of(values, dtype, self.device), dtype=dtype)
+
+    @property
+    def _legacy_name(self):
+        name = self.dtype.scalar_name if self.dtype in _LEGACY else None
+        return None if name is None else f"{name}Storage"
+
+    def pickle_storage_type(self) -> str:
+        """The class's name in files: ``"FloatStorage"``.
+
+        Raises:
+            KeyError: there is none for the dtype.
+        """
+        if self._legacy_name is None:
+            raise KeyError(f"dtype {self.dtype} is not recognized")
+        return self._legacy_name
+
+    _pickle_storage_type = pickle_storage_type
+
+    def type(self, dtype=None, non_blocking=False):
+        """The type's name, ``"torch.FloatStorage"``; with a dtype, the storage converted to it."""
+        if dtype is not None:
+            return self._to(dtype)
+        place = "" if self.device.type in ("cpu", "meta") else f"{self.device.type}."
+        return f"torch.{place}{self._legacy_name or 'storage.TypedStorage'}"
+
+    def __eq__(self, other):
+        return isinstance(other, TypedStorage) and self._cell is other._cell and self.dtype is other.dtype
+
+    __hash__ = _Storage.__hash__
+
+    def __repr__(self):
+        lines = "".join(f" {v}\n" for v in self.tolist())
+        return (
+            f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size "
+            f"{self.size()}]"
+        )
+
+
+_LEGACY = {
+    _dtype.float64, _dtype.float32, _dtype.float16, _dtype.bfloat16, _dtype.int64, _dtype.int32, _dtype.int16,
+    _dtype.int8, _dtype.uint8, _dtype.bool, _dtype.complex128, _dtype.complex64,
+}
+_CONVERSIONS = {
+    "double": _dtype.float64, "float": _dtype.float32, "half": _dtype.float16, "bfloat16": _dtype.bfloat16,
+    "long": _dtype.int64, "int": _dtype.int32, "short": _dtype.int16, "char": _dtype.int8,
+    "byte": _dtype.uint8, "bool": _dtype.bool, "complex_double": _dtype.complex128,
+    "complex_float": _dtype.complex64, "float8_e5m2": _dtype.float8_e5m2,
+    "float8_e4m3fn": _dtype.float8_e4m3fn, "float8_e5m2fnuz": _dtype.float8_e5m2fnuz,
+    "float8_e4m3fnuz": _dtype.float8_e4m3fnuz,
+}
+
+
+def _conversion(name, dtype):
+    def typed(self):
+        return self._to(dtype)
+
+    def untyped(self):
+        return TypedStorage(self, dtype=_dtype.uint8)._to(dtype)
+
+    for cls, function in ((TypedStorage, typed), (UntypedStorage, untyped)):
+        function.__name__, function.__qualname__ = name, f"{cls.__name__}.{name}"
+        function.__doc__ = f"The elements converted to {dtype}."
+        setattr(cls, name, function)
+
+
+for _name, _to in _CONVERSIONS.items():
+    _conversion(_name, _to)
+
+
+def _on_gpu(self, *args, device=None, **kwargs):
+    TypedStorage.__init__(self, *args, device="cuda" if device is None else device, **kwargs)
+
+
+def storage_types(module: str = "torch") -> dict[str, type]:
+    """{"FloatStorage": type, ...}: the older classes, one for each dtype.
+
+    Args:
+        module: where they are: ``"torch"``, or ``"torch.cuda"`` for storages on a GPU.
+    """
+    own = {"__module__": module} | ({"__init__": _on_gpu} if module == "torch.cuda" else {})
+    return {
+        f"{d.scalar_name}Storage": _TypedMeta(
+            f"{d.scalar_name}Storage", (TypedStorage,), {"dtype": d, **own}
+        )
+        for d in _LEGACY
+    }
+
+
+def as_tensor_of(storage) -> TensorBase:
+    """A storage as a tensor that shares its memory; of bytes, if it has no dtype."""
+    if isinstance(storage, UntypedStorage):
+        storage = TypedStorage(storage, dtype=_dtype.uint8)
+    return storage.tensor()

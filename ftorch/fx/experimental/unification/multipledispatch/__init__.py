@@ -1,0 +1,6 @@
+"""Functions that are chosen by the classes of all positional arguments."""
+
+from .core import dispatch
+from .dispatcher import Dispatcher, MDNotImplementedError, halt_ordering, restart_ordering
+
+__all__ = ["dispatch", "Dispatcher", "halt_ordering", "restart_ordering", "MDNotImplementedError"]

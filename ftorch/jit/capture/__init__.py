@@ -1,0 +1,1 @@
+"""Calls captured as programs: their signatures, guards, lowering and results."""

@@ -1,0 +1,257 @@
+"""Kinds of calls: the keys by which a compiled function finds programs, and how they differ.
+
+The kind of a call is its arguments' structure, what each argument is, which share memory, and the modes
+that are on.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import re
+
+import numpy as np
+
+from ...autograd.grad_mode import no_grad
+from ...eager.autograd import tape
+from ...eager.call.op import hooks, read
+from ...eager.core import device as _device
+from ...eager.core import dtype as _dtype
+from ...eager.core.geometry import Geometry, Size, geometry, with_bits
+from ...eager.dispatch import autocast
+from ...eager.tensor import Tensor, TensorBase, modes, wrap, wrap_view
+from ...utils import _pytree as pytree
+from .data_objects import Stand
+from .python_state import SCALARS
+
+
+def argument_key(leaf):
+    """What of an argument is part of a call's kind."""
+    if isinstance(leaf, TensorBase):
+        g = leaf._ftorch_geometry
+        root = None if g is leaf._ftorch_storage.root else (leaf._ftorch_offset, leaf._ftorch_storage.root)
+        return g, root, leaf._ftorch_requires_grad, type(leaf), leaf._grad_fn is None
+    if isinstance(leaf, SCALARS):
+        return (type(leaf), leaf) if leaf == leaf else (type(leaf), "nan")
+    if isinstance(leaf, _VALUES):
+        return leaf
+    return id(leaf)
+
+
+_VALUES = (_dtype.dtype, _device.device, Stand)
+
+
+def stand_in(t):
+    """A tensor of its own memory for a part of another's: programs do not depend on where it lies."""
+    if not isinstance(t, TensorBase) or t._ftorch_geometry is t._ftorch_storage.root or type(t) is not Tensor or (
+        t._ftorch_geometry.device is not _device.CPU
+    ):
+        return t
+    edge = None
+    if t._ftorch_requires_grad:
+        if t._grad_fn is None:
+            return t
+        edge = tape.edge_of(t)
+    new = wrap(read(t))
+    if edge is not None:
+        new._ftorch_requires_grad, (new._grad_fn, new._ftorch_output_nr) = True, edge
+    return new
+
+
+def stand_ins(leaves):
+    """Arguments with stand-ins for parts of tensors, unless two are parts of one."""
+    count = collections.Counter(id(t._ftorch_storage) for t in leaves if isinstance(t, TensorBase))
+    return [
+        stand_in(t) if isinstance(t, TensorBase) and count[id(t._ftorch_storage)] == 1 else t
+        for t in leaves
+    ]
+
+
+def view_of(base, g: Geometry, offset: int, requires_grad: bool, is_view: bool, seen: Geometry | None = None):
+    """The view of an argument that a result is.
+
+    Args:
+        g, offset: where it lies, in the memory of ``base`` or of its stand-in.
+        is_view: whether it knows a base, as the results of ``detach`` do not.
+        seen: the geometry of the stand-in, if there was one.
+
+    Returns:
+        The view, or None where no strides say what a view of the stand-in is in the argument's memory.
+    """
+    if seen is not None:
+        found = _through(base._ftorch_geometry, seen, g, offset)
+        if found is None:
+            return None
+        g, offset = found[0], found[1] + base._ftorch_offset
+    if requires_grad and base._ftorch_requires_grad:
+        return hooks.part(base, g, offset - base._ftorch_offset)
+    known = None
+    if is_view:
+        known = base if base._base is None else base._base
+        if known._ftorch_requires_grad:  # a view of the detached argument
+            known = wrap_view(base._ftorch_storage, base._ftorch_geometry, base._ftorch_offset, None)
+    return wrap_view(base._ftorch_storage, g, offset, known)
+
+
+@functools.lru_cache(1 << 12)
+def _through(original: Geometry, seen: Geometry, g: Geometry, offset: int):
+    """(geometry, offset from the argument's own) of a view of a stand-in, as a view of the argument; or None."""
+    if g.dtype is not seen.dtype:
+        return None
+    places = np.full(max(seen.expanse, offset + g.expanse), -1, np.int64)
+    _strided(places, seen)[...] = _strided(np.arange(original.expanse), original)
+    wanted = _strided(places[offset:], g)
+    if not wanted.size:
+        start, strides = 0, g.stride
+    else:
+        start = int(wanted[(0,) * wanted.ndim])
+        steps = [wanted[(0,) * d + (1,) + (0,) * (wanted.ndim - d - 1)] if n > 1 else start + s
+                 for d, (n, s) in enumerate(zip(g.shape, g.stride))]
+        strides = [int(s) - start for s in steps]
+        known = start + sum(s * np.arange(n).reshape(-1, *[1] * (wanted.ndim - d - 1))
+                            for d, (n, s) in enumerate(zip(g.shape, strides)))
+        if min(strides, default=0) < 0 or (wanted < 0).any() or (wanted != known).any():
+            return None
+    made = geometry(Size(g.shape), g.dtype, g.device, tuple(strides))
+    return with_bits(made, original.bits ^ g.bits), start
+
+
+def _strided(array, g: Geometry):
+    """A view of a flat array through a geometry."""
+    return np.lib.stride_tricks.as_strided(array, g.shape, [s * array.itemsize for s in g.stride])
+
+
+def given_back(leaves, originals, outputs):
+    """The results of a call with the arguments, and views of them, in place of those of their stand-ins."""
+    stands = {id(new._ftorch_storage): (new, old) for new, old in zip(leaves, originals) if new is not old}
+
+    def original(t):
+        if not isinstance(t, TensorBase) or id(t._ftorch_storage) not in stands:
+            return t
+        new, old = stands[id(t._ftorch_storage)]
+        if t is new:
+            return old
+        view = view_of(
+            old,
+            t._ftorch_geometry,
+            t._ftorch_offset,
+            t._ftorch_requires_grad,
+            t._base is not None,
+            new._ftorch_geometry,
+        )
+        return t if view is None else view
+
+    return pytree.tree_map(original, outputs)
+
+
+def share_parts(leaves):
+    """Whether two arguments are parts of one tensor."""
+    return any(
+        isinstance(t, TensorBase) and t._ftorch_geometry is not t._ftorch_storage.root
+        and any(s is not t and isinstance(s, TensorBase) and s._ftorch_storage is t._ftorch_storage for s in leaves)
+        for t in leaves
+    )
+
+
+def is_array(leaf):
+    """Whether a value is NumPy's."""
+    return type(leaf).__module__ == "numpy"
+
+
+def aliases(leaves):
+    """Which tensor arguments share storage with which."""
+    if len(leaves) < 2:
+        return ()
+    first: dict[int, int] = {}
+    return tuple(
+        first.setdefault(id(t._ftorch_storage), i) for i, t in enumerate(leaves) if isinstance(t, TensorBase)
+    )
+
+
+def modes_key():
+    """The modes that are on, as part of a call's kind."""
+    on = modes.autocast
+    return (
+        modes.grad, modes.inference, _device.get_default_device(), _dtype.get_default_dtype(),
+        on and (on, tuple(autocast.state.dtypes.items()), autocast.state.cache_enabled),
+    )
+
+
+def returned(leaves, originals, outputs):
+    """What a call that ran in Python did to stand-ins, done to the arguments."""
+    written = [
+        (new, old) for new, old in zip(leaves, originals)
+        if new is not old and new._ftorch_storage.version
+    ]
+    with no_grad():
+        for new, old in written:
+            old.copy_(new.detach())
+    return given_back(leaves, originals, outputs)
+
+
+def other_device(leaves):
+    """Whether an argument lies on another device than the CPU."""
+    return any(isinstance(t, TensorBase) and t._ftorch_geometry.device is not _device.CPU for t in leaves)
+
+
+def has_overrides(leaves):
+    """Whether an argument is of a subclass of tensors that may see calls."""
+    from ...nn import Buffer, Parameter
+
+    plain = (Tensor, Parameter, Buffer)
+    return any(isinstance(t, TensorBase) and type(t) not in plain for t in leaves)
+
+
+def without_sizes(key, numbers=True):
+    """A kind of call with any sizes, and if not ``numbers`` with any numbers."""
+    spec, leaves, aliases, mode = key
+    kinds = []
+    for k in leaves:
+        if isinstance(k, tuple) and len(k) == 5:
+            k = k[0].dtype, len(k[0].shape), k[2:]
+        elif not numbers and isinstance(k, tuple) and k[0] in (int, float):
+            k = k[0]
+        kinds.append(k)
+    return spec, tuple(kinds), aliases, mode
+
+
+def _likeness(a, b):
+    same = sum(x == y for x, y in zip(a[1], b[1]))
+    return a[0] == b[0], same, a[3] == b[3]
+
+
+def difference(key, entries, names):
+    """Why a call is of another kind than the most similar one before.
+
+    Args:
+        names: PyTorch's names of the arguments, ``L['x']``.
+    """
+    other = max(reversed(entries), key=lambda k: _likeness(k, key))
+    if key[0] != other[0]:
+        return "the arguments have another structure"
+    for i, (a, b) in enumerate(zip(key[1], other[1])):
+        if a == b:
+            continue
+        name = re.sub(r"^L\['(\w+)'\]", r"\1", names[i]) if i < len(names) else f"L[{i}]"
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 5:
+            return _of_tensors(f"tensor '{name}'", a, b)
+        b = b[1] if isinstance(b, tuple) and len(b) == 2 else b
+        return f"{name} == {b!r}"
+    if key[3] != other[3]:
+        return "GLOBAL_STATE changed: grad_mode, autocast, or the default dtype or device"
+    return "the arguments share memory in another way"
+
+
+def _of_tensors(tensor, a, b):
+    g, h = a[0], b[0]
+    if g.dtype is not h.dtype:
+        names = h.dtype.scalar_name, g.dtype.scalar_name
+        return f"{tensor} dtype mismatch. expected {names[0]}, actual {names[1]}"
+    if len(g.shape) != len(h.shape):
+        return f"{tensor} rank mismatch. expected {len(h.shape)}, actual {len(g.shape)}"
+    for d, (m, n) in enumerate(zip(g.shape, h.shape)):
+        if m != n:
+            return f"{tensor} size mismatch at index {d}. expected {n}, actual {m}"
+    if a[2] != b[2]:
+        return f"{tensor} requires_grad mismatch. expected requires_grad={int(b[2])}"
+    return f"{tensor} has another layout"

@@ -1,0 +1,367 @@
+"""What Python objects the code of a function can reach: containers, attributes, closures, classes, modules.
+
+`Reachable` walks from a value along the names in the code that is given it (`code_names`). What it finds
+there becomes guards. A bound of the walk, or an object whose state nobody here knows, ends the capture.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import logging
+import os
+import sys
+import threading
+import types
+from typing import Any
+
+from ..._alias import is_own
+from ...eager.tensor import TensorBase
+from . import purity
+from .code_names import EVERYTHING, NOTHING, Names
+from .python_state import MISSING, SCALARS, ModuleState, OptimizerState, Place, snapshot
+from .user_code import is_users
+
+_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_PLAIN = (list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict)
+_OF_TYPES = frozenset(dir(type))
+_LARGEST = 4096  # elements of a container that guards compare
+_DEEPEST = 64
+_MOST = 20000  # objects that are looked at in one capture
+
+
+class _Imported:
+    """The modules that are there, as a state that is watched: their number."""
+
+    @property
+    def count(self):
+        return len(sys.modules)
+
+    @count.setter
+    def count(self, _):
+        """Imports are not taken back."""
+
+
+_IMPORTED = _Imported()
+
+
+class Reachable:
+    """See the module.
+
+    Attributes:
+        places: {(id of a holder, key): `Place`}.
+        containers: {id: (container, its elements before, its name)}.
+        buffers: {id: (array of NumPy or another buffer, its content, its name)}.
+        modules, optimizers: those that the function uses, children included.
+        known: ids of objects that were there before.
+    """
+
+    def __init__(self, capture):
+        self.capture = capture
+        self.places: dict[tuple, Place] = {}
+        self.containers: dict[int, tuple] = {}
+        self.buffers: dict[int, tuple] = {}
+        self.modules: dict[int, Any] = {}
+        self.optimizers: dict[int, Any] = {}
+        self.held: list = []  # what ids stand for
+        self.known: set[int] = set()
+        self._visited: set = set()
+        self._codes: dict = {}  # {code: its names, or what it is otherwise}
+
+    def _place(self, holder, key, value, attribute, names, depth, path):
+        at = (id(holder), key)
+        if at not in self.places:
+            self.places[at] = Place(holder, key, value, attribute, path)
+        self.visit(value, names, depth, path)
+
+    def arguments(self, args, kwargs):
+        """Notes the arguments of the call."""
+        for value in (*args, *kwargs.values()):
+            self.visit(value, NOTHING, 1, "argument")
+
+    def function(self, function, names=None):
+        """Notes a function's closure and defaults."""
+        while isinstance(function, functools.partial):
+            for value in (*function.args, *function.keywords.values()):
+                self.visit(value, names or NOTHING, 1, "")
+            function = function.func
+        if isinstance(function, types.MethodType):
+            self.visit(function.__self__, names or NOTHING, 1, "self")
+            function = function.__func__
+        code = getattr(function, "__code__", None)
+        while code is not None and not is_users(code.co_filename):  # a decorator's, of a library
+            function = getattr(function, "__wrapped__", None)
+            code = getattr(function, "__code__", None)
+        if not isinstance(function, types.FunctionType):
+            return
+        own = self._codes.get(code)
+        if own is None:
+            own = self._codes[code] = Names(code)
+        for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            self.visit(value, own, 1, "a default")
+        for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                continue
+            self._place(cell, "cell_contents", value, True, own, 1, name)
+        if function.__dict__ and names is not None:
+            scope = function.__dict__
+            for name in scope if names.attributes is None else names.attributes & scope.keys():
+                if name != "__wrapped__":
+                    self._place(scope, name, scope[name], False, names, 2, f"{function.__name__}.{name}")
+
+    def visit(self, value, names, depth, path):
+        """Notes what code with the given names can read of a value."""
+        kind = type(value)
+        if isinstance(value, SCALARS):
+            return
+        key = (id(value), id(names))
+        if key in self._visited:
+            return
+        if isinstance(value, TensorBase):
+            if value.__dict__:
+                self._scope(value.__dict__, names, depth, path)
+            return
+        if depth > _DEEPEST or len(self._visited) > _MOST:
+            self.capture.end(f"{path.partition('.')[0] or kind.__name__} refers to too many objects to be watched")
+            return
+        self._visited.add(key)
+        self.known.add(id(value))
+        self.held.append((value, names))
+        if isinstance(value, _CONTAINERS):
+            self._container(value, names, depth, path)
+            if value.__class__ not in _PLAIN and getattr(value, "__dict__", None):
+                self._attributes(value, names, depth, path)
+        elif isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+            self.function(value, names)
+        elif isinstance(value, type):
+            if self._is_users_class(value):
+                self._class(value, names, depth, path)
+        elif isinstance(value, types.ModuleType):
+            self._module(value, names, depth, path)
+        elif isinstance(value, purity.IMMUTABLE) or isinstance(value, purity.HARMLESS):
+            return
+        else:
+            self._object(value, kind, names, depth, path)
+
+    def _container(self, value, names, depth, path):
+        if id(value) not in self.containers:
+            if len(value) > _LARGEST:
+                self.capture.end(f"{path or 'a container'} has {len(value)} elements, too many to be watched")
+                return
+            self.containers[id(value)] = (value, snapshot(value), path)
+        is_dict = isinstance(value, dict)
+        for item in self.containers[id(value)][1]:
+            item = item[1] if is_dict else item
+            if not isinstance(item, SCALARS):
+                self.visit(item, names, depth + 1, path)
+
+    def _scope(self, scope, names, depth, path):
+        """Notes what a dictionary of attributes has of the names."""
+        for name in list(scope) if names.attributes is None else names.attributes & scope.keys():
+            self._place(scope, name, scope[name], False, names, depth + 1, f"{path}.{name}")
+
+    def _absent(self, scope, name, path):
+        """Notes that a dictionary has not what code asks for."""
+        if (id(scope), name) not in self.places:
+            self.places[id(scope), name] = Place(scope, name, MISSING, False, path)
+
+    def _module(self, module, names, depth, path):
+        scope, root, own = module.__dict__, module.__name__.partition(".")[0], is_own(module.__name__)
+        if root in ("jax", "jaxlib"):
+            return
+        if (
+            own
+            and names.attributes is not None
+            and "backends" in names.attributes & scope.get("_PACKAGES", frozenset())
+        ):
+            module.backends  # noqa: B018  the switches are there before the code asks for them: it is imported when used
+        if names.attributes is None:
+            wanted = scope.keys() if self._is_users_module(module) else names.globals & scope.keys()
+        else:
+            wanted = names.attributes & scope.keys()
+        if self._is_users_module(module):
+            for name in wanted:
+                if not name.startswith("__"):
+                    self._place(scope, name, scope[name], False, names, depth + 1, f"{path}.{name}")
+            return
+        for name in wanted:
+            value = scope[name]
+            if isinstance(value, (types.FunctionType, type, types.BuiltinFunctionType)):
+                continue
+            if module.__name__ == "numpy.random" and callable(value):
+                self.capture.end(f"{path}.{name} was called")
+            elif value is sys.modules:
+                # Which modules there are changes by imports only, which make them more.
+                self._place(_IMPORTED, "count", len(value), True, names, depth + 1, f"{path}.{name}")
+            elif isinstance(value, types.ModuleType):
+                if value.__name__.partition(".")[0] == root:
+                    self.visit(value, names, depth + 1, f"{path}.{name}")
+            elif isinstance(value, SCALARS):
+                if not own or not name.startswith("_"):
+                    self._place(scope, name, value, False, names, depth + 1, f"{path}.{name}")
+            elif not own and root != "numpy" and value is not os.environ:
+                self._place(scope, name, value, False, names, depth + 1, f"{path}.{name}")
+        flags = scope.get("_flags")  # of `torch.backends`
+        if own and type(flags) is dict and names.attributes is not None:
+            self._scope(flags, names, depth, path)
+
+    @staticmethod
+    def _is_users_module(module):
+        file = getattr(module, "__file__", None)
+        name = module.__name__
+        return (is_users(file) if file else name.partition(".")[0] not in sys.stdlib_module_names) and (
+            not is_own(name)
+        )
+
+    @staticmethod
+    def _is_users_class(kind):
+        return is_users(getattr(sys.modules.get(kind.__module__), "__file__", None) or "<user>") and (
+            not purity.is_standard(kind.__module__)
+        )
+
+    def _object(self, value, kind, names, depth, path):
+        from ...nn import Module
+        from ...optim import Optimizer
+        from ...optim.lr_scheduler import LRScheduler
+
+        if isinstance(value, Module):
+            for m in value.modules():
+                if id(m) not in self.modules:
+                    self.modules[id(m)] = ModuleState(m)
+                    self.known.add(id(m))
+                if not is_own(type(m).__module__):
+                    self._attributes(m, names, depth, path)
+                elif m._forward_hooks or m._forward_pre_hooks:
+                    for hook in (*m._forward_hooks.values(), *m._forward_pre_hooks.values()):
+                        self.visit(hook, names, depth, "hook")
+                for p in m._parameters.values():
+                    if p is not None and p.__dict__:
+                        self.visit(p, names, depth, path)
+            return
+        if isinstance(value, Optimizer):
+            if id(value) not in self.optimizers:
+                self.optimizers[id(value)] = OptimizerState(value)
+            if names.attributes is not None and "param_groups" in names.attributes:
+                self._container(value.param_groups, names, depth, f"{path}.param_groups")
+            return
+        if isinstance(value, LRScheduler):
+            self.visit(value.optimizer, EVERYTHING, depth, "optimizer")
+            for name in ("_last_lr", "last_epoch"):
+                if names.attributes is not None and (
+                    name in names.attributes or f"get{name}" in names.attributes
+                ):
+                    self._place(value.__dict__, name, value.__dict__.get(name), False, names,
+                                depth, f"{path}.{name}")
+            return
+        if isinstance(value, logging.Logger):
+            while value is not None:
+                for name in ("level", "disabled", "parent"):
+                    self._place(value.__dict__, name, value.__dict__.get(name), False, NOTHING, depth, f"{path}.{name}")
+                value = value.parent
+            return
+        if isinstance(value, types.MappingProxyType) or kind in _VIEWS:
+            if kind in _VIEWS:
+                self.capture.end(f"{path or 'a view'} shows a dictionary")
+            elif value and not isinstance(next(iter(value.values())), types.FunctionType):
+                self.capture.end(f"{path or 'a mapping proxy'} shows another dictionary")
+            return
+        if hasattr(kind, "__next__"):
+            self.capture.end(f"{path or kind.__name__} is an iterator")
+            return
+        if purity.of_library(value):
+            self._attributes(value, names, depth, path)
+            return
+        if isinstance(value, purity.BUFFERS):
+            self._buffer(value, path)
+        elif names.attributes is not None and purity.is_unknown(value):
+            self.capture.end(f"{path or 'an object'} is of {kind.__name__}, a class whose state cannot be watched")
+            return
+        standard = purity.is_library(kind.__module__) and kind is not types.SimpleNamespace
+        if standard and names.attributes is not None and not isinstance(value, (threading.local, property)):
+            names = EVERYTHING  # the library's methods read what they want
+        self._attributes(value, names, depth, path)
+
+    def _buffer(self, value, path):
+        if id(value) not in self.buffers:
+            content = purity.content(value)
+            if content is None:
+                self.capture.end(f"{path or 'an array'} is too large, or of objects, to be watched")
+            self.buffers[id(value)] = (value, content, path)
+
+    def _class(self, kind, names, depth, path):
+        """Notes what the user's classes that a class inherits from say."""
+        seen: set = set()
+        for base in (*kind.__mro__, *type(kind).__mro__):
+            if base.__module__ == "builtins" or not self._is_users_class(base):
+                continue
+            scope = vars(base)
+            for name in list(scope) if names.attributes is None else names.attributes & scope.keys():
+                if not name.startswith("__") and name not in seen:
+                    self._class_item(scope, name, names, depth, path)
+            if names.attributes is not None:
+                for name in names.attributes - scope.keys() - seen - _OF_TYPES:
+                    if hasattr(kind, name):
+                        self._absent(scope, name, f"{path}.{name}")
+                seen |= names.attributes & scope.keys()
+
+    def _class_item(self, scope, name, names, depth, path):
+        item = scope[name]
+        if isinstance(item, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+            return
+        self._place(scope, name, item, False, names, depth + 1, f"{path}.{name}")
+        if isinstance(item, (staticmethod, classmethod)):
+            self.visit(item.__func__, names, depth + 1, path)
+
+    def _attributes(self, value, names, depth, path):
+        kind = type(value)
+        own = is_own(kind.__module__)
+        every = own or names.attributes is None
+        scope = getattr(value, "__dict__", None)
+        if isinstance(value, threading.local):
+            for name in names.attributes or value.__dict__:
+                if hasattr(value, name) or name in names.asked:
+                    at = getattr(value, name, MISSING)
+                    self._place(value, name, at, True, names, depth + 1, f"{path}.{name}")
+            return
+        if isinstance(scope, dict):
+            for name in list(scope) if every else names.attributes & scope.keys():
+                if own and not isinstance(scope[name], (*SCALARS, TensorBase)):
+                    continue
+                self._place(scope, name, scope[name], False, names, depth + 1, f"{path}.{name}")
+        if own or every:
+            return
+        self._named_of_class(value, kind, scope if isinstance(scope, dict) else None, names, depth, path)
+
+    def _named_of_class(self, value, kind, scope, names, depth, path):
+        """Notes what an object's class has of the names, and where the object or another class may come to have it."""
+        wanted = names.attributes if scope is None else names.attributes - scope.keys()
+        if not wanted:
+            return
+        if id(value) in self.modules:
+            tables = [scope.get(k) or () for k in ("_parameters", "_buffers", "_modules")]
+            wanted = {n for n in wanted if not any(n in table for table in tables)}
+        elif scope is not None and (id(value), "__class__") not in self.places:
+            self.places[id(value), "__class__"] = Place(value, "__class__", kind, True, f"{path}.__class__")
+        found: set = set()
+        above = []  # classes before the one that has a name
+        for base in kind.__mro__:
+            if base.__module__ == "builtins" or is_own(base.__module__):
+                continue
+            for name in getattr(base, "__slots__", ()):
+                if isinstance(name, str) and names.wants(name) and hasattr(value, name):
+                    self._place(value, name, getattr(value, name), True, names, depth + 1, f"{path}.{name}")
+            for name in (wanted & vars(base).keys()) - found:
+                found.add(name)
+                self._class_item(vars(base), name, names, depth, path)
+                for other in above:
+                    self._absent(vars(other), name, f"{path}.{name}")
+                if scope is not None and not isinstance(vars(base)[name], property):
+                    self._absent(scope, name, f"{path}.{name}")
+            above.append(base)
+        if scope is not None:
+            for name in (wanted & names.asked) - found:
+                if not hasattr(kind, name):
+                    self._absent(scope, name, f"{path}.{name}")

@@ -1,0 +1,231 @@
+"""What a compiled call gives back: descriptions of the results, and how a run makes them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ...eager.autograd import tape
+from ...eager.memory.storage import Storage
+from ...eager.tensor import TensorBase, wrap, wrap_view
+from ...utils import _pytree as pytree
+from .call_signature import view_of
+from .gradients import FreedNode
+
+
+class New:
+    """A tensor made by the program: output ``position``, seen through a geometry."""
+
+    __slots__ = ("position", "geometry", "offset", "root", "requires_grad", "number", "label", "t")
+
+    def __init__(self, position, t):
+        self.position, self.t = position, t
+        self.geometry, self.offset, self.root = t._ftorch_geometry, t._ftorch_offset, t._ftorch_storage.root
+        self.requires_grad, self.number, self.label = t._ftorch_requires_grad, None, None
+
+
+class Results:
+    """The results of a captured call.
+
+    Attributes:
+        differentiable: those that have a graph; ``freed`` the ids of those whose graph is used up.
+    """
+
+    def __init__(self, captured, outputs, leaves, slots):
+        self.captured, self.slots = captured, slots
+        self.given = {id(leaf): i for i, leaf in enumerate(leaves) if isinstance(leaf, TensorBase)}
+        self.differentiable: list = []
+        self.freed: set[int] = set()
+        self._described: dict[int, Any] = {}
+        flat, self.spec = pytree.tree_flatten(outputs)
+        self.flat = [self._any(value, slots) for value in flat]
+        self.is_single = len(flat) == 1 and flat[0] is outputs
+        self._plain: bool | None = None
+
+    def _any(self, value, slots):
+        if isinstance(value, TensorBase):
+            return self.describe(value, slots)
+        if type(value) in (list, tuple, dict) or (isinstance(value, tuple) and _holds(value)):
+            flat, spec = pytree.tree_flatten(value)
+            return "tree", spec, [self._any(v, slots) for v in flat]
+        parts = _parts(value)
+        if parts and id(value) not in self.captured.known:
+            described = [(k, is_item, self._any(v, slots)) for k, is_item, v in parts]
+            return "object", value, described
+        return "constant", value
+
+    def describe(self, t, slots):
+        """How a run makes a tensor."""
+        found = self._described.get(id(t))
+        if found is None:
+            found = self._described[id(t)] = self._describe(t, slots)
+        return found
+
+    def _describe(self, t, slots):
+        captured, storage = self.captured, t._ftorch_storage
+        if id(t) in self.given:
+            return "argument", self.given[id(t)]
+        if id(t) in captured.sources.of_tensor:
+            return "tensor", captured.sources.of_tensor[id(t)]
+        if captured.is_born(storage):
+            new = New(captured._ref(storage, slots), t)
+            if t._ftorch_requires_grad and tape.grad_fn_of(t) is not None:
+                self.differentiable.append(t)
+            return "new", new
+        source = captured.sources.storage(storage)
+        if source is not None:
+            return "view", source, t._ftorch_geometry, t._ftorch_offset, t._ftorch_requires_grad, t._base is not None
+        if id(storage) in captured.draws:
+            return "draw", captured.draws[id(storage)], storage.root, t._ftorch_requires_grad
+        if id(storage) in captured.trace.made:
+            return "made", storage.root, captured.trace.made[id(storage)][1], t._ftorch_requires_grad
+        if captured.is_made(storage):
+            raise captured.Unsupported("a result shares the memory of a tensor that is not known")
+        if t._ftorch_requires_grad and t._grad_fn is not None:
+            raise captured.Unsupported("a result has a graph made outside")
+        return "constant", t
+
+    # --- the first call
+
+    def rewire(self, node):
+        """Gives the captured call's results the graph that a run's have."""
+        number = 0
+        for kind, new in [d[:2] for d in self._described.values()]:
+            if kind != "new" or new.t._grad_fn is None or not new.requires_grad:
+                if kind == "new":
+                    new.t = None
+                continue
+            t = new.t
+            if id(t) in self.freed:
+                new.label = t._grad_fn.name()
+                t._grad_fn, t._ftorch_output_nr = FreedNode(new.label), 0
+            else:
+                new.number = number
+                t._grad_fn, t._ftorch_output_nr = node, number
+                number += 1
+            if t._base is not None:
+                t._base = None
+            new.t = None
+        self.differentiable = []
+
+    # --- a run
+
+    def _are_plain(self):
+        """Whether each result is the whole of an output of its own, without a graph, and goes nowhere else."""
+        if self.captured.grads or self.captured.puts or self.captured.trace.birth:
+            return False
+        news = [how[1] for how in self.flat if how[0] == "new"]
+        return len({new.position for new in news}) == len(self.flat) and not any(
+            new.requires_grad or new.geometry is not new.root for new in news
+        )
+
+    def build(self, make):
+        """The results of a run, in the form that the function gave them."""
+        if self.is_single:
+            return make(self.flat[0])
+        if self._plain is None:
+            self._plain = self._are_plain()
+        if self._plain:
+            values = make.values
+            flat = [wrap(Storage(new.root, values[new.position])) for _, new in self.flat]
+            return pytree.tree_unflatten(flat, self.spec)
+        return pytree.tree_unflatten([make(how) for how in self.flat], self.spec)
+
+
+class Making:
+    """Makes described tensors out of a program's values, each once: ``making(how)``.
+
+    Functions within each other would hold one another, and what they made, until the next garbage collection.
+    """
+
+    __slots__ = ("captured", "values", "leaves", "originals", "node", "_storages", "_made")
+
+    def __init__(self, captured, values, leaves, originals, node):
+        self.captured, self.values, self.node = captured, values, node
+        self.leaves, self.originals = leaves, originals
+        self._storages: dict[int, Storage] = {}
+        self._made: dict[int, Any] = {}
+
+    def __call__(self, how):
+        kind = how[0]
+        if kind == "constant":
+            return how[1]
+        if kind == "argument":
+            return self.originals[how[1]]
+        if kind == "tensor":
+            return how[1].get(self.leaves)
+        found = self._made.get(id(how))
+        if found is None:
+            found = self._made[id(how)] = self._fresh(how)
+        return found
+
+    def _fresh(self, how):
+        kind = how[0]
+        if kind == "view":
+            _, source, *seen = how
+            base = source.get(self.leaves)
+            if source.kind == "argument" and self.originals[source.key] is not base:
+                view = view_of(self.originals[source.key], *seen, base._ftorch_geometry)
+                if view is not None:
+                    return view
+            return view_of(base, *seen)
+        if kind == "draw":
+            t = wrap(Storage(how[2], self.captured.drawn[how[1]]))
+            t._ftorch_requires_grad = how[3]
+            return t
+        if kind == "made":
+            t = wrap(Storage(how[1], how[2]))
+            t._ftorch_requires_grad = how[3]
+            return t
+        if kind == "object":
+            return self._object(how)
+        if kind == "tree":
+            return pytree.tree_unflatten([self(part) for part in how[2]], how[1])
+        return self._new(how[1])
+
+    def _new(self, new):
+        storage = self._storages.get(new.position)
+        if storage is None:
+            storage = self._storages[new.position] = Storage(new.root, self.values[new.position])
+            storage.version = self.captured.trace.birth  # of inference mode, or 0
+        if new.geometry is new.root:
+            t = wrap(storage)
+        else:
+            t = wrap_view(storage, new.geometry, new.offset, None)
+        if new.requires_grad:
+            t._ftorch_requires_grad = True
+            if new.number is not None:
+                t._grad_fn, t._ftorch_output_nr = self.node, new.number
+            elif new.label is not None:
+                t._grad_fn = FreedNode(new.label)
+        return t
+
+    def _object(self, how):
+        _, template, described = how
+        result = copy.copy(template)
+        for key, is_item, part in described:
+            if is_item:
+                result[key] = self(part)
+            else:
+                object.__setattr__(result, key, self(part))
+        return result
+
+
+def _parts(value):
+    """[(key, whether it is an item, value)] of a new object that holds tensors, else None."""
+    found = []
+    if isinstance(value, dict):
+        found += [(k, True, v) for k, v in value.items()]
+    scope = getattr(value, "__dict__", None)
+    if isinstance(scope, dict) and not isinstance(value, type) and not callable(value):
+        found += [(k, False, v) for k, v in scope.items()]
+    return found if any(_holds(v) for _, _, v in found) else None
+
+
+def _holds(value):
+    """Whether there is a tensor in a value."""
+    if isinstance(value, TensorBase):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds, value))
+    return bool(_parts(value))

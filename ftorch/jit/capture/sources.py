@@ -1,0 +1,97 @@
+"""Where the tensors that a program reads are found when it runs."""
+
+from __future__ import annotations
+
+from ...eager.runtime.executor import CaptureTrace
+from ...eager.tensor import TensorBase
+from .state_watch import Watch
+
+
+class Source:
+    """How a run of the program finds a tensor: ``get(leaves)``."""
+
+    __slots__ = ("kind", "holder", "key", "label")
+
+    def __init__(self, kind, holder, key=None, label=None):
+        self.kind, self.holder, self.key, self.label = kind, holder, key, label
+
+    def get(self, leaves):
+        kind = self.kind
+        if kind == "item":
+            return self.holder[self.key]
+        if kind == "argument":
+            return leaves[self.key]
+        if kind == "grad":
+            return self.holder.get(leaves)._grad
+        if kind == "attribute":
+            return getattr(self.holder, self.key)
+        return self.holder
+
+    @property
+    def name(self):
+        """A name for graphs."""
+        if self.kind == "argument":
+            return f"arg{self.key}"
+        if self.kind == "grad":
+            return f"{self.holder.name}_grad"
+        if self.label:
+            return self.label
+        if isinstance(self.key, str):
+            return self.key
+        return "captured"
+
+
+class Sources:
+    """All tensors that can be found, by their storage and by themselves."""
+
+    def __init__(self, leaves, watch: Watch, trace: CaptureTrace):
+        self.of_storage: dict[int, Source] = {}
+        self.of_tensor: dict[int, Source] = {}
+        self.held: list = []
+        for number, leaf in enumerate(leaves):
+            if isinstance(leaf, TensorBase):
+                self._add(leaf, Source("argument", None, number))
+        for state in watch.modules.values():
+            for table, before in state.tables:
+                for key, t in (*before.items(), *table.items()):
+                    if t is not None:
+                        self._add(t, Source("item", table, key))
+        for state in watch.optimizers.values():
+            for p, entry in state.state.items():
+                if isinstance(entry, dict):
+                    for key, value in entry.items():
+                        if isinstance(value, TensorBase):
+                            self._add(value, Source("item", entry, key))
+            for group in state.optimizer.param_groups:
+                for key, value in group.items():
+                    if isinstance(value, TensorBase):
+                        self._add(value, Source("item", group, key))
+        for place in watch.places.values():
+            if isinstance(place.value, TensorBase):
+                kind = "attribute" if place.attribute else "item"
+                self._add(place.value, Source(kind, place.holder, place.key, place.label))
+        for container, before, _ in watch.containers.values():
+            if isinstance(container, dict):
+                for key, value in before:
+                    if isinstance(value, TensorBase):
+                        self._add(value, Source("item", container, key))
+            elif isinstance(container, (list, tuple)):
+                for i, value in enumerate(before):
+                    if isinstance(value, TensorBase):
+                        self._add(value, Source("item", container, i))
+        for variable, before, _ in trace.grads.values():
+            if before is not None:
+                source = self.of_tensor.get(id(variable)) or Source("fixed", variable)
+                self._add(before, Source("grad", source))
+
+    def _add(self, t, source):
+        if id(t) not in self.of_tensor:
+            self.of_tensor[id(t)] = source
+            self.of_storage.setdefault(id(t._ftorch_storage), source)
+            self.held.append((t, t._ftorch_storage))
+
+    def tensor(self, t) -> Source:
+        return self.of_tensor.get(id(t)) or Source("fixed", t)
+
+    def storage(self, storage) -> Source | None:
+        return self.of_storage.get(id(storage))

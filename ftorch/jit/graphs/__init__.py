@@ -1,0 +1,1 @@
+"""Captured calls as graphs: for backends, and to be read."""

@@ -1,0 +1,1 @@
+"""TorchScript: its language, its programs and its files."""

@@ -1,0 +1,1 @@
+"""From Python to TorchScript programs."""

@@ -1,0 +1,471 @@
+"""Types of the variables and results of functions that are compiled, and complaints of what has none.
+
+The compiler's statements are walked once, in order, with the type of each variable. Branches are
+joined behind an ``if``; what a condition says of a variable (it is not None, it is an int) holds where
+the condition does. A type that is not known is None, and whatever is done with it is accepted.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from ..program.aten import OVERLOADS
+from ..program.types import NONE, Type, infer, parse_type, unify
+from .context import ModuleRef, _highlight
+from .inference import Inference, accepts, is_optional
+
+__all__ = ["Checker"]
+
+
+class _Unusable:
+    """A variable that differs between branches, or is set in one only: an error where it is used."""
+
+    def __init__(self, message):
+        self.message, self.branches = message, None
+
+
+class Checker(Inference):
+    """Checks one function.
+
+    Args:
+        compiler: the `FunctionCompiler` whose function it is.
+        types: {parameter: `Type`}; returns: the declared type of the result, or None.
+    """
+
+    def __init__(self, compiler, types, returns):
+        self.compiler = compiler
+        self.env: dict = dict(types)
+        self.wide: dict = dict(types)  # the types that variables have where no condition narrows them
+        self.outer: dict = {}  # the variables around the innermost block
+        self.inferred = compiler.unannotated()
+        self.declared = returns
+        self.returned: list[Type | None] = []
+
+    def check(self, body) -> Type | None:
+        """The type of the result, or None if it is not known.
+
+        Raises:
+            RuntimeError: as PyTorch's compiler does.
+        """
+        ends = self.block(body)
+        if not ends and self.declared not in (None, NONE):
+            raise self.error("Function was not annotated as having type None, but does not return along "
+                             "all paths", self.compiler.node)
+        if self.declared is not None:
+            return self.declared
+        if not ends:
+            self.returned.append(NONE)
+        return None if None in self.returned else unify(self.returned)
+
+    # --- errors
+
+    def error(self, message, node):
+        origin = getattr(node, "origin", None) or getattr(self, "statement", None)
+        return self.compiler.error(message, origin)
+
+    def absent(self, e):
+        return None
+
+    def no_variant(self, name, kinds, e):
+        """The error of a call that none of an op's forms takes."""
+        lines = ["Arguments for call are not valid.", "The following variants are available:"]
+        for definition in OVERLOADS.get(name, ()):
+            for argument, kind in zip(definition.schema.arguments, kinds):
+                plain = argument.type.base == "Tensor" and not argument.type.suffixes
+                if plain and kind is not None and kind.name != "Tensor":
+                    lines += ["  ", f"  aten::{definition.schema}:",
+                              f"  Expected a value of type 'Tensor' for argument '{argument.name}' but "
+                              f"instead found type '{kind}'."]
+                    break
+        return self.error("\n".join([*lines, "", "The original call is"]), e)
+
+    def no_item(self, method, inner, found, e):
+        return self.error(
+            f"\naten::{method}.t(t[](a!) self, t(c -> *) el) -> t[](a!):\nCould not match type {found} to "
+            f"t in argument 'el': Type variable 't' previously matched to type {inner} is matched to type "
+            f"{found}.\n", e.func,
+        )
+
+    def is_inferred(self, e):
+        return isinstance(e, ast.Name) and e.id in self.inferred
+
+    # --- statements; each returns whether control never gets behind it
+
+    def block(self, statements) -> bool:
+        for s in statements:
+            self.statement = getattr(s, "origin", None) or getattr(self, "statement", None)
+            handler = getattr(self, f"_{type(s).__name__}", None)
+            if handler is not None and handler(s):
+                return True
+        return False
+
+    def _Return(self, s):
+        kind = NONE if s.value is None else self.kind(s.value)
+        if self.declared is not None:
+            if not accepts(self.declared, kind):
+                raise self.error(f"Return value was annotated as having type {self.declared} but is "
+                                 f"actually of type {kind}", s)
+        else:
+            self.join_returned(kind, s)
+        return True
+
+    def join_returned(self, kind, s):
+        before = unify(self.returned) if self.returned else kind
+        joined = unify([before, kind])
+        if joined is None and _plain(before) and _plain(kind):
+            raise self.error(f"Previous return statement returned a value of type {before} but this "
+                             f"return statement returns a value of type {kind}", s)
+        self.returned.append(kind)
+
+    def _Raise(self, s):
+        return True
+
+    _Break = _Continue = _Raise
+
+    def _Expr(self, s):
+        self.kind(s.value)
+        return isinstance(s.value, ast.Call) and ast.unparse(s.value.func) == "ops.prim.RaiseException"
+
+    def _Assign(self, s):
+        kind = self.kind(s.value)
+        for target in s.targets:
+            self.assign(target, kind)
+
+    def assign(self, target, kind):
+        """Gives the variables of a target their types."""
+        if isinstance(target, ast.Name):
+            self.check_changed(target, kind)
+            self.env[target.id] = self.wide[target.id] = kind
+            self.inferred = self.inferred - {target.id}
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self.unpack(target, kind)
+        elif isinstance(target, ast.Attribute):
+            owner = self.kind(target.value)
+            if owner is not None and owner.name in ("int", "float", "str", "bool", "List", "Dict", "Tuple"):
+                raise self.error(f"Tried to set an attribute: {target.attr} on a non-class: {owner}", target)
+        elif isinstance(target, ast.Subscript):
+            owner = self.kind(target.value)
+            place = {"List": 0, "Dict": 1}.get(owner.name) if owner is not None and owner.args else None
+            if place is not None and not isinstance(target.slice, ast.Slice):
+                wanted = owner.args[place]
+                if not accepts(wanted, kind) and (wanted.name, getattr(kind, "name", "")) != ("float", "int"):
+                    raise self.no_variant("_set_item", [owner, kind], target)
+
+    def check_changed(self, target, kind):
+        """Complains where a branch or loop gives a variable from around it another type."""
+        before = self.wide.get(target.id)
+        differs = _plain(before) and _plain(kind) and not accepts(before, kind)
+        known = not isinstance(self.outer.get(target.id), _Unusable)
+        if target.id in self.outer and known and differs and kind.name != "Tensor":  # that is converted
+            raise self.error(f"Variable '{target.id}' previously had type {before} but is now being "
+                             f"assigned to a value of type {kind}\n", target)
+        if target.id in self.outer and isinstance(before, Type) and is_optional(before):
+            self.wide[target.id] = before
+
+    def unpack(self, target, kind):
+        kinds: list = [None] * len(target.elts)
+        starred = any(isinstance(t, ast.Starred) for t in target.elts)
+        if kind is not None and not starred:
+            if kind.name == "Tuple":
+                if len(kind.args) != len(kinds):
+                    raise self.error(f"need {len(kinds)} values to unpack but found only "
+                                     f"{len(kind.args)}", target)
+                kinds = list(kind.args)
+            elif kind.name in ("int", "float", "str", "bool", "NoneType"):
+                raise self.error(f"{kind} cannot be used as a tuple", target)
+            elif kind.name in ("List", "Tensor"):
+                kinds = [self.element(kind, target)] * len(kinds)
+        for t, k in zip(target.elts, kinds):
+            self.assign(t.value if isinstance(t, ast.Starred) else t, k)
+
+    def _AnnAssign(self, s):
+        wanted = parse_type(s.annotation)
+        self.annotated(wanted, self.kind(s.value), s.value, getattr(s.target, "id", None))
+        self.assign(s.target, wanted)
+
+    def annotated(self, wanted, found, value, name=None):
+        """Complains where a value is not of the type that is written for it."""
+        if isinstance(value, (ast.List, ast.Dict)) and not (value.elts if isinstance(value, ast.List)
+                                                            else value.keys):
+            return
+        if accepts(wanted, found):
+            return
+        if isinstance(value, ast.List) and wanted.name == "List":
+            raise self.error(f"List type annotation `{wanted}` did not match the types of the given list "
+                             f"elements, which were unified to {found.args[0]}", value)
+        if name is not None and not wanted.args:
+            raise self.error(f"Variable '{name}' is annotated with type {wanted} but is being assigned to "
+                             f"a value of type {found}", value)
+
+    def _AugAssign(self, s):
+        target = ast.copy_location(_loaded(s.target), s.target)
+        target.origin = getattr(s.target, "origin", None) or getattr(s, "origin", None)
+        operation = ast.BinOp(target, s.op, s.value)
+        operation.origin = getattr(s, "origin", None)
+        kind = self.kind(operation)
+        if isinstance(s.target, ast.Name):
+            self.assign(s.target, kind)
+
+    def _If(self, s):
+        self.condition(self.kind(s.test), s.test)
+        settled = self.settled(s.test)
+        if settled is not None:
+            return self.block(s.body if settled else s.orelse)
+        outer, around, wide = dict(self.env), self.outer, dict(self.wide)
+        self.outer = outer
+        self.refine(s.test, True)
+        body_ends = self.block(s.body)
+        body, self.env = self.env, dict(outer)
+        self.refine(s.test, False)
+        self.wide = dict(wide)
+        else_ends = self.block(s.orelse)
+        self.outer, self.wide = around, wide
+        if body_ends and else_ends:
+            return True
+        if else_ends:
+            self.env = body
+        elif not body_ends:
+            self.env = self.joined(body, self.env)
+            for found in self.env.values():
+                if isinstance(found, _Unusable) and found.branches is None:
+                    found.branches = getattr(s, "origin", None)
+        return False
+
+    def joined(self, body, orelse):
+        """The types behind two branches."""
+        out = {}
+        for name in {**body, **orelse}:
+            if name not in body or name not in orelse:
+                which = "false" if name in body else "true"
+                out[name] = _Unusable(f"\n{name} is not defined in the {which} branch")
+                continue
+            one, other = body[name], orelse[name]
+            if isinstance(one, _Unusable) or isinstance(other, _Unusable):
+                out[name] = one if isinstance(one, _Unusable) else other
+            elif one is None or other is None:
+                out[name] = None
+            else:
+                out[name] = self.merged(name, one, other)
+            if isinstance(out[name], _Unusable):
+                self.wide.pop(name, None)
+            elif name not in self.wide or not is_optional(self.wide[name]):
+                self.wide[name] = out[name]
+        return out
+
+    def merged(self, name, one, other):
+        kind = unify([one, other])
+        if kind is None and _plain(one) and _plain(other):
+            return _Unusable(f"\nType mismatch: {name} is set to type {one} in the true branch and type "
+                             f"{other} in the false branch")
+        return kind
+
+    def _Name_(self, e):
+        found = super()._Name_(e)
+        if isinstance(found, _Unusable):
+            message = found.message
+            if found.branches is not None:
+                message += f"{_highlight(self.compiler.source, found.branches)}and was used here"
+            raise self.error(message, e)
+        return found
+
+    def _While(self, s):
+        self.condition(self.kind(s.test), s.test)
+        return self.loop(s, lambda: self.refine(s.test, True))
+
+    def _For(self, s):
+        kind = self.element(self.kind(s.iter), s.iter)
+        return self.loop(s, lambda: self.assign(s.target, kind))
+
+    def loop(self, s, begin):
+        """A loop's body: variables keep their types; those it introduces are gone behind it."""
+        before, around = dict(self.env), self.outer
+        self.outer = before
+        begin()
+        self.block(s.body)
+        after, self.env, self.outer = self.env, before, around
+        for name, kind in before.items():
+            new = after.get(name)
+            if isinstance(kind, _Unusable) or isinstance(new, _Unusable) or kind is None:
+                continue
+            if new is None or (new != kind and not accepts(kind, new)):
+                before[name] = None
+        for name in after:
+            if name not in before:  # another loop may give it another type
+                before[name] = _Unusable(f"undefined value {name}")
+                self.wide.pop(name, None)
+        return False
+
+    def _With(self, s):
+        for item in s.items:
+            if item.optional_vars is not None:
+                self.assign(item.optional_vars, None)
+        return self.block(s.body)
+
+    def _Assert(self, s):
+        self.condition(self.kind(s.test), s.test)
+        self.refine(s.test, True)
+
+    def _Delete(self, s):
+        for t in s.targets:
+            if isinstance(t, ast.Name):
+                self.env[t.id] = _Unusable(f"undefined value {t.id}")
+
+    # --- what conditions say of variables
+
+    def refine(self, test, holds: bool) -> None:
+        """Narrows variables by a condition that holds, or does not."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            self.refine(test.operand, not holds)
+        elif isinstance(test, ast.BoolOp):
+            if isinstance(test.op, ast.And) == holds:
+                for value in test.values:
+                    self.refine(value, holds)
+        elif isinstance(test, ast.Compare) and isinstance(test.left, ast.Name):
+            right, op = test.comparators[0], test.ops[0]
+            if isinstance(right, ast.Constant) and right.value is None:
+                if isinstance(op, (ast.Is, ast.IsNot)):
+                    self.narrow_none(test.left.id, isinstance(op, ast.Is) == holds)
+        elif isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and (
+            test.func.id == "isinstance" and isinstance(test.args[0], ast.Name)
+        ):
+            self.narrow_class(test.args[0].id, test.args[1], holds)
+
+    def settled(self, test) -> bool | None:
+        """What the types alone say of a condition: one branch of it is not compiled then."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self.settled(test.operand)
+            return None if inner is None else not inner
+        if isinstance(test, ast.BoolOp):
+            decisive = isinstance(test.op, ast.Or)
+            return decisive if any(self.settled(v) is decisive for v in test.values) else None
+        if not (isinstance(test, ast.Compare) and isinstance(test.left, ast.Name)):
+            return None
+        kind, op, right = self.env.get(test.left.id), test.ops[0], test.comparators[0]
+        if not isinstance(right, ast.Constant) or right.value is not None or not _plain(kind):
+            return None
+        return (kind == NONE) == isinstance(op, ast.Is) if isinstance(op, (ast.Is, ast.IsNot)) else None
+
+    def narrow_none(self, name, is_none):
+        kind = self.env.get(name)
+        if not isinstance(kind, Type) or not is_optional(kind):
+            return
+        if is_none:
+            self.env[name] = NONE
+        elif kind.name == "Optional":
+            self.env[name] = kind.args[0]
+        else:
+            self.env[name] = None
+
+    def narrow_class(self, name, kinds, holds):
+        single = None if isinstance(kinds, ast.Tuple) else parse_type(kinds)
+        plain = single is not None and single.name not in ("list", "dict", "tuple", "Any")
+        self.env[name] = single if holds and plain else None
+
+    # --- modules, classes and functions of the program
+
+    def owner_of(self, e):
+        """The Python module that an expression of submodules' names stands for, or None."""
+        if isinstance(e, ast.Name):
+            found = self.compiler.statics.get(e.id)
+            return found.value if isinstance(found, ModuleRef) else None
+        name = None
+        if isinstance(e, ast.Attribute):
+            name = e.attr
+        elif isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id == "getattr":
+            e, name = ast.Attribute(e.args[0], e.args[1].value), e.args[1].value
+        owner = self.owner_of(e.value) if name is not None else None
+        return None if owner is None else owner._modules.get(name)
+
+    def member(self, e):
+        """(whether it is a module's attribute, its type)."""
+        owner = self.owner_of(e.value)
+        if owner is None:
+            return False, None
+        if e.attr in owner._parameters or e.attr in owner._buffers:
+            value = owner._parameters.get(e.attr, owner._buffers.get(e.attr))
+            return True, infer(value)
+        program = self.compiler.program.module_program(owner)
+        return True, program.kind(e.attr, getattr(owner, e.attr, None))
+
+    def module_method(self, f, e):
+        """(whether it is a module's method, the type of its result)."""
+        owner = self.owner_of(f.value)
+        if owner is None:
+            return False, None
+        return True, self.compiler.program.module_program(owner).returns.get(f.attr)
+
+    def class_of(self, kind):
+        return self.compiler.program.unit.classes.get(kind.name) if kind is not None else None
+
+    def attribute_of_class(self, kind, name):
+        if kind is not None and kind.name == self.compiler.class_name:
+            return self.compiler.attributes.get(name)
+        found = self.class_of(kind)
+        if found is None or name in found.attributes:
+            return found and found.attributes[name]
+        getter = found.accessor(name, "getter")
+        return getter.schema.result if getter is not None and getter.node.returns else None
+
+    def method_of_class(self, kind, name):
+        found = self.class_of(kind)
+        method = found.methods.get(name) if found is not None else None
+        if method is None or method.node.returns is None:
+            return None
+        return method.schema.result
+
+    def program_call(self, path, e):
+        kinds = [self.kind(a) for a in e.args]
+        keywords = {k.arg: self.kind(k.value) for k in e.keywords}
+        unit = self.compiler.program.unit
+        if unit.classes.get(path) is not None or path == self.compiler.class_name:
+            return Type(path)
+        function = unit.functions.get(path)
+        if function is None:
+            return None
+        if not any(isinstance(a, ast.Starred) for a in e.args) and not path.startswith("__torch__.torch."):
+            self.check_call(function, kinds, keywords, e)
+        return function.schema.result if function.node.returns is not None else None
+
+    def check_call(self, function, kinds, keywords, e):
+        """Complains of arguments that a function of the program does not take."""
+        schema = function.schema
+        reason = None
+        names = [p[0] for p in schema.parameters]
+        if len(kinds) > schema.positional:
+            reason = (f"Expected at most {schema.positional} arguments but found {len(kinds)} positional "
+                      "arguments.")
+        for i, (name, kind, default) in enumerate(schema.parameters):
+            given = kinds[i] if i < len(kinds) else keywords.get(name)
+            if i >= len(kinds) and name not in keywords and default is None:
+                reason = reason or f"Argument {name} not provided."
+            elif given is not None and not accepts(kind, given) and not _converts(given, kind):
+                reason = reason or (f"Expected a value of type '{kind}' for argument '{name}' but instead "
+                                    f"found type '{given}'.")
+        unknown = next((k for k in keywords if k not in names), None)
+        if unknown is not None:
+            reason = reason or f"Keyword argument {unknown} unknown."
+        if reason is not None:
+            raise self.error(f"\n{schema}:\n{reason}\n", e)
+
+
+def _plain(kind) -> bool:
+    """Whether a type is of one value of Python's own: what `accepts` decides for certain."""
+    return isinstance(kind, Type) and not kind.args and not kind.is_class and (
+        kind.name not in ("Any", "Union", "number", "Future")
+    )
+
+
+def _converts(found: Type, wanted: Type) -> bool:
+    """Whether an argument is converted: tensors to numbers, tuples to lists, integers to floats in
+    lists of a fixed number."""
+    if found.name == "Tensor":
+        return wanted.name in ("int", "float", "bool", "complex", "number", "Optional")
+    if found.name == "Tuple" and wanted.name == "List":
+        return True
+    return wanted.name == "Optional" and _converts(found, wanted.args[0])
+
+
+def _loaded(target):
+    """A target as an expression."""
+    made = ast.parse(ast.unparse(target), mode="eval").body
+    return made

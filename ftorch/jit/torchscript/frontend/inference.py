@@ -1,0 +1,388 @@
+"""The types of expressions in functions that are compiled, as far as they are known.
+
+An expression is what the compiler made of the source: names are resolved, ops are ``torch.name``.
+What has no known type has None, about which nothing is said: so this refuses nothing that runs.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from ..program.aten import ATTRIBUTES, CASTS, OVERLOADS, operator_named
+from ..program.types import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    TENSOR,
+    Type,
+    parse_type,
+    unify,
+)
+from .result_types import CONVERSIONS, METHOD_ARGUMENTS, METHODS, attribute_kind, op_result
+
+__all__ = ["Inference", "accepts", "is_optional"]
+
+_NUMBERS = ("bool", "int", "float", "complex", "number")
+_OPERATORS = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv",
+    ast.Mod: "remainder", ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "__and__",
+    ast.BitOr: "__or__", ast.BitXor: "__xor__", ast.LShift: "__lshift__", ast.RShift: "__rshift__",
+    ast.Lt: "lt", ast.Gt: "gt", ast.LtE: "le", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
+}
+
+
+def is_optional(kind: Type | None) -> bool:
+    """Whether None is one of several values of a type."""
+    return kind is not None and (
+        kind.name == "Optional" or kind.name == "Union" and NONE in kind.args
+    )
+
+
+def accepts(wanted: Type | None, found: Type | None) -> bool:
+    """Whether a value of a type fits another one, as far as both are known."""
+    if wanted is None or found is None or wanted == found or wanted.name == "Any":
+        return True
+    if wanted.name == "Optional":
+        inner = found.args[0] if found.name == "Optional" else found
+        return found == NONE or accepts(wanted.args[0], inner)
+    if wanted.name == "Union":
+        return found.name == "Union" or any(accepts(a, found) for a in wanted.args)
+    if found.name in ("Any", "number", "Union") or wanted.is_class or found.is_class:
+        return True  # what a class is, or an interface allows, is seen at run time
+    if wanted.name == "number":
+        return found.name in _NUMBERS
+    if wanted.name == "Tuple" == found.name:
+        return not wanted.args or len(wanted.args) == len(found.args) and all(
+            map(accepts, wanted.args, found.args)
+        )
+    if wanted.name == found.name and wanted.args and found.args:
+        return all(a == b or None in (a, b) for a, b in zip(wanted.args, found.args))
+    return wanted.name == found.name and not (wanted.args and found.args)
+
+
+class Inference:
+    """The part of `Checker` that gives expressions types. ``env`` has those of the variables."""
+
+    env: dict
+
+    def kind(self, e) -> Type | None:
+        """The type of an expression, or None.
+
+        Raises:
+            RuntimeError: if it has none, as PyTorch's compiler does.
+        """
+        handler = getattr(self, f"_{type(e).__name__}_", None)
+        return None if handler is None else handler(e)
+
+    def _Constant_(self, e):
+        return {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX, str: STR,
+                type(None): NONE}.get(type(e.value))
+
+    def _Name_(self, e):
+        if e.id in ("inf", "nan"):
+            return FLOAT
+        return self.env.get(e.id) if e.id in self.env else self.absent(e)
+
+    def _Tuple_(self, e):
+        kinds = [self.kind(x) for x in e.elts]
+        return None if None in kinds else Type("Tuple", tuple(kinds))
+
+    def _List_(self, e):
+        kinds = [self.kind(x) for x in e.elts]
+        inner = unify(kinds) if kinds else TENSOR
+        return inner and Type("List", (inner,))
+
+    def _Dict_(self, e):
+        keys, values = [self.kind(k) for k in e.keys], [self.kind(v) for v in e.values]
+        if not keys:
+            return Type("Dict", (STR, TENSOR))
+        key, value = unify(keys), unify(values)
+        return Type("Dict", (key, value)) if key and value else None
+
+    def _ListComp_(self, e):
+        inner = self.in_comprehension(e, lambda: self.kind(e.elt))
+        return inner and Type("List", (inner,))
+
+    def _DictComp_(self, e):
+        key, value = self.in_comprehension(e, lambda: (self.kind(e.key), self.kind(e.value)))
+        return Type("Dict", (key, value)) if key and value else None
+
+    def in_comprehension(self, e, inner):
+        outer = dict(self.env)
+        for g in e.generators:
+            self.assign(g.target, self.element(self.kind(g.iter), g.iter))
+        made = inner()
+        self.env = outer
+        return made
+
+    def element(self, kind, node) -> Type | None:
+        """What iterating over a value of a type gives."""
+        if kind is None:
+            return None
+        if kind.name in ("int", "float", "bool", "complex", "NoneType", "Optional"):
+            raise self.error(f"'{kind}' object is not iterable", node)
+        if kind.name in ("Tensor", "str"):
+            return kind
+        if kind.name in ("List", "Dict") and kind.args:
+            return kind.args[0]
+        return unify(kind.args) if kind.name == "Tuple" and kind.args else None
+
+    # --- operators
+
+    def _BinOp_(self, e):
+        left, right = self.kind(e.left), self.kind(e.right)
+        if isinstance(e.op, ast.Mod) and left == STR:
+            return STR
+        return self.operator(_OPERATORS[type(e.op)], [left, right], e)
+
+    def operator(self, name, kinds, e) -> Type | None:
+        """The type of an operator's result.
+
+        Raises:
+            RuntimeError: if an operand may be None, or none of the operator's forms takes it.
+        """
+        left, right = kinds
+        if left is not None and left.is_class and name in ("add", "sub", "mul"):
+            return self.method_of_class(left, f"__{name}__")
+        if any(k is None or k.is_class or k.name in ("Any", "Union") for k in kinds):
+            return None
+        if any(is_optional(k) or k == NONE for k in kinds):
+            if name in ("eq", "ne"):
+                return BOOL
+            raise self.no_variant(name, kinds, e)
+        if TENSOR in kinds:
+            other = right if left == TENSOR else left
+            if other.name in (*_NUMBERS, "Tensor"):
+                return TENSOR
+            raise self.no_variant(name, kinds, e)
+        if name in ("lt", "gt", "le", "ge", "eq", "ne"):
+            if (left.name in _NUMBERS) != (right.name in _NUMBERS):
+                raise self.no_variant(name, kinds, e)
+            return BOOL
+        if left.name in _NUMBERS and right.name in _NUMBERS:
+            return _arithmetic(name, left, right)
+        return self.of_containers(name, left, right, e)
+
+    def of_containers(self, name, left, right, e):
+        if name == "add" and left.name == right.name == "Tuple":
+            return Type("Tuple", (*left.args, *right.args))
+        if name == "add" and left == right and left.name in ("str", "List"):
+            return left
+        if name == "mul" and {left.name, right.name} == {"List", "int"}:
+            return left if left.name == "List" else right
+        if "Tuple" in (left.name, right.name):
+            return None
+        raise self.no_variant(name, [left, right], e)
+
+    def _UnaryOp_(self, e):
+        kind = self.kind(e.operand)
+        if isinstance(e.op, ast.Not):
+            self.condition(kind, e.operand)
+            return BOOL
+        if kind == BOOL or kind is None:
+            return None
+        if kind.name not in (*_NUMBERS, "Tensor") and not kind.is_class:
+            name = {"USub": "neg", "Invert": "bitwise_not"}.get(type(e.op).__name__, "neg")
+            raise self.no_variant(name, [kind], e)
+        return kind
+
+    def condition(self, kind, node):
+        """Complains of what cannot be a condition."""
+        if kind == NONE or is_optional(kind):
+            raise self.error(f"Could not cast value of type {kind} to bool", node)
+
+    def _BoolOp_(self, e):
+        """Each operand is typed under what the ones before it say of variables."""
+        outer = dict(self.env)
+        for value in e.values:
+            self.condition(self.kind(value), value)
+            if self.settled(value) is isinstance(e.op, ast.Or):
+                break
+            self.refine(value, isinstance(e.op, ast.And))
+        self.env = outer
+        return BOOL
+
+    def _Compare_(self, e):
+        left, right = self.kind(e.left), self.kind(e.comparators[0])
+        op = e.ops[0]
+        if isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
+            return BOOL
+        return self.operator(_OPERATORS[type(op)], [left, right], e)
+
+    def _IfExp_(self, e):
+        self.condition(self.kind(e.test), e.test)
+        settled = self.settled(e.test)
+        if settled is not None:
+            return self.kind(e.body if settled else e.orelse)
+        outer = dict(self.env)
+        self.refine(e.test, True)
+        body = self.kind(e.body)
+        self.env = dict(outer)
+        self.refine(e.test, False)
+        orelse = self.kind(e.orelse)
+        self.env = outer
+        if body is None or orelse is None:
+            return None
+        joined = unify([body, orelse])
+        if joined is None and not any(k.is_class or k.name in ("Any", "Union") for k in (body, orelse)):
+            raise self.error(f"if-expression's true branch has type {body} but false branch has type "
+                             f"{orelse}", e)
+        return joined
+
+    def _Subscript_(self, e):
+        kind = self.kind(e.value)
+        if kind is None:
+            return None
+        if kind.name in ("int", "float", "bool") or is_optional(kind):
+            raise self.error(f"'{kind}' object is not subscriptable", e)
+        if kind.name in ("Tensor", "str"):
+            return kind
+        if kind.name == "Dict" and kind.args:
+            return kind.args[1]
+        if kind.name == "List" and kind.args:
+            return kind if isinstance(e.slice, ast.Slice) else kind.args[0]
+        if kind.name == "Tuple":
+            return self.tuple_item(kind, e)
+        return None
+
+    def tuple_item(self, kind, e):
+        count = len(kind.args)
+        try:
+            index = ast.literal_eval(e.slice)
+        except ValueError:
+            if isinstance(e.slice, ast.Slice):
+                try:
+                    bounds = [p and ast.literal_eval(p) for p in (e.slice.lower, e.slice.upper, e.slice.step)]
+                except ValueError:
+                    return None
+                return Type("Tuple", kind.args[slice(*bounds)])
+            raise self.error(f"Cannot index into a {kind} with a non-integer literal because we cannot "
+                             "resolve the output type", e) from None
+        if not -count <= index < count:
+            raise self.error(f"Tuple index out of range. Tuple is length {count} and index is {index}", e)
+        return kind.args[index]
+
+    # --- attributes and calls
+
+    def _Attribute_(self, e):
+        known, found = self.member(e)
+        if known:
+            return found
+        kind = self.kind(e.value)
+        if kind is None or kind.is_class or kind.name in ("Any", "Future", "Union"):
+            return self.attribute_of_class(kind, e.attr)
+        if kind == TENSOR and e.attr in ATTRIBUTES:
+            return attribute_kind(e.attr)
+        if kind.name == "Device":
+            return {"type": STR, "index": Type("Optional", (INT,))}.get(e.attr)
+        if is_optional(kind):
+            raise self.no_attribute(kind, e)
+        if self.is_method(kind, e.attr):
+            raise self.error("builtin cannot be used as a value", e)
+        if kind.name in ("complex", "Tuple", "number") or e.attr.startswith("__"):
+            return None
+        raise self.no_attribute(kind, e)
+
+    def no_attribute(self, kind, e):
+        shown = f"{kind} (inferred)" if self.is_inferred(e.value) else kind
+        return self.error(f"'{shown}' object has no attribute or method '{e.attr}'.", e)
+
+    def is_method(self, kind, name) -> bool:
+        if kind == TENSOR:
+            return name in OVERLOADS or operator_named(name) is not None or (
+                name in CASTS or name in ("tolist", "view")
+            )
+        return name in METHODS.get(kind.name, {}) or operator_named(name) is not None
+
+    def _Call_(self, e):
+        f = e.func
+        if isinstance(f, ast.Name):
+            return self.builtin_call(f.id, e)
+        path = ast.unparse(f) if isinstance(f, ast.Attribute) else ""
+        if path.startswith("__torch__."):
+            return self.program_call(path, e)
+        kinds = [self.kind(a) for a in e.args]
+        for k in e.keywords:
+            self.kind(k.value)
+        head = path.partition(".")[0]
+        if head in ("torch", "ops") and head not in self.env:
+            return self.op_call(path, kinds, e)
+        return self.method_call(f, kinds, e) if path or isinstance(f, ast.Attribute) else None
+
+    def op_call(self, path, kinds, e):
+        name = path.rpartition(".")[2]
+        if path.count(".") != 1:
+            return None
+        operands = [*kinds, *(self.kind(k.value) for k in e.keywords)]
+        if name in OVERLOADS and kinds and (is_optional(kinds[0]) or kinds[0] == NONE):
+            first = OVERLOADS[name][0].schema.arguments[0].type
+            if first.base == "Tensor" and not first.suffixes:
+                raise self.no_variant(name, kinds, e.func)
+        return op_result(name, kinds, operands)
+
+    def method_call(self, f, kinds, e):
+        known, returned = self.module_method(f, e)
+        if known:
+            return returned
+        kind = self.kind(f.value)
+        if kind is None or kind.is_class or kind.name in ("Any", "Future", "Union"):
+            return self.method_of_class(kind, f.attr)
+        if is_optional(kind) or kind == NONE or not self.is_method(kind, f.attr):
+            raise self.no_attribute(kind, f)
+        if kind == TENSOR:
+            return op_result(f.attr, [kind, *kinds], [kind, *kinds])
+        wanted = METHOD_ARGUMENTS.get((kind.name, f.attr))
+        if wanted is not None and kind.args and kinds:
+            inner = kind.args[wanted]
+            if not accepts(inner, kinds[-1]) and not (inner == FLOAT and kinds[-1] == INT):
+                raise self.no_item(f.attr, inner, kinds[-1], e)
+        made = METHODS.get(kind.name, {}).get(f.attr)
+        return made(kind, kinds) if callable(made) else made
+
+    def builtin_call(self, name, e):
+        if name in self.env:
+            kind = self.env[name]
+            if kind is not None and kind.name in ("int", "float", "bool", "str", "Tensor", "List", "Dict"):
+                raise self.error(f"cannot call a value of type '{kind}'", e)
+            return None
+        if name == "annotate":
+            self.annotated(parse_type(e.args[0]), self.kind(e.args[1]), e.args[1])
+            return parse_type(e.args[0])
+        if name in ("isinstance", "hasattr"):
+            return BOOL
+        if name in ("fork", "getattr", "wait"):
+            return None
+        kinds = [self.kind(a) for a in e.args]
+        if name == "range":
+            return Type("List", (INT,))
+        if name in ("enumerate", "zip"):
+            return self.pairs(name, kinds, e)
+        made = CONVERSIONS.get(name)
+        return made(kinds) if callable(made) else made
+
+    def pairs(self, name, kinds, e):
+        if name == "enumerate":
+            items = [INT, self.element(kinds[0], e.args[0])]
+        else:
+            items = [self.element(k, a) for k, a in zip(kinds, e.args)]
+        return None if None in items else Type("List", (Type("Tuple", tuple(items)),))
+
+
+def _arithmetic(name, left, right) -> Type | None:
+    kinds = {left.name, right.name}
+    if "number" in kinds:
+        return None
+    if "complex" in kinds:
+        return COMPLEX
+    if name == "div":
+        return FLOAT
+    if name == "pow":
+        return FLOAT if "float" in kinds or kinds == {"int"} else None
+    if name in ("__and__", "__or__", "__xor__"):
+        return BOOL if kinds == {"bool"} else INT if kinds == {"int"} else None
+    if "float" in kinds:
+        return None if "bool" in kinds else FLOAT
+    return INT

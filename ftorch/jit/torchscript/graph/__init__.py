@@ -1,0 +1,1 @@
+"""Programs shown as graphs (``.graph``)."""

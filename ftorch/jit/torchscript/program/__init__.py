@@ -1,0 +1,1 @@
+"""TorchScript programs: their objects, types and execution."""

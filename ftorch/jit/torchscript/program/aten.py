@@ -1,0 +1,227 @@
+"""Names of ops in programs, ``torch.conv2d``, as functions: ATen's argument order, dtypes by number."""
+
+from __future__ import annotations
+
+import functools
+import operator
+
+import ftorch as torch
+
+from ...._alias import is_own
+from ....eager.core.registry import OVERLOADS
+from ....eager.tensor import TensorBase
+from .aten_adapters import ADAPTED, _dtype, _keywords
+from .builtins import SCALAR, RaisedError, raise_exception
+from .types import CODE_OF, code
+
+__all__ = ["ATTRIBUTES", "CASTS", "PRIM", "builtin", "operator_named", "takes_numbers"]
+
+
+def _converting(function, positions):
+    """A function whose arguments at some positions, and keywords, come as programs have them."""
+
+    def call(*args, **kwargs):
+        if positions and len(args) > positions[0][0]:
+            args = list(args)
+            for i, convert in positions:
+                if i < len(args):
+                    args[i] = convert(args[i])
+        return function(*args, **_keywords(kwargs)) if kwargs else function(*args)
+
+    return call
+
+
+# Ops that have a dtype among the positional arguments; elsewhere it comes by keyword.
+_POSITIONS = {"softmax": 2, "log_softmax": 2}
+
+
+# Methods of tensors that are ops without being declared as such.
+_METHODS = frozenset(
+    "__and__ __getitem__ __iand__ __ilshift__ __ior__ __irshift__ __ixor__ __lshift__ __or__ "
+    "__rshift__ __xor__ backward bernoulli_ cauchy_ coalesce contiguous cpu cuda dense_dim dim "
+    "element_size expand_as exponential_ fill_diagonal_ geometric_ get_device indices is_coalesced "
+    "is_contiguous is_pinned is_set_to item log_normal_ new_empty_strided normal_ numel random_ "
+    "requires_grad_ reshape_as resize resize_ resize_as retain_grad size sparse_dim storage_offset "
+    "stride sum_to_size to to_dense uniform_ values view_as".split()
+)
+# Public functions that are no ops, or that reach outside of the program.
+_REFUSED = frozenset(
+    "Tensor asarray from_numpy frombuffer from_jax from_dlpack to_dlpack from_file save load".split()
+)
+
+
+@functools.cache
+def _functions():
+    from ....eager.surface.attach import public_functions
+
+    return {k: v for k, v in public_functions().items() if k not in _REFUSED}
+
+
+@functools.cache
+def _declared():
+    """Ops that ``torch.ops.aten`` declares beside the kernels."""
+    from ...._dispatch import aten
+
+    return {k: v for k, v in aten._FUNCTIONS.items() if k not in _REFUSED}
+
+
+def _public(name):
+    """The function of an op, found where functions are. Nothing but ops is found."""
+    from ....nn import functional
+
+    if name in _REFUSED:
+        return None
+    found = _functions().get(name)
+    if found is not None:
+        return found
+    if name in OVERLOADS or name in _METHODS or (
+        name.endswith("_") and not name.startswith("__") and name[:-1] in OVERLOADS
+    ):
+        found = getattr(torch.Tensor, name, None)
+        if callable(found):
+            return found
+    if name in _FROM_FUNCTIONAL:
+        return getattr(functional, name)
+    for prefix in ("linalg", "fft", "special"):
+        if name.startswith(prefix + "_"):
+            found = getattr(getattr(torch, prefix), name[len(prefix) + 1 :], None)
+            if callable(found) and is_own(getattr(found, "__module__", "")):
+                return found
+    found = None if name.startswith("__") else _declared().get(name)
+    if found is not None:
+        return found
+    base = name.removesuffix("_")
+    if base != name and base and not base.endswith("_"):
+        plain = operator_named(base, None)
+        return plain and (lambda x, *a, **k: x.copy_(plain(x, *a, **k)))
+    return None
+
+
+# Functions of torch.nn.functional whose arguments are ATen's.
+_FROM_FUNCTIONAL = frozenset(
+    "linear gelu silu mish hardswish hardsigmoid relu6 elu leaky_relu softplus log_sigmoid glu "
+    "hardtanh logsigmoid avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
+    "adaptive_avg_pool3d scaled_dot_product_attention one_hot pixel_shuffle pixel_unshuffle "
+    "softshrink hardshrink tanhshrink hardtanh_ elu_ leaky_relu_ fold unfold channel_shuffle".split()
+)
+
+
+@functools.cache
+def operator_named(name: str, default=None):
+    """A function that calls ``aten::name``, or the default."""
+    adapted = ADAPTED.get(name)
+    scalar = SCALAR.get(name)
+    tensor = adapted or _tensor_op(name)
+    if scalar is None:
+        return tensor or default
+    if tensor is None:
+        return scalar
+    if name in _ALWAYS_SCALAR:
+        return scalar
+
+    def call(*args, **kwargs):
+        for a in args[:2]:
+            if isinstance(a, TensorBase):
+                return tensor(*args, **kwargs)
+        return scalar(*args, **kwargs)
+
+    return call
+
+
+# Methods that give a tensor of another dtype, or elsewhere.
+CASTS = frozenset("byte char cpu cuda double float half int long short".split())
+
+
+@functools.cache
+def takes_numbers(name: str) -> bool:
+    """Whether a method takes several numbers for its list, which is all that it takes: ``x.view(2, 3)``."""
+    for definition in OVERLOADS.get(name, ()):
+        rest = [a.type for a in definition.schema.arguments[1:] if not a.is_keyword_only]
+        if len(rest) == 1 and rest[0].is_list and rest[0].base in ("int", "SymInt"):
+            return True
+    return False
+
+
+_ALWAYS_SCALAR = frozenset(
+    "append extend pop insert clear format percentFormat _set_item __contains__ __is__ __isnot__ "
+    "len Int Float Bool warn wait __not__ get keys values items".split()
+)
+
+
+def _tensor_op(name):
+    function = _public(name)
+    if function is None:
+        return None
+    place = _POSITIONS.get(name)
+    return _converting(function, [] if place is None else [(place, _dtype)])
+
+
+def builtin(namespace: str, name: str):
+    """The function behind ``torch.name`` (namespace "aten") or ``ops.namespace.name``.
+
+    Raises:
+        RuntimeError: if there is none.
+    """
+    found = None
+    if namespace == "aten":
+        found = operator_named(name)
+    elif namespace == "prim":
+        found = PRIM.get(name)
+    elif not name.startswith("_") and not namespace.startswith("_"):
+        packet = getattr(getattr(torch.ops, namespace, None), name, None)
+        found = packet and _converting(packet, [])
+    if found is None:
+        raise RuntimeError(
+            f"Unknown builtin op: {namespace}::{name}.\nThis program calls an op that ftorch does "
+            "not have. If it is a custom op, register it (torch.library) before loading."
+        )
+    return found
+
+
+# --- prim ----------------------------------------------------------------------------
+
+
+def _assert_text(text):
+    raise RaisedError(text)
+
+
+def _index_of(x):
+    index = x.index
+    return -1 if index is None else index
+
+
+def _tolist(x, *_):
+    return x.tolist()
+
+
+def _num_to_tensor(x):
+    return torch.scalar_tensor(x, dtype=torch.int64 if isinstance(x, int) else torch.float64)
+
+
+ATTRIBUTES: dict = {
+    "dtype": lambda x: CODE_OF[x.dtype], "device": lambda x: x.device,
+    "layout": lambda x: code(x.layout), "shape": lambda x: list(x.shape), "grad": lambda x: x.grad,
+    "data": lambda x: x.data, "requires_grad": lambda x: x.requires_grad,
+    "ndim": lambda x: x.dim(), "T": lambda x: x.T, "mT": lambda x: x.mT, "H": lambda x: x.H,
+    "mH": lambda x: x.mH, "real": lambda x: x.real, "imag": lambda x: x.imag,
+    "itemsize": lambda x: x.itemsize, "nbytes": lambda x: x.nbytes, "name": lambda x: None,
+    "is_leaf": lambda x: x.is_leaf, "output_nr": lambda x: x.output_nr,
+    **{f"is_{k}": (lambda kind: lambda x: x.device.type == kind)(k)
+       for k in ("cuda", "cpu", "xpu", "mps", "meta", "xla", "ipu", "vulkan", "maia", "mtia")},
+    "is_sparse": lambda x: x.layout is torch.sparse_coo, "is_quantized": lambda x: False,
+    "is_mkldnn": lambda x: False, "is_nested": lambda x: False,
+    "is_sparse_csr": lambda x: x.layout is torch.sparse_csr,
+}
+
+PRIM: dict = {
+    **ATTRIBUTES, "RaiseException": raise_exception, "NumToTensor": _num_to_tensor,
+    "unchecked_unwrap_optional": lambda x: x, "unchecked_cast": lambda x: x,
+    "type": lambda x: x.type, "index": _index_of, "tolist": _tolist,
+    "min": lambda a, *b: min(a, *b), "max": lambda a, *b: max(a, *b), "abs": abs,
+    "rangelist": lambda n: list(range(n)), "Print": SCALAR["_print"],
+    "EnumName": lambda e: e.name, "EnumValue": lambda e: e.value, "TupleIndex": operator.getitem,
+    "id": id, "StringIndex": operator.getitem, "IfThenElse": lambda c, a, b: a if c else b,
+    "awaitable_wait": lambda x: x, "awaitable_nowait": lambda x: x,
+    "AutogradAnyNonZero": lambda *a: any(t is not None for t in a),
+    "AutogradAllNonZero": lambda *a: all(t is not None for t in a),
+}

@@ -1,0 +1,1 @@
+"""Recording an example run for ``jit.trace``."""

@@ -1,0 +1,98 @@
+"""What a trace is made of: values, statements, and frames of module calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+__all__ = ["Frame", "ProgramCall", "Statement", "TracedInt", "TracerWarning", "Value"]
+
+
+class TracerWarning(Warning):
+    """A trace will not do what the function does for other inputs."""
+
+    __module__ = "ftorch.jit"
+
+    @staticmethod
+    def ignore_lib_warnings():
+        """Nothing: the library warns of nothing itself."""
+
+
+@dataclass(eq=False)
+class Value:
+    """A value of the program: the result of a statement, an input, an attribute or a constant."""
+
+    hint: str
+    kind: str = "result"  # "result", "input", "attribute", "constant"
+    type: str = "Tensor"
+    path: tuple[str, ...] = ()
+    object: object = None
+    frame: Frame | None = None
+
+
+@dataclass(eq=False)
+class Statement:
+    """A call of an op."""
+
+    op: str
+    args: list
+    kwargs: dict
+    results: list[Value]
+    shape: str = "one"  # "one", "tuple", "list", "none"
+    effect: bool = False
+
+
+@dataclass(eq=False)
+class ProgramCall(Statement):
+    """A call of a compiled function, ``op``, or of that method of the module that ``path`` leads to."""
+
+    path: tuple[str, ...] | None = None
+
+
+@dataclass(eq=False)
+class Frame:
+    """A call of a module: what happened in it."""
+
+    module: object = None
+    path: tuple[str, ...] | None = ()
+    parent: Frame | None = None
+    items: list = field(default_factory=list)
+    inputs: list = field(default_factory=list)
+    outputs: list = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+
+class TracedInt(int):
+    """A size of a tensor, which the program computes."""
+
+    value: Value
+    recorder: Recorder
+
+    @classmethod
+    def make(cls, number, value, recorder):
+        made = cls(number)
+        made.value, made.recorder = value, recorder
+        return made
+
+
+def _traced_operator(name, op, swapped=False):
+    plain = getattr(int, name)
+
+    def apply(self, other):
+        number = plain(self, other)
+        if number is NotImplemented or type(number) is not int or not self.recorder.active:
+            return number
+        operands = [other, self] if swapped else [self, other]
+        return self.recorder.number(op, operands, number)
+
+    setattr(TracedInt, name, apply)
+
+
+for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("floordiv", "floordiv"),
+                   ("mod", "remainder")):
+    _traced_operator(f"__{_name}__", _op)
+    _traced_operator(f"__r{_name}__", _op, swapped=True)
+TracedInt.__neg__ = lambda self: self.recorder.number("neg", [self], -int(self))  # type: ignore

@@ -1,0 +1,109 @@
+"""How tensors and storages travel between processes (``torch.multiprocessing.reductions``): as their bytes."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+__all__ = [
+    "SharedCache", "StorageWeakRef", "rebuild_event", "rebuild_storage_empty", "rebuild_tensor",
+    "reduce_storage", "reduce_tensor", "shared_cache",
+]
+
+
+class StorageWeakRef:
+    """A weak reference to a storage, equal and hashed by the memory it refers to.
+
+    >>> import ftorch as torch
+    >>> from ftorch.multiprocessing.reductions import StorageWeakRef
+    >>> x = torch.ones(4)
+    >>> StorageWeakRef(x.untyped_storage()) == StorageWeakRef(x[1:].untyped_storage())
+    True
+    """
+
+    __slots__ = ("cdata", "_reference")
+
+    def __init__(self, storage):
+        self.cdata = storage._cdata
+        self._reference = weakref.ref(storage._cell)
+
+    @classmethod
+    def from_weakref(cls, cdata):
+        """A reference that was taken apart; it is dead."""
+        made = cls.__new__(cls)
+        made.cdata, made._reference = cdata, lambda: None
+        return made
+
+    def expired(self) -> bool:
+        """Whether the memory is gone."""
+        return self._reference() is None
+
+    def __hash__(self):
+        return self.cdata
+
+    def __eq__(self, other):
+        return self is other or self.cdata == other.cdata
+
+
+class SharedCache(dict):
+    """Storages by their handles; nothing is shared here, so nothing is ever found."""
+
+    def __init__(self):
+        super().__init__()
+        self.limit = 128
+        self.lock = threading.Lock()
+
+    def get(self, key):  # type: ignore[override]
+        """The reference of a handle, or None."""
+        with self.lock:
+            return dict.get(self, key)
+
+    def free_dead_references(self) -> None:
+        """Forgets the storages that are gone."""
+        with self.lock:
+            for key, reference in list(self.items()):
+                if reference.expired():
+                    del self[key]
+
+
+shared_cache = SharedCache()
+
+
+def reduce_tensor(tensor):
+    """(a function, its arguments) that make the tensor again.
+
+    Raises:
+        RuntimeError: for a tensor that a graph computed: its history cannot travel.
+    """
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not "
+            "support crossing process boundaries.  If you just want to transfer the data, call detach() on "
+            "the tensor before serializing (e.g., putting it on the queue)."
+        )
+    return tensor.__reduce_ex__(2)
+
+
+def rebuild_tensor(cls, storage, metadata):
+    """A tensor of a storage: (offset, size, stride, requires_grad)."""
+    from .._utils import _rebuild_tensor
+    from ..nn import Parameter
+
+    offset, size, stride, requires_grad = metadata
+    made = _rebuild_tensor(storage, offset, size, stride)
+    return Parameter(made, requires_grad) if cls is Parameter else made.requires_grad_(requires_grad)
+
+
+def reduce_storage(storage):
+    """(a function, its arguments) that make the storage again."""
+    return storage.__reduce_ex__(2)
+
+
+def rebuild_storage_empty(cls):
+    """An empty storage."""
+    return cls()
+
+
+def rebuild_event(device, handle):
+    """Raises RuntimeError: events of JAX's devices stay in their process."""
+    raise RuntimeError("events cannot be sent to other processes: XLA orders the work of a device itself")

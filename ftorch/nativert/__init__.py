@@ -1,0 +1,1 @@
+"""``torch.nativert``: PyTorch's own runtime of exported programs; here XLA runs them."""

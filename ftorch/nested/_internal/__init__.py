@@ -1,0 +1,1 @@
+"""The modules of jagged tensors, by PyTorch's private names."""

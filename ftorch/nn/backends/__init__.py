@@ -1,0 +1,1 @@
+"""Names in old pickles (``torch.nn.backends``)."""

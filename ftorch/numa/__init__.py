@@ -1,0 +1,1 @@
+"""Processes bound to processors and their memory (``torch.numa``)."""

@@ -1,0 +1,1 @@
+"""Symbolic numbers beside sympy's (``torch.utils._sympy``)."""

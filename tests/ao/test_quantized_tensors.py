@@ -1,0 +1,151 @@
+"""Quantized tensors: what they say, views, writes, printing and files, as PyTorch has them."""
+
+import copy
+import io
+
+import numpy as np
+import pytest
+import torch
+
+import ftorch
+
+from .comparing import assert_same, outcome
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def names(t):
+    """Tensors of every kind, by name."""
+    t.manual_seed(0)
+    x = t.randn(2, 3)
+    scales = t.tensor([0.1, 0.2])
+    return {
+        "t": t, "x": x, "F": t.nn.functional,
+        "q": t.quantize_per_tensor(x, 0.1, 10, t.quint8),
+        "s": t.quantize_per_tensor(x, 0.05, -3, t.qint8),
+        "w": t.quantize_per_tensor(x, 0.01, 5, t.qint32),
+        "c": t.quantize_per_channel(x, scales, t.tensor([1, 2]), 0, t.qint8),
+        "f": t.quantize_per_channel(x, scales, t.tensor([1.5, 2]), 0, t.quint8),
+        "b": t.quantize_per_channel(t.randn(2, 4), scales, t.tensor([1.5, 2.0]), 0, t.quint4x2),
+        "i": t.quantize_per_tensor(t.randn(1, 4, 4, 6), 0.05, 100, t.quint8),
+    }
+
+
+EXPRESSIONS = """
+repr(q), repr(c), repr(b), repr(f), repr(s), repr(w), repr(q[:0])
+q, s, w, c, f, b, b.dequantize(), b.element_size(), b.numel(), b.stride()
+q.q_scale(), q.q_zero_point(), c.q_per_channel_scales(), c.q_per_channel_zero_points(), c.q_per_channel_axis()
+c.q_scale()
+q.q_per_channel_scales()
+x.q_scale()
+x.int_repr()
+x.dequantize(), t.dequantize([q, s]), q.is_quantized, x.is_quantized
+q + q
+q * q
+q.sum()
+q.argmax()
+-q
+q.float()
+q.to(t.qint8)
+q.numpy()
+q.tolist()
+q.is_signed()
+q.requires_grad_()
+q == q, q == x, q > 0, q.ne(s), q.lt(0.3), q.equal(q), t.equal(q, s)
+q.allclose(q)
+q.relu(), t.sigmoid(q), t.tanh(s), t.clamp(q, 0, 1), F.hardtanh(q), F.leaky_relu(q, 0.2), F.hardsigmoid(q)
+q.max(), q.max(0)[0], q.min(1), q.sort(), q.topk(2), q.mean(), q.mean(0), q.argsort()
+q[0], q[0, 1], q[0, 1].item(), q.t(), q[:, 1:], q[x > 0], q[t.tensor([1, 0])], q.index_select(0, t.tensor([1]))
+c[0], c[1:], c[:1], c.unsqueeze(0), c.clone(), c.detach(), c.contiguous()
+c.t()
+c.index_select(0, t.tensor([0]))
+t.cat([q, q]), t.stack([q, q]), t.cat([q, t.quantize_per_tensor(x, 0.3, 2, t.quint8)], 1)
+q.copy_(x * 2), s.copy_(s), c.copy_(x), w.fill_(0.333)
+x.clone().copy_(q)
+q.masked_fill(x > 0, 0.25), q.index_put((t.tensor([0]),), t.tensor(1.0))
+q.flip(0), q.repeat(2, 1), q.expand(2, 2, 3), q.permute(1, 0).contiguous(), q.chunk(2), q.unbind(), q.narrow(0, 1, 1)
+F.max_pool2d(i, 2), F.avg_pool2d(i, 2), F.interpolate(i, scale_factor=2), F.pad(i, (1, 1), value=0.3)
+t.quantize_per_tensor([x, x], t.tensor([0.1, 0.2]), t.tensor([1, 2]), t.quint8)
+t.quantize_per_tensor(x, 0.1, 1, t.float)
+t.quantize_per_tensor(x.double(), 0.1, 1, t.quint8)
+t.quantize_per_tensor(x, 0.1, 300, t.quint8)
+t.quantize_per_tensor(x, 0.1, 1, t.quint4x2).dequantize()
+t.quantize_per_channel(x, t.tensor([0.1]), t.tensor([1]), 0, t.quint8)
+t.quantize_per_tensor_dynamic(x, t.quint8, False), t.quantize_per_tensor_dynamic(x, t.qint8, True)
+t._choose_qparams_per_tensor(x, True), t.choose_qparams_optimized(x, 6, 200, 0.16, 8)
+t._make_per_tensor_quantized_tensor(t.tensor([1, 2], dtype=t.uint8), 0.1, 1)
+t._make_per_channel_quantized_tensor(t.tensor([1, 2], dtype=t.uint8), t.ones(2), t.zeros(2), 0)
+t.quantize_per_tensor(t.tensor([float("nan"), float("inf"), -1e30, 0.25, 0.75, -0.25]), 0.5, 3, t.quint8)
+t.fake_quantize_per_tensor_affine(x, 0.1, 3, 0, 15)
+t.nn.Parameter(q, requires_grad=False), q.type(), str(q.dtype), q.storage().dtype is q.dtype
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_expressions(expression):
+    assert_same(lambda t: eval(expression, names(t)))  # noqa: S307
+
+
+def test_views_share_memory_and_writes_are_seen():
+    def program(t):
+        q = names(t)["q"]
+        view, row = q.t(), q[1]
+        row[0] = 0.7
+        q[0] = t.tensor([1.0, 2.0, 3.0])
+        view[2, 1] = -0.4
+        clone = q.clone()
+        clone.fill_(0.1)
+        return q, view, row, clone, q.data_ptr() == view.data_ptr()
+
+    assert_same(program)
+
+
+@pytest.mark.parametrize("name", ["q", "s", "w", "c", "f", "b"])
+def test_files_go_both_ways(name):
+    ours, theirs = names(ftorch)[name], names(torch)[name]
+    for value, writer, reader in ((ours, ftorch, torch), (theirs, torch, ftorch)):
+        for weights_only in (True, False):
+            file = io.BytesIO()
+            writer.save({"value": value, "part": value[:1] if name in "qsw" else 0}, file)
+            file.seek(0)
+            found = reader.load(file, weights_only=weights_only)
+            assert repr(found["value"]) == repr(value)
+            assert (found["value"].int_repr().numpy() == value.int_repr().numpy()).all()
+            if name in "qsw":
+                assert repr(found["part"]) == repr(value[:1])
+
+
+def test_copies():
+    q = names(ftorch)["c"]
+    assert copy.deepcopy(q).equal(q) and q.clone().equal(q)
+
+
+def test_random_numbers_quantize_to_the_same_integers():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        shape = tuple(rng.integers(1, 30, rng.integers(1, 4)).tolist())
+        x = (rng.normal(size=shape) * rng.choice([0.1, 1, 30])).astype(np.float32)
+        scale, zero = float(rng.choice([0.5, 0.1, rng.uniform(1e-3, 1)])), int(rng.integers(-100, 100))
+        axis = int(rng.integers(len(shape)))
+        scales = rng.uniform(1e-3, 1, shape[axis])
+        zeros = rng.integers(-100, 100, shape[axis])
+
+        def program(t):
+            given = t.tensor(x)  # noqa: B023
+            return (
+                t.quantize_per_tensor(given, scale, zero, t.qint8),  # noqa: B023
+                t.quantize_per_tensor(given, scale, zero + 100, t.quint8),  # noqa: B023
+                t.quantize_per_tensor(given, scale, zero * 1000, t.qint32),  # noqa: B023
+                t.quantize_per_channel(given, t.tensor(scales), t.tensor(zeros), axis, t.qint8),  # noqa: B023
+                t.quantize_per_channel(given, t.tensor(scales), t.tensor(zeros / 7), axis, t.quint8),  # noqa: B023
+                t.quantize_per_tensor(given, scale, zero, t.qint8).dequantize(),  # noqa: B023
+            )
+
+        assert_same(program)
+
+
+def test_errors_say_what_to_do():
+    kind, text = outcome(lambda t: names(t)["q"] + 1, ftorch)
+    assert kind == "NotImplementedError"
+    with pytest.raises(NotImplementedError, match="dequantize"):
+        names(ftorch)["q"].cumsum(0)

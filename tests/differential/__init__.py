@@ -1,0 +1,1 @@
+"""Random programs by family, run in PyTorch and in ftorch: see `__main__` for how."""

@@ -1,0 +1,26 @@
+"""Generators of programs by family: functions of a ``random.Random`` that give a program's text."""
+
+from __future__ import annotations
+
+from . import arguments, graphs, layouts, levels, memory, quantized, sparse, values
+
+FAMILIES = {
+    "out": memory.out,
+    "indexing": memory.indexing,
+    "strided": memory.strided,
+    "conversions": values.conversions,
+    "numpy": values.numpy_operators,
+    "special": values.special,
+    "printing": values.printing,
+    "modes": levels.modes,
+    "captured": levels.captured,
+    "forward": levels.forward,
+    "vmap": levels.vmap,
+    "hooks": graphs.hooks,
+    "formats": layouts.formats,
+    "linalg": arguments.linalg,
+    "reductions": arguments.reductions,
+    "optimizers": arguments.optimizers,
+    "sparse": sparse.sparse,
+    "quantized": quantized.quantized,
+}

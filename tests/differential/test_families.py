@@ -1,0 +1,35 @@
+"""A fixed part of each family's programs; ``python -m tests.differential`` runs any other."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from .families import FAMILIES
+from .mended import MENDED
+from .observing import compare
+
+# Whether a result is called a view, and how often a gradient was written to, are not looked at here;
+# nor warnings, of which PyTorch gives many once per process only.
+OVERLOOKED = {"is_view", "version", "warning"}
+COUNT = 8
+CHOSEN = ["conversions", "numpy", "special", "printing", "modes", "captured", "forward", "strided", "quantized"]
+
+
+def differences(program, seed=0):
+    """The differences that count, as text."""
+    return [f"[{kind}] {text}" for kind, text in compare(program, seed=seed) if kind not in OVERLOOKED]
+
+
+@pytest.mark.parametrize("family", CHOSEN)
+def test_random_programs_agree(family):
+    for seed in range(COUNT):
+        program = FAMILIES[family](random.Random(seed))
+        assert not differences(program, seed), f"seed {seed}:\n{program}"
+
+
+@pytest.mark.parametrize("number", range(len(MENDED)))
+def test_what_was_mended_stays(number):
+    found = differences(MENDED[number])
+    assert not found, "\n".join(found)

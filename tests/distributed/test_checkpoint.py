@@ -1,0 +1,145 @@
+"""Checkpoints: files exchanged with PyTorch both ways, other divisions on load, saves that are killed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+
+import pytest
+import torch as pt
+import torch.distributed.checkpoint as theirs
+
+import ftorch as ft
+import ftorch.distributed.checkpoint as mine
+
+
+def state(t):
+    return {
+        "a": t.arange(6.0).view(2, 3), "n": {"b": t.ones(2, dtype=t.bfloat16), "l": [1, t.zeros(1)]},
+        "s": "text", "i": 5, "scalar": t.tensor(3.0), "none": None, "plain": [1, 2],
+    }
+
+
+def empty(t):
+    return {
+        "a": t.zeros(2, 3), "n": {"b": t.zeros(2, dtype=t.bfloat16), "l": [0, t.ones(1)]},
+        "s": "", "i": 0, "scalar": t.tensor(0.0), "none": 1, "plain": [],
+    }
+
+
+@pytest.mark.parametrize("saves, loads", [("mine", "theirs"), ("theirs", "mine"), ("mine", "mine")])
+def test_files_are_exchanged(tmp_path, saves, loads):
+    known = {"mine": (mine, ft), "theirs": (theirs, pt)}
+    (saver, t), (loader, u) = known[saves], known[loads]
+    saver.save(state(t), checkpoint_id=str(tmp_path), no_dist=True)
+    loaded = empty(u)
+    loader.load(loaded, checkpoint_id=str(tmp_path), no_dist=True)
+    assert str(loaded) == str(state(u))
+
+
+def test_errors(tmp_path):
+    mine.save({"a": ft.ones(2)}, checkpoint_id=tmp_path)
+    with pytest.raises(mine.CheckpointException, match="Missing key in checkpoint state_dict: b"):
+        mine.load({"b": ft.ones(2)}, checkpoint_id=tmp_path)
+    with pytest.raises(mine.CheckpointException, match="Size mismatch"):
+        mine.load({"a": ft.ones(3)}, checkpoint_id=tmp_path)
+
+
+def test_an_index_runs_nothing(tmp_path):
+    (tmp_path / ".metadata").write_bytes(pickle.dumps(os.getcwd))
+    with pytest.raises(mine.CheckpointException, match="no part of one"):
+        mine.load({"a": ft.ones(2)}, checkpoint_id=tmp_path)
+
+
+def test_a_killed_save_leaves_the_last_one(tmp_path, monkeypatch):
+    mine.save({"a": ft.ones(2)}, checkpoint_id=tmp_path)
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mine.FileSystemWriter, "finish", killed)
+    with pytest.raises(KeyboardInterrupt):
+        mine.save({"a": ft.zeros(2)}, checkpoint_id=tmp_path)
+    monkeypatch.undo()
+    loaded = {"a": ft.empty(2)}
+    mine.load(loaded, checkpoint_id=tmp_path)
+    assert loaded["a"].tolist() == [1.0, 1.0]
+    mine.save({"a": ft.zeros(2)}, checkpoint_id=tmp_path)
+    mine.load(loaded, checkpoint_id=tmp_path)
+    assert loaded["a"].tolist() == [0.0, 0.0]
+    assert len(list(tmp_path.glob("*.distcp"))) == 1
+
+
+def _folder(d, name):
+    """The same new folder on all ranks."""
+    box = [tempfile.mkdtemp() if d.get_rank() == 0 else None]
+    d.broadcast_object_list(box, 0)
+    return os.path.join(box[0], name)
+
+
+def divided(t, d, rank):
+    """Saved along one dimension, loaded along another, and whole."""
+    n = __import__(f"{t.__name__}.distributed.tensor", fromlist=["x"])
+    dcp = __import__(f"{t.__name__}.distributed.checkpoint", fromlist=["x"])
+    mesh = d.init_device_mesh("cpu", (2,))
+    x = t.arange(15.0).view(5, 3)
+    folder = _folder(d, "checkpoint")
+    dcp.save({"x": n.distribute_tensor(x, mesh, [n.Shard(0)]), "y": t.ones(2)}, checkpoint_id=folder)
+    out = []
+    for p in (n.Shard(1), n.Shard(0), n.Replicate()):
+        loaded = {"x": n.zeros(5, 3, device_mesh=mesh, placements=[p]), "y": t.zeros(2)}
+        dcp.load(loaded, checkpoint_id=folder)
+        out += [loaded["x"].to_local(), loaded["y"]]
+    whole = {"x": t.zeros(5, 3)}
+    dcp.load(whole, checkpoint_id=folder)
+    d.barrier()
+    if rank == 0:
+        other = (theirs, pt) if t is ft else (mine, ft)  # the other library reads what two ranks wrote
+        foreign = {"x": other[1].zeros(5, 3)}
+        other[0].load(foreign, checkpoint_id=folder, no_dist=True)
+        assert foreign["x"].tolist() == x.tolist()
+        shutil.rmtree(os.path.dirname(folder))
+    return out, whole["x"]
+
+
+def trained(t, d, rank):
+    """A divided model and its optimizer go on from a checkpoint."""
+    f = __import__(f"{t.__name__}.distributed.fsdp", fromlist=["x"])
+    dcp = __import__(f"{t.__name__}.distributed.checkpoint", fromlist=["x"])
+    sd = __import__(f"{t.__name__}.distributed.checkpoint.state_dict", fromlist=["x"])
+
+    def new(seed):
+        t.manual_seed(seed)
+        model = t.nn.Sequential(t.nn.Linear(4, 5), t.nn.Tanh(), t.nn.Linear(5, 2))
+        f.fully_shard(model)
+        return model, t.optim.Adam(model.parameters(), lr=0.1)
+
+    def step(model, optimizer):
+        optimizer.zero_grad()
+        model(t.ones(2, 4) * (rank + 1)).square().sum().backward()
+        optimizer.step()
+
+    folder = _folder(d, "checkpoint")
+    model, optimizer = new(0)
+    step(model, optimizer)
+    own = sd.get_state_dict(model, optimizer)
+    dcp.save({"model": own[0], "optimizer": own[1]}, checkpoint_id=folder)
+    step(model, optimizer)
+    again, other = new(1)
+    step(again, other)
+    loaded = dict(zip(("model", "optimizer"), sd.get_state_dict(again, other)))
+    dcp.load(loaded, checkpoint_id=folder)
+    sd.set_state_dict(again, other, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
+    step(again, other)
+    full = sd.get_model_state_dict(again, options=sd.StateDictOptions(full_state_dict=True))
+    d.barrier()
+    if rank == 0:
+        shutil.rmtree(os.path.dirname(folder))
+    return [p.full_tensor().detach() for p in model.parameters()], list(full.values()), list(full)
+
+
+@pytest.mark.parametrize("program", [divided, trained])
+def test_two_processes(two, program):
+    two.run(program)

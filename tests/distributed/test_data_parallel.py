@@ -1,0 +1,205 @@
+"""DistributedDataParallel in two processes: losses and weights are PyTorch's."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def model_of(t, seed=0):
+    t.manual_seed(seed)
+    return t.nn.Sequential(t.nn.Linear(6, 16), t.nn.Tanh(), t.nn.Linear(16, 8), t.nn.ReLU(), t.nn.Linear(8, 3))
+
+
+def data_of(t, rank, rows=8):
+    t.manual_seed(100 + rank)
+    return t.randn(rows, 6), t.randint(0, 3, (rows,))
+
+
+def train(t, rank, steps=6, lr=0.1, hook=None, model=None, **options):
+    model = t.nn.parallel.DistributedDataParallel(model or model_of(t, rank), **options)
+    if hook is not None:
+        model.register_comm_hook(*hook)
+    optimizer = t.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    x, y = data_of(t, rank)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = t.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, [p.detach() for p in model.parameters()], [p.grad for p in model.parameters()]
+
+
+def plain(t, d, rank):
+    return train(t, rank, 20)
+
+
+def small_buckets(t, d, rank):
+    return train(t, rank, bucket_cap_mb=0.0002), train(t, rank, gradient_as_bucket_view=True)
+
+
+def static(t, d, rank):
+    return train(t, rank, static_graph=True)
+
+
+def accumulated(t, d, rank):
+    model = t.nn.parallel.DistributedDataParallel(model_of(t))
+    x, y = data_of(t, rank)
+    with model.no_sync():
+        t.nn.functional.cross_entropy(model(x), y).backward()
+    local = model.module[0].weight.grad.clone()
+    t.nn.functional.cross_entropy(model(x * 2), y).backward()
+    return local, [p.grad for p in model.parameters()]
+
+
+class Branches:
+    def __new__(cls, t):
+        class Module(t.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b, self.c = t.nn.Linear(2, 2), t.nn.Linear(2, 2), t.nn.Linear(2, 2)
+
+            def forward(self, x, way):
+                return self.a(x) if way == 0 else self.b(self.a(x))
+
+        t.manual_seed(0)
+        return Module()
+
+
+def unused(t, d, rank):
+    model = t.nn.parallel.DistributedDataParallel(Branches(t), find_unused_parameters=True)
+    out = []
+    for _ in range(2):
+        model(t.ones(1, 2), rank).sum().backward()
+        out.append([p.grad for p in model.parameters()])
+    return out
+
+
+def missing(t, d, rank):
+    model = t.nn.parallel.DistributedDataParallel(Branches(t))
+    model(t.ones(1, 2), 0).sum().backward()
+    model(t.ones(1, 2), 0).sum().backward()
+
+
+def buffers(t, d, rank):
+    t.manual_seed(rank)
+    model = t.nn.Sequential(t.nn.Linear(6, 4), t.nn.BatchNorm1d(4))
+    model = t.nn.parallel.DistributedDataParallel(model)
+    x, _ = data_of(t, rank)
+    for _ in range(3):
+        (model(x) * t.arange(4.0)).tanh().sum().backward()
+    return list(model.buffers()), [p.grad for p in model.parameters()], list(model.state_dict())
+
+
+def synchronized_norm(t, d, rank):
+    """Statistics and gradients are those of one process with both batches."""
+    t.manual_seed(0)
+    layers = t.nn.Sequential(t.nn.Conv2d(2, 3, 3), t.nn.BatchNorm2d(3), t.nn.ReLU())
+    alone = t.nn.Sequential(t.nn.Conv2d(2, 3, 3), t.nn.BatchNorm2d(3), t.nn.ReLU())
+    alone.load_state_dict(layers.state_dict())
+    model = t.nn.SyncBatchNorm.convert_sync_batchnorm(layers)
+    model = t.nn.parallel.DistributedDataParallel(model)
+    batches = [t.randn(2 + r, 2, 5, 5) for r in range(2)]
+    out = model(batches[rank])
+    weights = t.arange(9.0).view(3, 3)
+    (out * weights).sum().backward()
+    expected = alone(t.cat(batches))
+    (expected * weights).sum().backward()
+    t.testing.assert_close(out, expected.split([2, 3])[rank])
+    for p, q in zip(model.parameters(), alone.parameters()):
+        t.testing.assert_close(p.grad * 2, q.grad, atol=1e-4, rtol=1e-4)
+    for p, q in zip(model.buffers(), alone.buffers()):
+        t.testing.assert_close(p, q)
+
+
+def compressed(t, d, rank):
+    hooks = __import__(f"{t.__name__}.distributed.algorithms.ddp_comm_hooks", fromlist=["x"]).default_hooks
+    out = []
+    for name in ("allreduce_hook", "fp16_compress_hook"):
+        losses, weights, _ = train(t, rank, 3, hook=(None, getattr(hooks, name)))
+        out.append([round(x, 3) for x in losses])
+    wrapped = hooks.fp16_compress_wrapper(hooks.allreduce_hook)
+    out.append([round(x, 3) for x in train(t, rank, 3, hook=(None, wrapped))[0]])
+    return out
+
+
+def own_hook(t, d, rank):
+    seen = []
+
+    def hook(state, bucket):
+        seen.append((bucket.index(), bucket.is_last(), len(bucket.parameters()), bucket.buffer().numel()))
+        return d.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda f: f.value()[0] * 0.25)
+
+    return train(t, rank, 2, hook=("state", hook)), seen
+
+
+def uneven(t, d, rank):
+    model = t.nn.parallel.DistributedDataParallel(model_of(t))
+    optimizer = t.optim.SGD(model.parameters(), lr=0.1)
+    x, y = data_of(t, rank)
+    with model.join():
+        for _ in range(2 + 2 * rank):
+            optimizer.zero_grad()
+            t.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    return [p.detach() for p in model.parameters()]
+
+
+def several_inputs_error(t, d, rank):
+    linear = t.nn.Linear(2, 2)
+    linear.requires_grad_(False)
+    return t.nn.parallel.DistributedDataParallel(linear)
+
+
+def different_models(t, d, rank):
+    try:
+        t.nn.parallel.DistributedDataParallel(t.nn.Linear(2, 2 + rank))
+    except RuntimeError as error:
+        assert "appears not to match sizes of the same param in process" in str(error)
+    else:
+        raise AssertionError("no error")
+
+
+def derivatives(t, d, rank):
+    f = __import__(f"{t.__name__}.distributed.nn.functional", fromlist=["x"])
+    found = []
+    for call in (
+        lambda x: [f.all_reduce(x)], lambda x: f.all_gather(x), lambda x: [f.broadcast(x, 1)],
+        lambda x: f.all_to_all([t.zeros(4), t.zeros(4)], [x, x * 3]),
+    ):
+        x = (t.arange(4.0) + rank).requires_grad_()
+        outs = call(x)
+        sum((o * o * (i + 1 + rank)).sum() for i, o in enumerate(outs)).backward()
+        found.append(([o.detach() for o in outs], x.grad))
+    return found
+
+
+def functional(t, d, rank):
+    f = __import__(f"{t.__name__}.distributed._functional_collectives", fromlist=["x"])
+    x = t.arange(8.0).view(4, 2) + rank
+    group = d.group.WORLD
+    outs = [
+        f.all_reduce(x, "sum", group), f.all_reduce(x, "avg", [0, 1]), f.all_gather_tensor(x, 1, group),
+        f.all_gather_tensor(x, 0, group), f.reduce_scatter_tensor(x, "sum", 0, group),
+        f.reduce_scatter_tensor(x, "sum", 1, group), f.all_to_all_single(x, None, None, group),
+        f.broadcast(x, 1, group), *f.all_reduce_coalesced([x, x + 1], "max", group),
+    ]
+    return [f.wait_tensor(o) for o in outs]
+
+
+PROGRAMS = [
+    plain, small_buckets, static, accumulated, unused, missing, buffers, compressed, own_hook, uneven,
+    several_inputs_error, derivatives, functional,
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_two_processes(two, program):
+    two.run(program)
+
+
+@pytest.mark.parametrize("program", [synchronized_norm, different_models])
+def test_alone(two, program):
+    """What PyTorch does on GPUs only, or hangs in."""
+    two.run(program, ("ftorch",))

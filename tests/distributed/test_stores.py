@@ -1,0 +1,134 @@
+"""Stores against PyTorch's, and connections of strangers, who get nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from datetime import timedelta
+
+import pytest
+import torch as pt
+
+import ftorch as ft
+from ftorch.distributed import _wire
+from ftorch.distributed._transport import Listener
+
+from ..oracle import outcome
+
+
+def make(t, kind, tmp_path):
+    d = t.distributed
+    if kind == "hash":
+        return d.HashStore()
+    if kind == "file":
+        return d.FileStore(str(tmp_path / f"store{t is ft}"), 1)
+    store = d.TCPStore("127.0.0.1", 0, 1, True, timedelta(seconds=5))
+    return d.PrefixStore("prefix", store) if kind == "prefix" else store
+
+
+CALLS = {
+    "get": lambda s: s.get("a"),
+    "add": lambda s: (s.add("n", 3), s.add("n", -1), s.get("n")),
+    "late": lambda s: s.get("missing"),
+    "wait": lambda s: s.wait(["a"]),
+    "late wait": lambda s: s.wait(["a", "missing"], timedelta(seconds=0.05)),
+    "check": lambda s: (s.check(["a"]), s.check(["a", "missing"])),
+    "set if none": lambda s: s.compare_set("b", "", "x"),
+    "set if other": lambda s: s.compare_set("b", "q", "y"),
+    "set if it": lambda s: s.compare_set("b", "x", "z"),
+    "set of none": lambda s: s.compare_set("c", "q", "y"),
+    "timeout": lambda s: s.timeout,
+}
+EXTENDED = {  # and what PyTorch's file store does otherwise
+    "delete": lambda s: (s.delete_key("n"), s.delete_key("n")),
+    "append": lambda s: (s.append("a", "!"), s.get("a")),
+    "several": lambda s: (s.multi_set(["k", "l"], ["1", "2"]), s.multi_get(["k", "l"])),
+    "queue": lambda s: (s.queue_push("q", "1"), s.queue_len("q"), s.queue_pop("q"), s.queue_len("q")),
+    "empty queue": lambda s: s.queue_pop("q", False),
+}
+
+
+@pytest.mark.parametrize("kind", ["hash", "file", "tcp", "prefix"])
+def test_calls(kind, tmp_path):
+    mine, theirs = make(ft, kind, tmp_path), make(pt, kind, tmp_path)
+    for s in (mine, theirs):
+        s.set_timeout(timedelta(seconds=0.2))
+        s.set("a", "value")
+    for name, call in (CALLS if kind == "file" else CALLS | EXTENDED).items():
+        (a, mine_error), (b, error) = outcome(call, mine), outcome(call, theirs)
+        assert type(mine_error).__name__ == type(error).__name__, f"{name}: {mine_error!r} {error!r}"
+        assert str(a) == str(b), name
+
+
+def test_values_travel():
+    for value in (None, True, False, -3, 1 << 40, 2.5, "é", b"\0\xff", [], [1, ["a", b"b", None]]):
+        assert _wire.unpack(_wire.pack(value)) == value
+    for data in (b"", b"s", b"x", b"l\xff\0\0\0\0\0\0\0", b"s\x09\0\0\0\0\0\0\0abc", _wire.pack(1) + b"n"):
+        with pytest.raises(ValueError):
+            _wire.unpack(data)
+
+
+def _everything(port, data):
+    """What a connection gets for some bytes, until the other end closes."""
+    with socket.create_connection(("127.0.0.1", port), 5) as s:
+        s.settimeout(20)
+        try:
+            s.sendall(data)
+            s.shutdown(socket.SHUT_WR)
+            got = b""
+            while part := s.recv(100):
+                got += part
+            return got
+        except OSError:
+            return b""
+
+
+class _Bomb:
+    def __reduce__(self):
+        return os.abort, ()
+
+
+def _strangers():
+    import pickle
+
+    real = _wire.token
+    nonce = b"n" * 32
+    yield b""
+    yield b"\0" * 64
+    yield pickle.dumps(_Bomb()) * 8
+    yield _wire.pack(["set", "a", b"stolen"]) * 4
+    _wire.token = lambda: b"guessed"
+    try:
+        proof = _wire._proof(_wire.token(), b"hello", nonce)
+    finally:
+        _wire.token = real
+    yield nonce + proof + _wire._proof(b"guessed", b"client", b"?" * 32, nonce)
+
+
+def test_strangers_get_nothing():
+    """Whoever does not know the token reads no byte, at a store's port and at that of collectives."""
+    store = ft.distributed.TCPStore("127.0.0.1", 0, 1, True)
+    store.set("secret", "1")
+    listener = Listener.at("127.0.0.1")
+    for port in (store.port, listener.port):
+        for data in _strangers():
+            assert _everything(port, data) == b""
+    assert store.get("secret") == b"1" and store.num_keys() == 2
+    assert not any(key[0] == "stolen" for key in listener.arrived)
+
+
+def test_ports_are_on_loopback():
+    store = ft.distributed.TCPStore("localhost", 0, 1, True)
+    assert store._server.listener.getsockname()[0] == "127.0.0.1"
+    assert Listener.at("127.0.0.1").socket.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_wrong_token_is_said(monkeypatch):
+    store = ft.distributed.TCPStore("127.0.0.1", 0, 1, True)
+    real, caller = _wire.token, threading.current_thread()
+    monkeypatch.setattr(
+        _wire, "token", lambda: b"other" if threading.current_thread() is caller else real()
+    )
+    with pytest.raises(ft.distributed.DistNetworkError, match="token"):
+        ft.distributed.TCPStore("127.0.0.1", store.port, 1, False, timedelta(seconds=2))

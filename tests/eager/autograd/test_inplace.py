@@ -1,0 +1,142 @@
+"""In-place operations: versions, errors, and gradients of what was overwritten."""
+
+import pytest
+
+from tests.oracle import both, both_with_text
+
+
+def leaf(m, *shape):
+    return m.arange(6.0).reshape(2, 3).requires_grad_()
+
+
+ERRORS = {
+    "leaf": lambda m: leaf(m).add_(1),
+    "view of a leaf": lambda m: leaf(m)[0].mul_(2),
+    "item of a leaf": lambda m: leaf(m).__setitem__(0, 1.0),
+    "saved": lambda m: _saved(m),
+    "shape": lambda m: m.ones(2, 3).add_(m.ones(4, 2, 3)),
+    "dtype": lambda m: m.ones(2, dtype=m.int64).add_(1.5),
+    "expanded": lambda m: m.ones(1).expand(3).add_(1),
+    "overlap": lambda m: _overlap(m),
+    "requires_grad of ints": lambda m: m.ones(2, dtype=m.int64).requires_grad_(),
+    "out that is read": lambda m: m.kthvalue(x := m.ones(5), 2, out=(x, m.ones(1, dtype=m.int64))),
+    "detached view, not a leaf": lambda m: setattr(leaf(m) * 2, "requires_grad", False),
+}
+
+
+def _saved(m):
+    x = leaf(m)
+    y = x.exp()
+    y.add_(1)
+    y.sum().backward()
+
+
+def _overlap(m):
+    x = m.arange(6.0)
+    x[1:].add_(x[:-1])
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    """The exception and its text are PyTorch's."""
+    both_with_text(ERRORS[name])
+
+
+PROGRAMS = {
+    "chain": lambda m, x: (x * 2).add_(1).mul_(x).sub_(3),
+    "copy": lambda m, x: m.zeros(2, 3).copy_(x * x),
+    "item": lambda m, x: _assign(m.zeros(2, 3), (0, slice(1, 3)), x[1, :2]),
+    "mask": lambda m, x: _assign(x * 1, x.detach() > 2, 0.0),
+    "index": lambda m, x: _assign(x * 1, ([0, 1], [2, 0]), x[0, :2] * 5),
+    "fill": lambda m, x: _then(x * 3, lambda y: y[0].fill_(2)),
+    "zero": lambda m, x: _then(x * 3, lambda y: y[:, 1].zero_()),
+    "relu": lambda m, x: (x - 2).relu_() * x,
+    "clamp": lambda m, x: (x * 1).clamp_(1, 4) * x,
+    "transpose": lambda m, x: (x * 1).t_().mul_(2),
+    "lerp": lambda m, x: (x * 1).lerp_(x * 2, 0.25),
+    "masked_fill": lambda m, x: (x * 1).masked_fill_(x.detach() > 3, 1.0) * x,
+    "index_add": lambda m, x: m.zeros(3, 3).index_add_(0, m.tensor([0, 2]), x),
+    "scatter": lambda m, x: m.zeros(2, 4).scatter_(1, m.tensor([[0, 1, 2], [3, 1, 0]]), x),
+}
+
+
+def _assign(t, index, value):
+    t[index] = value
+    return t
+
+
+def _then(t, change):
+    change(t)
+    return t
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradient(name):
+    """Values, versions and gradients of programs with writes."""
+
+    def run(m):
+        x = leaf(m)
+        y = PROGRAMS[name](m, x)
+        (y * y).sum().backward()
+        return y.detach(), y._version, x.grad
+
+    both(run)
+
+
+def test_no_grad_and_data():
+    def run(m):
+        x = leaf(m)
+        with m.no_grad():
+            x.sub_(1)
+            x[0] = 5
+        version = x._version
+        x.data.mul_(2)
+        return x.detach(), version, x._version
+
+    both(run)
+
+
+def test_result_is_the_tensor_itself():
+    def run(m):
+        x = m.zeros(2)
+        y = x
+        y += 1
+        return y is x, x.add_(1) is x, x
+
+    both(run)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.unsqueeze_(dim=1), lambda x: x.transpose_(dim0=0, dim1=1), lambda x: x.transpose_(0, dim1=1),
+    lambda x: x.swapaxes_(axis0=0, axis1=1), lambda x: x.squeeze_(dim=0), lambda x: x.t_(), lambda x: x.unsqueeze_(),
+    lambda x: x.unsqueeze_(dim=0, other=1), lambda x: x.transpose_(0), lambda x: x.unsqueeze_(5),
+])
+def test_reshaping_in_place_takes_keywords(call):
+    both(lambda lib: call(lib.ones(2, 3)), strides=True)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (2, 1), (3,)])
+def test_addbmm_takes_the_shape_of_the_result(shape):
+    """The target is resized; what shared its memory keeps its shape, and gradients flow."""
+
+    def program(m):
+        leaf = m.ones(shape, requires_grad=True)
+        x = leaf * 2
+        alias = x.detach()
+        y = x.addbmm_(m.arange(12.0).reshape(2, 2, 3), m.arange(12.0).reshape(2, 3, 2))
+        y.sum().backward()
+        return x.detach(), y is x, x.stride(), alias, leaf.grad
+
+    both(program)
+
+
+def test_addbmm_keeps_within_memory():
+    """A part of a larger tensor grows over what lies behind it, but not beyond the storage."""
+
+    def program(m, at):
+        base = m.ones(6)
+        base[at].addbmm_(m.ones(2, 2, 3), m.ones(2, 3, 2))
+        return base
+
+    both(lambda m: program(m, 1))
+    both(lambda m: program(m, 4))

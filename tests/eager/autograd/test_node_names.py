@@ -1,0 +1,82 @@
+"""Nodes of the graph have PyTorch's names."""
+
+import warnings
+
+import pytest
+import torch as pt
+
+import ftorch as ft
+
+# By what the rules of `ftorch.eager.autograd.node_names` distinguish.
+PROGRAMS = {
+    "numbers": "x//2; x%2; x%x; t.fmod(x,2); t.fmod(x,x); x**2; x**x; 2**x; 2-x; x-2; 1/x; x/2; t.rsub(x,2); "
+    "t.rsub(x,x); t.xlogy(x,2.); t.xlogy(2.,x); t.xlogy(x,x); t.copysign(x,1.); t.copysign(x,x); "
+    "t.clamp_min(x,1); t.clamp_min(x,x); t.clamp_max(x,x); x.clamp(0,1); x.clamp(y,y); t.float_power(x,2); "
+    "t.float_power(x,x); t.float_power(2,x); t.heaviside(x,x)",
+    "overloads": "t.squeeze(m[None]); t.squeeze(m[None],0); t.squeeze(m[None],(0,1)); t.sort(x)[0]; "
+    "t.sort(x,stable=True)[0]; t.nanmedian(x); t.nanmedian(m,0)[0]; t.fill(x,2.); t.fill(x,t.tensor(2.)); "
+    "t.index_fill(x,0,c,1.); t.index_fill(x,0,c,t.tensor(1.)); t.scatter(x,0,c,1.); t.scatter(x,0,c,x); "
+    "t.lerp(x,x,.5); t.lerp(x,x,x); m.sum(0); m.mean(0); m.prod(0)",
+    "letters": "t.log1p(x); t.deg2rad(x); t.special.i0e(x); t.special.xlog1py(x,x); F.unfold(i,2); "
+    "F.max_pool2d(i,2); F.avg_pool2d(i,2); F.adaptive_max_pool2d(i,2)",
+    "reduced": "; ".join(
+        f"F.{loss}, reduction='{r}')"
+        for r in ("mean", "sum", "none")
+        for loss in (
+            "l1_loss(x,2*x",
+            "mse_loss(x,2*x",
+            "kl_div(x,y",
+            "poisson_nll_loss(x,y",
+            "margin_ranking_loss(x,2*x,y",
+            "hinge_embedding_loss(x,y",
+            "triplet_margin_loss(m,2*m,3*m",
+            "cross_entropy(m,c",
+            "cross_entropy(m,m.detach()",
+            "cross_entropy(m,c,label_smoothing=.1",
+        )
+    ),
+    "dimensions": "F.linear(m,w); F.linear(m,w,b); F.linear(m[None],w); F.linear(m[None],w,b); F.linear(m[0],w); "
+    "F.linear(m[0],w,b); t.matmul(m,w.T); t.matmul(m[0],w.T); t.matmul(m,m[0]); t.matmul(m[None],w.T); "
+    "t.diag(x); t.diag(m); m.T.reshape(6); m.T.flatten(); m.flatten(); F.conv2d(i,k); F.conv2d(i[0],k); "
+    "F.scaled_dot_product_attention(i,i,i); "
+    "F.grid_sample(i,t.zeros(1,2,2,2)); t.repeat_interleave(x,2); t.repeat_interleave(x,c)",
+    "modes": "F.interpolate(i,scale_factor=2.); F.interpolate(i,scale_factor=2.,mode='bilinear'); "
+    "F.interpolate(i[0],scale_factor=2.,mode='linear'); F.pad(i,(1,1)); F.pad(i,(1,1,1,1),mode='reflect'); "
+    "F.pad(i,(1,1,1,1),mode='replicate'); F.adaptive_avg_pool2d(i,1); F.adaptive_avg_pool2d(i,2); "
+    "t.linalg.norm(a,'nuc'); t.linalg.norm(a,2); t.linalg.matrix_norm(a); t.fft.fft(x); t.fft.fft(x+0j); t.fft.ifft(x)",
+    "composed": "t.square(x); t.outer(x,x); F.softsign(x); F.normalize(m); F.rms_norm(m,(3,)); F.selu(x); "
+    "F.relu6(x); F.cosine_similarity(m,m); t.linalg.inv(a); t.linalg.solve(a,a); t.linalg.cholesky(a); "
+    "t.linalg.eigvalsh(a); t.logdet(a); t.quantile(x,.5); t.diff(x); t.fliplr(a); t.tile(x,(2,)); "
+    "t.einsum('ij,kj->ik',m,w); F.batch_norm(i,None,None,training=True); F.prelu(x,t.tensor([.1]))",
+}
+
+
+def names(t, programs):
+    scope = {
+        "t": t, "F": t.nn.functional, "y": t.ones(2), "c": t.tensor([0, 1]), "k": t.ones(1, 1, 2, 2),
+        **{name: t.ones(shape, requires_grad=True) for name, shape in {
+            "x": (2,), "m": (2, 3), "w": (4, 3), "b": (4,), "i": (1, 1, 4, 4)}.items()},
+        "a": t.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {p: eval(p, scope).grad_fn.name() for p in programs.split("; ")}
+
+
+@pytest.mark.parametrize("programs", PROGRAMS.values(), ids=PROGRAMS)
+def test_names(programs):
+    assert names(ft, programs) == names(pt, programs)
+
+
+@pytest.mark.parametrize("program", [
+    lambda t, x: x // 2, lambda t, x: 5 // x, lambda t, x: t.heaviside(x, x), lambda t, x: t.igamma(x, x),
+    lambda t, x: t.special.zeta(x, x),
+])
+def test_what_has_no_derivative_fails_where_it_is_asked_for(program):
+    raised = []
+    for t in (ft, pt):
+        out = program(t, t.tensor([1.5, 2.5], requires_grad=True))
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            out.sum().backward()
+        raised.append((repr(out), type(caught.value).__name__, str(caught.value)))
+    assert raised[0] == raised[1]

@@ -1,0 +1,45 @@
+"""Warnings that are given once in a process: what they say, and that they are given once."""
+
+import re
+import warnings
+
+import pytest
+
+import ftorch
+from tests.oracle import LIBRARIES
+
+
+def texts(t, program):
+    """The different texts of a program's warnings, where they are given each time."""
+    t.set_warn_always(True)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            program(t)
+        finally:
+            t.set_warn_always(False)
+    return {re.sub(r"\(Triggered internally.*", "", str(w.message)).strip() for w in seen}
+
+
+@pytest.mark.parametrize("program", [
+    lambda t: t.cholesky(2 * t.eye(3)), lambda t: t.qr(t.eye(5)), lambda t: t.lu(t.eye(5)),
+    lambda t: t.triangular_solve(t.ones(5, 1), t.eye(5)), lambda t: t.chain_matmul(t.eye(5), t.eye(5)),
+    lambda t: t.cross(t.ones(5, 3), t.ones(5, 3)), lambda t: t.nuclear_norm(t.eye(5)),
+    lambda t: t.eye(5).to_sparse_csr(), lambda t: t.eye(5).to_sparse_csc(), lambda t: t.eye(4).to_sparse_bsr((2, 2)),
+    lambda t: t.sparse_coo_tensor([[0]], [1.0], (2,)), lambda t: t.stft(t.ones(9), 4, return_complex=True),
+    lambda t: t.sparse_coo_tensor([[0]], [1.0], (2,), check_invariants=False),
+])
+def test_what_is_old_or_unfinished_says_so(program):
+    ours, theirs = (texts(t, program) for t in LIBRARIES)
+    assert ours == theirs
+
+
+def test_once_is_once():
+    def program():
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            ftorch.chain_matmul(ftorch.eye(2), ftorch.eye(2))
+        return len(seen)
+
+    program()
+    assert program() == 0 and not ftorch.is_warn_always_enabled()

@@ -1,0 +1,103 @@
+"""The LSTM's time loop in C++, against PyTorch's layer and against XLA's loop."""
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+import ftorch
+from ftorch.eager import native
+from ftorch.eager.kernels.nn import rnn
+from ftorch.eager.native.passes.rewrite import rewritten
+
+pytestmark = pytest.mark.skipif(not native.available, reason="installed without a C++ compiler")
+rng = np.random.default_rng(0)
+
+
+def random(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def operands(time, batch, hidden):
+    """Of the loop: the input's gates, the first states, the weight."""
+    return (
+        random(time, batch, 4 * hidden), random(batch, hidden), random(batch, hidden),
+        random(4 * hidden, hidden) / 4,
+    )
+
+
+def gradient_operands(time, batch, hidden, reverse):
+    gates_x, h, c, weight = operands(time, batch, hidden)
+    gates, _, cells = rnn._LSTM[reverse](gates_x, h, c, weight)
+    states = random(time, batch, hidden), random(time, batch, hidden)
+    return gates, cells, c, *states, random(*gates.shape), h, random(*c.shape), weight
+
+
+def is_native(function, *operands):
+    return "target_name=ftorch_lstm" in str(jax.make_jaxpr(rewritten(function))(*operands))
+
+
+SIZES = [(1, 17, 16), (3, 2, 1), (5, 3, 7), (4, 9, 100), (2, 1, 260), (9, 37, 50)]  # the last on two threads
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_loop_and_its_gradient_are_those_of_xla(sizes, reverse):
+    cases = [
+        (rnn._LSTM[reverse], operands(*sizes)),
+        (rnn._LSTM_GRADIENT[reverse], gradient_operands(*sizes, reverse)),
+    ]
+    for function, given in cases:
+        assert is_native(function, *given)
+        for mine, theirs in zip(jax.jit(rewritten(function))(*given), function(*given), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-5 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_layers_train_as_in_pytorch(bidirectional):
+    theirs = torch.nn.LSTM(6, 20, 2, bidirectional=bidirectional)
+    mine = ftorch.nn.LSTM(6, 20, 2, bidirectional=bidirectional)
+    mine.load_state_dict({k: ftorch.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
+    x, weight = random(7, 5, 6), random(7, 5, 20 * (1 + bidirectional))
+    found = []
+    for library, layer in ((ftorch, mine), (torch, theirs)):
+        given = library.from_numpy(x.copy()).requires_grad_()
+        y, (h, c) = layer(given)
+        ((y * library.from_numpy(weight)).sum() + h.sin().sum() + c.cos().sum()).backward()
+        found.append([y, h, c, given.grad, *(p.grad for p in layer.parameters())])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_extreme_gates_saturate_and_nan_stays():
+    gates = np.array([-np.inf, -1e4, -90, -1e-6, 0, 1e-6, 90, 1e4, np.inf, np.nan], np.float32)
+    for which in range(4):  # of the gates is extreme
+        gates_x = np.full((1, gates.size, 4), 0.5, np.float32)
+        gates_x[0, :, which] = gates
+        state = np.full((gates.size, 1), 0.3, np.float32)
+        given = gates_x, state, state, np.zeros((4, 1), np.float32)
+        for mine, theirs in zip(jax.jit(rewritten(rnn._LSTM[False]))(*given), rnn._LSTM[False](*given)):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-30)
+
+
+def test_what_transforms_make_of_the_loop_is_not_taken_for_it():
+    loop, given = rnn._LSTM[False], operands(3, 4, 5)
+    batched = [np.stack([g, 2 * g]) for g in given]
+    mapped = jax.vmap(loop)
+    assert not is_native(mapped, *batched)
+    for mine, theirs in zip(jax.jit(rewritten(mapped))(*batched), mapped(*batched), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+
+    def pulled(*operands):
+        results, pull = jax.vjp(loop, *operands)
+        return pull(jax.tree.map(jax.numpy.ones_like, results))
+
+    for mine, theirs in zip(jax.jit(rewritten(pulled))(*given), pulled(*given), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_large_steps_of_few_sequences_stay_with_the_products_that_share_threads(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    assert not is_native(rnn._LSTM[False], *operands(2, 32, 256))
+    assert is_native(rnn._LSTM[False], *operands(2, 64, 256))
+    assert is_native(rnn._LSTM[False], *operands(2, 2, 512))

@@ -1,0 +1,221 @@
+"""Writes into large tensors go into their memory, and are seen by nothing else."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import ftorch
+from ftorch.eager.runtime import executor, inplace_writes
+
+BOTH = (ftorch, torch)
+ROWS, COLUMNS = 64, inplace_writes.LARGE // 32
+
+
+def _made(t):
+    return t.arange(ROWS * COLUMNS, dtype=t.float32).remainder(977).reshape(ROWS, COLUMNS) + 0
+
+
+def _own(x):
+    """The address of a tensor's memory, once it has been written to."""
+    x.view(-1)[0] = 0.0
+    return x.data_ptr()
+
+
+def _rows(t, n):
+    return t.arange(n * COLUMNS, dtype=t.float32).reshape(n, COLUMNS)
+
+
+def _index(t, *values):
+    return t.tensor(values)
+
+
+WRITES = {
+    "row": lambda t, x: x.__setitem__(3, _rows(t, 1)[0]),
+    "number": lambda t, x: x.__setitem__((3, 5), 2.5),
+    "block": lambda t, x: x.__setitem__((slice(2, 9, 3), slice(5, 50)), -1),
+    "column": lambda t, x: x.__setitem__((slice(None), 7), t.arange(ROWS)),
+    "cast": lambda t, x: x.__setitem__(3, t.arange(COLUMNS)),
+    "broadcast": lambda t, x: x[4:8].copy_(_rows(t, 1)),
+    "chain": lambda t, x: x[5].mul_(2).add_(1).clamp_(max=700),
+    "itself": lambda t, x: x[1:9].copy_(x[0:8].clone()),
+    "transposed": lambda t, x: x.t()[3:9].copy_(t.ones(6, ROWS)),
+    "diagonal": lambda t, x: x.diagonal().fill_(9),
+    "index_put": lambda t, x: x.__setitem__(_index(t, 3, 60, -1), _rows(t, 3)),
+    "index_put column": lambda t, x: x.__setitem__((_index(t, 3, 60, -1), 5), 4.0),
+    "index_put pairs": lambda t, x: x.__setitem__((_index(t, 3, 60), _index(t, 9, -2)), t.ones(2)),
+    "index_put second": lambda t, x: x.__setitem__((slice(None), _index(t, 3, 60)), 1.0),
+    "accumulate": lambda t, x: x.index_put_((_index(t, 3, 3, 9),), _rows(t, 3), accumulate=True),
+    "accumulate part": lambda t, x: x[:, 1:9].index_put_((_index(t, 3, 3, 9),), t.ones(3, 8), accumulate=True),
+    "index_copy": lambda t, x: x.index_copy_(0, _index(t, 3, 60), _rows(t, 2)),
+    "index_copy 1": lambda t, x: x.index_copy_(1, _index(t, 3, 60), t.ones(ROWS, 2)),
+    "index_add": lambda t, x: x.index_add_(0, _index(t, 3, 3), _rows(t, 2), alpha=2),
+    "index_add 1": lambda t, x: x.index_add_(1, _index(t, 3, 3), t.ones(ROWS, 2)),
+    "index_fill": lambda t, x: x.index_fill_(0, _index(t, 3, 60), 2),
+    "scatter": lambda t, x: x.scatter_(0, t.arange(COLUMNS)[None] % ROWS, _rows(t, 1)),
+    "scatter 1": lambda t, x: x.scatter_(1, t.arange(ROWS)[:, None], -t.ones(ROWS, 1)),
+    "scatter number": lambda t, x: x.scatter_(1, t.arange(ROWS)[:, None], 7.5),
+    "scatter_add": lambda t, x: x.scatter_add_(0, t.arange(COLUMNS)[None] % 5, _rows(t, 1)),
+    "mask": lambda t, x: x.__setitem__(x > 900, 0.0),
+    "mask of rows": lambda t, x: x.__setitem__(t.arange(ROWS) % 9 == 0, 3.0),
+    "masked_fill": lambda t, x: x.masked_fill_(x < 5, -2.0),
+    "masked_fill part": lambda t, x: x[3:5].masked_fill_(x[3:5] < 500, -2.0),
+    "bits": lambda t, x: x.view(t.int32)[3].fill_(7),
+    "add to all": lambda t, x: x.add_(1),
+    "data": lambda t, x: x.data[3].zero_(),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_values_versions_and_memory(name):
+    found = []
+    for t in BOTH:
+        x = _made(t)
+        before = _own(x)
+        view, version = x[2:6], x._version
+        WRITES[name](t, x)
+        assert x._version > version or name == "data"
+        found.append((x.numpy().copy(), view.numpy().copy(), x._version - version))
+        if name != "add to all":
+            assert x.data_ptr() == before
+    ours, theirs = found
+    for a, b in zip(ours[:2], theirs[:2], strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert ours[2] == theirs[2]
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_was_read_before_stays(name):
+    x = _made(ftorch)
+    _own(x)
+    whole, part, total = x.clone(), x[3].clone(), x.sum()  # pending
+    holder = np.asarray(x.detach())  # shares memory, as PyTorch's does
+    old = holder.copy()
+    WRITES[name](ftorch, x)
+    np.testing.assert_array_equal(whole.numpy(), old)
+    np.testing.assert_array_equal(part.numpy(), old[3])
+    assert total.item() == pytest.approx(old.sum(dtype=np.float64))
+
+
+def test_a_write_copies_nothing():
+    x = ftorch.zeros(1 << 24)
+    address = _own(x)
+    for i in range(50):
+        x[i] = float(i)
+        assert x[i].item() == i
+        x[i : i + 9] += 1
+    assert x.data_ptr() == address
+
+
+def test_programs_borrow_the_memory():
+    x = _made(ftorch)
+    address, total = _own(x), x.numpy().sum(dtype=np.float64)
+    x = _made(ftorch)
+    address = _own(x)
+    step = ftorch.compile(lambda x: x.sum(1).sum())
+    for i in range(5):
+        x[i, i + 1] += 1.0
+        assert step(x).item() == pytest.approx(total + i + 1)
+        assert x.data_ptr() == address
+
+
+def test_gradients_of_what_was_saved():
+    found = []
+    for t in BOTH:
+        w = t.full((ROWS, COLUMNS), 2.0, requires_grad=True)
+        x = w * 3
+        y = x.exp()
+        z = x * 1
+        z[3] = 1.0
+        z[5].mul_(w[5])
+        (y.sum() * 1e-3 + (z * z).sum()).backward()
+        found.append(w.grad.numpy())
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            s = w.sin()
+            v = (w * 2).detach_().requires_grad_()
+            u = v.exp()
+            with t.no_grad():
+                u[3] = 0
+            (u.sum() + s.sum()).backward()
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+
+def test_memory_of_the_user():
+    for dtype in (np.float32, np.int64, np.bool_):
+        for t in BOTH:
+            memory = np.zeros((300, 400), dtype)
+            x = t.from_numpy(memory)
+            x[3] = 1
+            x[5:9, ::7] = t.ones(4, 58)
+            x[t.tensor([11, 12])] = 1
+            memory[20] = 1
+            expected = np.zeros((300, 400), dtype)
+            expected[3] = expected[5:9, ::7] = expected[11] = expected[12] = expected[20] = 1
+            np.testing.assert_array_equal(memory, expected)
+            np.testing.assert_array_equal(x.numpy(), expected)
+            assert np.shares_memory(x.numpy(), memory)
+
+
+def test_a_failing_write_changes_nothing():
+    x = _made(ftorch)
+    _own(x)
+    old, version = x.clone(), x._version
+    with pytest.raises(IndexError):
+        x[ftorch.tensor([3, ROWS])] = 1.0
+    with pytest.raises(RuntimeError):
+        x[3] = ftorch.ones(COLUMNS + 1)
+    assert ftorch.equal(x, old) and x._version == version
+
+
+def test_threads_write_their_rows():
+    x = ftorch.zeros(ROWS, COLUMNS)
+
+    def work(first):
+        for i in range(40):
+            for row in range(first, ROWS, 4):
+                x[row] += 1
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(200)
+    assert bool((x == 40).all())
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
+def test_a_handler_of_a_signal_may_write_too():
+    """It would wait for ever for a lock that the interrupted write holds."""
+    x, seen = _made(ftorch), ftorch.zeros(ROWS, COLUMNS)
+    _own(x), _own(seen)
+    counts = [0]
+
+    def handler(*_):
+        counts[0] += 1
+        seen[0, :3] = float(counts[0])
+        signal.setitimer(signal.ITIMER_REAL, 1e-3)  # not before: handlers that take longer would never come to an end
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 1e-3)
+    try:
+        for i in range(3000):
+            x[i % ROWS] = float(i)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert counts[0] and seen[0, :4].tolist() == [counts[0]] * 3 + [0]
+    np.testing.assert_array_equal(x[:, 0].numpy(), [2944 + i if i < 56 else 2880 + i for i in range(ROWS)])
+
+
+def test_nothing_is_compiled_for_a_write():
+    x = _made(ftorch)
+    _own(x)
+    executor.stats.reset()
+    for i in range(20):
+        x[i % ROWS] = float(i)
+        x[i % ROWS, 3:50].add_(2)
+    assert executor.stats.compilations == 0

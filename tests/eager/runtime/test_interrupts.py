@@ -1,0 +1,247 @@
+"""A training step that is interrupted, at each place where Python can be: everything is as before a call or as after it.
+
+``FTORCH_INTERRUPTS=1`` takes every place instead of a sample, ``FTORCH_INTERRUPTS=anywhere`` every instruction.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import ftorch as torch
+from ftorch.eager.call import op as _op
+from ftorch.eager.tensor import modes
+from tests.eager.runtime.interrupted_calls import CALLS, thread_state
+from tests.interrupting import count, interrupt
+
+_HOW = os.environ.get("FTORCH_INTERRUPTS", "")
+
+
+class _Training:
+    """A step of a small network with Adam, batch normalization's buffers and in-place operations."""
+
+    def __init__(self, compiled, dtype):
+        torch.manual_seed(0)
+        self.model = torch.nn.Sequential(
+            torch.nn.Linear(8, 16, bias=False),
+            torch.nn.BatchNorm1d(16),
+            torch.nn.ReLU(inplace=True),
+            torch.nn.Linear(16, 4),
+        ).to(dtype)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+        self.x, self.y = torch.randn(6, 8, dtype=dtype), torch.randint(0, 4, (6,))
+        self.seen = torch.zeros(())
+        self._step = torch.compile(self._whole) if compiled else self._whole
+
+    def _whole(self):
+        self.optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(self.model(self.x), self.y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.seen += 1
+        return loss.detach()
+
+    def step(self):
+        return self._step().item()
+
+    def restore(self, found, gradients):
+        """Sets what `state` gave."""
+        with torch.no_grad():
+            for name, value in self.model.state_dict().items():
+                value.copy_(torch.from_numpy(found[name]))
+            self.seen.copy_(torch.from_numpy(found["seen"]))
+            for name, p in self.model.named_parameters():
+                for key, value in self.optimizer.state[p].items():
+                    value.copy_(torch.from_numpy(found[f"{name}.{key}"]))
+                p.grad = None if gradients[name] is None else torch.from_numpy(gradients[name].copy())
+
+    def state(self):
+        """({name: value}, {name: gradient or None})."""
+        found = {name: value.numpy().copy() for name, value in self.model.state_dict().items()}
+        found["seen"] = self.seen.numpy().copy()
+        gradients = {}
+        for name, p in self.model.named_parameters():
+            gradients[name] = None if p.grad is None else p.grad.numpy().copy()
+            for key, value in self.optimizer.state[p].items():
+                found[f"{name}.{key}"] = value.numpy().copy()
+        return found, gradients
+
+
+def _close(a, b):
+    return np.allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def _fresh(compiled, dtype=torch.float32):
+    training = _Training(compiled, dtype)
+    training.step()
+    return training
+
+
+def _check(training, states, where):
+    """That each value is as before the step or as after it, and that the next step is whole."""
+    assert modes.grad, where
+    assert not _op.special[0], where
+    (before, _), (after, gradients) = states[0], states[1]
+    now, grads = training.state()
+    moved = set()
+    for name, value in now.items():
+        is_old, is_new = _close(value, before[name]), _close(value, after[name])
+        assert is_old or is_new, (where, name)
+        if name.endswith("exp_avg") or name in grads:
+            moved.add((is_old, is_new))
+    assert len(moved - {(True, True)}) <= 1, (where, "an optimizer's step is one")
+    unclipped = states[2]
+    for name, value in grads.items():
+        known = (states[0][1][name], gradients[name], unclipped[name])
+        assert value is None or any(_close(value, g) for g in known), (where, name)
+    training.step()
+    for name, value in training.state()[0].items():
+        assert np.isfinite(value).all(), (where, name)
+
+
+def _unclipped(compiled):
+    training = _fresh(compiled)
+    training.optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(training.model(training.x), training.y).backward()
+    return {name: p.grad.numpy().copy() for name, p in training.model.named_parameters()}
+
+
+def _some(total, most):
+    """Places that are tried: a sample, or with ``FTORCH_INTERRUPTS`` all."""
+    places = range(1, total + 1)
+    return places if _HOW or total <= most else sorted(random.Random(total).sample(places, most))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_each_place_of_a_training_step(compiled):
+    training = _fresh(compiled)
+    start = training.state()
+    for _ in range(4):  # what is new runs by steps, and is compiled when it comes again
+        training.step()
+        training.restore(*start)
+    training.step()
+    states = [start, training.state(), _unclipped(compiled)]
+    anywhere = _HOW == "anywhere"
+    training.restore(*start)
+    for place in _some(count(training.step, anywhere), 60):
+        training.restore(*start)
+        if place % 2:  # what the user has seen as NumPy's memory is updated in another way
+            training.state()
+        where = interrupt(training.step, place, anywhere)
+        if where is not None:
+            _check(training, states, (place, where))
+
+
+def test_each_place_of_a_first_call():
+    """Plans, kinds of nodes and programs are made there."""
+    def call(size):
+        x = torch.ones(size, 3, requires_grad=True)
+        y = torch.ones(size, 3)
+        y[1:] *= 2
+        z = (x.expand(2, size, 3) * y).sum(0)
+        z.backward(torch.ones(size, 3))
+        return x.grad.sum().item(), torch.vmap(torch.func.grad(lambda v: (v ** 2).sum()))(y).sum().item()
+
+    sizes = iter(range(3, 10**6))
+    total = count(lambda: call(next(sizes)))
+    for place in _some(total, 8):
+        size = next(sizes)
+        where = interrupt(lambda size=size: call(size), place)
+        modes_now = (modes.grad, list(modes.levels), _op.special[0])
+        assert modes_now == (True, [], 0), (place, where, modes_now)
+        total = 3 + 6 * (size - 1)
+        assert call(size) == (2 * total, 2 * total), (place, where)
+
+
+@pytest.mark.parametrize("make", CALLS, ids=lambda make: make.__name__)
+def test_each_place_of_other_calls(make):
+    """Backward, transforms, checkpoints, loaders, collectives, contexts, files: nothing of the thread's state stays changed,
+    and the next call is right."""
+    call, check, close = make()
+    try:
+        call(), call()
+        want = thread_state()
+        total = count(call)
+        for place in _some(total, 24):
+            where = interrupt(call, place)
+            assert thread_state() == want, (place, where)
+            check()
+            call()
+    finally:
+        close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_real_signals_at_random_times():
+    """A timer's signals, while a model is trained: each step is whole or as if it had not begun.
+
+    In float64: hundreds of Adam's steps would make float32's last bits, which differ by program, visible numbers.
+    """
+    assert threading.current_thread() is threading.main_thread()
+
+    def on_alarm(*_):
+        raise KeyboardInterrupt
+
+    reference, expected = _fresh(False, torch.float64), {}
+    for n in range(400):
+        expected[n] = reference.state()[0]["0.weight"]
+        reference.step()
+    training, rng = _fresh(False, torch.float64), random.Random(0)
+    steps, wanted, seen = 0, (1000 if _HOW else 40), 0
+    outer = signal.signal(signal.SIGALRM, on_alarm)
+    deadline = time.time() + (600 if _HOW else 8)
+    try:
+        while seen < wanted and time.time() < deadline:
+            if steps > 300:
+                training, steps = _fresh(False, torch.float64), 0
+            try:
+                # Again if it is lost: Python drops what comes in a weak reference's callback.
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 6e-3), 0.5)
+                while True:
+                    training.step()
+            except KeyboardInterrupt:
+                seen += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            assert modes.grad
+            state = training.state()[0]
+            steps = int(next(iter(v for k, v in state.items() if k.endswith(".step"))).item()) - 1
+            if steps < 390:
+                np.testing.assert_allclose(
+                    state["0.weight"], expected[steps], rtol=1e-6, atol=1e-6, err_msg=f"after {steps} steps"
+                )
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, outer)
+    assert seen >= 10
+
+
+def test_long_runs_are_interrupted_soon():
+    x = torch.ones(1200, 1200) / 1200
+
+    def long():
+        y = x
+        for _ in range(60):
+            y = y @ x
+        return y
+
+    long()[0, 0].item()
+    outer = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    try:
+        y = long()
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        start = time.time()
+        with pytest.raises(KeyboardInterrupt):
+            y[0, 0].item()
+        assert time.time() - start < 1.5
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, outer)
+    assert abs(y[0, 0].item() - 1 / 1200) < 1e-6

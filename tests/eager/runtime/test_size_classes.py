@@ -1,0 +1,148 @@
+"""New sizes of known classes run without tracing or compiling, and give what exact plans and PyTorch give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch as oracle
+
+import ftorch as torch
+from ftorch.eager.call import planning
+from ftorch.eager.runtime import host_tier, size_classes
+from ftorch.eager.runtime.program import stats
+
+SIZES = [(29, 24), (41, 36), (53, 47), (82, 70), (67, 61), (40, 33)]  # in one order: kernels may compare sizes
+
+
+def _tensors(lib, *arrays):
+    return [lib.tensor(a) for a in arrays]
+
+
+def _mlp(lib, n, m, rng):
+    x, w = rng.standard_normal((n, 8)).astype(np.float32), rng.standard_normal((8, m)).astype(np.float32)
+    x, w = _tensors(lib, x, w)
+    w.requires_grad_()
+    loss = (lib.nn.functional.gelu(x @ w).softmax(-1) * lib.arange(m)).sum(1).mean()
+    loss.backward()
+    return loss, w.grad
+
+
+def _convolution(lib, n, m, rng):
+    x, w = _tensors(lib, rng.standard_normal((2, 3, n, m)).astype(np.float32), np.full((4, 3, 3, 3), 0.1, np.float32))
+    w.requires_grad_()
+    F = lib.nn.functional
+    y = F.max_pool2d(F.relu(F.conv2d(x, w, stride=2, padding=1)), 2)
+    y.square().sum().backward()
+    return y, w.grad
+
+
+def _indexing(lib, n, m, rng):
+    (x,) = _tensors(lib, rng.standard_normal((n, m)).astype(np.float32))
+    x.requires_grad_()
+    i = lib.tensor(rng.integers(0, n, 2 * m))
+    y = lib.zeros(n, m).index_add(0, i, x[i] * 2)[1:].t().contiguous().cumsum(0)
+    y.sum().backward()
+    return y, x.grad, x.argsort(1), x.detach().masked_fill(x > 0, 0)
+
+
+def _joins(lib, n, m, rng):
+    a, b = _tensors(lib, rng.standard_normal((n, 5)), rng.standard_normal((m, 5)))
+    c = lib.cat([a, b]).view(-1, n + m).expand(3, 5, n + m)
+    return c.flatten(1), lib.stack([c, c]).permute(1, 0, 3, 2).reshape(-1), c.var(-1), c.std()
+
+
+PROGRAMS = [_mlp, _convolution, _indexing, _joins]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_new_sizes_give_pytorchs_results(program):
+    for n, m in SIZES:
+        ours = program(torch, n, m, np.random.default_rng(n))
+        theirs = program(oracle, n, m, np.random.default_rng(n))
+        for x, y in zip(ours, theirs, strict=True):
+            assert tuple(x.shape) == tuple(y.shape) and x.stride() == y.stride()
+            np.testing.assert_allclose(x.detach().numpy(), y.detach().numpy(), rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_new_sizes_neither_trace_nor_compile(program, monkeypatch):
+    for n, m in SIZES:
+        for x in program(torch, n, m, np.random.default_rng(n)):
+            x.sum().item()
+    calls = []
+    for module, name in ((planning, "_abstract"), (size_classes, "traced"), (host_tier, "_traced")):
+        kept = getattr(module, name)
+        monkeypatch.setattr(
+            module,
+            name,
+            lambda *a, kept=kept, name=name: calls.append((name, [x for x in a if not callable(x)])) or kept(*a),
+        )
+    stats.reset()
+    for n, m in [(45, 31), (59, 43), (77, 71)]:
+        for x in program(torch, n, m, np.random.default_rng(n)):
+            x.sum().item()
+    assert stats.compilations == 0
+    assert not calls, calls
+
+
+def test_errors_about_sizes_are_pytorchs():
+    for n in (8, 13, 21, 34):
+        torch.nn.functional.conv1d(torch.ones(1, 1, n), torch.ones(1, 1, 5)).sum().item()
+    for lib in (torch, oracle):
+        with pytest.raises(RuntimeError, match="Kernel size can't be greater than actual input size"):
+            lib.nn.functional.conv1d(lib.ones(1, 1, 4), lib.ones(1, 1, 5))
+    for n in (8, 13, 21):
+        (torch.ones(n, 3) + torch.ones(n, 3)).sum().item()
+    with pytest.raises(RuntimeError, match="must match the size"):
+        torch.ones(30, 3) + torch.ones(29, 3)
+
+
+def test_kernels_that_depend_on_more_than_sizes_keep_plans_by_size():
+    """The even middle and the odd one are computed in two ways; sizes that agree by chance are another class."""
+    for n in (5, 8, 11, 14, 17, 20, 23):
+        x = np.random.default_rng(n).standard_normal((n, n)).astype(np.float32)
+        ours, theirs = torch.tensor(x).quantile(0.4, 0), oracle.tensor(x).quantile(0.4, 0)
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+        np.testing.assert_allclose(torch.tensor(x).median(0).values.numpy(), oracle.tensor(x).median(0).values.numpy())
+        np.testing.assert_allclose(
+            torch.fft.rfft(torch.tensor(x)).abs().numpy(),
+            oracle.fft.rfft(oracle.tensor(x)).abs().numpy(),
+            rtol=1e-4,
+            atol=1e-5,
+        )
+
+
+def test_sampled_sizes_keep_what_calls_have_in_common():
+    points = size_classes.sampled((8, 20, 5), (9, 30, 6), ordered=True)
+    assert all(b > a > c for a, b, c in points) and len(set(points)) == len(points) >= 5
+    points = size_classes.sampled((8, 20, 5), (9, 20, 6), ordered=True, fixed=(1,))
+    assert all(p[1] == 20 for p in points)
+
+
+def test_a_number_is_another_class_than_a_bool():
+    x = torch.arange(6.0)
+    assert [torch.sum(x, 0, keepdim=k).shape for k in (False, True)] == [(), (1,)]
+
+
+def test_tensors_without_dimensions_among_elementwise_steps():
+    for k in range(5, 60, 7):
+        s, x = torch.tensor(0.25), torch.rand(k)
+        np.testing.assert_array_equal((s * x + 1).numpy(), np.float32(0.25) * x.numpy() + 1)
+        assert (s <= x + 1).all().item()
+
+
+def test_warnings_of_a_size_come_once():
+    """As from PyTorch: once for each text, of the user's sizes alone, however often programs are traced for it."""
+    import warnings
+
+    def said(lib):
+        w = lib.ones(4, 1, requires_grad=True)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("default")
+            for n in [20, 80, 20, 80] * 4:
+                loss = lib.nn.functional.mse_loss(lib.ones(n, 4) @ w, lib.ones(n))
+                loss.backward()
+                loss.item()
+        return [str(w.message) for w in found]
+
+    assert said(torch) == said(oracle)

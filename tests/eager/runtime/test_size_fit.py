@@ -1,0 +1,38 @@
+"""Formulas of sizes, found from samples."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ftorch.eager.runtime.size_fit import NoFormula, fit
+
+POINTS = [(7, 19), (12, 33), (31, 90), (64, 201), (150, 333), (97, 555)]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b: 12, lambda a, b: a, lambda a, b: 3 * b + 2, lambda a, b: a + b, lambda a, b: 2 * a - b + 1,
+        lambda a, b: a * b, lambda a, b: 4 * a * b, lambda a, b: a * a * b, lambda a, b: (a - 3) // 2 + 1,
+        lambda a, b: (b + 2 - 5) // 3 + 1, lambda a, b: -(-a // 4), lambda a, b: a * b * 2 + 5, lambda a, b: 3 - b % 4,
+        lambda a, b: (a + 1) % 2,
+    ],
+)
+def test_formulas_hold_elsewhere(function):
+    formula = fit([function(*p) for p in POINTS], POINTS)
+    for a, b in [(5, 6), (8, 1000), (1001, 13), (77, 78)]:
+        assert eval(formula, {"s0": a, "s1": b}) == function(a, b), formula
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(-5, 5), st.integers(-5, 5), st.integers(-9, 9))
+def test_affine_formulas_are_exact(a, b, c):
+    formula = fit([a * x + b * y + c for x, y in POINTS], POINTS)
+    assert eval(formula, {"s0": 1234, "s1": 87}) == 1234 * a + 87 * b + c
+
+
+def test_what_follows_no_formula_is_said():
+    with pytest.raises(NoFormula):
+        fit([3, 5, 6, 8, 9, 11], [(p,) for p, _ in POINTS])  # about a logarithm

@@ -1,0 +1,95 @@
+"""Indices out of range whose values are still being computed when the op is called."""
+
+from __future__ import annotations
+
+import pytest
+import torch as pt
+
+import ftorch as ft
+
+CALLS = {
+    "index": lambda t, i: t.arange(5.0)[i],
+    "index_put": lambda t, i: t.zeros(5).index_put((i,), t.tensor(1.0)),
+    "embedding": lambda t, i: t.nn.functional.embedding(i, t.ones(3, 2)),
+    "gather": lambda t, i: t.gather(t.ones(5), 0, i),
+    "index_add": lambda t, i: t.zeros(5).index_add(0, i, t.ones(2)),
+    "index_select": lambda t, i: t.ones(5).index_select(0, i),
+    "cross_entropy": lambda t, i: t.nn.functional.cross_entropy(t.ones(2, 3), i),
+}
+
+
+def _expensive(t, count):
+    """Indices that take too many elements to compute to have them at once."""
+    return (t.tensor([9] * 5000) * 1)[:count]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_raised_at_once_where_values_are_cheap(name):
+    """A pending index of few elements is computed, so that the call itself raises, as in PyTorch."""
+    for t in (pt, ft):
+        with pytest.raises((IndexError, RuntimeError)) as raised:
+            CALLS[name](t, t.ones(2, dtype=t.long) * 9)
+        if t is pt:
+            theirs = raised
+    assert (raised.type, str(raised.value)) == (theirs.type, str(theirs.value))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_raised_at_the_next_look(name):
+    """The exception is PyTorch's; it names the line of the call, and the next look is free of it."""
+    call = CALLS[name]
+    with pytest.raises(Exception) as theirs:
+        call(pt, pt.ones(2, dtype=pt.long) * 9)
+    result = call(ft, _expensive(ft, 2))
+    with pytest.raises(type(theirs.value)) as mine:
+        result.sum().item()
+    assert str(mine.value) == str(theirs.value)
+    assert __file__ in mine.value.__notes__[0]
+    assert ft.ones(1).item() == 1
+
+
+def test_what_the_index_was_counts():
+    """A later write to the index tensor changes nothing about the check."""
+    i = (ft.tensor([2] * 5000) * 1)[:2]
+    result = ft.arange(5.0)[i]
+    i.fill_(9)
+    assert result.tolist() == [2.0, 2.0]
+
+
+def test_many_are_kept_in_bounds():
+    """Without a look, the checks are made now and then."""
+    i = _expensive(ft, 1)
+    with pytest.raises(IndexError):
+        for _ in range(1000):
+            ft.arange(5.0)[i + 0]
+
+
+CHANGES = {  # what changes an index after a call that it passed
+    "a write": lambda t, i: i.fill_(9),
+    "a write through a view": lambda t, i: i[1:].fill_(9),
+    "NumPy": lambda t, i: i.numpy().fill(9),
+    "other data": lambda t, i: i.set_(t.tensor([1, 9])),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", CALLS)
+def test_an_index_that_passed_is_checked_when_it_changes(name, change):
+    found = []
+    for t in (pt, ft):
+        i = t.tensor([1, 2])
+        for _ in range(2):
+            CALLS[name](t, i)
+        CHANGES[change](t, i)
+        with pytest.raises(Exception) as raised:
+            CALLS[name](t, i).sum().item()
+        found.append((raised.type, str(raised.value)))
+    assert found[0] == found[1]
+
+
+def test_another_part_of_an_index_that_passed_is_checked():
+    index = ft.tensor([[1, 2], [3, 9]])
+    for _ in range(2):
+        assert ft.arange(5.0)[index[0]].tolist() == [1.0, 2.0]
+    with pytest.raises(IndexError, match="index 9 is out of bounds"):
+        ft.arange(5.0)[index[1]]

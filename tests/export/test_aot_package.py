@@ -1,0 +1,197 @@
+"""Packages of programs compiled ahead: the results are PyTorch's, in a process that lacks the model's code, too."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+import torch as pt
+
+import ftorch as ft
+from ftorch.export.pt2_archive import is_pt2_package
+from ftorch.export.pt2_archive._package import load_pt2
+
+
+def _net(torch):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(4, 8), torch.nn.Linear(4, 8)
+            self.second.weight = self.first.weight  # tied
+            self.register_buffer("calls", torch.zeros(()))
+            self.factor = torch.full((8,), 0.5)
+
+        def forward(self, x, options, *, shift):
+            self.calls.add_(1)
+            out = (self.first(x) * self.factor + self.second(x)).relu() + self.calls
+            options["seen"][0].add_(out.sum())
+            return {"out": out + shift, "rest": [3, None, "s"]}
+
+    return Net()
+
+
+def _pair():
+    mine, theirs = _net(ft), _net(pt)
+    mine.load_state_dict({k: ft.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
+    return mine.eval(), theirs.eval()
+
+
+def _package(mine, file=None, **configs):
+    batch = ft.export.Dim("batch")
+    program = ft.export.export(
+        mine, (ft.ones(2, 4), {"seen": [ft.zeros(())]}), {"shift": ft.ones(8)},
+        dynamic_shapes={"x": {0: batch}, "options": {"seen": [{}]}, "shift": {}},
+    )
+    file = io.BytesIO() if file is None else file
+    ft._inductor.aoti_compile_and_package(program, package_path=file, inductor_configs=configs)
+    return file
+
+
+def _call(torch, model, x):
+    seen = torch.zeros(())
+    result = model(torch.tensor(x), {"seen": [seen]}, shift=torch.arange(8.0))
+    return result["out"].detach().numpy(), result["rest"], seen.detach().numpy()
+
+
+def test_calls_write_and_give_what_pytorch_does():
+    mine, theirs = _pair()
+    file = _package(mine)
+    file.seek(0)
+    model = ft._inductor.aoti_load_package(file)
+    assert model._runner.is_ahead
+    rng = np.random.RandomState(0)
+    for rows in (2, 2, 5, 3, 2):  # the example's, which is compiled ahead, and others
+        x = rng.randn(rows, 4).astype(np.float32)
+        for a, b in zip(_call(ft, model, x), _call(pt, theirs, x)):
+            if isinstance(b, list):
+                assert a == b
+            else:
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_constants():
+    mine, theirs = _pair()
+    model = ft._inductor.aoti_load_package(io.BytesIO(_package(mine).getvalue()))
+    assert {"first.weight", "first.bias", "second.bias", "calls"} <= set(model.get_constant_fqns())
+    new = {"first.bias": pt.full((8,), 2.0), "second.bias": pt.full((8,), -1.0)}
+    theirs.load_state_dict(new, strict=False)
+    model.load_constants({k: ft.tensor(v.numpy()) for k, v in new.items()}, check_full_update=False)
+    x = np.ones((2, 4), np.float32)
+    np.testing.assert_allclose(_call(ft, model, x)[0], _call(pt, theirs, x)[0], rtol=1e-5)
+    with pytest.raises(RuntimeError, match="full"):
+        model.load_constants({"first.bias": ft.zeros(8)}, check_full_update=True)
+    with pytest.raises(RuntimeError, match="no constants"):
+        model.load_constants({"absent": ft.zeros(8)}, check_full_update=False)
+    with pytest.raises(RuntimeError, match="first.bias is"):
+        model.load_constants({"first.bias": ft.zeros(9)}, check_full_update=False)
+
+
+def test_bad_arguments_are_named():
+    model = ft._inductor.aoti_load_package(io.BytesIO(_package(_pair()[0]).getvalue()))
+    seen, shift = {"seen": [ft.zeros(())]}, ft.ones(8)
+    with pytest.raises(RuntimeError, match=r"input_handles\[0\]: unmatched dtype"):
+        model(ft.ones(2, 4, dtype=ft.float64), seen, shift=shift)
+    with pytest.raises(RuntimeError, match=r"\[0\]: unmatched dim value at 1, expected: 4, but got: 5"):
+        model(ft.ones(2, 5), seen, shift=shift)
+    with pytest.raises(RuntimeError, match="number of dims"):
+        model(ft.ones(4), seen, shift=shift)
+    with pytest.raises(RuntimeError, match="expected a tensor"):
+        model(3, seen, shift=shift)
+    with pytest.raises(ValueError, match="structure"):
+        model(ft.ones(2, 4), shift=shift)
+
+
+def test_arguments_of_compile_are_checked_as_in_pytorch(tmp_path):
+    def messages(torch):
+        found = []
+        program = torch.export.export(torch.nn.ReLU(), (torch.ones(2),))
+        for path in (tmp_path / "m.so", "m"):
+            with pytest.raises(AssertionError) as caught:
+                torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+            found.append(str(caught.value))
+        program.example_inputs = None
+        with pytest.raises(RuntimeError) as caught:
+            torch._inductor.aoti_compile_and_package(program)
+        return [*found, str(caught.value)]
+
+    assert messages(ft) == messages(pt)
+    program = ft.export.export(ft.nn.ReLU(), (ft.ones(2),))
+    path = ft._inductor.aoti_compile_and_package(
+        program, inductor_configs={"aot_inductor.metadata": {"author": "me"}}
+    )
+    assert path.endswith(".pt2") and is_pt2_package(path)
+    assert load_pt2(path).aoti_runners["model"].get_metadata()["author"] == "me"
+    ft.export.save(program, tmp_path / "program.pt2")
+    assert list(load_pt2(tmp_path / "program.pt2").exported_programs) == ["model"]
+    with pytest.raises(RuntimeError, match="torch.export.load"):
+        ft._inductor.aoti_load_package(tmp_path / "program.pt2")
+
+
+def test_random_numbers_follow_the_seed():
+    class Noise(ft.nn.Module):
+        def forward(self, x):
+            return ft.nn.functional.dropout(x, 0.5, True)
+
+    file = io.BytesIO()
+    ft._inductor.aoti_compile_and_package(
+        ft.export.export(Noise(), (ft.ones(64),)), package_path=file
+    )
+    model = ft._inductor.aoti_load_package(io.BytesIO(file.getvalue()))
+
+    def drawn(seed):
+        ft.manual_seed(seed)
+        return [model(ft.ones(64)).tolist() for _ in range(2)]
+
+    first, again, other = drawn(0), drawn(0), drawn(1)
+    assert first == again and first != other and first[0] != first[1]
+    assert set(first[0]) == {0.0, 2.0}
+
+
+def test_a_package_for_another_machine_is_compiled_there(tmp_path):
+    mine, theirs = _pair()
+    path = tmp_path / "model.pt2"
+    with zipfile.ZipFile(io.BytesIO(_package(mine).getvalue())) as old, zipfile.ZipFile(path, "w") as new:
+        for info in old.infolist():
+            data = old.read(info)
+            if info.filename.endswith("model.xla"):
+                import pickle
+
+                data = pickle.dumps({**pickle.loads(data), "machine": "another"})
+            new.writestr(info.filename, data)
+    model = ft._inductor.aoti_load_package(path)
+    assert not model._runner.is_ahead
+    x = np.ones((2, 4), np.float32)
+    np.testing.assert_allclose(_call(ft, model, x)[0], _call(pt, theirs, x)[0], rtol=1e-5)
+
+
+_OTHER_PROCESS = """
+import json, sys, time
+import ftorch as torch
+torch.ones(2).add(1).tolist()  # what JAX sets up once
+start = time.process_time()
+model = torch._inductor.aoti_load_package(sys.argv[1])
+seen = torch.zeros(())
+result = model(torch.ones(2, 4), {"seen": [seen]}, shift=torch.arange(8.0))["out"].tolist()
+print(json.dumps([time.process_time() - start, result, sorted(m for m in sys.modules if m.startswith("test"))]))
+"""
+
+
+def test_a_process_without_the_models_code_loads_it_in_under_a_second_of_work(tmp_path):
+    mine, theirs = _pair()
+    path = tmp_path / "model.pt2"
+    _package(mine, str(path))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "FTORCH_CACHE_DIR": "0"}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    done = subprocess.run(
+        [sys.executable, "-c", _OTHER_PROCESS, str(path)], env=environment, cwd=tmp_path, timeout=240,
+        capture_output=True, text=True, check=True,
+    )
+    seconds, result, modules = json.loads(done.stdout)
+    assert seconds < 1.0 and not modules
+    np.testing.assert_allclose(result, _call(pt, theirs, np.ones((2, 4), np.float32))[0], rtol=1e-5)

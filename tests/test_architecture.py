@@ -1,0 +1,78 @@
+"""What the contracts of import-linter cannot say: circles of files, private names of JAX, the size of folders."""
+
+import collections
+import re
+from pathlib import Path
+
+import grimp
+import networkx
+import pytest
+
+import ftorch
+
+PACKAGE = Path(ftorch.__file__).parent
+ROOT = PACKAGE.parent
+
+
+@pytest.fixture(scope="module")
+def imports():
+    """Which module imports which, within functions too; without those for type checkers."""
+    graph = grimp.build_graph("ftorch", exclude_type_checking_imports=True, cache_dir=None)
+    found = networkx.DiGraph()
+    for module in graph.modules:
+        found.add_edges_from((module, other) for other in graph.find_modules_directly_imported_by(module))
+    # Who imports the package itself uses what users use: its public names, when a function runs.
+    found.remove_node("ftorch")
+    return found
+
+
+def _folder(module):
+    path = ROOT / module.replace(".", "/")
+    return module if path.is_dir() else module.rpartition(".")[0]
+
+
+# Circles that are left, by their folders: public modules of PyTorch's that name each other.
+CIRCLES = {
+    ("ftorch", "ftorch._dispatch"),  # torch.ops and its overloads
+    ("ftorch.distributed.tensor", "ftorch.distributed.tensor.parallel"),  # losses of parallel logits
+    ("ftorch.export", "ftorch.fx.experimental"),  # make_fx(tracing_mode="symbolic") is what export does
+    ("ftorch.nn.modules", "ftorch.utils"),  # torch.utils.hooks has modules' BackwardHook
+    ("ftorch._dynamo.backends", "ftorch.jit", "ftorch.jit.graphs"),  # backends compile and are compiled by
+}
+
+
+def test_no_circles_of_files_across_folders(imports):
+    found = {
+        tuple(sorted({_folder(m) for m in circle})): sorted(circle)
+        for circle in networkx.strongly_connected_components(imports)
+        if len({_folder(m) for m in circle}) > 1
+    }
+    assert set(found) <= CIRCLES, {k: v for k, v in found.items() if k not in CIRCLES}
+
+
+def test_the_engine_has_no_circles_across_rooms(imports):
+    rooms = networkx.DiGraph()
+    for a, b in imports.edges:
+        if a.startswith("ftorch.eager.") and b.startswith("ftorch.eager."):
+            one, other = a.split(".")[2], b.split(".")[2]
+            if one != other and (a, b) != ("ftorch.eager.surface.stubs", "ftorch"):
+                rooms.add_edge(one, other)
+    assert [c for c in networkx.strongly_connected_components(rooms) if len(c) > 1] == []
+
+
+def test_private_names_of_jax_are_in_one_module():
+    private = re.compile(r"^\s*(from|import) (jax\._src|jaxlib\._jax|jax\.interpreters\.partial_eval)", re.MULTILINE)
+    found = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if private.search(p.read_text())}
+    assert found <= {"eager/core/jax_internals.py"}
+
+
+# PyTorch's own modules stand at PyTorch's paths, however many they are.
+PUBLIC = {"", "distributed", "distributions", "nn/modules", "optim"}
+MOST = 32
+
+
+def test_folders_are_not_crowded():
+    counts = collections.Counter(
+        str(p.parent.relative_to(PACKAGE)).removeprefix(".") for p in PACKAGE.rglob("*.py") if p.name != "__init__.py"
+    )
+    assert {folder: n for folder, n in counts.items() if n > MOST and folder not in PUBLIC} == {}

@@ -1,0 +1,113 @@
+"""Switches of libraries are read back as in PyTorch; precisions of products follow the levels above them."""
+
+from __future__ import annotations
+
+import pytest
+import torch as pt
+
+import ftorch as ft
+
+
+def _precisions(lib):
+    b = lib.backends
+    places = (b, b.cuda.matmul, b.cudnn, b.mkldnn, b.mkldnn.matmul, b.mkldnn.conv, b.mkldnn.rnn)
+    return [place.fp32_precision for place in places]
+
+
+SEQUENCES = [
+    "b.fp32_precision='tf32'; b.fp32_precision='ieee'; b.fp32_precision='bf16'",
+    "b.cuda.matmul.fp32_precision='tf32'; b.fp32_precision='ieee'; b.cuda.matmul.fp32_precision='none'",
+    "b.mkldnn.fp32_precision='bf16'; b.mkldnn.fp32_precision='none'; b.mkldnn.conv.fp32_precision='tf32'",
+    "b.cuda.matmul.fp32_precision='bf16'",
+    "b.fp32_precision='x'",
+    "lib.set_float32_matmul_precision('high'); lib.set_float32_matmul_precision('medium')",
+]
+
+
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_precisions(sequence):
+    def seen(lib):
+        found = []
+        try:
+            for statement in sequence.split("; "):
+                try:
+                    exec(statement, {"lib": lib, "b": lib.backends})
+                except RuntimeError as error:
+                    found.append(str(error))
+                found.append(_precisions(lib))
+        finally:
+            b = lib.backends
+            lib.set_float32_matmul_precision("highest")
+            for place in (b.cuda.matmul, b.mkldnn.matmul, b.mkldnn.conv, b):
+                place.fp32_precision = "none"
+        return found
+
+    assert seen(ft) == seen(pt)
+
+
+def test_flags_set_and_restore():
+    def seen(lib):
+        b, found = lib.backends, []
+        with b.cudnn.flags(enabled=False, benchmark=True):
+            found += [b.cudnn.enabled, b.cudnn.benchmark, b.cudnn.deterministic]
+        found += [b.cudnn.enabled, b.cudnn.benchmark]
+        with b.nnpack.flags(enabled=False):
+            pass
+        fast = b.mha.get_fastpath_enabled()
+        b.mha.set_fastpath_enabled(False)
+        found += [fast, b.mha.get_fastpath_enabled()]
+        b.mha.set_fastpath_enabled(True)
+        with b.mkl.verbose(b.mkl.VERBOSE_OFF), b.mkldnn.verbose(b.mkldnn.VERBOSE_OFF):
+            pass
+        return found
+
+    assert seen(ft) == seen(pt)
+
+
+def test_attention_parameters():
+    def seen(lib):
+        q = lib.ones(1, 2, 3, 4)
+        params = lib.backends.cuda.SDPAParams(q, q, q, None, 0.0, True, False)
+        return params.is_causal, params.attn_mask, [
+            getattr(lib.backends.cuda, f"can_use_{kind}_attention")(params) for kind in ("flash", "efficient", "cudnn")
+        ]
+
+    assert seen(ft) == seen(pt)
+    for lib in (ft, pt):
+        with pytest.raises(RuntimeError, match="expected 0 <= device index < 0"):
+            lib.backends.cuda.cufft_plan_cache[0]
+
+
+def _raised(lib, code):
+    try:
+        return eval(code, {"cuda": lib.cuda})
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "cuda.host_memory_stats()",
+        "cuda.memory_stats_as_nested_dict()",
+        "cuda.list_gpu_processes()",
+        "cuda.get_sync_debug_mode()",
+        "cuda.set_sync_debug_mode('warn')",
+        "cuda.get_gencode_flags()",
+        "cuda.utilization()",
+        "cuda.MemPool()",
+        "cuda.caching_allocator_enable()",
+        "cuda.get_per_process_memory_fraction()",
+        "cuda.Event()",
+        "cuda.Stream()",
+        "cuda.current_stream()",
+        "cuda.get_stream_from_external(0)",
+        "cuda.set_stream(None)",
+        "cuda.CUDAPluggableAllocator('absent.so', 'a', 'b')",
+        "cuda.memory.mem_get_info()",
+        "cuda.memory_stats()",
+    ],
+)
+@pytest.mark.skipif(pt.cuda.is_available() or ft.cuda.is_available(), reason="compares what is said without a GPU")
+def test_cuda_without_a_gpu(code):
+    assert _raised(ft, code) == _raised(pt, code)

@@ -1,0 +1,163 @@
+"""Modules with a leading underscore that published libraries import."""
+
+import io
+import random
+
+import pytest
+import torch as reference
+
+import ftorch
+
+from .oracle import assert_same
+
+
+def test_suggested_memory_format():
+    from torch._prims_common import suggest_memory_format as theirs
+
+    from ftorch._prims_common import suggest_memory_format as ours
+
+    rng = random.Random(0)
+    for _ in range(300):
+        shape = [rng.choice([0, 1, 1, 2, 3]) for _ in range(rng.choice([3, 4, 5]))]
+        stride = [rng.choice([0, 1, 2, 3, 6, 8]) for _ in shape]
+        one, two = (library.empty(500).as_strided(shape, stride) for library in (reference, ftorch))
+        assert str(theirs(one)) == str(ours(two)), (shape, stride)
+
+
+def _outcome(function):
+    try:
+        return function()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+@pytest.mark.parametrize(
+    "call",
+    (
+        "f(t.ops.aten.mm.default, t.int32, a, a.t())", "f(t.ops.aten.mul.Tensor, t.int32, a, a)",
+        "f(t.ops.aten.mul.Tensor, t.int32, a, 2.7)", "f(t.ops.aten.mul.Scalar, t.int32, a.float(), 3.5)",
+        "f(t.ops.aten.mm.default, t.float64, a.float(), a.t().float())", "f('x', t.int32, a)",
+        "f(t.ops.aten.add_.Tensor, t.int32, a, a)",
+    ),
+)
+def test_out_dtype(call):
+    from torch._higher_order_ops.out_dtype import out_dtype as theirs
+
+    from ftorch._higher_order_ops.out_dtype import out_dtype as ours
+
+    found = []
+    for library, f in ((reference, theirs), (ftorch, ours)):
+        a = library.tensor([[100, -128, 7], [127, -1, 0]], dtype=library.int8)
+        found.append(_outcome(lambda: eval(call, {"t": library, "f": f, "a": a})))
+    if isinstance(found[0], tuple):
+        assert found[0] == found[1]
+    else:
+        assert_same(found[1], found[0])
+
+
+def test_helpers_of_block_sparse_kernels():
+    from torch.sparse import _triton_ops as theirs
+    from torch.sparse import _triton_ops_meta as their_meta
+
+    from ftorch.sparse import _triton_ops as ours
+    from ftorch.sparse import _triton_ops_meta as our_meta
+
+    def target(p):
+        return (p["a"] - 3) ** 2 + abs(p["b"] + 1) + 1.0
+
+    def step(name, value, direction, parameters):
+        return value + direction
+
+    start = {"a": 0, "b": 0}
+    tried: list[dict] = [{}, {}]
+    found = [
+        meta.minimize(target, start, start, step, all_values=values) for meta, values in zip((our_meta, their_meta), tried)
+    ]
+    assert found[0] == found[1]
+    assert tried[0].items() >= {(3, -1): 1.0}.items() and set(map(len, tried[0])) == set(map(len, tried[1]))
+
+    def stuck(name, value, direction, parameters):
+        return value + direction if name == "a" else value
+
+    assert our_meta.minimize(target, start, start, stuck) == their_meta.minimize(target, start, start, stuck)
+    shapes = []
+    for library, module in ((reference, theirs), (ftorch, ours)):
+        bsr = library.eye(8).to_sparse_bsr((2, 2))
+        shapes.append([tuple(x.shape) for x in module.prepare_inputs(bsr, library.ones(3, 8, 4))])
+        assert module.tile_to_blocksize(library.arange(24).view(4, 6), (2, 3))[1, 0].tolist() == [
+            [12, 13, 14],
+            [18, 19, 20],
+        ]
+        assert list(map(type, module.ptr_stride_extractor(library.ones(2, 3)))) == [library.Tensor, int, int]
+        with pytest.raises(ValueError, match="not broadcastable"):
+            module.broadcast_batch_dims("f", library.ones(2, 3, 3), library.ones(4, 3, 3))
+    assert shapes[0] == shapes[1]
+
+
+def test_schemas_take_any_names_of_what_is_written():
+    def scale(x: reference.Tensor) -> reference.Tensor:
+        return x
+
+    def ours(x: ftorch.Tensor) -> ftorch.Tensor:
+        return x
+
+    for names in ({}, set(), iter(["x"]), {"x": 1}, "x", 3, None):
+        again = iter(["x"]) if type(names).__name__ == "list_iterator" else names
+        one = _outcome(lambda: reference.library.infer_schema(scale, mutates_args=names))
+        assert one == _outcome(lambda: ftorch.library.infer_schema(ours, mutates_args=again)), names
+
+
+class Wrapped(ftorch.Tensor):
+    """A wrapper subclass, as quantized weights are."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return ftorch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    __torch_function__ = ftorch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func is ftorch.ops.aten.detach.default:
+            return cls(args[0].inner)
+        return func(*(a.inner if isinstance(a, cls) else a for a in args), **(kwargs or {}))
+
+
+@pytest.mark.parametrize("as_parameter", (False, True))
+def test_wrapper_subclasses_are_saved(as_parameter):
+    saved = Wrapped(ftorch.arange(3.0))
+    if as_parameter:
+        saved = ftorch.nn.Parameter(saved, requires_grad=False)
+    saved.note = "kept"
+    file = io.BytesIO()
+    ftorch.save({"weight": saved}, file)
+    file.seek(0)
+    loaded = ftorch.load(file, weights_only=False)["weight"]
+    assert type(loaded) is Wrapped and loaded.note == "kept" and loaded.inner.tolist() == [0.0, 1.0, 2.0]
+    assert isinstance(loaded, ftorch.nn.Parameter) is as_parameter
+    file.seek(0)
+    with ftorch.serialization.safe_globals([Wrapped]):
+        assert ftorch.load(file)["weight"].inner.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_products_of_unsigned_by_signed_bytes():
+    a, b = [[255, 0, 7], [200, 128, 1]], [[-128], [127], [5]]
+    found = [
+        library._int_mm(library.tensor(a, dtype=library.uint8), library.tensor(b, dtype=library.int8)).tolist()
+        for library in (reference, ftorch)
+    ]
+    assert found[0] == found[1]
+    long = ftorch.full((1, 1500), 255, dtype=ftorch.uint8)
+    assert ftorch._int_mm(long, ftorch.full((1500, 1), -128, dtype=ftorch.int8)).item() == 1500 * 255 * -128
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_parts_of_sparse_tensors_are_operators():
+    for library in (reference, ftorch):
+        aten, rows, matrix = library.ops.aten, library.eye(2).to_sparse_csr(), library.eye(2).to_sparse()
+        assert str(aten.values.default) == "aten.values.default"
+        assert aten.values(matrix).tolist() == aten.values.default(rows).tolist() == [1.0, 1.0]
+        assert aten.crow_indices(rows).tolist() == [0, 1, 2] and aten.indices(matrix).tolist() == [[0, 1], [0, 1]]

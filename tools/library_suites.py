@@ -1,0 +1,204 @@
+"""Runs libraries' own tests twice, with ftorch and with PyTorch in front of it, and compares what passes.
+
+    python tools/libraries.py suites ENVIRONMENT REFERENCE SOURCES RESULTS [LIBRARY[:PATH] ...]    # runs them
+    python tools/libraries.py compare RESULTS [LIBRARY ...]                            # what differs, by reason
+    python tools/libraries.py table ENVIRONMENT RESULTS            # writes "Their own tests" of docs/libraries.md
+
+ENVIRONMENT is one that ``install`` made, with the libraries in it; REFERENCE one with PyTorch, whose packages are put
+in front for the second run. SOURCES holds a checkout of each library by its name, made where it is missing. A file of
+tests is a process of its own with a limit of time (``FTORCH_SUITE_LIMIT``, seconds); ``FTORCH_SUITE_JOBS`` of them run
+at a time. RESULTS keeps a file for each library; runs of a part are added to it.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+TOOLS = pathlib.Path(__file__).resolve().parent
+SUITES = json.loads((TOOLS / "library_suites.json").read_text())
+PATTERNS = ("test_*.py", "*_test.py", "*_tests.py")
+BOTH = ("ftorch", "PyTorch")
+
+
+def _limit() -> int:
+    return int(os.environ.get("FTORCH_SUITE_LIMIT", "240"))
+
+
+def checkout(library: str, sources: pathlib.Path, version: str = "") -> pathlib.Path:
+    """The folder of a library's source at its installed version (else the newest); cloned where it is missing."""
+    folder = sources / library
+    if not folder.exists():
+        clone = ["git", "clone", "-q", "--depth", "1", SUITES[library]["source"], str(folder)]
+        tagged = [[*clone, "--branch", tag] for tag in (f"v{version}", version)] if version else []
+        if not any(subprocess.run(c, capture_output=True).returncode == 0 for c in [*tagged, clone]):
+            raise SystemExit(f"{SUITES[library]['source']} cannot be cloned: put a checkout into {folder}")
+    return folder / SUITES[library].get("from", ".")
+
+
+def test_files(folder: pathlib.Path, paths) -> list[str]:
+    """The files of tests below paths."""
+    found = []
+    for path in paths:
+        at = folder / path
+        files = [at] if at.is_file() else sorted({f for p in PATTERNS for f in at.rglob(p)})
+        found += [str(file.relative_to(folder)) for file in files]
+    return found
+
+
+def _environment(library: str, reference, outcomes: str) -> dict[str, str]:
+    environ = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    front = [str(TOOLS)]
+    if reference is not None:
+        (packages,) = pathlib.Path(reference).glob("lib/python*/site-packages")
+        front.insert(0, str(packages))
+    return environ | SUITES[library].get("environment", {}) | {
+        "PYTHONPATH": os.pathsep.join(front), "LIBRARY_OUTCOMES": outcomes, "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+    }
+
+
+def run_file(library: str, environment, reference, folder: pathlib.Path, file: str) -> dict[str, list]:
+    """One file's tests: (outcome, seconds, reason) by test."""
+    with tempfile.TemporaryDirectory() as scratch:
+        outcomes = os.path.join(scratch, "outcomes")
+        command = [
+            "timeout",
+            "-k",
+            "5",
+            str(_limit()),
+            str(pathlib.Path(environment) / "bin" / "python"),
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "library_outcomes",
+            "-p",
+            "no:cacheprovider",
+            "-W",
+            "ignore",
+            "--timeout",
+            "120",
+            *SUITES[library].get("arguments", ()),
+            file,
+        ]
+        done = subprocess.run(
+            command, cwd=folder, env=_environment(library, reference, outcomes), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )
+        found = {}
+        if os.path.exists(outcomes):
+            for line in pathlib.Path(outcomes).read_text().splitlines():
+                test, outcome, seconds, reason = json.loads(line)
+                found[test] = [outcome, seconds, reason]
+    for test, row in found.items():
+        if row[0] == "began":
+            why = "time was up" if done.returncode in (124, 137) else f"the process ended ({done.returncode})"
+            found[test] = ["cut" if why == "time was up" else "failed", 0, why]
+    if done.returncode in (124, 137):  # that there is more in the file
+        found[f"{file}::*"] = ["cut", _limit(), "time was up"]
+    if not found and done.returncode not in (0, 5):
+        found[file] = ["failed", 0, (done.stdout.strip().splitlines() or ["?"])[-1][:300]]
+    return found
+
+
+def run(environment, reference, sources, results, chosen, versions=None) -> None:
+    """Runs suites (or parts: ``library:path``) in both libraries; adds to the files of results."""
+    results = pathlib.Path(results)
+    results.mkdir(parents=True, exist_ok=True)
+    for choice in chosen or SUITES:
+        library, _, part = choice.partition(":")
+        folder = checkout(library, pathlib.Path(sources), (versions or {}).get(library, ""))
+        files = test_files(folder, [part] if part else SUITES[library]["tests"])
+        kept = results / f"{library}.json"
+        found = json.loads(kept.read_text()) if kept.exists() else {name: {} for name in BOTH}
+        sides = BOTH if not os.environ.get("FTORCH_SUITE_SIDE") else (os.environ["FTORCH_SUITE_SIDE"],)
+        with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("FTORCH_SUITE_JOBS", "1"))) as pool:
+            waiting = {
+                pool.submit(run_file, library, environment, None if side == "ftorch" else reference, folder, file):
+                (side, file)
+                for file in files for side in sides
+            }
+            for done in concurrent.futures.as_completed(waiting):
+                side, file = waiting[done]
+                found[side] = {k: v for k, v in found[side].items() if k.partition("::")[0] != file}
+                found[side] |= done.result()
+                kept.write_text(json.dumps(found))
+                count = collections.Counter(row[0] for row in done.result().values())
+                print(f"{library} {file} {side}: {dict(count)}", flush=True)
+
+
+def differences(found) -> tuple[list[str], dict[str, list]]:
+    """The tests that pass on PyTorch and ended here, and those of them that do not pass here, with their rows."""
+    ours, theirs = (found[name] for name in BOTH)
+    passed = [test for test, row in theirs.items() if row[0] == "passed"]
+    broken = {row: ours[row] for row in ours if "::" not in row and ours[row][0] == "failed"}  # not collected
+    ended, failed = [], {}
+    for test in passed:
+        file = test.partition("::")[0]
+        row = ours.get(test) or broken.get(file)
+        if row is None and f"{file}::*" not in ours:
+            row = ["failed", 0, "not there"]
+        if row is None or row[0] == "cut":
+            continue
+        ended.append(test)
+        if row[0] != "passed":
+            failed[test] = row
+    return ended, failed
+
+
+def _kind(reason: str) -> str:
+    """A reason without the numbers and addresses that differ from test to test."""
+    return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", "#", reason)[:120]
+
+
+def compare(results, chosen=()) -> None:
+    """Prints, for each library, what passes on PyTorch and not here, by reason, and what takes far longer."""
+    for kept in sorted(pathlib.Path(results).glob("*.json")):
+        if chosen and kept.stem not in chosen:
+            continue
+        found = json.loads(kept.read_text())
+        ended, failed = differences(found)
+        print(f"== {kept.stem}: {len(ended) - len(failed)} of {len(ended)}")
+        groups = collections.defaultdict(list)
+        for test, row in failed.items():
+            groups[_kind(row[2])].append((test, row))
+        for tests in sorted(groups.values(), key=len, reverse=True):
+            print(f"  {len(tests)}: {tests[0][1][2]}")
+            for test, _ in tests[:4]:
+                print(f"       {test}")
+        slow = [(found["ftorch"][t][1], found["PyTorch"][t][1], t) for t in ended if t in found["ftorch"]]
+        for ours, theirs, test in sorted(slow, reverse=True)[:5]:
+            if ours > 10 * theirs and ours > 5:
+                print(f"  slow: {ours} s, PyTorch {theirs} s: {test}")
+
+
+def table(results, versions) -> str:
+    """The rows of the page."""
+    lines = ["| library | tests | pass on PyTorch | of those that ended pass here | |", "|---|---|---|---|---|"]
+    for kept in sorted(pathlib.Path(results).glob("*.json")):
+        found = json.loads(kept.read_text())
+        ended, failed = differences(found)
+        if not ended:
+            continue
+        passed = sum(row[0] == "passed" for row in found["PyTorch"].values())
+        files = len({test.partition("::")[0] for test in ended})
+        share = 100 * (len(ended) - len(failed)) / len(ended)
+        reasons = collections.Counter(_kind(row[2]) for row in failed.values()).most_common(2)
+        most = "; ".join(f"{n}: {why.replace('|', '/')[:80]}" for why, n in reasons)
+        lines.append(
+            f"| {kept.stem} {versions.get(kept.stem, '')} | {files} files | {passed:,} | "
+            f"{len(ended) - len(failed):,} of {len(ended):,} ({share:.1f} %) | {most} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit("run tools/libraries.py")
