@@ -198,6 +198,8 @@ REGISTERED: dict[str, OpOverloadPacket] = {}  # "ns::name" -> an op of `torch.li
 class _OpNamespace(types.ModuleType):
     """The ops of a namespace, as attributes."""
 
+    __file__ = "torch.ops"
+
     def __init__(self, name):
         super().__init__(f"torch.ops.{name}")
         self.__dict__["_of"] = name
@@ -250,6 +252,8 @@ class _Aten(_OpNamespace):
 
 class _Ops(types.ModuleType):
     """The root: ``aten`` and ``prims`` hold the same ops."""
+
+    __file__ = "_ops.py"
 
     def __init__(self):
         super().__init__("torch.ops")

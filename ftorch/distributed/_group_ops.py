@@ -8,40 +8,33 @@ from __future__ import annotations
 from datetime import timedelta
 
 from .._ops import REGISTERED, OpOverload, OpOverloadPacket, overridden
+from ..eager.core.schema import parse
+from ..library._schema import bind
 from . import _options as options
+
+_CLASS = "__torch__.torch.classes.c10d."  # in front of a type's name in a schema
+_FLAGS = ", bool async_op=True, int timeout=-1"
 
 
 class GroupOperator(OpOverloadPacket):
     """An operator of one overload, `default`.
 
     Args:
-        run: called with the group, the tensors before it in the operator's arguments, and those after it but the last two,
-            ``async_op`` and ``timeout``; gives the collective's `Work`.
-        before: how many arguments come before the group.
-        after: how many come behind it, without those two.
-        gives: whether the first argument is given back beside the `Work`.
+        schema: the operator's, with ``Group``, ``Op`` and ``Work`` for the classes.
+        run: called with a dictionary of the arguments but ``process_group``, ``async_op`` and ``timeout``, the group, and
+            the options that ``timeout`` gives; gives the collective's `Work`.
     """
 
-    def __init__(self, name, run, before=1, after=0, gives=True):
-        super().__init__(name, "c10d")
-        self._run, self._before, self._after, self._gives = run, before, after, gives
-        self._overloads = {"default": _GroupOverload(self)}
+    def __init__(self, schema, run):
+        for short, name in (("Group ", "ProcessGroup process_"), ("Op ", "ReduceOp "), ("Work", "Work")):
+            schema = schema.replace(short, _CLASS + name)
+        parsed = parse(f"c10d::{schema}")
+        super().__init__(parsed.name, "c10d")
+        self._overloads = {"default": _GroupOverload(self, parsed, run)}
 
     def __call__(self, /, *args, **kwargs):
         handled, result = overridden(self, args, kwargs)
-        return result if handled else self._launch(*args, **kwargs)
-
-    def _launch(self, *args, async_op=True, timeout=-1):
-        tensors, group, rest = args[: self._before], args[self._before], args[self._before + 1 :]
-        if len(rest) < self._after:
-            raise RuntimeError(f"c10d::{self.__name__}() is missing {self._after - len(rest)} arguments")
-        rest, flags = rest[: self._after], rest[self._after :]
-        async_op, timeout = (*flags, *(async_op, timeout)[len(flags) :])
-        given = {} if timeout == -1 else {"timeout": timedelta(milliseconds=timeout)}
-        work = self._run(group, *tensors, *rest, given)
-        if not async_op:
-            work.wait()
-        return (tensors[0], work) if self._gives else work
+        return result if handled else self.default._call(args, kwargs)
 
 
 class _GroupOverload(OpOverload):
@@ -49,54 +42,117 @@ class _GroupOverload(OpOverload):
 
     namespace = "c10d"
 
-    def __init__(self, packet):
-        self._packet, self._overloadname = packet, "default"
+    def __init__(self, packet, schema, run):
+        self._packet, self._schema, self._overloadname, self._run = packet, schema, "default", run
+        self._names = [a.name for a in schema.arguments]
 
-    def __call__(self, /, *args, **kwargs):
-        return self._packet(*args, **kwargs)
+    def _call(self, args, kwargs):
+        values, _ = bind(self.name(), self._schema, args, kwargs)
+        given = dict(zip(self._names, values, strict=True))
+        group, async_op, timeout = (given.pop(k, None) for k in ("process_group", "async_op", "timeout"))
+        limits = {} if timeout in (None, -1) else {"timeout": timedelta(milliseconds=timeout)}
+        work = self._run(group, limits, *given.values())
+        if async_op is False:
+            work.wait()
+        return (values[0], work) if len(self._schema.returns) > 1 else work
 
 
-def _add(name, run, **places):
-    REGISTERED[f"c10d::{name}"] = GroupOperator(name, run, **places)
+def _add(schema, run):
+    made = GroupOperator(schema, run)
+    REGISTERED[made._qualified_op_name] = made
 
 
-_add("broadcast_", lambda g, t, rank, index, given: g.broadcast(
-    t, opts=options.BroadcastOptions(rootRank=rank, rootTensor=index, **given)), after=2)
 _add(
-    "allreduce_",
-    lambda g, t, op, sparse, given: g.allreduce(t, options.AllreduceOptions(reduceOp=op, **given)),
-    after=2,
+    f"broadcast_(Tensor[] tensors, Group group, int root_rank, int root_tensor{_FLAGS}) -> (Tensor[], Work)",
+    lambda g, limits, t, rank, index: g.broadcast(
+        t, opts=options.BroadcastOptions(rootRank=rank, rootTensor=index, **limits)
+    ),
 )
-_add("allreduce_coalesced_", lambda g, t, op, given: g.allreduce_coalesced(
-    t, options.AllreduceCoalescedOptions(reduceOp=op, **given)), after=1, gives=False)
-_add("allgather_", lambda g, out, t, given: g.allgather(out, t, options.AllgatherOptions(**given)), before=2)
 _add(
-    "_allgather_base_", lambda g, out, t, given: g._allgather_base(out, t, options.AllgatherOptions(**given)), before=2
+    f"allreduce_(Tensor[] tensors, Group group, Op reduce_op, Tensor? sparse_indices{_FLAGS}) -> (Tensor[], Work)",
+    lambda g, limits, t, op, sparse: g.allreduce(t, options.AllreduceOptions(reduceOp=op, **limits)),
 )
-_add("scatter_", lambda g, out, t, rank, given: g.scatter(out, t, options.ScatterOptions(rootRank=rank, **given)),
-     before=2, after=1)
-_add("gather_", lambda g, out, t, rank, given: g.gather(out, t, options.GatherOptions(rootRank=rank, **given)),
-     before=2, after=1, gives=False)
-_add("reduce_", lambda g, t, op, rank, index, given: g.reduce(
-    t, opts=options.ReduceOptions(reduceOp=op, rootRank=rank, rootTensor=index, **given)), after=3, gives=False)
-_add("reduce_scatter_", lambda g, out, t, op, given: g.reduce_scatter(
-    out, t, opts=options.ReduceScatterOptions(reduceOp=op, **given)), before=2, after=1)
-_add("_reduce_scatter_base_", lambda g, out, t, op, given: g._reduce_scatter_base(
-    out, t, options.ReduceScatterOptions(reduceOp=op, **given)), before=2, after=1)
-_add("alltoall_", lambda g, out, t, given: g.alltoall(out, t, options.AllToAllOptions(**given)), before=2)
-_add("alltoall_base_", lambda g, out, t, outs, ins, given: g.alltoall_base(
-    out, t, outs, ins, options.AllToAllOptions(**given)), before=2, after=2, gives=False)
 _add(
-    "barrier",
-    lambda g, t, devices, given: g.barrier(options.BarrierOptions(device_ids=devices, **given)),
-    after=1,
-    gives=False,
+    f"allreduce_coalesced_(Tensor[] tensors, Group group, Op reduce_op{_FLAGS}) -> Work",
+    lambda g, limits, t, op: g.allreduce_coalesced(t, options.AllreduceCoalescedOptions(reduceOp=op, **limits)),
 )
-_add("send", lambda g, t, to, tag, given: g.send(t, to, tag), after=2, gives=False)
-_add("recv_", lambda g, t, source, tag, given: g.recv(t, source, tag), after=2, gives=False)
-_add("allgather_coalesced_", lambda g, out, t, given: g.allgather_coalesced(
-    out, t, options.AllgatherOptions(**given)), before=2, gives=False)
-_add("allgather_into_tensor_coalesced_", lambda g, out, t, given: g.allgather_into_tensor_coalesced(
-    out, t, options.AllgatherOptions(**given)), before=2, gives=False)
-_add("reduce_scatter_tensor_coalesced_", lambda g, out, t, op, given: g.reduce_scatter_tensor_coalesced(
-    out, t, options.ReduceScatterOptions(reduceOp=op, **given)), before=2, after=1, gives=False)
+_add(
+    f"allgather_(Tensor[][] output_tensors, Tensor[] input_tensors, Group group{_FLAGS}) -> (Tensor[][], Work)",
+    lambda g, limits, out, t: g.allgather(out, t, options.AllgatherOptions(**limits)),
+)
+_add(
+    f"_allgather_base_(Tensor output_tensor, Tensor input_tensor, Group group{_FLAGS}) -> (Tensor, Work)",
+    lambda g, limits, out, t: g._allgather_base(out, t, options.AllgatherOptions(**limits)),
+)
+_add(
+    f"scatter_(Tensor[] output_tensors, Tensor[][] input_tensors, Group group, int root_rank{_FLAGS})"
+    " -> (Tensor[], Work)",
+    lambda g, limits, out, t, rank: g.scatter(out, t, options.ScatterOptions(rootRank=rank, **limits)),
+)
+_add(
+    f"gather_(Tensor[][] output_tensors, Tensor[] input_tensors, Group group, int root_rank{_FLAGS}) -> Work",
+    lambda g, limits, out, t, rank: g.gather(out, t, options.GatherOptions(rootRank=rank, **limits)),
+)
+_add(
+    f"reduce_(Tensor[] tensors, Group group, Op reduce_op, int root_rank, int root_tensor{_FLAGS}) -> Work",
+    lambda g, limits, t, op, rank, index: g.reduce(
+        t, opts=options.ReduceOptions(reduceOp=op, rootRank=rank, rootTensor=index, **limits)
+    ),
+)
+_add(
+    f"reduce_scatter_(Tensor[] output_tensors, Tensor[][] input_tensors, Group group, Op reduce_op{_FLAGS})"
+    " -> (Tensor[], Work)",
+    lambda g, limits, out, t, op: g.reduce_scatter(
+        out, t, opts=options.ReduceScatterOptions(reduceOp=op, **limits)
+    ),
+)
+_add(
+    f"_reduce_scatter_base_(Tensor output_tensor, Tensor input_tensor, Group group, Op reduce_op{_FLAGS})"
+    " -> (Tensor, Work)",
+    lambda g, limits, out, t, op: g._reduce_scatter_base(
+        out, t, options.ReduceScatterOptions(reduceOp=op, **limits)
+    ),
+)
+_add(
+    f"alltoall_(Tensor[] output_tensors, Tensor[] input_tensors, Group group{_FLAGS}) -> (Tensor[], Work)",
+    lambda g, limits, out, t: g.alltoall(out, t, options.AllToAllOptions(**limits)),
+)
+_add(
+    f"alltoall_base_(Tensor output, Tensor input, Group group, int[] output_split_sizes, int[] input_split_sizes{_FLAGS})"
+    " -> Work",
+    lambda g, limits, out, t, outs, ins: g.alltoall_base(out, t, outs, ins, options.AllToAllOptions(**limits)),
+)
+_add(
+    f"barrier(Tensor tensor, Group group, int[] device_ids{_FLAGS}) -> Work",
+    lambda g, limits, t, devices: g.barrier(options.BarrierOptions(device_ids=devices, **limits)),
+)
+_add(
+    "send(Tensor[] tensors, Group group, int dst, int tag) -> Work",
+    lambda g, limits, t, to, tag: g.send(t, to, tag),
+)
+_add(
+    "recv_(Tensor[] tensors, Group group, int src, int tag) -> Work",
+    lambda g, limits, t, source, tag: g.recv(t, source, tag),
+)
+_add(
+    "recv_any_source_(Tensor[] tensors, Group group, int tag) -> Work",
+    lambda g, limits, t, tag: g.recv_anysource(t, tag),
+)
+_add(
+    "allgather_coalesced_(Tensor[][] output_lists, Tensor[] input_list, Group group, bool async_op=True) -> Work",
+    lambda g, limits, out, t: g.allgather_coalesced(out, t, options.AllgatherOptions()),
+)
+_add(
+    "allgather_into_tensor_coalesced_(Tensor[] outputs, Tensor[] inputs, Group group, bool async_op=True) -> Work",
+    lambda g, limits, out, t: g.allgather_into_tensor_coalesced(out, t, options.AllgatherOptions()),
+)
+_add(
+    f"reduce_scatter_tensor_coalesced_(Tensor[] outputs, Tensor[] inputs, Group group, Op reduce_op{_FLAGS}) -> Work",
+    lambda g, limits, out, t, op: g.reduce_scatter_tensor_coalesced(
+        out, t, options.ReduceScatterOptions(reduceOp=op, **limits)
+    ),
+)
+_add(
+    "monitored_barrier_(Tensor tensor, Group group, int[] device_ids, int timeout, bool wait_all_ranks) -> ()",
+    lambda g, limits, t, devices, wait_all: g.monitored_barrier(limits.get("timeout"), wait_all),
+)

@@ -1,4 +1,4 @@
-"""``torch.ops._c10d_functional``, ``c10d_functional`` and ``c10d``: the operators of collectives, in a group of one process."""
+"""``torch.ops._c10d_functional``, ``c10d_functional`` and ``c10d``: the operators of collectives."""
 
 import pytest
 import torch as reference
@@ -71,5 +71,58 @@ def test_operators_of_groups(group):
         assert ftorch.equal(made, x)
     ops.barrier(x, group, []).wait()
     assert str(ops.send) == "c10d.send" and str(ops.send.default) == str(reference.ops.c10d.send.default)
-    with pytest.raises(RuntimeError, match="missing"):
-        ops.broadcast_([x], group)
+    with pytest.raises(RuntimeError) as ours:
+        ops.broadcast_([x])
+    with pytest.raises(RuntimeError) as theirs:
+        reference.ops.c10d.broadcast_([reference.ones(1)])
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_schemas_of_groups_operators_are_those_of_pytorch():
+    names = [name for name in dir(ftorch.ops.c10d) if not name.startswith("__")]
+    assert len(names) > 18
+    for name in names:
+        assert _schema(ftorch, "c10d", name) == _schema(reference, "c10d", name)
+
+
+def groups_operators(t, d, rank):
+    ops, group = t.ops.c10d, d.group.WORLD.boxed()
+    x = t.arange(4.0) + 10 * rank
+    parts, own, pair = [[t.zeros(4), t.zeros(4)]], t.zeros(4), [t.zeros(4), t.zeros(4)]
+    joined, half, even, uneven = t.zeros(8), t.zeros(2), t.zeros(4), t.zeros(3 if rank else 5)
+    first, largest = x.clone(), x.clone()
+    works = [
+        ops.broadcast_([first], group, 1, 0)[1],
+        ops.allgather_(parts, [x], group)[1],
+        ops._allgather_base_(joined, x, group)[1],
+        ops.scatter_([own], [] if rank else [[x, 2 * x]], group, 0)[1],
+        ops.alltoall_base_(even, x, group, [], []),
+        ops.alltoall_base_(uneven, x, group, [1, 2] if rank else [3, 2], [2, 2] if rank else [3, 1]),
+        ops.gather_([] if rank else [pair], [x], group, 0),
+        ops.barrier(x, group, []),
+    ]
+    if t is reference:  # its operators take a reduction from C++ only
+        works += d.all_reduce(largest, d.ReduceOp.MAX, async_op=True), d.reduce_scatter_tensor(half, x, async_op=True)
+    else:
+        works.append(ops.allreduce_([largest], group, d.ReduceOp.MAX, None)[1])
+        works.append(ops._reduce_scatter_base_(half, x, group, d.ReduceOp.SUM)[1])
+    for work in works:
+        work.wait()
+    received = t.zeros(4)
+    (ops.recv_([received], group, 1 - rank, 3) if rank else ops.send([x], group, 1 - rank, 3)).wait()
+    return first, largest, parts, joined, own, half, even, uneven, pair, received
+
+
+def functional_operators(t, d, rank):
+    ops, name, x = t.ops._c10d_functional, d.group.WORLD.group_name, t.arange(4.0) + 10 * rank
+    made = (
+        ops.all_reduce(x, "avg", name), ops.all_gather_into_tensor(x, 2, name), ops.broadcast(x, 1, name),
+        ops.reduce_scatter_tensor(x, "sum", 2, name), *ops.all_reduce_coalesced([x, 2 * x], "max", name),
+        ops.all_to_all_single(x, [1, 2] if rank else [3, 2], [2, 2] if rank else [3, 1], name),
+    )
+    return [ops.wait_tensor(y) for y in made]
+
+
+@pytest.mark.parametrize("program", [groups_operators, functional_operators], ids=lambda p: p.__name__)
+def test_in_two_processes(two, program):
+    two.run(program)
