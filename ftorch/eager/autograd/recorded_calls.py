@@ -11,17 +11,18 @@ from ..call import op as _op
 from ..call import planning
 from ..core import device as _device
 from ..core import dtype as dtypes
-from ..core.geometry import Geometry
+from ..core.geometry import Geometry, part_of
+from ..core.refcount import RELIABLE
 from ..memory import view
 from ..memory.storage import Storage, newest_level, on_look
-from ..runtime import executor, inplace_writes, value_checks
+from ..runtime import executor, host_tier, inplace_writes, value_checks
 from ..tensor import PLAIN, Extras, Tensor, modes
 from . import derivatives, tape
 
 # Classes and their slots, in the order of `Slot` in ``recording.h``.
 _SLOTS = (
     (_op.Op, "plans inplace_plans alternative"),
-    (planning.OpPlan, "checks differentiable backwards result_type device is_single geometries scalars"),
+    (planning.OpPlan, "checks differentiable backwards result_type device is_single geometries scalars writes"),
     (derivatives.Backward, "op mask wanted saved differentiable node_class"),
     (tape.OpNode, "edges sequence tensor_hooks node_pre_hooks post_hooks _metadata trace backward saved scalars"),
     (
@@ -30,7 +31,7 @@ _SLOTS = (
         "_ftorch_attr_version _ftorch_meta",
     ),
     (Storage, "array trace slot root version host error extra level"),
-    (Geometry, "shape stride numel dtype device bits is_contiguous _reads"),
+    (Geometry, "shape stride numel dtype device bits is_contiguous _reads _views"),
     (view.Layout, "reads writes"),
     (executor.Trace, "lock code owners inputs input_of ints floats steps birth replaced"),
     (executor.Stats, "ops"),
@@ -49,8 +50,8 @@ def configure() -> None:
          tape._sequence, tape.ACCUMULATE_SEQUENCE, value_checks.postponed, on_look,
          frozenset(d for d in dtypes.ALL if not d.stored)),
         (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, tape.accumulator,
-         _op.op_named, vars(executor)),
-        (executor.MAX_STEPS, inplace_writes.LARGE, executor.KEPT_ELEMENTS),
+         _op.op_named, inplace_writes.way_of, part_of, vars(executor)),
+        (executor.MAX_STEPS, inplace_writes.LARGE, executor.KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),
     )
 
 

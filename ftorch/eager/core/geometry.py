@@ -192,6 +192,17 @@ def with_bits(g: Geometry, bits: int) -> Geometry:
     return found
 
 
+_MOST_PARTS = 4096  # of a geometry that are remembered
+
+
+def part_of(g: Geometry, key, shape, stride) -> Geometry:
+    """The geometry of a view of the same elements, which ``g`` remembers by a key."""
+    if len(g._views) > _MOST_PARTS:
+        g._views.clear()
+    found = g._views[key] = with_bits(geometry(Size(shape), g.dtype, g.device, stride), g.bits)
+    return found
+
+
 def has_internal_overlap(g: Geometry) -> bool:
     """Whether several elements certainly lie at one memory location (an expanded tensor)."""
     return g.numel > 0 and any(n > 1 and s == 0 for n, s in zip(g.shape, g.stride))

@@ -64,6 +64,7 @@ class OpDef:
         dtype_checks: functions that look at the operands' dtypes when a call is planned.
         alternative: the function that says which op runs instead (`instead`).
         element: what each element of the result is: a number, "scalar" (the op's), or None (`every`).
+        changes: what part of its first operand the result differs in (`changing`), or None.
     """
 
     make_gradients = None
@@ -71,6 +72,7 @@ class OpDef:
     alternative: Callable | None = None
     known = None  # what says the results of derived ops without tracing: see `planning`
     element: int | str | None = None
+    changes: str | None = None
 
     def __init__(self, schema, kernel, *, promote, promoting, forms, public, aliases, host,
                  differentiable, dunder, layout, is_view, constant=()):
@@ -169,6 +171,16 @@ class OpDef:
         Such a call by itself is a NumPy array: XLA would compile a program for every shape.
         """
         self.element = "scalar" if number is None else number
+        return self
+
+    def changing(self, what):
+        """Declares that the result is the first operand with parts changed, at an index tensor along a dimension.
+
+        Args:
+            what: "set", "add" or "fill" (with a number), and "rows", one for each index, or "elements". The in-place
+                form then changes memory without running the kernel, where indices are in range.
+        """
+        self.changes = what
         return self
 
     def backend(self, platform):

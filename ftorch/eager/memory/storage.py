@@ -9,6 +9,7 @@ value is a slot of a trace that has not run.
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -225,6 +226,8 @@ class Storage:
                 memory = aligned_empty(self.root.shape, self.root.dtype.numpy)
                 memory[...] = np.asarray(self.ready())
                 self.array = memory
+        if weakref.getweakrefcount(self.array):  # what was found out about its values holds no longer
+            self.array = self.array.view()
         return self.array.reshape(-1)
 
     def has_memory(self):

@@ -34,6 +34,28 @@ def applies(storage, g) -> bool:
     )
 
 
+# Of the loops in C, see `Way` of ``native/src/writes.cpp``.
+_WAYS = {
+    "fill": 1, "copy": 2, "set rows": 3, "add rows": 4, "fill rows": 5, "set elements": 6, "add elements": 7,
+    "fill elements": 8,
+}
+
+
+def way_of(plan):
+    """How an in-place call of a plan is done in memory: (the number of a loop or 0, dimension, number that fills or None)."""
+    definition = plan.op.definition
+    way: tuple = 0, 0, None
+    if definition.element is not None:
+        constant = None if definition.element == "scalar" else definition.element
+        way = _WAYS["fill"], 0, constant
+    elif plan.op.name == "copy":
+        way = _WAYS["copy"], 0, None
+    elif definition.changes is not None:
+        way = _WAYS[definition.changes], plan.static[0], None
+    plan.writes = way
+    return way
+
+
 def put(storage, g, offset, value):
     """Writes a number or an array of a geometry's shape into its elements; counts a write."""
     _change(storage, g, offset, lambda target: target.__setitem__(..., value))

@@ -91,12 +91,13 @@ class Plan:
         pinned: whether a compiled program is found by it.
         spent, runs: seconds in which the host tier ran it, and how often.
         host: the step on NumPy arrays, (arrays, numbers) -> tuple; False where there is none; None: not known yet.
+        writes: how an in-place call is done in memory (`inplace_writes.way_of`); None: not known yet.
     """
 
     __slots__ = (
         "fn", "geometries", "geometry", "is_single", "scalars", "name", "device", "compiled",
         "op", "static", "inputs", "backward", "extra", "element", "instance", "host",
-        "spent", "runs", "program", "pinned",
+        "spent", "runs", "program", "pinned", "writes",
     )
 
     def __init__(self, fn, geometries: tuple[Geometry, ...], scalars: str, name: str, device,
@@ -120,6 +121,7 @@ class Plan:
         self.spent, self.runs = 0.0, 0
         self.program: Any = None
         self.pinned = False
+        self.writes: Any = None
 
     def __repr__(self):
         return f"<plan {self.name}>"

@@ -7,12 +7,13 @@ then applied to it by ``index`` and ``index_put_``.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
 from ..autograd.views import make_view, view_call
 from ..call.argument_types import type_name
-from ..call.op import at_hand, call, count_write, op_named, overlaps, special, to_numpy
+from ..call.op import at_hand, call, count_write, in_c, op_named, overlaps, special, to_numpy
 from ..core import api
 from ..core.device import CPU
 from ..core.dtype import bool as bool_
@@ -22,6 +23,15 @@ from ..core.registry import OPS
 from ..runtime import executor
 from ..runtime.executor import IMMEDIATE
 from ..tensor import PLAIN, TensorBase, from_array, modes
+
+
+def _nothing(*arguments):
+    return None
+
+
+# Views by Python's numbers and slices of plain tensors that need no place in a graph, and writes into such.
+_item_of: Any = _nothing if in_c is None else in_c.item_of
+_write_item: Any = _nothing if in_c is None else in_c.write_item
 
 
 def _too_many(x):
@@ -255,6 +265,9 @@ def _basic(x, view, last):
 
 def getitem(x, index):
     """``x[index]``: a view for basic indices, a copy for index tensors and masks."""
+    found = _item_of(x, index)
+    if found is not None:
+        return found
     if index.__class__ is int:
         return _row(x, index)
     key = None
@@ -395,6 +408,11 @@ def _expanded(advanced):
 
 def setitem(x, index, value):
     """``x[index] = value``; the value is broadcast and cast."""
+    written = _write_item(x, index, value)
+    if written is True:
+        return None
+    if written is not None:
+        return _assign(written, value)
     if index.__class__ is int:
         return _assign(_row(x, index), value)
     if not special[0] and x.__class__ in PLAIN:

@@ -187,6 +187,110 @@ def test_threads_write_their_rows():
     assert bool((x == 40).all())
 
 
+def test_checks_of_indices_that_were_written_to():
+    """What was found out about an index tensor's values holds only until it is written to."""
+    for write in (lambda i: i.__setitem__(0, 9), lambda i: i.data.__setitem__(0, 9), lambda i: i[:1].add_(9)):
+        index = ftorch.zeros(inplace_writes.LARGE, dtype=ftorch.int64)
+        index[0], x, rows = 1, ftorch.zeros(4, 1), ftorch.ones(inplace_writes.LARGE, 1)
+        x.index_add_(0, index, rows)
+        write(index)
+        with pytest.raises(RuntimeError, match="out of bounds for dimension 0 with size 4"):
+            x.index_add_(0, index, rows)
+
+
+DTYPES = "float32 float64 float16 bfloat16 int64 int32 int8 uint8 bool complex64".split()
+VALUES = (2, 3.5, True, -1, 300, float("nan"), -0.0)
+TOO_LARGE = (1e39, 1 << 40, 70000.0, 1j)
+
+
+def _outcome(function):
+    try:
+        function()
+    except Exception as error:
+        return type(error)
+    return None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtypes(dtype):
+    def results(t):
+        x = t.zeros(8, 4, 1 << 12, dtype=getattr(t, dtype))
+        k = (t.arange(4 * 3) % 7 - 2).reshape(4, 3).to(x.dtype)
+        x[0, 0, 0] = 1
+        found = []
+        for value in VALUES if x.dtype in (t.float16, t.bfloat16, t.complex64) else VALUES + TOO_LARGE:
+            found.append(_outcome(lambda: x.__setitem__((1, slice(None), slice(3, 9, 2)), value)))
+            found.append(_outcome(lambda: x[2, :, 4].fill_(value)))
+            found.append((x[1, :, :10].sum().item(), x[2, :, 4].sum().item()) if value == value else None)
+        x[3, ..., 5:8] = k
+        x[4, :, None, 5:8] = k[:, None]
+        x[5].t()[9:12] = k.t()
+        x[6, :, ::-(-999)][:, :3] = k[2]
+        x.index_copy_(2, t.tensor([7, 9, 7]), x[:, :, 5:8].clone())
+        x[3].index_fill_(1, t.tensor([-1, 20]), 1)
+        x[7].scatter_(1, t.tensor([[3, 5, 3]]), k[:1])
+        x[7].scatter_add_(0, t.tensor([[3, 3, 1], [0, 3, 0]]), k[:2])
+        x[3].index_add_(1, t.tensor([30, 31, 30]), k)
+        return [*found, x._version, (x.to(t.complex128) if dtype != "complex64" else x).resolve_conj().numpy()]
+
+    ours, theirs = map(results, BOTH)
+    for a, b in zip(ours[:-1], theirs[:-1], strict=True):
+        assert a == b or np.allclose(a, b, equal_nan=True)
+    np.testing.assert_array_equal(ours[-1], theirs[-1])
+
+
+def _wrong(t, x):
+    at = t.tensor
+    yield lambda: x.__setitem__((3, COLUMNS), 1)
+    yield lambda: x.__setitem__((0, 0, 0), 1)
+    yield lambda: x.__setitem__(slice(2, 5), t.ones(2, COLUMNS))
+    yield lambda: x.__setitem__(slice(None, None, -1), 1)
+    yield lambda: x[2].copy_(t.ones(1, 2, COLUMNS))
+    yield lambda: x.index_copy_(0, at([1, ROWS]), t.ones(2, COLUMNS))
+    yield lambda: x.index_add_(0, at([1, -1]), t.ones(2, COLUMNS))
+    yield lambda: x.index_fill_(1, at([1, COLUMNS]), 2)
+    yield lambda: x.scatter_(1, at([[1, COLUMNS]]), t.ones(1, 2))
+    yield lambda: x.scatter_(1, at([[1, -1]]), 2.0)
+    yield lambda: x.scatter_add_(0, at([[1, ROWS]]), t.ones(1, 2))
+    yield lambda: x.index_copy_(0, at([1]), t.ones(1, 1))
+    yield lambda: x[:1].expand(4, COLUMNS).copy_(t.ones(4, COLUMNS))
+    yield lambda: x[:1].expand(4, COLUMNS).index_add_(0, at([1]), t.ones(1, COLUMNS))
+    yield lambda: x[1:3].copy_(x[0:2])
+
+
+def test_wrong_writes_raise_and_change_nothing():
+    found = []
+    for t in BOTH:
+        x = _made(t)
+        _own(x)
+        old, version = x.clone(), x._version
+        errors = [_outcome(write) for write in _wrong(t, x)]
+        found.append(errors)
+        if t is ftorch:
+            assert t.equal(x, old) and x._version == version
+    for ours, theirs in zip(*found, strict=True):
+        assert ours is theirs
+
+
+def test_graphs_see_writes_by_index():
+    for t in BOTH:
+        w = t.full((ROWS, COLUMNS), 2.0, requires_grad=True)
+        x = w * 1
+        x[3, 5:9] = 7.0
+        x[4] = w[0]
+        assert x[3].grad_fn is not None and x[4].requires_grad
+        with pytest.raises(RuntimeError, match="leaf Variable"):
+            w[0] = 1.0
+        y = t.zeros(ROWS, COLUMNS)
+        y[2] = w[1]
+        assert y.requires_grad
+        with t.no_grad():
+            w[5] = 3.0
+        assert w[5, 0].item() == 3
+        w.grad = t.autograd.grad((x * x).sum() + y.sum(), w)[0]
+        assert w.grad[3, 4:10].tolist() == [4, 0, 0, 0, 0, 4] and w.grad[0, 0].item() == 8
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
 def test_a_handler_of_a_signal_may_write_too():
     """It would wait for ever for a lock that the interrupted write holds."""

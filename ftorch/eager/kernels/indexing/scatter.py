@@ -203,6 +203,9 @@ def scatter(self, dim, index, src):
     return _scatter_with("set", self, dim, index, src)
 
 
+scatter.changing("set elements")
+
+
 @scatter.derivative
 def _(grad, *, dim, index, src):
     dim = wrap_dim(dim, grad.ndim)
@@ -215,6 +218,9 @@ def scatter_value(self, dim, index, value):
     dim = wrap_dim(dim, self.ndim)
     _check_elementwise("scatter", self, index, dim)
     return _scatter_with("set", self, dim, index, number(value, self))
+
+
+scatter_value.changing("fill elements")
 
 
 @scatter_value.derivative
@@ -355,6 +361,9 @@ def scatter_add(self, dim, index, src):
     dim = wrap_dim(dim, self.ndim)
     _check_elementwise("scatter", self, index, dim, src)
     return reduce_at(self, dim, index, src, "sum", True)
+
+
+scatter_add.changing("add elements")
 
 
 @scatter_add.derivative

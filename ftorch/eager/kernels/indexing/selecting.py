@@ -135,6 +135,9 @@ def index_add(self, dim, index, source, alpha):
     return _add_slices(up(self), dim, index, scaled).astype(self.dtype)
 
 
+index_add.changing("add rows")
+
+
 @index_add.check
 def _(self: Shape, dim, index):
     dim = wrap_dim(dim, self.ndim)
@@ -214,6 +217,9 @@ def _(grad, *, dim, index, source):
     return to_self, None, _at(grad, dim, index).get(**WITHIN).reshape(source.shape)
 
 
+index_copy.changing("set rows")
+
+
 @index_copy.check
 def _(self: Shape, dim, index):
     dim = wrap_dim(dim, self.ndim)
@@ -278,6 +284,7 @@ def _check_filled(self: Shape, dim, index):
 
 index_fill.check(_check_filled)
 index_fill_scalar.check(_check_filled)
+index_fill_scalar.changing("fill rows")
 
 
 def _spread(index, dim, source):

@@ -3,11 +3,29 @@
 // operand. They do what `_call` and `_call_inplace` of `ftorch/eager/call/op.py` say; whatever is not common is left to
 // those, before anything has been changed.
 #include "recording.h"
+#include "writes.h"
 
 namespace recording {
+
+PyObject* name_differentiating;
+
+// Whether a list of the calling thread's modes is empty.
+bool is_empty(PyObject* name) {
+  Held list(PyObject_GetAttr(known.modes, name));
+  return list && PyList_CheckExact(list.object) && !PyList_GET_SIZE(list.object);
+}
+
+// Whether several elements of a geometry lie at one place, see `has_internal_overlap`.
+bool overlaps_itself(PyObject* geometry) {
+  PyObject *shape = at(geometry, GEOMETRY_SHAPE), *stride = at(geometry, GEOMETRY_STRIDE);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++)
+    if (is_number(PyTuple_GET_ITEM(stride, i), 0) && !is_number(PyTuple_GET_ITEM(shape, i), 1)) return true;
+  return false;
+}
+
 namespace {
 
-PyObject *name_anomaly, *name_differentiating, *name_saved_hooks, *name_deferred;
+PyObject *name_anomaly, *name_saved_hooks, *name_deferred;
 bool configured = false;
 
 struct Operands {
@@ -88,12 +106,6 @@ struct Operands {
 int mode(PyObject* name) {
   Held value(PyObject_GetAttr(known.modes, name));
   return value.object == Py_True ? 1 : value.object == Py_False ? 0 : -1;
-}
-
-// Whether a list of the calling thread's modes is empty.
-bool is_empty(PyObject* name) {
-  Held list(PyObject_GetAttr(known.modes, name));
-  return list && PyList_CheckExact(list.object) && !PyList_GET_SIZE(list.object);
 }
 
 // The plan of a call, borrowed; null where it is to be made, or is not an ordinary one.
@@ -224,14 +236,6 @@ PyObject* recorded(PyObject* op, PyObject* values, PyObject* fixed) {
   return record(trace.object, step) ? results.given(found) : nullptr;
 }
 
-// Whether several elements of a geometry lie at one place, see `has_internal_overlap`.
-bool overlaps_itself(PyObject* geometry) {
-  PyObject *shape = at(geometry, GEOMETRY_SHAPE), *stride = at(geometry, GEOMETRY_STRIDE);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++)
-    if (is_number(PyTuple_GET_ITEM(stride, i), 0) && !is_number(PyTuple_GET_ITEM(shape, i), 1)) return true;
-  return false;
-}
-
 // The tensor that was written to; null without an error where Python has to do it.
 PyObject* written(PyObject* op, PyObject* values, PyObject* fixed) {
   Operands operands;
@@ -239,12 +243,18 @@ PyObject* written(PyObject* op, PyObject* values, PyObject* fixed) {
   if (!found || !operands.count || at(found, PLAN_SINGLE) != Py_True) return nullptr;
   PyObject *target = operands.tensors[0], *storage = at(target, TENSOR_STORAGE);
   if (target != PySequence_Fast_GET_ITEM(values, 0) || at(target, TENSOR_META) != Py_None ||
-      at(storage, STORAGE_HOST) != Py_None || PyLong_AsLongLong(at(storage, STORAGE_VERSION)) < 0 ||
-      PyLong_AsLong(at(at(storage, STORAGE_ROOT), GEOMETRY_NUMEL)) >= known.large) return nullptr;
+      PyLong_AsLongLong(at(storage, STORAGE_VERSION)) < 0) return nullptr;
   for (int i = 1; i < operands.count; i++)
     if (operands.tensors[i] != target && at(operands.tensors[i], TENSOR_STORAGE) == storage) return nullptr;
   if (operands.grad && mode(name_grad) != 0) return nullptr;
   if (!is_empty(name_differentiating)) return nullptr;
+  if (is_written_at_once(storage)) {
+    Held plan(found);
+    Py_INCREF(found);
+    if (write_now(found, values, operands.tensors, operands.count, operands.numbers, operands.scalars) < 1) return nullptr;
+    Py_INCREF(target);
+    return target;
+  }
   PyObject *geometry = at(target, TENSOR_GEOMETRY), *way = nullptr;
   bool whole = geometry == at(storage, STORAGE_ROOT);
   if (!whole && (overlaps_itself(geometry) || !(way = known_write(target)))) return nullptr;
@@ -338,18 +348,20 @@ PyObject* configure(PyObject*, PyObject* arguments) {
                         reinterpret_cast<PyObject**>(&known.any_node), reinterpret_cast<PyObject**>(&known.node),
                         reinterpret_cast<PyObject**>(&known.accumulate), reinterpret_cast<PyObject**>(&known.backward)};
   configured = false;
-  if (!PyArg_ParseTuple(arguments, "O!(OOOOOOOOOO)(OOOOOOOOOOOOO)(OOOOOOOO)(lll)", &PyTuple_Type, &classes, types[0], types[1],
+  if (!PyArg_ParseTuple(arguments, "O!(OOOOOOOOOO)(OOOOOOOOOOOOO)(OOOOOOOOOO)(llll)", &PyTuple_Type, &classes, types[0], types[1],
                         types[2], types[3], types[4], types[5], types[6], types[7], types[8], types[9], &known.plain,
                         &known.special, &known.newest_level, &known.threads, &known.modes, &known.cpu, &known.statistics,
                         &known.overwritten, &known.sequence, &known.accumulate_sequence, &known.postponed, &known.on_look, &known.numbers,
                         &known.read, &known.call, &known.call_inplace, &known.record, &known.check_values, &known.accumulator,
-                        &known.op_named, &known.executor, &known.most_steps, &known.large, &known.kept_elements)) return nullptr;
+                        &known.op_named, &known.way_of, &known.part_of, &known.executor, &known.most_steps, &known.large,
+                        &known.kept_elements, &known.writes)) return nullptr;
   Py_INCREF(arguments);  // for good, with all that is in it
   if (!configure_slots(classes)) return nullptr;
   name_anomaly = PyUnicode_InternFromString("anomaly");
   name_differentiating = PyUnicode_InternFromString("differentiating");
   name_saved_hooks = PyUnicode_InternFromString("saved_hooks");
   name_deferred = PyUnicode_InternFromString("DEFERRED");
+  name_writes();
   configured = true;
   Py_RETURN_NONE;
 }
@@ -372,6 +384,10 @@ PyMethodDef call_methods[] = {
     {"call", FAST(call), "call(op, operands, static=()): see `_call` of ftorch/eager/call/op.py."},
     {"call_inplace", FAST(call_inplace), "call_inplace(op, operands, static=()): see `_call_inplace` there."},
     {"record", FAST(record_step), "record(plan, storages, scalars=(), into=None, onto=None): see executor.py."},
+    {"item_of", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(recording::item_of)), METH_FASTCALL,
+     "item_of(x, index): the view, or None."},
+    {"write_item", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(recording::write_item)), METH_FASTCALL,
+     "write_item(x, index, value): whether it was written; a view to be written to; or None."},
     {"number_of", recording::number_of, METH_O, "number_of(tensor): its only element, or None: see `item`."},
     {"live", recording::live, METH_VARARGS, "live(trace, owners): (slots, their storages) that are referred to elsewhere."},
     {"walk", recording::walk, METH_VARARGS, "walk(...): see `_run` of ftorch/eager/autograd/backward.py."},

@@ -10,6 +10,7 @@ namespace recording {
 enum Slot {
   OP_PLANS, OP_INPLACE_PLANS, OP_ALTERNATIVE,
   PLAN_CHECKS, PLAN_DIFFERENTIABLE, PLAN_BACKWARDS, PLAN_RESULT_TYPE, PLAN_DEVICE, PLAN_SINGLE, PLAN_GEOMETRIES, PLAN_SCALARS,
+  PLAN_WRITES,
   BACKWARD_OP, BACKWARD_MASK, BACKWARD_WANTED, BACKWARD_SAVED, BACKWARD_DIFFERENTIABLE, BACKWARD_NODE_CLASS,
   NODE_EDGES, NODE_SEQUENCE, NODE_TENSOR_HOOKS, NODE_PRE_HOOKS, NODE_POST_HOOKS, NODE_METADATA, NODE_TRACE,
   NODE_BACKWARD, NODE_SAVED, NODE_SCALARS,
@@ -18,7 +19,7 @@ enum Slot {
   STORAGE_ARRAY, STORAGE_TRACE, STORAGE_SLOT, STORAGE_ROOT, STORAGE_VERSION, STORAGE_HOST, STORAGE_ERROR,
   STORAGE_EXTRA, STORAGE_LEVEL,
   GEOMETRY_SHAPE, GEOMETRY_STRIDE, GEOMETRY_NUMEL, GEOMETRY_DTYPE, GEOMETRY_DEVICE, GEOMETRY_BITS, GEOMETRY_CONTIGUOUS,
-  GEOMETRY_READS,
+  GEOMETRY_READS, GEOMETRY_VIEWS,
   LAYOUT_READS, LAYOUT_WRITES,
   TRACE_LOCK, TRACE_CODE, TRACE_OWNERS, TRACE_INPUTS, TRACE_INPUT_OF, TRACE_INTS, TRACE_FLOATS, TRACE_STEPS, TRACE_BIRTH,
   TRACE_REPLACED, STATS_OPS, EXTRAS_HOOKS, EXTRAS_ACCUMULATOR, ACCUMULATE_VARIABLE, SLOTS
@@ -32,9 +33,9 @@ struct Known {
   PyObject *plain;                                   // the set of classes without overrides
   PyObject *special, *newest_level, *threads, *modes, *cpu, *statistics, *overwritten, *sequence;
   PyObject *accumulate_sequence, *postponed, *on_look, *numbers;  // the last: dtypes whose elements are NumPy's own
-  PyObject *read, *call, *call_inplace, *record, *check_values, *accumulator, *op_named;  // functions in Python
+  PyObject *read, *call, *call_inplace, *record, *check_values, *accumulator, *op_named, *way_of, *part_of;  // functions in Python
   PyObject* executor;  // the dictionary of executor.py
-  long most_steps, large, kept_elements;
+  long most_steps, large, kept_elements, writes;  // the last: whether memory is written to at once
 };
 extern Known known;
 extern PyObject *zero, *name_grad;
