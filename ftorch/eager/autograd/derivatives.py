@@ -48,6 +48,7 @@ class Derived:
     public = ()
     keywords = ()
     element = None
+    fitting = ()
     runs_kernels = False
     known = None  # an object whose ``instance(slots, tensors)`` says the results without tracing
     calls_back = False  # whether the kernel calls Python from within the program

@@ -411,8 +411,12 @@ def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
     numbers = (int, float, bool, complex)
     no_numbers = op.name == "matmul"
     operands = TensorBase if no_numbers else _OPERANDS
+    commutes, special = op.name in ("add", "mul"), _op.special
 
     if reflected:
+        inverse, product = (
+            (_op.op_named("reciprocal"), _op.op_named("mul.Tensor")) if op.name == "div" else (None, None)
+        )
 
         def reflected_method(self, other):
             if not isinstance(other, operands):
@@ -420,6 +424,10 @@ def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
                     return self.reciprocal() * other
                 if not overrides.has_say(type(other)):
                     return NotImplemented
+            if commutes:  # the number has to be the second: it is the one that PyTorch takes in full precision
+                return call(op, (self, other, *extra), static)
+            if inverse is not None and not special[0] and self.__class__ in plain and other.__class__ in numbers:
+                return call(product, (call(inverse, (self,), ()), other), ())
             return call(op, (other, self, *extra), static)
 
         method: Any = reflected_method

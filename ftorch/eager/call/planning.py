@@ -15,7 +15,7 @@ from ..core.geometry import Size, channels_last_stride, geometry, is_channels_la
 from ..core.quiet import quiet
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, STATIC, TENSOR
 from ..core.return_values import result_type
-from ..kernels._common import converted
+from ..kernels._common import check_fits, converted
 from ..memory import host_memory
 from ..memory.storage import KEPT_BYTES, Storage
 from ..runtime import size_classes
@@ -23,6 +23,7 @@ from ..runtime.executor import COMPLEX, FLOAT, INT, Plan, record, translate_erro
 from ..runtime.program import remember
 from ..runtime.value_checks import bind_checks, static_value
 from ..tensor import TensorBase, wrap
+from . import unsigned
 from .argument_types import check_arguments, public_name, type_name, wrong_call
 from .operands import check_number, hashable
 from .promotion import (
@@ -144,6 +145,7 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     types = [type(s) for s in scalars]
     check_arguments(op, slots, tensors, types)
     casts, number_dtype = _promotion(op, definition, slots, tensors, scalars)
+    _check_unsigned(definition, slots, tensors, casts)
     raw, fn = make_function(definition, slots, casts, number_dtype, len(tensors), types, device)
     plan = OpPlan(fn, (), "".join(_KIND[t] for t in types), op.name, device)
 
@@ -180,7 +182,7 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     plan.differentiable = definition.differentiable and any(
         g.dtype.category >= 2 for g in plan.geometries
     )
-    plan.checks = bind_checks(definition, slots)
+    plan.checks = bind_checks(definition, slots, _fitting(definition, slots, types, plan.geometry))
     plan.result_type = None if plan.is_single else result_type(definition)
     plan.backwards = {}
     plan.scalar_types = types
@@ -274,6 +276,22 @@ def _element(definition, plan):
     return element
 
 
+def _fitting(definition, slots, types, result):
+    """The checks that numbers fit into the dtype of the results; those that any number fits into have none."""
+    found = []
+    for name, halves in definition.fitting:
+        slot = slots[definition.argument_names.index(name)]
+        if slot[0] != "s" or result.dtype.category in (0, 3):
+            continue
+        half = halves and result.dtype is _dtype.float16
+        if half or result.dtype.category == 1 or types[slot[1]] is complex:
+            # What takes numbers beyond float16 takes them as float32.
+            to = _dtype.float32 if result.dtype.category == 2 and result.dtype.itemsize == 2 and not halves else result.dtype
+            check = functools.partial(check_fits, dtype=to, halves=halves)
+            found.append(((slot,), check, False))
+    return found
+
+
 def _check_required(op, definition, slots, scalars):
     for i, (kind, slot) in enumerate(zip(definition.kinds, slots)):
         is_number = slot[0] == "s" and kind in (TENSOR, OPTIONAL_TENSOR)
@@ -318,11 +336,24 @@ def _promotion(op, definition, slots, tensors, scalars):
         common = _dtype.get_default_dtype()
     for is_scalar, j in taking:
         (numbers if is_scalar else casts)[j] = common
+    if definition.precise is not None and common.itemsize == 2 and common.category == 2:
+        tag, j = slots[definition.precise]
+        if tag == "s":
+            numbers[j] = _dtype.float32
+        elif tensors[j]._ftorch_geometry.is_zero_dim and tensors[j]._ftorch_geometry.dtype is not common:
+            casts[j] = _dtype.float32
     broadcast_shape([tensors[j]._ftorch_geometry.shape for is_scalar, j in taking if not is_scalar])
     for i, slot in enumerate(slots):
         if slot[0] == "s" and definition.kinds[i] in (TENSOR, OPTIONAL_TENSOR):
             numbers.setdefault(slot[1], common)
     return casts, numbers
+
+
+def _check_unsigned(definition, slots, tensors, casts):
+    if any(t._ftorch_geometry.dtype in unsigned.WIDE for t in tensors) or any(
+        s[0] == "v" and isinstance(s[1], _dtype.dtype) and s[1] in unsigned.WIDE for s in slots
+    ):
+        unsigned.check(definition, slots, tensors, next(iter(casts.values()), None))
 
 
 def make_function(definition, slots, casts, numbers, tensor_count, scalar_types, device):
@@ -596,6 +627,7 @@ def run_host(op, operands, static, to_numpy):
     _check_required(op, definition, slots, scalars)
     device = _check_devices(op, tensors) or _device.resolve(None)
     casts, numbers = _promotion(op, definition, slots, tensors, scalars)
+    _check_unsigned(definition, slots, tensors, casts)
     raw, fn = make_function(
         definition, slots, casts, numbers, len(tensors), [type(s) for s in scalars], None
     )

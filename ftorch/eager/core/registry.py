@@ -23,7 +23,7 @@ _PROMOTE = (None, "common", "float", "compare")
 _BOTH = "self other x n exponent"
 _NUMBERS = {
     **dict.fromkeys(
-        ("add", "sub", "mul", "div", "floor_divide", "remainder", "pow", "float_power",
+        ("add", "sub", "mul", "div", "floor_divide", "remainder", "pow",
          "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
          "where", "xlogy", "special_xlogy", "special_xlog1py", "special_zeta"), _BOTH,
     ),
@@ -65,6 +65,8 @@ class OpDef:
         alternative: the function that says which op runs instead (`instead`).
         element: what each element of the result is: a number, "scalar" (the op's), or None (`every`).
         changes: what part of its first operand the result differs in (`changing`), or None.
+        fitting: names of the arguments whose numbers the results' dtype must be able to hold (`fits`).
+        precise: the place of the operand that half precision gets in float32 if it is a number or 0-d (`wide`).
     """
 
     make_gradients = None
@@ -73,6 +75,8 @@ class OpDef:
     known = None  # what says the results of derived ops without tracing: see `planning`
     element: int | str | None = None
     changes: str | None = None
+    fitting: tuple[tuple[str, bool], ...] = ()
+    precise: int | None = None
 
     def __init__(self, schema, kernel, *, promote, promoting, forms, public, aliases, host,
                  differentiable, dunder, layout, is_view, constant=()):
@@ -181,6 +185,23 @@ class OpDef:
                 form then changes memory without running the kernel, where indices are in range.
         """
         self.changes = what
+        return self
+
+    def fits(self, names, halves=True):
+        """Declares that numbers among the named arguments are refused where the results' dtype cannot hold them.
+
+        Args:
+            halves: also in float16, of which infinity is what does not fit otherwise.
+        """
+        self.fitting = tuple((name, halves) for name in names.split())
+        return self
+
+    def wide(self, name):
+        """Declares an argument that PyTorch takes in the precision of intermediate results.
+
+        The kernel gets a number or a 0-d tensor in float32 where the common dtype is float16 or bfloat16.
+        """
+        self.precise = self.argument_names.index(name)
         return self
 
     def backend(self, platform):

@@ -167,7 +167,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
     shape = size_tuple("full", size)
     value = number("full", "fill_value", 2, fill_value)
     dtype = _dtype_with_out("full", dtype, out, device) or _dtype_of_number(value)
-    check_fits(value, dtype)
+    check_fits(value, dtype, halves=math.prod(shape) != 1)
     return make("full", "full", (shape, value), dtype, layout, device, requires_grad, out)
 
 

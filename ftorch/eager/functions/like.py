@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..call.argument_types import type_name
 from ..call.op import call, dense_like, op_named, special
 from ..core import api, formats
@@ -95,7 +97,7 @@ def full_like(input, fill_value, *, memory_format=None, dtype=None, layout=None,
     """
     value = number("full_like", "fill_value", 2, fill_value)
     if isinstance(input, TensorBase):
-        check_fits(value, as_dtype("full_like", dtype) or input.dtype)
+        check_fits(value, as_dtype("full_like", dtype) or input.dtype, halves=input.numel() != 1)
     return _like(
         "full_like", "full", input, (value,), memory_format, dtype, layout, device, requires_grad
     )
@@ -139,7 +141,7 @@ def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=F
              pin_memory=False):
     """A number in a given size, of this tensor's dtype and device."""
     shape, value = size_tuple("new_full", size), number("new_full", "fill_value", 2, fill_value)
-    check_fits(value, as_dtype("new_full", dtype) or self.dtype)
+    check_fits(value, as_dtype("new_full", dtype) or self.dtype, halves=math.prod(shape) != 1)
     return _from_tensor(
         "new_full", "full", self, (shape, value), dtype, layout, device, requires_grad
     )

@@ -102,7 +102,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     )
 
 
-# --- torch.*_loss: the same functions, the reduction a number --------------------------------
+# --- torch.*_loss: the same functions, the reduction a number. PyTorch's parser reads the default "Mean" as 0, none ---
 
 
 def _number_of(reduction):
@@ -110,7 +110,7 @@ def _number_of(reduction):
 
 
 @composite()
-def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
     """`torch.nn.functional.cosine_embedding_loss` with ATen's signature."""
     return torch.nn.functional.cosine_embedding_loss(
         input1, input2, target, margin, reduction=_number_of(reduction)
@@ -118,7 +118,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
 
 
 @composite()
-def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
+def hinge_embedding_loss(input, target, margin=1.0, reduction=0):
     """`torch.nn.functional.hinge_embedding_loss` with ATen's signature."""
     return torch.nn.functional.hinge_embedding_loss(
         input, target, margin, reduction=_number_of(reduction)
@@ -126,7 +126,7 @@ def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
 
 
 @composite()
-def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0):
     """`torch.nn.functional.margin_ranking_loss` with ATen's signature."""
     return torch.nn.functional.margin_ranking_loss(
         input1, input2, target, margin, reduction=_number_of(reduction)
@@ -134,7 +134,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
 
 
 @composite()
-def kl_div(input, target, reduction=1, *, log_target=False):
+def kl_div(input, target, reduction=0, *, log_target=False):
     """`torch.nn.functional.kl_div` with ATen's signature."""
     return torch.nn.functional.kl_div(
         input, target, reduction=_number_of(reduction), log_target=log_target
@@ -151,7 +151,7 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
 
 @composite()
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False,
-                        reduction=1):
+                        reduction=0):
     """`torch.nn.functional.triplet_margin_loss` with ATen's signature."""
     return torch.nn.functional.triplet_margin_loss(
         anchor, positive, negative, margin, p, eps, swap, reduction=_number_of(reduction)
@@ -159,7 +159,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6,
 
 
 @composite()
-def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
+def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
     """`torch.nn.functional.binary_cross_entropy_with_logits` with ATen's signature."""
     return torch.nn.functional.binary_cross_entropy_with_logits(
         input, target, weight, reduction=_number_of(reduction), pos_weight=pos_weight
@@ -167,7 +167,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
 
 
 @composite(name="ctc_loss")
-def ctc_loss_aten(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1,
+def ctc_loss_aten(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=0,
                   zero_infinity=False):
     """`torch.nn.functional.ctc_loss` with ATen's signature."""
     return ctc_loss(

@@ -173,7 +173,7 @@ def broadcast_shapes(*shapes) -> tuple[int, ...]:
 def check_fits(value, dtype: Dtype, halves: bool = False) -> None:
     """Raises PyTorch's error where a number has no counterpart in a dtype.
 
-    Unsigned types take negative numbers modulo their size, half precision takes everything unless
+    Unsigned types take negative integers modulo their size, half precision takes everything unless
     ``halves``.
     """
     if dtype.category == 0 or dtype.is_complex:
@@ -188,6 +188,8 @@ def check_fits(value, dtype: Dtype, halves: bool = False) -> None:
             raise _overflow(dtype)
         return
     lowest, highest = _limits(dtype)
+    if value < 0 and isinstance(value, float) and not dtype.is_signed:
+        raise _overflow(dtype)
     if not lowest <= value <= highest:
         raise _overflow(dtype)
 

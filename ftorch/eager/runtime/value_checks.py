@@ -63,12 +63,12 @@ class Checks:
                 self.passed = tuple((weakref.ref(array), offset) for array, offset in given)
 
 
-def bind_checks(definition, slots):
-    """The `Checks` of a plan, or None where the op has none."""
+def bind_checks(definition, slots, more=()):
+    """The `Checks` of a plan, or None where the op has none; ``more`` are bound already."""
     if not definition.checks:
-        return None
+        return Checks(tuple(more)) if more else None
     position = {name: i for i, name in enumerate(definition.argument_names)}
-    bound = []
+    bound = list(more)
     for names, function, waits in definition.checks:
         annotations = getattr(function, "__annotations__", {})
         wanted = [slots[position[name]] for name in names]

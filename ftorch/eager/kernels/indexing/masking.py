@@ -59,6 +59,9 @@ def masked_fill_scalar(self, mask, value):
     return _masked_fill(self, mask, number(value, self))
 
 
+masked_fill_scalar.fits("value")
+
+
 def _ranks(mask):
     """For each true element how many came before it: where its value stands in a source."""
     return (jnp.cumsum(mask.reshape(-1)) - 1).reshape(mask.shape)

@@ -274,6 +274,9 @@ def index_fill_scalar(self, dim, index, value):
     return _fill_slices(self, dim, index, value)
 
 
+index_fill_scalar.fits("value")
+
+
 def _check_filled(self: Shape, dim, index):
     dim = wrap_dim(dim, self.ndim)
     size = size_at(self, dim)

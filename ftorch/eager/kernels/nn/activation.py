@@ -12,15 +12,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ...core.dtype import from_numpy
 from ...core.registry import op
-from .._common import dtype_name, is_complex, is_integral, up, wrap_dim
+from .._common import check_fits, dtype_name, is_complex, is_integral, up, wrap_dim
 from ..pointwise.unary import by_factor, keep, magnitude, require, require_floating, times
 from . import _rowwise
 
 FUNCTIONAL = "nn.functional"
 
 
-def _constant(value, x):
+def _constant(value, x, halves=True):
+    check_fits(value, from_numpy(x.dtype), halves)
     return jnp.asarray(value).astype(x.dtype)
 
 
@@ -91,7 +93,7 @@ def _(grad, *, self, negative_slope):
 @op("threshold(Tensor self, float threshold, float value) -> Tensor", forms="", layout="pointwise")
 def threshold_(self, threshold, value):
     require(self, "threshold_cpu", boolean=False)
-    return jnp.where(self <= _constant(threshold, self), _constant(value, self), self)
+    return jnp.where(self <= _constant(threshold, self, halves=False), _constant(value, self), self)
 
 
 @threshold_.derivative
@@ -134,6 +136,7 @@ def _shrink_derivative(grad, *, self, lambd):
     public=f". {FUNCTIONAL}", layout="pointwise")
 def hardshrink(self, lambd):
     require_floating(self, "hardshrink_cpu")
+    check_fits(lambd, from_numpy(self.dtype), halves=True)
     return keep(~((self >= -lambd) & (self <= lambd)), self)
 
 

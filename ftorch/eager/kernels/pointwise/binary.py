@@ -31,33 +31,40 @@ BOOL = np.dtype(bool)
 # --- sums, products ------------------------------------------------------------------
 
 
-def _check_alpha(dtype, alpha):
-    kind = jnp.result_type(alpha)
-    if kind == BOOL:
-        if dtype != BOOL:
-            raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    elif jnp.issubdtype(kind, jnp.complexfloating):
-        if dtype.kind != "c":
-            raise RuntimeError(
-                "For non-complex input tensors, argument alpha must not be a complex number."
-            )
-    elif jnp.issubdtype(kind, jnp.floating) and dtype.kind in "iub":
+_CATEGORIES = {bool: 0, int: 1, float: 2, complex: 3}
+
+
+def _category(dtype):
+    return _CATEGORIES[dtype] if isinstance(dtype, type) else dtype.category
+
+
+def _check_alpha(self, other, alpha):
+    if alpha is None:
+        return
+    result = max(_category(self), _category(other))
+    if alpha is bool and result != 0:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if _category(alpha) >= 2 and result < 2:
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
+        )
+    if _category(alpha) == 3 and result != 3:
+        raise RuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
         )
 
 
 def _scaled(x, alpha):
-    """``x * alpha`` in the precision of intermediate results."""
+    """``x * alpha`` in the precision of intermediate results; ``alpha`` itself has that of ``x``."""
     if alpha is None:
         return up(x)
-    _check_alpha(np.dtype(x.dtype), alpha)
-    return up(x) * jnp.asarray(alpha).astype(opmath(x.dtype))
+    return up(x) * jnp.asarray(alpha).astype(x.dtype).astype(opmath(x.dtype))
 
 
-def _refuse_bool_difference(self, other):
+def _refuse_bool_difference(self, other, alpha):
     is_bool = [d is bool or BOOL == getattr(d, "numpy", None) for d in (self, other)]
     refuse_bool_difference(*is_bool)
+    _check_alpha(self, other, alpha)
 
 
 @op("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", promote="common",
@@ -66,6 +73,10 @@ def add(self, other, alpha):
     if alpha is None:
         return self + other
     return (up(self) + _scaled(other, alpha)).astype(self.dtype)
+
+
+add.dtypes(_check_alpha)
+add.fits("alpha")
 
 
 @add.derivative
@@ -82,6 +93,7 @@ def sub(self, other, alpha):
 
 
 sub.dtypes(_refuse_bool_difference)
+sub.fits("alpha")
 
 
 @sub.derivative
@@ -96,6 +108,7 @@ def rsub(self, other, alpha):
 
 
 rsub.dtypes(_refuse_bool_difference)
+rsub.fits("alpha")
 
 
 @rsub.derivative
@@ -106,7 +119,12 @@ def _(grad, *, alpha):
 @op("mul.Tensor(Tensor self, Tensor other) -> Tensor", promote="common", forms=FORMS,
     aliases="multiply", dunder="mul rmul imul")
 def mul(self, other):
+    if other.dtype != self.dtype:  # see `wide`
+        return (up(self) * other).astype(self.dtype)
     return self * other
+
+
+mul.wide("other")
 
 
 @mul.derivative
@@ -132,7 +150,12 @@ def _quotient(x, y):
 @op("div.Tensor(Tensor self, Tensor other) -> Tensor", promote="float", forms=FORMS,
     aliases="divide true_divide", dunder="truediv rtruediv itruediv")
 def div(self, other):
+    if other.dtype != self.dtype:  # see `wide`
+        return _quotient(up(self), other).astype(self.dtype)
     return _quotient(self, other)
+
+
+div.wide("other")
 
 
 @div.derivative
@@ -163,7 +186,10 @@ def _truncated_quotient(self, other):
     require(self, "div_trunc_cpu", boolean=False)
     if is_integral(self):
         return lax.div(*jnp.broadcast_arrays(self, _nonzero_divisor(other)))
-    return jnp.trunc(_quotient(up(self), up(other))).astype(self.dtype)
+    quotient = _quotient(up(self), up(other))
+    if self.dtype == other.dtype == np.float16:  # PyTorch's loop rounds here, too
+        quotient = quotient.astype(np.float16)
+    return jnp.trunc(quotient).astype(self.dtype)
 
 
 @op("div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", promote="common",
@@ -171,7 +197,7 @@ def _truncated_quotient(self, other):
 def div_mode(self, other, rounding_mode):
     if rounding_mode is None:
         dtype = default_float() if is_integral(self) else self.dtype
-        return _quotient(self.astype(dtype), other.astype(dtype))
+        return div(self.astype(dtype), other if other.dtype == np.float32 else other.astype(dtype))
     if rounding_mode == "floor":
         return _floor_quotient(self, other)
     if rounding_mode == "trunc":
@@ -222,13 +248,20 @@ def _python_remainder(x, y):
 remainder = _remainder("remainder", _python_remainder, _floor_quotient, dunder="mod rmod imod")
 fmod = _remainder("fmod", lax.rem, _truncated_quotient)
 
+div_mode.wide("other")
+floor_divide.wide("other")
+
 for _definition in (div_mode, floor_divide, remainder, fmod):
 
     @_definition.check
     def _(self: Shape, other):
         is_number = isinstance(self, (int, float, complex))
         whole = isinstance(self, int) if is_number else self.dtype.category <= 1 and 0 not in self.shape
-        if whole and np.asarray(other).dtype.kind in "biu" and not np.all(other):
+        if not whole:
+            return
+        if isinstance(other, int) and not is_number and self.dtype.category == 1:
+            other &= (1 << 8 * self.dtype.itemsize) - 1  # a number wraps into the tensor's dtype
+        if np.asarray(other).dtype.kind in "biu" and not np.all(other):
             raise RuntimeError("ZeroDivisionError")
 
 
@@ -321,6 +354,9 @@ def _(self, exponent):
     return None
 
 
+pow.fits("exponent")
+
+
 @pow.check
 def _(self: Shape, exponent: Shape):
     # Only a number is refused: among the elements of a tensor, negative exponents are taken.
@@ -346,14 +382,14 @@ def _(grad, *, self, exponent, result):
 def _float_power(schema, forms):
     @op(f"float_power.{schema} -> Tensor", forms=forms, layout="pointwise")
     def kernel(self, exponent):
-        self, exponent = jnp.asarray(self), jnp.asarray(exponent)
-        broadcast_shapes(self.shape, exponent.shape)
+        broadcast_shapes(jnp.shape(self), jnp.shape(exponent))
         dtype = jnp.complex128 if is_complex(self) or is_complex(exponent) else jnp.float64
-        return jnp.power(self.astype(dtype), exponent.astype(dtype))
+        # A number is weakly typed: `jnp.asarray` would round it to float32.
+        return jnp.power(*(lax.convert_element_type(x, dtype) for x in (self, exponent)))
 
     @kernel.derivative
     def _(grad, *, self, exponent, result):
-        self, exponent = (jnp.asarray(x).astype(result.dtype) for x in (self, exponent))
+        self, exponent = (lax.convert_element_type(x, result.dtype) for x in (self, exponent))
         slopes = _pow_slopes(grad, self, exponent, result)
         tensors = [part.startswith("Tensor") for part in schema.split("(")[1].split(", ")]
         return tuple(s for s, is_tensor in zip(slopes, tensors, strict=True) if is_tensor)

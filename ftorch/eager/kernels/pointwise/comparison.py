@@ -77,6 +77,9 @@ def clamp(self, min, max):
     return self if max is None else _at_most(self, max)
 
 
+clamp.fits("min max")
+
+
 @clamp.derivative
 def _(grad, *, self, min, max):
     if min is None:
@@ -96,6 +99,9 @@ def clamp_min(self, min):
     return _at_least(self, min)
 
 
+clamp_min.fits("min")
+
+
 @clamp_min.derivative
 def _(grad, *, self, min):
     return keep(self >= min, grad), keep(self < min, grad)
@@ -105,6 +111,9 @@ def _(grad, *, self, min):
 def clamp_max(self, max):
     require(self, "minimum_cpu")
     return _at_most(self, max)
+
+
+clamp_max.fits("max")
 
 
 @clamp_max.derivative
@@ -212,6 +221,9 @@ def where(condition, self, other):
         )
     broadcast_shapes(condition.shape, self.shape, other.shape)
     return jnp.where(condition.astype(jnp.bool_), self, other)
+
+
+where.fits("self other", halves=False)
 
 
 @where.derivative

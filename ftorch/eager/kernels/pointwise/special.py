@@ -233,7 +233,8 @@ def _x_log(name, logarithm, slope, edge, **properties):
     def x_log(self, other):
         require(self, f"{name.removeprefix('special_')}_cpu")
         x, y = up(self), up(other)
-        value = jnp.where(x == 0, jnp.zeros_like(x), x * logarithm(y))
+        # Half precision rounds the logarithm, too, as PyTorch's loop does.
+        value = jnp.where(x == 0, jnp.zeros_like(x), x * up(logarithm(y).astype(self.dtype)))
         return jnp.where(jnp.isnan(y), y, value).astype(self.dtype)
 
     name = name.split(".")[0]

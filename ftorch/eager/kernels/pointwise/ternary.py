@@ -53,6 +53,9 @@ def addcmul(self, tensor1, tensor2, value):
     return (x + _value(value, x.dtype) * up(tensor1) * up(tensor2)).astype(self.dtype)
 
 
+addcmul.fits("value", halves=False)
+
+
 @addcmul.derivative
 def _(grad, *, tensor1, tensor2, value):
     x, y = up(tensor1), up(tensor2)
@@ -78,6 +81,9 @@ def _(tensor1, tensor2):
             "float inputs. The future addcdiv behavior is just the latter implementation: (input "
             "+ value * tensor1 / tensor2), for all dtypes."
         )
+
+
+addcdiv.fits("value", halves=False)
 
 
 @addcdiv.derivative

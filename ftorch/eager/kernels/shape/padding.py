@@ -55,6 +55,9 @@ def constant_pad_nd(self, pad, value):
     return _constant(self, pad, value)
 
 
+constant_pad_nd.fits("value")
+
+
 def _check_image(x, spatial):
     """Batches may be empty, nothing else may."""
     batch = x.ndim == spatial + 2
@@ -141,6 +144,9 @@ def pad(input, pad, mode, value):
     if mode not in _MODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     return _MODES[mode](input, _pairs(pad, input.ndim), spatial)
+
+
+pad.fits("value")
 
 
 @pad.check
