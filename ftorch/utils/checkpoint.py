@@ -15,7 +15,7 @@ from ..amp.autocast_mode import autocast
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
-from ..eager.autograd.backward import backward
+from ..eager.autograd.backward import ExecutionEngine, backward
 from ..eager.dispatch import autocast as _autocast
 from ..eager.tensor import TensorBase, modes, new_leaf
 from ..random import fork_rng, get_rng_state, set_rng_state
@@ -210,6 +210,12 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx, *grads):
+        if not ExecutionEngine.is_checkpoint_valid():
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "
+                ".backward() without passing the `inputs` argument."
+            )
         inputs = list(ctx.inputs)
         with enable_grad():  # so that they come back requiring grad
             saved = ctx.saved_tensors

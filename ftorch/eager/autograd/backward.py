@@ -115,6 +115,11 @@ class ExecutionEngine:
             raise RuntimeError("Final callbacks can only be installed during backward pass.")
         final.callbacks.append(callback)
 
+    @staticmethod
+    def is_checkpoint_valid() -> bool:
+        """Whether a reentrant checkpoint may run: not in a backward that returns the gradients of given inputs."""
+        return final.nodes is None or final.nodes[2] is None
+
 
 def _run(roots, retain_graph, inputs):
     start = list(dict.fromkeys(edge[0] for edge, _ in roots))

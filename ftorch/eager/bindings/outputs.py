@@ -19,7 +19,7 @@ from ..tensor import TensorBase, modes
 _CASTING = frozenset(
     """addr cholesky cholesky_inverse cholesky_solve geqrf normalize outer ger cat stack kron
     logical_not logical_and logical_or logical_xor logsumexp all any mean nanmean sum nansum prod
-    std var max min cumsum cumprod float_power lerp isnan isinf
+    std var max min cumsum cumprod float_power lerp
     linalg_cond linalg_eig linalg_eigvals linalg_householder_product orgqr linalg_lstsq
     linalg_matrix_power matrix_power linalg_matrix_rank linalg_pinv linalg_tensorinv
     linalg_tensorsolve""".split()

@@ -35,6 +35,7 @@ def overloaded(name: str, bounds: list, form: str):
     chosen: dict = {}
     calls: dict = {}
     inplace = form == "inplace"
+    writing = [b for b in bounds if form == "function" and "out" in b.definition.forms]
 
     def function(*args, **kwargs):
         key = _types(args, kwargs)
@@ -48,7 +49,7 @@ def overloaded(name: str, bounds: list, form: str):
             if key not in calls and "out" not in key:
                 calls[key] = bound.compiled(matched, args, kwargs, inplace)
         else:
-            for bound in bounds:
+            for bound in bounds if out is None else writing:
                 matched = bound.match(args, kwargs)
                 if matched is not None:
                     if len(chosen) < _MAX_RECIPES:

@@ -163,6 +163,7 @@ class _PowOfNumber(_Each):
 
 class _NO_NUMBERS:
     numbers = frozenset()  # no tensor argument here may be a number
+    forms = frozenset(("function",))
 
 
 def _scalar(x):

@@ -40,7 +40,7 @@ def _clamped(self, low, high):
     return jnp.where(self <= low, low, jnp.where(self >= high, high, self))
 
 
-@op("relu(Tensor self) -> Tensor", forms="function method inplace out", layout="pointwise")
+@op("relu(Tensor self) -> Tensor", forms="function method inplace", layout="pointwise")
 def relu(self):
     if self.dtype == jnp.bool_:
         raise RuntimeError("Boolean inputs not supported for relu")

@@ -474,8 +474,8 @@ def _infinite(sign_, message):
 
 # name: (kernel, forms)
 _PREDICATES = {
-    "isnan": (lambda self: _no(self) if is_integral(self) else jnp.isnan(self), QUERY),
-    "isinf": (lambda self: _no(self) if is_integral(self) else jnp.isinf(self), QUERY),
+    "isnan": (lambda self: _no(self) if is_integral(self) else jnp.isnan(self), "function method"),
+    "isinf": (lambda self: _no(self) if is_integral(self) else jnp.isinf(self), "function method"),
     "isfinite": (lambda self: jnp.isfinite(self), "function method"),
     "isreal": (
         lambda self: self.imag == 0 if is_complex(self) else ~_no(self), "function method"

@@ -51,7 +51,7 @@ def _spread(reduced, of, axis):
 
 @op("segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, "
     "Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
-    forms="function out", aliases="_segment_reduce")
+    aliases="_segment_reduce")
 def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial):
     """Reduces the segments of ``data`` along ``axis``: ``lengths`` gives their sizes, or ``offsets``
     where they begin. An empty segment gives ``initial`` (the identity if None; NaN for a mean)."""
