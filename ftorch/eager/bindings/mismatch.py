@@ -155,7 +155,7 @@ class Signature:
             if default is not None and default[:1] in "'[":
                 default = default.replace("'", '"').replace("[", "{").replace("]", "}").replace(", ", ",")
             parameters.append(Parameter(
-                kind, "input" if a.name == "self" and kind.base == "Tensor" else a.name, default=default,
+                kind, "input" if a.name == "self" and kind.base == "Tensor" and not kind.is_list else a.name, default=default,
                 keyword_only=a.is_keyword_only, numbers_too=i in definition.numbers,
             ))
         if form == "function" and "out" in definition.forms:

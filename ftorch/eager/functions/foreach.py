@@ -6,6 +6,8 @@ table below), PyTorch's checks of the lists' lengths, and a loop.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from ..bindings import overloads, signatures
 from ..core import api as torch
 from ..core import schema
@@ -96,7 +98,8 @@ class _Each(signatures.Bound):
         self.parameters = [(a.name, a, kind_of(a.type)) for a in parsed.arguments]
         self.positional = [p for p in self.parameters if not p[1].is_keyword_only]
         self.names = {p[0]: i for i, p in enumerate(self.parameters)}
-        self.definition = _NO_NUMBERS
+        # No tensor argument may be a number, and there is no ``out``.
+        self.definition = SimpleNamespace(schema=parsed, numbers=frozenset(), forms=frozenset(("function",)))
         self.base = base
         self.single = _SINGLE.get(base) or (lambda x, *args, **kw: getattr(x, base)(*args, **kw))
         self.keywords = dict(_KEYWORDS)
@@ -124,7 +127,7 @@ class _Each(signatures.Bound):
             self.single(x, *(c[i] for c in columns), **{k: c[i] for k, c in keywords.items()})
             for i, x in enumerate(tensors)
         ]
-        return tensors if inplace else tuple(results)
+        return tensors if self.base.endswith("_") else tuple(results)
 
     def _column(self, value, name, type_, count):
         """One value for each tensor."""
@@ -161,11 +164,6 @@ class _PowOfNumber(_Each):
         return tuple(torch.pow(base, e) for e in exponents)
 
 
-class _NO_NUMBERS:
-    numbers = frozenset()  # no tensor argument here may be a number
-    forms = frozenset(("function",))
-
-
 def _scalar(x):
     if x.dim():
         raise RuntimeError(
@@ -199,7 +197,7 @@ def _declare(table, suffix):
         bounds = [_Each(base + suffix, rest) for rest in variants]
         if name == "_foreach_pow":
             bounds.append(_PowOfNumber())
-        function = overloads.overloaded(name, bounds, "inplace" if suffix else "function")
+        function = overloads.overloaded(name, bounds, "function")
         function.__doc__ = f"`{base}{suffix}` of every tensor of a list; see PyTorch's overloads."
         composite(name=name)(function)
 
