@@ -6,7 +6,7 @@ from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from . import _quantizer as q
 from ._attributes import number
-from ._tensor import integers, quantized, quantized_op, real, with_integers
+from ._tensor import elementwise, integers, quantized, quantized_op, real, with_integers
 
 
 def level_of(t, value) -> int:
@@ -91,10 +91,17 @@ def as_quantized(x, input, scale, zero_point):
     return quantized(x, quantizer, input.dtype)
 
 
+def _each(function, input, scale, zero_point):
+    """A function of each element, in a quantizer of one's own or in that of the input."""
+    if not isinstance(input._quantizer, q.PerTensor):
+        return as_quantized(function(real(input)), input, scale, zero_point)
+    quantizer = input._quantizer if scale is None else q.PerTensor(scale, zero_point)
+    return elementwise(function, (input,), quantizer, input.dtype)
+
+
 def leaky_relu(input, negative_slope=0.01, inplace=False, scale=None, zero_point=None):
     """``x`` above zero, ``x * negative_slope`` below."""
-    x = real(input)
-    out = as_quantized(torch.where(x > 0, x, x * number(negative_slope)), input, scale, zero_point)
+    out = _each(lambda x: torch.where(x > 0, x, x * number(negative_slope)), input, scale, zero_point)
     return written(input, out) if inplace else out
 
 
@@ -104,9 +111,12 @@ quantized_op("leaky_relu_")(lambda input, negative_slope=0.01: leaky_relu(input,
 
 def elu(input, alpha=1.0, scale_=1.0, input_scale=1.0, scale=None, zero_point=None):
     """``x * scale_`` above zero, ``alpha * scale_ * (exp(x * input_scale) - 1)`` below."""
-    x = real(input)
-    low = (torch.exp(x * number(input_scale)) - 1) * number(alpha * scale_)
-    return as_quantized(torch.where(x >= 0, x * number(scale_), low), input, scale, zero_point)
+
+    def function(x):
+        low = (torch.exp(x * number(input_scale)) - 1) * number(alpha * scale_)
+        return torch.where(x >= 0, x * number(scale_), low)
+
+    return _each(function, input, scale, zero_point)
 
 
 quantized_op("elu")(lambda input, alpha=1.0, inplace=False: (
@@ -120,8 +130,7 @@ def celu(input, scale, zero_point, alpha=1.0):
 
 def hardswish(input, scale=None, zero_point=None):
     """``x * relu6(x + 3) / 6``."""
-    x = real(input)
-    return as_quantized(x * torch.clamp(x + 3, 0, 6) * q.single(1 / 6), input, scale, zero_point)
+    return _each(lambda x: x * torch.clamp(x + 3, 0, 6) / 6, input, scale, zero_point)
 
 
 quantized_op("hardswish")(lambda input, inplace=False: hardswish(input))
@@ -168,11 +177,10 @@ def hardsigmoid(input, inplace=False):
 
 def prelu(input, weight, scale, zero_point):
     """`leaky_relu` with a slope for each channel, or one."""
-    x = real(input)
     slope = real(weight)
-    if slope.numel() > 1 and x.dim() > 1:
-        slope = slope.reshape([-1 if d == 1 else 1 for d in range(x.dim())])
-    return as_quantized(torch.where(x >= 0, x, x * slope), input, scale, zero_point)
+    if slope.numel() > 1 and input.dim() > 1:
+        slope = slope.reshape([-1 if d == 1 else 1 for d in range(input.dim())])
+    return _each(lambda x: torch.where(x >= 0, x, x * slope), input, scale, zero_point)
 
 
 def softmax(input, dim, scale, zero_point):

@@ -8,7 +8,7 @@ from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from . import _quantizer as q
 from ._attributes import number
-from ._tensor import QuantizedTensor, build, integers, per_tensor, quantized, real
+from ._tensor import QuantizedTensor, build, elementwise, integers, per_tensor, quantized
 
 
 def _pair(qa, qb, name):
@@ -22,8 +22,11 @@ def _pair(qa, qb, name):
 def add(qa, qb, scale, zero_point, relu=False):
     """The sum of two tensors in a quantizer; no number below zero with ``relu``."""
     _pair(qa, qb, "Add")
-    total = real(qa) + real(qb)
-    return quantized(torch.relu(total) if relu else total, q.PerTensor(scale, zero_point), qa.dtype)
+
+    def total(a, b):
+        return torch.relu(a + b) if relu else a + b
+
+    return elementwise(total, (qa, qb), q.PerTensor(scale, zero_point), qa.dtype)
 
 
 def requantized(levels, multiplier, zero_point, dtype, relu=False):

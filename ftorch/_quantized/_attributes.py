@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import numpy as np
 
 from ..eager.core import api as torch
@@ -300,8 +303,37 @@ def _statistic(name):
     quantized_op(name)(reduced)
 
 
-for _name in ("mean", "std"):
-    _statistic(_name)
+_statistic("std")
+
+
+_ONE_BY_ONE = 64  # elements of a sum that are added in the order of PyTorch's kernel
+
+
+def _ends_with(dims, rank) -> bool:
+    """Whether dimensions are the innermost ones."""
+    taken = {d % rank for d in dims}
+    return taken == set(range(rank - len(taken), rank))
+
+
+@quantized_op("mean")
+def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    dims = tuple(range(input.dim())) if dim is None or dim == () or dim == [] else dim
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    if dtype is None and input.dim() and "channel" not in str(input.qscheme()) and input.is_contiguous() and (
+            _ends_with(dims, input.dim())):
+        # PyTorch averages the integers of innermost dimensions, half to even; elsewhere it averages their values.
+        average = integers(input).double().mean(dims, keepdim).round()
+        return with_integers(input, average.to(integers(input).dtype))
+    values = real(input)
+    count = int(np.prod([input.shape[d] for d in dims]))
+    if not 0 < count <= _ONE_BY_ONE:
+        return quantized(torch.mean(values, dims, keepdim), input._quantizer, input.dtype)
+    # Averages of few integers are often in the middle between two: the order of the sum decides.
+    rows = values.movedim(dims, tuple(range(len(dims)))).flatten(0, len(dims) - 1).unbind()
+    total = functools.reduce(operator.add, rows) / count
+    for d in sorted(d % input.dim() for d in dims) if keepdim else ():
+        total = total.unsqueeze(d)
+    return quantized(total, input._quantizer, input.dtype)
 
 
 def number(x) -> float:

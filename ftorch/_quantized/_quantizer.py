@@ -47,6 +47,14 @@ def clipped(levels, dtype):
     return torch.clamp(levels, low, high).to(INTEGERS[dtype])
 
 
+def fused(x, factor, shift):
+    """``x * factor + shift`` rounded once to single precision, as processors do it in one instruction.
+
+    The product of two numbers of single precision is exact in double precision.
+    """
+    return (x.double() * factor + shift).to(_dtype.float32)
+
+
 class PerTensor:
     """One scale and one zero point (``torch.per_tensor_affine``)."""
 
@@ -65,11 +73,37 @@ class PerTensor:
         """The integers nearest to real numbers."""
         if dtype in PER_BYTE:
             return clipped(torch.round(x * reciprocal(self.scale)) + self.zero_point, dtype)
-        return clipped(torch.round(x * reciprocal(self.scale) + self.zero_point), dtype)
+        return clipped(torch.round(fused(x, reciprocal(self.scale), self.zero_point)), dtype)
 
     def real(self, ints):
         """The numbers that integers stand for."""
         return (ints.to(_dtype.int32) - self.zero_point).to(_dtype.float32) * single(self.scale)
+
+    def vector_real(self, ints):
+        """The numbers that integers stand for, as PyTorch's vector kernels have them."""
+        scale = np.float32(self.scale)
+        return fused(ints, float(scale), float(scale * np.float32(-self.zero_point)))
+
+    def elementwise_quantized(self, vector, scalar, dtype):
+        """The integers of results of a function of single elements.
+
+        PyTorch rounds whole vectors before it adds the zero point, and what is left over afterwards.
+
+        Args:
+            vector: the results by `vector_real`.
+            scalar: the results by `real`.
+        """
+        size = 64 // INTEGERS[dtype].itemsize
+        whole = vector.numel() // size * size
+        inverse = reciprocal(self.scale)
+        in_vectors = torch.round(vector * inverse) + self.zero_point
+        if whole == vector.numel():
+            return clipped(in_vectors, dtype)
+        single_ones = torch.round(scalar * inverse + self.zero_point)
+        if whole:
+            position = torch.arange(vector.numel()).reshape(vector.shape)
+            single_ones = torch.where(position < whole, in_vectors, single_ones)
+        return clipped(single_ones, dtype)
 
     def shifted(self, ints, dtype=_dtype.float32):
         """The integers without the zero point, as numbers of a dtype that holds them exactly."""

@@ -173,6 +173,17 @@ def quantized(x, quantizer, dtype):
     return build(ints, quantizer, dtype)
 
 
+def elementwise(function, operands, quantizer, dtype):
+    """A function of the elements of quantized tensors, as a quantized tensor.
+
+    Args:
+        function: from tensors of numbers to one of numbers.
+    """
+    vector = function(*(t._quantizer.vector_real(integers(t)) for t in operands))
+    ints = quantizer.elementwise_quantized(vector, function(*map(real, operands)), dtype)
+    return build(ints, quantizer, dtype)
+
+
 def with_integers(t, ints):
     """A quantized tensor like another one, of other integers."""
     if t.dtype in q.PER_BYTE:

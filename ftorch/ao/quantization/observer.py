@@ -111,6 +111,12 @@ class ObserverBase(nn.Module, metaclass=ABCMeta):
     with_callable_args = classmethod(_with_callable_args)
 
 
+_DTYPES = (
+    torch.qint8, torch.quint8, torch.quint4x2, torch.qint32, torch.int8, torch.uint8, torch.int16, torch.int32,
+    torch.float8_e5m2, torch.float8_e4m3fn, torch.uint16,
+)
+
+
 class UniformQuantizationObserverBase(ObserverBase):
     """The common part of observers of ranges.
 
@@ -149,6 +155,8 @@ class UniformQuantizationObserverBase(ObserverBase):
                 "Default Observer only works for per_tensor_affine, per_tensor_symmetric, per_channel_affine, "
                 "per_channel_symmetric and per_channel_float_qparams quantization scheme"
             )
+        if self.dtype not in _DTYPES:
+            raise AssertionError(f"Default Observer only works for {_DTYPES} data type")
         self.has_customized_qrange = quant_min is not None and quant_max is not None
         if self.has_customized_qrange:
             validate_qmin_qmax(quant_min, quant_max)

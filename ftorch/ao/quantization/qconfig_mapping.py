@@ -70,7 +70,7 @@ class QConfigMapping:
         for name in ("global_qconfig", "object_type_qconfigs", "module_name_regex_qconfigs", "module_name_qconfigs",
                      "module_name_object_type_order_qconfigs"):
             value = getattr(self, name)
-            if isinstance(value, OrderedDict):
+            if isinstance(value, OrderedDict) and value:
                 lines.append(f" {name}" + "".join(f"\n  {k}: {v}" for k, v in value.items()))
             else:
                 lines.append(f" {name}\n  {value}")

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 
-class _ConvBnNd:
+class _ConvBnNd(nn.modules.conv._ConvNd, nni._FusedModule):
     """A convolution that trains with the batch normalization that follows it."""
 
     _version = 2
@@ -199,19 +199,19 @@ class _ConvReLU:
         return torch.nn.functional.relu(super().forward(input))  # type: ignore[misc]
 
 
-class ConvReLU1d(_ConvReLU, nnqat.Conv1d):
+class ConvReLU1d(_ConvReLU, nnqat.Conv1d, nni._FusedModule):
     """A convolution over one dimension and a ReLU."""
 
     _FLOAT_MODULE = nni.ConvReLU1d
 
 
-class ConvReLU2d(_ConvReLU, nnqat.Conv2d):
+class ConvReLU2d(_ConvReLU, nnqat.Conv2d, nni._FusedModule):
     """A convolution over two dimensions and a ReLU."""
 
     _FLOAT_MODULE = nni.ConvReLU2d
 
 
-class ConvReLU3d(_ConvReLU, nnqat.Conv3d):
+class ConvReLU3d(_ConvReLU, nnqat.Conv3d, nni._FusedModule):
     """A convolution over three dimensions and a ReLU."""
 
     _FLOAT_MODULE = nni.ConvReLU3d

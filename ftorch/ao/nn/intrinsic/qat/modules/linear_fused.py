@@ -33,13 +33,10 @@ class LinearBn1d(nn.Linear, nni._FusedModule):
         self.bn.reset_running_stats()
 
     def reset_bn_parameters(self):
-        """Begins anew with batch normalization, and with the bias."""
+        """Begins anew with batch normalization."""
         self.bn.reset_running_stats()
         nn.init.uniform_(self.bn.weight)
         nn.init.zeros_(self.bn.bias)
-        if self.bias is not None:
-            bound = 1 / self.in_features**0.5
-            nn.init.uniform_(self.bias, -bound, bound)
 
     def update_bn_stats(self):
         """The statistics follow the batches from now on."""

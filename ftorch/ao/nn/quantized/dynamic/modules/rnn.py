@@ -125,6 +125,9 @@ class RNNBase(torch.nn.Module):
                 text += f", {name}={value}"
         return text
 
+    def __repr__(self):
+        return f"{self._get_name()}({self.extra_repr()})"  # without the packed weights
+
     def _params(self):
         return [m.param for m in self._all_weight_values]
 
