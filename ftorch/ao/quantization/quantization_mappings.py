@@ -151,9 +151,9 @@ DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS: dict[Callable, Any] = {}
 
 def no_observer_set() -> set[Any]:
     """The modules without observers."""
-    from ftorch.ao.nn.quantizable import LSTM
+    from ftorch.ao.nn.quantizable import LSTM, MultiheadAttention
 
-    return {LSTM}
+    return {LSTM, MultiheadAttention}
 
 
 def _copy_of(mapping):

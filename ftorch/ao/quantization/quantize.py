@@ -45,8 +45,12 @@ def get_default_custom_config_dict():
     from ftorch.ao.nn import quantizable, quantized
 
     return {
-        "float_to_observed_custom_module_class": {nn.LSTM: quantizable.LSTM},
-        "observed_to_quantized_custom_module_class": {quantizable.LSTM: quantized.LSTM},
+        "float_to_observed_custom_module_class": {
+            nn.LSTM: quantizable.LSTM, nn.MultiheadAttention: quantizable.MultiheadAttention,
+        },
+        "observed_to_quantized_custom_module_class": {
+            quantizable.LSTM: quantized.LSTM, quantizable.MultiheadAttention: quantized.MultiheadAttention,
+        },
     }
 
 

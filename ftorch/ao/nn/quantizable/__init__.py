@@ -1,5 +1,5 @@
 """Layers that can be observed and quantized (``torch.ao.nn.quantizable``)."""
 
-from .modules import LSTM, LSTMCell
+from .modules import LSTM, LSTMCell, MultiheadAttention
 
-__all__ = ["LSTM", "LSTMCell"]
+__all__ = ["LSTM", "LSTMCell", "MultiheadAttention"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ftorch as torch
+from ftorch.ao.nn.quantizable.modules.activation import MultiheadAttention as _Attention
 
 from .utils import output_parameters
 
-__all__ = ["ELU", "Hardswish", "LeakyReLU", "PReLU", "ReLU6", "Sigmoid", "Softmax"]
+__all__ = ["ELU", "Hardswish", "LeakyReLU", "MultiheadAttention", "PReLU", "ReLU6", "Sigmoid", "Softmax"]
 
 ops = torch.ops.quantized
 
@@ -150,6 +151,38 @@ class Softmax(torch.nn.Softmax):
     def from_reference(cls, mod, scale, zero_point):
         """The quantized layer of `torch.nn.Softmax`."""
         return cls(mod.dim, float(scale), int(zero_point))
+
+
+class MultiheadAttention(_Attention):
+    """Attention whose parts are quantized: what `convert` makes of `torch.ao.nn.quantizable.MultiheadAttention`."""
+
+    _FLOAT_MODULE = _Attention
+
+    def _get_name(self):
+        return "QuantizedMultiheadAttention"
+
+    @classmethod
+    def from_float(cls, other):
+        """Raises NotImplementedError: it comes from the observed layer."""
+        raise NotImplementedError(
+            "It looks like you are trying to convert a non-observed MHA module. Please, see the examples on "
+            "quantizable MHAs."
+        )
+
+    @classmethod
+    def from_observed(cls, other):
+        """The layer of an observed one, the biases of keys and values quantized by their ranges."""
+        converted = torch.ao.quantization.convert(other, inplace=False, remove_qconfig=True)
+        converted.__class__ = cls
+        for name in ("bias_k", "bias_v"):
+            if getattr(converted, name) is None:
+                continue
+            bias = converted._parameters.pop(name)
+            scale, zero_point = torch._choose_qparams_per_tensor(bias, reduce_range=False)
+            setattr(converted, name, torch.quantize_per_tensor(bias.detach(), scale, zero_point, torch.quint8))
+        del converted.in_proj_weight
+        del converted.in_proj_bias
+        return converted
 
 
 class PReLU(torch.nn.Module):
