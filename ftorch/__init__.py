@@ -171,6 +171,7 @@ _PACKAGES = frozenset(
         "_decomp",
         "_dynamo",
         "_functorch",
+        "_guards",
         "_higher_order_ops",
         "_inductor",
         "_logging",

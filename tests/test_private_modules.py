@@ -161,3 +161,23 @@ def test_parts_of_sparse_tensors_are_operators():
         assert str(aten.values.default) == "aten.values.default"
         assert aten.values(matrix).tolist() == aten.values.default(rows).tolist() == [1.0, 1.0]
         assert aten.crow_indices(rows).tolist() == [0, 1, 2] and aten.indices(matrix).tolist() == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("name", ("associative_scan", "cond", "map", "scan", "while_loop"))
+def test_modules_of_control_flow(name):
+    import importlib
+
+    function = getattr(importlib.import_module(f"ftorch._higher_order_ops.{name}"), name)
+    assert getattr(ftorch._higher_order_ops, name) is function  # the module does not take the function's place
+
+
+def test_modes_of_functions_are_counted():
+    from torch.overrides import TorchFunctionMode as TheirMode
+
+    from ftorch.overrides import TorchFunctionMode
+
+    for m, mode in ((reference, TheirMode), (ftorch, TorchFunctionMode)):
+        assert (m._C._is_torch_function_mode_enabled(), m._C._len_torch_function_stack()) == (False, 0)
+        with mode():
+            assert (m._C._is_torch_function_mode_enabled(), m._C._len_torch_function_stack()) == (True, 1)
+    assert ftorch._guards.detect_fake_mode() is None

@@ -16,6 +16,8 @@ from ..overrides import (  # noqa: F401
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
     _disabled_torch_function_impl,
+    _is_torch_function_mode_enabled,
+    _len_torch_function_stack,
 )
 
 _TensorBase = TensorBase

@@ -9,13 +9,11 @@ from __future__ import annotations
 import ftorch as torch
 
 from .._ops import REGISTERED, ops
-from ..functional.control_flow import (  # noqa: F401
-    associative_scan,
-    cond,
-    map,
-    scan,
-    while_loop,
-)
+from .associative_scan import associative_scan
+from .cond import cond
+from .map import map
+from .scan import scan
+from .while_loop import while_loop
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
 

@@ -83,13 +83,15 @@ class Layout:
     """
 
     __slots__ = ("root", "view", "order", "memory_shape", "elements", "dims", "divides", "steps", "sizes", "extents",
-                 "accesses", "reads", "writes")
+                 "accesses", "reads", "writes", "rest")
 
     def __init__(self, root: Geometry, view: Geometry):
         self.root, self.view = root, view
         self.order = memory_order(root.stride, root.shape)
         self.memory_shape = tuple(root.shape[d] for d in self.order)
-        self.elements = root.numel * root.dtype.itemsize // view.dtype.itemsize
+        # How many of the root's elements lack at its end to make up one of the view.
+        self.rest = -root.numel * root.dtype.itemsize % view.dtype.itemsize // root.dtype.itemsize
+        self.elements = (root.numel + self.rest) * root.dtype.itemsize // view.dtype.itemsize
         # The view's dimensions that matter, outermost in memory first.
         self.dims = sorted(
             (d for d in range(view.ndim) if view.shape[d] > 1 and view.stride[d] > 0),
@@ -129,10 +131,11 @@ class Layout:
 
     def _flat(self, array):
         flat = jnp.transpose(array, self.order).reshape(-1)
-        return _reinterpret_as(flat, self.root.dtype, self.view.dtype)
+        return _reinterpret_as(jnp.pad(flat, (0, self.rest)) if self.rest else flat, self.root.dtype, self.view.dtype)
 
     def _unflat(self, flat):
         flat = _reinterpret_as(flat, self.view.dtype, self.root.dtype)
+        flat = flat[: self.root.numel] if self.rest else flat
         inverse = [0] * len(self.order)
         for position, d in enumerate(self.order):
             inverse[d] = position

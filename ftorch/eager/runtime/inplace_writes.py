@@ -20,6 +20,7 @@ from ..core.geometry import has_internal_overlap
 from ..memory.storage import strided
 from . import executor, host_tier, value_checks
 from .program import _packed
+from .strided_steps import elements
 
 LARGE = 1 << 16  # elements; to copy a smaller storage costs less than to end a trace
 
@@ -75,7 +76,7 @@ def _change(storage, g, offset, change):
             if storage.trace is None:
                 memory = storage.own_memory(copies=settled)
                 if memory is not None:
-                    target = strided(memory if memory.dtype == g.dtype.numpy else memory.view(g.dtype.numpy), g, offset)
+                    target = strided(elements(memory, g.dtype.numpy), g, offset)
                     storage.version += 1
                     change(target)
                     return
@@ -88,7 +89,7 @@ def part_of_host(storage, g, offset):
     if g.bits or g.dtype.stored or storage.root.dtype.stored or executor.capturing() is not None:
         return None
     memory = storage.host
-    part = strided(memory if memory.dtype == g.dtype.numpy else memory.view(g.dtype.numpy), g, offset)
+    part = strided(elements(memory, g.dtype.numpy), g, offset)
     dense = np.empty_like(part)  # in the same order, as the geometry of the copy says
     dense[...] = part
     return dense

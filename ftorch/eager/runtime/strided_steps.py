@@ -26,6 +26,14 @@ def _offset(way):
     return lambda starts: 0
 
 
+def elements(flat, dtype):
+    """A flat array's memory as elements of a dtype, without the bytes at its end that are too few for one."""
+    if flat.dtype == dtype:
+        return flat
+    rest = flat.nbytes % dtype.itemsize
+    return (flat[: flat.size - rest // flat.itemsize] if rest else flat).view(dtype)
+
+
 def memory_of(array, layout):
     """The root's memory as a flat array in the view's dtype: the array's own where it lies so."""
     if layout.root.is_contiguous:
@@ -34,8 +42,7 @@ def memory_of(array, layout):
         flat = array.transpose(layout.order).reshape(-1)
     if flat.strides and flat.strides[0] != flat.itemsize and flat.size > 1:
         flat = flat.copy()
-    dtype = layout.view.dtype.numpy
-    return flat if flat.dtype == dtype else flat.view(dtype)
+    return elements(flat, layout.view.dtype.numpy)
 
 
 def window(flat, g, offset, writeable=False):
@@ -90,7 +97,7 @@ def writing(way):
     def write(arrays, numbers):
         array, value = arrays
         memory = np.array(array.transpose(layout.order), order="C")
-        flat = memory.reshape(-1).view(view.dtype.numpy)
+        flat = elements(memory.reshape(-1), view.dtype.numpy)
         window(flat, view, at(numbers), writeable=True)[...] = _turned(value, bits) if bits else value
         return (memory.reshape(memory_shape).transpose(inverse),)
 

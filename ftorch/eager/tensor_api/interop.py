@@ -24,6 +24,7 @@ from ..core.geometry import CONJ, Size, geometry, memory_order, permuted_stride
 from ..memory.storage import Storage, strided
 from ..runtime import value_checks
 from ..runtime.executor import IMMEDIATE
+from ..runtime.strided_steps import elements
 from ..tensor import Tensor, TensorBase, from_array, modes, new_leaf, wrap, wrap_view
 from .storages import TypedStorage, UntypedStorage, as_tensor_of
 
@@ -478,7 +479,7 @@ def numpy(self, *, force=False):
     if value_checks.postponed.checks:
         value_checks.run_postponed()
     if g.dtype is not storage.root.dtype:
-        memory = memory.view(g.dtype.numpy)
+        memory = elements(memory, g.dtype.numpy)
     return strided(memory, g, self._ftorch_offset)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ...core.dtype import from_numpy
 from ...core.registry import op
@@ -40,9 +38,19 @@ def _check(a, b, offs):
                 raise RuntimeError("matrix batch sizes have to match")
 
 
-@jax.custom_batching.sequential_vmap
-def _ragged_dot(a, b, sizes):
-    return lax.ragged_dot(a, b, sizes)  # which JAX cannot batch along any dimension
+def _members(offs, n):
+    """Which group each of ``n`` rows, columns or terms is of: (groups, n), all false for those of no group."""
+    number = jnp.searchsorted(offs, jnp.arange(n, dtype=np.int32), side="right")
+    return number == jnp.arange(offs.shape[0])[:, None]
+
+
+def _by_row(a, b, offs):
+    """Each row of ``a`` times its group's matrix.
+
+    Not ``lax.ragged_dot``: it has no batching rule, and a ``custom_vmap`` around it no gradient. Away from TPUs it
+    computes all groups' products, too, and there a value that is not finite spreads into the other groups.
+    """
+    return jnp.where(_members(offs, a.shape[0])[..., None], jnp.matmul(a, b), 0).sum(0)
 
 
 @op("_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, "
@@ -57,13 +65,11 @@ def _grouped_mm(self, mat2, offs, bias, out_dtype):
     a, b = up(self), up(mat2)
     if offs is None:
         return jnp.matmul(a, b).astype(self.dtype)
-    sizes = jnp.diff(offs, prepend=np.int32(0))
     if b.ndim == 3:  # groups of rows
-        out = _ragged_dot(a, b, sizes)
+        out = _by_row(a, b, offs)
     elif a.ndim == 3:  # groups of columns
-        out = _ragged_dot(b.T, a.swapaxes(1, 2), sizes).T
+        out = _by_row(b.T, a.swapaxes(1, 2), offs).T
     else:  # groups of terms
-        number = jnp.searchsorted(offs, jnp.arange(a.shape[1], dtype=np.int32), side="right")
-        mine = number == jnp.arange(offs.shape[0])[:, None]
-        out = jnp.matmul(jnp.where(mine[:, None], a, 0), b)
+        mine = _members(offs, a.shape[1])
+        out = jnp.matmul(jnp.where(mine[:, None], a, 0), jnp.where(mine[..., None], b, 0))
     return out.astype(self.dtype)

@@ -1,0 +1,5 @@
+"""``scan`` under the name of PyTorch's module."""
+
+from ..functional.control_flow import scan
+
+__all__ = ["scan"]
