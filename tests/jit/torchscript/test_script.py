@@ -253,7 +253,8 @@ def test_dropped_methods_and_left_ones():
 
 def test_graphs():
     scripted = ft.jit.script(MINE.helper)
-    assert [n.kind() for n in scripted.graph.nodes()] == ["prim::Constant", "aten::__isnot__", "prim::If"]
+    reference = pt.jit.script(programs.helper)
+    assert [n.kind() for n in scripted.graph.nodes()] == [n.kind() for n in reference.graph.nodes()]
     module = ft.jit.script(twins("Trans")[1])
     assert module.graph.findNode("prim::CallMethod") is not None
     inlined = module.inlined_graph

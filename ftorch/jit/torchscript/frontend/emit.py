@@ -10,10 +10,12 @@ import math
 import numpy as np
 
 from ....eager.core.device import device as device_class
+from ....eager.tensor import TensorBase
 from ..program.modules import is_compiled
 from ..program.objects import CompilationUnitData, Function
 from ..program.source import define_class
 from ..program.types import code
+from ..tracing.noted import TracedText, described
 from ..tracing.recorder import Recorder, _flat
 from ..tracing.records import Frame, ProgramCall, Statement, Value
 
@@ -32,6 +34,7 @@ class Names:
     def __init__(self):
         self.taken: set[str] = set()
         self.of: dict[Value, str] = {}
+        self.notes: dict[str, tuple] = {}
 
     def give(self, value: Value, hint: str | None = None) -> str:
         """A new name for a value."""
@@ -164,6 +167,8 @@ class Emitter:
         if s.op == "alias":
             call = f"torch.slice({arguments[0]})" if s.results[0].object.dim() else arguments[0]
         targets = [names.give(r) for r in s.results]
+        for target, r in zip(targets, s.results):
+            names.notes[target] = r.named, r.detail, s.place
         if s.shape == "one":
             lines.append(f"{targets[0]} = {call}")
         else:
@@ -206,7 +211,9 @@ class Emitter:
             body.append("return None")
             returns = "NoneType"
             lines.append(f"{names.give(Value('none'))} = {call}")
-        self.texts.append((child.module, definition(method, parameters, returns, body, "self")))
+        for (parameter, _), v in zip(parameters, imports):
+            inner.notes[parameter] = "", described(v.object) if isinstance(v.object, TensorBase) else v.detail, None
+        self.texts.append((child.module, noted(definition(method, parameters, returns, body, "self"), inner.notes)))
 
     def top(self, recorder: Recorder, name, parameters, unpack, output, is_method):
         """The text of the traced function itself.
@@ -223,7 +230,10 @@ class Emitter:
         self.frame(frame, name, names, lines)
         text, kind = self.structure(output, frame, names)
         lines.append(f"return {text}")
-        return definition(name, parameters, kind, lines, "self" if is_method else None)
+        for value, parameter in names.of.items():
+            if value.kind == "input":
+                names.notes[parameter] = "", described(value.object), None
+        return noted(definition(name, parameters, kind, lines, "self" if is_method else None), names.notes)
 
     def structure(self, output, frame, names) -> tuple[str, str]:
         """(text, type) of nested results."""
@@ -251,6 +261,13 @@ class Emitter:
 def _add(items, value):
     if not any(v is value for v in items):
         items.append(value)
+
+
+def noted(text: str, notes: dict) -> TracedText:
+    """A text with what a trace notes of its variables."""
+    made = TracedText(text)
+    made.notes = notes
+    return made
 
 
 def definition(name, parameters, returns, body, self_name) -> str:
@@ -356,6 +373,7 @@ def emit_function(unit: CompilationUnitData, text: str, name: str) -> Function:
     """Adds a function by its text."""
     node = ast.parse(text).body[0]
     function = Function(node.name, node, unit, source=text)
+    function.notes = getattr(text, "notes", None)
     unit.functions[name] = function
     return function
 
@@ -393,6 +411,10 @@ def emit_module(unit: CompilationUnitData, root, methods: dict[int, list[str]]):
         parameters = [k for k, t in module._parameters.items() if t is not None]
         buffers = [k for k, t in module._buffers.items() if t is not None]
         kind = define(unit, name, class_text(short, "Module", attributes, texts, parameters, buffers))
+        for text in methods.get(id(module), ()):
+            found = kind.methods.get(text.partition("(")[0].removeprefix("def "))
+            if found is not None:
+                found.notes = getattr(text, "notes", None)
         data = kind.python()
         data.__dict__.update(values)
         made[id(module)] = data

@@ -135,7 +135,7 @@ class FunctionCompiler(Statements, Expressions):
     def places(self) -> Places:
         """Where the statements of the text, after `compile`, come from."""
         name = self.function.__name__
-        return Places(self.body, lambda origin: _highlight(self.source, origin, within=name)[2:-1])
+        return Places(self.body, lambda origin: _highlight(self.source, origin, within=name)[2:-1], self.source)
 
     def declare(self) -> None:
         """Finds the types of the parameters, and what is declared of the result's."""

@@ -67,6 +67,8 @@ class Statements:
                 self.locals.add(name)
                 return []
             node = self.node_of(found, s.value)
+            if not hasattr(node, "origin"):
+                node.origin = s.value  # type: ignore[attr-defined]
             self.bind(name)
             return ast.Assign([ast.Name(name, ast.Store())], node, lineno=1)
         node = self.expr(s.value)

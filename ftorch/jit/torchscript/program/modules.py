@@ -47,7 +47,7 @@ class ScriptFunction:
     @property
     def code(self) -> str:
         """The text of the function."""
-        return self._function.code
+        return services.text_of(self._function)[0]
 
     @property
     def graph(self):
@@ -57,16 +57,11 @@ class ScriptFunction:
     @property
     def inlined_graph(self):
         """The graph with the functions it calls written out."""
-        return services.lower(self._function, inline=True)
+        return services.lower(self._function, inlined=True)
 
     @property
     def schema(self):
         return self._function.schema
-
-    @property
-    def code_with_constants(self):
-        """(the text, the constants that it refers to)."""
-        return self.code, ConstantMap(self._function.unit.constants)
 
     def graph_for(self, *args, **kwargs):
         """The graph; it does not depend on the arguments."""
@@ -116,6 +111,12 @@ class ScriptMethod(ScriptFunction):
     @property
     def owner(self):
         return self._owner
+
+    @property
+    def code_with_constants(self):
+        """(the text, the constants that it refers to)."""
+        text, constants = services.text_of(self._function)
+        return text, ConstantMap(constants)
 
     def __call__(self, *args, **kwargs):
         recorder = Recorder.current

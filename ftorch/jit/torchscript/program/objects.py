@@ -164,6 +164,7 @@ class Function:
         self._busy = False
         self.unannotated: frozenset[str] = frozenset()  # parameters that are tensors by default
         self.places: Places | None = None  # of its text in the Python source
+        self.notes: dict | None = None  # of a traced one: {variable: (its name in Python, type, place)}
 
     @property
     def qualified_name(self):

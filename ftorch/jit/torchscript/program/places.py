@@ -13,10 +13,11 @@ class Places:
     Args:
         written: the statements that the text was made of; their nodes have an ``origin`` in the source.
         show: gives the lines of an origin, with a mark below it, for the function of a name.
+        source: the text of the Python function, which knows its file.
     """
 
-    def __init__(self, written, show):
-        self.written, self.show = written, show
+    def __init__(self, written, show, source=None):
+        self.written, self.show, self.source = written, show, source
         self.origins: dict[ast.AST, ast.AST] = {}
 
     def attach(self, function: ast.FunctionDef) -> Places:

@@ -20,6 +20,7 @@ from ....fx._interception import Interception, original, tensor_attribute, tenso
 from ....nn import Module
 from . import lowering_nn  # noqa: F401  (its rules)
 from .lowering import _RESULT, lower
+from .noted import described, note_call, operands_of
 from .records import Frame, Statement, TracedInt, TracerWarning, Value
 
 __all__ = ["Recorder"]
@@ -178,7 +179,8 @@ class Recorder(metaclass=_PerThread):
         if isinstance(result, TensorBase) or (
             isinstance(result, (tuple, list)) and any(isinstance(r, TensorBase) for r in result)
         ):
-            self.record(lowered, result, args)
+            place = note_call(kind, name, operands_of(self, (*args, *kwargs.values())))
+            self.record(lowered, result, args, place)
         return result
 
     def check_known(self, name, result, args):
@@ -195,13 +197,13 @@ class Recorder(metaclass=_PerThread):
                 "with others, or use script."
             )
 
-    def record(self, lowered, result, args=()):
+    def record(self, lowered, result, args=(), place=None):
         """Writes down a call of an op, or of two (the first one's result goes into the second)."""
         if isinstance(lowered[0], tuple):
             (op, first, named), *lowered = lowered
             middle = Value(op, frame=self.frame)
             operands = [self.operand(a) for a in first]
-            self.frame.items.append(Statement(op, operands, named, [middle]))
+            self.frame.items.append(Statement(op, operands, named, [middle], place=place))
             lowered[1] = [middle if a is _RESULT else a for a in lowered[1]]
         op, positional, named = lowered
         operands = [a if isinstance(a, Value) else self.operand(a) for a in positional]
@@ -218,7 +220,10 @@ class Recorder(metaclass=_PerThread):
             results = []
             for r in result:
                 results.append(self.bind(r, Value(hint, frame=self.frame)))
-        statement = Statement(op, operands, named, results, shape, writes or op in _EFFECTS)
+        for value, r in zip(results, [result] if isinstance(result, TensorBase) else result):
+            given = [v for v in _flat([operands, named]) if isinstance(v, Value)]
+            value.detail = described(r, given) if isinstance(r, TensorBase) else ""
+        statement = Statement(op, operands, named, results, shape, writes or op in _EFFECTS, place)
         self.frame.items.append(statement)
         if op in _RANDOM and not (op.endswith("dropout") and not positional[2]):
             self.random.append(statement)
@@ -232,16 +237,39 @@ class Recorder(metaclass=_PerThread):
             result = function(x, _plain(index))
         finally:
             self.depth -= 1
+        before = len(self.frame.items)
+        place = note_call("", "getitem", operands_of(self, (x,)))
         found = self._viewed(x, index)
+        example = x
+        for statement in self.frame.items[before:]:
+            statement.place = place
+            example = self.stepped(example, statement)
         if isinstance(found, Value):
             if found is not self.of(x):
+                found.detail = described(result)
                 self.bind(result, found)
             else:
                 self.record(("alias", [x], {}), result)
         else:
             value, indices = found
-            self.record(("index", [value, indices], {}), result)
+            self.record(("index", [value, indices], {}), result, (), place)
         return result
+
+    def stepped(self, example, statement):
+        """What a step of an index gives for the example, whose type is noted; None where it is not known."""
+        op, rest = statement.op, statement.args[1:]
+        if example is None or any(isinstance(a, Value) for a in rest):
+            return None
+        self.depth += 1
+        try:
+            if op == "slice":
+                made = example[(slice(None),) * rest[0] + (slice(*rest[1:]),)]
+            else:
+                made = getattr(example, op)(*rest)
+        finally:
+            self.depth -= 1
+        statement.results[0].detail = described(made, [statement.args[0]])
+        return made
 
     def setitem(self, x, index, value, function):
         """``x[index] = value``."""
@@ -292,7 +320,8 @@ class Recorder(metaclass=_PerThread):
             elif isinstance(item, slice):
                 # Also where it is all of the example's: another argument may be longer.
                 if any(p is not None for p in (item.start, item.stop, item.step)):
-                    value = self._step("slice", value, dim, item.start, item.stop, item.step or 1)
+                    end = 9223372036854775807 if item.stop is None else item.stop  # as PyTorch writes it
+                    value = self._step("slice", value, dim, item.start or 0, end, item.step or 1)
                 dim += 1
                 place += 1
             elif isinstance(item, int) and not isinstance(item, bool):

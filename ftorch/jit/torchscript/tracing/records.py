@@ -31,6 +31,8 @@ class Value:
     path: tuple[str, ...] = ()
     object: object = None
     frame: Frame | None = None
+    named: str = ""  # the Python variable that it was in when it was first used
+    detail: str = ""  # its type with the example's sizes
 
 
 @dataclass(eq=False)
@@ -43,6 +45,7 @@ class Statement:
     results: list[Value]
     shape: str = "one"  # "one", "tuple", "list", "none"
     effect: bool = False
+    place: tuple | None = None  # (file, line, column) of the call in Python
 
 
 @dataclass(eq=False)
