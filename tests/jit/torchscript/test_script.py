@@ -1,5 +1,6 @@
 """`jit.script`: the same results as PyTorch's, files that PyTorch runs, and the same refusals."""
 
+# pyright: reportUndefinedVariable=false, reportInvalidTypeArguments=false
 import inspect
 import io
 import warnings

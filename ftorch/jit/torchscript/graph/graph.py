@@ -61,7 +61,8 @@ def text_of(function: ProgramFunction) -> tuple[str, list]:
     """(the function's text as PyTorch prints it, the tensors that it names as constants)."""
     graph = graph_of(function)
     separate_breaks(graph)
-    return function_text(function, graph)
+    text, tensors = function_text(function, graph)
+    return text, [graph.numbers.get(id(t), t) for t in tensors]
 
 
 services.lower = lower

@@ -404,6 +404,7 @@ class Graph(Block):
         self.count = 0
         self.names: dict[str, Value] = {}
         self.suffixes: dict[str, int] = {}
+        self.numbers: dict[int, int | float] = {}  # Python's numbers that are tensors here, by their ids
         super().__init__()
 
     def create(self, op, operands=(), kinds=(), place=None, **attributes) -> Node:

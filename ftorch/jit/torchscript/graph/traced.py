@@ -70,6 +70,11 @@ class TracedEmitter(Emitter):
             return self.constant(-e.operand.value)
         return super()._UnaryOp_(e)
 
+    def _Tuple_(self, e, wanted=None):
+        made = super()._Tuple_(e, wanted)
+        made.detail = f"({', '.join(v.shown for v in made.producer.operands)})"
+        return made
+
     def number(self, value, place):
         return self.constant(value, place)
 
@@ -91,7 +96,9 @@ class TracedEmitter(Emitter):
                 node.block.body.remove(node)
                 if given[1].number == self.graph.count - 1:  # nothing has been made since
                     self.graph.count -= 1
-                given = [given[0], self.constant(ftorch.tensor(known, dtype=kind)), *given[2:]]
+                number = ftorch.tensor(known, dtype=kind)
+                self.graph.numbers[id(number)] = known
+                given = [given[0], self.constant(number), *given[2:]]
         made = super().call_operator(name, given, keywords, place, namespace)
         if made.producer.op == "prim::TupleConstruct" and made.number == self.graph.count - 1:
             self.graph.count -= 1  # it is taken apart again
