@@ -45,7 +45,7 @@ class Calls:
         if isinstance(f, ast.Name):
             return self.plain_call(f.id, e, place)
         path = ast.unparse(f)
-        if path.startswith("__torch__"):
+        if path.startswith("__torch__") and "(" not in path:
             return self.program_call(path, e, place)
         head, _, name = path.rpartition(".")
         if head == "torch" or head.startswith("ops."):
@@ -121,7 +121,8 @@ class Calls:
             return self.node("prim::CallFunction", [target, *operands], [kind], place).results[0]
         name = path.removesuffix(".__new__")
         if found is not None and found.kind == "namedtuple":
-            given, _ = self.arguments(e)
+            given, keywords = self.arguments(e)
+            given += [keywords[n] for n in found.attributes if n in keywords]
             return self.node("prim::TupleConstruct", given, [Type(name)], place).results[0]
         made = self.node("prim::CreateObject", (), [Type(name)], place).results[0]
         if path.endswith(".__new__"):

@@ -101,7 +101,7 @@ def lower_tuples(graph: Graph) -> None:
                     part.rename(name)
         elif node.op == "prim::TupleIndex":
             i = node.operands[1].toIValue()
-            if isinstance(i, int):
+            if isinstance(i, int) and -len(made.operands) <= i < len(made.operands):
                 changed[node.results[0]] = made.operands[i]
                 if node.results[0].name and made.operands[i].name is None:
                     name = node.results[0].name

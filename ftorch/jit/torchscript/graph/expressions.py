@@ -319,8 +319,9 @@ class Expressions(Calls):
                 return view
             made = self.node("prim::ListConstruct", indices, [Type("List", (Type("Optional", (TENSOR,)),))])
             return self.operator("index", [view, made.results[0]], place=place, kinds=[TENSOR])
-        if kind.name == "Tuple":
-            return self.tuple_item(value, e.slice, None)
+        named = self.unit.classes.get(kind.name)
+        if kind.name == "Tuple" or named is not None and named.kind == "namedtuple":
+            return self.tuple_item(value, e.slice, None, named)
         if isinstance(e.slice, ast.Slice):
             return self.operator("slice", [value, *self.bounds(e.slice)], place=place, kinds=[kind])
         index = self.expr(e.slice)
@@ -329,8 +330,8 @@ class Expressions(Calls):
             return self.method(value, "__getitem__", found, [index], {}, place)
         return self.operator("__getitem__", [value, index], place=place, kinds=[self.item_kind(kind)])
 
-    def tuple_item(self, value, index, place):
-        kinds = value.kind.args
+    def tuple_item(self, value, index, place, named=None):
+        kinds = tuple(named.attributes.values()) if named is not None else value.kind.args
         if isinstance(index, ast.Slice):
             bounds = [None if p is None else ast.literal_eval(p) for p in (index.lower, index.upper, index.step)]
             chosen = range(len(kinds))[slice(*bounds)]
@@ -343,8 +344,9 @@ class Expressions(Calls):
         return self.node("prim::TupleIndex", [value, number], [kind], place).results[0]
 
     def bounds(self, s):
-        values = [self.constant(None) if p is None else self.expr(p) for p in (s.lower, s.upper)]
-        return [*values, self.constant(1) if s.step is None else self.expr(s.step)]
+        given = [None if isinstance(p, ast.Constant) and p.value is None else p for p in (s.lower, s.upper, s.step)]
+        values = [self.constant(None) if p is None else self.expr(p) for p in given[:2]]
+        return [*values, self.constant(1) if given[2] is None else self.expr(given[2])]
 
     def sliced(self, value, index, place):
         """(the view that numbers, slices and None give, the tensors by which to index it)."""
@@ -440,8 +442,7 @@ class Expressions(Calls):
             return self.method(owner, f"__{name}_getter", found, [], {}, place)
         known = found.attributes.get(name, TENSOR) if found is not None else TENSOR
         node = self.node("prim::GetAttr", [owner], [known], None, name=name)
-        if not name.isdigit():
-            node.results[0].rename(name)
+        node.results[0].rename(f"_{name}" if name.isdigit() else name)
         return node.results[0]
 
     # --- comprehensions and loops

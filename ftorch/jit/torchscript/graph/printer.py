@@ -32,6 +32,7 @@ class _Printer:
         self.used: set[str] = set()
         self.next: dict[str, int] = {}
         self.inline: set[Node] = set()
+        self.pending: list[Value] = []  # values whose text is not yet part of another one's, in order
         self.uses = graph.uses()
         self.out: list[str] = []
         self.level = 0
@@ -144,6 +145,8 @@ class _Printer:
         if node.op in _CONSTANT_LIKE:
             return
         self.split(node.operands)
+        if node not in self.inline:
+            self.pending = [v for v in self.pending if v not in node.operands]
         if node.op == "prim::If":
             self.branches(node)
         elif node.op == "prim::Loop":
@@ -169,6 +172,7 @@ class _Printer:
             self.level -= 1
         elif node in self.inline:
             self.inlined[node.results[0]] = self.expression(node)
+            self.pending = [v for v in self.pending if v not in node.operands] + [node.results[0]]
         else:
             self.define(node, self.expression(node))
 
@@ -183,13 +187,17 @@ class _Printer:
         for i, v in enumerate(values):
             if v in self.inlined and v not in self.names and len(self.inlined[v]) + self.level * 2 >= _LONG:
                 count = i + 1
-        for v in values[:count]:
-            if v in self.inlined and v not in self.names:
-                self.define(v.producer, self.inlined[v])
+        if not count:
+            return
+        last = max((self.pending.index(v) for v in values[:count] if v in self.pending), default=-1)
+        for v in self.pending[: last + 1]:  # what is evaluated before comes before
+            self.define(v.producer, self.inlined[v])
+        del self.pending[: last + 1]
 
     def assign(self, left, right) -> None:
         if left:
             self.line(f"{', '.join(map(self.of, left))} = {self.listed(right)}")
+            self.pending = [v for v in self.pending if v not in right]
 
     def branches(self, node) -> None:
         self.give(node.results)
