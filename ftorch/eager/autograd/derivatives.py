@@ -493,7 +493,7 @@ def overwrite(t, value):
         api.Tensor.copy_(t, value)
 
 
-_accumulate_lock = forking.lock()
+_accumulate_lock = forking.rlock()
 
 
 def accumulate(variable, buffer):

@@ -33,7 +33,7 @@ _SLOTS = (
     (Storage, "array trace slot root version host error extra level"),
     (Geometry, "shape stride numel dtype device bits is_contiguous _reads _views"),
     (view.Layout, "reads writes"),
-    (executor.Trace, "lock code owners inputs input_of ints floats steps birth replaced"),
+    (executor.Trace, "lock code owners inputs input_of ints floats steps birth replaced recording running"),
     (executor.Stats, "ops"),
     (Extras, "hooks accumulator"),
     (tape.AccumulateGrad, "variable"),

@@ -121,8 +121,10 @@ class Storage:
         while trace is not None:
             trace.flush()
             before, trace = trace, self.trace
-            if trace is before:  # there is nothing to run: a value of JAX's transformations
-                return
+            if trace is before:
+                if not trace.take_over(self):  # there is nothing to run: a value of JAX's transformations
+                    return
+                trace = self.trace
 
     def ready(self):
         """`value`, computed: programs run beside Python. Waiting can be interrupted.

@@ -22,6 +22,7 @@ from ..core import device as _device
 from ..core import forking
 from ..core.errors import OutOfMemoryError, translate_error
 from ..core.geometry import Geometry
+from ..core.jax_internals import outside_traces
 from ..core.refcount import LISTED, RELIABLE
 from ..memory import storage as storage_module
 from ..memory.storage import Storage, newest_level
@@ -51,78 +52,104 @@ class Trace:
 
     ``steps`` is committed last: what the lists hold beyond that many steps is not recorded, and `cut`
     takes it away. So an exception between any two instructions (Ctrl-C) leaves a step whole or not begun.
+
+    A signal's handler and a finalizer come between instructions, too, and may compute. Where one finds a step half
+    recorded (``recording``) it gives the trace other lists (`start_over`), by which the step that it interrupted knows that
+    it has to begin again; where it needs a value that is being computed (``running``, the innermost last) it takes that
+    run over (`take_over`).
     """
 
     __slots__ = ("lock", "code", "owners", "inputs", "input_of", "ints", "floats", "steps", "device",
-                 "birth", "replaced", "running", "__weakref__")
+                 "birth", "replaced", "recording", "running", "__weakref__")
     captures = False
 
     def __init__(self, device):
         self.lock = forking.rlock()
         self.device = device
         self.birth = 0
-        self.running: tuple | None = None  # the content that is being run
-        self.replaced: dict[int, Any] = {}
-        self.ints: list[int] = []
-        self.floats: list[float] = []
-        self._clear()
+        self.recording: Any = False  # or True; or (first slot, storages) of a step that is recorded and writes to these
+        self.running: tuple[_Run, ...] = ()
+        self.clear()
 
-    def _clear(self):
+    def clear(self):
+        """Forgets what is recorded."""
         self.code: list = []
         self.owners: list[Storage] = []
         self.inputs: list = []
         self.input_of: dict[int, int] = {}
-        if self.replaced:  # these are mostly empty
-            self.replaced = {}
-        if self.ints:
-            self.ints = []
-        if self.floats:
-            self.floats = []
+        self.ints: list[int] = []
+        self.floats: list[float] = []
         self.steps = 0
+        self.replaced: dict[int, Any] = {}
 
     def flush(self, again=False):
         """Runs everything recorded. Storages get their arrays, or the error that they raise."""
         with self.lock:
+            if self.recording:
+                self.start_over()
             if self.steps:
-                self._run(again)
+                if self.running:
+                    self._run_inside()
+                else:
+                    self._run(again)
 
-    def _run(self, again):
-        content = self.content()
-        code, owners, inputs, _, ints, floats, steps, replaced = content
-        live, keep, finished = [], [], []
+    def _run_inside(self):
+        """`_run` where this thread has been interrupted while it runs something: JAX may be compiling that, and a function
+        that is being compiled can't be called."""
+        with outside_traces():
+            self._run(False, program.execute_by_steps)
+
+    def _run(self, again, execute=short_traces.execute):
+        run = _Run()
+        finished = run.finished
         try:
-            self.running = content
-            self._clear()
-            live, keep = _live(self, owners)
-            short_traces.execute(
-                self.device, code, inputs, ints, floats, steps, live, keep, replaced, again, finished
+            self._take(run)
+            code, owners, inputs, _, ints, floats, steps, replaced = run.content
+            run.live, run.keep = _live(self, owners)
+            execute(
+                self.device, code, inputs, ints, floats, steps, run.live, run.keep, replaced, again, finished
             )
-            self._commit(live, keep, finished)
+            self._commit(run)
         except Exception as error:
-            self._take_apart(content, live, keep, error)
+            if not run.is_over:
+                self._take_apart(run, error)
         except BaseException:
             if len(finished) == 2:
-                self._commit(live, keep, finished)
-            else:
-                self._clear()
-                self._put_aside(content)
+                self._commit(run)
+            elif not run.is_over:
+                self._put_aside(run.content)
             raise
         finally:
-            self.running = None
+            if run.content is not None:
+                self.running = run.around
+            run.is_over = True
+
+    def _take(self, run):
+        """Moves what is recorded into a run; the trace is empty then."""
+        while run.is_over:
+            content, around = self.content(), self.running
+            running = (*around, run)
+            code, owners, inputs, input_of, ints, floats, replaced = [], [], [], {}, [], [], {}
+            if self.code is content[0] and self.steps == content[6] and self.running is around:
+                # In here nothing is called or made, so Python does not look for signals, whose handlers may compute.
+                self.code, self.owners, self.inputs, self.input_of = code, owners, inputs, input_of
+                self.ints, self.floats, self.replaced, self.steps = ints, floats, replaced, 0
+                run.content, run.around, self.running, run.is_over = content, around, running, False
 
     def content(self):
         """What is recorded, in the order of `adopt`'s arguments."""
         return (self.code, self.owners, self.inputs, self.input_of, self.ints, self.floats, self.steps,
                 self.replaced)
 
-    def _commit(self, live, keep, finished):
+    def _commit(self, run):
         """Gives storages their values. What was interrupted can be done again."""
-        order, arrays = finished
+        order, arrays = run.finished
+        live, keep = run.live, run.keep
         for place, array in zip(range(len(live)) if order is None else order, arrays):
             storage = keep[place]
-            if storage.trace is self and storage.slot == live[place]:
-                if array.__class__ is ndarray and array.base is not None:
-                    array = _own(array)
+            if array.__class__ is ndarray and array.base is not None:
+                array = _own(array)
+            if storage.trace is self and storage.slot == live[place] and not run.is_over:
                 storage.array = array
                 storage.trace = None
 
@@ -134,8 +161,46 @@ class Trace:
         for slot, storage in enumerate(aside.owners):
             if storage.slot == slot and storage.trace is self:
                 storage.trace = aside
+        return aside
 
-    def _take_apart(self, content, live, keep, error):
+    def take_over(self, storage):
+        """Gives a storage its value though this thread is about to compute it: in a signal's handler or a finalizer, which
+        have interrupted that.
+
+        Returns:
+            Whether it is so.
+        """
+        with self.lock:
+            return any([self._take_run_over(run, storage) for run in self.running])
+
+    def _take_run_over(self, run, storage):
+        code, owners, inputs, *rest = run.content
+        if storage.slot >= len(owners) or owners[storage.slot] is not storage or run.is_over:
+            return False
+        if len(run.finished) == 2:
+            self._commit(run)
+            run.is_over = True
+        else:
+            run.is_over = True
+            # With a list of its own, since inputs that somebody else holds are not given away.
+            aside = self._put_aside((code, owners, list(inputs), *rest))
+            aside._run_inside()
+        return True
+
+    def start_over(self):
+        """Takes away, in a signal's handler or a finalizer, what the step that they interrupted has recorded so far; it
+        finds that the lists are others and begins again."""
+        self.code, self.owners, self.inputs, self.input_of, self.ints, self.floats = (
+            list(self.code), list(self.owners), list(self.inputs), dict(self.input_of), list(self.ints), list(self.floats)
+        )
+        self.cut()
+        if self.recording is not True:
+            first, written = self.recording
+            for slot, storage in enumerate(written, first):
+                _written(self, storage, slot, self.code)
+        self.recording = False
+
+    def _take_apart(self, run, error):
         """Runs by steps what could not run as a whole: what does not depend on a step that fails gets its value.
 
         What existed before such a step and was to be written to by one that depends on it stays as it was.
@@ -144,30 +209,33 @@ class Trace:
             Exception: the first step's that failed, if somebody waits for what it should have given.
         """
         try:
-            self._run_by_steps(content, live, keep, error)
+            self._run_by_steps(run, error)
         except BaseException:
-            self._put_aside(content)
+            if not run.is_over:
+                self._put_aside(run.content)
             raise
 
-    def _run_by_steps(self, content, live, keep, error):
-        code, _, inputs, _, ints, floats, steps, replaced = content
+    def _run_by_steps(self, run, error):
+        code, _, inputs, _, ints, floats, steps, replaced = run.content
+        live, keep = run.live, run.keep
         earlier = [_versions(slot, replaced) for slot in live]
         values, failed = program.run_by_steps(
             code, inputs, ints, floats, {slot for slots in earlier for slot in slots}, error
         )
         outside, first = failed.pop(None, None), None
         for storage, slots in zip(keep, earlier):
-            if storage.trace is not self or storage.slot != slots[0]:
+            if storage.trace is not self or storage.slot != slots[0] or run.is_over:
                 continue
             array = next((values[slot] for slot in slots if slot in values), None)
             if slots[0] in failed:
                 first = first or failed[slots[0]]
                 if array is None:
                     array = _before(storage, inputs, replaced)
-            storage.error = failed[slots[0]] if array is None else None
-            storage.array = array
-            storage.trace = None
-        if first is not None:
+            if not run.is_over:
+                storage.error = failed[slots[0]] if array is None else None
+                storage.array = array
+                storage.trace = None
+        if first is not None and not run.is_over:
             raise first from None
         if outside is not None:
             raise outside
@@ -188,6 +256,22 @@ class Trace:
         del self.code[at:], self.owners[slots:], self.inputs[inputs:]
         del self.ints[ints:], self.floats[floats:]
         self.input_of = {key: index for key, index in self.input_of.items() if -index <= inputs}
+
+
+class _Run:
+    """A trace's content while it runs.
+
+    Attributes:
+        live, keep, finished: see `program.execute`.
+        around: what was running when it began, and was interrupted.
+        is_over: whether storages have their values, or another run gives them; or it has not begun.
+    """
+
+    __slots__ = ("content", "live", "keep", "finished", "around", "is_over")
+
+    def __init__(self):
+        self.content: Any = None
+        self.live, self.keep, self.finished, self.around, self.is_over = [], [], [], (), True
 
 
 def _own(array):
@@ -256,8 +340,10 @@ def _in_child():
     for trace in list(_all_traces):
         if not trace.lock._is_owned():
             trace.cut()
-            if trace.running is not None:
-                trace._put_aside(trace.running)
+            for run in trace.running:
+                if not run.is_over:
+                    trace._put_aside(run.content)
+            trace.recording, trace.running = False, ()
 
 
 forking.after.append(_in_child)
@@ -269,6 +355,9 @@ class _Immediate:
 
     def flush(self, again=False):
         pass
+
+    def take_over(self, storage):
+        return False
 
 
 IMMEDIATE = _Immediate()
@@ -304,13 +393,20 @@ def _record(plan: Plan, storages, scalars=(), into: Storage | None = None, onto=
         trace.flush()  # the user sees such writes at once
     if not DEFERRED or (into is not None and into.host is not None):
         return _run_now(plan, storages, scalars, into)
-    lock, steps = trace.lock, -1
+    lock, steps, code = trace.lock, -1, None
     try:
         lock.acquire()
-        steps = trace.steps + 1
-        owners = trace.owners
+        if trace.recording:
+            trace.start_over()
+        if trace.running:  # see `Trace.take_over`
+            for s in (*storages, *((into,) if into is not None else onto or ())):
+                if s.trace is trace:
+                    trace.take_over(s)
+        owners, inputs, input_of, ints, floats = trace.owners, trace.inputs, trace.input_of, trace.ints, trace.floats
+        cells = trace.cells if trace.captures else None
+        code, steps = trace.code, trace.steps + 1
+        trace.recording = True
         first = len(owners)
-        code = trace.code
         code.append(plan)
         for s in storages:
             if s.trace is trace:
@@ -323,34 +419,40 @@ def _record(plan: Plan, storages, scalars=(), into: Storage | None = None, onto=
                     array = s.load()
                 # What shares an array now may have arrays of its own when the program runs again.
                 key = id(s) if trace.captures else id(array)
-                index = trace.input_of.get(key)
+                index = input_of.get(key)
                 if index is None:
-                    index = -1 - len(trace.inputs)
-                    trace.inputs.append(array)
-                    if trace.captures:
-                        trace.cells.append(s)
-                    trace.input_of[key] = index
+                    index = -1 - len(inputs)
+                    inputs.append(array)
+                    if cells is not None:
+                        cells.append(s)
+                    input_of[key] = index
                 code.append(index)
         if scalars:
             for kind, number in zip(plan.scalars, scalars):
                 if kind == INT:
-                    trace.ints.append(number)
+                    ints.append(number)
                 elif kind == FLOAT:
-                    trace.floats.append(number)
+                    floats.append(number)
                 else:
-                    trace.floats.append(number.real)
-                    trace.floats.append(number.imag)
+                    floats.append(number.real)
+                    floats.append(number.imag)
+        # In each branch nothing is called between the look at the trace's list and the last change: Python looks for no
+        # signal there, whose handler may compute.
         if into is not None:
-            result = into
+            result, array = into, into.array
             owners.append(into)
+            earlier = _earlier(trace, into, first)
+            if trace.code is not code:
+                raise _Moved
             trace.steps = steps
-            if into.trace is trace:  # what `_written` does, without a call
-                trace.replaced[first] = into.slot
-                owners[into.slot] = OVERWRITTEN
-                into.version += 1
-                into.slot = first
-            else:
-                _written(trace, into, first)
+            if earlier is not None:
+                trace.replaced[earlier[0]] = earlier[1]
+            if into.trace is trace:
+                owners[into.slot] = OVERWRITTEN  # nobody needs the value that it had
+            into.version += 1
+            into.slot = first
+            into.trace = trace
+            into.array = None  # ``array`` still holds it: to let go may run Python code
         elif plan.is_single:
             result = _new(Storage)
             result.array = result.host = result.error = result.extra = None
@@ -360,15 +462,20 @@ def _record(plan: Plan, storages, scalars=(), into: Storage | None = None, onto=
             result.version = trace.birth
             result.level = newest_level[0]
             owners.append(result)
+            if trace.code is not code:
+                raise _Moved
             trace.steps = steps
             if trace.captures:
                 trace.born.add(id(result))
         elif onto is not None:
             result = onto
             owners += onto
+            if trace.code is not code:
+                raise _Moved
             trace.steps = steps
+            trace.recording = first, onto
             for slot, s in enumerate(onto, first):
-                _written(trace, s, slot)
+                _written(trace, s, slot, code)
         else:
             result = []
             for slot, g in enumerate(plan.geometries, first):
@@ -376,20 +483,25 @@ def _record(plan: Plan, storages, scalars=(), into: Storage | None = None, onto=
                 s.trace, s.slot, s.version = trace, slot, trace.birth
                 result.append(s)
             owners += result
+            if trace.code is not code:
+                raise _Moved
             trace.steps = steps
             if trace.captures:
                 trace.born.update(map(id, result))
             result = tuple(result)
+        trace.recording = False
         stats.ops += 1
     except BaseException as error:
         if not lock._is_owned():  # waiting for it was interrupted
             raise
         try:
-            if trace.steps != steps:
-                trace.cut()
-            elif into is not None or onto is not None:
-                for slot, s in enumerate([into] if onto is None else onto, first):
-                    _written(trace, s, slot)
+            if code is not None:
+                if trace.code is not code or trace.steps != steps:
+                    trace.cut()
+                elif onto is not None:
+                    for slot, s in enumerate(onto, first):
+                        _written(trace, s, slot, code)
+                trace.recording = False
         finally:
             lock.release()
         if error.__class__ is _Moved:
@@ -405,29 +517,45 @@ record: Any = _record if native.module is None or not DEFERRED else native.modul
 
 
 class _Moved(Exception):
-    """Another thread has written to an operand meanwhile, whose value is pending there now."""
+    """An operand's value is pending elsewhere now, since another thread has written to it meanwhile; or the trace's lists
+    are others, see `Trace.start_over`."""
 
 
-def _written(trace, storage, slot):
-    """Makes a slot of a trace the value of a storage that is written to. Can be done again."""
+def _earlier(trace, storage, slot):
+    """What a storage was that slot ``slot`` replaces: a key and a value of `Trace.replaced`, or None."""
     if storage.trace is trace:
-        if storage.slot == slot:
-            return
-        trace.replaced[slot] = storage.slot
-        trace.owners[storage.slot] = OVERWRITTEN  # nobody needs the value that it had
-    else:
-        array = storage.array
-        if array is not None:
-            found = trace.input_of.get(id(storage) if trace.captures else id(array))
-            if found is None and storage.root.numel <= KEPT_ELEMENTS:
-                found = array
-            trace.replaced[id(storage)] = found
-        if trace.captures:
-            trace.overwritten(storage)
+        return slot, storage.slot
+    if trace.captures:
+        trace.overwritten(storage)
+    array = storage.array
+    if array is None:
+        return None
+    found = trace.input_of.get(id(storage) if trace.captures else id(array))
+    if found is None and storage.root.numel <= KEPT_ELEMENTS:
+        found = array
+    return id(storage), found
+
+
+def _written(trace, storage, slot, code):
+    """Makes a slot of a trace, whose code is still this list, the value of a storage that is written to.
+
+    Can be done again.
+    """
+    if storage.trace is trace and storage.slot == slot:
+        return
+    earlier, array = _earlier(trace, storage, slot), storage.array
+    if trace.code is not code:
+        return
+    # From here on nothing is called, see `_record`.
+    if earlier is not None:
+        trace.replaced[earlier[0]] = earlier[1]
+    if storage.trace is trace:
+        trace.owners[storage.slot] = OVERWRITTEN
     storage.version += 1
     storage.slot = slot
     storage.trace = trace
     storage.array = None
+    del array  # to let go of it may run Python code
 
 
 KEPT_ELEMENTS = 1 << 16  # of an array that is replaced unread, in case that what replaces it fails
@@ -437,15 +565,22 @@ def move(source: Storage, target: Storage) -> None:
     """Gives ``source``'s value to ``target`` (same root shape) as a write; ``source`` is spent."""
     while (trace := source.trace) is not None and trace is not IMMEDIATE:
         with trace.lock:
-            if source.trace is trace:
-                slot = source.slot
-                try:
-                    trace.owners[slot] = target
-                    _written(trace, target, slot)
-                except BaseException:
-                    trace.owners[slot] = target
-                    _written(trace, target, slot)
-                    raise
+            for s in (source, target) if trace.running else ():
+                if s.trace is trace:
+                    trace.take_over(s)
+            code, slot, array = trace.code, source.slot, target.array
+            earlier = _earlier(trace, target, slot)
+            if source.trace is trace and trace.code is code and trace.owners[slot] is source:
+                # From here to the last change nothing is called, see `_record`.
+                if earlier is not None:
+                    trace.replaced[earlier[0]] = earlier[1]
+                if target.trace is trace:
+                    trace.owners[target.slot] = OVERWRITTEN
+                trace.owners[slot] = target
+                target.version += 1
+                target.slot = slot
+                target.trace = trace
+                target.array = None
                 if trace.captures:
                     trace.born.discard(id(source))
                 return
@@ -569,6 +704,11 @@ class CaptureTrace(Trace):
         """Somebody looks at a value: the capture is over, and the trace an ordinary one."""
         self.end(self.broken or "a value was needed")
         super().flush(again)
+
+    def start_over(self):
+        """See `Trace.start_over`."""
+        self.cells = list(self.cells)
+        super().start_over()
 
     def cut(self):
         """See `Trace.cut`."""

@@ -151,7 +151,10 @@ class Plan:
         else:
             stats.hits += 1
         stats.programs += 1
-        results = compiled(*arrays, *_packed(self.scalars, scalars)) if scalars else compiled(*arrays)
+        try:
+            results = compiled(*arrays, *_packed(self.scalars, scalars)) if scalars else compiled(*arrays)
+        except RecursionError:  # this thread was compiling it when the handler of a signal came
+            return forked.run_step(self, arrays, _packed(self.scalars, scalars))
         return (results,) if self.is_single else results
 
     def is_fixed(self):
@@ -290,7 +293,7 @@ def _most_bytes(code, live):
 _programs: collections.OrderedDict[tuple, Program] = collections.OrderedDict()
 _recent: collections.deque[Program] = collections.deque(maxlen=16)  # traces of sizes that vary
 _varying: collections.OrderedDict[tuple, Program] = collections.OrderedDict()  # of sizes that may never come again
-_programs_lock = forking.lock()
+_programs_lock = forking.rlock()
 
 
 def _reusable(inputs, keep):
@@ -496,6 +499,11 @@ def _last_uses(walk, wanted):
         for operand in operands:
             last_use.setdefault(operand, index)
     return needed, last_use
+
+
+def execute_by_steps(device, code, inputs, ints, floats, steps, live, keep, replaced, again, finished):
+    """As `execute`, without a program of the whole."""
+    finished += (None, _interpret(code, inputs, ints, floats, live))
 
 
 def _interpret(code, inputs, ints, floats, live):

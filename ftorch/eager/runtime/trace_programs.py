@@ -20,7 +20,7 @@ from .host_tier import step_of
 
 _MOST = 256  # programs kept
 _programs: collections.OrderedDict[tuple, Any] = collections.OrderedDict()
-_lock = forking.lock()
+_lock = forking.rlock()
 
 _UNFIT: Any = object()  # of traces whose steps have no common function
 OPAQUE = "opaque"  # stands in keys for steps that are found anew for each size

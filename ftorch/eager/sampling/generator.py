@@ -288,7 +288,7 @@ default_generator = Generator()
 
 _of_accelerators: dict[_device.device, Generator] = {}
 _accelerator_seed = DEFAULT_SEED
-_accelerators_lock = forking.lock()
+_accelerators_lock = forking.rlock()
 
 
 def default_generator_of(device: _device.device) -> Generator:

@@ -377,7 +377,7 @@ class Captured(CapturedCall):
                     else:
                         storage.array, storage.trace = value, None
         trace.captures = False
-        trace._clear()
+        trace.clear()
         return values
 
     def _alive(self, expected):

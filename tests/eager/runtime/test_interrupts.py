@@ -223,6 +223,66 @@ def test_real_signals_at_random_times():
     assert seen >= 10
 
 
+def test_handlers_of_signals_compute():
+    """A handler reads what is being trained, computes and writes tensors of its own, wherever it comes, also where JAX
+    compiles; training goes on as if it had not come."""
+    reference = _fresh(False, torch.float64)
+    for _ in range(60):
+        reference.step()
+    expected = reference.state()[0]
+    training, calls, failures = None, 0, []
+    w = torch.arange(6.0).reshape(2, 3)
+
+    def look(model):
+        return [float(p.detach().sum()) for p in model.parameters()]
+
+    def copy(model):
+        return {name: value.clone() for name, value in model.state_dict().items()}
+
+    def compute(model):
+        assert (w @ w.t() + 1).sum().item() == 87
+
+    @torch.enable_grad()
+    def differentiate(model):
+        x = torch.ones(3, requires_grad=True)
+        (x * x).sum().backward()
+        assert x.grad.tolist() == [2, 2, 2]
+
+    def write(model):
+        x = torch.zeros(4)
+        x[1] = 5
+        assert x.add_(1).tolist() == [1, 6, 1, 1]
+
+    works = [look, copy, compute, differentiate, write]
+
+    def on_alarm(*_):
+        nonlocal calls
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # where the machine is slow it would never end
+        try:
+            works[calls % len(works)](training.model)
+        except Exception as error:  # noqa: BLE001
+            failures.append(error)
+        finally:
+            calls += 1
+            signal.signal(signal.SIGALRM, on_alarm)
+
+    outer, start = signal.signal(signal.SIGALRM, signal.SIG_IGN), time.time()
+    try:
+        while calls < 60 and time.time() - start < 30 or calls < 5:
+            training = _fresh(False, torch.float64)
+            signal.signal(signal.SIGALRM, on_alarm)
+            signal.setitimer(signal.ITIMER_REAL, 2e-3, 4e-3)
+            for _ in range(60):
+                training.step()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            for name, value in training.state()[0].items():
+                np.testing.assert_allclose(value, expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, outer)
+    assert not failures, failures
+
+
 def test_long_runs_are_interrupted_soon():
     x = torch.ones(1200, 1200) / 1200
 

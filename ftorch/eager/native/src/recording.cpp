@@ -222,7 +222,9 @@ bool record(PyObject* trace, const Step& step) {
       PyObject *found[MOST] = {}, *inputs[MOST] = {};
       long steps = PyLong_AsLong(at(trace, TRACE_STEPS)) + 1;
       bool alien = step.writes && at(step.results[0], STORAGE_TRACE) != trace && at(step.results[0], STORAGE_TRACE) != Py_None;
-      if (steps < known.most_steps && !alien && places(trace, step, found, inputs)) {
+      // A signal's handler or a finalizer, which has interrupted a step or a run: Python sorts that out.
+      bool nested = at(trace, TRACE_RECORDING) != Py_False || PyTuple_GET_SIZE(at(trace, TRACE_RUNNING)) > 0;
+      if (steps < known.most_steps && !alien && !nested && places(trace, step, found, inputs)) {
         done = append(trace, step, found, inputs, steps, before);
         if (!done) take_back(trace, steps);
       }
