@@ -581,6 +581,7 @@ def move(source: Storage, target: Storage) -> None:
                 target.slot = slot
                 target.trace = trace
                 target.array = None
+                del array  # to let go of it may run Python code
                 if trace.captures:
                     trace.born.discard(id(source))
                 return
