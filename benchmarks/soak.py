@@ -78,7 +78,8 @@ class Session:
 
     def interrupt(self):
         """A signal in the middle of a step, as Ctrl-C."""
-        signal.setitimer(signal.ITIMER_REAL, self.rng.uniform(1e-4, 3e-3))
+        # Again if it is lost: Python drops what comes in a weak reference's callback, or a garbage collection's.
+        signal.setitimer(signal.ITIMER_REAL, self.rng.uniform(1e-4, 3e-3), 0.5)
         try:
             while True:
                 self.train()
