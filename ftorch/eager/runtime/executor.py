@@ -562,7 +562,7 @@ KEPT_ELEMENTS = 1 << 16  # of an array that is replaced unread, in case that wha
 
 
 def move(source: Storage, target: Storage) -> None:
-    """Gives ``source``'s value to ``target`` (same root shape) as a write; ``source`` is spent."""
+    """Gives ``source``'s value to ``target`` (same root shape) as a write; ``source`` is spent. Can be done again."""
     while (trace := source.trace) is not None and trace is not IMMEDIATE:
         with trace.lock:
             for s in (source, target) if trace.running else ():
@@ -570,7 +570,10 @@ def move(source: Storage, target: Storage) -> None:
                     trace.take_over(s)
             code, slot, array = trace.code, source.slot, target.array
             earlier = _earlier(trace, target, slot)
-            if source.trace is trace and trace.code is code and trace.owners[slot] is source:
+            owned = slot < len(trace.owners) and trace.owners[slot] is source
+            if source.trace is trace and trace.code is code:
+                if not owned:  # the target has it already
+                    return
                 # From here to the last change nothing is called, see `_record`.
                 if earlier is not None:
                     trace.replaced[earlier[0]] = earlier[1]
