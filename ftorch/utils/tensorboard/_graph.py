@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue
 from tensorboard.compat.proto.config_pb2 import RunMetadata
 from tensorboard.compat.proto.graph_pb2 import GraphDef
@@ -13,7 +11,6 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
 from ... import jit
-from ..._ops import ops
 from ...eager.tensor import TensorBase
 
 _PRODUCER = 22  # the version of the format, as PyTorch writes it
@@ -30,26 +27,23 @@ def graph_of(model, args, strict=True):
     traced = jit.trace(model, args, strict=strict)
     graph = traced.inlined_graph
     names, nodes = {}, []
-    shapes = _Shapes(traced, graph, args)
     for value, given in zip(graph.parameters[1:], args):
-        names[value] = f"input/{value.name}"
+        names[value] = f"input/{value.debugName()}"
         nodes.append(_node(names[value], "IO Node", (), {}, _shape_of(given)))
     for node in graph.body:
-        shapes.run(node)
-        if node.op == "prim::GetAttr" and node.results[0].kind != "Tensor":
+        if node.op == "prim::GetAttr" and node.results[0].type().kind() != "TensorType":
             continue  # a module on the way to a parameter
         scope = _scope(model, node)
         if node.op == "prim::GetAttr":
             *inner, name = _path(node)
             scope = "/".join([_module_scope(model, ".".join(inner)), name])
         for value in node.results:
-            names[value] = f"{scope}/{value.name}"
+            names[value] = f"{scope}/{value.debugName()}"
         inputs = [names[v] for v in node.operands if v in names]
         for value in node.results:  # each result has a node of its own
-            shape = shapes.known.get(value)
-            nodes.append(_node(names[value], node.op, inputs, node.attributes, shape))
+            nodes.append(_node(names[value], node.op, inputs, node.attributes, value.type().sizes()))
     for i, value in enumerate(graph.returned):
-        made = _node(f"output/output.{i + 1}", "IO Node", [names[value]], {}, shapes.known.get(value))
+        made = _node(f"output/output.{i + 1}", "IO Node", [names[value]], {}, value.type().sizes())
         nodes.append(made)
     stats = RunMetadata(step_stats=StepStats(dev_stats=[DeviceStepStats(device="/device:CPU:0")]))
     return GraphDef(node=nodes, versions=VersionDef(producer=_PRODUCER)), stats
@@ -81,7 +75,7 @@ def graph_of_onnx(path):
 
 
 def _node(name, op, inputs, attributes, shape):
-    text = ", ".join(f"{k} :  {v.strip(chr(34))}" for k, v in attributes.items())
+    text = ", ".join(f"{k} :  {v}" for k, v in attributes.items())
     text = "" if op == "IO Node" else f"{{ {text} }}" if text else "{}"
     shown = {"attr": AttrValue(s=text.encode())}
     if shape is not None:
@@ -100,7 +94,7 @@ def _path(node) -> list[str]:
     """The names that lead from the model to an attribute."""
     names = []
     while node is not None and node.op == "prim::GetAttr":
-        names.append(ast.literal_eval(node.attributes["name"]))
+        names.append(node.attributes["name"])
         node = node.operands[0].producer
     return names[::-1]
 
@@ -117,46 +111,3 @@ def _module_scope(model, path):
         module = getattr(module, name)
         parts.append(f"{type(module).__name__}[{name}]")
     return "/".join(parts)
-
-
-class _Shapes:
-    """The shapes of a graph's values, found by calling its operators on the meta device.
-
-    A value without a shape, and one that an operator without a meta kernel makes, is left out.
-    """
-
-    def __init__(self, model, graph, args):
-        self.known: dict = {}
-        self.values: dict = {}
-        for value, given in zip(graph.parameters, (model, *args)):
-            self.keep(value, given)
-
-    def keep(self, value, found):
-        if isinstance(found, TensorBase):
-            found = found.detach().to("meta")
-            self.known[value] = tuple(found.shape)
-        self.values[value] = found
-
-    def run(self, node):
-        try:
-            found = self.call(node)
-        except (KeyError, AttributeError, TypeError, ValueError, RuntimeError, SyntaxError):
-            return
-        results = [found] if len(node.results) == 1 else found or ()
-        for value, result in zip(node.results, results):
-            self.keep(value, result)
-
-    def call(self, node):
-        if node.op == "prim::Constant":
-            text = node.attributes.get("value")
-            kind = node.results[0].kind
-            return None if text is None else bool(int(text)) if kind == "bool" else ast.literal_eval(text)
-        operands = [self.values[v] for v in node.operands]
-        if node.op == "prim::GetAttr":
-            return getattr(operands[0], ast.literal_eval(node.attributes["name"]))
-        if node.op in ("prim::ListConstruct", "prim::TupleConstruct"):
-            return operands if node.op == "prim::ListConstruct" else tuple(operands)
-        if node.op in ("prim::ListUnpack", "prim::TupleUnpack"):
-            return operands[0]
-        namespace, _, name = node.op.partition("::")
-        return getattr(getattr(ops, namespace), name)(*operands)

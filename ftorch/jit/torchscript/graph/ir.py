@@ -28,6 +28,14 @@ class GraphType(str):
                  "Device": "DeviceObjType", "number": "NumberType", "complex": "ComplexType"}
         return plain.get(self, self if self.endswith("Type") else f"{self}Type")
 
+    def sizes(self) -> list[int] | None:
+        """The shape that an example had, if it is known."""
+        inside = self.partition("(")[2]
+        if not inside.endswith(")"):
+            return None
+        shape = inside.partition("=")[0].split(", ")[:-1]  # the last goes on: "strides=[3, 1], ..."
+        return [int(size) for size in shape] if all(size.isdigit() for size in shape) else None
+
     def annotation_str(self) -> str:
         """The text as an annotation."""
         return "Tensor" if self.kind() == "TensorType" else f"{self}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+from ....eager.core import places
 from ....eager.tensor import TensorBase
 from .records import Value
 
 __all__ = ["TracedText", "described", "note_call"]
 
-_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-_OWN = tuple(os.path.join(_HOME, room) + os.sep for room in ("eager", "jit", "fx", "_dispatch", "functional"))
-_FUNCTIONAL = os.path.join(_HOME, "nn", "functional")
+_OWN = tuple(os.path.join(places.PACKAGE, room) + os.sep for room in ("eager", "jit", "fx", "_dispatch", "functional"))
+_FUNCTIONAL = os.path.join(places.PACKAGE, "nn", "functional")
 _SCALAR_TYPES = {
     "float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char",
     "uint8": "Byte", "bool": "Bool", "float16": "Half", "bfloat16": "BFloat16", "complex64": "ComplexFloat",
