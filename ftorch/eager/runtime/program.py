@@ -154,6 +154,8 @@ class Plan:
         try:
             results = compiled(*arrays, *_packed(self.scalars, scalars)) if scalars else compiled(*arrays)
         except RecursionError:  # this thread was compiling it when the handler of a signal came
+            if self.device is not _device.CPU:
+                raise
             return forked.run_step(self, arrays, _packed(self.scalars, scalars))
         return (results,) if self.is_single else results
 
