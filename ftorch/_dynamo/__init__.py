@@ -76,9 +76,9 @@ def optimize_assert(backend="inductor", **options):
 
 def graph_break(msg: str = "") -> None:
     """Ends the program that is being captured: the call goes on in Python."""
-    from ..eager.runtime import executor
+    from ..eager.runtime import capture_trace
 
-    capture = executor.capturing()
+    capture = capture_trace.capturing()
     if capture is not None:
         capture.end(f"torch._dynamo.graph_break({msg!r})" if msg else "torch._dynamo.graph_break()")
 

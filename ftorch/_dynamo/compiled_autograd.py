@@ -24,7 +24,7 @@ from ..autograd.function import BackwardCFunction
 from ..eager.autograd import backward as engine
 from ..eager.autograd import derivatives, tape
 from ..eager.call.op import call
-from ..eager.runtime import executor
+from ..eager.runtime import capture_trace
 from ..fx import Graph, GraphModule
 from ..jit.compiled_function import Compiled
 from .utils import counters
@@ -396,7 +396,7 @@ class AutogradCompilerInstance:
     def __call__(self, roots, retain_graph, create_graph, inputs):
         """A backward pass: see `ftorch.eager.autograd.backward.run`."""
         global in_compiled_autograd_region
-        capture = executor.capturing()
+        capture = capture_trace.capturing()
         if capture is not None:
             capture.end("Unsupported Tensor.backward() call")
         walk = _Walk()

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import sys
 
-from ..eager.runtime import executor
+from ..eager.runtime import capture_trace
 from ..eager.tensor import TensorBase
 from . import config
 
@@ -121,7 +121,7 @@ def step_unsupported(msg: str = "") -> None:
 
 
 def _end(reason):
-    capture = executor.capturing()
+    capture = capture_trace.capturing()
     if capture is not None:
         capture.end(reason)
 
@@ -150,7 +150,7 @@ class error_on_graph_break(contextlib.ContextDecorator):
         self.error = error_on_graph_break
 
     def __enter__(self):
-        self._capture = executor.capturing()
+        self._capture = capture_trace.capturing()
         if self._capture is not None:
             self._before, self._capture.breaks_raise = self._capture.breaks_raise, self.error
         return self

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable
 
 from ..eager.core import api as torch
-from ..eager.runtime import executor
+from ..eager.runtime import capture_trace
 from ..eager.tensor import Tensor
 
 __all__ = ["GradScaler", "OptState"]
@@ -77,7 +77,7 @@ class GradScaler:
             self._states: dict = collections.defaultdict(_fresh_state)
 
     def _make_scale(self, where):
-        with executor.outside_capture():
+        with capture_trace.outside_capture():
             self._make_scale_now(where)
 
     def _make_scale_now(self, where):
@@ -169,7 +169,7 @@ class GradScaler:
         if state["found_inf"] is None:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         result = None
-        if executor.capturing() is not None and hasattr(optimizer, "_ftorch_rule"):
+        if capture_trace.capturing() is not None and hasattr(optimizer, "_ftorch_rule"):
             # In a compiled step the update itself looks at the flag.
             optimizer.found_inf = state["found_inf"]
             try:
@@ -199,7 +199,7 @@ class GradScaler:
             found = [s["found_inf"] for s in self._states.values() if s["found_inf"] is not None]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            if executor.capturing() is not None:
+            if capture_trace.capturing() is not None:
                 self._adapt_recorded(torch.stack(found).any())
             else:
                 self._adapt(any(f.item() for f in found))

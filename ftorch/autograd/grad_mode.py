@@ -7,7 +7,7 @@ import inspect
 
 from ..eager.memory.storage import INFERENCE
 from ..eager.native.contexts import repeatable
-from ..eager.runtime import executor
+from ..eager.runtime.trace import set_birth
 from ..eager.tensor import modes
 
 
@@ -215,7 +215,7 @@ class inference_mode(DecoratorContextManager):
     @staticmethod
     def _set(inference):
         modes.inference = inference
-        executor.set_birth(INFERENCE if inference else 0)
+        set_birth(INFERENCE if inference else 0)
 
     def clone(self):
         return type(self)(self.mode)

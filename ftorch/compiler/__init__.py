@@ -10,7 +10,7 @@ import numpy as np
 
 from .._dynamo.backends import get_default_backend, set_default_backend
 from .._dynamo.backends import list_backends as _list_backends
-from ..eager.runtime import executor
+from ..eager.runtime import capture_trace
 from ..eager.tensor import TensorBase
 from ..jit.compiled_function import Compiled, is_compiling, not_compiling
 from ..jit.compiled_function import stance as _stance
@@ -65,7 +65,7 @@ def disable(fn=None, recursive: bool = True, *, reason: str | None = None):
 
     @functools.wraps(fn)
     def function(*args, **kwargs):
-        capture = executor.capturing()
+        capture = capture_trace.capturing()
         if capture is not None:
             capture.end(f"{fn!r} is disabled ({reason})" if reason else f"{fn!r} is disabled")
             capture.flush()
@@ -103,7 +103,7 @@ def assume_constant_result(fn):
 
     @functools.wraps(fn)
     def function(*args, **kwargs):
-        with executor.outside_capture():
+        with capture_trace.outside_capture():
             return fn(*args, **kwargs)
 
     return function

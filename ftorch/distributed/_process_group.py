@@ -11,7 +11,7 @@ import ftorch as torch
 from ..eager.call.op import to_numpy
 from ..eager.core.device import put as put_array
 from ..eager.memory.storage import Storage
-from ..eager.runtime import executor
+from ..eager.runtime import capture_trace, executor
 from ..eager.tensor import from_array
 from . import _options as options
 from ._algorithms import Collectives, as_bytes
@@ -34,7 +34,7 @@ def fill(t, array) -> None:
     array = np.ascontiguousarray(array).reshape(tuple(t.shape))
     target = t._ftorch_storage
     whole = t._ftorch_geometry is target.root and target.host is None and array.base is not None
-    if whole and type(t) in (torch.Tensor, torch.nn.Parameter) and executor.capturing() is None:
+    if whole and type(t) in (torch.Tensor, torch.nn.Parameter) and capture_trace.capturing() is None:
         # A dense tensor takes over the memory: a write of 64 MB would cost as much as its exchange.
         executor.move(Storage(target.root, put_array(array, target.root.device)), target)
         return

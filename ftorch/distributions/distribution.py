@@ -7,7 +7,7 @@ import warnings
 import ftorch as torch
 
 from ..eager.dispatch.levels import Wrapped
-from ..eager.runtime import executor, trace_slice, value_checks
+from ..eager.runtime import capture_trace, trace_slice, value_checks
 from ..eager.tensor import PLAIN
 from . import constraints
 from .utils import lazy_property
@@ -43,7 +43,7 @@ def _check(name, checks):
     Args:
         checks: triples of a function of whether the value satisfies the constraint, constraint, value.
     """
-    if executor.capturing():
+    if capture_trace.capturing():
         return
     asked = []
     for check, constraint, value in checks:

@@ -17,7 +17,7 @@ from ..eager.autograd.derivatives import Derived
 from ..eager.call import op as _op
 from ..eager.core import api
 from ..eager.core.registry import OPTIONAL_TENSOR
-from ..eager.runtime import executor
+from ..eager.runtime import capture_trace
 from ..eager.runtime.executor import IMMEDIATE
 from ..eager.tensor import TensorBase, modes
 from ..utils import _pytree as pytree
@@ -43,7 +43,7 @@ def _is_known(t):
 
 
 def _in_python(tensors):
-    return executor.capturing() is None and all(_is_known(t) for t in tensors)
+    return capture_trace.capturing() is None and all(_is_known(t) for t in tensors)
 
 
 _ops: dict = {}

@@ -22,8 +22,8 @@ from ..eager.core import device as _device
 from ..eager.core.refcount import PausedCollector
 from ..eager.dispatch import autocast
 from ..eager.native.contexts import repeatable
-from ..eager.runtime import executor, value_checks
-from ..eager.runtime.executor import CaptureTrace
+from ..eager.runtime import capture_trace, value_checks
+from ..eager.runtime.capture_trace import CaptureTrace
 from ..eager.sampling.generator import default_generator
 from ..eager.tensor import Tensor, TensorBase, modes
 from ..fx import GraphModule
@@ -383,7 +383,7 @@ class Compiled:
         trace.on_truth = recorder.note_assertion if recorder else functools.partial(note_assertion, trace)
         watch = trace.watch = Watch(trace)
         capturing = _Capturing(trace)
-        with executor.swapped(trace), capturing:
+        with capture_trace.swapped(trace), capturing:
             try:
                 watch.arguments(args, kwargs)
                 watch.function(self.function)
@@ -528,7 +528,7 @@ class Compiled:
         if backend is not None:
             from .._dynamo.backends import attach
 
-            with executor.outside_capture():
+            with capture_trace.outside_capture():
                 attach(captured, backend, self.settings)
         else:
             self._share(captured, key, leaves)

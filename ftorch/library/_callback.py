@@ -16,7 +16,7 @@ import numpy as np
 from ..eager.autograd.derivatives import Derived
 from ..eager.call import op as _op
 from ..eager.core.registry import OPTIONAL_TENSOR
-from ..eager.runtime import executor
+from ..eager.runtime import capture_trace
 from ..eager.tensor import TensorBase, from_array
 from ..utils import _pytree as pytree
 
@@ -67,7 +67,7 @@ def _check_aliases(op, tensors, result):
 
 
 def _is_traced(tensors):
-    return executor.capturing() is not None or any(
+    return capture_trace.capturing() is not None or any(
         isinstance(t._ftorch_storage.array, jax.core.Tracer) for t in tensors
     )
 
@@ -98,7 +98,7 @@ def _is_traceable(op, kernel, tensors, args, kwargs):
             result = kernel.run(op._schema, given, named)
             return [t.jax() for t in pytree.tree_leaves(result) if isinstance(t, TensorBase)]
 
-        capture = executor.capturing()
+        capture = capture_trace.capturing()
         trial = contextlib.nullcontext() if capture is None else capture.watch.trial()
         with trial as effects:
             try:

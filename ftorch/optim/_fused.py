@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..eager.call.op import fused_update
 from ..eager.core import api as torch
 from ..eager.core import dtype as dtypes
-from ..eager.runtime import executor
+from ..eager.runtime import capture_trace, executor
 from ..eager.tensor import Tensor, modes
 from . import _rules
 from ._math import TENSORS
@@ -144,7 +144,7 @@ class RuleOptimizer(Optimizer):
             self._ftorch_check_parameter(p, grad)
             state = self.state[p]
             if not state:
-                with executor.outside_capture():  # a compiled step has the state as an input
+                with capture_trace.outside_capture():  # a compiled step has the state as an input
                     state.update(self._ftorch_new_state(p, p.detach(), values))
             gathered.append((p, grad, state))
         return gathered

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import wraps
 from weakref import ref
 
-from ..eager.runtime import executor
+from ..eager.runtime import capture_trace
 from ..eager.tensor import Tensor
 from .optimizer import Optimizer
 
@@ -185,7 +185,7 @@ class LRScheduler:
 def _replayed(step):
     @wraps(step)
     def replayed(self, *args, **kwargs):
-        capture = executor.capturing()
+        capture = capture_trace.capturing()
         if capture is None:
             return step(self, *args, **kwargs)
         if any(isinstance(a, Tensor) for a in (*args, *kwargs.values())):
@@ -194,7 +194,7 @@ def _replayed(step):
             capture.end("a scheduler writes to a learning rate that is a tensor")
             return step(self, *args, **kwargs)
         capture.actions.append(("do", lambda: step(self, *args, **kwargs)))
-        with executor.outside_capture():
+        with capture_trace.outside_capture():
             return step(self, *args, **kwargs)
 
     return replayed

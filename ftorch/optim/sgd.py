@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..eager.core import api as torch
-from ..eager.runtime import executor
+from ..eager.runtime import capture_trace
 from ..eager.tensor import Tensor
 from . import _rules
 from ._fused import RuleOptimizer, check, check_not_negative
@@ -74,7 +74,7 @@ class SGD(RuleOptimizer):
                 continue
             state = self.state[p]
             if state.get("momentum_buffer") is None:
-                with executor.outside_capture():  # a compiled step has it as an input
+                with capture_trace.outside_capture():  # a compiled step has it as an input
                     state["momentum_buffer"] = torch.zeros_like(p)
                 (fresh if values["dampening"] else started).append((p, grad, state))
             else:
@@ -82,7 +82,7 @@ class SGD(RuleOptimizer):
         self._ftorch_update(started, group, values)
         # The first momentum is the gradient: from zero, it is so without dampening.
         if fresh:
-            capture = executor.capturing()
+            capture = capture_trace.capturing()
             if capture is not None:
                 capture.only_once = "an optimizer's first step"
             self._ftorch_update(fresh, group, values, dampening=0.0)

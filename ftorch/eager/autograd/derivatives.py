@@ -22,7 +22,7 @@ from ..core.geometry import Geometry, geometry
 from ..core.quiet import quiet
 from ..core.refcount import LISTED, LOCAL
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
-from ..runtime import executor, strided_steps
+from ..runtime import capture_trace, executor, strided_steps
 from ..runtime.jaxpr_classes import merged
 from ..runtime.program import remember
 from ..runtime.size_classes import Instance, Known, SizeClass
@@ -295,7 +295,7 @@ class _Derivative:
                     for k in kinds]
         structs += [_struct(g) for g in plan.geometries] * 2
         try:
-            with executor.unwatched() if plan.op.definition.runs_kernels else contextlib.nullcontext():
+            with capture_trace.unwatched() if plan.op.definition.runs_kernels else contextlib.nullcontext():
                 used = _used_operands(flat, structs)
         except (ValueError, RuntimeError) as error:
             refused = _refused(error)
@@ -359,7 +359,7 @@ class _GradientClass:
         given = [*saved, *[None] * count, *sample.plan.geometries]
         structs = [_struct(given[k]) for k, slot in enumerate(slots) if slot[0] == "t"]
         definition = Derived("", sample.kernel, [OPTIONAL_TENSOR] * len(slots))
-        with executor.unwatched():
+        with capture_trace.unwatched():
             return planning.trace_kernel(definition, slots, {}, {}, structs, types)
 
 
@@ -506,7 +506,7 @@ def accumulate(variable, buffer):
         grad = grad.to(meta.grad_dtype)
     with _accumulate_lock:
         held = variable._grad
-        capture = executor.capturing()
+        capture = capture_trace.capturing()
         if capture is not None:
             capture.touch_grad(variable, True)
         if held is None:

@@ -16,6 +16,7 @@ from ..core.refcount import RELIABLE
 from ..memory import view
 from ..memory.storage import Storage, newest_level, on_look
 from ..runtime import executor, host_tier, inplace_writes, value_checks
+from ..runtime.trace import KEPT_ELEMENTS, OVERWRITTEN, Trace, threads
 from ..tensor import PLAIN, Extras, Tensor, modes
 from . import derivatives, tape
 
@@ -33,7 +34,7 @@ _SLOTS = (
     (Storage, "array trace slot root version host error extra level"),
     (Geometry, "shape stride numel dtype device bits is_contiguous _reads _views"),
     (view.Layout, "reads writes"),
-    (executor.Trace, "lock code owners inputs input_of ints floats steps birth replaced recording running"),
+    (Trace, "lock code owners inputs input_of ints floats steps birth replaced recording running"),
     (executor.Stats, "ops"),
     (Extras, "hooks accumulator"),
     (tape.AccumulateGrad, "variable"),
@@ -44,14 +45,14 @@ def configure() -> None:
     """Switches the calls in C on."""
     native.module.configure_calls(
         _SLOTS,
-        (_op.Op, executor.Plan, planning.OpPlan, Tensor, Storage, executor.Trace, tape.Node,
+        (_op.Op, executor.Plan, planning.OpPlan, Tensor, Storage, Trace, tape.Node,
          tape.OpNode, tape.AccumulateGrad, derivatives.Backward),
-        (PLAIN, _op.special, newest_level, executor._threads, modes, _device.CPU, executor.stats, executor.OVERWRITTEN,
+        (PLAIN, _op.special, newest_level, threads, modes, _device.CPU, executor.stats, OVERWRITTEN,
          tape._sequence, tape.ACCUMULATE_SEQUENCE, value_checks.postponed, on_look,
          frozenset(d for d in dtypes.ALL if not d.stored)),
         (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, tape.accumulator,
          _op.op_named, inplace_writes.way_of, part_of, vars(executor)),
-        (executor.MAX_STEPS, inplace_writes.LARGE, executor.KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),
+        (executor.MAX_STEPS, inplace_writes.LARGE, KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),
     )
 
 

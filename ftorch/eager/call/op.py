@@ -19,7 +19,7 @@ from ..core.registry import OpDef
 from ..core.return_values import named
 from ..memory.storage import Storage
 from ..memory.view import access
-from ..runtime import executor, inplace_writes, strided_steps, value_checks
+from ..runtime import capture_trace, executor, inplace_writes, strided_steps, value_checks
 from ..runtime.executor import record
 from ..runtime.program import remember
 from ..runtime.size_classes import ClassTable
@@ -492,7 +492,7 @@ def fused_update(fn, mutable, inputs, scalars=(), static=(), source=None, fixed=
         source: gives the scalars anew when a captured program runs again.
         fixed: positions of scalars that hardly ever change.
     """
-    capture = executor.capturing()
+    capture = capture_trace.capturing()
     if capture is not None and scalars:
         capture.numbers(len(scalars), source, fixed)
     key = (fn, static, *[t._ftorch_geometry for t in mutable], None, *[t._ftorch_geometry for t in inputs],
@@ -531,7 +531,7 @@ _updates: dict = {}
 
 def at_hand(t) -> np.ndarray | None:
     """The elements of a plain tensor where they are there, and nothing looks on or waits; else None."""
-    if special[0] or value_checks.postponed.checks or t.__class__ not in PLAIN or executor.capturing() is not None:
+    if special[0] or value_checks.postponed.checks or t.__class__ not in PLAIN or capture_trace.capturing() is not None:
         return None
     g = t._ftorch_geometry
     return None if g.bits or g.dtype.stored else value_checks.peek(t)

@@ -19,7 +19,8 @@ from ..kernels._common import check_fits, converted
 from ..memory import host_memory
 from ..memory.storage import KEPT_BYTES, Storage
 from ..runtime import size_classes
-from ..runtime.executor import COMPLEX, FLOAT, INT, Plan, record, translate_error, unwatched, weak
+from ..runtime.capture_trace import unwatched
+from ..runtime.executor import COMPLEX, FLOAT, INT, Plan, record, translate_error, weak
 from ..runtime.program import remember
 from ..runtime.value_checks import bind_checks, static_value
 from ..tensor import TensorBase, wrap

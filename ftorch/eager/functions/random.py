@@ -19,7 +19,7 @@ from ..core.composite import composite
 from ..dispatch.randomness import ELEMENT, LIKE, NEW, ROWS, randomized
 from ..kernels._common import check_fits
 from ..memory import host_memory
-from ..runtime import executor
+from ..runtime import capture_trace
 from ..tensor import TensorBase, modes, new_leaf
 from . import random_inplace as fills
 from ._arguments import integer, mismatch, sizes
@@ -386,7 +386,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
 
 @randomized(ELEMENT)
 def _bernoulli_by_element(p, generator):
-    if fills.is_simple(p) and p.dtype in FLOATS and executor.capturing() is None:
+    if fills.is_simple(p) and p.dtype in FLOATS and capture_trace.capturing() is None:
         check_generator("bernoulli", generator)
         probabilities = to_numpy(p)
         fills.check_probabilities(probabilities)
@@ -432,7 +432,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         raise RuntimeError("number of categories cannot exceed 2^24")
     if out is not None and out.dtype is not dtypes.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_name}")
-    if executor.capturing() is not None and (not replacement or num_samples == 1) and (
+    if capture_trace.capturing() is not None and (not replacement or num_samples == 1) and (
         input.is_contiguous()
     ):
         # In a captured program the weights are not known: see `sampling.multinomial`.

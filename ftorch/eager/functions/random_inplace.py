@@ -19,7 +19,7 @@ from ..core.composite import composite
 from ..core.geometry import geometry
 from ..dispatch.randomness import FILL, randomized
 from ..memory.storage import INFERENCE, Storage
-from ..runtime import executor
+from ..runtime import capture_trace, executor
 from ..sampling import generator as generators
 from ..sampling.discrete import DIGITS
 from ..tensor import PLAIN, TensorBase, from_array, modes, wrap
@@ -55,7 +55,7 @@ def draw(generator, device: devices.device, sampler, *args, **options) -> np.nda
             f"Expected a '{device.type}' device type for generator but found "
             f"'{generator.device.type}'"
         )
-    capture = executor.capturing()
+    capture = capture_trace.capturing()
     if capture is not None and not capture.replays_draw:
         capture.end("random numbers were drawn by a function that cannot be replayed")
     return sampler(generator, *args, **options)
@@ -109,7 +109,7 @@ def _takes_value(t):
     """Whether a value can simply become a tensor's: a whole plain storage, without a history or watchers."""
     storage = t._ftorch_storage
     return (
-        t.__class__ in PLAIN and not special[0] and executor.capturing() is None and storage.version >= 0
+        t.__class__ in PLAIN and not special[0] and capture_trace.capturing() is None and storage.version >= 0
         and t._ftorch_geometry is storage.root and storage.host is None and storage.trace is not executor.IMMEDIATE
         and not (t._ftorch_requires_grad and modes.grad) and t._base is None and t._ftorch_meta is None
     )
@@ -158,7 +158,7 @@ def new_like(t, sampler, *args, generator=None):
 
 def replayable(make):
     """The tensor of ``make()``, which draws it; a captured program calls that for each run."""
-    capture = executor.capturing()
+    capture = capture_trace.capturing()
     if capture is None or capture.replays_draw:
         return make()
     capture.replays_draw = True
@@ -462,7 +462,7 @@ def _bernoulli_tensor(self, p, generator):
         raise unsupported("bernoulli_tensor_cpu_p_", p.dtype)
     if self.dtype.is_complex:
         raise unsupported("bernoulli_tensor_cpu_self_", self.dtype)
-    if executor.capturing() is not None and self.is_contiguous():
+    if capture_trace.capturing() is not None and self.is_contiguous():
         # In a captured program the probabilities are not known: the same numbers decide there.
         dtype = dtypes.float64 if p.dtype is dtypes.float64 else dtypes.float32
         u = torch.rand(self.shape, generator=generator, dtype=dtype, device=self.device)

@@ -18,7 +18,7 @@ from ..core import forking
 from ..core.errors import translate_error
 from ..core.geometry import has_internal_overlap
 from ..memory.storage import strided
-from . import executor, host_tier, value_checks
+from . import capture_trace, executor, host_tier, value_checks
 from .program import _packed
 from .strided_steps import elements
 
@@ -31,7 +31,7 @@ def applies(storage, g) -> bool:
     return (
         root.device is _device.CPU and root.is_contiguous and not root.dtype.stored and not g.dtype.stored
         and not g.bits and storage.trace is not executor.IMMEDIATE and host_tier.ENABLED and executor.DEFERRED
-        and executor.capturing() is None and (g.is_dense or not has_internal_overlap(g))
+        and capture_trace.capturing() is None and (g.is_dense or not has_internal_overlap(g))
     )
 
 
@@ -86,7 +86,7 @@ def _change(storage, g, offset, change):
 
 def part_of_host(storage, g, offset):
     """A copy of a part of memory that is shared with the user, without reading the rest; None if it takes more."""
-    if g.bits or g.dtype.stored or storage.root.dtype.stored or executor.capturing() is not None:
+    if g.bits or g.dtype.stored or storage.root.dtype.stored or capture_trace.capturing() is not None:
         return None
     memory = storage.host
     part = strided(elements(memory, g.dtype.numpy), g, offset)

@@ -314,7 +314,7 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
     """Runs a trace; gives the arrays of the live slots.
 
     Args:
-        code, inputs, ints, floats, replaced: see `ftorch.eager.runtime.executor.Trace`; none is changed, but that
+        code, inputs, ints, floats, replaced: see `ftorch.eager.runtime.trace.Trace`; none is changed, but that
             inputs that nobody else holds may be copies of XLA's.
         live: the slots wanted; ``keep`` their storages.
         again: whether the same trace is going to come again.

@@ -14,7 +14,7 @@ from ..core import errors
 from ..core.dtype import dtype as Dtype
 from ..core.registry import Shape
 from ..memory.storage import strided
-from . import executor, trace_slice
+from . import capture_trace, executor, trace_slice
 from .executor import IMMEDIATE
 
 _NUMBERS = (bool, int, float, complex)
@@ -185,7 +185,7 @@ class _Later:
     def of(cls, t, read):
         """None where there will be no value: meta tensors, tracing, capturing."""
         storage = t._ftorch_storage
-        if t._ftorch_geometry.device is _device.META or storage.trace is IMMEDIATE or executor.capturing():
+        if t._ftorch_geometry.device is _device.META or storage.trace is IMMEDIATE or capture_trace.capturing():
             return None
         return cls(executor.duplicate(read(t)))
 
@@ -217,7 +217,7 @@ def postpone(name, function, t) -> bool:
         name: of the call that the error names.
     """
     storage = t._ftorch_storage
-    if storage.trace is None or storage.trace is IMMEDIATE or executor.capturing():
+    if storage.trace is None or storage.trace is IMMEDIATE or capture_trace.capturing():
         return False
     _postpone(name, function, [_Later(storage)])
     return True

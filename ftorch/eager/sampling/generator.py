@@ -17,7 +17,7 @@ import numpy as np
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core import forking
-from ..runtime import executor
+from ..runtime import capture_trace
 from ..tensor import TensorBase, from_array
 
 DEFAULT_SEED = 67280421310721
@@ -149,7 +149,7 @@ class Generator:
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         if not -(2**63) <= seed < 2**64:
             raise ValueError("Overflow when unpacking long long")
-        capture = executor.capturing()
+        capture = capture_trace.capturing()
         if capture is not None:
             capture.actions.append(("do", functools.partial(self.manual_seed, seed)))
         seed &= 2**64 - 1
@@ -159,7 +159,7 @@ class Generator:
 
     def seed(self) -> int:
         """Restarts the stream from a seed of the operating system's, and returns the seed."""
-        capture = executor.capturing()
+        capture = capture_trace.capturing()
         if capture is not None:
             capture.end("a generator was seeded by the operating system")
         seed = secrets.randbits(64)
@@ -218,7 +218,7 @@ class Generator:
         """The state as a tensor of 5056 bytes; PyTorch reads it, too."""
         state = [self.state()]
         t = from_array(state[0], _device.CPU)
-        capture = executor.capturing()
+        capture = capture_trace.capturing()
         if capture is not None:  # a program that runs again takes the state anew
 
             def take():
@@ -239,7 +239,7 @@ class Generator:
             raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
         if new_state.dtype is not _dtype.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
-        capture = executor.capturing()
+        capture = capture_trace.capturing()
         if capture is not None:
             state = capture.states.get(id(new_state._ftorch_storage))
             if state is None:

@@ -15,7 +15,7 @@ from ..core import dtype as _dtype
 from ..core import formats
 from ..core.geometry import Size, geometry
 from ..memory.storage import KEPT_BYTES, Storage, on_look, strided
-from ..runtime import executor
+from ..runtime import capture_trace, executor
 from ..runtime.value_checks import postponed
 from ..tensor import (
     DISPATCHING,
@@ -301,7 +301,7 @@ def __bool__(self):
         raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
     if g.numel == 0:
         raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
-    capture = executor.capturing()
+    capture = capture_trace.capturing()
     if capture is not None and capture.on_truth is not None and capture.on_truth(self):
         return True
     return bool(item(self))

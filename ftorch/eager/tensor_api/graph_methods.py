@@ -11,7 +11,7 @@ from ..autograd.tape import (
 )
 from ..call import op as _op
 from ..core import dtype as _dtype
-from ..runtime import executor
+from ..runtime import capture_trace
 from ..tensor import PLAIN, TensorBase, extras, modes, wrap_view
 from .methods import METHODS, method
 
@@ -96,7 +96,7 @@ def _get_grad(self):
             "instead. See github.com/pytorch/pytorch/pull/30531 for more information.",
             stacklevel=2,
         )
-    capture = executor.capturing()
+    capture = capture_trace.capturing()
     if capture is not None:
         capture.touch_grad(self, True)
     return self._grad
@@ -134,7 +134,7 @@ def _set_grad(self, value):
                 "caution. Diverging the dtypes of a tensor and its gradient may break downstream "
                 "systems that assume they match."
             )
-    capture = executor.capturing()
+    capture = capture_trace.capturing()
     if capture is not None:
         capture.touch_grad(self, False)
     self._grad = value

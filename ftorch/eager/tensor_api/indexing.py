@@ -20,7 +20,7 @@ from ..core.dtype import bool as bool_
 from ..core.dtype import int64
 from ..core.geometry import Size, geometry, has_internal_overlap, with_bits
 from ..core.registry import OPS
-from ..runtime import executor
+from ..runtime import capture_trace
 from ..runtime.executor import IMMEDIATE
 from ..tensor import PLAIN, TensorBase, from_array, modes
 
@@ -396,7 +396,7 @@ def _expanded(advanced):
                 not special[0]
                 and t.__class__ in PLAIN
                 and t._ftorch_geometry.device is CPU
-                and executor.capturing() is None
+                and capture_trace.capturing() is None
             ):
                 out.extend([from_array(positions) for positions in np.nonzero(to_numpy(t))])
             else:
@@ -485,7 +485,7 @@ def _is_itself(part, value):
     return (
         value._ftorch_geometry is part._ftorch_geometry and value._ftorch_offset == part._ftorch_offset
         and not special[0] and part.__class__ in PLAIN and value.__class__ in PLAIN and not storage.version < 0
-        and not modes.differentiating and executor.capturing() is None
+        and not modes.differentiating and capture_trace.capturing() is None
         and not (part._ftorch_requires_grad or value._ftorch_requires_grad)
         and (part._base is None or not part._base._ftorch_requires_grad)
         and not has_internal_overlap(part._ftorch_geometry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...eager.runtime.executor import CaptureTrace
+from ...eager.runtime.capture_trace import CaptureTrace
 from ...eager.tensor import TensorBase
 from . import guards as _guards
 from .python_state import MISSING

@@ -16,8 +16,8 @@ import numpy as np
 
 from ...eager.call.op import write
 from ...eager.core.refcount import LISTED
-from ...eager.runtime import executor
-from ...eager.runtime.executor import CaptureTrace
+from ...eager.runtime import capture_trace, executor
+from ...eager.runtime.capture_trace import CaptureTrace
 from . import guards as _guards
 from .call_signature import given_back
 from .captured_call import CapturedCall, Unsupported
@@ -349,7 +349,7 @@ class Captured(CapturedCall):
         del inputs
         finished: list[Any] = []
         try:
-            with executor.outside_capture():
+            with capture_trace.outside_capture():
                 lowered.call(kept, given, lowered.numbers(self.floats), finished)
             values = self._put(lowered, finished, node)
         except BaseException:

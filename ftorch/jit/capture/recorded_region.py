@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...eager.core.refcount import LISTED
-from ...eager.runtime import executor
+from ...eager.runtime import capture_trace, executor
 from ...eager.runtime import program as _program
-from ...eager.runtime.executor import CaptureTrace
+from ...eager.runtime.capture_trace import CaptureTrace
 from .lowering import Lowered, Table
 
 _DONATION_BYTES = 1 << 14
@@ -75,11 +75,11 @@ class RecordedRegion:
         Raises:
             RuntimeError: a region is being recorded already.
         """
-        if executor.capturing() is not None:
+        if capture_trace.capturing() is not None:
             raise RuntimeError("a graph is being captured in this thread already")
         executor.flush()
         self._trace = _RegionTrace(self.device, _refuse)
-        self._old = executor.swap_trace(self._trace, self.device)
+        self._old = capture_trace.swap_trace(self._trace, self.device)
 
     def end(self) -> None:
         """Stops recording. Tensors that the region made hold zeros, what it wrote to is as before, until a replay."""
@@ -120,7 +120,7 @@ class RecordedRegion:
             raise RuntimeError("no graph is being captured")
         self._old = None
         trace.on_break, trace.captures = None, False
-        executor.restore_trace(old, self.device)
+        capture_trace.restore_trace(old, self.device)
         return trace
 
     def _settle(self, trace):
@@ -179,7 +179,7 @@ class RecordedRegion:
 
 def is_recording() -> bool:
     """Whether the calling thread records a region."""
-    return isinstance(executor.capturing(), _RegionTrace)
+    return isinstance(capture_trace.capturing(), _RegionTrace)
 
 
 def _refuse(reason):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...eager.runtime.executor import CaptureTrace
+from ...eager.runtime.capture_trace import CaptureTrace
 from ...eager.tensor import TensorBase
 from .state_watch import Watch
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from ..._dynamo import config, exc
 from ...autograd.grad_mode import no_grad
 from ...eager.core import device as _device
-from ...eager.runtime import executor
+from ...eager.runtime import capture_trace
+from ...eager.runtime.trace import Trace
 from . import break_reasons
 
 # What asks for a decision, and what PyTorch raises for it.
@@ -20,7 +21,7 @@ _REFUSED = {
 _SCALARS = frozenset(("item", "__int__", "__float__", "__bool__", "tolist", "__format__", "_local_scalar_dense"))
 
 
-class LookingTrace(executor.CaptureTrace):
+class LookingTrace(capture_trace.CaptureTrace):
     """A capture that goes on after looks at values.
 
     Attributes:
@@ -62,8 +63,8 @@ class LookingTrace(executor.CaptureTrace):
                     self.recorder.looked(called)
         elif self.recorder is not None and self.steps:
             self.recorder.ended(break_reasons.of_look())
-        with executor.unwatched():
-            executor.Trace.flush(self, again)
+        with capture_trace.unwatched():
+            Trace.flush(self, again)
 
     def end(self, reason):
         if self.recorder is not None and reason != "an exception was raised":

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...eager.runtime import executor
+from ...eager.runtime import capture_trace
 from ...eager.runtime import program as _program
 from ...eager.runtime.program import stats
 from ..capture.lowering import Lowered
@@ -36,7 +36,7 @@ class Traced:
         def function(arrays, *numbers):
             return lowered.function(arrays, *numbers)
 
-        with executor.outside_capture():
+        with capture_trace.outside_capture():
             self.closed = jax.make_jaxpr(function)(avals(lowered), *numbers)
         self.form: Form = form_of(self.closed)
         self.inputs_at = sum(len(v.aval.shape) for v in self.closed.jaxpr.constvars)  # in the form

@@ -8,7 +8,8 @@ import sys
 from ..._dynamo.utils import compile_times
 from ...eager.core import device as _device
 from ...eager.core.refcount import PausedCollector
-from ...eager.runtime import executor
+from ...eager.runtime import capture_trace
+from ...eager.runtime.trace import Trace
 from ...eager.tensor import modes
 from ..capture import break_reasons as reasons
 from ..capture.guards import of_watch
@@ -99,7 +100,7 @@ def explain(f, *extra_args, **extra_kwargs):
     return inner(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else inner
 
 
-class _Steps(executor.CaptureTrace):
+class _Steps(capture_trace.CaptureTrace):
     """A trace that goes on when a capture would end, and notes why."""
 
     def __init__(self, recorder):
@@ -108,8 +109,8 @@ class _Steps(executor.CaptureTrace):
 
     def flush(self, again=False):
         self.recorder.ended(reasons.of_look())
-        with executor.unwatched():
-            executor.Trace.flush(self, again)
+        with capture_trace.unwatched():
+            Trace.flush(self, again)
 
     def end(self, reason):
         self.recorder.ended(reasons.describe(reason))
@@ -125,12 +126,12 @@ def record(function, args, kwargs):
     watch = trace.watch = Watch(trace)
     collector = PausedCollector()  # finalizers of what others left are no part of it
     try:
-        with executor.swapped(trace):
+        with capture_trace.swapped(trace):
             watch.arguments(args, kwargs)
             watch.function(function)
             with compiling(), recorder, watch:
                 result = function(*args, **kwargs)
     finally:
         collector.resume()
-        executor.Trace.flush(trace)
+        Trace.flush(trace)
     return recorder.events, result, of_watch(watch, set())._texts, recorder.sites.stores

@@ -15,7 +15,7 @@ import ftorch.distributed.checkpoint as dcp
 from ftorch._dispatch.python_dispatch import state as dispatch_state
 from ftorch.eager.call import op as _op
 from ftorch.eager.core import jax_internals
-from ftorch.eager.runtime import executor
+from ftorch.eager.runtime import trace as trace_module
 from ftorch.eager.sampling.generator import default_generator
 from ftorch.eager.tensor import modes
 from ftorch.utils.checkpoint import checkpoint
@@ -23,7 +23,7 @@ from ftorch.utils.checkpoint import checkpoint
 
 def thread_state():
     """What a call must leave as it was, in the thread and in the process."""
-    trace = executor._threads.cpu
+    trace = trace_module.threads.cpu
     locks = (trace.lock, default_generator.lock)
     return (
         modes.grad, modes.inference, len(modes.levels), modes.transforming, len(modes.differentiating), modes.autocast,

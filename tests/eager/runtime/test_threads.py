@@ -13,7 +13,7 @@ import pytest
 
 import ftorch as torch
 from ftorch.eager.core import jax_internals
-from ftorch.eager.runtime import executor
+from ftorch.eager.runtime import trace as trace_module
 
 _PATIENCE = 120  # s; a thread that takes longer hangs
 
@@ -185,8 +185,8 @@ def test_threads_leave_nothing_behind():
 
     _in_threads(work)
     gc.collect()
-    before = len(executor._all_traces)
+    before = len(trace_module._all_traces)
     for _ in range(20):
         _in_threads(work)
     gc.collect()
-    assert len(executor._all_traces) <= before
+    assert len(trace_module._all_traces) <= before

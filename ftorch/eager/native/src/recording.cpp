@@ -47,7 +47,7 @@ bool append_long(PyObject* list, long value) {
   return number && PyList_Append(list, number.object) == 0;
 }
 
-// What a storage was that the step at hand writes to, for `replaced`: (key, value), new references. `_written` in Python.
+// What a storage was that the step at hand writes to, for `replaced`: (key, value), new references. `mark_written` in Python.
 bool earlier(PyObject* trace, PyObject* storage, Py_ssize_t slot, Held& key, Held& value) {
   if (at(storage, STORAGE_TRACE) == trace) {
     key.object = PyLong_FromSsize_t(slot);
