@@ -7,6 +7,7 @@ import threading
 
 import ftorch as torch
 
+from . import _local_devices
 from . import distributed_c10d as dist
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
@@ -31,6 +32,8 @@ _mesh_resources = _MeshEnv()
 class DeviceMesh:
     """A grid of processes; each row along a dimension is a group (``torch.distributed.DeviceMesh``).
 
+    In a process that is alone it is a grid of JAX's devices, if there are as many (`ftorch.distributed._local_devices`).
+
     Args:
         device_type: ``"cpu"`` or ``"cuda"``.
         mesh: ranks of the default group, as nested lists or a tensor of integers.
@@ -41,7 +44,7 @@ class DeviceMesh:
     """
 
     def __init__(self, device_type: str, mesh, *, mesh_dim_names=None, backend_override=None,
-                 _init_backend: bool = True, _rank=None, _root=None, _groups=None):
+                 _init_backend: bool = True, _rank=None, _root=None, _groups=None, _places=None):
         self.device_type = device_type
         grid = mesh if isinstance(mesh, torch.Tensor) else torch.tensor(mesh, dtype=torch.int32)
         self.mesh = grid.detach().to(torch.int32)
@@ -56,6 +59,12 @@ class DeviceMesh:
                 raise RuntimeError("mesh_shape and mesh_dim_names should have same length")
         self._root = _root
         self._flattened: dict[str, DeviceMesh] = {}
+        self._places: _local_devices.Places | None = _places
+        if _init_backend and _groups is None and _places is None:
+            self._places = _local_devices.found(device_type, self._shape, self.mesh_dim_names)
+        if self._places is not None:
+            self._coordinate, self._groups = [0] * self.mesh.ndim, None
+            return
         if not dist.is_initialized() and _init_backend:
             dist.init_process_group()
         rank = dist.get_rank() if dist.is_initialized() else 0
@@ -127,7 +136,7 @@ class DeviceMesh:
 
     def get_rank(self) -> int:
         """The calling process' rank in the default group."""
-        return dist.get_rank()
+        return dist.get_rank() if self._places is None else 0
 
     def get_coordinate(self) -> tuple[int, ...] | None:
         """The calling process' place in the mesh; None if it is not in it."""
@@ -161,6 +170,11 @@ class DeviceMesh:
     def get_group(self, mesh_dim=None):
         """The group of the calling process' row along a dimension (by number or name)."""
         if self._groups is None:
+            if self._places is not None:
+                raise RuntimeError(
+                    "DeviceMesh process groups not initialized! The mesh lies over the devices of this process: "
+                    "redistribute DTensors, or start a process for each place (torchrun)."
+                )
             raise RuntimeError("DeviceMesh process groups not initialized!")
         return self._groups[self._dim(mesh_dim)]
 
@@ -205,7 +219,8 @@ class DeviceMesh:
             part = part[place[d]]
         groups = [self._groups[d] for d in dims] if self._groups is not None else None
         return DeviceMesh(self.device_type, part, mesh_dim_names=names, _init_backend=False,
-                          _root=self._root or self, _groups=groups)
+                          _root=self._root or self, _groups=groups,
+                          _places=None if self._places is None else self._places.of(dims))
 
     def _flatten(self, mesh_dim_name: str | None = None, backend_override=None) -> DeviceMesh:
         """The mesh as one dimension, kept under its name."""
@@ -213,6 +228,12 @@ class DeviceMesh:
         name = mesh_dim_name or "_".join(self.mesh_dim_names or ())
         if name in root._flattened:
             return root._flattened[name]
+        if self._places is not None:
+            flat = root._flattened[name] = DeviceMesh(
+                self.device_type, self.mesh.reshape(-1), mesh_dim_names=(name,), _init_backend=False, _root=root,
+                _places=self._places.flat(),
+            )
+            return flat
         if root is self:
             rows = [self._flat]
         else:
@@ -253,6 +274,8 @@ class DeviceMesh:
         shape = (*self._shape[:place], *mesh_sizes, *self._shape[place + 1 :])
         old = self.mesh_dim_names or tuple(f"dim_{d}" for d in range(self.ndim))
         names = (*old[:place], *mesh_dim_names, *old[place + 1 :])
+        if self._places is not None:
+            return DeviceMesh(self.device_type, self.mesh.reshape(shape), mesh_dim_names=names)
         made = DeviceMesh(self.device_type, self.mesh.reshape(shape), mesh_dim_names=names, _init_backend=False,
                           _root=self._root)
         if self._groups is not None:
@@ -334,6 +357,8 @@ class DeviceMesh:
         import jax
         import numpy as np
 
+        if self._places is not None and devices is None and self._root is None:
+            return self._places.jax_mesh
         devices = list(devices or jax.devices(self.device_type if self.device_type != "cuda" else "gpu"))
         if len(devices) < self.size():
             raise RuntimeError(f"the mesh has {self.size()} places, JAX {len(devices)} devices")

@@ -6,6 +6,7 @@ import ftorch as torch
 
 from ..device_mesh import DeviceMesh, _mesh_resources
 from ._redistribute import (
+    Redistribute,
     contiguous_strides,
     global_strides,
     gradient_placements,
@@ -211,6 +212,10 @@ class DTensor(torch.Tensor):
         """
         mesh = device_mesh or _mesh_resources.get_current_mesh()
         placed = _normalized(placements or [Replicate()] * mesh.ndim, local_tensor.dim(), mesh)
+        if mesh._places is not None:  # this process' part is the whole
+            moved = local_tensor.to(mesh._places.device)
+            local = Redistribute.apply(moved, mesh, tuple(moved.shape), (Replicate(),) * mesh.ndim, tuple(placed))
+            return DTensor._made(local, mesh, placed, tuple(moved.shape))
         if shape is None:
             shape = list(local_tensor.shape)
             for m, p in enumerate(placed):
@@ -228,7 +233,7 @@ class DTensor(torch.Tensor):
         return DTensor._made(local, mesh, placed, tuple(shape), strides)
 
     def to_local(self, *, grad_placements=None):
-        """The calling process' part.
+        """The calling process' part: on a mesh over the devices of one process all of it, laid out as it is.
 
         Args:
             grad_placements: how the parts of its gradient will lie together.
@@ -264,6 +269,8 @@ class DTensor(torch.Tensor):
     def full_tensor(self, *, grad_placements=None):
         """All of it, in every process."""
         whole = self.redistribute(placements=[Replicate()] * self.device_mesh.ndim)
+        if self.device_mesh._places is not None:
+            return whole.to_local(grad_placements=grad_placements).to(self.device_mesh.device_type)
         return whole.to_local(grad_placements=grad_placements)
 
     def __create_chunk_list__(self):
@@ -295,6 +302,8 @@ def _normalized(placements, rank, mesh):
 
 
 def _rebuilt(local, placements, shape, requires_grad, mesh, is_parameter=False):
+    if mesh._places is not None:
+        local = move(local, mesh, shape, [Replicate()] * mesh.ndim, placements)
     made = DTensor._made(local, mesh, placements, shape)
     if is_parameter:
         made._is_param = True
@@ -424,7 +433,7 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
             )
         return tensor
     local = tensor.detach()
-    if src_data_rank is not None:
+    if src_data_rank is not None and mesh._places is None:
         local = local.clone(memory_format=torch.contiguous_format)
         for m in range(mesh.ndim):
             torch.distributed.broadcast(local, group=mesh.get_group(m), group_src=src_data_rank)
@@ -485,6 +494,8 @@ def _factory(name):
             else:
                 part = local_shape(shape, mesh, placed)
                 local = getattr(torch, name)(part, *fill, dtype=dtype)
+                if mesh._places is not None:
+                    local = move(local, mesh, shape, [Replicate()] * mesh.ndim, placed)
         made = DTensor._made(local, mesh, placed, shape)
         return made.requires_grad_() if requires_grad else made
 

@@ -70,11 +70,12 @@ def call(func, args, kwargs):
     name = _PUBLIC.get(name, name)
     if name.startswith("_foreach_"):
         return _each(func, args, kwargs)
-    if name == "cross_entropy" and _keeps_classes(args):
+    over_devices = _over_devices(args, kwargs)
+    if name == "cross_entropy" and not over_devices and _keeps_classes(args):
         from .parallel.loss import cross_entropy
 
         return cross_entropy(*args, **kwargs)
-    if name in SPECIAL:
+    if name in SPECIAL and not over_devices:
         result = SPECIAL[name](func, args, kwargs)
         if result is not NotImplemented:
             return result
@@ -103,6 +104,10 @@ def call(func, args, kwargs):
         tensors.append(x)
     targets, outputs, sizes, local_args = _decide(name, mesh, tensors, args, kwargs)
     inplace = name.endswith("_") and not name.endswith("__")
+    if over_devices:  # the local tensors are whole, and so is the call
+        sizes, local_args = [], None
+        if inplace:
+            targets[0], outputs = list(tensors[0].placements), list(tensors[0].placements)
     if inplace:
         own = tensors[0]
         wanted = list(own.placements)
@@ -126,6 +131,14 @@ def call(func, args, kwargs):
     if inplace:
         return tensors[0]
     return _wrapped(result, mesh, outputs, sizes, tensors, name)
+
+
+def _over_devices(args, kwargs):
+    """Whether the mesh of a call's `DTensor`s lies over the devices of this process."""
+    from ._api import DTensor
+
+    first = next(x for x in tree_flatten((args, kwargs))[0] if isinstance(x, DTensor))
+    return first.device_mesh._places is not None
 
 
 def _keeps_classes(args):
@@ -329,7 +342,7 @@ def _wrapped(result, mesh, outputs, sizes, tensors, name):
 
     if isinstance(result, torch.Tensor):
         shape = list(result.shape)
-        for m, p in enumerate(outputs):
+        for m, p in enumerate(outputs if mesh._places is None else ()):
             if p.is_shard():
                 shape[p.dim] *= mesh.size(m)
         if name in rules.POINTWISE or name.rstrip("_") in rules.POINTWISE:

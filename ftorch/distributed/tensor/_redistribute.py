@@ -5,6 +5,7 @@ from __future__ import annotations
 import ftorch as torch
 
 from ...autograd import Function
+from .. import _local_devices
 from .. import distributed_c10d as dist
 from .placement_types import NormPartial, Replicate, Shard
 
@@ -17,6 +18,8 @@ def part(size: int, count: int, rank: int) -> tuple[int, int]:
 def local_shape(shape, mesh, placements, upto: int | None = None, place=None) -> list[int]:
     """The shape of a process' part; ``upto``: with the first mesh dimensions only."""
     sizes = list(shape)
+    if mesh._places is not None:
+        return sizes
     place = mesh.get_coordinate() if place is None else place
     for m, p in enumerate(placements if upto is None else placements[:upto]):
         if p.is_shard():
@@ -27,6 +30,8 @@ def local_shape(shape, mesh, placements, upto: int | None = None, place=None) ->
 def offsets(shape, mesh, placements, place=None) -> list[int]:
     """Where a process' part begins."""
     sizes, start = list(shape), [0] * len(shape)
+    if mesh._places is not None:
+        return start
     place = mesh.get_coordinate() if place is None else place
     for m, p in enumerate(placements):
         if p.is_shard():
@@ -150,6 +155,8 @@ def _step(t, mesh, m, now, to, shape):
 
 def move(t, mesh, shape, now, to):
     """A local tensor with other placements, without derivatives."""
+    if mesh._places is not None:
+        return _local_devices.placed(t, mesh._places, to)
     now, to = list(now), list(to)
     changed = [m for m in range(mesh.ndim) if now[m] != to[m]]
     if not changed:
@@ -195,7 +202,7 @@ class Redistribute(Function):
     def backward(ctx, grad):
         mesh, shape, now, to = ctx.where
         grad = move(grad, mesh, shape, gradient_placements(to), gradient_placements(now))
-        for m, p in enumerate(now):
+        for m, p in enumerate(now if mesh._places is None else ()):
             if p.is_partial("avg") and not to[m].is_partial():
                 grad = grad / mesh.size(m)
         return grad, None, None, None, None

@@ -244,7 +244,10 @@ def _call(op: Op, operands, static=()):
             return call(op, operands, hashable(static, op.definition))
         if op.host:
             return _call_host(op, operands, static, tensors, grad)
-        plan = planning.build(op, operands, static)
+        try:
+            plan = planning.build(op, operands, static)
+        except planning.MixedDevices as mixed:
+            return call(op, _moved(operands, mixed.device), static)
         remember(op.plans, key, plan)
     if plan.checks:
         value_checks.check_values(plan, operands, tensors, read)
@@ -255,6 +258,15 @@ def _call(op: Op, operands, static=()):
     if plan.is_single:
         return wrap(results)
     return plan.wrap_results([wrap(s) for s in results])
+
+
+def _moved(operands, device):
+    """Operands, of which all tensors are on a device."""
+    return tuple([
+        o.to(device) if isinstance(o, Tensor)
+        else _moved(o, device) if o.__class__ in (list, tuple) else o
+        for o in operands
+    ])
 
 
 in_c = native.module if executor.DEFERRED else None
@@ -300,7 +312,12 @@ def _call_inplace(op: Op, operands, static=()):
     except TypeError:
         return call_inplace(op, operands, hashable(static, op.definition))
     if plan is None:
-        plan = planning.build_inplace(op, operands, static)
+        try:
+            plan = planning.build_inplace(op, operands, static)
+        except planning.MixedDevices as mixed:
+            if target._ftorch_geometry.device is not mixed.device:
+                raise
+            return call_inplace(op, _moved(operands, mixed.device), static)
         if plan.geometry.shape != target._ftorch_geometry.shape:
             return hooks.resized(op, operands, static)
         remember(op.inplace_plans, key, plan)

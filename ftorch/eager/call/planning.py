@@ -119,16 +119,28 @@ def _layout_arguments(definition, operands, static):
     return slots, tensors, scalars, names
 
 
+class MixedDevices(RuntimeError):
+    """Tensors of the CPU beside some over several devices (`device.over`): they are put there.
+
+    Attributes:
+        device: the latter.
+    """
+
+
 def _check_devices(op, tensors):
     device, first_zero = None, False
     for t in tensors:
         g = t._ftorch_geometry
         if device is None or (g.device is not device and not g.is_zero_dim):
             if device is not None and not first_zero:
-                raise RuntimeError(
+                found = _device.CPU, *(d for d in (device, g.device) if _device.is_several(d))
+                mixed = len(found) == 2 and _device.CPU in (device, g.device)
+                error = (MixedDevices if mixed else RuntimeError)(
                     f"Expected all tensors to be on the same device, but found at least two "
                     f"devices, {device} and {g.device}!"
                 )
+                error.device = found[-1]
+                raise error
             device, first_zero = g.device, g.is_zero_dim
     return device
 
@@ -363,9 +375,9 @@ def make_function(definition, slots, casts, numbers, tensor_count, scalar_types,
     ``raw(arrays, scalars)`` gives the kernel's arguments (cast as promotion says); ``fn(*operands)``
     its results.
     """
-    kernel = definition.backend_kernels.get(
-        getattr(device, "type", None), definition.kernel
-    ) if definition.backend_kernels else definition.kernel
+    kernel = definition.kernel
+    if definition.backend_kernels and device is not None and not _device.is_several(device):
+        kernel = definition.backend_kernels.get(device.type, kernel)
     casts = {i: d.numpy for i, d in casts.items()}
     numbers = {i: d.numpy for i, d in numbers.items()}
 

@@ -136,12 +136,34 @@ def _count(kind):
 
 
 @functools.cache
+def over(mesh: jax.sharding.Mesh) -> device:
+    """What tensors over several JAX devices of this process have for a device: each is one array with a sharding.
+
+    It looks like the device of one of them (``device(type='cpu')``), and is another object than that.
+    """
+    made = object.__new__(_Device)
+    made.type, made.index = from_jax(mesh.devices.flat[0]).type, None
+    _over[made] = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    return made
+
+
+_over: dict[device, jax.sharding.NamedSharding] = {}  # where a tensor lies that is whole on each of them
+
+
+def is_several(where: device) -> bool:
+    """Whether a device stands for several of JAX's (`over`)."""
+    return where in _over
+
+
+@functools.cache
 def to_jax(where: device):
-    """The JAX device behind a device.
+    """The JAX device behind a device, or the sharding of what is whole on each of several (`over`).
 
     Raises:
         AssertionError, RuntimeError: in PyTorch's words if this machine has no such device.
     """
+    if where in _over:
+        return _over[where]
     found = jax_devices(where.type)
     if not found:
         if where.type == "cuda":
@@ -177,15 +199,29 @@ def put(array, where: device) -> jax.Array:
     if forked[0] and where is CPU:
         return np.asarray(array)  # type: ignore[return-value]
     target = to_jax(where)
-    if _batched_put is None:
+    if _batched_put is None or where in _over:
         return jax.device_put(array, target)
     return _batched_put(*_placement(array.shape, array.dtype, target), [array], [target], True)
+
+
+def moved(array, where: device):
+    """An array, if need be a copy, that programs of an accelerator or of several devices take: numbers may be the CPU's."""
+    if isinstance(array, jax.Array) and array.committed and array.sharding.device_set != device_set(where):
+        return jax.device_put(array, to_jax(where))
+    return array
+
+
+@functools.cache
+def device_set(where: device) -> frozenset:
+    """The JAX devices behind a device."""
+    found = to_jax(where)
+    return frozenset(found.device_set if where in _over else (found,))
 
 
 def canonical(where: device) -> device:
     """The device a tensor reports: accelerators always have an index, the CPU and meta never."""
     if where.type in ("cpu", "meta"):
-        return _intern(where.type, None)
+        return where if where in _over else _intern(where.type, None)
     return where if where.index is not None else _intern(where.type, current_index())
 
 

@@ -341,6 +341,8 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
     if not live:
         finished += (None, [])
         return
+    if device is not _device.CPU:
+        inputs = [_device.moved(array, device) for array in inputs]
     if steps == 1:
         plan = code[0]
         operands = [inputs[-1 - operand] for operand in code[1:]]
@@ -406,7 +408,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
     given = [inputs[i] for i in compiled.given]
     arguments = np.array(ints, np.int64) if ints else None
     numbers = np.array(floats, np.float64) if floats else None
-    with _nothing if device is _device.CPU else jax.default_device(_device.to_jax(device)):
+    with _nothing if device is _device.CPU or _device.is_several(device) else jax.default_device(_device.to_jax(device)):
         if is_new:
             program.moves_much = device is _device.CPU and sum([a.nbytes for a in inputs]) > _LARGE_INPUTS
             given = donation.prepare(compiled.function, kept, given, (arguments, numbers), device)
