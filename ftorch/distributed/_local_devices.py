@@ -26,6 +26,9 @@ from ..eager.tensor import wrap
 from . import distributed_c10d as dist
 
 
+_ANY = jax.sharding.PartitionSpec.UNCONSTRAINED
+
+
 @dataclass(frozen=True)
 class Places:
     """Where a mesh lies.
@@ -51,18 +54,25 @@ class Places:
         """The places as one dimension."""
         return Places(self.jax_mesh, (tuple(name for axes in self.axes for name in axes),))
 
-    def sharding(self, shape, placements):
-        """How an array of a shape lies. What does not divide a dimension evenly leaves it whole."""
-        return jax.sharding.NamedSharding(self.jax_mesh, self._spec(tuple(shape), tuple(placements)))
+    def sharding(self, shape, placements, now=()):
+        """How an array of a shape lies. What does not divide a dimension evenly leaves it whole.
 
-    def _spec(self, shape, placements):
-        axes: list[tuple[str, ...]] = [() for _ in shape]
+        Args:
+            now: how it lies on this part of a larger mesh. Dimensions that neither divides may lie on other parts of it
+                as they do.
+        """
+        axes: list = [() for _ in shape]
         for names, p in zip(self.axes, placements):
             if p.is_shard():
                 wanted = axes[p.dim] + names
                 if shape[p.dim] % math.prod(self.jax_mesh.shape[name] for name in wanted) == 0:
                     axes[p.dim] = wanted
-        return jax.sharding.PartitionSpec(*[names or None for names in axes])
+        if sum(map(len, self.axes)) < len(self.jax_mesh.axis_names):
+            said = {p.dim for p in (*placements, *now) if p.is_shard()}
+            axes = [names if d in said else _ANY for d, names in enumerate(axes)]
+        return jax.sharding.NamedSharding(
+            self.jax_mesh, jax.sharding.PartitionSpec(*[names if names is _ANY else names or None for names in axes])
+        )
 
 
 def found(device_type: str, shape, names) -> Places | None:
@@ -79,17 +89,28 @@ def found(device_type: str, shape, names) -> Places | None:
     return Places(mesh, tuple((name,) for name in names))
 
 
-def placed(t, places: Places, placements):
-    """A tensor on the devices of a mesh, laid out as placements say; without derivatives. A sum of terms is a whole."""
+def placed(t, places: Places, placements, now=()):
+    """A tensor on the devices of a mesh, laid out as placements say; without derivatives. A sum of terms is a whole.
+
+    Args:
+        now: how it lies, where that is known.
+    """
     g = t._ftorch_geometry
-    sharding = places.sharding(g.shape, placements)
     device = places.device
-    if g.device is not device:
-        value = t.detach().contiguous()
-        target = geometry(Size(g.shape), g.dtype, device)
-        return wrap(Storage(target, jax.device_put(read(value).as_jax(), sharding)))
     dense = t.detach().contiguous()
+    if g.device is not device:
+        target = geometry(Size(g.shape), g.dtype, device)
+        return wrap(Storage(target, jax.device_put(read(dense).as_jax(), _known(places.sharding(g.shape, placements)))))
+    sharding = places.sharding(g.shape, placements, now)
+    if all(names is _ANY for names in sharding.spec) and g.shape:
+        return dense
     return wrap(executor.record(_constraint(dense._ftorch_geometry, sharding), (read(dense),)))
+
+
+def _known(sharding):
+    """A sharding for a transfer, where nothing can be left open."""
+    spec = [None if names is _ANY else names for names in sharding.spec]
+    return jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(*spec))
 
 
 @functools.lru_cache(4096)

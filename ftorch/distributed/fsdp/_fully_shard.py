@@ -8,8 +8,10 @@ from typing import Any
 
 import ftorch as torch
 
+from ...eager.core.device import jax_devices
 from ...utils._pytree import tree_map
 from ..device_mesh import init_device_mesh
+from ._device_group import DeviceGroup
 from ._group import ParameterGroup, ShardedParameter, _View
 
 __all__ = [
@@ -161,7 +163,7 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
             )
         if isinstance(m, FSDPModule):
             raise ValueError("Module that has already been applied fully_shard cannot be applied again")
-    mesh = mesh or init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+    mesh = mesh or _default_mesh()
     if mesh.ndim not in (1, 2):
         raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
     if mesh.ndim == 2 and mesh.mesh_dim_names is None:
@@ -175,7 +177,7 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
         made = ShardedParameter(owners, p, mesh, placed.dim if placed is not None else 0)
         made.sharded._fsdp_sharded = True
         sharded.append(made)
-    group = ParameterGroup(
+    group = (ParameterGroup if mesh._places is None else DeviceGroup)(
         sharded, mesh, True if reshard_after_forward is None else bool(reshard_after_forward), policy
     )
     state = _State(group, policy)
@@ -188,8 +190,16 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     return module
 
 
+def _default_mesh():
+    """A mesh of all processes; of all devices, if there is but one process."""
+    count = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    return init_device_mesh("cpu", (count if count > 1 else len(jax_devices("cpu")),))
+
+
 def _before(state, module, args, kwargs):
     group, dtype = state.group, state.policy.param_dtype
+    if isinstance(group, DeviceGroup):
+        args, kwargs = group.spread((args, kwargs))
     group.unshard()
     state.depth += 1
     if group.reshard_after_forward and torch.is_grad_enabled():

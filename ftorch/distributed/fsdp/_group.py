@@ -65,15 +65,18 @@ class ParameterGroup:
     def __init__(self, parameters, mesh, reshard_after_forward, policy, offload=False):
         self.parameters, self.mesh, self.policy = parameters, mesh, policy
         self.reshard_after_forward = reshard_after_forward
-        self.process_group = mesh.get_group(mesh.ndim - 1)
-        self.replicas = mesh.get_group(0) if mesh.ndim == 2 else None
+        self._exchange_over(mesh)
         self.syncs = self.all_reduces = True
         self.divide_factor = None
         self.whole: list | None = None  # while they are gathered
         self.waiting: list | None = None  # gradients that are not reduced yet
-        self.count, self.rank = self.process_group.size(), self.process_group.rank()
         self._keys: dict[int, int] = {}
         self.full_precision = False  # whether parameters are gathered as they are kept
+
+    def _exchange_over(self, mesh):
+        self.process_group = mesh.get_group(mesh.ndim - 1)
+        self.replicas = mesh.get_group(0) if mesh.ndim == 2 else None
+        self.count, self.rank = self.process_group.size(), self.process_group.rank()
 
     # --- gathering ---
 

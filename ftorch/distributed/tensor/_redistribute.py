@@ -156,7 +156,7 @@ def _step(t, mesh, m, now, to, shape):
 def move(t, mesh, shape, now, to):
     """A local tensor with other placements, without derivatives."""
     if mesh._places is not None:
-        return _local_devices.placed(t, mesh._places, to)
+        return _local_devices.placed(t, mesh._places, to, now or ())
     now, to = list(now), list(to)
     changed = [m for m in range(mesh.ndim) if now[m] != to[m]]
     if not changed:
