@@ -25,7 +25,6 @@ from ..eager.runtime import executor
 from ..eager.tensor import wrap
 from . import distributed_c10d as dist
 
-
 _ANY = jax.sharding.PartitionSpec.UNCONSTRAINED
 
 
@@ -99,8 +98,11 @@ def placed(t, places: Places, placements, now=()):
     device = places.device
     dense = t.detach().contiguous()
     if g.device is not device:
-        target = geometry(Size(g.shape), g.dtype, device)
-        return wrap(Storage(target, jax.device_put(read(dense).as_jax(), _known(places.sharding(g.shape, placements)))))
+        array = read(dense).as_jax()
+        if not isinstance(array, jax.core.Tracer):
+            target = geometry(Size(g.shape), g.dtype, device)
+            return wrap(Storage(target, jax.device_put(array, _known(places.sharding(g.shape, placements)))))
+        dense = dense.to(device)
     sharding = places.sharding(g.shape, placements, now)
     if all(names is _ANY for names in sharding.spec) and g.shape:
         return dense

@@ -198,6 +198,10 @@ class DTensor(torch.Tensor):
             self.device_mesh, getattr(self, "_is_param", False),
         )
 
+    def __jax_array__(self):
+        is_global = self.device_mesh._places is not None
+        return (self._local_tensor if is_global else self.full_tensor()).__jax_array__()
+
     # --- from and to local tensors ---
 
     @staticmethod

@@ -461,6 +461,8 @@ def numpy(self, *, force=False):
         )
     g = self._ftorch_geometry
     _refuse_bits(g)
+    if _device.is_several(g.device):
+        return self.cpu().numpy()
     if g.device is not _device.CPU:
         raise TypeError(
             f"can't convert {g.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
@@ -483,8 +485,15 @@ def numpy(self, *, force=False):
     return strided(memory, g, self._ftorch_offset)
 
 
-def from_jax(array, requires_grad=False) -> Tensor:
+def from_jax(array, requires_grad=False, *, sharded=False) -> Tensor:
     """A tensor around a ``jax.Array`` (or a tracer), without a copy.
+
+    Args:
+        sharded: whether an array with a ``NamedSharding`` over several devices stays there. It is gathered on one
+            device otherwise.
+
+    Raises:
+        ValueError: for ``sharded`` and an array that lies otherwise.
 
     >>> import ftorch as torch, jax.numpy as jnp
     >>> torch.from_jax(jnp.arange(3))
@@ -494,7 +503,12 @@ def from_jax(array, requires_grad=False) -> Tensor:
     if isinstance(array, jax.core.Tracer):
         return from_array(array, requires_grad=requires_grad)
     where, *others = array.devices()
-    if others:  # a sharded array: a tensor has one device
+    if sharded:
+        if not isinstance(array.sharding, jax.sharding.NamedSharding):
+            raise ValueError(f"the array has no NamedSharding: {array.sharding}")
+        g = geometry(Size(array.shape), dtype, _device.over(array.sharding.mesh))
+        return wrap(Storage(g, array)).requires_grad_(requires_grad)
+    if others:  # a tensor has one device
         where = min(array.devices(), key=lambda d: d.id)
         array = jax.device_put(array, where)
     out = wrap(Storage(geometry(Size(array.shape), dtype, _device.from_jax(where)), array))
@@ -611,4 +625,7 @@ def move_to_device(t, where: _device.device):
     if g.device is _device.META:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     value = read(t).as_jax()
-    return wrap(Storage(target, jax.device_put(value, _device.to_jax(where))))
+    storage = Storage(target, jax.device_put(value, _device.to_jax(where)))
+    if isinstance(value, jax.core.Tracer):
+        storage.trace = IMMEDIATE
+    return wrap(storage)
