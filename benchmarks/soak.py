@@ -78,9 +78,9 @@ class Session:
 
     def interrupt(self):
         """A signal in the middle of a step, as Ctrl-C."""
-        # Again if it is lost: Python drops what comes in a weak reference's callback, or a garbage collection's.
-        signal.setitimer(signal.ITIMER_REAL, self.rng.uniform(1e-4, 3e-3), 0.5)
         try:
+            # Again if it is lost: Python drops what comes in a weak reference's callback, or a garbage collection's.
+            signal.setitimer(signal.ITIMER_REAL, self.rng.uniform(1e-4, 3e-3), 0.5)
             while True:
                 self.train()
         except KeyboardInterrupt:
