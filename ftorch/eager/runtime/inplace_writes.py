@@ -18,7 +18,7 @@ from ..core import forking
 from ..core.errors import translate_error
 from ..core.geometry import has_internal_overlap
 from ..memory.storage import strided
-from . import capture_trace, executor, host_tier, value_checks
+from . import capture_trace, elementwise_writes, executor, host_tier, value_checks
 from .program import _packed
 from .strided_steps import elements
 
@@ -38,21 +38,28 @@ def applies(storage, g) -> bool:
 # Of the loops in C, see `Way` of ``native/src/writes.cpp``.
 _WAYS = {
     "fill": 1, "copy": 2, "set rows": 3, "add rows": 4, "fill rows": 5, "set elements": 6, "add elements": 7,
-    "fill elements": 8,
+    "fill elements": 8, "compute": 9,
 }
 
 
 def way_of(plan):
-    """How an in-place call of a plan is done in memory: (the number of a loop or 0, dimension, number that fills or None)."""
+    """How an in-place call of a plan is done in memory.
+
+    Returns:
+        (the number of a loop or 0, dimension, number that fills or None); of "compute": (its number, program, sources),
+        see `elementwise_writes.program_for`.
+    """
     definition = plan.op.definition
     way: tuple = 0, 0, None
     if definition.element is not None:
         constant = None if definition.element == "scalar" else definition.element
         way = _WAYS["fill"], 0, constant
-    elif plan.op.name == "copy":
+    elif plan.op.name == "copy" and plan.inputs[0].dtype is plan.inputs[1].dtype:
         way = _WAYS["copy"], 0, None
     elif definition.changes is not None:
         way = _WAYS[definition.changes], plan.static[0], None
+    elif (found := elementwise_writes.program_for(plan)) is not None:
+        way = _WAYS["compute"], *found
     plan.writes = way
     return way
 

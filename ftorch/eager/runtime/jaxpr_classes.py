@@ -324,7 +324,7 @@ class ClassProgram:
     """
 
     __slots__ = ("inputs", "calls", "results", "shapes", "dtypes", "evaluate", "result_shapes", "symbols", "_run",
-                 "_in_place")
+                 "_in_place", "__weakref__")
 
     def __init__(self, steps, inputs, results, shapes, dtypes, symbols):
         self.inputs, self.shapes, self.dtypes, self.symbols = inputs, shapes, dtypes, symbols

@@ -1,7 +1,6 @@
 // Elementwise programs as objects that Python calls.
 
-#include "elementwise.h"
-#include "arrays.h"
+#include "program_object.h"
 #include "module.h"
 #include "own_threads.h"
 
@@ -41,9 +40,7 @@ int number_of(Type type) {
 }
 
 bool has_type(PyArrayObject* array, Type type) {
-  const int number = PyArray_TYPE(array), expected = number_of(type);
-  if (number != expected && !(type == I64 && number == NPY_LONGLONG)) return false;
-  return PyArray_ISNOTSWAPPED(array);
+  return is_of(type, PyArray_TYPE(array)) && PyArray_ISNOTSWAPPED(array);
 }
 
 template <typename T>
@@ -293,6 +290,31 @@ PyObject* set_threads(PyObject*, PyObject* count) {
 PyObject* get_threads(PyObject*, PyObject*) { return PyLong_FromLongLong(count_own_threads()); }
 
 }  // namespace
+
+const Program* program_in(PyObject* object) {
+  if (Py_TYPE(object) != &program_type) return nullptr;
+  ProgramObject* self = reinterpret_cast<ProgramObject*>(object);
+  for (const bool aligned : *self->aligned)
+    if (!aligned) return nullptr;
+  return self->program->reduces() ? nullptr : self->program;
+}
+
+bool is_of(Type type, int number) { return number == number_of(type) || (type == I64 && number == NPY_LONGLONG); }
+
+bool encode_number(PyObject* object, Type type, uint64_t& bits) {
+  try {
+    if (type == F32 && PyLong_Check(object)) {  // rounded once
+      bits = 0;
+      put(&bits, static_cast<float>(integer_of(object)));
+    } else {
+      bits = bits_of(object, type);
+    }
+    return true;
+  } catch (const PythonError&) {
+    PyErr_Clear();
+    return false;
+  }
+}
 
 PyMethodDef program_methods[] = {
     {"supports", supports, METH_VARARGS, "supports(operation, type, other): whether programs have it."},

@@ -3,6 +3,7 @@
 // operand. They do what `_call` and `_call_inplace` of `ftorch/eager/call/op.py` say; whatever is not common is left to
 // those, before anything has been changed.
 #include "recording.h"
+#include "target_memory.h"
 #include "writes.h"
 
 namespace recording {
@@ -361,7 +362,7 @@ PyObject* configure(PyObject*, PyObject* arguments) {
   name_differentiating = PyUnicode_InternFromString("differentiating");
   name_saved_hooks = PyUnicode_InternFromString("saved_hooks");
   name_deferred = PyUnicode_InternFromString("DEFERRED");
-  name_writes();
+  name_target_memory();
   configured = true;
   Py_RETURN_NONE;
 }

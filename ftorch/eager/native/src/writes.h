@@ -18,6 +18,5 @@ extern PyObject* name_differentiating;
 
 PyObject* item_of(PyObject*, PyObject* const* arguments, Py_ssize_t count);
 PyObject* write_item(PyObject*, PyObject* const* arguments, Py_ssize_t count);
-void name_writes();
 
 }  // namespace recording
