@@ -1,7 +1,7 @@
 """Linear layers and convolutions of quantized tensors, and the packed weights that they take.
 
-Sums of products of integers are exact: they are computed in the narrowest floating-point dtype that holds every partial
-sum. What follows (scales, bias, rounding) is done in single precision in the order of the kernels that PyTorch uses:
+Sums of products of integers are exact: weights of int8 without zero points are multiplied as such, others in the narrowest
+floating-point dtype that holds every partial sum. What follows (scales, bias, rounding) is done in single precision in the order of the kernels that PyTorch uses:
 FBGEMM's for linear layers, oneDNN's for convolutions under the engine "x86".
 """
 
@@ -57,6 +57,8 @@ class LinearPackedParamsBase:
 
     def __init__(self, weight, bias=None):
         self.weight, self.bias = weight, bias
+        # (the weight of int8, the sums of its rows, its scales), or None where it has zero points
+        self._bytes = _symmetric(weight) if isinstance(weight, QuantizedTensor) else None
 
     def unpack(self):
         """(weight, bias)."""
@@ -102,6 +104,17 @@ def _prepared(weight, axis):
     if isinstance(quantizer, q.PerTensor):
         return shifted, np.float32(quantizer.scale)
     return shifted, np.asarray(quantizer.scales.numpy()).astype(np.float32)
+
+
+def _symmetric(weight):
+    quantizer = weight._quantizer
+    is_one = isinstance(quantizer, q.PerTensor)
+    points = quantizer.zero_point if is_one else quantizer.zero_points
+    if weight.dtype is not _dtype.qint8 or (points != 0 if is_one else bool((points != 0).any())):
+        return None
+    ints = integers(weight).contiguous()
+    scales = torch.tensor(np.float32(quantizer.scale)) if is_one else quantizer.scales.to(_dtype.float32)
+    return ints, ints.sum(1, dtype=_dtype.int32), scales
 
 
 def linear_prepack(W, B=None):
@@ -261,8 +274,13 @@ def _finish_onednn(total, both, scale, bias, zero_point, relu, axis):
     return q.clipped(x, _dtype.quint8)
 
 
-def _linear_sums(levels, packed):
+def _linear_sums(X, packed):
+    """The sums of products of a quantized input's integers and the weight's, without zero points."""
+    if packed._bytes is not None and X.dtype is _dtype.quint8:
+        weight, sums, _ = packed._bytes
+        return torch._linear_int8(integers(X), weight, sums, torch.tensor(X._quantizer.zero_point, dtype=_dtype.int32))
     weight, _ = packed._operand
+    levels = X._quantizer.shifted(integers(X))
     if levels.shape[-1:] != weight.shape[1:]:
         raise RuntimeError(f"The number of rows in the packB should be equal to K: {levels.shape[-1]}")
     return torch.nn.functional.linear(levels.to(weight.dtype), weight)
@@ -271,7 +289,7 @@ def _linear_sums(levels, packed):
 def linear(X, W_prepack, scale, zero_point, relu=False):
     """A linear layer: quantized input, packed weights, results in a quantizer."""
     _check_activation(X, "linear")
-    total = _linear_sums(X._quantizer.shifted(integers(X)), W_prepack)
+    total = _linear_sums(X, W_prepack)
     both, multiplier = _multipliers(X._quantizer.scale, W_prepack._operand[1], scale)
     if engine() == "onednn":
         ints = _finish_onednn(total, both, scale, W_prepack.bias, zero_point, relu, -1)
@@ -282,10 +300,10 @@ def linear(X, W_prepack, scale, zero_point, relu=False):
 
 def _linear_numbers(X, W_prepack):
     """The numbers of a linear layer of a quantized input."""
-    total = _linear_sums(X._quantizer.shifted(integers(X)), W_prepack)
+    total = _linear_sums(X, W_prepack)
     both, _ = _multipliers(X._quantizer.scale, W_prepack._operand[1], None)
-    out = total.to(_dtype.float32) * _channels(both, total.dim(), -1)
-    return out if W_prepack.bias is None else out + W_prepack.bias.detach()
+    out, factor = total.to(_dtype.float32), _channels(both, total.dim(), -1)
+    return out * factor if W_prepack.bias is None else q.fused(out, factor, W_prepack.bias.detach())
 
 
 def dynamically_quantized(x, reduce_range=False):
@@ -303,7 +321,12 @@ def linear_dynamic(X, W_prepack, reduce_range=False, relu=False):
     """A linear layer that quantizes its input by the input's own range; float32 results."""
     if isinstance(W_prepack, LinearPackedParamsFp16):
         return linear_dynamic_fp16(X, W_prepack, relu)
-    out = _linear_numbers(dynamically_quantized(X, reduce_range and engine() != "qnnpack"), W_prepack)
+    reduce_range = reduce_range and engine() != "qnnpack"
+    if W_prepack._bytes is not None and not isinstance(X, QuantizedTensor):
+        bias = None if W_prepack.bias is None else W_prepack.bias.detach()
+        out = torch._linear_dynamic_int8(X.detach(), *W_prepack._bytes, bias, reduce_range)
+    else:
+        out = _linear_numbers(dynamically_quantized(X, reduce_range), W_prepack)
     return torch.relu(out) if relu else out
 
 

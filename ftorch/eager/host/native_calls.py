@@ -91,15 +91,16 @@ def _(params, inputs, outputs, plain, name):
 
 @override("dot_general")
 def _(params, inputs, outputs, plain, name):
-    if rewrite.is_narrow(*(x.dtype for x in (*inputs, *outputs))):
-        return _narrow_product(params, inputs, outputs, plain())
-    if any(x.dtype != _FLOAT for x in (*inputs, *outputs)):
+    dtypes = [x.dtype for x in (*inputs, *outputs)]
+    if rewrite.is_narrow(*dtypes) or rewrite.is_product_of_bytes(*dtypes):
+        return _product_by_pass(params, inputs, outputs, plain())
+    if any(dtype != _FLOAT for dtype in dtypes):
         return None
     (sums, batches) = params["dimension_numbers"]
     return module.Product(*(tuple(map(int, dims)) for dims in (*sums, *batches)))
 
 
-def _narrow_product(params, inputs, outputs, rule):
+def _product_by_pass(params, inputs, outputs, rule):
     (sums, batches), dtype = params["dimension_numbers"], outputs[0].dtype
     free = [[d for d in range(x.ndim) if d not in (*sums[k], *batches[k])] for k, x in enumerate(inputs)]
 

@@ -1,18 +1,18 @@
 """Products of integers, and of numbers with weights of eight and four bits.
 
-Sums of products of integers are exact: they are computed in single precision over so many terms as it holds, and
-added as integers. Narrow weights are widened in the product, which reads them once.
+Sums of products of integers are exact: int8 is multiplied as such, into int32. Narrow weights are widened in the product,
+which reads them once.
 """
 
 from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ...core.registry import op
-from .._common import dtype_name
+from .._common import dtype_name, fused_multiply_add
 
-_TERMS = 2**24 // 128**2  # so many products of int8 single precision sums exactly
 _BLOCK = 64  # rows of a block of packed four-bit weights: row j and row j + 32 share a byte
 
 
@@ -43,13 +43,83 @@ def int_mm(self, mat2):
         raise RuntimeError(f"int_mm_out_cpu: Expected self dtype to be int8 or uint8 but got {_c_name(self.dtype)}")
     if mat2.dtype != np.int8:
         raise RuntimeError(f"int_mm_out_cpu: Expected mat2 dtype to be of type int8 but got {_c_name(mat2.dtype)}")
-    terms = _TERMS if self.dtype == np.int8 else _TERMS // 2
-    a, b = self.astype(np.float32), mat2.astype(np.float32)
-    total = jnp.zeros((self.shape[0], mat2.shape[1]), np.int32)
-    for start in range(0, self.shape[1], terms):
-        part = a[:, start : start + terms] @ b[start : start + terms]
-        total = total + part.astype(np.int32)
-    return total
+    if self.dtype == np.int8:
+        return lax.dot(self, mat2, preferred_element_type=np.int32)
+    total = lax.dot(_with_sign(self), mat2, preferred_element_type=np.int32)
+    return total + 128 * jnp.sum(mat2, 0, dtype=np.int32)
+
+
+def _with_sign(x):
+    """Bytes less 128, as int8."""
+    return lax.bitcast_convert_type(x ^ np.uint8(128), np.int8)
+
+
+@op("_linear_int8(Tensor self, Tensor weight, Tensor sums, Tensor shift) -> Tensor", differentiable=False)
+def linear_int8(self, weight, sums, shift):
+    """``(self - shift) @ weight.T`` of bytes and int8, as int32.
+
+    Args:
+        self: (..., k) uint8. weight: (n, k) int8. sums: (n,) int32, of the weight's rows. shift: () int32.
+
+    Raises:
+        RuntimeError: for sizes that do not fit.
+    """
+    if self.shape[-1:] != weight.shape[1:]:
+        raise RuntimeError(f"The number of rows in the packB should be equal to K: {self.shape[-1]}")
+    return _product_of_bytes(self, weight, sums, shift)
+
+
+def _product_of_bytes(levels, weight, sums, shift):
+    dims = ((levels.ndim - 1,), (1,)), ((), ())
+    total = lax.dot_general(_with_sign(levels), weight, dims, preferred_element_type=np.int32)
+    return total + (128 - shift) * sums
+
+
+def _affine_range(x, largest):
+    """(scale, zero point) of bytes up to ``largest`` for the range of some numbers: PyTorch's rule, in its precision."""
+    f32, f64 = np.float32, np.float64
+    if not x.size:
+        return jnp.asarray(0.1, f64), jnp.asarray(0, np.int32)
+    low, high = jnp.minimum(jnp.min(x), f32(0)), jnp.maximum(jnp.max(x), f32(0))
+    scale = (high.astype(f64) - low.astype(f64)) / largest
+    single = scale.astype(f32)
+    scale = jnp.where((single == 0) | jnp.isinf(1 / single), 0.1, scale)
+    least = 6.1e-5  # of scales
+    is_small, factor = scale < least, f32(least) / scale.astype(f32)
+    whole = f32(least * largest)
+    small_low = jnp.where(low == 0, low, jnp.where(high == 0, -whole, low * factor))
+    small_high = jnp.where(low == 0, whole, jnp.where(high == 0, high, high * factor))
+    low, high = (jnp.where(is_small, small, x).astype(f64) for small, x in ((small_low, low), (small_high, high)))
+    scale = jnp.where(is_small, least, scale)
+    from_low, from_high = -low / scale, largest - high / scale
+    zero_point = jnp.where(-jnp.abs(low / scale) < largest - jnp.abs(high / scale), from_low, from_high)
+    return scale, jnp.round(jnp.clip(zero_point, 0, largest)).astype(np.int32)
+
+
+@op("_linear_dynamic_int8(Tensor self, Tensor weight, Tensor sums, Tensor scales, Tensor? bias, bool reduce_range) -> Tensor",
+    differentiable=False)
+def linear_dynamic_int8(self, weight, sums, scales, bias, reduce_range):
+    """A linear layer of int8 weights whose input is rounded to bytes by the range that it has.
+
+    Args:
+        self: (..., k) float32. weight: (n, k) int8. sums: (n,) int32, of the weight's rows. scales: (n,) or () float32.
+        bias: (n,) float32. reduce_range: whether bytes go up to 127 only.
+
+    Raises:
+        RuntimeError: for another dtype and sizes that do not fit.
+    """
+    if self.dtype != np.float32:
+        raise RuntimeError("linear_dynamic: expected a float32 input")
+    if self.shape[-1:] != weight.shape[1:]:
+        raise RuntimeError(f"The number of rows in the packB should be equal to K: {self.shape[-1]}")
+    scale, zero_point = _affine_range(self, 127 if reduce_range else 255)
+    scale = scale.astype(np.float32)
+    inverse = (1 / scale).astype(np.float64)  # the product and the sum are rounded once
+    levels = jnp.round((self.astype(np.float64) * inverse + zero_point).astype(np.float32))
+    levels = jnp.where(jnp.isnan(levels), 255, jnp.clip(levels, 0, 255)).astype(np.uint8)
+    total = _product_of_bytes(levels, weight, sums, zero_point)
+    y, factor = total.astype(np.float32), scale * scales
+    return y * factor if bias is None else fused_multiply_add(y, jnp.broadcast_to(factor, bias.shape), bias)
 
 
 def _c_name(dtype):

@@ -175,8 +175,9 @@ def _product(eqn, inputs, origins, order=None, *, chain):
     shape = eqn.outvars[0].aval.shape
     order = range(len(shape)) if order is None else order
     shape = tuple(shape[d] for d in order)
-    narrow = is_narrow(*(v.aval.dtype for v in (*eqn.invars, *eqn.outvars)))
-    if not (narrow or _is_float(eqn)) or 0 in shape:
+    dtypes = [v.aval.dtype for v in (*eqn.invars, *eqn.outvars)]
+    narrow, bytes_ = is_narrow(*dtypes), is_product_of_bytes(*dtypes)
+    if not (narrow or bytes_ or _is_float(eqn)) or 0 in shape:
         return None
     views = [origins.get(x, "transpose") for x in inputs]
     # Reading through transposes, else of what they give.
@@ -187,6 +188,8 @@ def _product(eqn, inputs, origins, order=None, *, chain):
                 swapped, attributes, loops = found
                 operands = [v.source if v else x for v, x in zip((left, right), inputs, strict=True)]
                 operands = operands[:: -1 if swapped else 1]
+                if bytes_:
+                    return [call("ftorch_multiply_bytes", jax.ShapeDtypeStruct(shape, np.int32), *operands, **attributes)]
                 if narrow:
                     return [_narrow_product(operands, attributes, shape, eqn.outvars[0].aval.dtype)]
                 if attributes["sizes"][2] == 1:
@@ -205,6 +208,11 @@ _NARROW = (np.dtype(jax.numpy.bfloat16), np.dtype(np.float16))
 def is_narrow(left, right, out):
     """Whether a product with operands and result of these dtypes is one of numbers of 16 bits."""
     return left == right and left in _NARROW and out in (left, np.float32)
+
+
+def is_product_of_bytes(left, right, out):
+    """Whether a product with operands and result of these dtypes is one of int8 as int32."""
+    return left == right == np.int8 and out == np.int32
 
 
 def _narrow_product(operands, attributes, shape, dtype):
