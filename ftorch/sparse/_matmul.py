@@ -62,9 +62,15 @@ def _times(a, dense, name="Mm"):
             f"addmm: Argument #3 (dense): Expected dim 0 size {a.shape[1]}, got {dense.shape[0]}"
         )
     _same_dtype(a, dense)
-    rows, columns, v = elements(a)
-    out = accumulated(v.unsqueeze(1) * dense.index_select(0, columns), rows, a.shape[0])
-    return renamed(out, name)
+    by_rows = a._pattern.by_rows() if a.dtype.is_floating_point or a.dtype.is_complex else None
+    if by_rows is None:
+        rows, columns, v = elements(a)
+        out = accumulated(v.unsqueeze(1) * dense.index_select(0, columns), rows, a.shape[0])
+        return renamed(out, name)
+    begins, columns, order = by_rows
+    v = a._pattern.elements(values_of(a))
+    v = v if order is None else v.index_select(0, order)
+    return renamed(torch._sparse_rows_mm(v, begins, columns, dense), name)
 
 
 def _sparse_times_sparse(a, b):

@@ -143,6 +143,15 @@ class Pattern:
         """The elements of a dense tensor at these places."""
         raise AssertionError("abstract")
 
+    def elements(self, values):
+        """The values as single elements, one behind the other."""
+        return values
+
+    def by_rows(self):
+        """A matrix's elements row by row: (where rows begin, columns, their places among `elements` or None: those are in
+        this order); or None if they are no matrix's."""
+        return self._sorted
+
 
 class CooPattern(Pattern):
     """Coordinates: ``indices`` is (sparse dimensions, number of elements)."""
@@ -171,6 +180,18 @@ class CooPattern(Pattern):
         pattern = self.moved(host(self.indices)[:, first], self.size, True)
         first, inverse = (index_tensor(a.reshape(-1), self.indices) for a in (first, inverse))
         return pattern, first, inverse
+
+    @functools.cached_property
+    def _sorted(self):
+        if self.sparse_dim != 2 or len(self.size) != 2:
+            return None
+        rows, columns = host(self.indices)
+        order = None
+        if not self.coalesced and (rows[1:] < rows[:-1]).any():
+            order = np.argsort(rows, kind="stable")
+            rows, columns = rows[order], columns[order]
+        begins = np.searchsorted(rows, np.arange(self.size[0] + 1))
+        return [None if x is None else index_tensor(x, self.indices) for x in (begins, columns, order)]
 
     def same(self, other):
         return isinstance(other, CooPattern) and (
@@ -241,6 +262,15 @@ class CompressedPattern(Pattern):
     @property
     def nnz(self) -> int:
         return self.plain.shape[-1]
+
+    def by_rows(self):
+        if len(self.size) == 2 and self.layout is formats.sparse_csr:
+            return self.compressed, self.plain, None
+        return self._sorted
+
+    @functools.cached_property
+    def _sorted(self):
+        return self.element_coo()._sorted
 
     def same(self, other):
         return isinstance(other, CompressedPattern) and (

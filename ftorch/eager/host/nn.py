@@ -245,6 +245,18 @@ def _(params, inputs, outputs):
     return bags
 
 
+@rule("ftorch_multiply_sparse")
+def _(params, inputs, outputs):
+    def multiply(values, begins, columns, dense):
+        found = np.zeros((dense.shape[0], begins.shape[1] - 1, dense.shape[2]), dense.dtype)
+        for value, begin, column, x, out in zip(values, begins, columns, dense, found):
+            rows = np.repeat(np.arange(len(out)), np.diff(begin))
+            np.add.at(out, rows, value[: len(rows), None] * x.take(column[: len(rows)], 0, None, "clip"))
+        return (found,)
+
+    return multiply
+
+
 # --- convolutions with a kernel per channel ----------------------------------------------
 
 

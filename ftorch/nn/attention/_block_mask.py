@@ -35,8 +35,9 @@ def _dense(counts, indices):
     """The inverse of `_ordered`."""
     columns = indices.shape[-1]
     valid = torch.arange(columns, device=counts.device) < counts.unsqueeze(-1)
-    hits = torch.zeros(*indices.shape, dtype=_dtype.int32, device=counts.device)
-    return hits.scatter(-1, indices.long(), valid.to(_dtype.int32))
+    # One more column takes what is not counted: indices there may be those of blocks that are.
+    hits = torch.zeros(*indices.shape[:-1], columns + 1, dtype=_dtype.int32, device=counts.device)
+    return hits.scatter(-1, torch.where(valid, indices, columns).long(), 1)[..., :columns].contiguous()
 
 
 def _pair(size):

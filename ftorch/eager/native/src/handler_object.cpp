@@ -12,10 +12,10 @@
 #include <vector>
 
 #define HANDLERS(use) \
-  use(multiply) use(multiply_narrow) use(multiply_bytes) use(outer) use(convolve) use(weight_gradient) use(scan) use(sort) \
-  use(top) use(select) use(lstm) use(lstm_gradient) use(attention) use(attention_gradient) use(take) use(add) use(add_to_zeros) use(bags) use(extremum) \
-  use(softmax) use(softmax_gradient) use(layer_norm) use(layer_norm_gradient) use(sum) use(max_pool) \
-  use(max_pool_gradient) use(group)
+  use(multiply) use(multiply_narrow) use(multiply_bytes) use(multiply_sparse) use(outer) use(convolve) use(weight_gradient) \
+  use(scan) use(sort) use(top) use(select) use(lstm) use(lstm_gradient) use(attention) use(attention_gradient) use(take) \
+  use(add) use(add_to_zeros) use(bags) use(extremum) use(softmax) use(softmax_gradient) use(layer_norm) \
+  use(layer_norm_gradient) use(sum) use(max_pool) use(max_pool_gradient) use(group)
 
 #define DECLARE(name) extern "C" XLA_FFI_Error* ftorch_##name(XLA_FFI_CallFrame*);
 HANDLERS(DECLARE)
