@@ -1,8 +1,8 @@
 """Linear layers and convolutions of quantized tensors, and the packed weights that they take.
 
 Sums of products of integers are exact: weights of int8 without zero points are multiplied as such, others in the narrowest
-floating-point dtype that holds every partial sum. What follows (scales, bias, rounding) is done in single precision in the order of the kernels that PyTorch uses:
-FBGEMM's for linear layers, oneDNN's for convolutions under the engine "x86".
+floating-point dtype that holds every partial sum. What follows (scales, bias, rounding) is done in single precision in the
+order of the kernels that PyTorch uses: FBGEMM's for linear layers, oneDNN's for convolutions under the engine "x86".
 """
 
 from __future__ import annotations
