@@ -55,6 +55,25 @@ def accuracy(torch, model, data):
     return f"test accuracy: {share:.2%}"
 
 
+def learn(step, report, doc, steps, rank=0):
+    """The command line of a recipe for several processes: the first one shows progress and prints what was learnt.
+
+    Args:
+        step: takes a number and gives the loss (every process calls it). ``report`` tells what was learnt.
+    """
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--no-progress", action="store_true", help="no progress bar")
+    options = parser.parse_args()
+    loss = None
+    for i in tqdm(range(options.steps), desc="training", disable=options.no_progress or rank > 0):
+        loss = step(i)
+    said = report()
+    if rank == 0:
+        print(f"loss of the last step: {float(loss):.5f}")
+        print(said)
+
+
 def main(torch, trainer, steps, doc):
     """The command line of a recipe: trains with a progress bar and prints what was learnt."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])

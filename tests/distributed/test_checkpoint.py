@@ -143,3 +143,28 @@ def trained(t, d, rank):
 @pytest.mark.parametrize("program", [divided, trained])
 def test_two_processes(two, program):
     two.run(program)
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "RMSprop"])
+@pytest.mark.parametrize("steps", [0, 1])
+@pytest.mark.parametrize("with_gradients", [False, True])
+def test_states_of_optimizers_that_made_no_step(name, steps, with_gradients):
+    """They are made, so that a checkpoint has somewhere to go; not where gradients wait."""
+    found = []
+    for t in (pt, ft):
+        helpers = __import__(f"{t.__name__}.distributed.checkpoint.state_dict", fromlist=["x"])
+        t.manual_seed(0)
+        model = t.nn.Linear(2, 3)
+        model.bias.requires_grad_(False)
+        options = {"momentum": 0.9} if name == "SGD" else {}
+        optimizer = getattr(t.optim, name)(model.parameters(), lr=t.tensor(0.1) if name == "AdamW" else 0.1, **options)
+        for _ in range(steps):
+            model(t.ones(2)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        if with_gradients:
+            model(t.ones(2)).sum().backward()
+        weights = model.weight.tolist()
+        states = repr(helpers.get_optimizer_state_dict(model, optimizer))
+        found.append((states, model.weight.grad is None, model.weight.tolist() == weights))
+    assert found[0] == found[1]

@@ -72,12 +72,35 @@ def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
     return out
 
 
+def _make_states(optimizer):
+    """Gives an optimizer that has made no step the states that it will have, by a step with gradients and rates of zero."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if optimizer.state or any(p.grad is not None for p in parameters):
+        return
+    rates = [group.get("lr") for group in optimizer.param_groups]
+    for p in parameters:
+        if p.requires_grad:
+            p.grad = torch.zeros_like(p)
+    for group, rate in zip(optimizer.param_groups, rates):
+        if rate is not None:
+            group["lr"] = torch.zeros_like(rate) if isinstance(rate, torch.Tensor) else 0.0
+    optimizer.step(closure=None)
+    for group, rate in zip(optimizer.param_groups, rates):
+        if rate is not None:
+            group["lr"] = rate
+    optimizer.zero_grad(set_to_none=True)
+
+
 def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None) -> dict:
-    """Optimizers' state dicts with the parameters' names in the place of numbers."""
+    """Optimizers' state dicts with the parameters' names in the place of numbers.
+
+    One that has made no step makes its states first, so that a checkpoint can be loaded into them.
+    """
     options = options or StateDictOptions()
     optimizers = optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,)
     names, state, groups = _names(model), {}, []
     for optimizer in optimizers:
+        _make_states(optimizer)
         for group in optimizer.param_groups:
             listed = [names[id(p)] for p in group["params"]]
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": listed})
@@ -134,6 +157,7 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
         nested = _unflattened(optim_state_dict, names.values())
     by_name = {n: g for g in nested["param_groups"] for n in g["params"]}
     for optimizer in optimizers:
+        _make_states(optimizer)
         for group in optimizer.param_groups:
             listed = [names[id(p)] for p in group["params"]]
             source = by_name.get(listed[0]) if listed else None
