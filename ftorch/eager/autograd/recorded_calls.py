@@ -13,10 +13,11 @@ from ..core import device as _device
 from ..core import dtype as dtypes
 from ..core.geometry import Geometry, part_of
 from ..core.refcount import RELIABLE
+from ..host.floating_errors import ignoring_errors
 from ..memory import view
 from ..memory.storage import Storage, newest_level, on_look
-from ..runtime import executor, host_tier, inplace_writes, value_checks
-from ..runtime.trace import KEPT_ELEMENTS, OVERWRITTEN, Trace, threads
+from ..runtime import executor, host_tier, inplace_writes, short_traces, value_checks
+from ..runtime.trace import KEPT_ELEMENTS, OVERWRITTEN, Run, Trace, threads
 from ..tensor import PLAIN, Extras, Tensor, modes
 from . import derivatives, tape
 
@@ -34,8 +35,10 @@ _SLOTS = (
     (Storage, "array trace slot root version host error extra level"),
     (Geometry, "shape stride numel dtype device bits is_contiguous _reads _views"),
     (view.Layout, "reads writes"),
-    (Trace, "lock code owners inputs input_of ints floats steps birth replaced recording running"),
-    (executor.Stats, "ops"),
+    (Trace, "lock code owners inputs input_of ints floats steps birth replaced recording running device"),
+    (Run, "content live keep finished around is_over"),
+    (short_traces.ShortTrace, "seen run kinds"),
+    (executor.Stats, "ops programs"),
     (Extras, "hooks accumulator"),
     (tape.AccumulateGrad, "variable"),
 )
@@ -46,10 +49,10 @@ def configure() -> None:
     native.module.configure_calls(
         _SLOTS,
         (_op.Op, executor.Plan, planning.OpPlan, Tensor, Storage, Trace, tape.Node,
-         tape.OpNode, tape.AccumulateGrad, derivatives.Backward),
+         tape.OpNode, tape.AccumulateGrad, derivatives.Backward, Run),
         (PLAIN, _op.special, newest_level, threads, modes, _device.CPU, executor.stats, OVERWRITTEN,
          tape._sequence, tape.ACCUMULATE_SEQUENCE, value_checks.postponed, on_look,
-         frozenset(d for d in dtypes.ALL if not d.stored)),
+         frozenset(d for d in dtypes.ALL if not d.stored), short_traces.known, _device.forked, *ignoring_errors()),
         (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, tape.accumulator,
          _op.op_named, inplace_writes.way_of, part_of, vars(executor)),
         (executor.MAX_STEPS, inplace_writes.LARGE, KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),

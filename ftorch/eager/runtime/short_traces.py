@@ -30,7 +30,7 @@ _MOST = 2048  # traces known
 
 _int64, _float64, _complex128 = np.int64, np.float64, np.complex128
 _errstate = np.errstate
-_known: dict[tuple, Any] = {}
+known: dict[tuple, Any] = {}
 
 
 class ShortTrace:
@@ -76,11 +76,11 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
 
 def _find(code, live):
     key = (*code, None, *live)
-    short = _known.get(key)
+    short = known.get(key)
     if short is None:
-        if len(_known) >= _MOST:
-            _known.pop(next(iter(_known)), None)
-        short = _known[key] = ShortTrace(code)
+        if len(known) >= _MOST:
+            known.pop(next(iter(known)), None)
+        short = known[key] = ShortTrace(code)
     return short
 
 

@@ -49,7 +49,7 @@ class Trace:
         self.device = device
         self.birth = 0
         self.recording: Any = False  # or True; or (first slot, storages) of a step that is recorded and writes to these
-        self.running: tuple[_Run, ...] = ()
+        self.running: tuple[Run, ...] = ()
         self.clear()
 
     def clear(self):
@@ -65,6 +65,8 @@ class Trace:
 
     def flush(self, again=False):
         """Runs everything recorded. Storages get their arrays, or the error that they raise."""
+        if not again and _run_short(self):
+            return
         with self.lock:
             if self.recording:
                 self.start_over()
@@ -81,7 +83,7 @@ class Trace:
             self._run(False, program.execute_by_steps)
 
     def _run(self, again, execute=short_traces.execute):
-        run = _Run()
+        run = Run()
         finished = run.finished
         try:
             self._take(run)
@@ -103,6 +105,21 @@ class Trace:
         finally:
             if run.content is not None:
                 self.running = run.around
+            run.is_over = True
+
+    def resume(self, run, error):
+        """Does what `_run` does where computing raised, for the same in C."""
+        try:
+            raise error
+        except Exception:
+            if not run.is_over:
+                self._take_apart(run, error)
+        except BaseException:
+            if not run.is_over:
+                self._put_aside(run.content)
+            raise
+        finally:
+            self.running = run.around
             run.is_over = True
 
     def _take(self, run):
@@ -239,7 +256,7 @@ class Trace:
         self.input_of = {key: index for key, index in self.input_of.items() if -index <= inputs}
 
 
-class _Run:
+class Run:
     """A trace's content while it runs.
 
     Attributes:
@@ -288,6 +305,11 @@ def _live_slots(trace, owners):
     return live, keep
 
 
+def _nothing(trace):
+    return False
+
+
+_run_short: Any = _nothing if native.module is None or not DEFERRED else native.module.run_short  # short traces, in C
 _live: Any = native.module.live if native.module is not None and DEFERRED and RELIABLE else _live_slots  # the same in C
 
 

@@ -7,7 +7,9 @@ import pytest
 import torch as reference
 
 import ftorch as torch
+from ftorch.eager import native
 from ftorch.eager.runtime import executor, host_tier, short_traces
+from ftorch.eager.runtime.trace import threads
 
 PROGRAMS = {
     "comparison": lambda lib, x: (x.sum() * 1.1 < 50).item(),
@@ -49,10 +51,10 @@ def test_nothing_is_compiled():
 
 def test_a_step_that_fails_on_the_host_runs_otherwise():
     x = torch.ones(3)
-    short_traces._known.clear()
+    short_traces.known.clear()
     for _ in range(4):
         (x + 1).sum().item()
-    (short,) = [s for key, s in short_traces._known.items() if s.run and key[0].name == "add"]
+    (short,) = [s for key, s in short_traces.known.items() if s.run and key[0].name == "add"]
 
     def broken(*_):
         raise MemoryError
@@ -61,3 +63,72 @@ def test_a_step_that_fails_on_the_host_runs_otherwise():
     found = (x + 1).sum().item()  # not in an assert: pytest would hold what is between, which makes another trace
     assert found == 6
     assert short.run is False
+
+
+in_c = pytest.mark.skipif(not native.available, reason="the kernels in C++ are not built")
+
+
+def _known_often(x, factor):
+    """The short trace of a program that ran so often that C runs it."""
+    short_traces.known.clear()
+    for _ in range(40):
+        (x * factor + 3).sum().item()
+    (short,) = [s for key, s in short_traces.known.items() if s.run and key[0].name == "mul"]
+    return short
+
+
+@in_c
+def test_what_came_often_runs_in_c():
+    x = torch.arange(5.0)
+    _known_often(x, 2)
+    y = (x * 7 + 3).sum()
+    assert native.module.run_short(threads.cpu)
+    assert y._ftorch_storage.trace is None
+    assert threads.cpu.steps == 0 and threads.cpu.running == ()
+    assert y.item() == 85
+    z, w = x * 7, (x * 7 + 3).sum()  # another trace
+    assert not native.module.run_short(threads.cpu)
+    assert w.item() == 85 and z[1].item() == 7
+
+
+@in_c
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_errors_in_c_leave_the_trace_as_python_does(error):
+    x = torch.arange(5.0)
+    short = _known_often(x, 2)
+    works, calls = short.run, []
+
+    def broken(*_):
+        calls.append(threads.cpu.running)
+        raise error
+
+    short.run = broken
+    y = (x * 7 + 3).sum()
+    if error is MemoryError:
+        assert y.item() == 85
+        assert short.run is False
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            y.item()
+        short.run = works
+        assert y.item() == 85
+    assert len(calls) == 1 and len(calls[0]) == 1
+    assert threads.cpu.running == ()
+
+
+@in_c
+def test_what_computes_inside_of_a_run_in_c_has_its_values():
+    x = torch.arange(5.0)
+    short = _known_often(x, 2)
+    works, seen = short.run, []
+
+    def interrupted(*arguments):
+        short.run = works
+        seen.append((y.item(), (x * 5 + 3).sum().item()))  # as a signal's handler may
+        return works(*arguments)
+
+    short.run = interrupted
+    y = (x * 7 + 3).sum()
+    assert y.item() == 85
+    assert seen == [(85, 65)]
+    assert threads.cpu.running == ()

@@ -347,12 +347,14 @@ PyObject* configure(PyObject*, PyObject* arguments) {
                         reinterpret_cast<PyObject**>(&known.plan), reinterpret_cast<PyObject**>(&known.tensor),
                         reinterpret_cast<PyObject**>(&known.storage), reinterpret_cast<PyObject**>(&known.trace),
                         reinterpret_cast<PyObject**>(&known.any_node), reinterpret_cast<PyObject**>(&known.node),
-                        reinterpret_cast<PyObject**>(&known.accumulate), reinterpret_cast<PyObject**>(&known.backward)};
+                        reinterpret_cast<PyObject**>(&known.accumulate), reinterpret_cast<PyObject**>(&known.backward),
+                        reinterpret_cast<PyObject**>(&known.run)};
   configured = false;
-  if (!PyArg_ParseTuple(arguments, "O!(OOOOOOOOOO)(OOOOOOOOOOOOO)(OOOOOOOOOO)(llll)", &PyTuple_Type, &classes, types[0], types[1],
-                        types[2], types[3], types[4], types[5], types[6], types[7], types[8], types[9], &known.plain,
+  if (!PyArg_ParseTuple(arguments, "O!(OOOOOOOOOOO)(OOOOOOOOOOOOOOOOO)(OOOOOOOOOO)(llll)", &PyTuple_Type, &classes, types[0], types[1],
+                        types[2], types[3], types[4], types[5], types[6], types[7], types[8], types[9], types[10], &known.plain,
                         &known.special, &known.newest_level, &known.threads, &known.modes, &known.cpu, &known.statistics,
                         &known.overwritten, &known.sequence, &known.accumulate_sequence, &known.postponed, &known.on_look, &known.numbers,
+                        &known.short_traces, &known.forked, &known.errors, &known.ignored,
                         &known.read, &known.call, &known.call_inplace, &known.record, &known.check_values, &known.accumulator,
                         &known.op_named, &known.way_of, &known.part_of, &known.executor, &known.most_steps, &known.large,
                         &known.kept_elements, &known.writes)) return nullptr;
@@ -390,6 +392,7 @@ PyMethodDef call_methods[] = {
     {"write_item", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(recording::write_item)), METH_FASTCALL,
      "write_item(x, index, value): whether it was written; a view to be written to; or None."},
     {"number_of", recording::number_of, METH_O, "number_of(tensor): its only element, or None: see `item`."},
+    {"run_short", recording::run_short_trace, METH_O, "run_short(trace): whether it was run as a short one: see short_traces.py."},
     {"live", recording::live, METH_VARARGS, "live(trace, owners): (slots, their storages) that are referred to elsewhere."},
     {"walk", recording::walk, METH_VARARGS, "walk(...): see `_run` of ftorch/eager/autograd/backward.py."},
     {"dependencies", recording::dependencies, METH_O, "dependencies(roots): see `_dependencies` there; None: Python has to."},

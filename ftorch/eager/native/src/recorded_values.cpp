@@ -37,8 +37,9 @@ PyObject* number_of(PyObject*, PyObject* tensor) {
     if (Py_TYPE(at(storage, STORAGE_TRACE)) != known.trace) Py_RETURN_NONE;
     Held kept(storage);
     Py_INCREF(storage);
-    Held done(PyObject_CallMethodNoArgs(storage, name_settle));
-    if (!done) return nullptr;
+    const int ran = run_short(at(storage, STORAGE_TRACE));
+    Held done(ran ? nullptr : PyObject_CallMethodNoArgs(storage, name_settle));
+    if (ran < 0 || (!ran && !done)) return nullptr;
     if (at(tensor, TENSOR_STORAGE) != storage || at(storage, STORAGE_TRACE) != Py_None) Py_RETURN_NONE;
   }
   Held held(at(storage, STORAGE_ARRAY));

@@ -22,19 +22,22 @@ enum Slot {
   GEOMETRY_READS, GEOMETRY_VIEWS,
   LAYOUT_READS, LAYOUT_WRITES,
   TRACE_LOCK, TRACE_CODE, TRACE_OWNERS, TRACE_INPUTS, TRACE_INPUT_OF, TRACE_INTS, TRACE_FLOATS, TRACE_STEPS, TRACE_BIRTH,
-  TRACE_REPLACED, TRACE_RECORDING, TRACE_RUNNING, STATS_OPS, EXTRAS_HOOKS, EXTRAS_ACCUMULATOR, ACCUMULATE_VARIABLE, SLOTS
+  TRACE_REPLACED, TRACE_RECORDING, TRACE_RUNNING, TRACE_DEVICE,
+  RUN_CONTENT, RUN_LIVE, RUN_KEEP, RUN_FINISHED, RUN_AROUND, RUN_OVER, SHORT_SEEN, SHORT_RUN, SHORT_KINDS,
+  STATS_OPS, STATS_PROGRAMS, EXTRAS_HOOKS, EXTRAS_ACCUMULATOR, ACCUMULATE_VARIABLE, SLOTS
 };
 
 extern Py_ssize_t offsets[SLOTS];
 
 // What `configure` was given.
 struct Known {
-  PyTypeObject *op, *step, *plan, *tensor, *storage, *trace, *any_node, *node, *accumulate, *backward;
+  PyTypeObject *op, *step, *plan, *tensor, *storage, *trace, *any_node, *node, *accumulate, *backward, *run;
   PyObject *plain;                                   // the set of classes without overrides
   PyObject *special, *newest_level, *threads, *modes, *cpu, *statistics, *overwritten, *sequence;
   PyObject *accumulate_sequence, *postponed, *on_look, *numbers;  // the last: dtypes whose elements are NumPy's own
   PyObject *read, *call, *call_inplace, *record, *check_values, *accumulator, *op_named, *way_of, *part_of;  // functions in Python
   PyObject* executor;  // the dictionary of executor.py
+  PyObject *short_traces, *forked, *errors, *ignored;  // functions of traces; NumPy's variable for errors and its value without
   long most_steps, large, kept_elements, writes;  // the last: whether memory is written to at once
 };
 extern Known known;
@@ -125,6 +128,11 @@ bool is_off(PyObject* mode);  // of the calling thread
 // The engine, see recorded_backward.cpp.
 PyObject* walk(PyObject*, PyObject* arguments);
 PyObject* dependencies(PyObject*, PyObject* roots);
+
+// Runs what a trace holds, with the trace's lock, if it is short and has a function: see short_runs.cpp. 1: done; 0: it is
+// for Python to run; -1 with an error.
+int run_short(PyObject* trace);
+PyObject* run_short_trace(PyObject*, PyObject* trace);
 
 // Python's `item`, for a tensor whose value is simply there or pending; None for any other.
 PyObject* number_of(PyObject*, PyObject* tensor);

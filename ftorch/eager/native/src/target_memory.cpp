@@ -53,6 +53,8 @@ int settle(PyObject* storage) {
   if (Py_TYPE(at(storage, STORAGE_TRACE)) != known.trace) return 0;
   Held kept(storage);
   Py_INCREF(storage);
+  const int ran = run_short(at(storage, STORAGE_TRACE));
+  if (ran) return ran < 0 ? -1 : at(storage, STORAGE_TRACE) == Py_None;
   Held done(PyObject_CallMethodNoArgs(storage, name_settle));
   return done ? at(storage, STORAGE_TRACE) == Py_None : -1;
 }
