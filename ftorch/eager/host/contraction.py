@@ -75,3 +75,36 @@ def _(params, inputs, outputs):
     if inner != dtype:
         return lambda a, b: run(a, b).astype(dtype)
     return run
+
+
+@rule("ftorch_multiply_weights8")
+def _(params, inputs, outputs):
+    return lambda x, weights: (_matmul(x, weights.astype(np.float32).swapaxes(1, 2)),)
+
+
+@rule("ftorch_multiply_weights4")
+def _(params, inputs, outputs):
+    group = params["group"]
+
+    def multiply(x, packed, settings):
+        settings = settings.astype(np.float32).swapaxes(1, 2)
+        numbers = np.stack([_halves(own) for own in packed]).astype(np.float32) - 8
+        numbers = numbers.reshape(*numbers.shape[:2], -1, group)
+        weights = numbers * settings[..., :1] + settings[..., 1:]
+        return (_matmul(x, weights.reshape(*weights.shape[:2], -1).swapaxes(1, 2)),)
+
+    return multiply
+
+
+def _halves(packed):
+    """Two numbers of a byte as (rows, columns): of rows j and j + 32 in blocks of 64, of neighbours in the last, smaller
+    block."""
+    rows, columns = packed.shape[0], 2 * packed.shape[1]
+    found = np.empty((rows, columns), np.uint8)
+    for start in range(0, rows, 64):
+        block = found[start : start + 64]
+        count = len(block) // 2
+        both = packed.reshape(-1)[start * columns // 2 :][: count * columns].reshape(columns, count).T
+        low, high = (block[:count], block[count:]) if count == 32 else (block[::2], block[1::2])
+        low[...], high[...] = both & 15, both >> 4
+    return found

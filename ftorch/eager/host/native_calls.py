@@ -14,7 +14,7 @@ import numpy as np
 
 from ..native import NUMBERS, available, module
 from ..native.direct import Shaped, run
-from ..native.passes import attention, indexing, lines, pooling, rewrite, rowwise, sparse
+from ..native.passes import attention, indexing, lines, packed, pooling, rewrite, rowwise, sparse
 from .elementwise_programs import DTYPES, PRIMITIVES, REDUCTIONS, elementwise, supports
 from .rules import RULES, MissingRule, Rule
 
@@ -162,6 +162,8 @@ _by_kernel(rowwise.softmax, "ftorch_softmax", "ftorch_softmax_gradient")
 _by_kernel(rowwise.layer_norm, "ftorch_layer_norm", "ftorch_layer_norm_gradient")
 _by_kernel(indexing.bags, "ftorch_bags")
 _by_kernel(sparse.product, "ftorch_multiply_sparse")
+_by_kernel(packed.weights8, "ftorch_multiply_weights8")
+_by_kernel(packed.weights4, "ftorch_multiply_weights4")
 _by_kernel(pooling.maximum, "ftorch_max_pool", sizes=("window",))
 _by_kernel(pooling.gradient, "ftorch_max_pool_gradient", sizes=("window",), chained=True)
 _by_kernel(attention.forward, "ftorch_attention", sizes=("scale",))

@@ -25,7 +25,7 @@ _NAMES = (
     "ftorch_sort", "ftorch_top", "ftorch_select", "ftorch_lstm", "ftorch_lstm_gradient", "ftorch_attention",
     "ftorch_attention_gradient", "ftorch_keep", "ftorch_take", "ftorch_add", "ftorch_add_to_zeros",
     "ftorch_bags", "ftorch_extremum", "ftorch_multiply_narrow", "ftorch_multiply_bytes",
-    "ftorch_multiply_sparse",
+    "ftorch_multiply_sparse", "ftorch_multiply_weights8", "ftorch_multiply_weights4",
     "ftorch_softmax", "ftorch_softmax_gradient", "ftorch_layer_norm", "ftorch_layer_norm_gradient", "ftorch_sum",
     "ftorch_max_pool", "ftorch_max_pool_gradient", "ftorch_group",
 )

@@ -13,6 +13,7 @@ _TENSORS = (
     "kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks",
     "q_indices", "full_q_num_blocks", "full_q_indices",
 )
+_ORDERS = "dq_write_order", "dq_write_order_full", "dq_kv_order", "dq_kv_order_spt"
 
 
 def noop_mask(batch, head, token_q, token_kv):
@@ -35,6 +36,7 @@ def _dense(counts, indices):
     """The inverse of `_ordered`."""
     columns = indices.shape[-1]
     valid = torch.arange(columns, device=counts.device) < counts.unsqueeze(-1)
+    valid &= indices >= 0  # pages that a sequence does not have
     # One more column takes what is not counted: indices there may be those of blocks that are.
     hits = torch.zeros(*indices.shape[:-1], columns + 1, dtype=_dtype.int32, device=counts.device)
     return hits.scatter(-1, torch.where(valid, indices, columns).long(), 1)[..., :columns].contiguous()
@@ -131,7 +133,7 @@ class BlockMask:
         lengths = (self.seq_lengths,)
         if flatten:
             sizes, lengths = tuple(self.BLOCK_SIZE), tuple(self.seq_lengths)
-        tensors = (getattr(self, name) for name in _TENSORS)
+        tensors = (getattr(self, name) for name in (*_TENSORS, *_ORDERS))
         return (*lengths, *tensors, *sizes, self.mask_mod)
 
     @property

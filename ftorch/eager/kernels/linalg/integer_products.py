@@ -6,12 +6,16 @@ which reads them once.
 
 from __future__ import annotations
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from ...core.registry import op
 from .._common import dtype_name, fused_multiply_add
+from .._primitives import primitive
 
 _BLOCK = 64  # rows of a block of packed four-bit weights: row j and row j + 32 share a byte
 
@@ -148,8 +152,14 @@ def weight_int8pack_mm(self, mat2, scales):
         raise RuntimeError(f"{name} : expect B.size(1) == {self.shape[1]}")
     if scales.ndim != 1 or scales.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"{name} : expect scales to be 1d tensor with size {mat2.shape[0]}")
-    wide = self.astype(np.float32) @ mat2.astype(np.float32).T
+    wide = _WEIGHTS8.bind(self.astype(np.float32)[None], mat2[None])[0][0]
     return (wide * scales.astype(np.float32)).astype(self.dtype)
+
+
+_WEIGHTS8 = primitive(
+    "multiply_weights8", lambda x, weights: jnp.matmul(x, weights.astype(np.float32).mT),
+    lambda x, weights: [(*x.shape[:2], weights.shape[1])],
+)
 
 
 def _blocks(rows):
@@ -229,8 +239,21 @@ def weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros):
         raise RuntimeError(f"{name}: expect qGroupSize to be 32, 64, 128 or 256, got {qGroupSize}")
     if qScaleAndZeros.ndim != 3 or qScaleAndZeros.shape[1] != rows or qScaleAndZeros.shape[2] != 2:
         raise RuntimeError(f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [:, {rows}, 2]")
-    settings = qScaleAndZeros.astype(np.float32)
-    weight = _unpacked(mat2, columns).astype(np.float32) - 8
-    weight = weight.reshape(rows, columns // qGroupSize, qGroupSize)
+    settings = qScaleAndZeros if qScaleAndZeros.dtype == jnp.bfloat16 else qScaleAndZeros.astype(np.float32)
+    operands = self.astype(np.float32), mat2, settings
+    return _WEIGHTS4.bind(*(x[None] for x in operands), group=qGroupSize)[0][0].astype(self.dtype)
+
+
+def _product_with_weights4(x, packed, settings, *, group):
+    rows, columns = packed.shape[0], x.shape[1]
+    settings = settings.astype(np.float32)
+    weight = _unpacked(packed, columns).astype(np.float32) - 8
+    weight = weight.reshape(rows, columns // group, group)
     weight = weight * settings[:, :, 0].T[:, :, None] + settings[:, :, 1].T[:, :, None]
-    return (self.astype(np.float32) @ weight.reshape(rows, columns).T).astype(self.dtype)
+    return x @ weight.reshape(rows, columns).T
+
+
+_WEIGHTS4 = primitive(
+    "multiply_weights4", lambda *operands, group: jax.vmap(functools.partial(_product_with_weights4, group=group))(*operands),
+    lambda x, packed, settings: [(*x.shape[:2], packed.shape[1])],
+)

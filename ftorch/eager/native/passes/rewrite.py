@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from ...core.jax_internals import bind
 from .. import available, call
-from . import attention, epilogue_fusion, indexing, lines, pooling, rnn, rowwise, sparse
+from . import attention, epilogue_fusion, indexing, lines, packed, pooling, rnn, rowwise, sparse
 from . import multi_output_fusion as groups
 from .flat import Flat
 from .views import Origins, in_three_dimensions, merged, strides
@@ -445,6 +445,7 @@ _KERNELS = {
     **dict.fromkeys(("ftorch_softmax", "ftorch_softmax_gradient"), rowwise.softmax),
     **dict.fromkeys(("ftorch_layer_norm", "ftorch_layer_norm_gradient"), rowwise.layer_norm),
     "ftorch_bags": indexing.bags, "ftorch_multiply_sparse": sparse.product,
+    "ftorch_multiply_weights8": packed.weights8, "ftorch_multiply_weights4": packed.weights4,
     "ftorch_max_pool": pooling.maximum, "ftorch_max_pool_gradient": pooling.gradient,
     "ftorch_attention": attention.forward, "ftorch_attention_gradient": attention.gradient,
 }
