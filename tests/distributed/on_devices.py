@@ -70,6 +70,13 @@ def _sharded(torch):
     yield "both", fully_shard(model, mesh=mesh["dp"])
 
 
+def divided_twice(torch):
+    """The bytes in all and on a device of a weight that is divided along both dimensions of a mesh, before a step."""
+    *_, (_, model) = _sharded(torch)
+    array = model[0].weight.__jax_array__()
+    return array.nbytes, max(s.data.nbytes for s in array.addressable_shards)
+
+
 COLLECTIVES = re.compile(r" (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(")
 
 
@@ -184,5 +191,5 @@ def objects(torch):
 
 if __name__ == "__main__":
     ft = importlib.import_module("ftorch")
-    parts = (trainings, memory, programs, beside_jax, objects)
+    parts = (trainings, divided_twice, memory, programs, beside_jax, objects)
     print(json.dumps({part.__name__: part(ft) for part in parts}))

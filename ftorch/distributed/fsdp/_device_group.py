@@ -20,6 +20,9 @@ class DeviceGroup(ParameterGroup):
 
     def _exchange_over(self, mesh):
         self.count = mesh.size()
+        for p in self.parameters:
+            if p.spmd is not None:  # what is parallel on other dimensions of the mesh stays so
+                p.local.data = self._laid(p, p.local.detach(), True)
 
     def _laid(self, p, t, is_divided):
         """A parameter's value, or its gradient, divided or whole; parallel along other dimensions of the mesh as it is."""
