@@ -198,6 +198,10 @@ def set_default_tensor_type(t) -> None:
     Raises:
         TypeError: unless it is a floating-point type.
     """
+    once.warn_once(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives."
+    )
     if isinstance(t, str) or isinstance(t, _TypeMeta):
         where, dtype = ("cpu", *type_target(t))[-2:]
         if dtype.is_floating_point:

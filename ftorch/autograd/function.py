@@ -154,7 +154,7 @@ class BackwardCFunction(tape.Node, FunctionCtx):
         if g is None:
             return None
         if not isinstance(g, TensorBase):
-            raise TypeError(f"expected Variable or None (got {type(g).__name__})")
+            raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
         wanted = self.input_geometries[index]
         if g.shape != wanted.shape:
             try:

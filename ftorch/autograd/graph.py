@@ -165,7 +165,10 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     lock = threading.Lock()
     tensors = list(tensors)
-    nodes = [tape.edge_of(t)[0] for t in tensors if t.requires_grad]
+    for t in tensors:
+        if not t.requires_grad:
+            raise AssertionError("Expected gradient function to be set")
+    nodes = [tape.edge_of(t)[0] for t in tensors]
     state: dict = {"backward": None}
 
     def begin():
@@ -190,7 +193,7 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
 
         return hook
 
-    handles = [t.register_hook(hook_of(i)) for i, t in enumerate(tensors) if t.requires_grad]
+    handles = [t.register_hook(hook_of(i)) for i, t in enumerate(tensors)]
     return _MultiHandle(handles)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections.abc import Iterable
 from typing import Any
 
 from ..call.op import hooks, in_c, special
@@ -308,7 +307,7 @@ def _sequence(values):
     """Several tensors (any iterable) or one as a tuple; a graph's edge is a tuple, too, but one."""
     if isinstance(values, TensorBase) or hasattr(values, "_fields"):
         return (values,)
-    return tuple(values) if isinstance(values, Iterable) else (values,)
+    return tuple(values)
 
 
 def edge_of_output(t):

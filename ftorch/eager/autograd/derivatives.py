@@ -59,7 +59,7 @@ class Derived:
         self.kernel = kernel
         self.kinds = tuple(kinds)
         self.argument_names = tuple(f"argument{i}" for i in range(len(self.kinds)))
-        self.checks = ()
+        self.checks = self.notices = ()
         self.backend_kernels = {}
         argument = SimpleNamespace(default=None)
         self.schema = SimpleNamespace(returns=(), name=name, arguments=(argument,) * len(self.kinds))

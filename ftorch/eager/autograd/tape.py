@@ -105,7 +105,8 @@ class Node:
 
     def __call__(self, *grads):
         out = self.apply(list(grads))
-        return out[0] if len(out) == 1 else tuple(out)
+        shown = [None if i is None else out[i] for i in self.shown_edges()]
+        return shown[0] if len(shown) == 1 else tuple(shown)
 
 
 _handle_ids = itertools.count()
@@ -200,10 +201,17 @@ class SavedByHook:
 
     def __init__(self, t, pack, unpack):
         with_grad, modes.grad = modes.grad, False
+        version = t._ftorch_storage.version
         try:
             self.packed = pack(t)
         finally:
             modes.grad = with_grad
+        if t._ftorch_storage.version != version:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+                "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
+                "need to perform in-place operations on the input to a pack hook."
+            )
         self.unpack = unpack
 
 

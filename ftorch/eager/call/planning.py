@@ -22,7 +22,7 @@ from ..runtime import size_classes
 from ..runtime.capture_trace import unwatched
 from ..runtime.executor import COMPLEX, FLOAT, INT, Plan, record, translate_error, weak
 from ..runtime.program import remember
-from ..runtime.value_checks import bind_checks, static_value
+from ..runtime.value_checks import bind_checks, give, notices_of, static_value
 from ..tensor import TensorBase, wrap
 from . import unsigned
 from .argument_types import check_arguments, public_name, type_name, wrong_call
@@ -162,6 +162,8 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     raw, fn = make_function(definition, slots, casts, number_dtype, len(tensors), types, device)
     plan = OpPlan(fn, (), "".join(_KIND[t] for t in types), op.name, device)
 
+    notices = notices_of(definition, slots, tensors) if definition.notices else ()
+
     def trace():
         shaped = [jax.ShapeDtypeStruct(t._ftorch_geometry.shape, t._ftorch_geometry.dtype.numpy) for t in tensors]
         with unwatched() if definition.runs_kernels else contextlib.nullcontext():
@@ -180,6 +182,7 @@ def build(op, operands, static, by_class=True) -> OpPlan:
         else:
             results, plan.is_single = trace()
     except Exception as error:
+        give(notices)
         raise translate_error(error, op.name) from None
     stored = _stored_dtype(op, slots, tensors, casts)
     plan.geometries = _result_geometries(definition, results, tensors, device, stored, slots)
@@ -195,7 +198,7 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     plan.differentiable = definition.differentiable and any(
         g.dtype.category >= 2 for g in plan.geometries
     )
-    plan.checks = bind_checks(definition, slots, _fitting(definition, slots, types, plan.geometry))
+    plan.checks = bind_checks(definition, slots, _fitting(definition, slots, types, plan.geometry), notices)
     plan.result_type = None if plan.is_single else result_type(definition)
     plan.backwards = {}
     plan.scalar_types = types

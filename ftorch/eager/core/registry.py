@@ -102,6 +102,7 @@ class OpDef:
         self.backward: Callable | None = None
         self.backward_saves: tuple[str, ...] = ()
         self.checks: list = []
+        self.notices: list = []
         self.dtype_checks: list = []
         self.backend_kernels: dict[str, Callable] = {}
         self._check_kernel()
@@ -145,6 +146,15 @@ class OpDef:
         if unknown:
             raise RegistrationError(f"{self.full_name}: check of {sorted(unknown)}")
         self.checks.append((names, function, waits))
+        return self
+
+    def notice(self, function):
+        """Declares a warning of every call: the function is given what it names of the static arguments and
+        of the tensors their geometries (``.shape``, ``.dtype``), and gives the warning's text or None."""
+        names = tuple(inspect.signature(function).parameters)
+        if set(names) - set(self.argument_names):
+            raise RegistrationError(f"{self.full_name}: notice of {sorted(set(names) - set(self.argument_names))}")
+        self.notices.append((names, function))
         return self
 
     def dtypes(self, function):

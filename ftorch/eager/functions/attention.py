@@ -32,6 +32,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
+    if is_causal and attn_mask is not None and not query.is_nested:
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     factor = None
     if dropout_p > 0.0:
         if dropout_p > 1.0:
@@ -281,11 +283,11 @@ def _merged(attn_mask, key_padding_mask, batch, num_heads, source):
     """Both masks in one, (N * heads or 1, L or 1, S)."""
     if key_padding_mask is None:
         return attn_mask
-    if tuple(key_padding_mask.shape) != (batch, source):
-        raise AssertionError(
-            f"expecting key_padding_mask shape of {(batch, source)}, but got "
-            f"{key_padding_mask.shape}"
-        )
+    for axis, wanted in enumerate((batch, source)):
+        if key_padding_mask.size(axis) != wanted:
+            raise AssertionError(
+                f"Expected key_padded_mask.shape[{axis}] to be {wanted}, but got {key_padding_mask.size(axis)}"
+            )
     padding = key_padding_mask.view(batch, 1, 1, source).expand(-1, num_heads, -1, -1)
     padding = padding.reshape(batch * num_heads, 1, source)
     return padding if attn_mask is None else attn_mask + padding

@@ -116,10 +116,11 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
 
 def _warn_rank(name, input, ranks, spatial):
     if input.dim() not in ranks:
+        kept = "dropout" if input.dim() < 2 else "feature_dropout"
         warnings.warn(
             f"{name}: Received a {input.dim()}-D input to {name}, which is deprecated and will "
             "result in an error in a future release. To retain the behavior and silence this "
-            f"warning, please use feature_dropout instead. Note that {name} exists to provide "
+            f"warning, please use {kept} instead. Note that {name} exists to provide "
             f"channel-wise dropout on inputs with {spatial} spatial dimensions, a channel "
             "dimension, and an optional batch dimension (i.e. "
             f"{ranks[0]}D or {ranks[1]}D inputs).",
@@ -149,7 +150,7 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
     """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
     _check(p)
     _warn_rank("dropout3d", input, (4, 5), 3)
-    return _channel_dropout(input, p, training, inplace, input.dim() == 4)
+    return _channel_dropout(input, p, training, inplace, input.dim() != 5)
 
 
 # --- torch.dropout and its kin, with ATen's signature --------------------------------------

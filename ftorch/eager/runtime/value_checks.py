@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -31,14 +32,15 @@ class Checks:
     Attributes:
         bound: for each what it is given, the function, and whether it waits for pending values.
         reads: positions of the tensors whose values alone decide, or None.
+        notices: texts of warnings that each call gives.
         passed: the array (weakly) and the offset of each, when they passed last: arrays never change, and
             loops come with the same index again and again.
     """
 
-    __slots__ = ("bound", "reads", "passed")
+    __slots__ = ("bound", "reads", "passed", "notices")
 
-    def __init__(self, bound):
-        self.bound = bound
+    def __init__(self, bound, notices=()):
+        self.bound, self.notices = bound, notices
         tags = [slot for slots, _, _ in bound for slot in slots]
         reads = {slot[1] for slot in tags if slot[0] == "t"}
         reads.update(j for slot in tags if slot[0] == "l" for j in slot[1] if j is not None)
@@ -63,10 +65,30 @@ class Checks:
                 self.passed = tuple((weakref.ref(array), offset) for array, offset in given)
 
 
-def bind_checks(definition, slots, more=()):
+def notices_of(definition, slots, tensors):
+    """The texts of the warnings that a call gives, which follow from shapes, dtypes and static arguments."""
+    said = []
+    position = {name: i for i, name in enumerate(definition.argument_names)}
+    for names, function in definition.notices:
+        given = []
+        for tag, *at in (slots[position[name]] for name in names):
+            given.append(None if tag == "n" else tensors[at[0]]._ftorch_geometry if tag == "t" else static_value(at[0]))
+        text = function(*given)
+        if text is not None:
+            said.append(text)
+    return tuple(said)
+
+
+def give(notices):
+    """Warns of each text, as of the line that called the op's public function."""
+    for text in notices:
+        warnings.warn(text, stacklevel=5)
+
+
+def bind_checks(definition, slots, more=(), notices=()):
     """The `Checks` of a plan, or None where the op has none; ``more`` are bound already."""
     if not definition.checks:
-        return Checks(tuple(more)) if more else None
+        return Checks(tuple(more), notices) if more or notices else None
     position = {name: i for i, name in enumerate(definition.argument_names)}
     bound = list(more)
     for names, function, waits in definition.checks:
@@ -76,7 +98,7 @@ def bind_checks(definition, slots, more=()):
             if annotations.get(name) in (Shape, "Shape") and wanted[i][0] == "t":
                 wanted[i] = ("shape", wanted[i][1])
         bound.append((tuple(wanted), function, _waits(waits, slots, position)))
-    return Checks(tuple(bound))
+    return Checks(tuple(bound), notices)
 
 
 def _waits(rule, slots, position):
@@ -97,6 +119,8 @@ def check_values(plan, operands, tensors, read):
     clamps.
     """
     checks = plan.checks
+    if checks.notices:
+        give(checks.notices)
     if checks.hold(tensors):
         return
     known, scalars = True, [o for o in operands if type(o) in _NUMBERS]

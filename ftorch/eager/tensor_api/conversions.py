@@ -113,6 +113,10 @@ def to(self, *args, **kwargs):
         dtype = _PYTHON_DTYPES[dtype]
     out = self
     if where is not None:
+        if where.__class__ is int and not _device.jax_devices("cuda"):
+            raise RuntimeError(
+                "Device index must not be negative" if where < 0 else "Cannot access accelerator device when none is available."
+            )
         where = _device.resolve(where)
         if where is not self._ftorch_geometry.device:
             out = _move(out, where)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..autograd.views import make_view, view_call
@@ -459,6 +460,10 @@ def _number(value):
 
 
 def _value_tensor(value, x):
+    if not isinstance(value, (bool, int, float, complex, np.integer, np.bool_, jax.Array)):
+        kind = type(value)
+        name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+        raise TypeError(f"can't assign a {name} to a torch.{x.dtype.scalar_name}Tensor")
     return api.tensor(value, dtype=x.dtype, device=x.device)
 
 
@@ -504,7 +509,7 @@ def _assign(part, value):
         elif value.shape != part.shape:
             _check_fits(value, part)
         part.copy_(value)
-    elif isinstance(value, (int, float, complex, np.number, np.bool_)):
+    elif isinstance(value, (int, float, complex, np.integer, np.bool_)):
         if has_internal_overlap(part._ftorch_geometry):  # a fill may write there, an assignment not
             part.copy_(_number(value))
         else:

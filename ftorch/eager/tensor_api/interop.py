@@ -21,6 +21,7 @@ from ..call.op import read, to_numpy
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import CONJ, Size, geometry, memory_order, permuted_stride
+from ..core.once import warn_once
 from ..memory.storage import Storage, strided
 from ..runtime import value_checks
 from ..runtime.executor import IMMEDIATE
@@ -36,7 +37,8 @@ def _infer(data, wanted=None):
     if isinstance(data, (bool, int, float, complex)):
         if data.__class__ is int and not -(1 << 63) <= data < 1 << 63:
             return np.asarray(data, _beyond_int64([data], wanted))
-        return np.asarray(data, _holding(_dtype.from_python(_number_type(data)), wanted).numpy)
+        with np.errstate(over="ignore"):
+            return np.asarray(data, _holding(_dtype.from_python(_number_type(data)), wanted).numpy)
     if isinstance(data, TensorBase):
         return to_numpy(data)
     if isinstance(data, jax.Array):
@@ -47,7 +49,14 @@ def _infer(data, wanted=None):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     if not hasattr(data, "__len__") or not hasattr(data, "__getitem__") or isinstance(data, Mapping):
         raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+    if len(data) and isinstance(data, (list, tuple)) and isinstance(data[0], np.ndarray) and data[0].ndim:
+        warn_once(
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider "
+            "converting the list to a single numpy.ndarray with numpy.array() before converting to a tensor."
+        )
     shape, leaves = _flatten(data)
+    if leaves and isinstance(leaves[0], str):  # a sequence, too
+        raise ValueError("too many dimensions 'str'")
     kinds = {type(v) for v in leaves}
     if not leaves:
         return np.empty(shape, _dtype.get_default_dtype().numpy)
@@ -81,8 +90,8 @@ def _leaf_dtype(kind):
         return _dtype.from_numpy(np.dtype(kind))
     if issubclass(kind, (bool, int, float, complex)):
         return _dtype.from_python(next(k for k in (bool, int, float, complex) if issubclass(kind, k)))
-    if issubclass(kind, str):
-        raise ValueError("too many dimensions 'str'")
+    if issubclass(kind, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{kind.__name__}'")
     raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
 
 
@@ -90,7 +99,8 @@ def _build(leaves, shape, dtype, wanted=None):
     values = [v.item() if isinstance(v, (TensorBase, np.ndarray)) else v for v in leaves]
     if dtype.category == 1 and not all(-(1 << 63) <= v < 1 << 63 for v in values):
         return np.array(values, _beyond_int64(values, wanted)).reshape(shape)
-    return np.array(values, dtype.numpy).reshape(shape)
+    with np.errstate(over="ignore"):
+        return np.array(values, dtype.numpy).reshape(shape)
 
 
 def _beyond_int64(values, wanted):
@@ -238,7 +248,8 @@ def _plain(data):
     if dtype is None:
         return None
     try:
-        return np.array(data, dtype or _dtype.get_default_dtype().numpy)
+        with np.errstate(over="ignore"):
+            return np.array(data, dtype or _dtype.get_default_dtype().numpy)
     except (OverflowError, ValueError):  # told elsewhere
         return None
 
@@ -367,6 +378,18 @@ def from_numpy(ndarray):
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if ndarray.size and not ndarray.flags.writeable:
+        warn_once(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable "
+            "tensors. This means writing to this tensor will result in undefined behavior. You may "
+            "want to copy the array to protect its data or make it writable before converting it to "
+            "a tensor. This type of warning will be suppressed for the rest of this program.",
+        )
+    return _sharing(ndarray)
+
+
+def _sharing(ndarray):
+    """`from_numpy` of an array, whether it is writable or not."""
     dtype = _dtype.from_numpy(ndarray.dtype)
     if not ndarray.dtype.isnative:
         raise ValueError(
@@ -384,12 +407,6 @@ def from_numpy(ndarray):
     shape = Size(ndarray.shape)
     if ndarray.size == 0:
         return from_array(np.empty(shape, ndarray.dtype))
-    if not ndarray.flags.writeable:
-        warnings.warn(
-            "The given NumPy array is not writable, and PyTorch does not support non-writable "
-            "tensors. This means writing to this tensor will result in undefined behavior.",
-            stacklevel=2,
-        )
     stride = tuple(s // item for s in ndarray.strides)
     g = geometry(shape, dtype, _device.CPU, stride)
     if ndarray.flags.c_contiguous and g.expanse == ndarray.size:
@@ -411,7 +428,18 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     Raises:
         ValueError: if the buffer does not hold whole elements.
     """
-    length = memoryview(buffer).nbytes
+    try:
+        memory = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    length = memory.nbytes
+    if memory.readonly:
+        warn_once(
+            "The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can "
+            "write to the underlying (supposedly non-writable) buffer using the tensor. You may want to copy the buffer "
+            "to protect its data or make it writable before converting it to a tensor. This type of warning will be "
+            "suppressed for the rest of this program."
+        )
     item = dtype.itemsize
     if length == 0:
         raise ValueError("both buffer length (0) and count (-1) must not be 0")
@@ -431,8 +459,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
             f"not be greater than actual buffer length ({length} bytes)"
         )
     array = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * item, offset)
-    out = from_numpy(array.view(dtype.numpy))
-    return new_leaf(out, requires_grad)
+    return new_leaf(_sharing(array.view(dtype.numpy)), requires_grad)
 
 
 def _refuse_bits(g):
@@ -570,6 +597,8 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
 
 def _consume(ext_tensor):
     if isinstance(ext_tensor, TensorBase):
+        if ext_tensor.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         return ext_tensor.detach()
     if type(ext_tensor).__name__ == "PyCapsule":
         ext_tensor = _Capsule(ext_tensor)

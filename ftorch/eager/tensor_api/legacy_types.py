@@ -57,7 +57,7 @@ def _construct(args, dtype, where, is_typed=True):
         return api.empty(data, dtype=dtype, device=where)
     if isinstance(data, TensorBase):
         if is_typed and data.dtype is not dtype:
-            raise TypeError(f"expected {_described(dtype)} (got {_described(data.dtype)})")
+            raise TypeError(f"expected {_options(dtype)} (got {_options(data.dtype)})")
         return data.detach()
     if isinstance(data, (TypedStorage, UntypedStorage)):
         return api.empty(0, dtype=dtype).set_(data)
@@ -68,12 +68,42 @@ def _construct(args, dtype, where, is_typed=True):
     return api.tensor(data, dtype=dtype, device=where)
 
 
-def _described(dtype):
-    return f"torch.{dtype.scalar_name}Tensor"
+def _options(dtype):
+    return (
+        f"TensorOptions(dtype={_CPP_NAMES.get(dtype.scalar_name, dtype.scalar_name.lower())}, device=cpu, layout=Strided, "
+        "requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt))"
+    )
 
 
-def _new(cls, *args, device=None, **_):
+_CPP_NAMES = {
+    "Byte": "unsigned char", "Char": "signed char", "Short": "short int", "Long": "long int", "Half": "c10::Half",
+    "BFloat16": "c10::BFloat16", "ComplexFloat": "c10::complex<float>", "ComplexDouble": "c10::complex<double>",
+}
+_KEYWORDS = ("size", "data", "other")
+
+
+def _with_keyword(args, keywords):
+    """The one argument of an older constructor, which may be given by name."""
+    if not keywords:
+        return args
+    name, value = next(iter(keywords.items()))
+    if args or len(keywords) > 1 or name not in _KEYWORDS:
+        wrong = next((k for k in keywords if k not in _KEYWORDS), name)
+        given = [type(a).__name__ for a in args]
+        given += [f"{k}={'torch.dtype' if isinstance(v, _dtype.dtype) else type(v).__name__}" for k, v in keywords.items()]
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got ({', '.join(given)}), but expected one of:\n"
+            f" * (*, torch.device device = None)\n      didn't match because some of the keywords were incorrect: {wrong}\n"
+            " * (torch.Storage storage)\n * (Tensor other)\n * (tuple of ints size, *, torch.device device = None)\n"
+            " * (object data, *, torch.device device = None)\n"
+        )
+    return (Size(value),) if name == "size" else (value,)
+
+
+def _new(cls, *args, device=None, **keywords):
     """``torch.Tensor(...)``, and the same for subclasses: the default dtype."""
+    if cls is Tensor:
+        args = _with_keyword(args, keywords)
     out = _construct(args, _dtype.get_default_dtype(), device, is_typed=False)
     return out if cls is Tensor else out.as_subclass(cls)
 
@@ -94,8 +124,8 @@ class _TypeMeta(type):
             and instance._ftorch_geometry.device.type == cls.device_type
         )
 
-    def __call__(cls, *args, device=None):
-        return _construct(args, cls.dtype, cls.device_type if device is None else device)
+    def __call__(cls, *args, device=None, **keywords):
+        return _construct(_with_keyword(args, keywords), cls.dtype, cls.device_type if device is None else device)
 
     def __repr__(cls):
         return f"<class '{cls.__module__}.{cls.__name__}'>"

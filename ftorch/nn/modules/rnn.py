@@ -241,6 +241,8 @@ class RNNBase(Module):
         if hx is None:
             hx = self._ftorch_initial_state(input, None)
         self.check_forward_args(input, hx, None)
+        if not input.size(1 - batch_dim):
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         output, hidden = self._ftorch_call_network(input, None, hx)
         if not is_batched:
             output = output.squeeze(batch_dim)
@@ -494,6 +496,8 @@ class LSTMCell(RNNCellBase):
     def forward(self, input, hx=None):
         """One time step; see `RNNCellBase.forward`."""
         self._ftorch_check_dims(input, "input")
+        if isinstance(hx, torch.Tensor):
+            raise TypeError("lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not Tensor")
         for i, state in enumerate(hx or ()):
             self._ftorch_check_dims(state, f"hx[{i}]")
         is_batched = input.dim() == 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,15 +23,17 @@ def legacy_reduction(reduction: str, size_average, reduce) -> str:
     """The reduction that the deprecated flags ``size_average`` and ``reduce`` stand for."""
     if size_average is None and reduce is None:
         return reduction
-    size_average = True if size_average is None else size_average
-    reduce = True if reduce is None else reduce
-    meant = "none" if not reduce else "mean" if size_average else "sum"
-    warnings.warn(
-        "size_average and reduce args will be deprecated, please use "
-        f"reduction='{meant}' instead.",
-        stacklevel=2,
-    )
-    return meant
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
+def legacy_notice(reduction, size_average, reduce):
+    """The warning of the deprecated flags, if they are used."""
+    if size_average is None and reduce is None:
+        return None
+    meant = legacy_reduction(reduction, size_average, reduce)
+    return f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead."
 
 
 def check_reduction(reduction: str) -> None:

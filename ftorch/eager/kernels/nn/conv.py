@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from ...core.registry import op
-from .._common import dtype_name, is_complex
+from .._common import dtype_name, is_complex, is_integral
 from . import conv_cpu, conv_xla
 from ._windows import ntuple, sizes
 
@@ -30,25 +30,33 @@ def _check_input(name, x, nd):
 
 
 def _check_dtypes(x, weight, bias, nd, transposed):
-    if x.dtype != weight.dtype:
-        have, want = dtype_name(weight.dtype), dtype_name(x.dtype)
+    kind = dtype_name(x.dtype)
+    if x.dtype == jnp.bool_ or (transposed and is_integral(x)):
+        where = "slow_conv_transpose2d_out_cpu" if transposed else "slow_conv2d_cpu"
+        where = where.replace("2d", "3d") if nd == 3 else where
+        if transposed or x.dtype == weight.dtype:
+            raise NotImplementedError(f"\"{where}\" not implemented for '{kind}'")
+    if bias is not None and bias.dtype != x.dtype and not transposed and (weight.dtype != x.dtype or kind not in _ONEDNN):
+        _refuse_pair("bias", _CPP_NAMES[kind], _CPP_NAMES[dtype_name(bias.dtype)])
+    for name, other in (("weight", weight), ("bias", bias)):
+        if other is None or other.dtype == x.dtype:
+            continue
+        found = dtype_name(other.dtype)
         if is_complex(x):
-            raise RuntimeError(
-                f"Input type (CPU{want}Type) and weight type (torch.{have}Tensor) should be the same"
-            )
-        if want == "BFloat16":
-            raise RuntimeError(
-                f"Input type (CPU{want}Type) and weight type (torch.{have}Tensor) should be the "
-                "same or input should be a MKLDNN tensor and weight is a dense tensor"
-            )
-        raise RuntimeError(f"expected scalar type {want} but found {have}")
-    if bias is not None and bias.dtype != x.dtype:
-        want, have = (_CPP_NAMES[dtype_name(a.dtype)] for a in (x, bias))
-        raise RuntimeError(f"Input type ({want}) and bias type ({have}) should be the same")
-    if x.dtype == jnp.bool_:
-        kind = "slow_conv_transpose2d_out_cpu" if transposed else "slow_conv2d_cpu"
-        kind = kind.replace("2d", "3d") if nd == 3 else kind
-        raise NotImplementedError(f"\"{kind}\" not implemented for 'Bool'")
+            _refuse_pair(name, f"CPU{kind}Type", f"torch.{found}Tensor")
+        if kind == "BFloat16":
+            more = f" or input should be a MKLDNN tensor and {name} is a dense tensor"
+            _refuse_pair(name, f"CPU{kind}Type", f"torch.{found}Tensor", more)
+        if name == "weight" or nd == 3:
+            raise RuntimeError(f"expected scalar type {kind} but found {found}")
+
+
+# The dtypes whose biases PyTorch compares where its library for them is called.
+_ONEDNN = ("BFloat16", "ComplexFloat", "ComplexDouble")
+
+
+def _refuse_pair(name, have, other, more=""):
+    raise RuntimeError(f"Input type ({have}) and {name} type ({other}) should be the same{more}")
 
 
 def _expand(name, value, n):
@@ -179,8 +187,8 @@ def _conv(nd, routines, input, weight, bias, stride, padding, dilation, groups):
     _check_input(name, input, nd)
     batched = input.ndim == nd + 2
     x = input if batched else input[None]
-    pads = _prepare(x, weight, bias, stride, padding, dilation, groups)
     stride, dilation = ntuple(stride, nd), ntuple(dilation, nd)
+    pads = _prepare(x, weight, bias, stride, padding, dilation, groups)
     y = _convolve(x, weight, stride, pads, dilation, groups, routines)
     return _finish(y, bias, input.dtype, batched)
 
@@ -229,7 +237,7 @@ def _conv_transpose(nd, routines, input, weight, bias, stride, padding, output_p
     batched = input.ndim == nd + 2
     x = input if batched else input[None]
     stride, padding, output_padding, dilation = (
-        _expand(name, value, weight.ndim - 2)
+        _expand(name, ntuple(value, nd), weight.ndim - 2)
         for name, value in (
             ("stride", stride), ("padding", padding), ("output_padding", output_padding),
             ("dilation", dilation),
@@ -247,7 +255,8 @@ def _conv_transpose(nd, routines, input, weight, bias, stride, padding, output_p
         )
     ]
     if any(e <= 0 for e in extents):
-        given, calculated = (" x ".join(map(str, v)) for v in (x.shape[2:], extents))
+        one = [1] if nd == 1 else []  # computed in two dimensions
+        given, calculated = (" x ".join(map(str, one + list(v))) for v in (x.shape[2:], extents))
         raise RuntimeError(
             f"Given input size per channel: ({given}). Calculated output size per channel: "
             f"({calculated}). Output size is too small"

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.registry import Shape, op
 from .._common import dtype_name, is_floating, up
 from ..indexing.scatter import first_outside
-from ._windows import check_reduction, legacy_reduction, sizes
+from ._windows import check_reduction, legacy_notice, legacy_reduction, sizes
 
 _INDEX_DTYPES = (np.dtype(np.int64), np.dtype(np.uint8))
 
@@ -275,3 +275,7 @@ def _index_gradient(grad, input, target, weight, ignore_index, reduction, label_
         weights = jnp.ones(classes, scores.dtype) if weight is None else weight.astype(scores.dtype)
         d_scores = d_scores + share * (weights.sum(dtype=weights.dtype) * probabilities - weights)
     return _classes_back(d_scores, input)
+
+
+for _loss in (nll_loss, cross_entropy):
+    _loss.notice(legacy_notice)

@@ -15,11 +15,16 @@ from ..indexing.scatter import first_outside
 _INDEX_DTYPES = (np.dtype(np.int64), np.dtype(np.int32))
 
 
+_NAMED_TENSORS = ("Float", "Double", "Half", "Byte", "Char", "Short", "Int", "Long")
+
+
 def _check_index_dtype(name, indices):
     if indices.dtype not in _INDEX_DTYPES:
+        name_of = dtype_name(indices.dtype)
+        kind = f"torch.{name_of}Tensor" if name_of in _NAMED_TENSORS else f"CPU{name_of}Type"
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-            f"Long, Int; but got torch.{dtype_name(indices.dtype)}Tensor instead (while checking "
+            f"Long, Int; but got {kind} instead (while checking "
             f"arguments for {name})"
         )
 
@@ -198,7 +203,7 @@ def _(weight: Shape, indices, offsets, include_last_offset):
     if offsets is not None and offsets.size and offsets[0] != 0:
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
-            f"position 0. However, got {offsets[0]}"
+            f"position 0. However, got {offsets[0]}\n[ torch.{dtype_name(offsets.dtype)}Tensor{{}} ]"
         )
     if offsets is not None and offsets.size and offsets[-1] > indices.shape[0]:
         raise RuntimeError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from itertools import product
 
 import jax
@@ -358,8 +357,9 @@ def _check_grid(x, grid, mode, padding_mode):
                 f"has sizes {sizes(x.shape)} with dimension {axis} being empty"
             )
     if x.ndim not in (4, 5) or grid.ndim != x.ndim:
+        kind = "4D" if x.ndim == 4 else "5D" if x.ndim == 5 else "4D or 5D"
         raise RuntimeError(
-            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but "
+            f"grid_sampler(): expected {kind} input and grid with same number of dimensions, but "
             f"got input with sizes {sizes(x.shape)} and grid with sizes {sizes(grid.shape)}"
         )
     if x.ndim == 5 and mode == "bicubic":
@@ -448,8 +448,6 @@ def _sample_cubic(rows, places, extent, padding_mode, align_corners):
     "bool? align_corners=None) -> Tensor", public="nn.functional")
 def grid_sample(input, grid, mode, padding_mode, align_corners):
     """Values of ``input`` at the points of ``grid``, whose coordinates run from -1 to 1."""
-    if align_corners is None:
-        warnings.warn(_ALIGN_WARNING, stacklevel=2)
     _check_grid(input, grid, mode, padding_mode)
     extent = input.shape[2:]
     out = grid.shape[1:-1]
@@ -473,6 +471,12 @@ def grid_sample(input, grid, mode, padding_mode, align_corners):
         else:
             y = _sample_linear(rows, places, extent)
     return y.swapaxes(1, 2).reshape(*input.shape[:2], *out).astype(input.dtype)
+
+
+@grid_sample.notice
+def _(mode, padding_mode, align_corners):
+    known = mode in ("bilinear", "nearest", "bicubic") and padding_mode in ("zeros", "border", "reflection")
+    return _ALIGN_WARNING if align_corners is None and known else None
 
 
 def _check_affine(theta, size):
@@ -507,8 +511,6 @@ def _check_affine(theta, size):
     public="nn.functional")
 def affine_grid(theta, size, align_corners):
     """The grid of points that affine maps take a regular grid to."""
-    if align_corners is None:
-        warnings.warn(_ALIGN_WARNING, stacklevel=2)
     _check_affine(theta, size)
     dtype = np.dtype(opmath(theta.dtype))
     axes, one = [], jnp.ones((), dtype)
@@ -519,3 +521,8 @@ def affine_grid(theta, size, align_corners):
     base = points.reshape(-1, len(size) - 1)
     grid = jnp.matmul(base, up(theta).swapaxes(1, 2))
     return grid.reshape(size[0], *size[2:], len(size) - 2).astype(theta.dtype)
+
+
+@affine_grid.notice
+def _(align_corners):
+    return _ALIGN_WARNING if align_corners is None else None

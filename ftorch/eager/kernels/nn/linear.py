@@ -47,6 +47,11 @@ def linear(input, weight, bias):
                 f"self and mat2 must have the same dtype, but got {dtype_name(bias.dtype)} and "
                 f"{dtype_name(weight.dtype)}"
             )
+        if input.dtype != weight.dtype and input.shape[-1] == weight.shape[1]:
+            raise RuntimeError(
+                f"mat1 and mat2 must have the same dtype, but got {dtype_name(input.dtype)} and "
+                f"{dtype_name(weight.dtype)}"
+            )
         if input.ndim <= 2 or bias.ndim <= 1:
             check_expands(bias.shape, (rows, weight.shape[0]))
         else:

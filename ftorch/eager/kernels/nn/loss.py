@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +20,7 @@ from .._common import (
 )
 from ..indexing.scatter import first_outside
 from ..pointwise.unary import neg
-from ._windows import check_reduction, legacy_reduction, reduce_loss, sizes
+from ._windows import check_reduction, legacy_notice, legacy_reduction, reduce_loss, sizes
 
 _LEGACY = "bool? size_average=None, bool? reduce=None, str reduction='mean'"
 _PLACE = {"public": "nn.functional"}
@@ -35,14 +33,14 @@ def _positive_part(x):
     return jnp.where(x < 0, jnp.zeros((), x.dtype), x)
 
 
-def _warn_sizes(input, target):
-    if input.shape != target.shape:
-        warnings.warn(
-            f"Using a target size (torch.Size({sizes(target.shape)})) that is different to the "
-            f"input size (torch.Size({sizes(input.shape)})). This will likely lead to incorrect "
-            "results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=2,
-        )
+def _differing_sizes(input, target):
+    if input.shape == target.shape:
+        return None
+    return (
+        f"Using a target size (torch.Size({sizes(target.shape)})) that is different to the "
+        f"input size (torch.Size({sizes(input.shape)})). This will likely lead to incorrect "
+        "results due to broadcasting. Please ensure they have the same size."
+    )
 
 
 def _check_same_shape(a, b):
@@ -81,7 +79,7 @@ def _weighted(loss, input, weight, reduction):
     promote="common", **_PLACE)
 def mse_loss(input, target, size_average, reduce, reduction, weight):
     """Squared error."""
-    _warn_sizes(input, target)
+    _check_same_shape(input, target)
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction(reduction)
     _check_regression("mse_cpu", input)
@@ -93,7 +91,7 @@ def mse_loss(input, target, size_average, reduce, reduction, weight):
     promote="common", **_PLACE)
 def l1_loss(input, target, size_average, reduce, reduction, weight):
     """Absolute error."""
-    _warn_sizes(input, target)
+    _check_same_shape(input, target)
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction(reduction)
     loss = _absolute(difference(up(input), up(target)))
@@ -120,7 +118,7 @@ def _absolute(x):
     promote="common", **_PLACE)
 def smooth_l1_loss(input, target, size_average, reduce, reduction, beta):
     """Squared error below ``beta``, absolute error above."""
-    _warn_sizes(input, target)
+    _check_same_shape(input, target)
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction(reduction)
     if beta < 0:
@@ -140,11 +138,10 @@ def huber_loss(input, target, reduction, delta, weight):
 
     The result has the dtype of ``input``, as PyTorch's has.
     """
-    _warn_sizes(input, target)
+    _check_same_shape(input, target)
     check_reduction(reduction)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    _check_same_shape(input, target)
     if is_integral(input) and is_floating(target):
         have, want = dtype_name(target.dtype), dtype_name(input.dtype)
         raise RuntimeError(f"result type {have} can't be cast to the desired output type {want}")
@@ -158,6 +155,10 @@ def huber_loss(input, target, reduction, delta, weight):
             raise ValueError("Weights and input must have the same size.")
         loss = loss * weight.astype(loss.dtype)
     return reduce_loss(loss, reduction, input.dtype)
+
+
+for _loss in (mse_loss, l1_loss, smooth_l1_loss, huber_loss):
+    _loss.notice(_differing_sizes)
 
 
 # --- likelihoods -------------------------------------------------------------------------
@@ -269,14 +270,6 @@ def _xlogy(x, y):
 def kl_div(input, target, size_average, reduce, reduction, log_target):
     """Kullback-Leibler divergence of log probabilities ``input`` from ``target``, pointwise."""
     reduction = legacy_reduction(reduction, size_average, reduce)
-    if reduction == "mean":
-        warnings.warn(
-            "reduction: 'mean' divides the total loss by both the batch size and the support size."
-            "'batchmean' divides only by the batch size, and aligns with the KL div math "
-            "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
-            "release.",
-            stacklevel=2,
-        )
     batchmean = reduction == "batchmean"
     check_reduction("sum" if batchmean else reduction)
     if is_complex(input):
@@ -290,6 +283,17 @@ def kl_div(input, target, size_average, reduce, reduction, log_target):
         samples = input.shape[0] if input.ndim else 1
         return (total / np.asarray(samples, total.dtype)).astype(input.dtype)
     return reduce_loss(loss, reduction, input.dtype)
+
+
+@kl_div.notice
+def _(size_average, reduce, reduction):
+    if legacy_reduction(reduction, size_average, reduce) != "mean":
+        return None
+    return (
+        "reduction: 'mean' divides the total loss by both the batch size and the support size."
+        "'batchmean' divides only by the batch size, and aligns with the KL div math definition.'mean' will be "
+        "changed to behave the same as 'batchmean' in the next major release."
+    )
 
 
 @op("poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, "
@@ -536,3 +540,11 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, size_a
         far = jnp.minimum(far, _distance(q, n, p, eps))
     loss = _positive_part(margin + _distance(a, q, p, eps) - far)
     return reduce_loss(loss, reduction, jnp.zeros((), dtype).real.dtype)
+
+
+for _loss in (
+    mse_loss, l1_loss, smooth_l1_loss, binary_cross_entropy, binary_cross_entropy_with_logits, kl_div, poisson_nll_loss,
+    hinge_embedding_loss, margin_ranking_loss, soft_margin_loss, multi_margin_loss, multilabel_margin_loss,
+    multilabel_soft_margin_loss, cosine_embedding_loss, triplet_margin_loss,
+):
+    _loss.notice(legacy_notice)

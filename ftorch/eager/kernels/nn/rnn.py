@@ -266,25 +266,26 @@ def _if_there(bias, gradient):
     return None if bias is None else gradient
 
 
-def _check_cell(input, hx, w_ih, w_hh, gates):
+def _check_cell(input, state, w_ih, w_hh, gates):
     """Raises PyTorch's errors for sizes that do not fit."""
     if input.shape[1] != w_ih.shape[1]:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]}"
         )
-    if input.shape[0] != hx.shape[0]:
-        raise RuntimeError(
-            f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx.shape[0]}"
-        )
     hidden = w_hh.shape[0] // gates
-    if hx.shape[1] != hidden:
-        raise RuntimeError(
-            f"hidden0 has inconsistent hidden_size: got {hx.shape[1]}, expected {hidden}"
-        )
+    for i, hx in enumerate(state):
+        if input.shape[0] != hx.shape[0]:
+            raise RuntimeError(
+                f"Input batch size {input.shape[0]} doesn't match hidden{i} batch size {hx.shape[0]}"
+            )
+        if hx.shape[1] != hidden:
+            raise RuntimeError(
+                f"hidden{i} has inconsistent hidden_size: got {hx.shape[1]}, expected {hidden}"
+            )
 
 
 def _cell(mode, input, state, w_ih, w_hh, b_ih, b_hh):
-    _check_cell(input, state[0], w_ih, w_hh, {"gru": 3, "lstm": 4}.get(mode, 1))
+    _check_cell(input, state, w_ih, w_hh, {"gru": 3, "lstm": 4}.get(mode, 1))
     gates_x, gates_h = _project(input, w_ih, b_ih), _project(state[0], w_hh, b_hh)
     new = _CELLS[mode](gates_x, gates_h, tuple(map(up, state)))
     return tuple(n.astype(s.dtype) for n, s in zip(new, state, strict=True))

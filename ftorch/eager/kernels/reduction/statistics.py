@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import jax.numpy as jnp
 import numpy as np
@@ -409,13 +408,6 @@ def cov(self, correction=1, fweights=None, aweights=None):
         total = jnp.full((), observations, real)
         freedom = jnp.full((), max(observations - correction, 0), real)
         weighted = x
-        if observations - correction <= 0:
-            warnings.warn(
-                "cov(): degrees of freedom is <= 0. Correction should be strictly less than the "
-                "number of observations.",
-                UserWarning,
-                stacklevel=2,
-            )
     else:
         weight = math.prod(weights)
         total = jnp.sum(weight)
@@ -427,6 +419,16 @@ def cov(self, correction=1, fweights=None, aweights=None):
     x = x - jnp.sum(weighted, 1, keepdims=True) / total
     product = jnp.matmul(x if not weights else x * weight, x.T.conj())
     return jnp.squeeze(product / freedom).astype(result_dtype)
+
+
+@cov.notice
+def _(self, correction, fweights, aweights):
+    observations = self.shape[-1] if self.shape else 1
+    if observations > correction or fweights is not None or aweights is not None or len(self.shape) > 2:
+        return None
+    return (
+        "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations."
+    )
 
 
 @cov.check

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,19 +33,26 @@ def _moments(name, self, dim, correction, keepdim):
     x = up(self)
     count = elements(x.shape, dims)
     freedom = count - (1 if correction is None else correction)
-    if freedom <= 0:
-        warnings.warn(
-            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
-            "reduction factor (input numel divided by output numel).",
-            UserWarning,
-            stacklevel=2,
-        )
     average = jnp.sum(x, dims, keepdims=True) / np.asarray(count, x.dtype)
     away = x - average
     squares = away.real**2 + away.imag**2 if is_complex(x) else away**2
     total = jnp.sum(squares, dims, keepdims=keepdim)
     variance = total / np.asarray(max(freedom, 0), total.dtype)
     return variance, average if keepdim else jnp.squeeze(average, dims)
+
+
+def _few_values(name, self, dim, correction):
+    """The warning that there are no degrees of freedom."""
+    try:
+        count = elements(self.shape, wrap_dims(dim, len(self.shape)))
+    except (IndexError, RuntimeError):  # no such dimensions, which the kernel says
+        return None
+    if count > correction or self.dtype.category < 2:
+        return None
+    return (
+        f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
+        "reduction factor (input numel divided by output numel)."
+    )
 
 
 def _real_dtype(x):
@@ -101,6 +106,18 @@ def _declare_variance(name, kernel, gradient, returns):
         f" bool keepdim=False) -> {returns}", forms=forms)
     def corrected(self, dim=None, correction=None, keepdim=False):
         return kernel(self, dim, correction, keepdim)
+
+    @full.notice
+    def _(self, unbiased):
+        return _few_values(name, self, None, unbiased)
+
+    @along.notice
+    def _(self, dim, unbiased):
+        return _few_values(name, self, dim, unbiased)
+
+    @corrected.notice
+    def _(self, dim, correction):
+        return _few_values(name, self, dim, 1 if correction is None else correction)
 
     if gradient is None:
         return

@@ -136,17 +136,27 @@ def pad(input, pad, mode, value):
         )
     if mode == "constant":
         return _constant(input, pad, value)
+    if mode not in _MODES:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
     spatial = len(pad) // 2
     if spatial not in (1, 2, 3) or input.ndim not in (spatial + 1, spatial + 2):
         raise NotImplementedError(
-            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor."
+            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\n"
+            "Supported combinations for non-constant padding:\n"
+            "  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
+            "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+            "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
-    if mode not in _MODES:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
     return _MODES[mode](input, _pairs(pad, input.ndim), spatial)
 
 
 pad.fits("value")
+
+
+@pad.check
+def _(mode, value):
+    if mode != "constant" and value:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
 
 
 @pad.check
