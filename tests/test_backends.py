@@ -111,3 +111,28 @@ def _raised(lib, code):
 @pytest.mark.skipif(pt.cuda.is_available() or ft.cuda.is_available(), reason="compares what is said without a GPU")
 def test_cuda_without_a_gpu(code):
     assert _raised(ft, code) == _raised(pt, code)
+
+
+REFUSED = [
+    "b.cudnn.enabled=3", "b.cudnn.benchmark='a'", "b.cudnn.deterministic=None", "b.cudnn.allow_tf32=1", "b.mkldnn.enabled=2",
+    "b.mkldnn.deterministic=2", "b.mkldnn.allow_tf32=2", "b.quantized.engine='foo'", "b.quantized.engine=3",
+    "b.cuda.matmul.foo=1", "b.cuda.matmul.bar", "b.cuda.matmul.allow_tf32=3",
+]
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_refused_values(statement):
+    said = []
+    for lib in (ft, pt):
+        with pytest.raises((RuntimeError, AttributeError)) as caught:
+            exec(statement, {"b": lib.backends})
+        said.append((type(caught.value).__name__, str(caught.value)))
+    assert said[0] == said[1]
+
+
+def test_an_unknown_precision_changes_nothing_with_a_warning():
+    for lib in (ft, pt):
+        before = lib.get_float32_matmul_precision()
+        with pytest.warns(UserWarning, match="not one of 'highest', 'high', or 'medium'"):
+            lib.set_float32_matmul_precision("foo")
+        assert lib.get_float32_matmul_precision() == before

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 import os
+import warnings
 
 import jax
 
 from ..eager.core import device as _device
-from ..eager.core import once
+from ..eager.core import fill, once
 from ..eager.core.dtype import set_default_dtype
 from ..eager.native import module as _kernels
 from ..eager.tensor_api.legacy_types import _TypeMeta, type_target
@@ -56,6 +57,9 @@ def set_num_threads(n: int) -> None:
         _kernels.set_threads(n)
 
 
+_interop_set: list[int] = []
+
+
 def get_num_interop_threads() -> int:
     """The number given to `set_num_interop_threads`."""
     return _threads["inter"]
@@ -65,9 +69,14 @@ def set_num_interop_threads(n: int) -> None:
     """Notes a number of threads for parallel operations; XLA chooses its own.
 
     Raises:
-        RuntimeError: unless ``n`` is a positive int.
+        RuntimeError: unless ``n`` is a positive int, and from the second call on.
     """
     _set_threads("inter", "set_num_interop_threads", n)
+    if _interop_set:
+        raise RuntimeError(
+            "Error: cannot set number of interop threads after parallel work has started or set_num_interop_threads called"
+        )
+    _interop_set.append(n)
 
 
 # --- precision -----------------------------------------------------------------------
@@ -90,8 +99,7 @@ def set_float32_matmul_precision(precision: str) -> None:
         precision: "highest" (float32 throughout, the default), "high" (TensorFloat32, or bfloat16
             in three passes) or "medium" (the fastest of the device). CPUs always use float32.
 
-    Raises:
-        RuntimeError: for another name.
+    Another name changes nothing, with a warning.
 
     >>> import ftorch as torch
     >>> torch.set_float32_matmul_precision("high")
@@ -101,10 +109,12 @@ def set_float32_matmul_precision(precision: str) -> None:
     """
     global _precision
     if precision not in _PRECISIONS:
-        raise RuntimeError(
-            f"{precision!r} is not one of 'highest', 'high' or 'medium', the float32 matmul "
-            "precisions"
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the currentsetFloat32MatmulPrecision call has no "
+            "effect.",
+            stacklevel=2,
         )
+        return
     _precision = precision
     jax.config.update("jax_default_matmul_precision", _PRECISIONS[precision])
 
@@ -135,6 +145,7 @@ def use_deterministic_algorithms(mode: builtins.bool, *, warn_only: builtins.boo
                 f"bool, not {type(value).__name__}"
             )
     _deterministic.update(mode=mode, warn_only=warn_only)
+    fill.is_deterministic = mode
 
 
 def are_deterministic_algorithms_enabled() -> builtins.bool:

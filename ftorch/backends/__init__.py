@@ -32,6 +32,11 @@ class Flags(types.ModuleType):
 
     def __setattr__(self, name, value):
         if name in self.__dict__.get("_flags", ()):
+            if name in self.__dict__["_bools"] and type(value) is not bool:
+                setter = self.__dict__["_bools"][name]
+                raise RuntimeError(f"{setter} expects a bool, but got {type(value).__name__}")
+            if (allowed := self.__dict__["_values"].get(name)) is not None and value not in allowed:
+                raise RuntimeError(f"{value} is not a valid value for quantized {name}")
             self._flags[name] = value
         else:
             super().__setattr__(name, value)
@@ -68,15 +73,18 @@ class Flags(types.ModuleType):
                 setattr(self, name, value)
 
 
-def make_flags(module_name: str, precision: str | None = None, **initial) -> None:
+def make_flags(module_name: str, precision: str | None = None, bools=(), values=(), **initial) -> None:
     """Makes an imported module a `Flags` module with these flags.
 
     Args:
         precision: the device whose precision ``fp32_precision`` is.
+        bools: {flag that is a bool: PyTorch's name of what sets it}.
+        values: {flag: the values that it may have}.
     """
     module = sys.modules[module_name]
     module.__class__ = Flags
     module.__dict__["_flags"] = initial
+    module.__dict__["_bools"], module.__dict__["_values"] = dict(bools), dict(values)
     if precision is not None:
         module.__dict__["_precision"] = precision
 

@@ -38,6 +38,7 @@ class _Matmul(Precision):
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.allow_fp16_accumulation = False
+        self._names = tuple(self.__dict__)  # that may be set from here on
 
     @property
     def allow_tf32(self) -> bool:
@@ -45,7 +46,18 @@ class _Matmul(Precision):
 
     @allow_tf32.setter
     def allow_tf32(self, value: bool):
+        if type(value) is not bool:
+            raise RuntimeError(f"set_allow_tf32_cublas expects a bool, but got {type(value).__name__}")
         _settings.set_float32_matmul_precision("high" if value else "highest")
+
+
+    def __getattr__(self, name):
+        raise AttributeError(f"Unknown attribute {name}")
+
+    def __setattr__(self, name, value):
+        if name not in self.__dict__ and not hasattr(type(self), name) and "_names" in self.__dict__:
+            raise AttributeError(f"Unknown attribute {name}")
+        super().__setattr__(name, value)
 
 
 matmul = _Matmul()

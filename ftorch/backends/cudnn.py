@@ -28,4 +28,8 @@ def is_acceptable(tensor) -> bool:
 make_flags(
     __name__, precision="cuda", enabled=True, benchmark=False, benchmark_limit=10, deterministic=False,
     allow_tf32=True,
+    bools={
+        "enabled": "set_enabled_cudnn", "benchmark": "set_benchmark_cudnn", "deterministic": "set_deterministic_cudnn",
+        "allow_tf32": "set_allow_tf32_cublas",
+    },
 )

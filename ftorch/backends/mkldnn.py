@@ -23,4 +23,10 @@ def is_acl_available() -> bool:
     return False
 
 
-make_flags(__name__, precision="mkldnn", enabled=True, deterministic=False, allow_tf32=True)
+make_flags(
+    __name__, precision="mkldnn", enabled=True, deterministic=False, allow_tf32=True,
+    bools={
+        "enabled": "set_enabled_mkldnn", "deterministic": "set_deterministic_mkldnn",
+        "allow_tf32": "_set_onednn_allow_tf32",
+    },
+)

@@ -13,7 +13,7 @@ import warnings
 from ..call.op import create, hooks
 from ..core import device as devices
 from ..core import dtype as dtypes
-from ..core import formats
+from ..core import fill, formats
 from ..core.composite import composite
 from ..core.geometry import Size, geometry, permuted_stride
 from ..kernels._common import check_fits
@@ -60,6 +60,10 @@ def make(name, kernel, args, dtype, layout, device, requires_grad, out=None, str
         return hooks.sparse()._zeros(args[0], dtype, layout, device, requires_grad)
     if layout is not None or requires_grad:
         check_options(name, dtype, layout, requires_grad)
+    if fill.is_deterministic and kernel == "empty" and (value := fill.value(dtype)) is not None:
+        if out is not None:
+            return out.resize_(args[0]).fill_(value)
+        kernel, args = "full", (args[0], value)
     if out is None:
         return create(
             kernel, *args, dtype, device=device, requires_grad=requires_grad, stride=stride

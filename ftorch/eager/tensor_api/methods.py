@@ -18,7 +18,7 @@ from ..autograd.views import ViewNode, view_call
 from ..autograd.views import as_strided as _as_strided
 from ..call import op as _op
 from ..call.argument_types import type_name
-from ..core import api, formats
+from ..core import api, fill, formats
 from ..core import dtype as _dtype
 from ..core.geometry import CONJ, NEG, Size, geometry, infer_size, view_stride
 from ..core.registry import OPS
@@ -379,7 +379,7 @@ def _empty_array(shape, dtype):
 
 @method
 def resize_(self, *sizes, memory_format=None):
-    """Changes the size in place; the storage grows if it must (new elements are zero).
+    """Changes the size in place; the storage grows if it must (new elements are zero, see `ftorch.eager.core.fill`).
 
     Args:
         memory_format: the layout of the memory from then on, also where the size is what it was.
@@ -408,7 +408,8 @@ def _grow(t, cell, needed):
 
     host_memory.check((needed,), t.dtype)
     flat = _op.to_numpy(wrap_view(cell, geometry(Size((cell.root.numel,)), t.dtype, t.device), 0, None))
-    grown = np.zeros(needed, t.dtype.numpy)
+    value = fill.value(t.dtype)
+    grown = np.zeros(needed, t.dtype.numpy) if value is None else np.full(needed, value, t.dtype.numpy)
     grown[: flat.size] = flat
     cell.root = geometry(Size((needed,)), t.dtype, t.device)
     cell.host, cell.trace, cell.array = None, None, jnp.asarray(grown)
