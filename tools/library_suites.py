@@ -7,7 +7,8 @@
 ENVIRONMENT is one that ``install`` made, with the libraries in it; REFERENCE one with PyTorch, whose packages are put
 in front for the second run. SOURCES holds a checkout of each library by its name, made where it is missing. A file of
 tests is a process of its own with a limit of time (``FTORCH_SUITE_LIMIT``, seconds); ``FTORCH_SUITE_JOBS`` of them run
-at a time. RESULTS keeps a file for each library; runs of a part are added to it.
+at a time; ``FTORCH_SUITE_SAMPLE`` is the most tests of a file. RESULTS keeps a file for each library; runs of a part
+are added to it.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def _environment(library: str, reference, outcomes: str) -> dict[str, str]:
         (packages,) = pathlib.Path(reference).glob("lib/python*/site-packages")
         front.insert(0, str(packages))
     return environ | SUITES[library].get("environment", {}) | {
-        "PYTHONPATH": os.pathsep.join(front), "LIBRARY_OUTCOMES": outcomes, "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": os.pathsep.join(front), "LIBRARY_OUTCOMES": outcomes,
+        "LIBRARY_SAMPLE": os.environ.get("FTORCH_SUITE_SAMPLE", ""), "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
     }
 

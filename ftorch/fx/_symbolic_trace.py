@@ -19,6 +19,7 @@ from ..eager.tensor import TensorBase
 from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
 from ._codegen import PyTreeCodeGen, PyTreeInfo
+from ._compatibility import compatibility  # noqa: F401  libraries take it from here
 from ._interception import original
 from ._watch import Patches
 from .graph import Graph

@@ -26,6 +26,7 @@ from .graph import Graph
 
 _count = itertools.count()
 _PREFIX = "<eval_with_key>"
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"  # in ``meta``: what transformations keep
 
 
 # --- running generated source --------------------------------------------------------
@@ -75,8 +76,8 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> GraphModule:
 def _retrace(forward, body):
     from ._symbolic_trace import Tracer
 
-    holder = _Holder(body)
-    holder_class = type("CodeOnlyModule", (_Holder,), {"forward": forward})
+    holder = _CodeOnlyModule(body)
+    holder_class = type("CodeOnlyModule", (_CodeOnlyModule,), {"forward": forward})
     holder.__class__ = holder_class
     base = body.get("_tracer_cls") or Tracer
 
@@ -116,7 +117,7 @@ def _placeholder_mark():
     return PH
 
 
-class _Holder(Module):
+class _CodeOnlyModule(Module):
     """The attributes of a graph module, without its code."""
 
     def __init__(self, body):
@@ -386,7 +387,7 @@ class GraphModule(Module):
 
     def __deepcopy__(self, memo):
         state = {k: v for k, v in self.__dict__.items() if k != "_graph"}
-        holder = _Holder({})
+        holder = _CodeOnlyModule({})
         memo[id(self)] = copied = type(self).__new__(type(self))
         holder.__dict__.update(copy.deepcopy(state, memo))
         copied.__init__(holder, copy.deepcopy(self._graph, memo))
@@ -399,6 +400,8 @@ class GraphModule(Module):
     def __copy__(self):
         copied = GraphModule(self, self.graph)
         copied.meta = getattr(self, "meta", {})
+        for name, value in copied.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
+            setattr(copied, name, value)
         return copied
 
     # --- printing

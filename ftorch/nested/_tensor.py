@@ -138,6 +138,14 @@ class NestedTensor(Tensor):
         """The number of dimensions, the batch's included."""
         return self._leaves[0].dim() + 1
 
+    def _nested_tensor_size(self):
+        """The components' sizes, a row for each."""
+        return torch.tensor([list(x.shape) for x in self.unbind()])
+
+    def _nested_tensor_strides(self):
+        """The components' strides, a row for each."""
+        return torch.tensor([list(x.stride()) for x in self.unbind()])
+
     ndimension = dim
 
     def numel(self):

@@ -191,6 +191,8 @@ def test_recompile_and_meta():
     assert again.meta == {"key": 1} and again.sub.lin is not gm.sub.lin
     assert again(ft.ones(2)).tolist() == gm(ft.ones(2)).tolist()
     assert copy.copy(gm).sub.lin is gm.sub.lin
+    gm.meta["_user_preserved_attributes"] = {"kept": 3}
+    assert copy.copy(gm).kept == 3
     again.graph = ft.fx.symbolic_trace(lambda x: x + 1).graph
     assert again(1) == 2 and gm(ft.ones(2)).shape == (2,)
 

@@ -175,3 +175,8 @@ def test_other_structures_do_not_add():
         nested(ft, "strided").size()
     with pytest.raises(RuntimeError, match="irregular"):
         nested(ft, "strided").size(1)
+
+
+def test_sizes_of_components():
+    run(lambda t: [f(nested(t, "strided")) for f in (
+        lambda n: n._nested_tensor_size(), lambda n: n._nested_tensor_strides())])

@@ -8,7 +8,7 @@ from . import S, T, register
 _LENGTHS = T(3, values=[1, 0, 3], dtype="int64")
 _OFFSETS = T(4, values=[0, 1, 1, 4], dtype="int64")
 
-for _reduce in ("sum", "mean", "max", "min", "prod"):
+for _reduce in ("sum", "mean", "max", "min", "prod", "amax", "amin", "median"):
     register(
         "segment_reduce",
         S(T(4, 2), _reduce, lengths=_LENGTHS, initial=1.0),

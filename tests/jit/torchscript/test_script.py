@@ -11,8 +11,8 @@ import torch as pt
 
 import ftorch as ft
 
-from .. import programs
-from ..both import MINE, mine, same, saved, seeded, twins
+from .. import programs, settled
+from ..both import MINE, mine, of_ftorch, same, saved, seeded, twins
 from .test_archives import CASES, ROWS, SEQUENCE
 
 # ruff: noqa: UP006, UP045
@@ -357,3 +357,18 @@ def test_attributes_of_classes_that_are_no_programs(value):
             module = t.nn.Linear(2, 2)
             module.held = held
             assert t.jit.script(t.nn.Sequential(module))(t.ones(1, 2)).shape == (1, 2), t
+
+
+def test_settled_conditions():
+    """A branch that types or constants exclude is not compiled, whatever else the condition asks."""
+    own, x = of_ftorch("settled"), [1.0, 2.0]
+    for name, more in (("any_of", ()), ("all_of", ()), ("other_class", ()), ("none", ()),
+                       ("asked_at_run_time", ()), ("asked_at_run_time", (3,))):
+        scripted, expected = ft.jit.script(getattr(own, name)), pt.jit.script(getattr(settled, name))
+        same(scripted(ft.tensor(x), *more), expected(pt.tensor(x), *more))
+    ours, theirs = ft.jit.script(own.Items()), pt.jit.script(settled.Items())
+    for i in (0, 1):
+        same(ours(ft.tensor(x), i), theirs(pt.tensor(x), i))
+    for t, module in ((ft, own), (pt, settled)):
+        with pytest.raises(RuntimeError, match="python value of type 'bool' cannot be used as a value"):
+            t.jit.script(module.by_global)

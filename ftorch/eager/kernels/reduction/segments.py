@@ -16,6 +16,7 @@ _COMBINE = {
     "max": jax.ops.segment_max, "min": jax.ops.segment_min, "prod": jax.ops.segment_prod,
 }
 _IDENTITY = {"sum": 0.0, "mean": 0.0, "max": -np.inf, "min": np.inf, "prod": 1.0}
+_NAMES = {"amax": "max", "amin": "min"}  # what ATen understands besides
 
 
 def _segments(data, lengths, offsets, axis):
@@ -60,9 +61,10 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
             "segment_reduce(): Expected axis to be the last dimension of lengths but got "
             f"{axis}."
         )
+    name, reduce = reduce, _NAMES.get(reduce, reduce)
     if reduce not in _IDENTITY:
         raise RuntimeError(
-            f"unsupported reduction given for segment_reduce: {reduce}"
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {name}"
         )
     if lengths is None and offsets is None:
         raise RuntimeError(

@@ -287,9 +287,8 @@ def _annotate(c, node):
     return _called("annotate", [note, c.expr(node.args[1])])
 
 
-def _isinstance(c, node):
-    """``isinstance``, by types as TorchScript writes them."""
-    given = node.args[1]
+def instance_types(c, given) -> list[str]:
+    """The types that ``isinstance`` is asked for, as TorchScript writes them."""
     kinds = []
     for n in given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]:
         known = None if isinstance(n, (ast.Subscript, ast.BinOp)) else c.static_value(n)
@@ -299,6 +298,14 @@ def _isinstance(c, node):
             kinds.append(known.__name__.lower())
         else:
             kinds.append(str(c.type(n)))
+    return kinds
+
+
+def _isinstance(c, node):
+    known = c.call_truth(node)
+    if known is not None:
+        return ast.Constant(known)
+    kinds = instance_types(c, node.args[1])
     notes = [ast.parse(k, mode="eval").body for k in kinds]
     note = notes[0] if len(notes) == 1 else ast.Tuple(notes, ast.Load())
     return _called("isinstance", [c.expr(node.args[0]), note])

@@ -338,9 +338,10 @@ class Checker(Inference):
         if isinstance(test, ast.BoolOp):
             decisive = isinstance(test.op, ast.Or)
             return decisive if any(self.settled(v) is decisive for v in test.values) else None
-        if not (isinstance(test, ast.Compare) and isinstance(test.left, ast.Name)):
+        if not (isinstance(test, ast.Compare) and isinstance(test.left, (ast.Name, ast.Subscript))):
             return None
-        kind, op, right = self.env.get(test.left.id), test.ops[0], test.comparators[0]
+        op, right, left = test.ops[0], test.comparators[0], test.left
+        kind = self.env.get(left.id) if isinstance(left, ast.Name) else self.kind(left)
         if not isinstance(right, ast.Constant) or right.value is not None or not _plain(kind):
             return None
         return (kind == NONE) == isinstance(op, ast.Is) if isinstance(op, (ast.Is, ast.IsNot)) else None

@@ -18,7 +18,8 @@ from ...._alias import is_own
 from ....eager.tensor import TensorBase
 from ..program.objects import unparse
 from ..program.places import Places
-from ..program.types import Type, infer, type_of_annotation
+from ..program.types import NONE, Type, infer, type_of_annotation
+from .calls import instance_types
 from .checker import Checker
 from .context import (
     _COMMENT,
@@ -43,6 +44,9 @@ from .statements import Statements
 
 __all__ = ["FrontendError", "FunctionCompiler", "NotSupportedError", "UnsupportedNodeError",
            "parse_function"]
+
+# Types of which a value has one: that of a variable says what ``isinstance`` gives.
+_DISTINCT = frozenset({"Tensor", "int", "float", "bool", "str", "List", "Dict", "Tuple", NONE.name})
 
 
 class FunctionCompiler(Statements, Expressions):
@@ -283,7 +287,7 @@ class FunctionCompiler(Statements, Expressions):
         if isinstance(node, ast.BoolOp):
             decisive = isinstance(node.op, ast.Or)
             values = [self.truth(v) for v in node.values]
-            if decisive in values and None not in values[: values.index(decisive)]:
+            if decisive in values:
                 return decisive
             return None if None in values else not decisive
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -293,6 +297,8 @@ class FunctionCompiler(Statements, Expressions):
         if isinstance(node, ast.Call):
             return self.call_truth(node)
         found = self.value(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+        if isinstance(found, Global):  # variables of a module are no values of its functions
+            return None
         if isinstance(found, Known) and isinstance(found.value, (bool, type(None))):
             return bool(found.value)
         return None
@@ -336,8 +342,24 @@ class FunctionCompiler(Statements, Expressions):
             name = self.static_value(node.args[1])
             if isinstance(owner, ModuleRef):
                 return hasattr(owner.value, name)
-        special = self.program.known_calls.get(function)
-        return special
+        if function is isinstance and len(node.args) == 2:
+            return self.instance_truth(*node.args)
+        return self.program.known_calls.get(function)
+
+    def instance_truth(self, node, classes) -> bool | None:
+        """What the type that a variable declares says of ``isinstance``."""
+        if not isinstance(node, ast.Name) or node.id in self.statics or node.id not in self.types:
+            return None
+        kind = self.types[node.id]
+        if kind.name == "Optional":
+            alternatives = (*kind.args, NONE)
+        else:
+            alternatives = kind.args if kind.name == "Union" else (kind,)
+        if any(a.name not in _DISTINCT for a in alternatives):
+            return None
+        wanted = instance_types(self, classes)
+        fits = [any(str(a) == k or a.name.lower() == k for k in wanted) for a in alternatives]
+        return fits[0] if len(set(fits)) == 1 else None
 
     def value(self, node):
         """A `Known`, or the expression to be evaluated at run time."""
