@@ -282,6 +282,8 @@ def nonzero(input, *, as_tuple=False, out=None):
             [2]])
     """
     if as_tuple:
+        if out is not None:
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return unbind(api.argwhere(_to_1d(input)), 1)
     values = at_hand(input) if input.__class__ in PLAIN and input.ndim else None
     found = api.argwhere(input) if values is None else from_array(np.transpose(values.nonzero()))

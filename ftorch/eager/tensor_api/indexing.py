@@ -17,8 +17,8 @@ from ..call.argument_types import type_name
 from ..call.op import at_hand, call, count_write, in_c, op_named, overlaps, special, to_numpy
 from ..core import api
 from ..core.device import CPU
+from ..core.dtype import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int64
 from ..core.dtype import bool as bool_
-from ..core.dtype import int64
 from ..core.geometry import Size, geometry, has_internal_overlap, with_bits
 from ..core.registry import OPS
 from ..runtime import capture_trace
@@ -436,8 +436,9 @@ def setitem(x, index, value):
             mask = t.reshape(*t.shape, *[1] * (part.ndim - t.ndim))
             if isinstance(value, TensorBase):
                 value = value.reshape(()).to(x.dtype)
-            part.masked_fill_(mask, _number(value))
-            return None
+            if part.dtype not in _NARROW or not isinstance(value, float) or abs(value) <= 448:
+                part.masked_fill_(mask, _number(value))
+                return None
     if not isinstance(value, TensorBase):
         value = _value_tensor(value, x)
     if value._ftorch_storage is part._ftorch_storage and overlaps(value, part):
@@ -497,6 +498,9 @@ def _is_itself(part, value):
     )
 
 
+_NARROW = {float16, bfloat16, float8_e4m3fn, float8_e5m2}
+
+
 def _assign(part, value):
     if isinstance(value, TensorBase):
         while value.ndim > part.ndim and value.shape[0] == 1:
@@ -510,7 +514,9 @@ def _assign(part, value):
             _check_fits(value, part)
         part.copy_(value)
     elif isinstance(value, (int, float, complex, np.integer, np.bool_)):
-        if has_internal_overlap(part._ftorch_geometry):  # a fill may write there, an assignment not
+        if part.dtype in _NARROW and isinstance(value, float) and abs(value) > 448:  # a fill refuses what overflows
+            part.copy_(api.tensor(float(value), dtype=float32))
+        elif has_internal_overlap(part._ftorch_geometry):  # a fill may write there, an assignment not
             part.copy_(_number(value))
         else:
             part.fill_(_number(value))

@@ -299,6 +299,15 @@ def tanhshrink(input):
     return (x - jnp.tanh(x)).astype(input.dtype)
 
 
+@tanhshrink.dtypes
+def _(input):
+    if input.name == "bool":
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
+            "the `~` or `logical_not()` operator instead."
+        )
+
+
 @tanhshrink.derivative
 def _(grad, *, input):
     t = jnp.tanh(up(input))
@@ -309,6 +318,12 @@ def _(grad, *, input):
 def softsign(input):
     x = up(input)
     return (x / (magnitude(x) + 1)).astype(input.dtype)
+
+
+@softsign.dtypes
+def _(input):
+    if input.name == "bool":
+        raise NotImplementedError("\"abs_cpu\" not implemented for 'Bool'")
 
 
 # --- with weights, along dimensions --------------------------------------------------
@@ -341,6 +356,7 @@ def _channels(self, weight):
     public=f". {FUNCTIONAL}", layout="pointwise")
 def prelu(self, weight):
     weight = _channels(self, weight)
+    require_floating(self, "prelu_cpu")
     return jnp.where(self > 0, self, weight * self)
 
 

@@ -402,7 +402,14 @@ _float_power("Scalar(Scalar self, Tensor exponent)", "function out")
 
 @op("ldexp.Tensor(Tensor self, Tensor other) -> Tensor", promote="float", forms=FORMS)
 def ldexp(self, other):
-    return (up(self) * jnp.power(jnp.asarray(2, opmath(self.dtype)), up(other))).astype(self.dtype)
+    x, left = up(self), up(other)
+    out, two = x, jnp.asarray(2, x.dtype)
+    limit = 1000 if x.dtype == jnp.float64 else 100
+    for _ in range(2):  # in steps that are no infinities themselves
+        step = jnp.clip(left, -limit, limit)
+        out, left = out * jnp.power(two, step), left - step
+    out = out * jnp.power(two, left)
+    return jnp.where(x == 0, x, out).astype(self.dtype)
 
 
 # --- functions with floating-point results -------------------------------------------

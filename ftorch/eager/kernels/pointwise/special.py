@@ -217,6 +217,14 @@ def mvlgamma(self, p):
     return (total + p * (p - 1) / 4 * math.log(math.pi)).astype(self.dtype)
 
 
+@mvlgamma.dtypes
+def _(self):
+    if self.name == "bool":
+        raise RuntimeError("The input tensor may not be a boolean tensor.")
+    if self.is_complex:
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{self.scalar_name}'")
+
+
 @mvlgamma.derivative
 def _(grad, *, self, p):
     x = up(self)

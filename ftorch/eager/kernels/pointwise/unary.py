@@ -138,9 +138,10 @@ def _logarithm(base, power):
     """The logarithm to a base, exact at the base's integer powers."""
 
     def function(x):
-        value = jnp.log(x) / math.log(base)
-        if is_complex(x):
-            return value
+        value = jnp.log(x)
+        if is_complex(x):  # not divided as a complex number, which makes nan of infinities
+            return lax.complex(value.real / math.log(base), value.imag / math.log(base))
+        value = value / math.log(base)
         whole = jnp.round(value)
         error = jnp.where((power(whole) == x) & jnp.isfinite(value), whole - value, 0)
         return value + lax.stop_gradient(error)
@@ -257,6 +258,8 @@ _round = _rounding("round", jnp.round, None)
 def round(self, decimals):
     if decimals == 0:
         return _round(self)
+    if self.dtype == np.bool_:
+        raise NotImplementedError("\"round_cpu\" not implemented for 'Bool'")
     require(self, "round_cpu", integer=False)
     x, scale = up(self), 10.0 ** abs(decimals)
     rounded = jnp.round(x * scale) / scale if decimals > 0 else jnp.round(x / scale) * scale

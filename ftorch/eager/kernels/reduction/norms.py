@@ -170,6 +170,11 @@ def renorm(self, p, dim, maxnorm):
 @op("dist(Tensor self, Tensor other, float p=2) -> Tensor", promote="common",
     forms="function method")
 def dist(self, other, p=2):
+    if self.dtype == np.bool_:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+            "instead."
+        )
     difference = self - other
     if is_integral(difference):
         raise RuntimeError(

@@ -233,12 +233,14 @@ def bucketize_scalar(self, boundaries, out_int32=False, right=False):
     return searchsorted_scalar(boundaries, self, out_int32=out_int32, right=right)
 
 
-def _is_member(elements, tests, invert):
-    for x in (elements, tests):
+def _require_ordered(*tensors):
+    for x in tensors:
         if is_complex(x) or x.dtype == np.bool_:
-            raise RuntimeError(
-                f"Unsupported input type encountered for isin(): {dtype_name(x.dtype)}"
-            )
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {dtype_name(x.dtype)}")
+
+
+def _is_member(elements, tests, invert):
+    _require_ordered(elements, tests)
     elements, tests = as_common(elements, tests.reshape(-1))
     if tests.size < 10 * max(elements.size, 1) ** 0.145:  # NumPy's rule, and PyTorch's
         found = jnp.any(elements[..., None] == tests, -1)
@@ -258,12 +260,14 @@ def isin(elements, test_elements, assume_unique=False, invert=False):
 @op("isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False,"
     " bool invert=False) -> Tensor", forms="function out", differentiable=False)
 def isin_scalar(elements, test_element, assume_unique=False, invert=False):
+    _require_ordered(elements)
     return (elements != test_element) if invert else (elements == test_element)
 
 
 @op("isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False,"
     " bool invert=False) -> Tensor", forms="function out", differentiable=False)
 def isin_of_scalar(element, test_elements, assume_unique=False, invert=False):
+    _require_ordered(test_elements)
     found = jnp.any(test_elements == element)
     return ~found if invert else found
 

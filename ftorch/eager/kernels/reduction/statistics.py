@@ -164,7 +164,8 @@ def _data_range(x):
     forms="function method out", differentiable=False)
 def histc(self, bins=100, min=0, max=0):
     if not is_floating(self):
-        raise not_implemented("histogram_cpu", self)
+        kind = "linspace_cpu" if self.dtype == np.bool_ else "aminmax_cpu" if is_complex(self) else "histogram_cpu"
+        raise not_implemented(kind, self)
     _require_bins(bins, 0)
     x = up(self).reshape(-1)
     low, high = (jnp.asarray(v).astype(x.dtype) for v in (min, max))
