@@ -364,7 +364,13 @@ class iinfo(_Limits):
 
     _printed = ("min", "max")
 
+    # What quantized dtypes keep their integers in.
+    _KEPT = {"torch.quint8": np.uint8, "torch.qint8": np.int8, "torch.qint32": np.int32}
+
     def __init__(self, type: dtype):
+        if kept := self._KEPT.get(str(type)):
+            self._dtype, self._info = type, np.iinfo(kept)
+            return
         if not isinstance(type, dtype) or type.category != _INT or type.is_shell:
             raise TypeError(
                 f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'"

@@ -1,0 +1,65 @@
+"""Fake quantization whose scale and zero point are learned."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...core.registry import op
+from .quantization import _along, _check, _quantized
+
+
+def _nudged(zero_point, quant_min, quant_max):
+    return jnp.clip(jnp.round(zero_point), quant_min, quant_max)
+
+
+def _slopes(grad, self, scale, zero_point, quant_min, quant_max, grad_factor):
+    """The gradients of the numbers, and of the scale and the zero point for each of them."""
+    nudged = _nudged(zero_point, quant_min, quant_max)
+    inverse = 1 / scale
+    levels = jnp.round(nudged + self * inverse)
+    low, high = levels < quant_min, levels > quant_max
+    kept = ~(low | high)
+    rounding = ((levels - nudged) * scale - self) * inverse
+    by_scale = jnp.where(low, quant_min - nudged, jnp.where(high, quant_max - nudged, rounding))
+    nothing, factor = jnp.zeros_like(grad), np.asarray(grad_factor, grad.dtype)
+    return jnp.where(kept, grad, nothing), grad * by_scale * factor, jnp.where(kept, nothing, -grad * scale * factor)
+
+
+@op("_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, "
+    "float grad_factor=1.) -> Tensor", layout="preserve")
+def per_tensor(self, scale, zero_point, quant_min, quant_max, grad_factor):
+    """`fake_quantize_per_tensor_affine` by a scale and a zero point of one element each, with gradients for them.
+
+    Args:
+        grad_factor: which their gradients are multiplied by.
+    """
+    _check(self, quant_min, quant_max, "fake_quantize_learnable_tensor_kernel")
+    point = _nudged(zero_point.reshape(()), quant_min, quant_max)
+    return _quantized(self, scale.reshape(()), point, quant_min, quant_max)
+
+
+@per_tensor.derivative
+def _(grad, self, scale, zero_point, quant_min, quant_max, grad_factor):
+    x, by_scale, by_point = _slopes(
+        grad, self, scale.reshape(()), zero_point.reshape(()), quant_min, quant_max, grad_factor
+    )
+    return x, jnp.sum(by_scale).reshape(scale.shape), jnp.sum(by_point).reshape(zero_point.shape)
+
+
+@op("_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, "
+    "int quant_max, float grad_factor=1.) -> Tensor", layout="preserve")
+def per_channel(self, scale, zero_point, axis, quant_min, quant_max, grad_factor):
+    """The same with a scale and a zero point for each index of a dimension."""
+    _check(self, quant_min, quant_max, "fake_quantize_learnable_channel_kernel")
+    point = _along(self, _nudged(zero_point, quant_min, quant_max), axis)
+    return _quantized(self, _along(self, scale, axis), point, quant_min, quant_max)
+
+
+@per_channel.derivative
+def _(grad, self, scale, zero_point, axis, quant_min, quant_max, grad_factor):
+    others = tuple(d for d in range(self.ndim) if d != axis % self.ndim)
+    x, by_scale, by_point = _slopes(
+        grad, self, _along(self, scale, axis), _along(self, zero_point, axis), quant_min, quant_max, grad_factor
+    )
+    return x, jnp.sum(by_scale, others), jnp.sum(by_point, others)

@@ -1,0 +1,65 @@
+"""Fake quantizers that learn their scale and zero point give PyTorch's numbers and gradients."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+import torch as reference
+
+import ftorch
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+X = np.linspace(-2, 3, 24, dtype=np.float32).reshape(3, 8)
+
+
+def _both(program):
+    mine, theirs = (program(torch) for torch in (ftorch, reference))
+    for m, t in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(m.detach().numpy(), t.detach().numpy(), 1e-5, 1e-6)
+
+
+def _module(torch):
+    name = f"{torch.__name__}.ao.quantization._learnable_fake_quantize"
+    return importlib.import_module(name)._LearnableFakeQuantize
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_estimated_then_learned(per_channel, scaled):
+    def program(torch):
+        ao = torch.ao.quantization
+        if per_channel:
+            quantizer = _module(torch)(
+                ao.PerChannelMinMaxObserver, -128, 127, scale=0.1, channel_len=3, use_grad_scaling=scaled, ch_axis=0,
+                dtype=torch.qint8, qscheme=torch.per_channel_symmetric,
+            )
+        else:
+            quantizer = _module(torch)(ao.MovingAverageMinMaxObserver, 0, 255, use_grad_scaling=scaled)
+        x = torch.tensor(X).requires_grad_()
+        estimated = quantizer(x)
+        quantizer.enable_param_learning()
+        learned = quantizer(x * 1.5)
+        learned.square().sum().backward()
+        return estimated, learned, x.grad, quantizer.scale.grad, quantizer.zero_point.grad, *quantizer.calculate_qparams()
+
+    _both(program)
+
+
+def test_limits():
+    said = []
+    for torch in (ftorch, reference):
+        ao, words = torch.ao.quantization, []
+        for arguments in ((5, 1), (-200, 1), (0, 255, 1.0, 0.0, -2), (0, 300)):
+            with pytest.raises(AssertionError) as caught:
+                _module(torch)(ao.MinMaxObserver, *arguments)
+            words.append(str(caught.value))
+        said.append(words)
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("name", ["quint8", "qint8", "qint32"])
+def test_limits_of_quantized_dtypes(name):
+    mine, theirs = (torch.iinfo(getattr(torch, name)) for torch in (ftorch, reference))
+    assert (mine.min, mine.max, mine.bits) == (theirs.min, theirs.max, theirs.bits)
