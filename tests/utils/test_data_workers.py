@@ -1,5 +1,6 @@
 """Worker processes of the `DataLoader`."""
 
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -414,3 +415,28 @@ def run_script(text):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_what_only_children_share(method, persistent):
+    """Values, locks and queues of `multiprocessing`, and random numbers as those of other workers."""
+    dataset = datasets.Counted(multiprocessing.get_context(method))
+    loader = DataLoader(dataset, batch_size=2, num_workers=2, persistent_workers=persistent)
+    for epoch in (1, 2):
+        torch.manual_seed(epoch)
+        batches = torch.cat(list(loader))
+        assert dataset.count.value == 8 * epoch
+        assert sorted(dataset.seen.get(timeout=20) for _ in range(8)) == list(range(8))
+        if epoch == 1 or not persistent:
+            reference.manual_seed(epoch)
+            seed = reference.empty((), dtype=reference.int64).random_().item()
+            reference.manual_seed(seed)  # of the first worker
+            first = reference.arange(3.0) * 0 + reference.rand(3)
+            np.testing.assert_array_equal(batches[0].numpy(), first.numpy())
+
+
+def test_a_forked_worker_that_is_killed():
+    dataset = datasets.Counted(multiprocessing.get_context("fork"))
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid \d+\) is killed by signal: Killed. "):
+        list(DataLoader(dataset, sampler=[0, 1, 100, 3], num_workers=2))

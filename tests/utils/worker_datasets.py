@@ -165,3 +165,23 @@ class RaisesSpecial(Failing):
 
     def __getitem__(self, i):
         raise Special(1, 2)
+
+
+class Counted(Dataset):
+    """Counts its samples where all processes see it: in what only children can share."""
+
+    def __init__(self, context):
+        self.count, self.lock, self.seen = context.Value("i", 0), context.Lock(), context.Queue()
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        import ftorch as torch
+
+        if i == 100:
+            os.kill(os.getpid(), 9)
+        with self.lock:
+            self.count.value += 1
+            self.seen.put(i)
+        return torch.arange(3.0) * i + torch.rand(3)

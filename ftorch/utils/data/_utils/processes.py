@@ -18,9 +18,10 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 from . import MP_STATUS_CHECK_INTERVAL, transport, worker
-from .server import LENGTH, PID, STATUS
+from .server import LENGTH, PID, STATUS, serve_and_end
 
 # A pickled reference to something in the package that needs the tensor engine.
 _ENGINE_REFERENCE = re.compile(rb"\x8c.ftorch(?!\.utils\.data|\._utils|\._arrays)", re.DOTALL)
@@ -160,6 +161,40 @@ class WorkerProcess:
         )
 
 
+class ForkedWorkerProcess(WorkerProcess):
+    """A worker forked from this process, whose dataset has what only a child can share (a lock, a `Value`, a queue).
+
+    Args:
+        others: the workers before it, whose sockets it must not keep open.
+    """
+
+    def __init__(self, worker_id: int, job: worker.Job, others):
+        self.name, self.daemon, self.exitcode = f"DataLoaderWorker-{worker_id}", True, None
+        self.sock, worker_end = socket.socketpair()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of threads: the child computes without them
+            self._pid = os.fork()
+        if self._pid == 0:
+            for process in (self, *others):
+                process.sock.close()
+            serve_and_end(worker.serve, worker_end, worker_id, job)
+        worker_end.close()
+        self.sentinel = os.pidfd_open(self._pid)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits for the end of the process."""
+        if self.exitcode is None and select.select([self.sentinel], [], [], timeout)[0]:
+            try:
+                self.exitcode = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+            except ChildProcessError:  # somebody else has waited for it
+                self.exitcode = 1
+
+
+def _is_inherited(error: RuntimeError) -> bool:
+    """Whether pickling failed for what children inherit (in `multiprocessing`'s words)."""
+    return "through inheritance" in str(error)
+
+
 class WorkerPool:
     """The workers of one iterator, and the messages to and from them.
 
@@ -171,18 +206,31 @@ class WorkerPool:
         self.selector = selectors.DefaultSelector()
         self.arrived: collections.deque = collections.deque()
         self.active = set(range(job.num_workers))  # those that are still listened to
-        with transport.Message(job) as message:
+        try:
+            sent = transport.Message(job)
+        except RuntimeError as error:
+            if not _is_inherited(error):
+                raise
+            self.workers: list[WorkerProcess] = []
+            for i in range(job.num_workers):
+                self.workers.append(ForkedWorkerProcess(i, job, self.workers))
+            self._listen(ahead)
+            return
+        with sent as message:
             if _ENGINE_REFERENCE.search(message.pickle.getbuffer()):
                 _server.needs(["ftorch.eager"])
             self.workers = [WorkerProcess(i) for i in range(job.num_workers)]
-            # Beside those that wait: one in use, and the one before it, which a loop still holds.
-            self.mappings = [transport.Mappings(ahead + 2) for _ in self.workers]
-            for i, process in enumerate(self.workers):
-                self.selector.register(process.sock, selectors.EVENT_READ, i)
+            self._listen(ahead)
             for i in range(job.num_workers):
                 with transport.Message(worker.Surroundings.of_this_process(i)) as surroundings:
                     self._send(i, surroundings)
                 self._send(i, message)
+
+    def _listen(self, ahead):
+        # Beside those that wait: one in use, and the one before it, which a loop still holds.
+        self.mappings = [transport.Mappings(ahead + 2) for _ in self.workers]
+        for i, process in enumerate(self.workers):
+            self.selector.register(process.sock, selectors.EVENT_READ, i)
 
     def send(self, worker_id: int, obj) -> None:
         """Sends an object to a worker.

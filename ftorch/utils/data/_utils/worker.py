@@ -117,16 +117,22 @@ ENVIRONMENT = {
 }
 
 
-def serve(sock: socket.socket) -> None:
-    """Fetches batches until the main process is gone."""
+def serve(sock: socket.socket, worker_id: int | None = None, job: Job | None = None) -> None:
+    """Fetches batches until the main process is gone.
+
+    Args:
+        worker_id, job: of a worker that was forked from the main process. Others get them over the socket.
+    """
     try:
-        surroundings = transport.receive(sock)
-        surroundings.take_over(ENVIRONMENT)
+        if worker_id is None:
+            surroundings = transport.receive(sock)
+            surroundings.take_over(ENVIRONMENT)
+            worker_id = surroundings.worker_id
         worker, files = None, transport.Files()
         try:
-            worker = _Worker(surroundings.worker_id, transport.receive(sock, private=True))
+            worker = _Worker(worker_id, transport.receive(sock, private=True) if job is None else job)
         except Exception:  # noqa: BLE001
-            failure = _failure(surroundings.worker_id)
+            failure = _failure(worker_id)
         while True:
             task, unused = transport.receive(sock)
             files.give_back(unused)
@@ -134,7 +140,7 @@ def serve(sock: socket.socket) -> None:
                 key, result = worker.answer(task)
             else:
                 key, result = task if isinstance(task, _ResumeIteration) else task[0], failure
-            _reply(sock, surroundings.worker_id, key, result, files)
+            _reply(sock, worker_id, key, result, files)
             del task, result  # they may be large
     except (EOFError, ConnectionError, KeyboardInterrupt):
         pass
