@@ -70,3 +70,14 @@ def pytest_runtest_teardown(item, nextitem):
         op.clear_plans()
         program._programs.clear()
         jax.clear_caches()
+
+
+@pytest.fixture
+def no_promotion(monkeypatch):
+    """What runs on the host stays there. It is compiled once when it has taken long enough, and when that is depends
+    on what else the machine does."""
+    from ftorch.eager.runtime import program, short_traces
+
+    monkeypatch.setattr(program, "_COMPILE_STEP", float("inf"))
+    monkeypatch.setattr(program, "_COMPILE_PROGRAM", float("inf"))
+    monkeypatch.setattr(short_traces, "_LIMIT", float("inf"))

@@ -9,7 +9,7 @@ import pytest
 import torch as reference
 
 import ftorch as torch
-from ftorch.eager.runtime import program, short_traces
+from ftorch.eager.runtime import program
 
 pytestmark = pytest.mark.slow
 
@@ -51,15 +51,6 @@ def losses(recipe, library, exact=True):
         if i == WARM_UP:
             compiled = program.stats.compilations
     return curve, program.stats.compilations - compiled, report
-
-
-@pytest.fixture
-def no_promotion(monkeypatch):
-    """What runs on the host stays there. It is compiled once when it has taken long enough, and when that is depends
-    on what else the machine does."""
-    monkeypatch.setattr(program, "_COMPILE_STEP", float("inf"))
-    monkeypatch.setattr(program, "_COMPILE_PROGRAM", float("inf"))
-    monkeypatch.setattr(short_traces, "_LIMIT", float("inf"))
 
 
 @pytest.mark.usefixtures("no_promotion")

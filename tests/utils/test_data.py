@@ -438,6 +438,7 @@ class _Augmented(data.Dataset):
         return (x.flip(-1) if index % 3 else x) * 2 - 1
 
 
+@pytest.mark.usefixtures("no_promotion")
 @pytest.mark.parametrize("number", [0, 1])
 def test_shuffled_batches_of_computed_samples_compile_nothing(number):
     """Batches never have the same order of flips; samples are one of two programs."""

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import itertools
 import json
+import multiprocessing
 import os
 import pathlib
 import re
@@ -21,7 +22,7 @@ import time
 import warnings
 
 from . import MP_STATUS_CHECK_INTERVAL, transport, worker
-from .server import LENGTH, PID, STATUS, serve_and_end
+from .server import LENGTH, PID, STATUS
 
 # A pickled reference to something in the package that needs the tensor engine.
 _ENGINE_REFERENCE = re.compile(rb"\x8c.ftorch(?!\.utils\.data|\._utils|\._arrays)", re.DOTALL)
@@ -169,25 +170,28 @@ class ForkedWorkerProcess(WorkerProcess):
     """
 
     def __init__(self, worker_id: int, job: worker.Job, others):
-        self.name, self.daemon, self.exitcode = f"DataLoaderWorker-{worker_id}", True, None
         self.sock, worker_end = socket.socketpair()
+        self._process = multiprocessing.get_context("fork").Process(
+            target=_serve_forked, args=(worker_end, worker_id, job, [self.sock, *(p.sock for p in others)]),
+            name=f"DataLoaderWorker-{worker_id}", daemon=True,
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of threads: the child computes without them
-            self._pid = os.fork()
-        if self._pid == 0:
-            for process in (self, *others):
-                process.sock.close()
-            serve_and_end(worker.serve, worker_end, worker_id, job)
+            self._process.start()
         worker_end.close()
-        self.sentinel = os.pidfd_open(self._pid)
+        self.name, self.daemon, self.exitcode, self.sentinel = self._process.name, True, None, -1
+        self._pid = self._process.pid
 
     def join(self, timeout: float | None = None) -> None:
         """Waits for the end of the process."""
-        if self.exitcode is None and select.select([self.sentinel], [], [], timeout)[0]:
-            try:
-                self.exitcode = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-            except ChildProcessError:  # somebody else has waited for it
-                self.exitcode = 1
+        self._process.join(timeout)
+        self.exitcode = self._process.exitcode
+
+
+def _serve_forked(sock, worker_id, job, inherited):
+    for other in inherited:
+        other.close()
+    worker.serve(sock, worker_id, job)
 
 
 def _is_inherited(error: RuntimeError) -> bool:

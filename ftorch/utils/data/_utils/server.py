@@ -91,25 +91,6 @@ class _AlreadyLoaded(importlib.abc.Loader):
         module.__spec__ = self.spec
 
 
-def serve_and_end(serve, *args):
-    """Calls a function in a forked child, and ends the process: never returns."""
-    status = 1
-    try:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        serve(*args)
-        status = 0
-    except SystemExit as e:
-        status = e.code if isinstance(e.code, int) else int(e.code is not None)
-    except BaseException:  # noqa: BLE001  (whatever it is, it ends here)
-        traceback.print_exc()
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(status)
-
-
 class Server:
     """Forks workers on request and reports their ends."""
 
@@ -157,16 +138,26 @@ class Server:
 
     def become_worker(self, worker_end):
         """Runs a worker in the forked child, and never returns."""
-
-        def serve():
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             self.selector.close()
             for end in (self.control, self.wake_up, self.wake_up_end):
                 end.close()
             for pipe in self.status_pipes.values():
                 os.close(pipe)
             self.serve(worker_end)
-
-        serve_and_end(serve)
+            status = 0
+        except SystemExit as e:
+            status = e.code if isinstance(e.code, int) else int(e.code is not None)
+        except BaseException:  # noqa: BLE001  (whatever it is, it ends here)
+            traceback.print_exc()
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(status)
 
     def reap(self):
         """Reports the workers that have ended."""
