@@ -90,6 +90,9 @@ _LISTED_TYPES = {
 _SYNONYMS = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
 
 
+_OPTIONS = {"dtype": "None", "layout": "None", "device": "None", "pin_memory": "False"}
+
+
 class Parameter:
     """One parameter as the parser reads it."""
 
@@ -130,8 +133,9 @@ def type_text(kind) -> str:
 class Signature:
     """What a call can look like: the parameters of an overload in one of its forms."""
 
-    def __init__(self, parameters):
+    def __init__(self, parameters, bare=False):
         self.parameters = parameters
+        self.bare = bare  # a method of the tensor alone, which has no parser
         self.least = sum(not p.optional for p in parameters)
         self.positional = sum(not p.keyword_only for p in parameters)
         parts = [p.sorted_as() for p in parameters if p.name != "out"]
@@ -144,8 +148,9 @@ class Signature:
     def of(cls, definition, name, form):
         """That of a declaration."""
         parameters = []
+        own = next((i for i, a in enumerate(definition.schema.arguments) if a.name == "self"), 0)
         for i, a in enumerate(definition.schema.arguments):
-            if i == 0 and form != "function":
+            if i == own and form != "function":
                 continue
             kind = a.type
             other = _LISTED_TYPES.get((name, a.name))
@@ -154,14 +159,33 @@ class Signature:
             default = a.default_text
             if default is not None and default[:1] in "'[":
                 default = default.replace("'", '"').replace("[", "{").replace("]", "}").replace(", ", ",")
+            if default is not None and kind.base == "float" and not kind.is_list and default[-1:] == ".":
+                default += "0"
+            if (a.name, default) == ("reduction", "1"):
+                default = "at::Reduction::Mean"
             parameters.append(Parameter(
                 kind, "input" if a.name == "self" and kind.base == "Tensor" and not kind.is_list else a.name, default=default,
                 keyword_only=a.is_keyword_only, numbers_too=i in definition.numbers,
             ))
+        factory = next((i for i, p in enumerate(parameters) if p.name == "dtype"), None) if any(
+            p.name == "pin_memory" for p in parameters
+        ) else None
+        options = [] if factory is None else parameters[factory:]
+        del parameters[len(parameters) - len(options) :]
+        # Of a factory the tensor's options are the last, and none of them is listed as optional.
+        parameters += [p for p in options if p.name not in _OPTIONS]
         if form == "function" and "out" in definition.forms:
-            kind = Type("Tensor", ("[]", "?") if len(definition.schema.returns) > 1 else ("?",))
+            returns = definition.schema.returns
+            several = len(returns) > 1 or any(r.type.is_list for r in returns)
+            kind = Type("Tensor", ("[]", "?") if several else ("?",))
             parameters.append(Parameter(kind, "out", default="None", keyword_only=True))
-        return cls(parameters)
+        for p in options:
+            if p.name in _OPTIONS:
+                p.default, p.optional = _OPTIONS[p.name], True
+                parameters.append(p)
+        if options:
+            parameters.append(Parameter(Type("bool", ("?",)), "requires_grad", default="False", keyword_only=True))
+        return cls(parameters, bare=form != "function" and not parameters)
 
     @classmethod
     def read(cls, text, form):
@@ -193,6 +217,9 @@ class Signature:
 
     def error(self, name, args, kwargs):
         """What the parser says of arguments that do not fit."""
+        if self.bare and (args or kwargs):
+            what = f"no arguments ({len(args)} given)" if args and not kwargs else "no keyword arguments"
+            return f"TensorBase.{name}() takes {what}"
         varargs = self.positional == 1 and self.parameters[0].type.is_list and (
             self.parameters[0].type.base in ("int", "SymInt")
         ) and (len(args) < 2 or _is_int(args[0]))
@@ -229,9 +256,15 @@ class Signature:
             at = next((i for i, p in enumerate(self.parameters) if key == p.name), None)
             if at is None and not any(key in _SYNONYMS.get(p.name, ()) for p in self.parameters):
                 return f"{name}() got an unexpected keyword argument '{key}'"
-            if at is not None and at < len(args):
+            if at is not None and at < min(len(args), self.positional):
                 return f"{name}() got multiple values for argument '{key}'"
         return None
+
+    def own_names(self, kwargs):
+        """Keywords under the names of the parameters that they stand for."""
+        named = {p.name for p in self.parameters}
+        other = {s: p.name for p in self.parameters for s in _SYNONYMS.get(p.name, ())}
+        return {key if key in named else other.get(key, key): value for key, value in kwargs.items()}
 
     def _too_many(self, name, args):
         count, given = self.positional, len(args)
@@ -255,6 +288,8 @@ class Signature:
         if p.type.is_list and isinstance(value, (list, tuple)):
             wrong = next((j for j, v in enumerate(value) if not _element_fits(v, p)), None)
             if wrong is not None:
+                if p.type.base == "Tensor":
+                    return f"expected Tensor as element {wrong} in argument {place}, but got {type_name(value[wrong])}"
                 if wrong and p.type.base in ("int", "SymInt"):
                     return _unpacking(name, p, wrong, value[wrong])
                 return f"{where}, but found element of type {type_name(value[wrong])} at pos {wrong}"
@@ -294,6 +329,9 @@ def _element_fits(value, p):
     return True
 
 
+_CLASSES = {"Layout": "layout", "MemoryFormat": "memory_format", "Generator": "Generator"}
+
+
 def _fits(value, p):
     base = p.type.base
     if p.type.is_list:
@@ -315,6 +353,10 @@ def _fits(value, p):
         return isinstance(value, str)
     if base == "ScalarType":
         return type(value).__name__ == "dtype" or value in (bool, int, float, complex)
+    if base == "Device":
+        return isinstance(value, str) or type(value).__name__ == "device" or _is_int(value)
+    if base in _CLASSES:
+        return type(value).__name__ == _CLASSES[base]
     return True
 
 
@@ -416,13 +458,23 @@ def _of_running_call():
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_CALLS):
         frame = frame.f_back
-    found = None if frame is None else overrides.called(frame)
+    return None if frame is None else of_call(frame)
+
+
+def of_call(frame):
+    """The text for the public call that a frame belongs to, if it does not fit its signatures; else None."""
+    found = overrides.called(frame)
     definitions = None if found is None else getattr(found[0], "__ftorch_ops__", None)
     if definitions is None:
         return None
     function, args, kwargs = found
-    form = function.__ftorch_form__
-    return message(function.__name__, definitions, form, args, kwargs)
+    form, name = function.__ftorch_form__, function.__name__
+    if form == "inplace" and not (args and isinstance(args[0], TensorBase)):
+        form = "function"  # `torch.trunc_`
+    given = args if form == "function" else args[1:]
+    if any(s.error(name, given, kwargs) is None for s in _signatures(name, definitions, form)):
+        return None
+    return message(name, definitions, form, args, kwargs)
 
 
 _op.hooks.wrong_call = _of_running_call

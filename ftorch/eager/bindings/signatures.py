@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import sys
 import types
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..core import dtype as _dtype
 from ..core.registry import SCALAR, STATIC, OpDef
 from ..dispatch import overrides
 from ..tensor import TensorBase, from_array
-from . import overloads
+from . import mismatch, overloads
 
 _SYNONYMS = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which PyTorch takes as well
 
@@ -259,6 +260,16 @@ def _stub(*args, **kwargs):
     return _build()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
+def _explain():
+    """In the handler of a public function: raises what PyTorch's parser says of the call, or else what was raised."""
+    # Subclasses are meant for whoever traces.
+    asked = type(sys.exc_info()[1]) in (TypeError, AttributeError, ValueError, IndexError, RuntimeError)
+    text = mismatch.of_call(sys._getframe(1)) if asked else None
+    if text is None:
+        raise  # noqa: PLE0704
+    raise TypeError(text) from None
+
+
 class _Declared:
     """Stands behind a function that is not compiled yet, for whoever asks for its signature."""
 
@@ -281,7 +292,7 @@ def _single(bound: Bound, form: str, name: str):
     inspected: compiling hundreds of signatures would make up half of ftorch's import."""
     scope = {
         "_op": bound.op, "_call": _op.call, "_call_out": _op.call_out, "_view": view_call,
-        "_call_inplace": _op.call_inplace, "_definition": bound.definition, "_MISSING": _MISSING,
+        "_call_inplace": _op.call_inplace, "_definition": bound.definition, "_MISSING": _MISSING, "_explain": _explain,
         "inf": float("inf"), "nan": float("nan"),
     }
     function = types.FunctionType(_stub.__code__, scope, name)
@@ -326,13 +337,16 @@ def _source(bound: Bound, form: str, name: str):
             operands.append(f"(None if {parameter} is _{parameter} else {parameter})")
         else:
             operands.append(parameter)
+    lines.append("    try:")
     if bound.is_view:
-        lines.append(f"    return _view(_definition, {names[0]}, {_tuple_of(names[1:])})")
+        lines.append(f"        return _view(_definition, {names[0]}, {_tuple_of(names[1:])})")
     else:
         call = f"_op, {_tuple_of(operands)}, {_tuple_of(static)}"
         if takes_out:
-            lines.append(f"    if out is not None: return _call_out({call}, out)")
-        lines.append(f"    return {'_call_inplace' if form == 'inplace' else '_call'}({call})")
+            lines.append(f"        if out is not None: return _call_out({call}, out)")
+        lines.append(f"        return {'_call_inplace' if form == 'inplace' else '_call'}({call})")
+    # Arguments that the parser refuses may fail anywhere, and have PyTorch's text whatever failed.
+    lines.append("    except (TypeError, AttributeError, ValueError, IndexError, RuntimeError): _explain()")
     return "\n".join(lines), defaults
 
 

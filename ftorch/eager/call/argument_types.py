@@ -9,6 +9,7 @@ import numbers
 
 import numpy as np
 
+from ..._alias import is_own
 from ..core.registry import OpDef
 from ..tensor import TensorBase
 from .hooks import hooks
@@ -19,9 +20,16 @@ def public_name(name):
     return "input" if name == "self" else name
 
 
+_QUALIFIED = {name: name for name in (
+    "dtype", "device", "layout", "memory_format", "Size", "finfo", "iinfo", "qscheme"
+)} | {"Generator": "_C.Generator", "UntypedStorage": "storage.UntypedStorage"}
+
+
 def type_name(value) -> str:
-    """A value's type as PyTorch's messages name it: NumPy's types by their module, too."""
+    """A value's type as PyTorch's messages name it: NumPy's types and some of PyTorch's by their module, too."""
     kind = type(value)
+    if kind.__name__ in _QUALIFIED and is_own(kind.__module__):
+        return f"torch.{_QUALIFIED[kind.__name__]}"
     if kind.__module__ == "numpy" and kind is not np.matrix:
         return f"numpy.{kind.__name__}"
     return kind.__name__

@@ -255,12 +255,13 @@ def _is_asked(kind):
     return has_say(kind) or kind in DISPATCHING
 
 
-def overridable(function, nested=True, known=None):
+def overridable(function, nested=True, known=None, parser=None):
     """A composite that asks for overrides before it runs.
 
     Args:
         nested: also of values in its lists.
         known: what the engine knows it as, if it is an alias or the method of a function.
+        parser: says what is wrong with a call that has failed (`bindings.declared.Parser`).
     """
 
     @functools.wraps(function)
@@ -281,7 +282,12 @@ def overridable(function, nested=True, known=None):
                 not kwargs or not any(_is_asked(v.__class__) for v in flat_arguments((), kwargs))
             ):
                 if not _op.special[0] or _op.hooks.python_composite is None:
-                    return function(*args, **kwargs)
+                    try:
+                        return function(*args, **kwargs)
+                    except (TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
+                        if parser is None:
+                            raise
+                        return parser.explain(error, function, args, kwargs)
         relevant = list(flat_arguments(args, kwargs))
         if not modes.function_modes and _op.hooks.python_composite is not None and not (
             modes.subclasses and any(has_say(v.__class__) for v in relevant)

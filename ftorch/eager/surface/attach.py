@@ -14,7 +14,7 @@ import types
 from .. import functions as composites  # noqa: F401
 from .. import kernels
 from ..autograd import recorded_calls, tape  # noqa: F401
-from ..bindings import outputs, signatures  # noqa: F401
+from ..bindings import declared, outputs, signatures  # noqa: F401
 from ..call import op as _op
 from ..core import api  # noqa: F401
 from ..core.composite import COMPOSITES
@@ -24,6 +24,7 @@ from ..tensor import PLAIN, Tensor, subclassed
 from ..tensor_api import conversions, graph_methods, interop, methods, private_methods  # noqa: F401
 
 _PREFIXES = ("linalg_", "fft_", "special_")
+_PARSED = frozenset((".", "linalg", "fft", "special"))
 
 
 def load_declarations():
@@ -50,6 +51,11 @@ def _public_name(name, path):
     return name
 
 
+def _aten_name(name, path):
+    prefix = f"{path}_"
+    return prefix + name if prefix in _PREFIXES and not name.startswith(prefix) else name
+
+
 def _bind_ops():
     for name, definitions in OVERLOADS.items():
         functions = [d for d in definitions if "function" in d.forms]
@@ -59,11 +65,12 @@ def _bind_ops():
                 here = [d for d in functions if path in d.public]
                 public = _public_name(name, path)
                 # As PyTorch's parser calls it: `torch.linalg.det` is "linalg_det".
-                function = signatures.make(name, here, "function")
+                function = signatures.make(_aten_name(name, path), here, "function")
                 owner = namespace(path)
                 setattr(owner, public, function)
                 for alias in (a for d in here for a in d.aliases):
-                    setattr(owner, _public_name(alias, path), _alias(alias, here, "function", function))
+                    other = _alias(_aten_name(alias, path), here, "function", function)
+                    setattr(owner, _public_name(alias, path), other)
         for form, suffix in (("method", ""), ("inplace", "_")):
             own = [d for d in definitions if form in d.forms]
             if own:
@@ -154,24 +161,26 @@ def _inplace(op, extra, static):
 
 def _bind_composites():
     for c in COMPOSITES:
-        function = overrides.overridable(c.function, c.nested)
-        if "function" in c.forms:
-            for path in c.public:
-                setattr(namespace(path), c.name, function)
-                for name in c.aliases:
-                    setattr(namespace(path), name, _other_name(name, c, function))
+        first = None
+        for path in c.public if "function" in c.forms else ():
+            function = first = first or _composite(c, None, "function", path)
+            setattr(namespace(path), c.name, function)
+            for name in c.aliases:
+                setattr(namespace(path), name, _composite(c, name, "function", path, function))
         if "method" in c.forms:
-            method = function if "function" not in c.forms else _other_name(None, c, function)
+            method = _composite(c, None, "method", ".", first)
             setattr(Tensor, c.name, method)
             for name in c.aliases:
-                setattr(Tensor, name, _other_name(name, c, function))
+                setattr(Tensor, name, _composite(c, name, "method", ".", first or method))
 
 
-def _other_name(name, composite, known):
-    """A composite anew, as the method or under another name; the engine knows it as the first one."""
-    function = overrides.overridable(composite.function, composite.nested, known)
-    if name is not None:
-        function.__name__ = function.__qualname__ = name
+def _composite(composite, alias, form, path, known=None):
+    """A composite's function or method; as another it is known to the engine as the first one."""
+    # Those of `nn.functional` are Python in PyTorch, too, also where an ATen op has their name.
+    parser = declared.parser(_aten_name(alias or composite.name, path), form) if path in _PARSED else None
+    function = overrides.overridable(composite.function, composite.nested, known, parser)
+    if alias is not None:
+        function.__name__ = function.__qualname__ = alias
     return function
 
 
