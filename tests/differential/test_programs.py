@@ -8,6 +8,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+import torch as reference
 
 from .test_families import differences
 
@@ -18,6 +19,12 @@ def programs():
     for file in FILES:
         for number, program in enumerate(file.read_text().split("#---\n")):
             yield pytest.param(program, id=f"{file.stem}-{number}")
+
+
+@pytest.fixture(autouse=True)
+def _validated(monkeypatch):
+    """PyTorch's compiler switches the checks of distributions off for the whole process."""
+    monkeypatch.setattr(reference.distributions.Distribution, "_validate_args", True)
 
 
 @pytest.mark.parametrize("program", list(programs()))

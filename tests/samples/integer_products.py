@@ -21,6 +21,7 @@ register("_convert_weight_to_int4pack_for_cpu", S(T(32, 64, dtype="int32", low=0
          S(T(96, 64, dtype="int32", low=0, high=15), 1), S(T(32, 64), 1))
 register(
     "_weight_int4pack_mm_for_cpu",
-    S(T(3, 64, grad=False), _bytes(32, 32), 32, T(2, 32, 2, grad=False)),
+    # Weights are up to 127 times the scale: of such values, sums of 64 round to some 1e-6.
+    S(T(3, 64, grad=False), _bytes(32, 32), 32, T(2, 32, 2, grad=False, low=-0.02, high=0.02)),
     S(T(3, 128, dtype="bfloat16", grad=False), _bytes(128, 64), 64, T(2, 128, 2, dtype="bfloat16", grad=False)),
 )
