@@ -1,8 +1,11 @@
-"""Warnings that are given once in a process, as PyTorch gives those of its C++ code."""
+"""Warnings: those given once in a process, as PyTorch gives those of its C++ code, and those of a user's line."""
 
 from __future__ import annotations
 
+import sys
 import warnings
+
+from .places import OWN
 
 _given: set[str] = set()
 always = [False]  # `torch.set_warn_always`
@@ -18,3 +21,11 @@ def warn_once(text: str, category: type[Warning] = UserWarning, stacklevel: int 
         return
     _given.add(key or text)
     warnings.warn(text, category, stacklevel=stacklevel + 1)
+
+
+def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warns as of the line that called the package, however many of its frames are between."""
+    level, frame = 2, sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(OWN):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-import warnings
 import weakref
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from ..core import device as _device
 from ..core import errors
 from ..core.dtype import dtype as Dtype
+from ..core.once import warn_user
 from ..core.registry import Shape
 from ..memory.storage import strided
 from . import capture_trace, executor, trace_slice
@@ -82,7 +82,7 @@ def notices_of(definition, slots, tensors):
 def give(notices):
     """Warns of each text, as of the line that called the op's public function."""
     for text in notices:
-        warnings.warn(text, stacklevel=5)
+        warn_user(text)
 
 
 def bind_checks(definition, slots, more=(), notices=()):
