@@ -67,7 +67,7 @@ def call(func, args, kwargs):
     from ._api import DTensor
 
     name = getattr(func, "__name__", str(func))
-    name = _PUBLIC.get(name, name)
+    name = _PUBLIC.get(name, name).removeprefix("special_")
     if name.startswith("_foreach_"):
         return _each(func, args, kwargs)
     over_devices = _over_devices(args, kwargs)
