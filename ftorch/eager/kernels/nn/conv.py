@@ -31,7 +31,7 @@ def _check_input(name, x, nd):
 
 def _check_dtypes(x, weight, bias, nd, transposed):
     kind = dtype_name(x.dtype)
-    if x.dtype == jnp.bool_ or (transposed and is_integral(x)):
+    if x.dtype == jnp.bool_ or (transposed and is_integral(x) and x.dtype != jnp.int64):
         where = "slow_conv_transpose2d_out_cpu" if transposed else "slow_conv2d_cpu"
         where = where.replace("2d", "3d") if nd == 3 else where
         if transposed or x.dtype == weight.dtype:

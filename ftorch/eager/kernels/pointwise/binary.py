@@ -404,6 +404,8 @@ _float_power("Scalar(Scalar self, Tensor exponent)", "function out")
 def ldexp(self, other):
     x, left = up(self), up(other)
     out, two = x, jnp.asarray(2, x.dtype)
+    if is_complex(x) or is_complex(left):
+        return (x * jnp.power(two, left)).astype(self.dtype)
     limit = 1000 if x.dtype == jnp.float64 else 100
     for _ in range(2):  # in steps that are no infinities themselves
         step = jnp.clip(left, -limit, limit)
