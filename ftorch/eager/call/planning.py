@@ -126,6 +126,10 @@ class MixedDevices(RuntimeError):
         device: the latter.
     """
 
+    def __init__(self, text, device):
+        super().__init__(text)
+        self.device = device
+
 
 def _check_devices(op, tensors):
     device, first_zero = None, False
@@ -133,14 +137,14 @@ def _check_devices(op, tensors):
         g = t._ftorch_geometry
         if device is None or (g.device is not device and not g.is_zero_dim):
             if device is not None and not first_zero:
-                found = _device.CPU, *(d for d in (device, g.device) if _device.is_several(d))
-                mixed = len(found) == 2 and _device.CPU in (device, g.device)
-                error = (MixedDevices if mixed else RuntimeError)(
-                    f"Expected all tensors to be on the same device, but found at least two "
-                    f"devices, {device} and {g.device}!"
+                text = (
+                    f"Expected all tensors to be on the same device, but found at least two devices, {device} and "
+                    f"{g.device}!"
                 )
-                error.device = found[-1]
-                raise error
+                for several, other in ((device, g.device), (g.device, device)):
+                    if other is _device.CPU and _device.is_several(several):
+                        raise MixedDevices(text, several)
+                raise RuntimeError(text)
             device, first_zero = g.device, g.is_zero_dim
     return device
 

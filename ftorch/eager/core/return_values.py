@@ -38,10 +38,14 @@ def return_type(name, fields):
     return made
 
 
+_ATEN_PRIVATE = ("_lu_with_info",)  # other ops with such names are the package's own, of which nobody sees the results
+
+
 def result_type(definition):
     """The named tuple class of an op with several named results, or None."""
     names = tuple(r.name for r in definition.schema.returns)
-    if len(names) < 2 or None in names or definition.name.startswith("_"):
+    is_own = definition.name.startswith("_") and definition.name not in _ATEN_PRIVATE
+    if len(names) < 2 or None in names or is_own:
         return None
     return return_type(definition.name, names)
 
