@@ -205,7 +205,7 @@ def put(array, where: device) -> jax.Array:
 
 
 def moved(array, where: device):
-    """An array, if need be a copy, that programs of an accelerator or of several devices take: those of the CPU are put there."""
+    """An array for programs of an accelerator or of several devices: one of the CPU is put there."""
     if isinstance(array, jax.Array) and array.committed and array.sharding.device_set != device_set(where):
         return jax.device_put(array, to_jax(where))
     return array
