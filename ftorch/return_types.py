@@ -17,8 +17,9 @@ from .eager.surface import attach as _attach  # noqa: F401  (declares the ops)
 _TYPES = _of_all_ops()
 globals().update(_TYPES)
 
-all_return_types = [_TYPES[name] for name in sorted(_TYPES)]
-__all__ = ["all_return_types", "pytree_register_structseq", *sorted(_TYPES)]
+_PUBLIC = sorted(name for name in _TYPES if not name.startswith("_"))
+all_return_types = [_TYPES[name] for name in _PUBLIC]
+__all__ = ["all_return_types", "pytree_register_structseq", *_PUBLIC]
 
 
 def pytree_register_structseq(cls) -> None:

@@ -71,7 +71,7 @@ class QuantizedTensor(Tensor):
             return found(*args, **kwargs)
         if name in MOVING:
             return moved(func, args, kwargs)
-        inner = getattr(func, "__wrapped__", None)
+        inner = overrides.composition(func)
         if inner is not None:  # a composition: what it calls may be there
             return inner(*args, **kwargs)
         raise not_run(name)

@@ -85,7 +85,7 @@ class NestedTensor(Tensor):
             return _matmul(func, *args)
         if name in ("cat", "concat"):
             return _cat(func, *args, **kwargs)
-        inner = getattr(func, "__wrapped__", None)
+        inner = overrides.composition(func)
         if inner is not None:
             return inner(*args, **kwargs)
         raise NotImplementedError(

@@ -382,7 +382,7 @@ class SparseTensor(Tensor):
         found = TABLE.get(name)
         if found is not None:
             return found(*args, **kwargs)
-        inner = getattr(func, "__wrapped__", None) or getattr(func, "_function", None)
+        inner = overrides.composition(func) or getattr(func, "_function", None)
         if inner is not None:  # a composition, or a method as an operator: what it calls may be there
             return inner(*args, **kwargs)
         t = next(a for a in overrides.flat_arguments(args, kwargs) if isinstance(a, SparseTensor))

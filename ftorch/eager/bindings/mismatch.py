@@ -16,6 +16,7 @@ from ..call.argument_types import type_name
 from ..core import places
 from ..core.schema import Type
 from ..dispatch import overrides
+from ..dispatch.overrides import MISSING
 from ..tensor import TensorBase
 
 _CALLS = places.own_file("eager/call/")
@@ -24,7 +25,6 @@ _CALLS = places.own_file("eager/call/")
 _WITH_OLDER = frozenset(
     "add addbmm addcdiv addcmul addmm addmv addr baddbmm sspaddmm sub subtract saddmm".split()
 )
-MISSING = type("_Missing", (), {"__repr__": lambda self: "<required>"})()
 _TYPE_NAMES = {
     "SymInt": "int", "ScalarType": "torch.dtype", "Scalar": "Number", "Layout": "torch.layout",
     "MemoryFormat": "torch.memory_format", "Device": "torch.device", "Generator": "torch.Generator",
@@ -34,6 +34,12 @@ _TYPE_NAMES = {
 _SORTED_AS = {"SymInt": "c10::SymInt", "int": "int64_t", "float": "double", "str": "c10::string_view"}
 # Signatures that PyTorch lists and that others answer for here (those that take numbers for tensors), and those
 # of which it shows other types: by names.
+_POLYNOMIALS = " ".join(
+    f"special_{name}" for name in (
+        *(f"{shifted}chebyshev_polynomial_{kind}" for shifted in ("", "shifted_") for kind in "tuvw"),
+        "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+    )
+)
 _OTHER = "(Tensor input, Number other, *, Tensor out = None)"
 _ALSO = {
     "eq ne ge gt le lt greater greater_equal less less_equal not_equal fmod copysign": [_OTHER],
@@ -42,6 +48,7 @@ _ALSO = {
         _OTHER,
     ],
     "xlogy special_xlogy special_xlog1py special_zeta": ["(Number self, Tensor other, *, Tensor out = None)", _OTHER],
+    _POLYNOMIALS: ["(Number x, Tensor n, *, Tensor out = None)", "(Tensor x, Number n, *, Tensor out = None)"],
     "pow": [
         "(Number self, Tensor exponent, *, Tensor out = None)",
         "(Tensor input, Number exponent, *, Tensor out = None)",
@@ -488,12 +495,17 @@ def _option(text):
 
 def _unknown_keywords(option, kwargs):
     behind = {name for _, name in option[max(len(option) - len(kwargs), 0) :]}
-    return [key for key in kwargs if key not in behind]
+    return [key for key in _listed(kwargs) if key not in behind]
+
+
+def _listed(kwargs) -> list:
+    """The names of a call's keywords as PyTorch lists them, out of a hash table."""
+    return list(kwargs)[::-1]
 
 
 def _given(args, kwargs):
     text = "".join(f"{type_name(a)}, " for a in args)
-    text += "".join(f"{k}={type_name(v)}, " for k, v in kwargs.items())
+    text += "".join(f"{k}={type_name(kwargs[k])}, " for k in _listed(kwargs))
     return f"({text[:-2] if args else text})"
 
 

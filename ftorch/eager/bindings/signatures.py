@@ -6,6 +6,7 @@ A name with several overloads gets a function that picks one (`overloads`).
 
 from __future__ import annotations
 
+import functools
 import inspect
 import keyword
 import sys
@@ -19,6 +20,7 @@ from ..call import op as _op
 from ..core import dtype as _dtype
 from ..core.registry import SCALAR, STATIC, OpDef
 from ..dispatch import overrides
+from ..dispatch.overrides import MISSING
 from ..tensor import TensorBase, from_array
 from . import mismatch, overloads
 
@@ -142,7 +144,6 @@ class Bound:
         )
 
 
-_MISSING = object()
 
 
 def _is_int(value):
@@ -222,7 +223,7 @@ def _default(name, argument, kind):
 
 
 def _signature(bound: Bound, form: str):
-    """(parameter source, names in schema order)."""
+    """(parameter source, names in schema order, NumPy's names of some, whether there is ``out``)."""
     parts, star = [], False
     names = [name for name, _, _ in bound.parameters]
     for name, argument, kind in bound.parameters:
@@ -256,6 +257,25 @@ def _with_missing(bound):
     return parts
 
 
+def _lenient(bound: Bound, form: str, synonyms, takes_out):
+    """`_signature`'s parameters so that any arguments fit: missing ones are `MISSING`, the others ``_extra``, ``_unknown``."""
+    parts = [] if form == "function" else [bound.parameters[0][0]]
+    star = False
+    for name, argument, kind in bound.parameters[len(parts) :]:
+        if argument.is_keyword_only and not star:
+            parts.append("*_extra")
+            star = True
+        parts.append(f"{name}={_default(name, argument, kind) if argument.has_default else '_MISSING'}")
+    parts += [] if star else ["*_extra"]
+    parts += ["out=None"] * takes_out
+    return ", ".join([*parts, *(f"{s}=None" for s in synonyms), "**_unknown"])
+
+
+def _unfit(name):
+    """For calls that `mismatch` finds nothing wrong with, which is asked first."""
+    return TypeError(f"{name}() got arguments that it does not take")
+
+
 def _stub(*args, **kwargs):
     return _build()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
@@ -271,17 +291,17 @@ def _explain():
 
 
 class _Declared:
-    """Stands behind a function that is not compiled yet, for whoever asks for its signature."""
+    """Stands behind a function for whoever asks for its signature: the schema's, without what takes wrong arguments."""
 
-    def __init__(self, build):
-        self._build = build
+    def __init__(self, function, declaration):
+        self._function, self._declaration = function, declaration
 
-    @property
+    @functools.cached_property
     def __signature__(self):
-        return inspect.signature(self._build())
+        return self._declaration()
 
     def __call__(self, *args, **kwargs):
-        return self._build()(*args, **kwargs)
+        return self._function(*args, **kwargs)
 
     def __get__(self, instance, owner=None):  # so that `inspect` takes it for a routine
         return self
@@ -292,7 +312,8 @@ def _single(bound: Bound, form: str, name: str):
     inspected: compiling hundreds of signatures would make up half of ftorch's import."""
     scope = {
         "_op": bound.op, "_call": _op.call, "_call_out": _op.call_out, "_view": view_call,
-        "_call_inplace": _op.call_inplace, "_definition": bound.definition, "_MISSING": _MISSING, "_explain": _explain,
+        "_call_inplace": _op.call_inplace, "_definition": bound.definition, "_MISSING": MISSING, "_explain": _explain,
+        "_unfit": _unfit, "_name": name,
         "inf": float("inf"), "nan": float("nan"),
     }
     function = types.FunctionType(_stub.__code__, scope, name)
@@ -306,27 +327,38 @@ def _single(bound: Bound, form: str, name: str):
             real = scope[name]
             function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
             function.__code__ = real.__code__
-            function.__dict__.pop("__wrapped__", None)
             overrides.register(function)  # by its code, which is new
         return function
 
+    def declaration():
+        shown: dict = {**scope, **_defaults(bound)}
+        exec(f"def {name}({_signature(bound, form)[0]}): pass", shown)
+        return inspect.signature(shown[name])
+
     scope["_build"] = build
-    function.__wrapped__ = _Declared(build)  # type: ignore[attr-defined]
+    function.__wrapped__ = _Declared(function, declaration)  # type: ignore[attr-defined]
     return function
 
 
+def _defaults(bound: Bound):
+    """{name: value} of the defaults that are part of the program; other values are operands of it."""
+    return {f"_{name}": a.default for name, a, kind in bound.parameters if kind == SCALAR and a.has_default and a.default is not None}
+
+
 def _source(bound: Bound, form: str, name: str):
-    """(the function's source, {name: value} of the defaults it mentions)."""
-    source, names, synonyms, takes_out = _signature(bound, form)
-    lines = [f"def {name}({source}):"]
+    """(the function's source, {name: value} of the defaults it mentions).
+
+    It takes any arguments: what does not fit is refused inside, where the call can be told from its frame.
+    """
+    _, names, synonyms, takes_out = _signature(bound, form)
+    lines = [f"def {name}({_lenient(bound, form, synonyms, takes_out)}):", "    try:"]
+    lines.append("        if _extra or _unknown: raise _unfit(_name)")
     for synonym in synonyms:
         own = next(o for o, s in _SYNONYMS.items() if s == synonym)
-        lines.append(f"    if {synonym} is not None: {own} = {synonym}")
-        if "_MISSING" in source and own == "dim":
-            lines.append(
-                f"    if {own} is _MISSING: raise TypeError(\"{name}() missing 1 required positional "
-                f"arguments: \\\"{own}\\\"\")"
-            )
+        lines.append(f"        if {synonym} is not None: {own} = {synonym}")
+    # A missing operand is refused as one of a wrong type is; a missing static argument would get as far as the kernel.
+    for required in [n for n, a, kind in bound.parameters if kind == STATIC and not a.has_default]:
+        lines.append(f"        if {required} is _MISSING: raise _unfit(_name)")
     operands, static, defaults = [], [], {}
     for parameter, argument, kind in bound.parameters:
         if kind == STATIC:
@@ -337,7 +369,6 @@ def _source(bound: Bound, form: str, name: str):
             operands.append(f"(None if {parameter} is _{parameter} else {parameter})")
         else:
             operands.append(parameter)
-    lines.append("    try:")
     if bound.is_view:
         lines.append(f"        return _view(_definition, {names[0]}, {_tuple_of(names[1:])})")
     else:

@@ -13,6 +13,7 @@ import functools
 import inspect
 import sys
 import types
+from typing import Any
 
 from ..._alias import is_own
 from ..call import op as _op
@@ -29,6 +30,7 @@ _PASSED = {
                  "bindings/signatures.py", "tensor_api/methods.py", "tensor_api/indexing.py")
 }
 
+MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "<required>"})()  # a required argument that a call lacks
 public: dict[int, object] = {}  # id of a code object -> the public function made of it
 
 
@@ -304,6 +306,12 @@ def overridable(function, nested=True, known=None, parser=None):
     return call
 
 
+def composition(function):
+    """What a composite runs once nobody has taken its call over; None for ops, which have kernels."""
+    inner = getattr(function, "__wrapped__", None)
+    return inner if isinstance(inner, types.FunctionType) else None
+
+
 def called(frame=None):
     """(public function, args, kwargs) of the call that is being made, or None for the engine's own.
 
@@ -340,9 +348,12 @@ def _same(value, default):
     return not isinstance(value, TensorBase) and value.__class__ is default.__class__ and value == default
 
 
-def _positional(frame, names, is_default) -> int | None:
-    """How many of a function's parameters its call gave by position; None where the call does not say."""
-    written = call_sites.keywords(frame)
+def _positional(written, names, is_default) -> int | None:
+    """How many of a function's parameters its call gave by position; None where the call does not say.
+
+    Args:
+        written: what `call_sites.keywords` says of it.
+    """
     if written is None:
         return None
     count, by_name = written
@@ -362,14 +373,18 @@ def _arguments(frame):
     given = {
         p.name: p.default for p in own_signature(function).parameters.values()
     } if code.co_name == getattr(function, "__name__", None) else {}
+    missing = [i for i, name in enumerate(names[: count + keyword_only]) if scope[name] is MISSING]
     scope_of = names[: count + keyword_only]
     is_default = [
-        name in given and (scope[name] is given[name] or _same(scope[name], given[name])) for name in scope_of
+        i in missing or name in given and (scope[name] is given[name] or _same(scope[name], given[name]))
+        for i, name in enumerate(scope_of)
     ]
-    positional = _positional(frame, names[:count], is_default)
+    written = call_sites.keywords(frame)
+    positional = _positional(written, names[:count], is_default)
     if positional is None:  # as far as one can tell: those without a default
         empty = inspect.Parameter.empty
         positional = next((i for i in range(count) if given.get(names[i], empty) is not empty), count)
+    positional = min([positional, *missing])
     args = [scope[name] for name in names[:positional]]
     kwargs = {name: scope[name] for i, name in enumerate(scope_of) if i >= positional and not is_default[i]}
     rest = count + keyword_only
@@ -380,6 +395,8 @@ def _arguments(frame):
         kwargs.update(scope[names[rest]])
         if code.co_flags & inspect.CO_VARARGS and scope.get("out") is not None:
             kwargs["out"] = scope["out"]
+    if written is not None and len(kwargs) > 1:  # in the order in which they were written
+        kwargs = {name: kwargs[name] for name in dict.fromkeys((*written[1], *kwargs)) if name in kwargs}
     return tuple(args), kwargs
 
 
