@@ -20,7 +20,7 @@ special.exp2("x") | fix_([True]) | matrix_power(T, [T, T]) | T.lu_solve(torch.fl
 mm(T, torch.ones(3, 3)) | sin() | sin(T, 1) | T.sin(1) | T.sin(out=T) | T.hypot() | add(T) | add(T, 1, 2, 3) | T.mul()
 gather(T) | gather(T, 0) | T.gather(index=T) | cumsum(T) | tril(axis=0) | baddbmm() | baddbmm(foo=1, bar=2)
 bitwise_or(axis=1, out=[True]) | bitwise_or(out=[True], axis=1) | T.angle(1, out=2) | T.log10_(keepdims=1) | matmul(T)
-special.i0e([1], True) | special.hermite_polynomial_h(0, 0, dtype=1j) | squeeze(T, 2.5, dtype=[], foo=1) | T.where(T)
+special.i0e([1], True) | special.hermite_polynomial_h(0, 0, dtype=1j) | squeeze(T, 2.5, dtype=[], foo=1)
 T.floor_divide([T, T]) | as_strided_scatter(input=(1,), src=T, size=(1,), stride=(1,)) | special.log1p(torch.device("cpu"))
 """
 PROGRAMS = [call.strip() for line in CALLS.strip().splitlines() for call in line.split(" | ")]
