@@ -342,7 +342,11 @@ def _single(bound: Bound, form: str, name: str):
 
 def _defaults(bound: Bound):
     """{name: value} of the defaults that are part of the program; other values are operands of it."""
-    return {f"_{name}": a.default for name, a, kind in bound.parameters if kind == SCALAR and a.has_default and a.default is not None}
+    return {
+        f"_{name}": a.default
+        for name, a, kind in bound.parameters
+        if kind == SCALAR and a.has_default and a.default is not None
+    }
 
 
 def _source(bound: Bound, form: str, name: str):
@@ -359,13 +363,11 @@ def _source(bound: Bound, form: str, name: str):
     # A missing operand is refused as one of a wrong type is; a missing static argument would get as far as the kernel.
     for required in [n for n, a, kind in bound.parameters if kind == STATIC and not a.has_default]:
         lines.append(f"        if {required} is _MISSING: raise _unfit(_name)")
-    operands, static, defaults = [], [], {}
-    for parameter, argument, kind in bound.parameters:
+    operands, static, defaults = [], [], _defaults(bound)
+    for parameter, _, kind in bound.parameters:
         if kind == STATIC:
             static.append(parameter)
-        elif kind == SCALAR and argument.has_default and argument.default is not None:
-            # The default is part of the program; other values are operands of it.
-            defaults[f"_{parameter}"] = argument.default
+        elif f"_{parameter}" in defaults:
             operands.append(f"(None if {parameter} is _{parameter} else {parameter})")
         else:
             operands.append(parameter)
