@@ -14,6 +14,7 @@ def pytest_configure(config):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+    os.environ.setdefault("FTORCH_COMPILE_THREAD", "0")  # else what is compiled when depends on what the machine does
     config.addinivalue_line("markers", "slow: takes tens of seconds; left out with -m 'not slow'")
     processes.begin()
     # That of pytest's own output, which tests that capture theirs do not change.

@@ -151,6 +151,18 @@ def owned_copy(array, device):
         return jax.device_put(array, device)
 
 
+def trace_context():
+    """The settings of the calling thread that decide what JAX traces and compiles, to be compared; None where a version of
+    JAX keeps them otherwise."""
+    return None if _trace_context is None else _trace_context()
+
+
+try:
+    from jax._src.config import trace_context as _trace_context
+except ImportError:
+    _trace_context = None
+
+
 def collect_garbage() -> None:
     """Makes JAX drop its references to arrays whose memory its programs borrowed and have finished with."""
     if _collect_garbage is not None:

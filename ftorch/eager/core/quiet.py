@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
+
+
+class _Own(threading.local):
+    depth = 0
+
+
+_own = _Own()
+
+
+class _OfQuietThreads(type):
+    def __subclasscheck__(cls, subclass):
+        return _own.depth > 0
+
+
+class _InQuietThreads(Warning, metaclass=_OfQuietThreads):
+    """Every category of warnings, as far as the threads that are quiet go: other threads are warned as always, even where
+    they copy the filters meanwhile."""
+
+
+_IGNORED = ("ignore", None, _InQuietThreads, None, 0)
 
 
 @contextlib.contextmanager
 def quiet():
-    """Without warnings.
+    """Without warnings in the calling thread.
 
     The filter is put there by hand: `warnings.catch_warnings` makes Python forget, everywhere, what it has said once.
     """
-    ignored = tuple(["ignore", None, Warning, None, 0])  # one of its own, by which it is found again
     filters: list = warnings.filters  # type: ignore[assignment]
-    filters.insert(0, ignored)
+    filters.insert(0, _IGNORED)
+    _own.depth += 1
     try:
         yield
     finally:
-        for i, entry in enumerate(filters):
-            if entry is ignored:
-                del filters[i]
-                break
+        _own.depth -= 1
+        with contextlib.suppress(ValueError):
+            filters.remove(_IGNORED)  # one of them, in one instruction: other threads change the list, too

@@ -23,11 +23,12 @@ from ..core import device as _device
 from ..core import forking, jax_internals
 from ..core.errors import translate_error
 from ..core.geometry import Geometry
+from ..core.pace import rest
 from ..core.quiet import quiet
 from ..core.refcount import ITEM
 from ..memory import host_memory
 from ..native.passes.rewrite import rewritten
-from . import donation, forked, host_tier, trace_programs
+from . import background, donation, forked, host_tier, trace_programs
 
 MAX_PROGRAMS = 1024  # compiled programs kept
 _MAX_VARYING = 128  # traces of new sizes whose time is counted
@@ -92,12 +93,13 @@ class Plan:
         spent, runs: seconds in which the host tier ran it, and how often.
         host: the step on NumPy arrays, (arrays, numbers) -> tuple; False where there is none; None: not known yet.
         writes: how an in-place call is done in memory (`inplace_writes.way_of`); None: not known yet.
+        compiling: (function, its `background.Job`) while it is compiled beside.
     """
 
     __slots__ = (
         "fn", "geometries", "geometry", "is_single", "scalars", "name", "device", "compiled",
         "op", "static", "inputs", "backward", "extra", "element", "instance", "host",
-        "spent", "runs", "program", "pinned", "writes",
+        "spent", "runs", "program", "pinned", "writes", "compiling",
     )
 
     def __init__(self, fn, geometries: tuple[Geometry, ...], scalars: str, name: str, device,
@@ -122,6 +124,7 @@ class Plan:
         self.program: Any = None
         self.pinned = False
         self.writes: Any = None
+        self.compiling: Any = None
 
     def __repr__(self):
         return f"<plan {self.name}>"
@@ -140,7 +143,7 @@ class Plan:
         compiled = self.compiled
         if compiled is None:
             if self.device is _device.CPU and (step := host_tier.step_of(self)) and not (
-                alone and self._is_worth_compiling()
+                alone and self._is_worth_compiling() and not self._waits(arrays, scalars)
             ):
                 start = perf_counter()
                 results = host_tier.run_step(step, arrays, _packed(self.scalars, scalars))
@@ -167,6 +170,18 @@ class Plan:
         """Whether runs on the host took as long as a compilation, and longer than XLA's call."""
         return self.runs >= _RUNS and self.spent > _COMPILE_STEP and self.spent > self.runs * _CALL
 
+    def _waits(self, arrays, scalars):
+        """Whether the step goes on running on the host since it is being compiled beside."""
+        if self.compiling is None:
+            if not background.is_possible():
+                return False
+            function = self._jitted()
+            operands = map(_structure, (*arrays, *_packed(self.scalars, scalars)))
+            if (job := background.compile_beside(function, *operands)) is not None:
+                self.compiling = function, job
+            return True
+        return not self.compiling[1].poll()
+
     def _filled(self, scalars):
         """An array of one number, without XLA, which would compile a program for every shape."""
         kind, number = (self.scalars, scalars[0]) if self.element == "scalar" else (INT, self.element)
@@ -188,11 +203,14 @@ class Plan:
         step.__name__ = self.name
         return step
 
-    def _compile(self):
+    def _jitted(self):
         step = self.step()
         stats.compilations += 1
-        on_cpu = self.device is _device.CPU
-        self.compiled = jax.jit(rewritten(step) if on_cpu else step)
+        return jax.jit(rewritten(step) if self.device is _device.CPU else step)
+
+    def _compile(self):
+        compiling, self.compiling = self.compiling, None
+        self.compiled = self._jitted() if compiling is None else compiling[0]
         return self.compiled
 
 
@@ -254,9 +272,10 @@ class Program(Risk):
         reusable: indices of the inputs that may be donated.
         moves_much: whether its inputs are large together.
         compiled: {donated inputs: compiled function}.
+        compiling: {donated inputs: (function, its `background.Job`)}.
     """
 
-    __slots__ = ("seen", "varies", "is_small", "moves_much", "again", "spent", "reusable", "compiled")
+    __slots__ = ("seen", "varies", "is_small", "moves_much", "again", "spent", "reusable", "compiled", "compiling")
 
     def __init__(self, varies, reusable, code, live):
         super().__init__(code, live)
@@ -265,6 +284,7 @@ class Program(Risk):
         self.moves_much = False
         self.reusable = reusable
         self.compiled = {}
+        self.compiling = {}
 
 
 _LARGE = 1 << 28  # programs that need less are not expected to run out of memory
@@ -368,15 +388,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
     if not program.compiled and _prefers_steps(program, code, steps, again, device) and not (
         device is _device.CPU and donation.early_programs.wants(program, inputs)
     ):
-        start = perf_counter()
-        found = trace_programs.find(code, live) if device is _device.CPU and host_tier.ENABLED else None
-        if found is not None:
-            results = found[0].run(inputs, found[1], ints, floats)
-        else:
-            results = _interpret(code, inputs, ints, floats, live)
-        finished += (None, results)
-        if program.seen > 1:  # the first run is that in which steps are made
-            program.spent += perf_counter() - start
+        _run_on_host(program, device, code, inputs, ints, floats, live, finished)
         return
     # Memory that a failing program was given is lost. Where one may well fail, it gets none.
     may_fail = program.may_fail()
@@ -387,15 +399,21 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         if all(item.__class__ is int or item.element is not None for item in code):
             finished += (None, _interpret(code, inputs, ints, floats, live))
             return
-        before = [_replaced_input(replaced.get(id(storage))) for storage in keep]
-        for item in code:
-            if item.__class__ is not int:
-                item.pinned = True
-        if program.varies:
-            with _programs_lock:
-                _programs[key] = program
-                _varying.pop(key, None)
-        compiled = compile_code(code, live, donated, device, before)
+        if donated not in program.compiling:
+            before = [_replaced_input(replaced.get(id(storage))) for storage in keep]
+            for item in code:
+                if item.__class__ is not int:
+                    item.pinned = True
+            if program.varies:
+                with _programs_lock:
+                    _programs[key] = program
+                    _varying.pop(key, None)
+            compiled = compile_code(code, live, donated, device, before)
+        if _waits(program, compiled, donated, device, inputs, ints, floats):
+            _run_on_host(program, device, code, inputs, ints, floats, live, finished)
+            return
+        if donated in program.compiling:
+            compiled, _ = program.compiling.pop(donated)
         program.compiled[donated] = compiled
     else:
         stats.hits += 1
@@ -422,6 +440,54 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         finished.extend(map(compiled.function, *operands))
     if program.moves_much:
         host_memory.free_memory.look()
+
+
+def _run_on_host(program, device, code, inputs, ints, floats, live, finished):
+    """Runs a trace by steps, or as one function of the host tier's."""
+    start = perf_counter()
+    found = trace_programs.find(code, live) if device is _device.CPU and host_tier.ENABLED else None
+    if found is not None:
+        results = found[0].run(inputs, found[1], ints, floats)
+    else:
+        results = _interpret(code, inputs, ints, floats, live)
+    finished += (None, results)
+    if program.seen > 1:  # the first run is that in which steps are made
+        program.spent += perf_counter() - start
+
+
+def _waits(program, compiled, donated, device, inputs, ints, floats):
+    """Whether a trace goes on running on the host since its program is being compiled beside.
+
+    That is so for those that ran there until XLA pays. Which inputs are donated is known only when a program is called: one
+    that takes over others than last time is a program of its own.
+
+    Args:
+        compiled: the program, if it is new.
+    """
+    if (found := program.compiling.get(donated)) is not None:
+        return not found[1].poll()
+    if device is not _device.CPU or not host_tier.ENABLED or not (program.varies or program.is_small) or (
+        not background.is_possible()
+    ):
+        return False
+    kept = [_structure(a) for i, a in enumerate(inputs) if i not in donated]
+    given = [_structure(inputs[i]) for i in compiled.given]
+    job = background.compile_beside(
+        compiled.function, kept, given, _numbers_structure(ints, np.int64), _numbers_structure(floats, np.float64)
+    )
+    if job is not None:
+        program.compiling[donated] = compiled, job
+    return True
+
+
+def _structure(array):
+    """What JAX finds a compiled function by."""
+    bound = getattr(array, "committed", False)
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding if bound else None)
+
+
+def _numbers_structure(numbers, dtype):
+    return jax.ShapeDtypeStruct((len(numbers),), dtype) if numbers else None
 
 
 _nothing = contextlib.nullcontext()
@@ -664,6 +730,7 @@ def compile_code(code, live, donated, device, before):
         i = f = 0
         values = []
         for plan, operands in walk:
+            rest()
             numbers = []
             for kind in plan.scalars:
                 if kind == INT:

@@ -15,6 +15,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
 from ...core.jax_internals import bind
+from ...core.pace import rest
 from .. import available, call
 from . import attention, epilogue_fusion, indexing, lines, packed, pooling, rnn, rowwise, sparse
 from . import multi_output_fusion as groups
@@ -82,6 +83,7 @@ class _Run:
                     made = groups.run(self.flat, group, self._read, self.over)
                     self.values.update(zip(group.results, made, strict=True))
                 continue
+            rest()
             inputs = [self._read(atom) for atom in step.inputs]
             after = self._transpose(step)
             if (after is None or not self._native(step, inputs, after)) and not self._native(step, inputs):
