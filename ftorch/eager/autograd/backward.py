@@ -434,6 +434,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     tensor(6.)
     """
     outputs = _sequence(tensors)
+    if not all(isinstance(t, TensorBase) for t in outputs):
+        raise AssertionError("Expected output to be a torch.Tensor")
     grads = [None] * len(outputs) if grad_tensors is None else list(_sequence(grad_tensors))
     retain = create_graph if retain_graph is None else retain_graph
     roots = _roots(outputs, make_grads(outputs, grads))

@@ -84,6 +84,16 @@ class Parser:
         raise TypeError(text) from None
 
 
+def misfit(schema: str, args, kwargs=None, form="method") -> TypeError:
+    """PyTorch's error for a call that does not fit a schema.
+
+    Args:
+        args: as given; of a method the tensor is the first.
+    """
+    declaration = Declaration(parse(schema), (form,))
+    return TypeError(mismatch.message(declaration.schema.name, [declaration], form, args, kwargs or {}))
+
+
 def _says_itself(error) -> bool:
     """Whether an error was raised about values in PyTorch's words, and is not Python's or NumPy's own."""
     if type(error) in (TypeError, AttributeError):

@@ -7,6 +7,7 @@ several could be.
 from __future__ import annotations
 
 import numbers
+import re
 import sys
 
 import numpy as np
@@ -476,12 +477,28 @@ def of_call(frame):
         return None
     function, args, kwargs = found
     form, name = function.__ftorch_form__, function.__name__
+    python = function.__dict__.get("__signature__")
+    if python is not None:  # it is Python in PyTorch
+        return _of_binding(name, python, args, kwargs)
     if form == "inplace" and not (args and isinstance(args[0], TensorBase)):
         form = "function"  # `torch.trunc_`
     given = args if form == "function" else args[1:]
     if any(s.error(name, given, kwargs) is None for s in _signatures(name, definitions, form)):
         return None
     return message(name, definitions, form, args, kwargs)
+
+
+def _of_binding(name, signature, args, kwargs):
+    """What Python says of arguments that do not fit a signature; None if they do."""
+    parameters = str(signature.replace(
+        parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()], return_annotation=signature.empty
+    ))
+    scope: dict = {}
+    exec(f"def {name}{re.sub('=<[^>]*>', '=None', parameters)}: pass", scope)
+    try:
+        return scope[name](*args, **kwargs)
+    except TypeError as error:
+        return str(error)
 
 
 _op.hooks.wrong_call = _of_running_call

@@ -55,9 +55,18 @@ class device:
         if isinstance(device, int):
             return _intern("cuda" if _count("cuda") else "cpu", device)
         if not isinstance(device, str):
-            raise TypeError(
-                f"device(): argument 'type' (position 1) must be str, not {_type_name(device)}"
+            given = "" if device is None else _type_name(device)
+            why = "" if device is None else (
+                f"\n      didn't match because some of the arguments have invalid types: (!{given}!)"
             )
+            raise TypeError(
+                f"device() received an invalid combination of arguments - got ({given}), but expected one of:\n"
+                f" * (torch.device device){why}\n * (str type, int index = -1)\n"
+            ) if index is None else TypeError(
+                f"device(): argument 'type' (position 1) must be str, not {given}"
+            )
+        if index is not None and not isinstance(index, int):
+            raise TypeError(f"device(): argument 'index' (position 2) must be int, not {_type_name(index)}")
         kind, ordinal = _parse(device)
         if index is not None and ordinal is not None:
             raise RuntimeError(

@@ -272,11 +272,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     >>> torch.promote_types(torch.uint8, torch.long)
     torch.int64
     """
-    for given in (type1, type2):
-        if not isinstance(given, dtype):
-            raise TypeError(
-                f"promote_types(): argument 'type1' must be torch.dtype, not {type(given).__name__}"
-            )
+    _expect_dtypes("promote_types", type1=type1, type2=type2)
     return _promote(type1, type2)
 
 
@@ -287,9 +283,16 @@ def can_cast(from_: dtype, to: dtype) -> type(True):  # type: ignore[valid-type]
     >>> torch.can_cast(torch.double, torch.int)
     False
     """
-    if from_.category > to.category:
-        return False
-    return True
+    _expect_dtypes("can_cast", from_=from_, to=to)
+    return from_.category <= to.category
+
+
+def _expect_dtypes(function, **given):
+    for i, (name, value) in enumerate(given.items()):
+        if not isinstance(value, dtype):
+            raise TypeError(
+                f"{function}(): argument '{name}' (position {i + 1}) must be torch.dtype, not {type(value).__name__}"
+            )
 
 
 class _Limits:
@@ -331,11 +334,9 @@ class finfo(_Limits):
 
     def __init__(self, type: dtype | None = None):
         type = _default if type is None else type
-        if not isinstance(type, dtype) or type.category < _FLOAT or type.is_shell:
-            raise TypeError(
-                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
-                f"'{type}'"
-            )
+        _expect_dtypes("finfo", type=type)
+        if type.category < _FLOAT or type.is_shell:
+            raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
         self._dtype = type.to_real()
         self._info = ml_dtypes.finfo(self._dtype.numpy)
 
@@ -371,10 +372,9 @@ class iinfo(_Limits):
         if kept := self._KEPT.get(str(type)):
             self._dtype, self._info = type, np.iinfo(kept)
             return
-        if not isinstance(type, dtype) or type.category != _INT or type.is_shell:
-            raise TypeError(
-                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'"
-            )
+        _expect_dtypes("iinfo", type=type)
+        if type.category != _INT or type.is_shell:
+            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
         self._dtype = type
         self._info = np.iinfo(type.numpy)
 

@@ -16,11 +16,12 @@ from .. import kernels
 from ..autograd import recorded_calls, tape  # noqa: F401
 from ..bindings import declared, outputs, signatures  # noqa: F401
 from ..call import op as _op
+from ..call.argument_types import type_name
 from ..core import api  # noqa: F401
 from ..core.composite import COMPOSITES
 from ..core.registry import OVERLOADS
 from ..dispatch import autocast, faces, levels, overrides  # noqa: F401
-from ..tensor import PLAIN, Tensor, subclassed
+from ..tensor import PLAIN, Tensor, TensorBase, subclassed
 from ..tensor_api import conversions, graph_methods, interop, methods, private_methods  # noqa: F401
 
 _PREFIXES = ("linalg_", "fft_", "special_")
@@ -241,8 +242,11 @@ def _as_function(method):
     def function(input, *args, **kwargs):
         if special[0] and overrides.user_mode():
             return overrides.handle(function, [input], (input, *args), kwargs)
-        if input.__class__ not in PLAIN and overrides.asks(input):
-            return overrides.handle(function, [input], (input, *args), kwargs)
+        if input.__class__ not in PLAIN:
+            if overrides.asks(input):
+                return overrides.handle(function, [input], (input, *args), kwargs)
+            if not isinstance(input, TensorBase):
+                raise TypeError(f"{method.__name__}(): argument 'input' (position 1) must be Tensor, not {type_name(input)}")
         return method(input, *args, **kwargs)
 
     function.__name__ = function.__qualname__ = method.__name__

@@ -9,7 +9,9 @@ from ..autograd.tape import (
     edge_of,
     node_class,
 )
+from ..bindings import declared
 from ..call import op as _op
+from ..call.argument_types import type_name
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core import formats
@@ -128,13 +130,13 @@ def to(self, *args, **kwargs):
 
 
 @method
-def cpu(self, memory_format=None):
-    return to(self, _device.CPU)
+def cpu(self, *, memory_format=None):
+    return to(self, _device.CPU, memory_format=memory_format)
 
 
 @method
-def cuda(self, device=None, non_blocking=False, memory_format=None):
-    return to(self, "cuda" if device is None else device)
+def cuda(self, device=None, non_blocking=False, *, memory_format=None):
+    return to(self, "cuda" if device is None else device, memory_format=memory_format)
 
 
 for _name, _target in (
@@ -144,7 +146,9 @@ for _name, _target in (
     ("chalf", _dtype.complex32), ("cfloat", _dtype.complex64), ("cdouble", _dtype.complex128),
 ):
 
-    def _conversion(self, memory_format=None, _target=_target):
+    def _conversion(self, *, memory_format=None, _target=_target):
+        if memory_format is not None:
+            return to(self, _target, memory_format=memory_format)
         return _cast(self, _target)
 
     _conversion.__name__ = _name
@@ -154,6 +158,8 @@ for _name, _target in (
 @method
 def type_as(self, other):
     """``self.type(other.type())``."""
+    if not isinstance(other, TensorBase):
+        raise declared.misfit("type_as(Tensor self, Tensor other) -> Tensor", (self, other))
     return to(self, other)
 
 
@@ -405,6 +411,8 @@ def apply_(self, callable):
 @method
 def map_(self, tensor, callable):
     """Replaces each element by ``callable(own, other)``; slow, CPU only."""
+    if not isinstance(tensor, TensorBase):
+        raise TypeError(f"map_(): argument 'other' (position 1) must be Tensor, not {type_name(tensor)}")
     mine, other = np.broadcast_arrays(_op.to_numpy(self), _op.to_numpy(tensor))
     values = [callable(a, b) for a, b in zip(mine.reshape(-1).tolist(), other.reshape(-1).tolist())]
     write_array(self, np.array(values, mine.dtype).reshape(mine.shape))

@@ -9,6 +9,7 @@ from ..autograd.tape import (
     grad_fn_of,
     version_of,
 )
+from ..bindings import declared
 from ..call import op as _op
 from ..core import dtype as _dtype
 from ..runtime import capture_trace
@@ -19,6 +20,8 @@ from .methods import METHODS, method
 
 
 def _set_requires_grad(self, value):
+    if value.__class__ is not bool:
+        raise RuntimeError("requires_grad must be a bool")
     if self._grad_fn is not None and not value:
         raise RuntimeError(
             "you can only change requires_grad flags of leaf variables. If you want to use a "
@@ -31,7 +34,7 @@ def _set_requires_grad(self, value):
         raise RuntimeError(
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         )
-    self._ftorch_requires_grad = bool(value)
+    self._ftorch_requires_grad = value
 
 
 METHODS["requires_grad"] = property(
@@ -47,6 +50,8 @@ def requires_grad_(self, requires_grad=True):
     Raises:
         RuntimeError: inside of `torch.func`'s transforms, and for dtypes without gradients.
     """
+    if requires_grad.__class__ is not bool:
+        raise declared.misfit("requires_grad_(Tensor(a!) self, bool requires_grad=True) -> Tensor(a!)", (self, requires_grad))
     if modes.transforming:
         raise RuntimeError(
             "You are attempting to call Tensor.requires_grad_() (or perhaps using "

@@ -33,6 +33,8 @@ def type_target(given):
         return (given.device_type, given.dtype) if given.device_type != "cpu" else (given.dtype,)
     if given in (bool, int, float, complex):
         return (given,)
+    if not isinstance(given, (str, type)):
+        raise TypeError("dtype must be a type, str, or dtype object")
     name = given if isinstance(given, str) else f"{given.__module__}.{given.__name__}"
     parts = name.split(".")
     dtype = _BY_NAME.get(parts[-1].removesuffix("Tensor"))

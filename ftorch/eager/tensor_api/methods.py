@@ -5,6 +5,7 @@ Conversions and values are in `conversions`, autograd is in `graph_methods`; all
 
 from __future__ import annotations
 
+import operator
 import warnings
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..autograd.tape import (
 )
 from ..autograd.views import ViewNode, view_call
 from ..autograd.views import as_strided as _as_strided
+from ..bindings import declared
 from ..call import op as _op
 from ..call.argument_types import type_name
 from ..core import api, fill, formats
@@ -65,6 +67,8 @@ def size(self, dim=None):
     shape = self._ftorch_geometry.shape
     if dim is None:
         return shape
+    if dim.__class__ is not int and (isinstance(dim, (float, bool, str)) or not hasattr(dim, "__index__")):
+        raise TypeError(f"size(): argument 'dim' (position 1) must be int, not {type_name(dim)}")
     return shape[_wrap(dim, len(shape))]
 
 
@@ -206,7 +210,7 @@ METHODS["_typed_storage"] = storage
 
 
 @method
-def contiguous(self, memory_format=formats.contiguous_format):
+def contiguous(self, *, memory_format=formats.contiguous_format):
     """The tensor itself if it lies in memory as the format says, else a copy that does."""
     if memory_format is formats.preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
@@ -242,16 +246,24 @@ def relayout(t, strides):
 @method
 def reshape(self, *shape):
     """The same elements in another shape: a view if one is possible, else a copy."""
-    if len(shape) == 1 and not isinstance(shape[0], (int, np.integer, TensorBase)):
-        shape = tuple(shape[0])
-    shape, is_view = _reshaped(self._ftorch_geometry, shape)
+    sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    try:
+        sizes, is_view = _reshaped(self._ftorch_geometry, sizes if shape else (None,))
+    except TypeError:
+        raise declared.misfit("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", (self, *shape)) from None
     if is_view:
-        return view_call(OPS["view"], self, (shape,))
-    copy = view_call(OPS["view"], contiguous(self), (shape,))
+        return view_call(OPS["view"], self, (sizes,))
+    copy = view_call(OPS["view"], contiguous(self), (sizes,))
     copy._base = None  # of a copy that nobody else can reach
     if copy._grad_fn is not None:
         rename_node(copy._grad_fn, "UnsafeViewBackward0")
     return copy
+
+
+def _size_of(n) -> int:
+    if isinstance(n, (bool, float)):
+        raise TypeError
+    return operator.index(n)
 
 
 def _reshaped(g, shape):
@@ -259,7 +271,7 @@ def _reshaped(g, shape):
     key = ("reshape", shape)
     found = g._views.get(key)
     if found is None:
-        sizes = infer_size(tuple(int(n) for n in shape), g.numel)
+        sizes = infer_size(tuple(n if n.__class__ is int else _size_of(n) for n in shape), g.numel)
         found = sizes, view_stride(g.shape, g.stride, sizes) is not None
         if all(n.__class__ is int for n in shape):
             g._views[key] = found

@@ -65,3 +65,28 @@ def test_the_schemas_are_pytorchs():
         for forms, schema in lines:
             assert schema in known
             assert set(forms) <= {"function", "method", "out"}
+
+
+METHODS = """
+T.reshape() | T.reshape("a") | T.reshape(2.0, 2) | T.reshape([2, 2.0]) | T.reshape(2, torch.tensor(2)) | T.contiguous(1)
+T.type_as(1) | T.type(3) | T.float(1) | T.size("a") | T.size(1.5) | T.size(torch.tensor(1)) | T.requires_grad_("x")
+T.requires_grad_(1) | setattr(T, "requires_grad", "a") | T.map_(1, 2) | is_floating_point(1) | numel([1])
+device() | device(1.5) | device("cpu", "a") | promote_types(torch.float32, 1) | can_cast(1, 2) | finfo(torch.long)
+iinfo(torch.float32) | finfo("a") | autograd.backward("a") | nn.functional.cross_entropy(T) | nn.functional.relu()
+nn.functional.mse_loss(T, T, foo=1) | nn.functional.softmax(T, 1, 2, 3, 4, 5) | nn.functional.gelu() | set_default_dtype(3)
+"""
+
+
+@pytest.mark.parametrize("program", [call for line in METHODS.strip().splitlines() for call in line.split(" | ")])
+def test_methods_that_do_not_fit(program):
+    """Written by hand or Python in PyTorch, too: the same type of error, and the same text where it is not Python's own."""
+    ours, theirs = _said(torch, program), _said(pt, program)
+    binders = ("T.contiguous", "T.float", "set_default")  # whose texts are Python's
+    assert ours == theirs or program.startswith(binders) and ours.split(":")[0] == theirs.split(":")[0]
+
+
+@pytest.mark.parametrize("program", ["float", "double", "cpu"])
+def test_conversions_take_memory_formats(program):
+    for library in (torch, pt):
+        x = library.zeros(1, 2, 3, 3, dtype=library.int32)
+        assert getattr(x, program)(memory_format=library.channels_last).stride() == (18, 1, 6, 2)
