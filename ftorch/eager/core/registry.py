@@ -191,8 +191,8 @@ class OpDef:
         """Declares that the result is the first operand with parts changed, at an index tensor along a dimension.
 
         Args:
-            what: "set", "add" or "fill" (with a number), and "rows", one for each index, or "elements". The in-place
-                form then changes memory without running the kernel, where indices are in range.
+            what: "set", "add" or "fill" (with a number), and "rows", one for each index, or "elements"; or "places", of
+                `index_put`. The in-place form then changes memory without running the kernel, where indices are in range.
         """
         self.changes = what
         return self

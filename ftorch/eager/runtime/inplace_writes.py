@@ -38,7 +38,7 @@ def applies(storage, g) -> bool:
 # Of the loops in C, see `Way` of ``native/src/writes.cpp``.
 _WAYS = {
     "fill": 1, "copy": 2, "set rows": 3, "add rows": 4, "fill rows": 5, "set elements": 6, "add elements": 7,
-    "fill elements": 8, "compute": 9,
+    "fill elements": 8, "compute": 9, "put": 10, "add at": 11,
 }
 
 
@@ -47,7 +47,7 @@ def way_of(plan):
 
     Returns:
         (the number of a loop or 0, dimension, number that fills or None); of "compute": (its number, program, sources),
-        see `elementwise_writes.program_for`.
+        see `elementwise_writes.program_for`; of "put" and "add at": (its number, the dimensions that have index tensors).
     """
     definition = plan.op.definition
     way: tuple = 0, 0, None
@@ -56,6 +56,10 @@ def way_of(plan):
         way = _WAYS["fill"], 0, constant
     elif plan.op.name == "copy" and plan.inputs[0].dtype is plan.inputs[1].dtype:
         way = _WAYS["copy"], 0, None
+    elif definition.changes == "places":
+        way = _WAYS["add at" if plan.static[0] else "put"], tuple(
+            [dim for dim, place in enumerate(plan.structure.slots[1][1]) if place is not None]
+        )
     elif definition.changes is not None:
         way = _WAYS[definition.changes], plan.static[0], None
     elif (found := elementwise_writes.program_for(plan)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 
@@ -13,7 +14,8 @@ import ftorch
 from ftorch.eager.runtime import executor, inplace_writes
 
 BOTH = (ftorch, torch)
-ROWS, COLUMNS = 64, inplace_writes.LARGE // 32
+LARGE = inplace_writes.LARGE
+ROWS, COLUMNS = 64, LARGE // 32
 
 
 def _made(t):
@@ -49,6 +51,18 @@ WRITES = {
     "index_put column": lambda t, x: x.__setitem__((_index(t, 3, 60, -1), 5), 4.0),
     "index_put pairs": lambda t, x: x.__setitem__((_index(t, 3, 60), _index(t, 9, -2)), t.ones(2)),
     "index_put second": lambda t, x: x.__setitem__((slice(None), _index(t, 3, 60)), 1.0),
+    "index_put table": lambda t, x: x.__setitem__((_index(t, [3], [60]), _index(t, 9, -2, 4)), t.arange(3.0)),
+    "index_put of a part": lambda t, x: x[5:50:2, 3:].__setitem__((_index(t, 3, 9), _index(t, 9, -2)), _rows(t, 1)[0, 4:6]),
+    "index_put apart": lambda t, x: x.view(8, 8, COLUMNS).__setitem__(
+        (_index(t, 3, 0, -1), slice(1, 7, 2), _index(t, 5)), _rows(t, 3)[:, 7:10]
+    ),
+    "index_put after new": lambda t, x: x.view(8, 8, COLUMNS).__setitem__((None, _index(t, 3, 0), 5, _index(t, 5, 2)), 8),
+    "index_put nothing": lambda t, x: x.__setitem__(t.zeros(0, dtype=t.int64), 1.0),
+    "index_put int32": lambda t, x: x.__setitem__((_index(t, 3, 60).int(), _index(t, 9, -2)), t.ones(2)),
+    "integer in a tensor": lambda t, x: x.__setitem__((t.tensor(3), t.tensor([4, -6])[1]), 5.0),
+    "integer and indices": lambda t, x: x.__setitem__((t.tensor(-3), _index(t, 4, 4, 0)), t.ones(3)),
+    "add at": lambda t, x: x.index_put_((_index(t, 3, 3, -1), _index(t, 2, 2, 5)), t.full((3,), 1.25), accumulate=True),
+    "add at columns": lambda t, x: x.t().index_put_((_index(t, 3, 3, -1),), t.ones(3, 1), accumulate=True),
     "accumulate": lambda t, x: x.index_put_((_index(t, 3, 3, 9),), _rows(t, 3), accumulate=True),
     "accumulate part": lambda t, x: x[:, 1:9].index_put_((_index(t, 3, 3, 9),), t.ones(3, 8), accumulate=True),
     "index_copy": lambda t, x: x.index_copy_(0, _index(t, 3, 60), _rows(t, 2)),
@@ -86,6 +100,59 @@ def test_values_versions_and_memory(name):
     for a, b in zip(ours[:2], theirs[:2], strict=True):
         np.testing.assert_array_equal(a, b)
     assert ours[2] == theirs[2]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "uint8", "bool", "complex64", "bfloat16"])
+def test_random_indices(dtype):
+    rng = np.random.default_rng(11)
+    for turn in range(40):
+        shape = tuple(rng.permutation([4, 6, 8, LARGE // 128]))
+        items, dims = [], []
+        for n in shape:
+            kind = rng.integers(0, 5)
+            if kind == 0:
+                items.append(slice(int(rng.integers(0, 2)), None, int(rng.integers(1, 3))))
+            elif kind == 1:
+                items.append(int(rng.integers(-n, n)))
+            else:
+                kind = dims and rng.choice([*{len(dims[-1]), 0}]) or int(rng.integers(1, 3))
+                own = [int(rng.choice([1, 3])), 2][-kind:] if kind else ()
+                dims.append(own)
+                items.append(rng.integers(-n, n, own))
+        accumulate = turn % 3 == 0 and dtype != "bool"
+        found = []
+        for t in BOTH:
+            x = (t.arange(math.prod(shape)) % 100).to(getattr(t, dtype)).reshape(shape)
+            x.view(-1)[0] = 0
+            index = tuple(t.from_numpy(i) if isinstance(i, np.ndarray) else i for i in items)
+            size = x[index].shape
+            value = t.arange(math.prod(size)).reshape(size).to(x.dtype)
+            if len(size) > 1 and turn % 2:
+                value = value[:1]
+            if not accumulate:
+                x[index] = value if turn % 5 else 1
+            elif all(isinstance(i, t.Tensor) for i in index):
+                x.index_put_(index, value, accumulate=True)
+            found.append(x)
+        ours, theirs = (x.float() if dtype == "bfloat16" else x for x in found)
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy(), str(items))
+        assert found[0]._version == found[1]._version
+
+
+def test_indices_out_of_range_change_nothing():
+    for index in ((64,), (-65,), (0, COLUMNS)):
+        messages = []
+        for t in BOTH:
+            x = _made(t)
+            _own(x)
+            before, version = x.numpy().copy(), x._version
+            with pytest.raises(IndexError) as caught:
+                x[tuple(t.tensor([2, i]) for i in index)] = 1.0
+            messages.append(str(caught.value))
+            if t is ftorch:  # PyTorch has written what comes before
+                np.testing.assert_array_equal(x.numpy(), before)
+                assert x._version == version
+        assert messages[0] == messages[1]
 
 
 @pytest.mark.parametrize("name", WRITES)

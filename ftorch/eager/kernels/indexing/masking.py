@@ -290,6 +290,9 @@ def index_put(self, indices, values, accumulate):
     return _put(up(self), indices, up(values), True).astype(self.dtype)
 
 
+index_put.changing("places")
+
+
 @index_put.derivative
 def _(grad, *, indices, values, accumulate):
     to_self = grad

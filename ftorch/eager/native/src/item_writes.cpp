@@ -1,4 +1,5 @@
-// x[index] and x[index] = value, for indices of Python's numbers, slices of such, None and Ellipsis; see writes.h.
+// x[index] and x[index] = value, for indices of Python's numbers, tensors of one integer, slices of numbers, None and Ellipsis, the
+// latter for index tensors, too; see writes.h.
 #include "target_memory.h"
 #include "writes.h"
 
@@ -18,10 +19,31 @@ struct Part {
   }
 };
 
+// Index tensors, by the dimensions of a part that they stand in the place of.
+struct Advanced {
+  int count = 0, dims[regions::MOST_DIMENSIONS];
+  PyObject* tensors[regions::MOST_DIMENSIONS];
+};
+
+// The integer that a tensor without dimensions holds; false if it is another kind, or pending.
+bool integer_in(PyObject* tensor, long long& n) {
+  PyObject* storage = at(tensor, TENSOR_STORAGE);
+  if (at(storage, STORAGE_TRACE) != Py_None || PyTuple_GET_SIZE(at(at(tensor, TENSOR_GEOMETRY), GEOMETRY_SHAPE))) return false;
+  Source source;
+  if (source.read(tensor, nullptr) != 1) {
+    PyErr_Clear();
+    return false;
+  }
+  const Region& region = source.region;
+  if (PyTypeNum_ISBOOL(region.type) || !PyTypeNum_ISSIGNED(region.type) || region.item != 8) return false;
+  n = *reinterpret_cast<const int64_t*>(region.data);
+  return true;
+}
+
 bool is_bound(PyObject* value) { return value == Py_None || PyLong_CheckExact(value); }
 
 // False: it is another kind of index, or a wrong one.
-bool follow(PyObject* geometry, PyObject* index, Part& part) {
+bool follow(PyObject* geometry, PyObject* index, Part& part, Advanced* advanced = nullptr) {
   PyObject *shape = at(geometry, GEOMETRY_SHAPE), *stride = at(geometry, GEOMETRY_STRIDE);
   const Py_ssize_t rank = PyTuple_GET_SIZE(shape);
   const bool many = PyTuple_CheckExact(index);
@@ -42,9 +64,17 @@ bool follow(PyObject* geometry, PyObject* index, Part& part) {
   const auto step = [&](Py_ssize_t d) { return PyLong_AsSsize_t(PyTuple_GET_ITEM(stride, d)); };
   for (Py_ssize_t i = 0; i < items; i++) {
     PyObject* item = many ? PyTuple_GET_ITEM(index, i) : index;
-    if (PyLong_CheckExact(item)) {
-      int overflow;
-      long long n = PyLong_AsLongLongAndOverflow(item, &overflow);
+    const bool is_tensor = is_plain(Py_TYPE(item)) && at(item, TENSOR_META) == Py_None;
+    long long n = 0;
+    if (is_tensor && !integer_in(item, n)) {
+      if (!advanced || advanced->count == regions::MOST_DIMENSIONS || !PyTuple_GET_SIZE(at(at(item, TENSOR_GEOMETRY), GEOMETRY_SHAPE)))
+        return false;
+      advanced->tensors[advanced->count] = item, advanced->dims[advanced->count++] = part.rank;
+      if (!part.add(size(dim), step(dim))) return false;
+      dim++;
+    } else if (is_tensor || PyLong_CheckExact(item)) {
+      int overflow = 0;
+      if (!is_tensor) n = PyLong_AsLongLongAndOverflow(item, &overflow);
       const npy_intp count = size(dim);
       if (overflow || n >= count || n < -count) return false;
       part.offset += (n < 0 ? n + count : n) * step(dim);
@@ -143,20 +173,22 @@ bool is_part(PyObject* value, PyObject* x, const Part& part) {
 }
 
 // 1, 0 or -1 as `write_now`.
-int assign(PyObject* x, const Part& part, PyObject* value) {
+int assign(PyObject* x, const Part& part, const Advanced& advanced, PyObject* value) {
   PyObject *storage = at(x, TENSOR_STORAGE), *geometry = at(x, TENSOR_GEOMETRY);
   if (!is_written_at_once(storage) || !may_write(storage) || !is_empty(name_differentiating) ||
       !lie_simply(geometry, at(storage, STORAGE_ROOT)) || overlaps_itself(geometry)) return 0;
   Source source;
   const bool copies = is_plain(Py_TYPE(value));
   if (copies && !is_free(value)) return 0;
-  if (copies && is_part(value, x, part)) return count(storage) ? 1 : -1;
+  if (copies && !advanced.count && is_part(value, x, part)) return count(storage) ? 1 : -1;
   Held shape(tuple_of(part.shape, part.rank)), stride(tuple_of(part.stride, part.rank));
   if (!shape || !stride) return -1;
   int found = settle(storage);
+  const npy_intp offset = PyLong_AsSsize_t(at(x, TENSOR_OFFSET)) + part.offset;
+  if (found == 1 && advanced.count)
+    return put_now(storage, shape.object, stride.object, offset, advanced.tensors, advanced.dims, advanced.count, value, false);
   if (found == 1 && copies) found = source.read(value, storage);
   if (found < 1) return found;
-  const npy_intp offset = PyLong_AsSsize_t(at(x, TENSOR_OFFSET)) + part.offset;
   return copies ? copy_now(storage, shape.object, stride.object, offset, source)
                 : fill_now(storage, shape.object, stride.object, offset, value);
 }
@@ -173,9 +205,11 @@ PyObject* item_of(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 // write_item(x, index, value): True if it was written, a view that is to be written to, or None where Python has to find out.
 PyObject* write_item(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Part part;
-  if (count != 3 || !is_ready(arguments[0]) || !follow(at(arguments[0], TENSOR_GEOMETRY), arguments[1], part)) Py_RETURN_NONE;
-  const int done = assign(arguments[0], part, arguments[2]);
+  Advanced advanced;
+  if (count != 3 || !is_ready(arguments[0]) || !follow(at(arguments[0], TENSOR_GEOMETRY), arguments[1], part, &advanced)) Py_RETURN_NONE;
+  const int done = assign(arguments[0], part, advanced, arguments[2]);
   if (done == 1) Py_RETURN_TRUE;
+  if (!done && advanced.count) Py_RETURN_NONE;
   return done < 0 ? nullptr : view_of(arguments[0], part);
 }
 

@@ -218,6 +218,100 @@ bool change_elements(const Region& to, int dim, const Region& index, const Regio
   return true;
 }
 
+namespace {
+
+// Index tensors broadcast to one shape.
+struct Positions {
+  Region all;  // its shape
+  Indices indices;
+  npy_intp size[MOST_DIMENSIONS], step[MOST_DIMENSIONS];  // of the dimensions that are indexed
+
+  // False: the shapes do not fit.
+  bool set(const Region& to, const Indices& given) {
+    indices = given;
+    for (int k = 0; k < given.count; k++) {
+      const Region& one = given.places[k];
+      size[k] = to.shape[given.dims[k]], step[k] = to.step[given.dims[k]];
+      if (one.rank > all.rank) {
+        std::copy_backward(all.shape, all.shape + all.rank, all.shape + one.rank);
+        std::fill(all.shape, all.shape + one.rank - all.rank, 1);
+        all.rank = one.rank;
+      }
+      for (int d = 0; d < one.rank; d++) {
+        npy_intp& n = all.shape[all.rank - one.rank + d];
+        if (n == 1) n = one.shape[d];
+      }
+    }
+    for (int k = 0; k < given.count; k++)
+      if (indices.places[k].rank > all.rank || !broadcast(indices.places[k], all)) return false;
+    return true;
+  }
+
+  // visit(place in the target, place in the source) at each position, in order; until it is false.
+  template <typename Visit>
+  bool each(const npy_intp* from, const Visit& visit) const {
+    npy_intp at[MOST_DIMENSIONS] = {};
+    const char* data[MOST_DIMENSIONS];
+    npy_intp source = 0;
+    for (int k = 0; k < indices.count; k++) data[k] = indices.places[k].data;
+    if (!all.count()) return true;
+    while (true) {
+      npy_intp place = 0;
+      for (int k = 0; k < indices.count; k++) {
+        int64_t n = number_at(data[k]);
+        if (n < 0) n += size[k];
+        if (static_cast<uint64_t>(n) >= static_cast<uint64_t>(size[k])) return false;
+        place += n * step[k];
+      }
+      visit(place, source);
+      int d = all.rank - 1;
+      for (; d >= 0; d--) {
+        const bool inside = ++at[d] < all.shape[d];
+        const npy_intp moves = inside ? 1 : 1 - all.shape[d];
+        for (int k = 0; k < indices.count; k++) data[k] += moves * indices.places[k].step[d];
+        source += moves * from[d];
+        if (inside) break;
+        at[d] = 0;
+      }
+      if (d < 0) return true;
+    }
+  }
+};
+
+}  // namespace
+
+bool change_places(const Region& to, const Indices& indices, const Region& given, Change change, npy_intp most) {
+  Positions positions;
+  if (!positions.set(to, indices)) return false;
+  const int own = positions.all.rank, others = to.rank - indices.count;
+  if (own + others > MOST_DIMENSIONS) return false;
+  // The positions' dimensions stand where the indices do, or first where these do not stand side by side.
+  const bool joined = indices.dims[indices.count - 1] - indices.dims[0] == indices.count - 1;
+  const int first = joined ? indices.dims[0] : 0;
+  Region rest = to, made = to, from = given;
+  int places[MOST_DIMENSIONS];  // of the other dimensions in the result
+  rest.rank = 0, made.rank = own + others;
+  for (int d = 0, k = 0; d < to.rank; d++) {
+    if (k < indices.count && indices.dims[k] == d) {
+      k++;
+      continue;
+    }
+    places[rest.rank] = rest.rank < first ? rest.rank : rest.rank + own;
+    made.shape[places[rest.rank]] = rest.shape[rest.rank] = to.shape[d];
+    rest.step[rest.rank++] = to.step[d];
+  }
+  std::copy(positions.all.shape, positions.all.shape + own, made.shape + first);
+  if (made.count() > most || !broadcast(from, made)) return false;
+  npy_intp steps[MOST_DIMENSIONS];
+  for (int d = 0; d < rest.rank; d++) steps[d] = from.step[places[d]];
+  if (!positions.each(from.step + first, [](npy_intp, npy_intp) {})) return false;
+  const Loops loops(rest, steps, rest.shape);
+  with_line(to, change, [&](auto line) {
+    positions.each(from.step + first, [&](npy_intp place, npy_intp source) { loops.run(to.data + place, from.data + source, line); });
+  });
+  return true;
+}
+
 bool encode(PyObject* number, int type, char* element) {
   const bool is_float = PyFloat_CheckExact(number);
   if (!is_float && !PyLong_CheckExact(number) && !PyBool_Check(number)) return false;

@@ -39,6 +39,17 @@ bool change_rows(const Region& to, int dim, const Region& index, const Region& f
 // to[.., index[i, j, ..], ..] = or += from[i, j, ..], for indices as many as there are.
 bool change_elements(const Region& to, int dim, const Region& index, const Region& from, Change change);
 
+// Index tensors along dimensions of a region, in rising order, each of int64; negative ones count from the end.
+struct Indices {
+  int count = 0;
+  int dims[MOST_DIMENSIONS];
+  Region places[MOST_DIMENSIONS];
+};
+
+// to[.., index, .., index, ..] = or += from, which is broadcast to what that indexing gives. False, with nothing changed, if an
+// index is out of range, shapes do not fit or there are more than `most` elements.
+bool change_places(const Region& to, const Indices& indices, const Region& from, Change change, npy_intp most);
+
 // The bytes of a Python number as an element; false where its conversion is not simply exact or rounded.
 bool encode(PyObject* number, int type, char* element);
 

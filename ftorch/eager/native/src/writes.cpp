@@ -11,7 +11,7 @@
 namespace recording {
 namespace {
 
-enum Way { NO_WAY, FILL, COPY, SET_ROWS, ADD_ROWS, FILL_ROWS, SET_ELEMENTS, ADD_ELEMENTS, FILL_ELEMENTS, COMPUTE };
+enum Way { NO_WAY, FILL, COPY, SET_ROWS, ADD_ROWS, FILL_ROWS, SET_ELEMENTS, ADD_ELEMENTS, FILL_ELEMENTS, COMPUTE, PUT, ADD_AT };
 
 // `way`: of the `Way`s of writing by an index.
 int change_now(int way, int dim, PyObject* target, PyObject* const* tensors, int given, PyObject* const* numbers, int scalars) {
@@ -124,6 +124,45 @@ int compute_now(PyObject* object, PyObject* sources, PyObject* target, PyObject*
 
 }  // namespace
 
+int put_now(PyObject* storage, PyObject* shape, PyObject* stride, Py_ssize_t offset, PyObject* const* tensors, const int* dims, int count,
+            PyObject* value, bool adds) {
+  Source index[regions::MOST_DIMENSIONS], source;
+  regions::Indices indices;
+  const bool is_tensor = is_plain(Py_TYPE(value));
+  for (int k = 0; k < count; k++) {
+    const int found = index[k].read(tensors[k], storage);
+    if (found < 1) return found;
+    const Region& places = index[k].region;
+    if (PyTypeNum_ISBOOL(places.type) || !PyTypeNum_ISSIGNED(places.type) || places.item != 8) return 0;
+    indices.places[k] = places, indices.dims[k] = dims[k];
+  }
+  indices.count = count;
+  int found = is_tensor ? source.read(value, storage) : 1;
+  PyArrayObject* array;
+  if (found == 1) found = take(storage, array);
+  if (found < 1) return found;
+  Region to;
+  if (!find(array, shape, stride, offset, to) || (adds && !regions::adds(to.type))) return 0;
+  char element[16];
+  if (!is_tensor) {
+    if (!regions::encode(value, to.type, element)) return 0;
+    source.region = to;
+    source.region.data = element, source.region.rank = 0;
+  } else if (source.region.type != to.type || source.region.item != to.item) {
+    return 0;
+  }
+  // The version first: no memory may be missing once something is written.
+  PyObject* version = PyLong_FromLongLong(PyLong_AsLongLong(at(storage, STORAGE_VERSION)) + 1);
+  if (!version) return -1;
+  if (!regions::change_places(to, indices, source.region, adds ? regions::ADD : regions::SET, MOST_ELEMENTS)) {
+    Py_DECREF(version);
+    return 0;
+  }
+  replace(storage, STORAGE_VERSION, version);
+  forget_copy(storage);
+  return 1;
+}
+
 bool is_written_at_once(PyObject* storage) {
   return at(storage, STORAGE_HOST) != Py_None || PyLong_AsLong(at(at(storage, STORAGE_ROOT), GEOMETRY_NUMEL)) >= known.large;
 }
@@ -155,6 +194,15 @@ int write_now(PyObject* plan, PyObject*, PyObject* const* tensors, int given, Py
   }
   if (kind == COMPUTE)
     return compute_now(PyTuple_GET_ITEM(way.object, 1), PyTuple_GET_ITEM(way.object, 2), target, tensors, given, numbers, scalars);
+  if (kind == PUT || kind == ADD_AT) {  // the dimensions that have indices in the place of one
+    PyObject* listed = PyTuple_GET_ITEM(way.object, 1);
+    const int count = static_cast<int>(PyTuple_GET_SIZE(listed));
+    int dims[regions::MOST_DIMENSIONS];
+    if (scalars || given != count + 2 || count > regions::MOST_DIMENSIONS) return 0;
+    for (int k = 0; k < count; k++) dims[k] = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(listed, k)));
+    if (!count || dims[count - 1] >= PyTuple_GET_SIZE(shape)) return 0;
+    return put_now(storage, shape, stride, offset, tensors + 1, dims, count, tensors[count + 1], kind == ADD_AT);
+  }
   return change_now(kind, static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(way.object, 1))), target, tensors, given, numbers, scalars);
 }
 

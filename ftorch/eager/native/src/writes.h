@@ -9,6 +9,11 @@ namespace recording {
 // 1: done; 0: it was not, and nothing has been changed; -1 with an error.
 int write_now(PyObject* plan, PyObject* values, PyObject* const* tensors, int count, PyObject* const* numbers, int scalars);
 
+// x[.., index, ..] = or += value for index tensors along dimensions (rising) of what a shape, strides and an offset say of a
+// storage; `value`: a plain tensor or a number. Results as of `write_now`.
+int put_now(PyObject* storage, PyObject* shape, PyObject* stride, Py_ssize_t offset, PyObject* const* tensors, const int* dims, int count,
+            PyObject* value, bool adds);
+
 // Whether a storage's values are written to at once, and not by a recorded step.
 bool is_written_at_once(PyObject* storage);
 
