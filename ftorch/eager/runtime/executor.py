@@ -212,9 +212,14 @@ def move(source: Storage, target: Storage) -> None:
                 if trace.captures:
                     trace.born.discard(id(source))
                 return
+    before, slot = target.trace, target.slot
     target.version += 1
     target.array = source.array
     target.trace = trace
+    if before is not None and before is not IMMEDIATE and not before.captures:
+        with before.lock:  # a trace that goes on for long would keep the memory of what is let go
+            if slot < len(before.owners) and before.owners[slot] is target:
+                before.owners[slot] = OVERWRITTEN
 
 
 def duplicate(source: Storage) -> Storage:

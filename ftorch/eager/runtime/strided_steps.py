@@ -57,6 +57,12 @@ def _turned(x, bits):
     return -x if bits & NEG else x
 
 
+def _is_plain(way):
+    """Whether the elements that a way leads to are a contiguous root's own, of a dtype that NumPy has."""
+    root, view = way.layout.root, way.layout.view
+    return root.is_contiguous and root.dtype is view.dtype and not view.bits and view.dtype.numpy.kind in "biufc"
+
+
 def reading(way):
     """The step that reads a view, or None where NumPy has not its dtype."""
     layout = way.layout
@@ -69,7 +75,7 @@ def reading(way):
     at, bits = _offset(way), view.bits
     shape, dtype, item = tuple(view.shape), view.dtype.numpy, view.dtype.itemsize
     strides = tuple(s * item for s in view.stride)
-    plain = root.is_contiguous and root.dtype is view.dtype and not bits and dtype.kind in "biufc"
+    plain = _is_plain(way)
 
     def read(arrays, numbers):
         array = arrays[0]
@@ -93,9 +99,16 @@ def writing(way):
     at, bits = _offset(way), view.bits
     inverse = np.argsort(layout.order)
     memory_shape = layout.memory_shape
+    shape, dtype, item = tuple(view.shape), view.dtype.numpy, view.dtype.itemsize
+    strides = tuple(s * item for s in view.stride)
+    plain = _is_plain(way)
 
     def write(arrays, numbers):
         array, value = arrays
+        if plain and array.flags.c_contiguous:
+            memory = array.copy()
+            np.ndarray(shape, dtype, memory, at(numbers) * item, strides)[...] = value
+            return (memory,)
         memory = np.array(array.transpose(layout.order), order="C")
         flat = elements(memory.reshape(-1), view.dtype.numpy)
         window(flat, view, at(numbers), writeable=True)[...] = _turned(value, bits) if bits else value

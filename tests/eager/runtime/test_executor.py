@@ -227,3 +227,14 @@ def test_op_by_op_gives_the_same():
 
 def test_numbers_of_numpy_are_never_given_away():
     assert not program.is_given_away(np.float32(0)) and not program.is_given_away(np.zeros(2))
+
+
+def test_a_trace_lets_go_of_what_is_filled_at_once():
+    executor.flush()
+    x = torch.empty(300, 300)
+    storage = x._ftorch_storage
+    pending = executor.pending_steps()
+    x.uniform_()
+    assert pending and executor.pending_steps() == pending
+    assert all(owner is not storage for owner in executor.threads.cpu.owners)
+    assert 0 < x.mean().item() < 1

@@ -1,7 +1,9 @@
 """Reading and writing by index, against PyTorch."""
 
 import pytest
+import torch
 
+import ftorch
 from tests.oracle import both
 
 INDICES = {
@@ -104,3 +106,33 @@ def test_graphs(name):
         return y.detach(), x.grad, names
 
     both(run)
+
+
+def test_integers_in_tensors_make_views():
+    found = []
+    for t in (torch, ftorch):
+        x = t.zeros(4, 4, dtype=t.int64)
+        places = t.tensor([1, -1, 2])
+        for i, j in zip(places, places.flip(0)):
+            x[i, j] += 1
+            x[i] += 2
+        part = x[places[0], 1:]
+        part[t.tensor(0)] = 9
+        assert part._base is x
+        with pytest.raises(IndexError) as caught:
+            x[t.tensor(4)]
+        w = t.ones(3, requires_grad=True)
+        (w[t.tensor(1)] * 3).backward()
+        found.append((x.tolist(), x._version, str(caught.value), w.grad.tolist()))
+    assert found[0] == found[1]
+
+
+def test_what_is_assigned_to_itself_counts_a_write():
+    versions = []
+    for t in (torch, ftorch):
+        x = t.arange(6.0)
+        x[1:3] += 1
+        x[2] *= 5
+        x[1:3] = x[1:3]
+        versions.append((x._version, x.tolist()))
+    assert versions[0] == versions[1]

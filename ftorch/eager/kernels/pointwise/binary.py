@@ -261,7 +261,8 @@ for _definition in (div_mode, floor_divide, remainder, fmod):
             return
         if isinstance(other, int) and not is_number and self.dtype.category == 1:
             other &= (1 << 8 * self.dtype.itemsize) - 1  # a number wraps into the tensor's dtype
-        if np.asarray(other).dtype.kind in "biu" and not np.all(other):
+        is_zero = not other if other.__class__ is int else np.asarray(other).dtype.kind in "biu" and not np.all(other)
+        if is_zero:
             raise RuntimeError("ZeroDivisionError")
 
 

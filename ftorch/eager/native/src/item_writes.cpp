@@ -175,12 +175,12 @@ bool is_part(PyObject* value, PyObject* x, const Part& part) {
 // 1, 0 or -1 as `write_now`.
 int assign(PyObject* x, const Part& part, const Advanced& advanced, PyObject* value) {
   PyObject *storage = at(x, TENSOR_STORAGE), *geometry = at(x, TENSOR_GEOMETRY);
-  if (!is_written_at_once(storage) || !may_write(storage) || !is_empty(name_differentiating) ||
-      !lie_simply(geometry, at(storage, STORAGE_ROOT)) || overlaps_itself(geometry)) return 0;
+  if (!may_write(storage) || !is_empty(name_differentiating) || overlaps_itself(geometry)) return 0;
   Source source;
   const bool copies = is_plain(Py_TYPE(value));
   if (copies && !is_free(value)) return 0;
   if (copies && !advanced.count && is_part(value, x, part)) return count(storage) ? 1 : -1;
+  if (!is_written_at_once(storage) || !lie_simply(geometry, at(storage, STORAGE_ROOT))) return 0;
   Held shape(tuple_of(part.shape, part.rank)), stride(tuple_of(part.stride, part.rank));
   if (!shape || !stride) return -1;
   int found = settle(storage);
