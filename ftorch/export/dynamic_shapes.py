@@ -68,7 +68,7 @@ class Dim:
         self.__name__, self.min, self.max = name, low, high
 
     def __repr__(self):
-        bounds = [f"min={self.min}"] + [f"max={self.max}"] * (self.max < math.inf)
+        bounds = [f"min={self.min}"] * (self.min != 2) + [f"max={self.max}"] * (self.max < math.inf)
         return f"Dim({', '.join([repr(self.__name__), *bounds])})"
 
     def _derive(self, factor=1, offset=0):

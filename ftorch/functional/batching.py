@@ -114,6 +114,7 @@ class BatchLevel(Level):
     """One ``vmap``."""
 
     is_transform = True
+    is_shown = True
 
     def __init__(self, batch_size: int, randomness: str):
         super().__init__()
@@ -301,10 +302,10 @@ class BatchLevel(Level):
             return t._inner
         raise RuntimeError(_LOOKS[how])
 
-    def describe(self, t):
-        """The ``repr`` of a tensor of this level."""
-        value = textwrap.indent(repr(t._inner), "    ")
-        return f"BatchedTensor(lvl={self.depth}, bdim={t._bdim}, value=\n{value}\n)"
+    def describe(self, t, shown):
+        """The text of a tensor of this level; ``shown`` gives that of one below."""
+        value = textwrap.indent(shown(t._inner), "    ")
+        return f"BatchedTensor(lvl={self.number}, bdim={t._bdim}, value=\n{value}\n)"
 
     # --- random numbers
 

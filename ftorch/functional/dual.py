@@ -163,11 +163,12 @@ class DualLevel(Level):
     def known(self, t, how):
         return t._inner
 
-    def describe(self, t):
-        """The ``repr`` of a tensor of this level."""
-        if t._tangent is None:
-            return repr(t._inner)
-        return f"{repr(t._inner)[:-1]}, tangent={t._tangent!r})"
+    def describe(self, t, shown):
+        """The text of a tensor of this level, without its tangent where a transform made it; ``shown`` gives that
+        of one below."""
+        if t._tangent is None or not self.by_hand:
+            return shown(t._inner)
+        return f"{shown(t._inner)[:-1]}, tangent={t._tangent!r})"
 
     def random(self, kind, function, args, kwargs):
         below = [self._primal(a) for a in args]

@@ -14,7 +14,7 @@ from ..eager.autograd import tape
 from ..eager.autograd.views import view_call
 from ..eager.call.op import special
 from ..eager.core.registry import OPS
-from ..eager.dispatch.levels import Wrapped
+from ..eager.dispatch.levels import Wrapped, transforms_running
 from ..eager.memory.storage import newest_level
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import TensorBase, modes
@@ -88,10 +88,11 @@ class differentiating:  # noqa: N801
     def __init__(self, inputs):
         self._inputs = {_innermost(t)._ftorch_storage for t in inputs}
         self._is_active = False
+        self._number = transforms_running() + 1
 
     def __enter__(self):  # without a call, where an interrupt could come
         newest_level[0] += 1
-        modes.differentiating = [*modes.differentiating, (newest_level[0], self._inputs)]
+        modes.differentiating = [*modes.differentiating, (newest_level[0], self._inputs, self._number)]
         modes.transforming += 1
         self._is_active = True
 

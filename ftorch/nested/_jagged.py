@@ -23,19 +23,20 @@ def _method(function):
     return function
 
 
-def _with(input, leaf):
+def _with(input, leaf, at=None):
+    """A tensor of the same structure; ``at``: which dimension is ragged, where it is not the same."""
     from ._tensor import made
 
-    return made([leaf], input._offsets, input._ragged)
+    return made([leaf], input._offsets, input._ragged, input._at if at is None else at)
 
 
 def _inner(input, dim, name):
-    """A dimension beyond the ragged one, as one of `values`.
+    """A dimension that is neither the batch's nor the ragged one, as one of `values`.
 
     Raises:
-        RuntimeError: for the batch's and the ragged one.
+        RuntimeError: for these two.
     """
-    if not isinstance(dim, int) or dim % input.dim() < 2:
+    if not isinstance(dim, int) or dim % input.dim() in (0, input._at):
         at = dim % input.dim() if isinstance(dim, int) else dim
         raise RuntimeError(f"{name}(): not supported for NestedTensor on dim={at}")
     return dim % input.dim() - 1
@@ -85,27 +86,59 @@ def from_padded(input, padded):
 @_method
 def unsqueeze(input, dim):
     at = dim % (input.dim() + 1)
-    if at < 2:
+    if at < 1 or at == input._at == 1:
         raise RuntimeError(f"unsqueeze(): not supported for NestedTensor on dim={at}")
-    return _with(input, input._leaves[0].unsqueeze(at - 1))
+    return _with(input, input._leaves[0].unsqueeze(at - 1), input._at + (at <= input._at))
 
 
 @_method
 def squeeze(input, dim=None):
     if dim is None:
         raise RuntimeError("squeeze(): not supported for NestedTensor without a dimension")
-    return _with(input, input._leaves[0].squeeze(_inner(input, dim, "squeeze")))
+    at = _inner(input, dim, "squeeze")
+    leaf = input._leaves[0].squeeze(at)
+    return _with(input, leaf, input._at - (at < input._at - 1 and leaf.dim() < input.dim() - 1))
 
 
 @_method
 def unflatten(input, dim, sizes):
-    return _with(input, input._leaves[0].unflatten(_inner(input, dim, "unflatten"), sizes))
+    at = _inner(input, dim, "unflatten")
+    return _with(input, input._leaves[0].unflatten(at, sizes), input._at + (at < input._at - 1) * (len(sizes) - 1))
 
 
 @_method
 def flatten(input, start_dim=0, end_dim=-1):
     start, end = (_inner(input, d, "flatten") for d in (start_dim, end_dim))
-    return _with(input, input._leaves[0].flatten(start, end))
+    if start < input._at - 1 < end:
+        raise RuntimeError(f"flatten(): not supported for NestedTensor on dim={input._at}")
+    return _with(input, input._leaves[0].flatten(start, end), input._at - (start < input._at - 1) * (end - start))
+
+
+@_method
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                                 enable_gqa=False):
+    """Attention within each component; heads, if there are any, come before the ragged dimension.
+
+    Raises:
+        ValueError: for a mask, or operands that are not all nested.
+    """
+    from ._tensor import NestedTensor
+
+    operands = query, key, value
+    if attn_mask is not None:
+        raise ValueError("Masks are not yet supported!")
+    if not all(isinstance(t, NestedTensor) and t._offsets is not None for t in operands):
+        which = [f"{name}.is_nested: {t.is_nested}" for name, t in zip(("query", "key", "value"), operands)]
+        raise ValueError("Expected query, key, and value to be nested tensors, but got "
+                         f"{which[0]}, {which[1]}, and {which[2]} instead.")
+    attend = torch.nn.functional.scaled_dot_product_attention
+    parts = [
+        attend(*(x.unsqueeze(0) for x in one), dropout_p=dropout_p, is_causal=is_causal, scale=scale,
+               enable_gqa=enable_gqa).squeeze(0)
+        for one in zip(*(t.unbind() for t in operands), strict=True)
+    ]
+    at = query._at - 1
+    return _with(query, torch.cat([x.transpose(0, at) for x in parts]).transpose(0, at))
 
 
 @_method

@@ -53,7 +53,7 @@ _LAST_DIMENSIONS = frozenset("softmax log_softmax sum mean amax amin prod cumsum
 class NestedTensor(Tensor):
     """A batch of tensors whose sizes differ (``torch.nested``)."""
 
-    __slots__ = ("_leaves", "_offsets", "_ragged", "_holes")
+    __slots__ = ("_leaves", "_offsets", "_ragged", "_holes", "_at")  # _at: which dimension is ragged
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -112,6 +112,7 @@ class NestedTensor(Tensor):
     is_leaf = property(lambda self: all(x.is_leaf for x in self._leaves))
     grad_fn = property(lambda self: self._leaves[0].grad_fn if self._leaves else None)
     ndim = property(lambda self: self.dim())
+    _version = property(lambda self: self._leaves[0]._version if self._leaves else 0)
     shape = property(lambda self: self.size())
 
     @property
@@ -120,7 +121,7 @@ class NestedTensor(Tensor):
         grads = [x.grad for x in self._leaves]
         if any(g is None for g in grads):
             return None
-        return made(grads, self._offsets, self._ragged)
+        return made(grads, self._offsets, self._ragged, self._at)
 
     def requires_grad_(self, requires_grad=True):
         """Sets whether autograd records operations on the tensor."""
@@ -159,7 +160,8 @@ class NestedTensor(Tensor):
             RuntimeError: in the strided layout for the whole size, and for irregular dimensions.
         """
         if self._offsets is not None:
-            whole = (len(self), self._ragged, *self._leaves[0].shape[1:])
+            whole: list = [len(self), *self._leaves[0].shape]
+            whole[self._at] = self._ragged
             return tuple.__new__(Size, whole) if dim is None else whole[dim]
         if dim is None:
             raise RuntimeError(
@@ -180,7 +182,7 @@ class NestedTensor(Tensor):
 
     def is_contiguous(self, memory_format=None):
         """Whether the elements lie one after the other."""
-        return self._holes is None and all(x.is_contiguous() for x in self._leaves)
+        return self._holes is None and self._at == 1 and all(x.is_contiguous() for x in self._leaves)
 
     # what it holds
 
@@ -214,7 +216,7 @@ class NestedTensor(Tensor):
             )
         if self._offsets is None:
             return tuple(self._leaves)
-        return tuple(self._leaves[0].split(self.counts().tolist()))
+        return tuple(self._leaves[0].split(self.counts().tolist(), self._at - 1))
 
     def counts(self) -> np.ndarray:
         """The lengths of the components."""
@@ -239,14 +241,21 @@ class NestedTensor(Tensor):
         return to_padded(self, padding, output_size)
 
     def transpose(self, dim0, dim1):
-        """Two dimensions of each component swapped (strided layout)."""
+        """Two dimensions of each component swapped.
+
+        Raises:
+            ValueError, RuntimeError: one of them is the batch's, in the jagged and the strided layout.
+        """
         d0, d1 = dim0 % self.dim(), dim1 % self.dim()
-        if self._offsets is not None and min(d0, d1) < 2 or 0 in (d0, d1):
-            raise RuntimeError(
-                "transpose(): only dimensions of the components can be swapped, and not the ragged one "
-                "of the jagged layout"
-            )
-        return mapped(lambda x: x.transpose(d0 - 1, d1 - 1), "transpose", self, (self,), {})
+        if d0 == d1:
+            return self
+        if 0 in (d0, d1):
+            if self._offsets is not None:
+                raise ValueError("Transpose is not supported on the batch dimension for jagged NT")
+            raise RuntimeError("Nested tensor dimension 0 cannot be transposed")
+        out = mapped(lambda x: x.transpose(d0 - 1, d1 - 1), "transpose", self, (self,), {})
+        out._at = {d0: d1, d1: d0}.get(self._at, self._at)
+        return out
 
     def __hash__(self):
         return id(self)
@@ -276,8 +285,12 @@ class NestedTensor(Tensor):
     __str__ = __repr__
 
 
-def made(leaves, offsets=None, ragged=None) -> NestedTensor:
-    """A nested tensor around leaves."""
+def made(leaves, offsets=None, ragged=None, at=1) -> NestedTensor:
+    """A nested tensor around leaves.
+
+    Args:
+        at: which of its dimensions is ragged in the jagged layout, the leaf's ``at - 1``.
+    """
     t = object.__new__(NestedTensor)
     g = leaves[0]._ftorch_geometry if leaves else torch.zeros(0)._ftorch_geometry
     storage = Storage(g)
@@ -286,7 +299,7 @@ def made(leaves, offsets=None, ragged=None) -> NestedTensor:
     t._ftorch_requires_grad = False
     t._grad_fn = t._grad = t._base = t._ftorch_meta = None
     t._ftorch_output_nr = t._ftorch_attr_version = 0
-    t._leaves, t._offsets, t._holes = list(leaves), offsets, None
+    t._leaves, t._offsets, t._holes, t._at = list(leaves), offsets, None, at
     t._ragged = ragged if ragged is not None or offsets is None else Ragged()
     return t
 
@@ -297,7 +310,7 @@ def _same_structure(a, b, name):
     if a._offsets is None:
         fit = len(a._leaves) == len(b._leaves)
     else:
-        fit = a._offsets is b._offsets
+        fit = a._offsets is b._offsets and a._at == b._at
     if not fit:
         raise RuntimeError(
             f"cannot call binary pointwise function {name}.Tensor with inputs of shapes "
@@ -330,7 +343,7 @@ def mapped(func, name, like, args, kwargs):
     ]
     if name.endswith("_") and not name.startswith("__"):
         return like
-    return made(leaves, like._offsets, like._ragged)
+    return made(leaves, like._offsets, like._ragged, like._at)
 
 
 def reduced(func, name, input, dim=None, *args, **kwargs):
@@ -342,7 +355,9 @@ def reduced(func, name, input, dim=None, *args, **kwargs):
     if at is None:
         raise RuntimeError(f"{name}(): not supported for NestedTensor on several dimensions")
     at %= input.dim()
-    if at == 1 and input._offsets is not None:
+    if at == input._at and input._offsets is not None:
+        if at != 1:
+            return reduced(func, name, input.transpose(1, at), 1, *args, **kwargs)
         if name in ("sum", "mean") and not keepdim:
             return _over_ragged(input, name)
         if name in ("softmax", "log_softmax"):
@@ -354,10 +369,11 @@ def reduced(func, name, input, dim=None, *args, **kwargs):
             f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported "
             "for nested tensors"
         )
-    if at == 0 or (at == 1 and input._offsets is not None):
+    if at == 0 or (at == input._at and input._offsets is not None):
         raise RuntimeError(f"{name}(): not supported for NestedTensor on dim={at}")
-    call = mapped(lambda x: func(x, at - 1, *args, **kwargs), name, input, (input,), {})
-    return call
+    out = mapped(lambda x: func(x, at - 1, *args, **kwargs), name, input, (input,), {})
+    out._at -= at < out._at and out._leaves[0].dim() < input._leaves[0].dim()
+    return out
 
 
 def _places(input):
@@ -399,7 +415,7 @@ def _cat(func, tensors, dim=0):
     dim %= first.dim()
     if first._offsets is None and dim == 0:
         return made([x for t in tensors for x in t._leaves])
-    if dim < 2:
+    if dim < 1 + (first._offsets is not None):
         raise RuntimeError(f"cat(): not supported for NestedTensor on dim={dim}")
     return mapped(lambda parts: func(parts, dim - 1), "cat", first, (list(tensors),), {})
 
@@ -420,7 +436,7 @@ def to_padded(input, padding, output_size=None):
                 "supported."
             )
         size = wanted
-    if input._offsets is not None and size[2:] == tuple(input._leaves[0].shape[1:]):
+    if input._offsets is not None and input._at == 1 and size[2:] == tuple(input._leaves[0].shape[1:]):
         values = input._leaves[0]
         full = torch.full(size, padding, dtype=values.dtype, device=values.device)
         batch, place = (p.to(values.device) for p in _places(input))

@@ -180,7 +180,8 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
                 outputs = _apply(node, grads)
         if not retain_graph and runs:
             node.release()
-        for i, edge in enumerate(node.edges):
+        for i in _in_order(node):
+            edge = node.edges[i]
             if edge is None:
                 continue
             target, nr = edge
@@ -196,6 +197,13 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
             if not left:
                 heapq.heappush(heap, (-target.sequence, next(order), target))
         grad = grads = None  # a leaf may take over what nobody else holds
+
+
+def _in_order(node):
+    """The indices of a node's edges in the order in which gradients are handed on."""
+    places = range(len(node.edges))
+    first = getattr(getattr(node, "backward", None), "first", None)
+    return places if first is None else [first, *(i for i in places if i != first)]
 
 
 def _add_to(buffer, nr, grad):

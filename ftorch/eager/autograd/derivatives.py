@@ -74,9 +74,10 @@ class Backward:
         saved: what a node saves: input ``i``, or result ``-1 - i``.
         differentiable: for each result whether it gets a gradient.
         plan: what it is the derivative of.
+        first: the input whose gradient is handed on before the others', None if they go in order.
     """
 
-    __slots__ = ("op", "mask", "wanted", "saved", "differentiable", "node_class", "plan")
+    __slots__ = ("op", "mask", "wanted", "saved", "differentiable", "node_class", "plan", "first")
 
     def __init__(self, op, mask, saved, differentiable, node_class, plan):
         self.op = op
@@ -86,6 +87,8 @@ class Backward:
         self.saved = saved
         self.differentiable = differentiable
         self.node_class = node_class
+        # As PyTorch's `addmm`, to which the bias comes first: hooks are called in that order.
+        self.first = 2 if plan.op.definition.name == "linear" and len(mask) == 3 else None
 
 
 def _is_inexact(dtype):

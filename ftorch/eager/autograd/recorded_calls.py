@@ -25,7 +25,7 @@ from . import derivatives, tape
 _SLOTS = (
     (_op.Op, "plans inplace_plans alternative"),
     (planning.OpPlan, "checks differentiable backwards result_type device is_single geometries scalars writes"),
-    (derivatives.Backward, "op mask wanted saved differentiable node_class"),
+    (derivatives.Backward, "op mask wanted saved differentiable node_class first"),
     (tape.OpNode, "edges sequence tensor_hooks node_pre_hooks post_hooks _metadata trace backward saved scalars"),
     (
         Tensor,

@@ -198,6 +198,8 @@ def shown_edges(node) -> list:
         elif kind == OPTIONAL_TENSOR or (slot[0] == "s" and kind == TENSOR and wraps):
             if name not in _CONSTANT and not (number_first and slot is plan.structure.slots[0]):
                 shown.append(None)
+    if node.backward.first is not None:
+        shown.insert(0, shown.pop(shown.index(node.backward.first)))
     if number_first and definition.name != "sub":  # its tensor comes first
         shown.append(None)
     return shown

@@ -364,7 +364,7 @@ def check_captured(target, full_name):
     Args:
         full_name: of the op, ``"add.Tensor"``.
     """
-    started, own = modes.differentiating[-1]
+    started, own, _ = modes.differentiating[-1]
     storage = target._ftorch_storage
     if storage.level < started and storage not in own:
         name, dot, overload = full_name.partition(".")

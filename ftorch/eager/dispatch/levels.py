@@ -26,18 +26,27 @@ from . import overrides
 _new = object.__new__
 
 
+def transforms_running() -> int:
+    """How many transforms of `torch.func` run that printed tensors show."""
+    return len(modes.differentiating) + sum(level.is_shown for level in modes.levels)
+
+
 class Level:
     """One active transform. ``depth`` orders them: deeper ones see a call first."""
 
     composites = False  # whether `composite` is asked
     is_transform = False  # whether it is one of `torch.func`'s, where the outer tape has no place
 
+    is_shown = False  # whether a printed tensor of the level says so and is counted among the transforms
+
     def __init__(self):
         self.depth = 0
+        self.number = 0  # among the transforms that run, from the outermost one
         self.is_active = False
 
     def __enter__(self):
         self.depth = len(modes.levels) + 1
+        self.number = transforms_running() + 1
         modes.levels = [*modes.levels, self]  # from here on there is no call, where an interrupt could come
         modes.transforming += self.is_transform
         _op.special[0] += 1
@@ -181,11 +190,6 @@ class Wrapped(Tensor):
 
     def __hash__(self):
         return id(self)
-
-    def __repr__(self, *, tensor_contents=None):
-        return self._level.describe(self)
-
-    __str__ = __repr__
 
 
 def level_of(operands):

@@ -28,6 +28,13 @@ def opmath(dtype) -> np.dtype:
     return _OPMATH.get(dtype, dtype)
 
 
+# Numbers beyond what these dtypes have become the nearest one; nan stays nan.
+_BOUNDED = {
+    np.dtype(ml_dtypes.float8_e4m3fn): lambda x: jnp.clip(x, -448, 448),
+    np.dtype(ml_dtypes.float8_e8m0fnu): lambda x: jnp.maximum(jnp.abs(x), np.float32(2.0**-127)),  # powers of two
+}
+
+
 def converted(x, dtype):
     """``x.astype(dtype)`` as PyTorch's CPU converts, for booleans and numbers out of range.
 
@@ -38,6 +45,8 @@ def converted(x, dtype):
         return jnp.where(x, np.ones((), dtype), np.zeros((), dtype))
     if jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.integer):
         return _truncated(x, np.dtype(dtype))
+    if dtype in _BOUNDED:
+        return _BOUNDED[np.dtype(dtype)](x.astype(np.float32)).astype(dtype)
     return x.astype(dtype)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..autograd.tape import (
     check_inplace,
+    extras,
     node_class,
     rename_node,
 )
@@ -364,7 +365,14 @@ METHODS["imag"] = _part("_imag_part")
 
 @method
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
-    """Makes the tensor another part of another storage."""
+    """Makes the tensor another part of another storage.
+
+    Raises:
+        RuntimeError: it is a leaf that requires grad.
+    """
+    if modes.grad and self._ftorch_requires_grad:
+        check_inplace(self)
+    version = None if self._ftorch_storage.version < 0 else self._version + 1
     if source is None:
         cell = Storage(geometry(Size((0,)), self.dtype, self.device))
         cell.array = _empty_array((0,), self.dtype)
@@ -380,6 +388,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     size = Size((size,) if isinstance(size, int) else size)
     self._ftorch_storage, self._ftorch_offset = cell, storage_offset
     self._ftorch_geometry = geometry(size, self.dtype, self.device, None if stride is None else tuple(stride))
+    if version is not None:  # not the storage's
+        extras(self).version = [version]
     return self
 
 
@@ -412,6 +422,7 @@ def resize_(self, *sizes, memory_format=None):
     if cell.root.numel < needed:
         _grow(self, cell, needed)
     self._ftorch_geometry = new
+    _op.count_write(self)
     return self
 
 

@@ -2,16 +2,67 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
+
 from ..autograd.tape import grad_fn_of
 from ..call import op as _op
 from ..core import device as _device
+from ..dispatch.levels import Wrapped
 from ..runtime.executor import IMMEDIATE
-from ..tensor import PLAIN
+from ..tensor import PLAIN, modes
 from .printing import tensor_repr
 
 
 def representation(t) -> str:
     """PyTorch's text for a tensor: ``tensor([1., 2.], grad_fn=<MulBackward0>)``."""
+    if modes.differentiating or isinstance(t, Wrapped):
+        return _in_transforms(t, math.inf)
+    return _text(t)
+
+
+def _in_transforms(t, ceiling):
+    """A tensor with the transforms around it, of those whose numbers are less than ``ceiling``."""
+    around = [(number, own) for started, own, number in modes.differentiating
+              if number < ceiling and (t._ftorch_storage.level >= started or _innermost(t)._ftorch_storage in own)]
+    if isinstance(t, Wrapped):
+        level = t._level
+        bound = level.number if level.is_shown else ceiling
+        text = level.describe(t, lambda inner: _in_transforms(inner, bound))
+        around = [(number, own) for number, own in around if level.is_shown and number > bound]
+    else:
+        text = _text(t if not around or _leads_outside(t) else t.detach())
+    for number, _ in around:
+        text = f"GradTrackingTensor(lvl={number}, value=\n{textwrap.indent(text, '    ')}\n)"
+    return text
+
+
+def _innermost(t):
+    while isinstance(t, Wrapped):
+        t = t._inner
+    return t
+
+
+def _leads_outside(t):
+    """Whether a tensor's graph reaches a leaf that no running transform made."""
+    own = {storage for _, inputs, _ in modes.differentiating for storage in inputs}
+    fn = grad_fn_of(t)
+    seen, pending = {fn}, [fn]
+    while pending:
+        node = pending.pop()
+        if node is None:
+            continue
+        if node.is_accumulate:
+            if node.variable._ftorch_storage not in own:
+                return True
+            continue
+        fresh = {edge[0] for edge in node.edges if edge is not None} - seen
+        seen |= fresh
+        pending.extend(fresh)
+    return False
+
+
+def _text(t):
     if t._ftorch_storage.trace is IMMEDIATE:
         return f"Traced<{t._ftorch_storage.array!r}>"
     fn = grad_fn_of(t)

@@ -282,8 +282,8 @@ class TraceLevel(Level):
     def known(self, t, how):
         raise RuntimeError(_LOOK)
 
-    def describe(self, t):
-        """The ``repr`` of a tensor that is traced."""
+    def describe(self, t, shown):
+        """The text of a tensor that is traced."""
         return f"{type(t).__name__}({t._inner!r}, node={t._node})"
 
 

@@ -166,7 +166,11 @@ bool Walk::pass_on(PyObject* node, PyObject* outputs) {
   Held listed(outputs ? PySequence_Fast(outputs, "gradients are a sequence") : nullptr);
   if (outputs && !listed) return false;
   Py_ssize_t made = listed ? PySequence_Fast_GET_SIZE(listed.object) : 0;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(edges.object); i++) {
+  PyObject* backward = Py_TYPE(node)->tp_base == known.node ? at(node, NODE_BACKWARD) : nullptr;
+  PyObject* leading = backward && Py_TYPE(backward) == known.backward ? at(backward, BACKWARD_FIRST) : nullptr;
+  Py_ssize_t first = leading && leading != Py_None ? PyLong_AsSsize_t(leading) : -1;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(edges.object); k++) {
+    Py_ssize_t i = k > first ? k : k ? k - 1 : std::max<Py_ssize_t>(first, 0);  // the first one comes before the others
     PyObject* edge = PyTuple_GET_ITEM(edges.object, i);
     if (edge == Py_None) continue;
     PyObject *target = PyTuple_GET_ITEM(edge, 0), *grad = i < made ? PySequence_Fast_GET_ITEM(listed.object, i) : Py_None;
