@@ -102,7 +102,8 @@ def program_of(group: Group, results, values):
 
     drafts = []
     for name, kinds, arguments, params, number in group.steps:
-        own = [a if a in group.made else place(a, kind.dtype) for a, kind in zip(arguments, kinds, strict=True)]
+        own = [a if a.__class__ is int and a in group.made else place(a, kind.dtype)  # constants have no hash
+               for a, kind in zip(arguments, kinds, strict=True)]
         drafts.append((name, kinds, own, params, number))
     first = len(inputs) + len(constants)
     numbers = {number: first + i for i, (*_, number) in enumerate(drafts)}

@@ -1,0 +1,1 @@
+"""Zeros in activations (``torch.ao.pruning._experimental.activation_sparsifier``)."""

@@ -1,0 +1,1 @@
+"""Sparsifiers in training loops of Lightning (``…data_sparsifier.lightning``)."""

@@ -1,0 +1,1 @@
+"""What callbacks of Lightning call (``…data_sparsifier.lightning.callbacks``)."""
