@@ -294,6 +294,8 @@ class _Ops(types.ModuleType):
             importlib.import_module(".distributed._group_ops", __package__)
         elif name == "quantized":
             importlib.import_module("._quantized._operators", __package__)  # it registers them
+        elif name == "sparse":
+            importlib.import_module("._quantized._sparse", __package__)
         return found
 
 
@@ -329,7 +331,7 @@ class _Classes(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in ("quantized", "rnn"):  # packed weights
+        if name in ("quantized", "rnn", "sparse"):  # packed weights
             found = getattr(importlib.import_module("._quantized._classes", __package__), name)
         else:
             found = _ClassNamespace(f"torch.classes.{name}")

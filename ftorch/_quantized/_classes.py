@@ -1,10 +1,10 @@
-"""The classes of packed weights, by the names that operators give them: ``torch.classes.quantized`` and ``rnn``."""
+"""The classes of packed weights, by the names that operators give them: ``torch.classes.quantized``, ``rnn`` and ``sparse``."""
 
 from __future__ import annotations
 
 import types
 
-from . import _embedding, _layers, _recurrent
+from . import _embedding, _layers, _recurrent, _sparse
 
 quantized = types.SimpleNamespace(
     LinearPackedParamsBase=_layers.LinearPackedParamsBase,
@@ -13,3 +13,4 @@ quantized = types.SimpleNamespace(
     EmbeddingPackedParamsBase=_embedding.EmbeddingPackedParamsBase,
 )
 rnn = types.SimpleNamespace(CellParamsBase=_recurrent.CellParamsBase)
+sparse = types.SimpleNamespace(LinearPackedParamsBase=_sparse.LinearPackedParamsBase)

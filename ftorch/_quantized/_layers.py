@@ -208,9 +208,13 @@ class ConvPackedParamsBase:
 class Conv2dPackedParamsBase(ConvPackedParamsBase):
     """Packed weights of convolutions over one or two dimensions."""
 
+    _qualified = "__torch__.torch.classes.quantized.Conv2dPackedParamsBase"
+
 
 class Conv3dPackedParamsBase(ConvPackedParamsBase):
     """Packed weights of convolutions over three dimensions."""
+
+    _qualified = "__torch__.torch.classes.quantized.Conv3dPackedParamsBase"
 
 
 def conv_prepack(dims, transpose=False):

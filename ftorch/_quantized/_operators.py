@@ -17,7 +17,7 @@ class QuantizedOverload:
 
     def __init__(self, packet, name):
         self._packet, self._overloadname = packet, name
-        self.namespace, self.__name__ = "quantized", f"{packet.__name__}.{name}"
+        self.namespace, self.__name__ = packet.__dict__["namespace"], f"{packet.__name__}.{name}"
 
     @property
     def overloadpacket(self):
@@ -42,10 +42,10 @@ class QuantizedOverload:
         return self._packet.run(args, kwargs)
 
     def __str__(self):
-        return f"quantized.{self.__name__}"
+        return f"{self.namespace}.{self.__name__}"
 
     def __repr__(self):
-        return f"<OpOverload(op='quantized.{self._packet.__name__}', overload='{self._overloadname}')>"
+        return f"<OpOverload(op='{self.namespace}.{self._packet.__name__}', overload='{self._overloadname}')>"
 
     def __deepcopy__(self, memo=None):
         return self
@@ -92,10 +92,12 @@ def _found(namespace, name):
     return getattr(getattr(_ops.ops, namespace), name)
 
 
-def operator(declaration, function, overloads="default"):
+def operator(declaration, function, overloads="default", namespace="quantized"):
     """Declares an operator: its name and its arguments' names, what it does, its overloads."""
     name, *arguments = declaration.split()
-    _ops.REGISTERED[f"quantized::{name}"] = QuantizedOperator(name, function, arguments, overloads.split())
+    _ops.REGISTERED[f"{namespace}::{name}"] = QuantizedOperator(
+        name, function, arguments, overloads.split(), namespace
+    )
 
 
 def _out(function):

@@ -9,6 +9,8 @@ from ._layers import linear_dynamic
 class CellParamsBase:
     """The two packed products of a recurrent cell."""
 
+    _qualified = "__torch__.torch.classes.rnn.CellParamsBase"
+
     def __init__(self, w_ih, w_hh, b_ih=None, b_hh=None, reduce_range=False):
         self.w_ih, self.w_hh = w_ih, w_hh
         self.b_ih, self.b_hh, self.reduce_range = b_ih, b_hh, reduce_range

@@ -63,7 +63,7 @@ class QuantizedTensor(Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if getattr(func, "namespace", None) == "quantized":  # an operator of `torch.ops.quantized`
+        if getattr(func, "namespace", None) in ("quantized", "sparse"):  # its own operators of `torch.ops`
             return func.run(args, kwargs)
         name = overrides.called_name(func)
         found = TABLE.get(name)

@@ -116,6 +116,11 @@ def _recorded_method(name):
 # --- the tracer ----------------------------------------------------------------------
 
 
+def _is_packed(value) -> bool:
+    """Whether a value is an object of a class of `torch.classes`: packed weights."""
+    return hasattr(type(value), "_qualified")
+
+
 class Tracer(TracerBase):
     """Traces functions and modules. Override its methods to change what becomes what.
 
@@ -177,7 +182,7 @@ class Tracer(TracerBase):
         if is_namedtuple(a):
             values = tuple(self.create_arg(item) for item in a)
             return self.create_node("call_function", type(a), values, {})
-        if isinstance(a, TensorBase):
+        if isinstance(a, TensorBase) or _is_packed(a):
             return self.create_node("get_attr", self._constant(a), (), {})
         if type(a) in _proxyable_classes:
             i = 0
@@ -191,10 +196,10 @@ class Tracer(TracerBase):
         """The path of a tensor in the root, which gets it as a constant if it lacks it."""
         name = self.tensor_attrs.get(id(tensor), (None,))[0]
         if name is None:
-            i = 0
-            while hasattr(self.root, f"_tensor_constant{i}"):
+            i, prefix = 0, "_torchbind_obj" if _is_packed(tensor) else "_tensor_constant"
+            while hasattr(self.root, f"{prefix}{i}"):
                 i += 1
-            name = f"_tensor_constant{i}"
+            name = f"{prefix}{i}"
             self.tensor_attrs[id(tensor)] = (name, tensor)
             setattr(self.root, name, tensor)
         return name
@@ -423,7 +428,7 @@ class Tracer(TracerBase):
         self.tensor_attrs = {
             id(v): (f"{prefix}.{k}" if prefix else k, v)
             for prefix, module in self.root.named_modules() for k, v in vars(module).items()
-            if isinstance(v, TensorBase)
+            if isinstance(v, TensorBase) or _is_packed(v)
         }
         scope = inspect.unwrap(fn).__globals__
         returns = getattr(inspect.unwrap(fn), "__annotations__", {}).get("return")

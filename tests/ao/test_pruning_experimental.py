@@ -9,8 +9,6 @@ import ftorch
 
 from .comparing import assert_same
 
-torch.ao.quantization, ftorch.ao.quantization  # noqa: B018
-
 
 def module_of(t, name):
     return importlib.import_module(f"{t.__name__}.ao.pruning._experimental.{name}")

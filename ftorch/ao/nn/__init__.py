@@ -2,7 +2,7 @@
 
 import importlib as _importlib
 
-__all__ = ["intrinsic", "qat", "quantizable", "quantized"]
+__all__ = ["intrinsic", "qat", "quantizable", "quantized", "sparse"]
 
 
 def __getattr__(name):

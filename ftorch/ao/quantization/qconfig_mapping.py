@@ -24,6 +24,10 @@ _GLOBAL, _TYPE, _REGEX, _NAME, _ORDER = (
 )
 
 
+_QCONFIG_STYLE_ORDER = ["global_qconfig", "object_type_qconfigs", "module_name_regex_qconfigs", "module_name_qconfigs",
+                        "module_name_object_type_order_qconfigs"]
+
+
 class QConfigMapping:
     """Which QConfig for which part of a model: by order, by name, by pattern of names, by type, for all.
 
