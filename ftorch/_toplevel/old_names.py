@@ -57,4 +57,5 @@ class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 _moved = _Moved()
-sys.meta_path.append(_moved)
+# Before the search of paths, which finds the files of such packages as modules of their own.
+sys.meta_path.insert(0, _moved)

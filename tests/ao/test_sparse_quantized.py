@@ -9,7 +9,7 @@ import ftorch
 
 from .comparing import assert_same, outcome
 
-pytestmark = pytest.mark.filterwarnings("ignore:torch.quantize_per")
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def _under(engine, program):
@@ -104,3 +104,25 @@ def test_states():
             _sparse(t).Linear(8, 4, 1, 4, dtype=t.quint8)
         with pytest.raises(AssertionError, match="Invalid linear block sparse pattern"):
             importlib.import_module(f"{t.__name__}.ao.nn.sparse.quantized.utils").LinearBlockSparsePattern(2, 2)
+
+
+def test_older_names():
+    reference = importlib.import_module("ftorch.nn.quantized._reference.modules.linear")
+    suite = importlib.import_module("ftorch.quantization._numeric_suite_fx")
+    handlers = importlib.import_module("ftorch.quantization.fx.quantization_patterns")
+    assert reference.Linear is ftorch.ao.nn.quantized.reference.Linear
+    assert suite is importlib.import_module("ftorch.ao.ns._numeric_suite_fx")
+    assert handlers.QuantizeHandler.__name__ == "QuantizeHandler"
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("ftorch.quantization._numeric_suite_fx.none")
+
+
+def test_patterns_of_exported_graphs():
+    def program(t):
+        name = f"{t.__name__}.ao.quantization.backend_config"
+        importlib.import_module(f"{name}.utils")
+        config = importlib.import_module(f"{name}._qnnpack_pt2e").get_qnnpack_pt2e_backend_config()
+        return [config.name, sorted((v.observation_type.name, str(v._input_type_to_index))
+                                    for v in config._pattern_complex_format_to_config.values())]
+
+    assert_same(program)

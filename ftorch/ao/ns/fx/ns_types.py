@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ftorch.fx.graph import Node
 
 
-class NSSingleResultValuesType(str, enum.Enum):
+class NSSingleResultValuesType(str, enum.Enum):  # noqa: UP042  (its text is PyTorch's)
     """What a result's values are."""
 
     WEIGHT = "weight"
