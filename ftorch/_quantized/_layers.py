@@ -160,6 +160,20 @@ class ConvPackedParamsBase:
         """(weight, bias)."""
         return self.weight, self._bias
 
+    def over(self, dims):
+        """The same over ``dims`` dimensions: files have those over one as those over two."""
+        if dims != 1 or len(self._stride) == 1:
+            return self
+        found = self.__dict__.get("_over_one")
+        if found is None:
+            settings = (self._stride, self._padding, self._dilation)
+            stride, padding, dilation = ((given[1],) for given in settings)
+            found = self.__dict__["_over_one"] = type(self)(
+                self.weight.squeeze(2), self._bias, stride, padding, dilation, self._groups, self._transpose,
+                (self._output_padding[1],),
+            )
+        return found
+
     def stride(self):
         """The strides, for each spatial dimension."""
         return list(self._stride)
@@ -399,6 +413,7 @@ def conv(dims, relu=False, accumulates=False):
         _check_activation(qx, name)
         if qx.dim() != dims + 2:
             raise RuntimeError(f"{name}: expected {dims + 2}-dimensional input, got {qx.dim()}")
+        packed = packed.over(dims)
         total = _conv_sums(qx._quantizer.shifted(integers(qx)), packed, dims)
         both, multiplier = _multipliers(qx._quantizer.scale, packed._operand[1], scale)
         if accumulated is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import ftorch as torch
 from ftorch import fx, nn
+from ftorch.ao.ns.fx._loggers import OutputComparisonLogger, OutputLogger
 from ftorch.ao.ns.fx.graph_passes import _maybe_get_fqn
 from ftorch.ao.ns.fx.ns_types import NSResultsType, NSSingleResultValuesType
 from ftorch.ao.ns.fx.utils import compute_sqnr, get_normalized_nth_input, get_target_type_str
@@ -181,8 +182,6 @@ def create_one_transformed_and_logged_copy_of_subgraph(
     Raises:
         AssertionError: if ``custom_prepare_kwargs`` says what this function says.
     """
-    from ftorch.ao.ns._numeric_suite_fx import OutputComparisonLogger, OutputLogger
-
     if subgraph_candidate_idx == 0:
         logger = _get_logger_for_subgraph(mt, first_node, last_node, subgraph_idx, 0, "", OutputLogger, fqn)
         name = _place(mt, _get_attr_name(subgraph_idx, 0), logger)
@@ -265,8 +264,6 @@ def create_add_loggers_graph(model: GraphModule, subgraphs_dedup: dict[str, list
     The copy of each part takes the results of the copies before it, so that errors add up; what has no QConfig is
     copied as it is.
     """
-    from ftorch.ao.ns._numeric_suite_fx import OutputComparisonLogger, OutputLogger
-
     part_of = {node: part for part in reversed(list(subgraphs_dedup.values())) for node in part}
     shadow_in: dict[Node, Any] = {}
     shadow_out: dict[Node, Any] = {}

@@ -90,16 +90,29 @@ class _Unpickler(_weights_only_unpickler.Unpickler):
             arguments, cls = self.stack.pop(), self.stack.pop()
             if cls.kind.kind == "namedtuple":
                 return self.push(cls.kind.python(*arguments))
+            if cls.kind.kind == "bound":
+                return self.push(cls)
             if cls.kind.kind not in ("module", "class"):
                 raise UnpicklingError(f"{cls.kind.name} has no objects")
             return self.push(cls.kind.python())
         super().new_object()
 
     def build(self):
+        if len(self.stack) > 1 and isinstance(self.stack[-2], _Class):
+            state, cls = self.stack.pop(), self.stack.pop()
+            return self._build_bound(cls.kind, state)
         if len(self.stack) > 1 and isinstance(self.stack[-2], ScriptObject):
             state, instance = self.stack.pop(), self.stack[-1]
             return _set_state(instance, state)
         super().build()
+
+    def _build_bound(self, kind, state):
+        """Packed weights: the file has their class, and then their state."""
+        from ...._quantized._script_states import restored
+
+        if kind.kind != "bound":
+            raise UnpicklingError(f"{kind.name} has no state")
+        self.push(restored(kind.name, state))
 
 
 _Unpickler.handlers = {

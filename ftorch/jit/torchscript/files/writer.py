@@ -15,11 +15,21 @@ from ....eager.core.device import device as device_class
 from ....eager.tensor import TensorBase
 from ..program.modules import ScriptFunction, wrap_module
 from ..program.objects import ClassType, Function, ScriptObject
-from ..program.types import Type, infer, name_of
+from ..program.types import Type, infer, name_of, parse_type
 
 __all__ = ["placeholder", "write_archive"]
 
 _ALIGNMENT = 64
+
+
+# The types of the states, where values do not say them: empty lists, and None in lists.
+_STATES = {
+    "Conv2dPackedParamsBase": parse_type("Tuple[str, List[Tensor], List[Optional[Tensor]]]"),
+    "EmbeddingPackedParamsBase": parse_type("Tuple[int, List[Tensor], List[float], List[int]]"),
+    "CellParamsBase": parse_type("Tuple[str, List[Tensor], List[float], List[int], "
+                                 "List[__torch__.torch.classes.quantized.LinearPackedParamsBase]]"),
+}
+_STATES["Conv3dPackedParamsBase"] = _STATES["Conv2dPackedParamsBase"]
 
 
 class _Pickler:
@@ -74,6 +84,8 @@ class _Pickler:
             self.tensor(value)
         elif isinstance(value, ScriptObject):
             self.object(value)
+        elif hasattr(type(value), "_qualified"):
+            self.packed(value)
         elif isinstance(value, enum.Enum):
             module, _, name = (name_of(type(value)) or "").rpartition(".")
             self.name(module, name)
@@ -126,6 +138,12 @@ class _Pickler:
         module, _, name = kind.name.rpartition(".")
         self.name(module, name)
         self.out += b")\x81"
+        get_state = kind.methods.get("__getstate__")
+        if get_state is not None:
+            returns = get_state.node.returns
+            self.value(get_state.compiled(obj), None if returns is None else parse_type(returns))
+            self.out += b"b"
+            return
 
         def entry(item):
             self.text(item[0])
@@ -134,15 +152,57 @@ class _Pickler:
         self.items(b"}", kind.attributes.items(), entry, b"u")
         self.out += b"b"
 
+    def packed(self, value):
+        """Packed weights: the class and a state."""
+        from ...._quantized._script_states import state_of
+
+        module, _, name = type(value)._qualified.rpartition(".")
+        self.name(module, name)
+        self.out += b")\x81"
+        self.value(state_of(value), _STATES.get(name))
+        self.out += b"b"
+
+    def quantized(self, t):
+        """A quantized tensor: its storage, its sizes, its quantizer."""
+        storage = self.storage(t)
+        quantizer = t._quantizer.arguments()
+        self.name("torch._utils", "_rebuild_qtensor")
+        self.out += b"("
+        self.reference(t, storage)
+        self.out += b"("
+        self.name("torch", str(quantizer[0]).rpartition(".")[2])
+        for value in quantizer[1:]:
+            self.value(value)
+        self.out += b"t"
+        self.out += b"\x89"
+        self.name("collections", "OrderedDict")
+        self.out += b")RtR"
+
     def tensor(self, t):
+        if t.is_quantized:
+            return self.quantized(t)
+        storage = self.storage(t)
+        self.name("torch._utils", "_rebuild_tensor_v2")
+        self.out += b"("
+        self.reference(t, storage)
+        self.out += b"\x88" if t.requires_grad and t.grad_fn is None else b"\x89"
+        self.name("collections", "OrderedDict")
+        self.out += b")RtR"
+
+    def storage(self, t):
+        """(the key, the type and size) of a tensor's storage, which the file gets once."""
         g, cell = t._ftorch_geometry, t._ftorch_storage
         storage = SavedStorage(cell, g.dtype)
         key = self.keys.get(id(cell))
         if key is None:
             key = self.keys[id(cell)] = str(len(self.storages))
             self.storages.append(storage)
-        self.name("torch._utils", "_rebuild_tensor_v2")
-        self.out += b"("
+        return key, storage
+
+    def reference(self, t, found):
+        """A storage's persistent id, the offset, the sizes and the strides."""
+        key, storage = found
+        g = t._ftorch_geometry
         self.out += b"("
         self.text("storage")
         self.name("torch", storage.type.name)
@@ -153,9 +213,7 @@ class _Pickler:
         self.int(t._ftorch_offset)
         self.tuple(tuple(g.shape), self.int)
         self.tuple(tuple(g.stride), self.int)
-        self.out += b"\x88" if t.requires_grad and t.grad_fn is None else b"\x89"
-        self.name("collections", "OrderedDict")
-        self.out += b")RtR"
+
 
 
 def _files(unit) -> dict[str, str]:
@@ -170,6 +228,8 @@ def _files(unit) -> dict[str, str]:
         path = name.rpartition(".")[0].replace(".", "/") + ".py"
         files.setdefault(path, []).append(function.code)
     for name, kind in unit.classes.items():
+        if kind.kind == "bound":
+            continue
         path = name.rpartition(".")[0].replace(".", "/") + ".py"
         files.setdefault(path, []).append(kind.source)
     return {path: "\n".join(texts) for path, texts in files.items()}

@@ -32,7 +32,8 @@ def _converting(function, positions):
 
 
 # Ops that have a dtype among the positional arguments; elsewhere it comes by keyword.
-_POSITIONS = {"softmax": 2, "log_softmax": 2}
+_POSITIONS = {"softmax": 2, "log_softmax": 2, "quantize_per_tensor": 3, "quantize_per_channel": 4,
+              "quantize_per_tensor_dynamic": 1}
 
 
 # Methods of tensors that are ops without being declared as such.
@@ -80,6 +81,8 @@ def _public(name):
         found = getattr(torch.Tensor, name, None)
         if callable(found):
             return found
+    if name in ("quantized_lstm", "quantized_gru"):
+        return getattr(torch, name)
     if name in _FROM_FUNCTIONAL:
         return getattr(functional, name)
     for prefix in ("linalg", "fft", "special"):
@@ -208,7 +211,7 @@ ATTRIBUTES: dict = {
     "is_leaf": lambda x: x.is_leaf, "output_nr": lambda x: x.output_nr,
     **{f"is_{k}": (lambda kind: lambda x: x.device.type == kind)(k)
        for k in ("cuda", "cpu", "xpu", "mps", "meta", "xla", "ipu", "vulkan", "maia", "mtia")},
-    "is_sparse": lambda x: x.layout is torch.sparse_coo, "is_quantized": lambda x: False,
+    "is_sparse": lambda x: x.layout is torch.sparse_coo, "is_quantized": lambda x: x.is_quantized,
     "is_mkldnn": lambda x: False, "is_nested": lambda x: False,
     "is_sparse_csr": lambda x: x.layout is torch.sparse_csr,
 }

@@ -93,7 +93,7 @@ class ClassType:
     """A class of a program.
 
     Attributes:
-        kind: "module", "class", "namedtuple", "enum" or "interface".
+        kind: "module", "class", "namedtuple", "enum", "interface", or "bound" of a class of `torch.classes`.
         attributes: {name: `Type`}; ``constants``: {name: value}; ``methods``: {name: `Function`}.
         python: the Python class of its objects.
     """
@@ -294,6 +294,8 @@ def call_method(obj, name, *args, **kwargs):
             return value(*args, **kwargs)
         raise RuntimeError(f"Tried to access nonexistent attribute or method '{name}' of type "
                            f"'{obj._script_name}'.")
+    if hasattr(type(obj), "_qualified") and not name.startswith("_"):  # packed weights
+        return getattr(obj, name)(*args, **kwargs)
     if isinstance(obj, TensorBase):
         if name == "tolist":
             return obj.tolist()
@@ -310,6 +312,20 @@ def call_method(obj, name, *args, **kwargs):
 def isinstance_of(value, kinds) -> bool:
     """``isinstance`` in a program; ``kinds`` are `Type`."""
     return any(conforms(value, k) for k in kinds)
+
+
+_BOUND = "__torch__.torch.classes."
+
+
+def _bound_class(name: str, unit) -> ClassType | None:
+    """The class of packed weights of a name."""
+    from ...._quantized._script_states import CLASSES
+
+    if name not in CLASSES:
+        return None
+    kind = ClassType(name, "bound", unit)
+    kind.python = CLASSES[name]
+    return kind
 
 
 class CompilationUnitData:
@@ -330,6 +346,8 @@ class CompilationUnitData:
 
     def find(self, name: str):
         """The `Function` or `ClassType` of a qualified name, or None."""
+        if name.startswith(_BOUND):
+            return _bound_class(name, self)
         for _ in range(2):
             if name in self.functions:
                 return self.functions[name]

@@ -58,11 +58,12 @@ NONE, ANY, COMPLEX, DEVICE, NUMBER = (
 # Codes that programs name dtypes, layouts and memory formats by.
 _CODES = {
     "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6,
-    "float64": 7, "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15, "float8_e5m2": 23,
+    "float64": 7, "complex64": 9, "complex128": 10, "bool": 11, "qint8": 12, "quint8": 13, "qint32": 14,
+    "bfloat16": 15, "quint4x2": 16, "quint2x4": 17, "float8_e5m2": 23,
     "float8_e4m3fn": 24, "float8_e5m2fnuz": 25, "float8_e4m3fnuz": 26, "uint16": 27, "uint32": 28,
     "uint64": 29, "float8_e8m0fnu": 44,
 }
-DTYPE_OF = {_CODES[d.name]: d for d in _dtype.ALL if d.name in _CODES}
+DTYPE_OF = {number: getattr(_dtype, name) for name, number in _CODES.items()}
 CODE_OF = {d: code for code, d in DTYPE_OF.items()}
 LAYOUTS = [
     _formats.strided, _formats.sparse_coo, _formats.sparse_csr, _formats._mkldnn,
@@ -191,10 +192,7 @@ def infer(value, class_name=None) -> Type | None:
         return None if None in inner else Type("Tuple", tuple(inner))
     if isinstance(value, (np.bool_, np.integer, np.floating)):
         return infer(value.item())
-    if class_name is not None:
-        name = class_name(kind)
-    else:
-        name = name_of(kind)
+    name = name_of(kind) if class_name is None or hasattr(kind, "_qualified") else class_name(kind)
     return Type(name) if name else None
 
 
@@ -221,7 +219,7 @@ def named(cls: type, name: str) -> None:
 
 def name_of(cls: type) -> str | None:
     """The name of a Python class in programs, or None."""
-    return _names.get(cls)
+    return _names.get(cls) or getattr(cls, "_qualified", None)  # packed weights say it themselves
 
 
 def conforms(value, t: Type) -> bool:
