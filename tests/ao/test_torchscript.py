@@ -65,7 +65,7 @@ def _graph():
 def _bags():
     model = torch.nn.ModuleDict({"bag": torch.nn.EmbeddingBag(10, 8)})["bag"].eval()
     wrapped = torch.nn.Sequential(model)
-    model.qconfig = torch.ao.quantization.float_qparams_weight_only_qconfig
+    model.qconfig = torch.ao.quantization.qconfig.float_qparams_weight_only_qconfig
     torch.ao.quantization.prepare(wrapped, inplace=True)
     return torch.ao.quantization.convert(wrapped), (torch.randint(0, 10, (3, 4)),)
 
