@@ -149,9 +149,10 @@ class FreeMemory:
     """
 
     _SLACK, _LARGEST = 1 << 25, 1 << 26  # bytes
+    _EVERY = 64  # programs
 
     def __init__(self):
-        self.given_back = self.temporary = 0
+        self.given_back = self.temporary = self._made = 0
         self.others = 0  # resident bytes that the C library does not give out
         library = ctypes.CDLL(None) if sys.platform == "linux" else None
         self._library: Any = library if hasattr(library, "malloc_trim") and hasattr(library, "mallinfo2") else None
@@ -177,6 +178,16 @@ class FreeMemory:
         used = self._used()
         if _resident() - self.others - used > min(self.temporary, self._LARGEST) + self._SLACK + used // 20:
             self.give_back()
+
+
+    def after_new_program(self):
+        """Gives pages back, now and then, that making programs has left scattered among what stays."""
+        self._made += 1
+        if self._library is None or self._made % self._EVERY:
+            return
+        found = self._library.mallinfo2()
+        if found.fordblks > self._SLACK // 2 + found.uordblks // 10:
+            self._library.malloc_trim(0)
 
 
 free_memory = FreeMemory()

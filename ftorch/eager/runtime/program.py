@@ -384,6 +384,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
             known[key] = program
             if len(known) > (_MAX_VARYING if program.varies else MAX_PROGRAMS):
                 known.popitem(last=False)
+            host_memory.free_memory.after_new_program()
     program.seen += 1
     if not program.compiled and _prefers_steps(program, code, steps, again, device) and not (
         device is _device.CPU and donation.early_programs.wants(program, inputs)
