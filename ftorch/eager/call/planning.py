@@ -299,14 +299,21 @@ def _element(definition, plan):
 def _fitting(definition, slots, types, result):
     """The checks that numbers fit into the dtype of the results; those that any number fits into have none."""
     found = []
-    for name, halves in definition.fitting:
+    for name, halves, floats in definition.fitting:
         slot = slots[definition.argument_names.index(name)]
         if slot[0] != "s" or result.dtype.category in (0, 3):
             continue
+        if result.dtype is _dtype.int64 and types[slot[1]] in (int, bool):  # `numbers_of` refuses those beyond
+            continue
+        if callable(halves):
+            halves = halves(result)
         half = halves and result.dtype is _dtype.float16
+        if floats and result.dtype.category == 2:
+            half = result.dtype is _dtype.float32 or (halves and result.dtype.itemsize == 2)
         if half or result.dtype.category == 1 or types[slot[1]] is complex:
             # What takes numbers beyond float16 takes them as float32.
-            to = _dtype.float32 if result.dtype.category == 2 and result.dtype.itemsize == 2 and not halves else result.dtype
+            wide = result.dtype.category == 2 and result.dtype.itemsize == 2 and not halves and not floats
+            to = _dtype.float32 if wide else result.dtype
             check = functools.partial(check_fits, dtype=to, halves=halves)
             found.append(((slot,), check, False))
     return found

@@ -197,13 +197,15 @@ class OpDef:
         self.changes = what
         return self
 
-    def fits(self, names, halves=True):
+    def fits(self, names, halves=True, floats=False):
         """Declares that numbers among the named arguments are refused where the results' dtype cannot hold them.
 
         Args:
-            halves: also in float16, of which infinity is what does not fit otherwise.
+            halves: also in float16, of which infinity is what does not fit otherwise; or a function of the result's geometry
+                that says so.
+            floats: also in float32; and in bfloat16 where in float16.
         """
-        self.fitting = tuple((name, halves) for name in names.split())
+        self.fitting = tuple((name, halves, floats) for name in names.split())
         return self
 
     def wide(self, name):

@@ -132,6 +132,8 @@ def update(plan, target, tensors, scalars) -> bool:
         if not applies(storage, g):
             return False
         number = scalars[0] if plan.element == "scalar" else plan.element
+        if g.dtype.category == 1 and scalars:
+            plan.numbers(scalars)  # which refuses what is beyond int64
         with np.errstate(over="ignore"):
             put(storage, g, target._ftorch_offset, np.asarray(number).astype(g.dtype.numpy))
         return True

@@ -6,6 +6,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
+from ftorch.eager.call import op as call_op
 
 CALLS = {
     "index": lambda t, i: t.arange(5.0)[i],
@@ -93,3 +94,17 @@ def test_another_part_of_an_index_that_passed_is_checked():
         assert ft.arange(5.0)[index[0]].tolist() == [1.0, 2.0]
     with pytest.raises(IndexError, match="index 9 is out of bounds"):
         ft.arange(5.0)[index[1]]
+
+
+def test_integers_are_checked_only_where_some_do_not_fit():
+    op = call_op.op_named("fill.Scalar")
+    for dtype, checked in (("int64", False), ("int32", True), ("uint8", True), ("float64", False)):
+        op.inplace_plans.clear()
+        x = ft.zeros(3, dtype=getattr(ft, dtype))
+        x.fill_(7)
+        (plan,) = op.inplace_plans.values()
+        assert (plan.checks is not None) == checked
+    for t in (pt, ft):
+        for target in (t.zeros(3, dtype=t.int64), t.zeros(1 << 17, dtype=t.int64)[:1]):
+            with pytest.raises(RuntimeError, match="value cannot be converted to type int64_t without overflow"):
+                target.fill_(1 << 63)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from ...core.registry import Shape, op
-from .._common import check_fits, converted, is_complex
+from ...core.registry import op
+from .._common import converted, is_complex
 
 
 def cast(x, dtype):
@@ -85,11 +85,7 @@ def fill_scalar(self, value):
 
 
 fill_scalar.every()
-
-
-@fill_scalar.check
-def _(self: Shape, value):
-    check_fits(value, self.dtype, halves=self.numel != 1)  # PyTorch fills single elements apart
+fill_scalar.fits("value", halves=lambda g: g.numel != 1, floats=True)  # PyTorch fills single elements apart
 
 
 @fill_scalar.derivative
