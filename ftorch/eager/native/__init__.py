@@ -27,7 +27,7 @@ _NAMES = (
     "ftorch_bags", "ftorch_extremum", "ftorch_multiply_narrow", "ftorch_multiply_bytes",
     "ftorch_multiply_sparse", "ftorch_multiply_weights8", "ftorch_multiply_weights4",
     "ftorch_softmax", "ftorch_softmax_gradient", "ftorch_layer_norm", "ftorch_layer_norm_gradient", "ftorch_sum",
-    "ftorch_max_pool", "ftorch_max_pool_gradient", "ftorch_group",
+    "ftorch_max_pool", "ftorch_max_pool_gradient", "ftorch_group", "ftorch_elementwise", "ftorch_zero",
 )
 # What kernels compute in, where they do not say otherwise.
 NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))

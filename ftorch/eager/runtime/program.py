@@ -206,7 +206,8 @@ class Plan:
     def _jitted(self):
         step = self.step()
         stats.compilations += 1
-        return jax.jit(rewritten(step) if self.device is _device.CPU else step)
+        on_cpu = self.device is _device.CPU
+        return jax.jit(rewritten(step, rounded=True), compiler_options=_ROUNDED) if on_cpu else jax.jit(step)
 
     def _compile(self):
         compiling, self.compiling = self.compiling, None
@@ -657,6 +658,7 @@ def _element(vector, i):
 
 # Programs of a training step are many small steps: in the order that keeps memory low they also run
 # up to a fifth faster than in the one that XLA's CPU backend takes to keep more threads busy.
+_ROUNDED = {"xla_allow_excess_precision": False}  # numbers of 16 bits are rounded in each step
 _CPU_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 # The emitters that make code of each fusion through MLIR want 1 MB and 6 ms for one: a network of eight blocks 310 MB
 # instead of 100, for programs that run as fast. Short ones of elementwise steps are faster with them.
@@ -674,14 +676,20 @@ def put(array, device):
     return jax.device_put(array, _cpu() if device is None or device is _device.CPU else _device.to_jax(device))
 
 
-def jitted(program, *, donates, on_cpu, steps):
-    """The compiled form of a program of (arrays to keep, arrays that it may take over, ...), made of so many steps."""
+def jitted(program, *, donates, on_cpu, steps, rounded=False):
+    """The compiled form of a program of (arrays to keep, arrays that it may take over, ...), made of so many steps.
+
+    Args:
+        rounded: whether it gives the bits that its steps give one by one, as an eager program has to.
+    """
     options: Any = {}
     if on_cpu:
         # Where its inputs are is said: JAX would compile again for those that it has put elsewhere
         # by default (new ones) and those that another program gave, which are bound to a device.
         options = {"compiler_options": _LONG_OPTIONS if steps > _LONG else _CPU_OPTIONS, "in_shardings": _cpu()}
-        program = rewritten(program, donated=1)
+        program = rewritten(program, donated=1, rounded=rounded)
+        if rounded:
+            options["compiler_options"] = {**options["compiler_options"], **_ROUNDED}
     return jax.jit(program, donate_argnums=(1,) if donates else (), **options)
 
 
@@ -754,7 +762,7 @@ def compile_code(code, live, donated, device, before):
         return [values[live[place]] for place in order]
 
     on_cpu = device is _device.CPU
-    function = jitted(program, donates=bool(donated), on_cpu=on_cpu, steps=len(walk))
+    function = jitted(program, donates=bool(donated), on_cpu=on_cpu, steps=len(walk), rounded=True)
     return Compiled(function, given_order, None if order == sorted(order) else order)
 
 

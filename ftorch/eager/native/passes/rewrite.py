@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from ...core.jax_internals import bind
 from ...core.pace import rest
 from .. import available, call
-from . import attention, epilogue_fusion, indexing, lines, packed, pooling, rnn, rowwise, sparse
+from . import attention, epilogue_fusion, indexing, lines, packed, pooling, rnn, rounding, rowwise, sparse
 from . import multi_output_fusion as groups
 from .flat import Flat
 from .views import Origins, in_three_dimensions, merged, strides
@@ -31,11 +31,12 @@ _SMALL, _SMALL_BY_VECTOR = 1 << 13, 1 << 19
 _FEW_ROWS = 8
 
 
-def rewritten(function, donated=None):
+def rewritten(function, donated=None, rounded=False):
     """``function`` with this package's kernels, to be compiled for the CPU.
 
     Args:
         donated: which argument's arrays results may take the memory of.
+        rounded: whether each step gives the bits that it gives by itself (`rounding`).
     """
     if not available:
         return function
@@ -47,7 +48,7 @@ def rewritten(function, donated=None):
         given = () if donated is None else range(
             len(jax.tree.leaves(operands[:donated])), len(jax.tree.leaves(operands[: donated + 1]))
         )
-        results = _evaluate(closed, leaves, Origins(leaves), given)
+        results = _evaluate(closed, leaves, Origins(leaves, rounded), given)
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return replaced
@@ -70,6 +71,10 @@ class _Run:
     def __init__(self, closed, operands, origins, donated):
         self.flat, self.origins = Flat(closed), origins
         self.flat.groups = groups.find(self.flat)
+        self.rounding = None
+        if origins.rounded:
+            self.flat.groups = {**self.flat.groups, **rounding.find(self.flat)}
+            self.rounding = rounding.Rounding(self.flat)
         self.over = self.flat.laid_over(donated)
         self.values = {**self.flat.constants, **dict(zip(self.flat.inputs, operands, strict=True))}
         self.done: set[int] = set()
@@ -80,7 +85,11 @@ class _Run:
                 continue
             if (group := self.flat.groups.get(number)) is not None:
                 if number == group.steps[-1]:
-                    made = groups.run(self.flat, group, self._read, self.over)
+                    if isinstance(group, rounding.Cluster):
+                        made = rounding.run(self.flat, group, self._read)
+                        self.origins.add_results(made)
+                    else:
+                        made = groups.run(self.flat, group, self._read, self.over)
                     self.values.update(zip(group.results, made, strict=True))
                 continue
             rest()
@@ -130,31 +139,42 @@ class _Run:
         eqn, results = step.eqn, None
         if eqn.primitive.name == "optimization_barrier" and step.once:
             results = _barrier(eqn, inputs)
+        if results is None and self.rounding is not None:
+            results = self.rounding.made(step, inputs)
         if results is None:
-            params = {key: _inside(value) for key, value in eqn.params.items()}
+            rounded = self.rounding is not None
+            params = {key: _inside(value, rounded and eqn.primitive.name in _BODIES) for key, value in eqn.params.items()}
             results = bind(eqn, inputs, params)
             if inputs:
                 self.origins.add(eqn, inputs[0], results[0])
         self.values.update(zip(step.outputs, results, strict=True))
 
 
-def _inside(value):
+def _inside(value, rounded=False):
     """A parameter of an equation; the bodies of loops and branches are rewritten too."""
-    if isinstance(value, ClosedJaxpr) and _has_work(value.jaxpr):
-        return jax.make_jaxpr(lambda *operands: _evaluate(value, operands, Origins()))(
+    if isinstance(value, ClosedJaxpr) and _has_work(value.jaxpr, rounded):
+        return jax.make_jaxpr(lambda *operands: _evaluate(value, operands, Origins(rounded=rounded)))(
             *(jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in value.in_avals)
         )
     if type(value) is tuple and any(isinstance(v, ClosedJaxpr) for v in value):
-        return tuple(_inside(v) for v in value)
+        return tuple(_inside(v, rounded) for v in value)
     return value
 
 
-def _has_work(jaxpr):
+def _has_work(jaxpr, rounded):
     return any(
         eqn.primitive.name in _KERNELS
-        or any(_has_work(inner) for inner in _inner(eqn.params.values()))
+        or (rounded and eqn.primitive.name in rounding.CHANGED)
+        or any(_has_work(inner, rounded) for inner in _inner(eqn.params.values()))
         for eqn in jaxpr.eqns
     )
+
+
+# Those whose jaxprs are computed as they are; those of reductions join two numbers.
+_BODIES = frozenset(
+    "while scan cond custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr custom_linear_solve checkpoint remat jit pjit "
+    "closed_call core_call".split()
+)
 
 
 def _inner(values):

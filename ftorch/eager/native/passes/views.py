@@ -23,7 +23,8 @@ class Origins:
 
     NAMES = ("transpose", "rev", "broadcast_in_dim", "reshape", "convert_element_type")
 
-    def __init__(self, inputs=()):
+    def __init__(self, inputs=(), rounded=False):
+        self.rounded = rounded  # see `rounding`
         self._of: dict[int, Origin] = {}
         self._inputs = {id(x): x for x in inputs}
         self._results: dict[int, Any] = {}  # held, too
@@ -32,7 +33,7 @@ class Origins:
 
     def is_few(self, count, few):
         """Whether XLA makes so few elements sooner, with what is around."""
-        return count < few
+        return count < few and not self.rounded
 
     def add_product(self, operands, result):
         for one, other in (operands, operands[::-1]):

@@ -207,7 +207,7 @@ struct Run {
 
   int64_t blocks_of_row() const { return over(columns, grain); }
 
-  void go() const;
+  void go(ffi::ThreadPool& threads) const;
 };
 
 // What a thread has: memory for blocks, and where each value of the present one lies.
@@ -359,7 +359,7 @@ struct Reduced {  // an output that is reduced
 
 }  // namespace
 
-void Run::go() const {
+void Run::go(ffi::ThreadPool& threads) const {
   std::vector<Reduced> results;
   for (int o = 0; o < outs; o++)
     if (const Output& output = p.outputs[o]; output.reduction >= 0)
@@ -371,7 +371,6 @@ void Run::go() const {
     for (const Reduced& r : results) r.reducer->clear(kept, r.to), r.reducer->finish(kept, r.to);
     return;
   }
-  ffi::ThreadPool threads = own_threads();
   const auto shared = [&](int64_t units, const auto& use) {
     const int64_t tasks = parts(units, 1, tasks_for(p.cost_of_element * rows * columns, threads));
     share(threads, tasks, [&](int64_t task) {
@@ -485,7 +484,13 @@ void Run::go() const {
 }
 
 void Program::run(int rank, const int64_t* shape, const bool* reduced, const Array* inputs, const Array* outputs) const {
-  Run(*this, rank, shape, reduced, inputs, outputs).go();
+  ffi::ThreadPool threads = own_threads();
+  run(rank, shape, reduced, inputs, outputs, threads);
+}
+
+void Program::run(int rank, const int64_t* shape, const bool* reduced, const Array* inputs, const Array* outputs,
+                  ffi::ThreadPool& threads) const {
+  Run(*this, rank, shape, reduced, inputs, outputs).go(threads);
 }
 
 }  // namespace elementwise

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "calls.h"
 #include "codes.h"
 
 namespace elementwise {
@@ -30,6 +31,8 @@ Step step_of(Operation operation, Type type, Type other);
 // What an element costs, about, in units of an addition of float32.
 double cost_of(Operation operation, Type type);
 Type result_of(Operation operation, Type type, Type other);
+
+inline int operands_of(Operation operation) { return operation == SELECT || operation == CLAMP ? 3 : operation < NEG ? 2 : 1; }
 
 // Of an element count of any number: joins those of `x`, or of rows.
 struct Reducer {
@@ -71,6 +74,9 @@ class Program {
   // shape: the elements that are computed; `reduced`: along which dimensions reductions go, whose outputs have step
   // 0 there.
   void run(int rank, const int64_t* shape, const bool* reduced, const Array* inputs, const Array* outputs) const;
+  // By the threads of a program of XLA's.
+  void run(int rank, const int64_t* shape, const bool* reduced, const Array* inputs, const Array* outputs,
+           ffi::ThreadPool& threads) const;
 
   const std::vector<Type>& input_types() const { return inputs; }
   Type type_of(int value) const { return types[value]; }

@@ -1,7 +1,8 @@
 // Elementwise steps with several results, as an optimizer's are: each number is read once, where XLA would make a
 // pass over memory for every result.
 //
-// The steps run on blocks that stay in the first cache, one step after the other.
+// The steps run on blocks that stay in the first cache, one step after the other. Each rounds its result, as it does by
+// itself: a quotient is no product with an inverse, and products and sums are not contracted.
 
 #include <cmath>
 #include <cstring>
@@ -10,6 +11,12 @@
 
 #include "memory.h"
 #include "threads.h"
+
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#else
+#pragma GCC optimize("fp-contract=off")
+#endif
 
 namespace {
 
@@ -89,12 +96,6 @@ class Group {
     return values.size() - 1;
   }
 
-  int number(float x) {
-    Value value{Value::NUMBER};
-    value.number = x;
-    return push(value);
-  }
-
   int step(Operation operation, std::initializer_list<int> operands) {
     Value value{Value::STEP};
     value.operation = operation;
@@ -115,7 +116,6 @@ class Group {
   int add(Operation operation, int a, int b, int c) {
     if (operation == CHOICE) return values[a].number != 0 ? c : b;
     if (operation >= NEGATIVE) return step(operation, {a});
-    if (operation == OVER && values[b].kind == Value::NUMBER) return step(TIMES, {a, number(1 / values[b].number)});
     return step(operation, {a, b});
   }
 

@@ -213,7 +213,7 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject*) {
       if (operation < 0 || operation >= OPERATION_COUNT) fail(PyExc_ValueError, "no code of an operation");
       made.operation = static_cast<Operation>(operation);
       made.type = type_of(code_items[i + 1]), made.other = type_of(code_items[i + 2]);
-      made.count = made.operation == SELECT || made.operation == CLAMP ? 3 : made.operation < NEG ? 2 : 1;
+      made.count = operands_of(made.operation);
       for (int n = 0; n < 3; n++) made.operands[n] = n < made.count ? integer_of(code_items[i + 3 + n]) : 0;
       instructions.push_back(made);
     }
