@@ -14,9 +14,10 @@ import numpy as np
 
 from ..native import NUMBERS, available, module
 from ..native.direct import Shaped, run
-from ..native.passes import attention, indexing, lines, packed, pooling, rewrite, rowwise, sparse
+from ..native.passes import attention, indexing, lines, packed, pooling, rewrite, rounding, rowwise, sparse
 from .elementwise_programs import DTYPES, PRIMITIVES, REDUCTIONS, elementwise, supports
-from .rules import RULES, MissingRule, Rule
+from .pointwise import in_float32
+from .rules import RULES, MissingRule, Rule, is_narrow
 
 __all__ = [
     "DTYPES",
@@ -48,13 +49,15 @@ def override(*primitives):
 # What has other bits in NumPy, or is slower there; sums of two numbers are the same everywhere.
 _FUNCTIONS = (
     "exp exp2 expm1 log log1p tanh logistic erf erfc sin cos tan asin acos atan sinh cosh asinh acosh atanh pow cbrt "
-    "select_n clamp sign rem"
+    "atan2 select_n clamp sign rem"
 ).split()
 
 
 @override(*_FUNCTIONS)
 def _(params, inputs, outputs, plain, name):
     dtype = inputs[-1].dtype
+    if name in rounding.FUNCTIONS and is_narrow(dtype) and all(x.dtype == dtype for x in inputs):
+        return in_float32(_single(name, [_FLOAT] * len(inputs)), dtype)
     if len(inputs) > 3 or any(x.dtype != dtype for x in inputs[1:]) or not supports(name, dtype):
         return None
     if name == "select_n" and len(inputs) != 3:
@@ -63,8 +66,13 @@ def _(params, inputs, outputs, plain, name):
         return None
     if name == "rem" and dtype.kind != "f":
         return None
-    count = len(inputs)
-    program = elementwise([x.dtype for x in inputs], ((name, dtype, *range(count)),), (count,))
+    return _single(name, [x.dtype for x in inputs])
+
+
+def _single(name, dtypes):
+    """A function of arrays that is one instruction."""
+    count = len(dtypes)
+    program = elementwise(dtypes, ((name, dtypes[-1], *range(count)),), (count,))
     if count == 1:
         return lambda x: program((x,), x.shape)[0]
 
@@ -80,9 +88,14 @@ def _(params, inputs, outputs, plain, name):
 @override(*REDUCTIONS)
 def _(params, inputs, outputs, plain, name):
     axes, dtype = tuple(params["axes"]), inputs[0].dtype
+    if axes and name in ("reduce_sum", "reduce_prod") and is_narrow(dtype) and outputs[0].dtype == dtype:
+        program = elementwise((_FLOAT,), (), ((name, 0),), axes=axes)
+        return in_float32(lambda x: program((np.ascontiguousarray(x),), x.shape)[0], dtype)
     if not axes or dtype != outputs[0].dtype or not supports(name, dtype):
         return None
     program = elementwise((dtype,), (), ((name, 0),), axes=axes)
+    if dtype.kind == "f" and name in ("reduce_sum", "reduce_prod"):  # in the order of an array that lies dense
+        return lambda x: program((x if x.flags.c_contiguous else np.ascontiguousarray(x),), x.shape)[0]
     return lambda x: program((x,), x.shape)[0]
 
 

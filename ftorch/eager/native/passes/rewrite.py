@@ -205,7 +205,7 @@ def _product(eqn, inputs, origins, order=None, *, chain):
     # Reading through transposes, else of what they give.
     for left in (views[0], None) if views[0] else (None,):
         for right in (views[1], None) if views[1] else (None,):
-            found = _plan_product(eqn, inputs, (left, right), shape, order, narrow)
+            found = _plan_product(eqn, inputs, (left, right), shape, order, narrow, origins)
             if found:
                 swapped, attributes, loops = found
                 operands = [v.source if v else x for v, x in zip((left, right), inputs, strict=True)]
@@ -273,7 +273,7 @@ class _Dim(NamedTuple):
         return self._replace(left=self.right, right=self.left)
 
 
-def _plan_product(eqn, inputs, views, shape, order, narrow=False):
+def _plan_product(eqn, inputs, views, shape, order, narrow, origins):
     """(whether the operands change places, the call's attributes, the loops over the result), or None."""
     contracting, batch = eqn.params["dimension_numbers"]
     steps = []
@@ -311,7 +311,7 @@ def _plan_product(eqn, inputs, views, shape, order, narrow=False):
     rows = rows or _Dim(1, 0, 0, 0)
     m, n, depth = rows.size, columns.size, terms.size
     least = _SMALL if narrow or min(m, n) > 1 else _SMALL_BY_VECTOR
-    if m * n * depth < least or (m > 1 and 1 not in (rows.left, terms.left)):
+    if origins.is_few(m * n * depth, least) or (m > 1 and 1 not in (rows.left, terms.left)):
         return None
     outer = [_Dim(1, 0, 0, 0)] * (2 - len(outer)) + outer
     loops = [(d.size, d.out) for d in (*outer, rows, columns)]

@@ -57,6 +57,7 @@ class _Open:
         self.shape, self.axes = shape, None
         self.steps: list[int] = []
         self.inputs: set[int] = set()
+        self.sums: set[int] = set()  # names of those that it gives, which none of its steps may read
 
 
 def find(flat):
@@ -78,7 +79,7 @@ def find(flat):
                 del opened[found.shape]
 
     for number, step in enumerate(flat.steps):
-        name, eqn = step.eqn.primitive.name, step.eqn
+        eqn = step.eqn
         if number not in flat.groups and _is_sum(eqn):
             operand, shape, axes = step.inputs[0], eqn.invars[0].aval.shape, tuple(eqn.params["axes"])
             found = None if isinstance(operand, Literal) else of.get(id(operand))
@@ -88,11 +89,15 @@ def find(flat):
                 closed.append(found)
             found.axes = axes
             found.steps.append(number)
+            found.sums.add(id(step.outputs[0]))
             of[id(step.outputs[0])] = found
         elif number not in flat.groups and is_elementwise(eqn):
             shape = eqn.outvars[0].aval.shape
             found = opened.get(shape)
             names = {id(x) for x in step.inputs if not isinstance(x, Literal)}
+            if found is not None and names & found.sums:
+                del opened[shape]
+                found = None
             if found is not None:
                 new = {n for n in names if of.get(n) is not found}
                 if len(found.steps) >= _MOST_STEPS or len(found.inputs | new) > _MOST_OPERANDS:
@@ -107,7 +112,6 @@ def find(flat):
             of[id(step.outputs[0])] = found
         else:
             close(step.inputs)
-            del name
     made = {}
     for one in closed:
         for cluster in _clusters(flat, one):
@@ -320,7 +324,6 @@ class Rounding:
             number = step.inputs[1] if isinstance(step.inputs[1], Literal) else self._repeated(step.inputs[1])
             if number is not None:
                 inputs = [inputs[0], self._with_zero(lax.broadcast(jax.numpy.asarray(number, dtype), inputs[1].shape))]
-                inputs[1] = inputs[1]
         result = eqn.primitive.bind(*inputs, **eqn.params)
         users = self._users(step)
         if name in _PRODUCTS:
