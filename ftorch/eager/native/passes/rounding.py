@@ -30,6 +30,7 @@ _COMPARISONS = frozenset("eq ne lt le gt ge is_finite".split())
 _PRODUCTS = frozenset(("mul", "square", "integer_pow"))
 # What reads a product without adding anything to it.
 _HARMLESS = _COMPARISONS | {"dot_general", "conv_general_dilated"}
+_MOVES = frozenset("reshape transpose squeeze convert_element_type copy stop_gradient rev slice expand_dims abs neg".split())
 _MOST_STEPS, _MOST_OPERANDS, _MOST_RESULTS = 96, 24, 48
 #: Primitives that a jaxpr is rewritten for.
 CHANGED = FUNCTIONS | _SUMS | _PRODUCTS | {"div", "sqrt", "rsqrt"}
@@ -205,11 +206,11 @@ def run(flat, cluster, read):
             if key in places or key in made:
                 continue
             dtype = np.dtype(variable.aval.dtype)
-            if isinstance(name, Literal) and not np.ndim(name.val):
-                places[key] = ("c", len(constants))
-                constants.append((dtype, np.asarray(name.val, dtype).item()))
-                continue
             source, own = _source(flat, name, variable.aval, bool(cluster.axes))
+            if isinstance(source, Literal) and not np.ndim(source.val):
+                places[key] = ("c", len(constants))
+                constants.append((dtype, np.asarray(source.val, dtype).item()))
+                continue
             places[key] = ("i", len(inputs))
             if isinstance(source, Literal):
                 inputs.append(np.asarray(source.val, dtype))
@@ -321,9 +322,11 @@ class Rounding:
             root = self._with_zero(lax.sqrt(inputs[0]))
             return [lax.div(lax.broadcast(np.ones((), dtype), root.shape), root)]
         if name == "div":
-            number = step.inputs[1] if isinstance(step.inputs[1], Literal) else self._repeated(step.inputs[1])
-            if number is not None:
-                inputs = [inputs[0], self._with_zero(lax.broadcast(jax.numpy.asarray(number, dtype), inputs[1].shape))]
+            # By what repeats along a dimension, XLA would multiply with the inverse: it must not see that this does.
+            shape = eqn.outvars[0].aval.shape
+            if np.shape(inputs[1]) != shape or self._repeats(step.inputs[1]):
+                above, below = (lax.broadcast_in_dim(x, shape, range(np.ndim(x))) for x in map(jax.numpy.asarray, inputs))
+                inputs = [above, lax.select(lax.ne(above, above), above, below)]
         result = eqn.primitive.bind(*inputs, **eqn.params)
         users = self._users(step)
         if name in _PRODUCTS:
@@ -342,16 +345,16 @@ class Rounding:
                 name = flat.steps[number].eqn.primitive.name
                 yield None if name.startswith("ftorch_") else name
 
-    def _repeated(self, name):
-        """The number that a value is made of, or None."""
-        number = self.flat.maker.get(name)
-        step = None if number is None else self.flat.steps[number]
-        if step is None or step.eqn.primitive.name not in ("broadcast_in_dim", "convert_element_type"):
-            return None
-        source = step.inputs[0]
-        if isinstance(source, Literal):
-            return source.val if not np.ndim(source.val) else None
-        return self._repeated(source)
+    def _repeats(self, name):
+        """Whether a value may be a number for many elements."""
+        number = None if isinstance(name, Literal) else self.flat.maker.get(name)
+        if number is None:
+            return isinstance(name, Literal)
+        step = self.flat.steps[number]
+        if number in self.flat.groups:
+            return False
+        kind = step.eqn.primitive.name
+        return kind == "broadcast_in_dim" or (kind in _MOVES and self._repeats(step.inputs[0]))
 
     def _widened(self, name, eqn, inputs):
         """A step on numbers of 16 bits, computed in float32."""
