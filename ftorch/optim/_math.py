@@ -58,6 +58,8 @@ class ArrayMath:
 
     @_rounded
     def div(self, x, y):
+        if jnp.ndim(x) and not jnp.ndim(y) and x.dtype in (jnp.float32, jnp.float64):
+            return x * (1 / jnp.asarray(y, x.dtype))  # one division for all elements
         return x / y
 
     @_rounded
