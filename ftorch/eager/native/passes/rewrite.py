@@ -297,21 +297,24 @@ def _plan_product(eqn, inputs, views, shape, order, narrow, origins):
             key=lambda d: -d.left,  # a sum takes them in any order
         )
     )
-    if not dims or len(terms) > 1:
+    is_line = not dims or (dims[-1].left != 0 and dims[-1].right != 0)  # lines times lines: there are no columns
+    if len(terms) > 1 or (is_line and origins.is_few(0, 1)):
         return None
-    swapped = dims[-1].right == 0  # the result's rows are those of the operand whose come last
+    swapped = not is_line and dims[-1].right == 0  # the result's rows are those of the operand whose come last
     if swapped:
         dims, terms = [d.swapped for d in dims], [d.swapped for d in terms]
     terms = terms[0] if terms else _Dim(1, 1, 1, 0)
-    columns, dims = _innermost(dims, lambda d: d.left == 0)
-    rows, dims = _innermost(dims, lambda d: d.right == 0)
+    columns, rows = _Dim(1, 0, 1, 1), None
+    if not is_line:
+        columns, dims = _innermost(dims, lambda d: d.left == 0)
+        rows, dims = _innermost(dims, lambda d: d.right == 0)
     outer = merged(dims)
     if columns is None or columns.out != 1 or len(outer) > 2:
         return None
     rows = rows or _Dim(1, 0, 0, 0)
     m, n, depth = rows.size, columns.size, terms.size
     least = _SMALL if narrow or min(m, n) > 1 else _SMALL_BY_VECTOR
-    if origins.is_few(m * n * depth, least) or (m > 1 and 1 not in (rows.left, terms.left)):
+    if not depth or origins.is_few(m * n * depth, least) or (m > 1 and 1 not in (rows.left, terms.left)):
         return None
     outer = [_Dim(1, 0, 0, 0)] * (2 - len(outer)) + outer
     loops = [(d.size, d.out) for d in (*outer, rows, columns)]

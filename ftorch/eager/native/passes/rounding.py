@@ -136,7 +136,7 @@ def is_elementwise(eqn):
         return False
     own = dtypes[0]
     if name == "select_n":
-        if len(eqn.invars) != 3 or own != bool:
+        if len(eqn.invars) != 3 or own != np.bool_:
             return False
         own = dtypes[1]
     elif any(d != own for d in dtypes[:-1]):
