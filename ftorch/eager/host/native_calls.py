@@ -14,7 +14,17 @@ import numpy as np
 
 from ..native import NUMBERS, available, module
 from ..native.direct import Shaped, run
-from ..native.passes import attention, indexing, lines, packed, pooling, rewrite, rounding, rowwise, sparse
+from ..native.passes import (
+    attention,
+    indexing,
+    lines,
+    packed,
+    pooling,
+    rewrite,
+    rounding,
+    rowwise,
+    sparse,
+)
 from .elementwise_programs import DTYPES, PRIMITIVES, REDUCTIONS, elementwise, supports
 from .pointwise import in_float32
 from .rules import RULES, MissingRule, Rule, is_narrow

@@ -17,7 +17,18 @@ from jax.extend.core import ClosedJaxpr, Literal
 from ...core.jax_internals import bind
 from ...core.pace import rest
 from .. import available, call
-from . import attention, epilogue_fusion, indexing, lines, packed, pooling, rnn, rounding, rowwise, sparse
+from . import (
+    attention,
+    epilogue_fusion,
+    indexing,
+    lines,
+    packed,
+    pooling,
+    rnn,
+    rounding,
+    rowwise,
+    sparse,
+)
 from . import multi_output_fusion as groups
 from .flat import Flat
 from .views import Origins, in_three_dimensions, merged, strides

@@ -16,7 +16,7 @@ from jax import lax
 from jax.extend.core import Literal
 
 from .. import available, call
-from ..elementwise_code import PRIMITIVES, REDUCTIONS, TYPES, encoded, supports
+from ..elementwise_code import PRIMITIVES, TYPES, encoded, supports
 
 _FLOATS = tuple(map(np.dtype, (np.float32, np.float64)))
 _NARROW = tuple(map(np.dtype, (np.float16, jax.numpy.bfloat16)))
