@@ -67,6 +67,7 @@ const Program& program_of(Integers code) {
 // its length. dims: for each input how many dimensions it has, and which of the program each is. axes: that are reduced.
 ffi::Error elementwise_call(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results, Integers program,
                             Integers shape, Integers dims, Integers axes) {
+  const InFloatMode mode(FloatMode::exact());  // as on the host
   const Program& found = program_of(program);
   const int ins = operands.size(), outs = results.size(), rank = shape.size();
   if (ins != static_cast<int>(found.input_types().size()) || outs != static_cast<int>(found.results().size()) || rank > MOST_DIMENSIONS)

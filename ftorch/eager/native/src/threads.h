@@ -44,12 +44,39 @@ inline int64_t sums_of(double operations) {
   return operations < ALONE ? 1 : std::clamp<int64_t>(operations / (2 * SHARE), 1, 8);
 }
 
+// How the processor treats subnormal numbers and rounds, for each thread; XLA's take subnormal numbers for zero.
+class FloatMode {
+ public:
+#if defined(__x86_64__)
+  static FloatMode of_thread() { return FloatMode(_mm_getcsr() & ~FLAGS); }
+  static FloatMode exact() { return FloatMode(0x1F80); }  // nothing is flushed, to the nearest, no traps
+  void set() const { _mm_setcsr(bits); }
+
+ private:
+  static constexpr unsigned FLAGS = 0x3F;  // of what has happened
+  explicit FloatMode(unsigned bits) : bits(bits) {}
+  unsigned bits;
+#else
+  static FloatMode of_thread() { return {}; }
+  static FloatMode exact() { return {}; }
+  void set() const {}
+#endif
+};
+
+// While it lasts, the thread has a mode.
+struct InFloatMode {
+  const FloatMode before = FloatMode::of_thread();
+  explicit InFloatMode(const FloatMode& mode) { mode.set(); }
+  ~InFloatMode() { before.set(); }
+};
+
 // A kernel's tasks, and how far they are. The caller begins at the front and the others at the end, so that what the
 // next call reads is likely to lie in the cache of the core that wrote it.
 template <typename Task>
 struct Shared {
   const int64_t count;
   const Task& task;
+  const FloatMode mode = FloatMode::of_thread();  // the caller's, for those that help
   std::atomic<int64_t> begun{0}, done{0}, helped{0};
   std::atomic<bool> failed{false};
   std::exception_ptr error;
@@ -57,6 +84,7 @@ struct Shared {
   Shared(int64_t count, const Task& task) : count(count), task(task) {}
 
   void work(bool helps) {
+    const InFloatMode own_mode(mode);
     const auto start = std::chrono::steady_clock::now();
     for (int64_t own = 0; begun.fetch_add(1) < count; done.fetch_add(1)) try {
         if (own == 1 && !helped && std::chrono::steady_clock::now() - start > LATE) Helpers::send_off();
