@@ -54,6 +54,8 @@ class QuantizedOverload:
 class QuantizedOperator(_ops.OpOverloadPacket):
     """An operator of ``torch.ops.quantized``: a function and the names of its arguments."""
 
+    _is_in_programs = True  # TorchScript calls it by its name
+
     def __init__(self, name, function, arguments, overloads, namespace="quantized"):
         super().__init__(name, namespace)
         self._function, self._arguments = function, arguments

@@ -24,6 +24,18 @@ class Sum(torch.nn.Module):
         return self.dequant(self.sum.add(self.conv(x), x))
 
 
+class OwnSum(ftorch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        q = ftorch.ao.quantization
+        self.conv, self.quant, self.dequant = ftorch.nn.Conv2d(3, 3, 1), q.QuantStub(), q.DeQuantStub()
+        self.sum = ftorch.ao.nn.quantized.FloatFunctional()
+
+    def forward(self, x):
+        x = self.quant(x)
+        return self.dequant(self.sum.add(self.conv(x), x))
+
+
 class Recurrent(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -33,55 +45,55 @@ class Recurrent(torch.nn.Module):
         return self.lstm(x)[0]
 
 
-def _static(model, x):
-    q = torch.ao.quantization
+def _static(t, model, x):
+    q = t.ao.quantization
     model.eval().qconfig = q.get_default_qconfig("x86")
     prepared = q.prepare(model)
     prepared(x)
     return q.convert(prepared), (x,)
 
 
-def _dynamic(model, x, dtype=torch.qint8):
-    kinds = {torch.nn.Linear, torch.nn.LSTM}
-    return torch.ao.quantization.quantize_dynamic(model.eval(), kinds, dtype=dtype), (x,)
+def _dynamic(t, model, x, dtype="qint8"):
+    kinds, dtype = {t.nn.Linear, t.nn.LSTM}, getattr(t, dtype)
+    return t.ao.quantization.quantize_dynamic(model.eval(), kinds, dtype=dtype), (x,)
 
 
-def _linears():
-    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+def _linears(t):
+    return t.nn.Sequential(t.nn.Linear(8, 16), t.nn.ReLU(), t.nn.Linear(16, 4))
 
 
-def _convolutions():
-    return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3, stride=2))
+def _convolutions(t):
+    return t.nn.Sequential(t.nn.Conv2d(3, 8, 3), t.nn.ReLU(), t.nn.Conv2d(8, 4, 3, stride=2))
 
 
-def _graph():
-    q, fx = torch.ao.quantization, importlib.import_module("torch.ao.quantization.quantize_fx")
-    x, model = torch.randn(5, 8), _linears().eval()
+def _graph(t):
+    q, fx = t.ao.quantization, importlib.import_module(f"{t.__name__}.ao.quantization.quantize_fx")
+    x, model = t.randn(5, 8), _linears(t).eval()
     prepared = fx.prepare_fx(model, q.get_default_qconfig_mapping("x86"), (x,))
     prepared(x)
     return fx.convert_fx(prepared), (x,)
 
 
-def _bags():
-    model = torch.nn.ModuleDict({"bag": torch.nn.EmbeddingBag(10, 8)})["bag"].eval()
-    wrapped = torch.nn.Sequential(model)
-    model.qconfig = torch.ao.quantization.qconfig.float_qparams_weight_only_qconfig
-    torch.ao.quantization.prepare(wrapped, inplace=True)
-    return torch.ao.quantization.convert(wrapped), (torch.randint(0, 10, (3, 4)),)
+def _bags(t):
+    model = t.nn.ModuleDict({"bag": t.nn.EmbeddingBag(10, 8)})["bag"].eval()
+    wrapped = t.nn.Sequential(model)
+    model.qconfig = t.ao.quantization.qconfig.float_qparams_weight_only_qconfig
+    t.ao.quantization.prepare(wrapped, inplace=True)
+    return t.ao.quantization.convert(wrapped), (t.randint(0, 10, (3, 4)),)
 
 
-def _wrapped(model):
-    return torch.ao.quantization.QuantWrapper(model)
+def _wrapped(t, model):
+    return t.ao.quantization.QuantWrapper(model)
 
 
 MODELS = {
-    "dynamic": lambda: _dynamic(_linears(), torch.randn(5, 8)),
-    "half": lambda: _dynamic(_linears(), torch.randn(5, 8), torch.float16),
-    "lstm": lambda: _dynamic(Recurrent(), torch.randn(4, 2, 8)),
-    "linear": lambda: _static(_wrapped(_linears()), torch.randn(5, 8)),
-    "conv": lambda: _static(_wrapped(_convolutions()), torch.randn(2, 3, 9, 9)),
-    "conv1d": lambda: _static(_wrapped(torch.nn.Conv1d(3, 4, 3)), torch.randn(2, 3, 9)),
-    "sum": lambda: _static(Sum(), torch.randn(2, 3, 5, 5)),
+    "dynamic": lambda t: _dynamic(t, _linears(t), t.randn(5, 8)),
+    "half": lambda t: _dynamic(t, _linears(t), t.randn(5, 8), "float16"),
+    "lstm": lambda t: _dynamic(t, Recurrent(), t.randn(4, 2, 8)),
+    "linear": lambda t: _static(t, _wrapped(t, _linears(t)), t.randn(5, 8)),
+    "conv": lambda t: _static(t, _wrapped(t, _convolutions(t)), t.randn(2, 3, 9, 9)),
+    "conv1d": lambda t: _static(t, _wrapped(t, t.nn.Conv1d(3, 4, 3)), t.randn(2, 3, 9)),
+    "sum": lambda t: _static(t, Sum() if t is torch else OwnSum(), t.randn(2, 3, 5, 5)),
     "graph": _graph,
     "bags": _bags,
 }
@@ -98,7 +110,7 @@ def _file(module):
 @pytest.mark.parametrize("how", ["script", "trace"])
 def test_files_of_pytorch(name, how):
     torch.manual_seed(0)
-    model, inputs = MODELS[name]()
+    model, inputs = MODELS[name](torch)
     with torch.no_grad():
         compiled = torch.jit.script(model) if how == "script" else torch.jit.trace(model, inputs)
         expected = model(*inputs)
@@ -107,6 +119,22 @@ def test_files_of_pytorch(name, how):
     torch.testing.assert_close(torch.tensor(found.detach().numpy()), expected, rtol=1e-5, atol=1e-6)
     back = torch.jit.load(_file(loaded))
     torch.testing.assert_close(back(*inputs), expected)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "lstm"])
+@pytest.mark.parametrize("how", ["script", "trace"])
+def test_own_files(name, how):
+    ftorch.manual_seed(0)
+    model, inputs = MODELS[name](ftorch)
+    with ftorch.no_grad():
+        compiled = ftorch.jit.script(model) if how == "script" else ftorch.jit.trace(model, inputs)
+        expected = model(*inputs)
+    file = _file(compiled)
+    for found in (compiled(*inputs), ftorch.jit.load(file)(*inputs)):
+        ftorch.testing.assert_close(found, expected)
+    file.seek(0)
+    found = torch.jit.load(file)(*[torch.tensor(x.numpy()) for x in inputs])
+    torch.testing.assert_close(found, torch.tensor(expected.detach().numpy()), rtol=1e-5, atol=1e-6)
 
 
 def test_states_that_are_none():

@@ -156,6 +156,8 @@ def _function_call(c, function, node):
     if isinstance(function, ScriptFunction):
         name = c.program.adopt(function)
         return _called(name, *_arguments(c, node))
+    if getattr(type(function), "_is_in_programs", False):  # an operator of quantized tensors
+        return _called(f"ops.{function.namespace}.{function.__name__}", *_arguments(c, node))
     path = _targets.public_path(function) or _basic_path(function)
     if path is not None:
         return _op_call(c, path, function, node)

@@ -177,7 +177,8 @@ class Emitter:
     def callee(self, s, frame) -> str:
         """What a statement calls."""
         if not isinstance(s, ProgramCall):
-            return f"torch.{s.op}"
+            namespace, _, name = s.op.rpartition("::")
+            return f"ops.{namespace}.{name}" if namespace else f"torch.{name}"
         if s.path is None:
             return s.op
         return f"({access('self', s.path[len(frame.path) :])}).{s.op}"
@@ -398,6 +399,9 @@ def emit_module(unit: CompilationUnitData, root, methods: dict[int, list[str]]):
             for key, t in table.items():
                 values[key] = t
                 attributes[key] = "NoneType" if t is None else "Tensor"
+        for key, value in vars(module).items():
+            if hasattr(type(value), "_qualified"):  # packed weights
+                values[key], attributes[key] = value, type(value)._qualified
         values["training"], attributes["training"] = module.training, "bool"
         values["_is_full_backward_hook"] = None
         attributes["_is_full_backward_hook"] = "Optional[bool]"

@@ -356,3 +356,21 @@ def _new(name):
 
 for _name in ("new_zeros", "new_ones", "new_empty", "new_full"):
     _RULES["any", _name] = _new(_name)
+
+
+# --- quantized tensors ---------------------------------------------------------------
+
+
+@rule("quantize_per_tensor")
+def _quantize_per_tensor(input, scale, zero_point, dtype):
+    return "quantize_per_tensor", [input, scale, zero_point, dtype], {}
+
+
+@rule("quantize_per_channel")
+def _quantize_per_channel(input, scales, zero_points, axis, dtype):
+    return "quantize_per_channel", [input, scales, zero_points, axis, dtype], {}
+
+
+for _name in ("dequantize", "int_repr"):
+    for _kind in ("", "method"):
+        _RULES[_kind, _name] = lambda input, _op=_name: (_op, [input], {})

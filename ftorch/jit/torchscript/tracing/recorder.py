@@ -116,7 +116,8 @@ class Recorder(metaclass=_PerThread):
                 self.paths[id(module)] = path
                 if "_c" in module.__dict__:  # it is compiled
                     self.paths[id(module._c)] = path
-                for key, t in (*module._parameters.items(), *module._buffers.items()):
+                packed = [(k, v) for k, v in vars(module).items() if hasattr(type(v), "_qualified")]
+                for key, t in (*module._parameters.items(), *module._buffers.items(), *packed):
                     if t is not None and id(t) not in self.values:
                         self.bind(t, Value(key, "attribute", path=(*path, key)))
 
@@ -139,6 +140,10 @@ class Recorder(metaclass=_PerThread):
         """An argument of an op with values in the place of tensors and sizes."""
         if isinstance(a, TensorBase):
             return self.of(a)
+        if hasattr(type(a), "_qualified"):  # packed weights
+            if id(a) not in self.values:
+                raise RuntimeError("Packed weights of a traced program have to be attributes of its modules.")
+            return self.values[id(a)]
         if type(a) is TracedInt and a.recorder is self:
             return a.value
         if isinstance(a, (list, tuple)):
@@ -210,7 +215,7 @@ class Recorder(metaclass=_PerThread):
         named = {k: self.operand(v) for k, v in named.items()}
         writes = op.endswith("_") and not op.endswith("__")
         inplace = writes and isinstance(result, TensorBase) and any(result is a for a in args)
-        hint = op.strip("_")
+        hint = op.rpartition("::")[2].strip("_")
         if isinstance(result, TensorBase):
             results, shape = [Value(hint, frame=self.frame)], "one"
             if not inplace:
@@ -369,12 +374,15 @@ class Recorder(metaclass=_PerThread):
     # --- replacing
 
     def __enter__(self):
+        from ...._quantized._operators import QuantizedOperator
+
         self.before, Recorder.current = Recorder.current, self
         self.interception = Interception()
         _targets.prepare()
         self.interception.functions(_functions())
         self.interception.methods(_methods())
         self.interception.place(Module, "__call__", _module_call(original(Module.__call__)))
+        self.interception.place(QuantizedOperator, "__call__", _operator_call(original(QuantizedOperator.__call__)))
         self.mode = _Stored(self)
         self.mode.__enter__()
         self.active = True
@@ -491,6 +499,25 @@ def _module_call(function):
         if recorder is None:
             return function(self, *args, **kwargs)
         return recorder.module_call(self, args, kwargs, function)
+
+    return __call__
+
+
+def _operator_call(function):
+    @functools.wraps(function)
+    def __call__(self, *args, **kwargs):
+        recorder = Recorder.current
+        if recorder is None or recorder.depth or not recorder.active:
+            return function(self, *args, **kwargs)
+        recorder.depth += 1
+        try:
+            result = function(self, *_plain(args), **_plain(kwargs))
+        finally:
+            recorder.depth -= 1
+        if isinstance(result, TensorBase):
+            place = note_call("", self.__name__, operands_of(recorder, args))
+            recorder.record((f"{self.namespace}::{self.__name__}", list(args), kwargs), result, (), place)
+        return result
 
     return __call__
 
