@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from . import _quantizer as q
 from ._attributes import number
-from ._tensor import elementwise, integers, quantized, quantized_op, real, with_integers
+from ._tensor import build, elementwise, integers, quantized, quantized_op, real, with_integers
 
 
 def level_of(t, value) -> int:
@@ -176,11 +178,21 @@ def hardsigmoid(input, inplace=False):
 
 
 def prelu(input, weight, scale, zero_point):
-    """`leaky_relu` with a slope for each channel, or one."""
-    slope = real(weight)
-    if slope.numel() > 1 and input.dim() > 1:
-        slope = slope.reshape([-1 if d == 1 else 1 for d in range(input.dim())])
-    return _each(lambda x: torch.where(x >= 0, x, x * slope), input, scale, zero_point)
+    """`leaky_relu` with a slope for each channel, or one.
+
+    The slope of what is positive is one as the weight's quantizer has it, which may end below one: PyTorch's kernel
+    multiplies all integers by integers.
+    """
+    own, other = input._quantizer, weight._quantizer
+    x, w = integers(input).to(_dtype.int32) - own.zero_point, integers(weight).to(_dtype.int32) - other.zero_point
+    if w.numel() > 1 and input.dim() > 1:
+        w = w.reshape([-1 if d == 1 else 1 for d in range(input.dim())])
+    inverse = torch.tensor([1.0]) / torch.tensor([other.scale], dtype=_dtype.float32)
+    one = q.clipped(torch.round(inverse) + other.zero_point, weight.dtype).to(_dtype.int32) - other.zero_point
+    both = np.float32(own.scale) * np.float32(other.scale)
+    multiplier = float(both * (np.float32(1) / np.float32(scale)))
+    products = (x * torch.where(x >= 0, one, w)).to(_dtype.float32) * multiplier
+    return build(q.clipped(torch.round(products) + zero_point, input.dtype), q.PerTensor(scale, zero_point))
 
 
 def softmax(input, dim, scale, zero_point):
