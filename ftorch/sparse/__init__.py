@@ -13,7 +13,7 @@ tensor([2., 2.])
 from __future__ import annotations
 
 from ..eager.core import api as _torch
-from . import _matmul, _pointwise, _structural
+from . import _dense_gradients, _matmul, _pointwise, _structural
 from ._attributes import zeros as _zeros
 from ._construct import (
     sparse_bsc_tensor,

@@ -13,12 +13,14 @@ from ._tensor import (
     CooPattern,
     SparseTensor,
     accumulated,
+    also_dense,
     host,
     index_tensor,
     is_compressed,
     is_coo,
     layout_name,
     not_run,
+    renamed,
     sparse_op,
     values_of,
 )
@@ -185,7 +187,7 @@ def to_coo(input, sparse_dim=None):
         elements = p.elements(values_of(input))
         in_order = p.layout is formats.sparse_csr
         return CooPattern(coo.indices, coo.size, in_order).build(elements, "ToSparse")
-    ndim = input.dim()
+    ndim, number = input.dim(), int(sparse_dim is None)
     if sparse_dim is None:
         sparse_dim = ndim
     if sparse_dim < 0 or sparse_dim > ndim or (sparse_dim == 0 and ndim > 0):
@@ -204,7 +206,8 @@ def to_coo(input, sparse_dim=None):
     else:
         at = np.stack(np.nonzero(nonzero)).astype(np.int64)
     pattern = CooPattern(index_tensor(at, input), input.shape, True)
-    return pattern.build(pattern.gather(input), "ToSparse")
+    out = renamed(pattern.build(pattern.gather(input), "ToSparse"), "ToSparse", number)
+    return also_dense(out, (input, lambda grad: grad))
 
 
 def compressed_pattern(lines, across, shape, layout, batch=(), block=None, like=None, dtype=None):
@@ -337,7 +340,8 @@ def _from_dense(input, layout, block, dense_dim, known=None):
         [f[0] for f in found], [f[1] for f in found], tuple(input.shape), layout, batch, block,
         like=input,
     )
-    return pattern.build(pattern.gather(input), "ToSparse")
+    name = f"To{_LAYOUT_NAME[layout]}" if known is None else "ToSparse"
+    return also_dense(pattern.build(pattern.gather(input), name), (input, lambda grad: grad))
 
 
 for _layout, _name in _COMPRESSED.items():

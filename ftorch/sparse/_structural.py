@@ -9,6 +9,7 @@ from ..eager.core import formats
 from ..eager.tensor import Tensor
 from ._convert import coalesce, to_coo
 from ._tensor import (
+    TABLE,
     CompressedPattern,
     CooPattern,
     SparseTensor,
@@ -19,6 +20,7 @@ from ._tensor import (
     is_compressed,
     is_coo,
     not_run,
+    record,
     sparse_op,
     values_of,
 )
@@ -303,7 +305,7 @@ def getitem(input, key):
                     f"index {k} is out of bounds for dimension {dim} with size {result.shape[dim]}"
                 )
             result = (
-                select(result, dim, int(k))
+                TABLE["select"](result, dim, int(k))
                 if isinstance(result, SparseTensor)
                 else (result.select(dim, int(k)))
             )
@@ -434,11 +436,11 @@ def summed(input, dim=None, keepdim=False, dtype=None, name="Sum"):
 
 @sparse_op("sum")
 def sum_(input, dim=None, keepdim=False, *, dtype=None, out=None):
-    """The sum of all elements, or over dimensions."""
+    """The sum of all elements, of which the gradient is dense; or over dimensions."""
+    if dim is None:
+        total = input._v.detach().sum(dtype=dtype)
+        return record("Sum", [input], total, lambda grad: [grad.to(input.dtype).expand(tuple(input.shape))])
     if is_compressed(input):
-        if dim is None:
-            v = values_of(input)
-            return v.sum() if dtype is None else v.sum(dtype=dtype)
         if not keepdim:
             raise RuntimeError(
                 "reduction operations on CSR tensors with keepdim=False is unsupported"

@@ -66,12 +66,34 @@ def record(name, inputs, out, backward):
     return out
 
 
-def renamed(out, name):
+def also_dense(out, *inputs):
+    """Lets a fresh result hand dense gradients on to its operands.
+
+    Args:
+        inputs: (operand, its gradient of a dense gradient of the result) of each.
+    """
+    node = getattr(out, "_grad_fn", None)
+    given = [(t, rule) for t, rule in inputs if isinstance(t, Tensor) and t.requires_grad]
+    if not isinstance(node, SparseNode) or not given or any(out is t for t, _ in given):
+        return out
+    of_values, count = node.function, len(node.edges)
+    node.edges = (*node.edges, *(tape.edge_of(t) for t, _ in given))
+
+    def backward(grad):
+        if isinstance(grad, SparseTensor):
+            return [*of_values(grad), *[None] * len(given)]
+        return [*[None] * count, *(rule(grad) for _, rule in given)]
+
+    node.function = backward
+    return out
+
+
+def renamed(out, name, number=0):
     """A fresh result whose node goes by the name of the whole operation."""
     node = out._grad_fn
     if node is not None:
         base = type(node).__mro__[1]
-        node.__class__ = tape.node_class(f"{name}Backward0", base)
+        node.__class__ = tape.node_class(f"{name}Backward{number}", base)
     return out
 
 
