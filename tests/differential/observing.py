@@ -44,6 +44,8 @@ def neutral(text: str) -> str:
     """A text without what names the library, addresses and places in PyTorch's C++ sources."""
     text = _ADDRESS.sub("0x", text.replace("ftorch", "torch"))
     text = re.sub(r"\(Triggered internally at [^)]*\)", "", text)
+    # The order of a set of strings is each process's, and each pyc file's.
+    text = re.sub(r"\{('[^']*'(?:, '[^']*')+)\}", lambda m: "{" + ", ".join(sorted(m[1].split(", "))) + "}", text)
     text = re.sub(r"\bj\d+\b", "j", text)  # ragged sizes, counted in each process
     # Of a missing operator's error the backends that have it are PyTorch's own.
     text = re.sub(r"(during the selective/custom build process).*", r"\1", text, flags=re.DOTALL)
