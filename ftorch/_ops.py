@@ -7,6 +7,7 @@ tensor([4., 4.])
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import importlib
@@ -66,7 +67,8 @@ class OpOverload:
 
     def __init__(self, packet, definition, form="function"):
         self._packet = packet
-        self._schema = definition.schema
+        schema = definition.schema
+        self._schema = schema if schema.namespace else dataclasses.replace(schema, namespace="aten")
         self._overloadname = definition.schema.overload or "default"
         self._bound = Bound(definition, "self")
         self._form = form

@@ -10,8 +10,10 @@ from ..eager.core.geometry import Size  # noqa: F401
 from ..eager.runtime.executor import OutOfMemoryError  # noqa: F401
 from ..eager.sampling.generator import Generator, default_generator  # noqa: F401
 from ..eager.tensor import Tensor as TensorBase  # noqa: F401
-from ..eager.tensor import TensorMeta as _TensorMeta  # noqa: F401
-from ..eager.tensor import modes
+from ..eager.tensor import (
+    _TensorMeta,  # noqa: F401
+    modes,
+)
 from ..overrides import (  # noqa: F401
     DisableTorchFunction,
     DisableTorchFunctionSubclass,

@@ -70,8 +70,10 @@ class Extras:
         self.grad_dtype = False  # of gradients; None: any, False: the tensor's own
 
 
-class TensorMeta(type):
+class _TensorMeta(type):
     """The type of `Tensor` and its subclasses, as in PyTorch."""
+
+    __module__ = "torch._C"
 
     def __init__(cls, name, bases, namespace, **options):
         super().__init__(name, bases, namespace)
@@ -83,7 +85,7 @@ subclassed: list[Callable[[type], None]] = []
 """Functions that are told of each new subclass, whatever its own ``__init_subclass__`` does."""
 
 
-class Tensor(TensorBase, metaclass=TensorMeta):
+class Tensor(TensorBase, metaclass=_TensorMeta):
     """A multi-dimensional array of one dtype: see https://pytorch.org/docs/stable/tensors.html.
 
     >>> import ftorch as torch

@@ -491,7 +491,14 @@ class Compiled:
         ):
             program.function = known[-1]
             return
-        program.attach(self._backend(), self.settings, leaves)
+        try:
+            program.attach(self._backend(), self.settings, leaves)
+        except exc.BackendCompilerFailed as error:
+            if not config.suppress_errors:
+                raise
+            logs.logger.warning("%s runs as it is: %s", self._name(), error)
+            program.function = program.module.forward
+            return
         known.append(program.function)
 
     @staticmethod

@@ -150,6 +150,9 @@ class Schema:
             for a in self.arguments
         )
 
+    def __repr__(self):
+        return str(self)
+
     def __str__(self):
         parts, seen_star = [], False
         for argument in self.arguments:

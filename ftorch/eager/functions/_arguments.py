@@ -43,7 +43,14 @@ def sizes(name: str, given: tuple, size=None) -> tuple[int, ...]:
             return _converted(name, given)
         if n < 0:
             raise _negative(name, given)
+        if n >= 1 << 63:
+            raise _overflow(name, given.index(n))
     return tuple(given)
+
+
+def _overflow(name, at):
+    return TypeError(f"{name}(): argument 'size' failed to unpack the object at pos {at + 1} with error "
+                     '"Overflow when unpacking long long"')
 
 
 def _converted(name, given):

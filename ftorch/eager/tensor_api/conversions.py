@@ -492,7 +492,14 @@ def _rebuild(cls, data, shape, dtype, where, requires_grad, attributes, stride=N
 
 @method
 def as_subclass(self, cls):
-    """The same tensor (storage and graph) as an instance of a subclass."""
+    """The same tensor (storage and graph) as an instance of a subclass.
+
+    Raises:
+        TypeError: the class is none of tensors.
+    """
+    if not issubclass(cls, TensorBase):
+        raise TypeError("Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. "
+                        "Make sure your class inherits from Tensor.")
     out = object.__new__(cls)
     for slot in TensorBase.__slots__:
         setattr(out, slot, getattr(self, slot))

@@ -221,6 +221,8 @@ def _set_data(self, value):
         raise TypeError(
             f"Variable data has to be a tensor, but got {value.__class__.__name__}"
         )
+    if self._ftorch_requires_grad and value.dtype.category < 2:
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset = (
         value._ftorch_storage,
         value._ftorch_geometry,
