@@ -112,6 +112,9 @@ def _get_accelerator(check: bool | None = None):
     return current_accelerator() or device("cpu")
 
 
+has_lapack = has_spectral = True
+has_mkl = has_openmp = False  # as their modules of `torch.backends` say
+
 # What `torch.library` and dispatch modes bring, found when it is first asked for.
 _LIBRARY = {
     "DispatchKey": "_keys", "DispatchKeySet": "_keys",

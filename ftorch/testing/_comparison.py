@@ -1,10 +1,16 @@
-"""``torch.testing.assert_close``: values that are equal up to rounding, in containers of any depth."""
+"""``torch.testing.assert_close``: values that are equal up to rounding, in containers of any depth.
+
+Two values are taken apart into pairs of leaves; each kind of leaf has a class of pairs, which test suites derive from.
+"""
 
 from __future__ import annotations
 
+import abc
 import cmath
+import collections.abc
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -22,32 +28,36 @@ _TOLERANCES = {
     dtypes.complex64: (1.3e-6, 1e-5),
     dtypes.complex128: (1e-7, 1e-7),
 }
-_NUMBER_DTYPES = {int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128}
 
 
-class _Mismatch(Exception):
-    """What is wrong, and where.
+class UnsupportedInputs(Exception):  # noqa: N818  PyTorch's name
+    """A class of pairs is not for these values: the next one is tried."""
 
-    Attributes:
-        kind: the exception to raise.
-        path: the indices and keys that lead to the item.
-        of_structure: whether the containers differ; then the user's message is not used.
+
+class ErrorMeta(Exception):  # noqa: N818
+    """What is wrong, and where: the error to be raised in the end.
+
+    Args:
+        type: the exception to raise.
+        msg: its text.
+        id: the indices and keys that lead to the item.
     """
 
-    def __init__(self, kind, text, path, of_structure=False):
-        super().__init__(text)
-        self.kind, self.text, self.path = kind, text, path
-        self.of_structure = of_structure
+    def __init__(self, type: type[Exception], msg: str, *, id: tuple[Any, ...] = ()) -> None:
+        super().__init__(
+            "If you are a user and see this message during normal operation please file an issue: an ErrorMeta is to "
+            "be turned into an exception by its method to_error()."
+        )
+        self.type, self.msg, self.id = type, msg, id
 
-    def to_error(self, msg):
-        if self.of_structure:
-            msg = None
+    def to_error(self, msg: str | Callable[[str], str] | None = None) -> Exception:
+        """The exception; ``msg`` is its text, or makes it of the generated one."""
         if isinstance(msg, str):
-            return self.kind(msg)
-        text = self.text
-        if self.path:
-            text += f"\n\nThe failure occurred for item {''.join(f'[{p!r}]' for p in self.path)}"
-        return self.kind(msg(text) if callable(msg) else text)
+            return self.type(msg)
+        text = self.msg
+        if self.id:
+            text += f"\n\nThe failure occurred for item {''.join(str([item]) for item in self.id)}"
+        return self.type(msg(text) if callable(msg) else text)
 
 
 def default_tolerances(*inputs, dtype_precisions=None) -> tuple[float, float]:
@@ -65,6 +75,425 @@ def default_tolerances(*inputs, dtype_precisions=None) -> tuple[float, float]:
             )
         found.append(table.get(value.dtype if isinstance(value, Tensor) else value, (0.0, 0.0)))
     return max(r for r, _ in found), max(a for _, a in found)
+
+
+def get_tolerances(*inputs, rtol: float | None, atol: float | None, id: tuple[Any, ...] = ()) -> tuple[float, float]:
+    """The tolerances if both are given, `default_tolerances` if neither is.
+
+    Raises:
+        ErrorMeta: of ValueError, for only one.
+    """
+    if (rtol is None) != (atol is None):
+        absent = "rtol" if rtol is None else "atol"
+        text = f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {absent}."
+        raise ErrorMeta(ValueError, text, id=id)
+    if rtol is None or atol is None:
+        return default_tolerances(*inputs)
+    return rtol, atol
+
+
+# --- pairs ---------------------------------------------------------------------------
+
+
+class Pair(abc.ABC):
+    """Two leaves to be compared. A class that is not for them raises from its constructor, by `_inputs_not_supported`.
+
+    Attributes:
+        actual, expected: the leaves, as they are compared.
+        id: the indices and keys that lead to them.
+    """
+
+    def __init__(self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), **unknown_parameters: Any) -> None:
+        self.actual, self.expected, self.id = actual, expected, id
+        self._unknown_parameters = unknown_parameters
+
+    @staticmethod
+    def _inputs_not_supported() -> NoReturn:
+        raise UnsupportedInputs
+
+    @staticmethod
+    def _check_inputs_isinstance(*inputs: Any, cls: type | tuple[type, ...]) -> None:
+        if not all(isinstance(value, cls) for value in inputs):
+            Pair._inputs_not_supported()
+
+    def _fail(self, type: type[Exception], msg: str, *, id: tuple[Any, ...] = ()) -> NoReturn:
+        raise ErrorMeta(type, msg, id=id or getattr(self, "id", ()))
+
+    @abc.abstractmethod
+    def compare(self) -> None:
+        """Compares the leaves.
+
+        Raises:
+            ErrorMeta: if they differ.
+        """
+
+    def extra_repr(self) -> Sequence[str | tuple[str, Any]]:
+        """The options to be shown: names of attributes, or names with values."""
+        return []
+
+    def __repr__(self) -> str:
+        shown: list[tuple[str, Any]] = [("id", self.id), ("actual", self.actual), ("expected", self.expected)]
+        shown += [(extra, getattr(self, extra)) if isinstance(extra, str) else extra for extra in self.extra_repr()]
+        return "\n".join((f"{type(self).__name__}(", *(f"    {name}={value!s}," for name, value in shown), ")"))
+
+
+class ObjectPair(Pair):
+    """Any values, compared by ``==``."""
+
+    def compare(self) -> None:
+        try:
+            equal = self.actual == self.expected
+        except Exception as error:
+            text = f"{self.actual} == {self.expected} failed with:\n{error}."
+            raise ErrorMeta(ValueError, text, id=self.id) from error
+        if not equal:
+            self._fail(AssertionError, f"{self.actual} != {self.expected}")
+
+
+class NonePair(Pair):
+    """Values of which one is None."""
+
+    def __init__(self, actual: Any, expected: Any, **other_parameters: Any) -> None:
+        if actual is not None and expected is not None:
+            self._inputs_not_supported()
+        super().__init__(actual, expected, **other_parameters)
+
+    def compare(self) -> None:
+        if self.actual is not self.expected:
+            self._fail(AssertionError, f"None mismatch: {self.actual} is not {self.expected}")
+
+
+class BooleanPair(Pair):
+    """Booleans, NumPy's among them."""
+
+    def __init__(self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), **other_parameters: Any) -> None:
+        actual, expected = self._process_inputs(actual, expected, id=id)
+        super().__init__(actual, expected, id=id, **other_parameters)
+
+    @property
+    def _supported_types(self) -> tuple[type, ...]:
+        return bool, np.bool_
+
+    def _process_inputs(self, actual, expected, *, id):
+        self._check_inputs_isinstance(actual, expected, cls=self._supported_types)
+        return tuple(self._to_bool(value, id=id) for value in (actual, expected))
+
+    def _to_bool(self, bool_like, *, id):
+        if not isinstance(bool_like, (bool, np.bool_)):
+            raise ErrorMeta(TypeError, f"Unknown boolean type {type(bool_like)}.", id=id)
+        return bool(bool_like)
+
+    def compare(self) -> None:
+        if self.actual is not self.expected:
+            self._fail(AssertionError, f"Booleans mismatch: {self.actual} is not {self.expected}")
+
+
+class NumberPair(Pair):
+    """Python's and NumPy's numbers.
+
+    Args:
+        rtol, atol: both or neither; by default they follow from the types.
+        equal_nan: whether NaNs are equal.
+        check_dtype: whether the types must be the same.
+    """
+
+    _TYPE_TO_DTYPE: dict[type, dtypes.dtype] = {
+        int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128,
+    }
+    _NUMBER_TYPES = tuple(_TYPE_TO_DTYPE)
+
+    def __init__(self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), rtol: float | None = None,
+                 atol: float | None = None, equal_nan: bool = False, check_dtype: bool = False,
+                 **other_parameters: Any) -> None:
+        actual, expected = self._process_inputs(actual, expected, id=id)
+        super().__init__(actual, expected, id=id, **other_parameters)
+        kinds = [self._TYPE_TO_DTYPE[type(value)] for value in (actual, expected)]
+        self.rtol, self.atol = get_tolerances(*kinds, rtol=rtol, atol=atol, id=id)
+        self.equal_nan, self.check_dtype = equal_nan, check_dtype
+
+    @property
+    def _supported_types(self) -> tuple[type, ...]:
+        return *self._NUMBER_TYPES, np.number
+
+    def _process_inputs(self, actual, expected, *, id):
+        self._check_inputs_isinstance(actual, expected, cls=self._supported_types)
+        return tuple(self._to_number(value, id=id) for value in (actual, expected))
+
+    def _to_number(self, number_like, *, id):
+        if isinstance(number_like, np.number):
+            return number_like.item()
+        if isinstance(number_like, self._NUMBER_TYPES):
+            return int(number_like) if isinstance(number_like, bool) else number_like
+        raise ErrorMeta(TypeError, f"Unknown number type {type(number_like)}.", id=id)
+
+    def compare(self) -> None:
+        actual, expected = self.actual, self.expected
+        if self.check_dtype and type(actual) is not type(expected):
+            self._fail(AssertionError, f"The (d)types do not match: {type(actual)} != {type(expected)}.")
+        if actual == expected or (self.equal_nan and cmath.isnan(actual) and cmath.isnan(expected)):
+            return
+        difference = abs(actual - expected)
+        if not cmath.isfinite(difference) or difference > self.atol + self.rtol * abs(expected):
+            self._fail(AssertionError, make_scalar_mismatch_msg(actual, expected, rtol=self.rtol, atol=self.atol))
+
+    def extra_repr(self) -> Sequence[str]:
+        return "rtol", "atol", "equal_nan", "check_dtype"
+
+
+class TensorLikePair(Pair):
+    """Tensors, and what `torch.as_tensor` makes into one.
+
+    Args:
+        allow_subclasses: False wants the very same types.
+        rtol, atol: both or neither; by default they follow from the dtypes.
+        equal_nan: whether NaNs are equal.
+        check_device, check_dtype, check_layout, check_stride: what else must be equal.
+    """
+
+    def __init__(self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), allow_subclasses: bool = True,
+                 rtol: float | None = None, atol: float | None = None, equal_nan: bool = False,
+                 check_device: bool = True, check_dtype: bool = True, check_layout: bool = True,
+                 check_stride: bool = False, **other_parameters: Any) -> None:
+        actual, expected = self._process_inputs(actual, expected, id=id, allow_subclasses=allow_subclasses)
+        super().__init__(actual, expected, id=id, **other_parameters)
+        self.rtol, self.atol = get_tolerances(actual, expected, rtol=rtol, atol=atol, id=self.id)
+        self.equal_nan, self.check_device, self.check_dtype = equal_nan, check_device, check_dtype
+        self.check_layout, self.check_stride = check_layout, check_stride
+
+    def _process_inputs(self, actual, expected, *, id, allow_subclasses):
+        related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
+        if not related or (not allow_subclasses and type(actual) is not type(expected)):
+            self._inputs_not_supported()
+        actual, expected = (self._to_tensor(value) for value in (actual, expected))
+        for tensor in (actual, expected):
+            self._check_supported(tensor, id=id)
+        return actual, expected
+
+    def _to_tensor(self, tensor_like):
+        if isinstance(tensor_like, Tensor):
+            return tensor_like
+        try:
+            return torch.as_tensor(tensor_like)
+        except Exception:
+            self._inputs_not_supported()
+
+    def _check_supported(self, tensor, *, id):
+        if tensor.layout not in (formats.strided, formats.jagged, *_PARTS):
+            raise ErrorMeta(ValueError, f"Unsupported tensor layout {tensor.layout}", id=id)
+
+    def compare(self) -> None:
+        actual, expected = self.actual, self.expected
+        self._compare_attributes(actual, expected)
+        if actual.device.type == "meta" or expected.device.type == "meta":
+            return  # there are no values
+        self._compare_values(*self._equalize_attributes(actual, expected))
+
+    def _compare_attributes(self, actual, expected):
+        strided = actual.layout is expected.layout is formats.strided
+        checks = [
+            ("shape", True, lambda t: t.shape), ("is_quantized", True, lambda t: t.is_quantized),
+            ("qscheme()", actual.is_quantized, lambda t: t.qscheme()), ("layout", self.check_layout, lambda t: t.layout),
+            ("stride()", self.check_stride and strided, lambda t: t.stride()),
+            ("device", self.check_device, lambda t: t.device), ("dtype", self.check_dtype, lambda t: t.dtype),
+        ]
+        for name, is_wanted, get in checks:
+            if is_wanted and get(actual) != get(expected):
+                values = f"{get(actual)} != {get(expected)}"
+                self._fail(AssertionError, f"The values for attribute '{name}' do not match: {values}.")
+
+    def _equalize_attributes(self, actual, expected):
+        if actual.device != expected.device:
+            actual, expected = actual.cpu(), expected.cpu()
+        if actual.dtype is not expected.dtype:
+            wide = (dtypes.int64 if t.dtype in _UNSIGNED else t.dtype for t in (actual, expected))
+            common = dtypes.promote_types(*wide)
+            actual, expected = actual.to(common), expected.to(common)
+        if actual.layout is not expected.layout:
+            actual, expected = (t if t.layout is formats.strided else t.to_dense() for t in (actual, expected))
+        return actual, expected
+
+    def _compare_values(self, actual, expected):
+        options: dict[str, Any] = {"rtol": self.rtol, "atol": self.atol, "equal_nan": self.equal_nan}
+        if actual.is_quantized:
+            self._compare_quantized_values(actual, expected, **options)
+        elif actual.layout is formats.sparse_coo:
+            self._compare_sparse_coo_values(actual, expected, **options)
+        elif actual.layout in _PARTS:
+            self._compare_sparse_compressed_values(actual, expected, **options)
+        elif actual.layout is formats.jagged:
+            self._compare_regular_values_close(actual.values(), expected.values(), **options)
+        else:
+            if _is_bitwise(actual) and (self.rtol or self.atol):
+                raise ErrorMeta(
+                    AssertionError, f"Rtol={self.rtol} and atol={self.atol} are not supported for bitwise comparison of "
+                    "low dimensional floats. Please use rtol=0.0 and atol=0.0.",
+                )
+            self._compare_regular_values_close(actual, expected, **options)
+
+    def _compare_quantized_values(self, actual, expected, *, rtol, atol, equal_nan):
+        self._compare_regular_values_close(
+            actual.dequantize(), expected.dequantize(), rtol=rtol, atol=atol, equal_nan=equal_nan,
+            identifier=lambda default: f"Quantized {default.lower()}",
+        )
+
+    def _compare_sparse_coo_values(self, actual, expected, *, rtol, atol, equal_nan):
+        dimensions = actual.sparse_dim(), expected.sparse_dim()
+        if dimensions[0] != dimensions[1]:
+            text = "The number of sparse dimensions in sparse COO tensors does not match: {} != {}"
+            self._fail(AssertionError, text.format(*dimensions))
+        self._compare_parts(actual, expected, rtol, atol, equal_nan)
+
+    def _compare_sparse_compressed_values(self, actual, expected, *, rtol, atol, equal_nan):
+        self._compare_parts(actual, expected, rtol, atol, equal_nan)
+
+    def _compare_parts(self, actual, expected, rtol, atol, equal_nan):
+        kind, names = _PARTS[actual.layout]
+        counts = actual._nnz(), expected._nnz()
+        if counts[0] != counts[1]:
+            text = f"The number of specified values in sparse {kind} tensors does not match: {counts[0]} != {counts[1]}"
+            self._fail(AssertionError, text)
+        for name in names:
+            a, e = (getattr(t, name)().detach() for t in (actual, expected))
+            what = f"Sparse {kind} {name.removeprefix('_')}"
+            if name.endswith("indices"):
+                common = dtypes.promote_types(a.dtype, e.dtype)
+                self._compare_regular_values_equal(a.to(common), e.to(common), identifier=what)
+            else:
+                self._compare_regular_values_close(
+                    a, e, rtol=rtol, atol=atol, equal_nan=equal_nan, identifier=what
+                )
+
+    def _compare_regular_values_equal(self, actual, expected, *, equal_nan=False, identifier=None):
+        self._compare_regular_values_close(
+            actual, expected, rtol=0, atol=0, equal_nan=equal_nan, identifier=identifier
+        )
+
+    def _compare_regular_values_close(self, actual, expected, *, rtol, atol, equal_nan, identifier=None):
+        a, e = to_numpy(actual), to_numpy(expected)
+        matches = _matches(a, e, rtol, atol, equal_nan)
+        if matches.all():
+            return
+        if a.ndim == 0:
+            text = make_scalar_mismatch_msg(a.item(), e.item(), rtol=rtol, atol=atol, identifier=identifier)
+        else:
+            text = _tensor_text(a, e, matches, rtol, atol, identifier, _is_bitwise(actual))
+        self._fail(AssertionError, text)
+
+    def extra_repr(self) -> Sequence[str]:
+        return "rtol", "atol", "equal_nan", "check_device", "check_dtype", "check_layout", "check_stride"
+
+
+_ROWS, _COLUMNS = (
+    ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
+)
+_PARTS = {  # layout -> (its name, the methods that give the parts of a tensor)
+    formats.sparse_coo: ("COO", ("_indices", "_values")), formats.sparse_csr: ("CSR", _ROWS),
+    formats.sparse_bsr: ("BSR", _ROWS), formats.sparse_csc: ("CSC", _COLUMNS),
+    formats.sparse_bsc: ("BSC", _COLUMNS),
+}
+_UNSIGNED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)  # they promote with nothing
+
+
+def _is_bitwise(tensor):
+    return tensor.dtype.is_floating_point and tensor.dtype.itemsize == 1
+
+
+# --- taking values apart -------------------------------------------------------------
+
+
+def originate_pairs(actual: Any, expected: Any, *, pair_types: Sequence[type[Pair]],
+                    sequence_types: tuple[type, ...] = (collections.abc.Sequence,),
+                    mapping_types: tuple[type, ...] = (collections.abc.Mapping,),
+                    id: tuple[Any, ...] = (), **options: Any) -> list[Pair]:
+    """The pairs of leaves of two values; each is of the first class that is for it.
+
+    Args:
+        actual, expected: the values.
+        pair_types: the classes to try.
+        sequence_types, mapping_types: the containers to be taken apart. Strings are leaves.
+        id: the indices and keys that lead here.
+        **options: for the constructors of the pairs.
+
+    Raises:
+        ErrorMeta: the containers differ, or no class is for a pair.
+    """
+    if all(isinstance(value, sequence_types) and not isinstance(value, str) for value in (actual, expected)):
+        if len(actual) != len(expected):
+            text = f"The length of the sequences mismatch: {len(actual)} != {len(expected)}"
+            raise ErrorMeta(AssertionError, text, id=id)
+        keys = range(len(actual))
+    elif all(isinstance(value, mapping_types) for value in (actual, expected)):
+        ours, theirs = set(actual.keys()), set(expected.keys())
+        if ours != theirs:
+            raise ErrorMeta(
+                AssertionError,
+                "The keys of the mappings do not match:\n"
+                f"Missing keys in the actual mapping: {sorted(theirs - ours)}\n"
+                f"Additional keys in the actual mapping: {sorted(ours - theirs)}", id=id,
+            )
+        keys = actual.keys()
+        try:
+            keys = sorted(keys)
+        except Exception:  # they have no order
+            keys = list(keys)
+    else:
+        return [_originate_leaf(actual, expected, pair_types, id, options)]
+    return [
+        pair for key in keys
+        for pair in originate_pairs(
+            actual[key], expected[key], pair_types=pair_types, sequence_types=sequence_types,
+            mapping_types=mapping_types, id=(*id, key), **options,
+        )
+    ]
+
+
+def _originate_leaf(actual, expected, pair_types, id, options):
+    for pair_type in pair_types:
+        try:
+            return pair_type(actual, expected, id=id, **options)
+        except UnsupportedInputs:
+            continue
+        except ErrorMeta:
+            raise
+        except Exception as error:
+            raise RuntimeError(
+                f"Originating a {pair_type.__name__}() at item {''.join(str([item]) for item in id)} with\n\n"
+                f"{type(actual).__name__}(): {actual}\n\nand\n\n{type(expected).__name__}(): {expected}\n\n"
+                "resulted in the unexpected exception above."
+            ) from error
+    text = f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}."
+    raise ErrorMeta(TypeError, text, id=id)
+
+
+def not_close_error_metas(actual: Any, expected: Any, *, pair_types: Sequence[type[Pair]] = (ObjectPair,),
+                          sequence_types: tuple[type, ...] = (collections.abc.Sequence,),
+                          mapping_types: tuple[type, ...] = (collections.abc.Mapping,),
+                          **options: Any) -> list[ErrorMeta]:
+    """What differs between two values: none of it is raised.
+
+    Args:
+        actual, expected, pair_types, sequence_types, mapping_types, **options: as of `originate_pairs`.
+
+    Raises:
+        AssertionError: the containers differ. TypeError: for what cannot be compared.
+    """
+    __tracebackhide__ = True  # of pytest
+    try:
+        pairs = originate_pairs(
+            actual, expected, pair_types=pair_types, sequence_types=sequence_types, mapping_types=mapping_types,
+            **options,
+        )
+    except ErrorMeta as found:
+        raise found.to_error() from None
+    errors = []
+    for pair in pairs:
+        try:
+            pair.compare()
+        except ErrorMeta as found:
+            errors.append(found.with_traceback(None))  # which would keep the values alive
+        except Exception as error:
+            raise RuntimeError(f"Comparing\n\n{pair}\n\nresulted in the unexpected exception above.") from error
+    return errors
 
 
 def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False,
@@ -94,206 +523,17 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
     Greatest absolute difference: 0.5 at index (1,) (up to 1e-05 allowed)
     Greatest relative difference: 0.20000000298023224 at index (1,) (up to 1.3e-06 allowed)
     """
-    __tracebackhide__ = True  # of pytest
-    comparison = _Comparison(
-        allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride
+    __tracebackhide__ = True
+    errors = not_close_error_metas(
+        actual, expected, pair_types=(NonePair, BooleanPair, NumberPair, TensorLikePair),
+        allow_subclasses=allow_subclasses, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device,
+        check_dtype=check_dtype, check_layout=check_layout, check_stride=check_stride,
     )
-    try:
-        comparison.compare(actual, expected, ())
-    except _Mismatch as mismatch:
-        error = mismatch.to_error(msg)
-    else:
-        return
-    raise error
+    if errors:
+        raise errors[0].to_error(msg)
 
 
-class _Comparison:
-    """The options of one comparison, and its steps."""
-
-    def __init__(self, allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype,
-                 check_layout, check_stride):
-        self.allow_subclasses = allow_subclasses
-        self.rtol, self.atol, self.equal_nan = rtol, atol, equal_nan
-        self.check_device, self.check_dtype = check_device, check_dtype
-        self.check_layout, self.check_stride = check_layout, check_stride
-
-    def compare(self, actual, expected, path):
-        """Compares two values of any kind.
-
-        Raises:
-            _Mismatch: at the first difference.
-        """
-        if _is_sequence(actual) and _is_sequence(expected):
-            if len(actual) != len(expected):
-                raise _Mismatch(
-                    AssertionError,
-                    "The length of the sequences mismatch: "
-                    f"{len(actual)} != {len(expected)}", path, of_structure=True,
-                )
-            for i, (a, e) in enumerate(zip(actual, expected)):
-                self.compare(a, e, (*path, i))
-        elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
-            self._compare_mappings(actual, expected, path)
-        else:
-            self._compare_leaves(actual, expected, path)
-
-    def _compare_mappings(self, actual, expected, path):
-        missing, additional = expected.keys() - actual.keys(), actual.keys() - expected.keys()
-        if missing or additional:
-            raise _Mismatch(
-                AssertionError,
-                "The keys of the mappings do not match:\n"
-                f"Missing keys in the actual mapping: {sorted(missing)}\n"
-                f"Additional keys in the actual mapping: {sorted(additional)}", path,
-                of_structure=True,
-            )
-        try:
-            keys = sorted(actual)
-        except TypeError:
-            keys = list(actual)
-        for key in keys:
-            self.compare(actual[key], expected[key], (*path, key))
-
-    def _compare_leaves(self, actual, expected, path):
-        if actual is None or expected is None:
-            if actual is not expected:
-                raise _Mismatch(
-                    AssertionError, f"None mismatch: {actual} is not {expected}", path
-                )
-        elif _are(actual, expected, (bool, np.bool_)):
-            if bool(actual) is not bool(expected):
-                raise _Mismatch(
-                    AssertionError, f"Booleans mismatch: {bool(actual)} is not {bool(expected)}", path
-                )
-        elif _are(actual, expected, (int, float, complex, np.number)):
-            self._compare_numbers(_number(actual), _number(expected), path)
-        elif self._is_related(actual, expected):
-            try:
-                a, e = torch.as_tensor(actual), torch.as_tensor(expected)
-            except (TypeError, ValueError, RuntimeError):
-                raise self._unsupported(actual, expected, path) from None
-            self._compare_tensors(a, e, path)
-        else:
-            raise self._unsupported(actual, expected, path)
-
-    @staticmethod
-    def _unsupported(actual, expected, path):
-        return _Mismatch(
-            TypeError,
-            "No comparison pair was able to handle inputs of type "
-            f"{type(actual)} and {type(expected)}.", path, of_structure=True,
-        )
-
-    def _is_related(self, actual, expected):
-        if not self.allow_subclasses:
-            return type(actual) is type(expected)
-        return isinstance(actual, type(expected)) or isinstance(expected, type(actual))
-
-    def _tolerances(self, inputs, path):
-        if (self.rtol is None) != (self.atol is None):
-            absent = "rtol" if self.rtol is None else "atol"
-            raise _Mismatch(
-                ValueError,
-                "Both 'rtol' and 'atol' must be either specified or omitted, but got no "
-                f"{absent}.", path,
-            )
-        return default_tolerances(*inputs) if self.rtol is None else (self.rtol, self.atol)
-
-    def _compare_numbers(self, actual, expected, path):
-        rtol, atol = self._tolerances([_NUMBER_DTYPES[type(v)] for v in (actual, expected)], path)
-        if self.check_dtype and type(actual) is not type(expected):
-            raise _Mismatch(
-                AssertionError,
-                f"The (d)types do not match: {type(actual)} != {type(expected)}.", path,
-            )
-        if actual == expected or (self.equal_nan and cmath.isnan(actual) and cmath.isnan(expected)):
-            return
-        difference = abs(actual - expected)
-        if cmath.isfinite(difference) and difference <= atol + rtol * abs(expected):
-            return
-        raise _Mismatch(AssertionError, _scalar_text(actual, expected, rtol, atol), path)
-
-    def _compare_tensors(self, actual, expected, path):
-        rtol, atol = self._tolerances((actual, expected), path)
-        self._compare_attributes(actual, expected, path)
-        if actual.device.type == "meta" or expected.device.type == "meta":
-            raise _Mismatch(
-                NotImplementedError, "Comparing meta tensors is currently not supported", path
-            )
-        if actual.dtype is not expected.dtype:
-            common = dtypes.promote_types(actual.dtype, expected.dtype)
-            actual, expected = actual.to(common), expected.to(common)
-        if actual.layout is not expected.layout:
-            actual, expected = actual.to_dense(), expected.to_dense()
-        if actual.layout in _PARTS:
-            self._compare_sparse(actual, expected, rtol, atol, path)
-        else:
-            self._compare_values(actual, expected, rtol, atol, path)
-
-    def _compare_values(self, actual, expected, rtol, atol, path, what="Tensor-likes"):
-        a, e = to_numpy(actual), to_numpy(expected)
-        matches = _matches(a, e, rtol, atol, self.equal_nan)
-        if matches.all():
-            return
-        if a.ndim == 0:
-            text = _scalar_text(a.item(), e.item(), rtol, atol)
-        else:
-            text = _tensor_text(a, e, matches, rtol, atol, what)
-        raise _Mismatch(AssertionError, text, path)
-
-    def _compare_sparse(self, actual, expected, rtol, atol, path):
-        kind, names = _PARTS[actual.layout]
-        if actual.layout is formats.sparse_coo:
-            if not (actual.is_coalesced() and expected.is_coalesced()):
-                actual, expected = actual.coalesce(), expected.coalesce()
-        counts = actual._nnz(), expected._nnz()
-        if counts[0] != counts[1]:
-            text = (
-                f"The number of specified values in sparse {kind} tensors does not match: "
-                f"{counts[0]} != {counts[1]}"
-            )
-            raise _Mismatch(AssertionError, text, path)
-        for name in names:
-            a, e = (getattr(t, name)().detach() for t in (actual, expected))
-            tolerances = (rtol, atol) if name == "values" else (0, 0)
-            self._compare_values(a, e, *tolerances, path, f"Sparse {kind} {name}")
-
-    def _compare_attributes(self, actual, expected, path):
-        checks = [("shape", True, lambda t: t.shape),
-                  ("layout", self.check_layout, lambda t: t.layout),
-                  ("stride()", self.check_stride and actual.layout is formats.strided, lambda t: t.stride()),
-                  ("device", self.check_device, lambda t: t.device),
-                  ("dtype", self.check_dtype, lambda t: t.dtype)]
-        for name, is_wanted, get in checks:
-            if is_wanted and get(actual) != get(expected):
-                raise _Mismatch(
-                    AssertionError,
-                    f"The values for attribute '{name}' do not match: {get(actual)} != "
-                    f"{get(expected)}.", path,
-                )
-
-
-_ROWS, _COLUMNS = (
-    ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
-)
-_PARTS = {  # layout -> (its name, the methods that give the parts of a tensor)
-    formats.sparse_coo: ("COO", ("indices", "values")), formats.sparse_csr: ("CSR", _ROWS),
-    formats.sparse_bsr: ("BSR", _ROWS), formats.sparse_csc: ("CSC", _COLUMNS),
-    formats.sparse_bsc: ("BSC", _COLUMNS),
-}
-
-
-def _is_sequence(value):
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-
-
-def _are(actual, expected, kinds):
-    return isinstance(actual, kinds) and isinstance(expected, kinds)
-
-
-def _number(value):
-    value = value.item() if isinstance(value, np.number) else value
-    return int(value) if isinstance(value, bool) else value
+# --- numbers and texts ---------------------------------------------------------------
 
 
 def _wide(array):
@@ -326,22 +566,51 @@ def _differences(text_of, absolute, relative, rtol, atol):
     return "\n".join(lines)
 
 
-def _header(what, rtol, atol):
+def _header(what, identifier, rtol, atol):
+    if identifier is not None:
+        what = identifier(what) if callable(identifier) else identifier
     return f"{what} are not {'equal' if rtol == 0 and atol == 0 else 'close'}!\n\n"
 
 
-def _scalar_text(actual, expected, rtol, atol):
+def make_scalar_mismatch_msg(actual, expected, *, rtol: float, atol: float,
+                             identifier: str | Callable[[str], str] | None = None) -> str:
+    """The text for two numbers that differ.
+
+    Args:
+        actual, expected: the numbers.
+        rtol, atol: the tolerances.
+        identifier: what they are called, or a function that makes that of the usual name.
+    """
     absolute = abs(actual - expected)
     relative = float("inf") if expected == 0 else absolute / abs(expected)
     return (
-        f"{_header('Scalars', rtol, atol)}Expected {expected} but got {actual}.\n"
+        f"{_header('Scalars', identifier, rtol, atol)}Expected {expected} but got {actual}.\n"
         + _differences(lambda kind, d, _: f"{kind.title()} difference: {d}", (absolute, None),
                        (relative, None), rtol, atol)
     )
 
 
-def _tensor_text(a, e, matches, rtol, atol, what):
+def make_tensor_mismatch_msg(actual: Tensor, expected: Tensor, matches: Tensor, *, rtol: float, atol: float,
+                             identifier: str | Callable[[str], str] | None = None) -> str:
+    """The text for two tensors that differ.
+
+    Args:
+        actual, expected: the tensors, of one shape and dtype.
+        matches: which elements are close, a boolean of their shape.
+        rtol, atol: the tolerances.
+        identifier: what they are called, or a function that makes that of the usual name.
+    """
+    arrays = (to_numpy(t) for t in (actual, expected, matches))
+    return _tensor_text(*arrays, rtol, atol, identifier, _is_bitwise(actual))
+
+
+def _tensor_text(a, e, matches, rtol, atol, identifier, is_bitwise=False):
     wrong, total = int((~matches).sum()), matches.size
+    counts = f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})\n"
+    if is_bitwise:  # of eight bits: differences say nothing
+        first = tuple(int(i) for i in np.argwhere(~matches)[0])
+        header = _header("Tensor-likes", identifier, 0, 0).replace("equal", "'equal'")
+        return f"{header}{counts}The first mismatched element is at index {first}."
     x, y = (_wide(v) if v.dtype.kind in "bui" else v for v in (a, e))
     with np.errstate(all="ignore"):
         absolute = np.where(matches, 0, np.abs(x - y))
@@ -359,8 +628,7 @@ def _tensor_text(a, e, matches, rtol, atol, what):
             quotient = absolute.astype(np.float32) / np.abs(y).astype(np.float32)
         relative = np.where(matches, np.float32(0), quotient)
     return (
-        f"{_header(what, rtol, atol)}Mismatched elements: {wrong} / {total} "
-        f"({wrong / total:.1%})\n"
+        _header("Tensor-likes", identifier, rtol, atol) + counts
         + _differences(lambda kind, d, i: f"Greatest {kind} difference: {d} at index {i}",
                        greatest(absolute), greatest(relative), rtol, atol)
     )
