@@ -244,13 +244,20 @@ def _version():
     return scope["__version__"]
 
 
-def _metadata_files():
-    """The files of the distribution's ``dist-info`` folder but RECORD, by name."""
+def _metadata_files(site=None):
+    """The files of the distribution's ``dist-info`` folder but RECORD, by name.
+
+    ftorch is a requirement only where it is installed: where it is on the path otherwise, ``pip install`` of any library that
+    needs torch would look for it, and ``pip check`` complain.
+    """
+    places = {} if site is None else {"path": [str(site), *sys.path]}
+    installed = any(True for _ in importlib.metadata.distributions(name="ftorch", **places))
+    requires = "Requires-Dist: ftorch\n" if installed else ""
     return {
         "METADATA": (
             f"Metadata-Version: 2.1\nName: torch\nVersion: {_version()}\n"
             "Summary: ftorch, PyTorch's programming model on JAX, under PyTorch's name\n"
-            "Requires-Dist: ftorch\n"
+            f"{requires}"
         ),
         "WHEEL": "Wheel-Version: 1.0\nGenerator: ftorch\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         "INSTALLER": f"{_INSTALLER}\n",
@@ -307,7 +314,7 @@ def install(folder: str | os.PathLike[str] | None = None) -> str:
     remove(site)
     files = {f"{name}/__init__.py": _SHIM.format(name=name) for name in PACKAGES}
     info = f"torch-{_version()}.dist-info"
-    files |= {f"{info}/{name}": text for name, text in _metadata_files().items()}
+    files |= {f"{info}/{name}": text for name, text in _metadata_files(site).items()}
     for path, text in files.items():
         (site / path).parent.mkdir(parents=True, exist_ok=True)
         (site / path).write_text(text)

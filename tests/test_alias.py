@@ -166,3 +166,16 @@ def test_is_own():
     assert _alias.is_own("ftorch.nn.modules.linear") and _alias.is_own("ftorch.nn", "nn")
     assert not _alias.is_own("ftorch.nnx", "nn") and not _alias.is_own("ftorchx") and not _alias.is_own(None)
     assert not _alias.is_own("torch.nn")  # PyTorch's, here
+
+
+def test_requires_ftorch_only_where_it_is_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [])  # of this interpreter, in which it is installed
+    _alias.install(tmp_path)
+    (metadata,) = tmp_path.glob("torch-*/METADATA")
+    assert "Requires-Dist" not in metadata.read_text()
+    info = tmp_path / "ftorch-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ftorch\nVersion: 0.1.0\n")
+    _alias.install(tmp_path)
+    (metadata,) = tmp_path.glob("torch-*/METADATA")
+    assert "Requires-Dist: ftorch" in metadata.read_text()

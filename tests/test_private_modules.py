@@ -2,7 +2,10 @@
 
 import io
 import random
+import subprocess
+import sys
 
+import jax
 import pytest
 import torch as reference
 
@@ -181,3 +184,138 @@ def test_modes_of_functions_are_counted():
         with mode():
             assert (m._C._is_torch_function_mode_enabled(), m._C._len_torch_function_stack()) == (True, 1)
     assert ftorch._guards.detect_fake_mode() is None
+
+
+def test_environments_are_described():
+    from torch.utils import collect_env as theirs
+
+    from ftorch.utils import collect_env as ours
+
+    names = ours.SystemEnv._fields
+    assert names == theirs.SystemEnv._fields
+    rng = random.Random(0)
+    values = [None, "", "text", "two\nlines", "False"]
+    for _ in range(50):
+        found = {name: rng.choice(values) for name in names} | {"pip_version": "pip3", "cpu_info": "one"}
+        found["caching_allocator_config"] = rng.choice([{}, {"a": "b"}])
+        assert ours.pretty_str(ours.SystemEnv(**found)) == theirs.pretty_str(theirs.SystemEnv(**found))
+    assert ours.run("echo 3; exit 2") == theirs.run("echo 3; exit 2") == (2, "3", "")
+    assert ours.get_libc_version() == theirs.get_libc_version()
+    assert ours.get_os(ours.run) == theirs.get_os(theirs.run)
+
+
+def test_tensors_by_device_and_dtype():
+    found = []
+    for library in (reference, ftorch):
+        from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as theirs
+
+        from ftorch.utils._foreach_utils import _group_tensors_by_device_and_dtype as ours
+
+        group = theirs if library is reference else ours
+        one = [library.full((1,), i, dtype=d) for i, d in enumerate((library.float32, library.int64, library.float32))]
+        two = [None, library.ones(2), library.ones(3)]
+        rows = []
+        for options in ({}, {"with_indices": True}):
+            for (device, dtype), (lists, places) in group([one, two, []], **options).items():
+                shapes = [[None if t is None else tuple(t.shape) for t in part] for part in lists]
+                rows.append((str(device), str(dtype), shapes, places))
+        found.append(sorted(rows, key=str))
+    assert found[0] == found[1]
+
+
+def test_other_parameters_for_a_while():
+    found = []
+    for library in (reference, ftorch):
+        if library is reference:
+            from torch.nn.utils.stateless import _reparametrize_module as context
+        else:
+            from ftorch.nn.utils.stateless import _reparametrize_module as context
+        module = library.nn.Linear(1, 1)
+        former = module.weight
+        with context(module, {"weight": library.ones(1, 1), "bias": library.zeros(1)}):
+            found.append(module(library.ones(1) * 3).item())
+        assert module.weight is former
+    assert found == [3, 3]
+
+
+def test_flags_are_frozen():
+    program = (
+        "import sys, {0} as torch\n"
+        "b = torch.backends\n"
+        "print(b.flags_frozen()); b.disable_global_flags(); print(b.flags_frozen())\n"
+        "for module in (b.cudnn, b.mkldnn, b.opt_einsum):\n"
+        "    try:\n        module.enabled = True; print('set')\n"
+        "    except RuntimeError as error:\n        print(error)\n"
+        "with b.cudnn.flags(enabled=False):\n    print(b.cudnn.enabled, b.flags_frozen())\n"
+        "print(b.cudnn.enabled)\n"
+        "with getattr(b, '__allow_nonbracketed_mutation')():\n    b.cudnn.enabled = False\n"
+        "print(b.cudnn.enabled)\n"
+    )
+    said = [
+        subprocess.run([sys.executable, "-c", program.format(name)], capture_output=True, text=True, check=True).stdout
+        for name in ("torch", "ftorch")
+    ]
+    assert said[0] == said[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_graph_of_a_run_with_its_parameters():
+    found = []
+    for library in (reference, ftorch):
+        library.manual_seed(0)
+        module = library.nn.Sequential(library.nn.Linear(3, 4), library.nn.ReLU(), library.nn.BatchNorm1d(4))
+        graph, out, inputs = library.jit._get_trace_graph(module, (library.ones(2, 3),), return_inputs=True)
+        found.append((
+            [node.kind() for node in graph.nodes()], [value.debugName() for value in graph.inputs()],
+            out.shape, [tuple(t.shape) for t in inputs],
+            module[2].num_batches_tracked.item(),
+        ))
+    assert found[0] == found[1]
+
+
+def test_patches_of_tracers():
+    for library in (reference, ftorch):
+        fx = library.fx._symbolic_trace
+
+        class Owner:
+            def method(self):
+                return "own"
+
+        scope = {"f": len}
+        with fx._Patcher() as patcher:
+            patcher.patch(scope, "f", lambda x: "f")
+            patcher.patch(scope, "abs", lambda x: "abs")
+            patcher.patch_method(Owner, "method", lambda self: "other")
+            assert (scope["f"](1), scope["abs"](-1), Owner().method()) == ("f", "abs", "other")
+            patcher.revert_all_patches()
+            assert scope == {"f": len} and Owner().method() == "own"
+            patcher.reapply_all_patches()
+            assert scope["f"](1) == "f"
+            assert patcher.visit_once(scope) and not patcher.visit_once(scope)
+        assert scope == {"f": len} and Owner().method() == "own"
+        with fx._new_patcher() as patcher:
+            fx._autowrap_check(patcher, scope, {id(len)})
+            assert scope["f"] is not len and scope["f"]([1, 2]) == 2
+        assert scope == {"f": len}
+        assert repr(fx.PH) == "PH" and isinstance(fx.PHWithMeta("key"), fx.PHBase)
+
+
+def test_flat_parameters():
+    for library in (reference, ftorch):
+        if library is reference:
+            from torch.distributed.fsdp._flat_param import FlatParameter
+        else:
+            from ftorch.distributed.fsdp._flat_param import FlatParameter
+        flat = FlatParameter(library.ones(2))
+        assert isinstance(flat, FlatParameter) and type(flat) is library.nn.Parameter and flat.requires_grad
+        assert not isinstance(library.nn.Parameter(library.ones(2)), FlatParameter)
+        assert not library.cuda._is_in_bad_fork()
+
+
+def test_programs_compiled_anew():
+    from ftorch._inductor.utils import fresh_inductor_cache
+
+    entries: dict = {}
+    with fresh_inductor_cache(entries):
+        assert ftorch.compile(lambda x: x * 5 + 1)(ftorch.ones(3)).tolist() == [6, 6, 6]
+    assert jax.config.jax_compilation_cache_dir != ""

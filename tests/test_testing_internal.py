@@ -135,7 +135,7 @@ def _suite(library, utils, devices):
         @utils.skip_but_pass_in_sandcastle_if(False, "never")
         def test_runs(self):
             with self.assertRaisesRegex(RuntimeError, "must match"):
-                library.ones(2) + library.ones(3)
+                library.add(library.ones(2), library.ones(3))
 
         @utils.slowTest
         def test_slow(self):

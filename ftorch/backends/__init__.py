@@ -10,6 +10,33 @@ import contextlib
 import sys
 import types
 
+from .._alias import canonical
+
+_frozen = [False]
+
+
+def disable_global_flags() -> None:
+    """From now on flags are set by ``flags(...)`` alone: setting an attribute raises RuntimeError."""
+    _frozen[0] = True
+
+
+def flags_frozen() -> bool:
+    """Whether `disable_global_flags` was called."""
+    return _frozen[0]
+
+
+@contextlib.contextmanager
+def allow_nonbracketed_mutation():
+    """Flags can be set within the context."""
+    former, _frozen[0] = _frozen[0], False
+    try:
+        yield
+    finally:
+        _frozen[0] = former
+
+
+globals()["__allow_nonbracketed_mutation"] = allow_nonbracketed_mutation  # the name that tests of libraries use
+
 
 class Flags(types.ModuleType):
     """A module whose flags are attributes, which ``flags(...)`` sets for a block.
@@ -32,6 +59,11 @@ class Flags(types.ModuleType):
 
     def __setattr__(self, name, value):
         if name in self.__dict__.get("_flags", ()):
+            if flags_frozen() and self.__dict__["_freezes"]:
+                raise RuntimeError(
+                    f"not allowed to set {canonical(self.__name__)} flags after disable_global_flags; please use flags() "
+                    "context manager instead"
+                )
             if name in self.__dict__["_bools"] and type(value) is not bool:
                 setter = self.__dict__["_bools"][name]
                 raise RuntimeError(f"{setter} expects a bool, but got {type(value).__name__}")
@@ -65,25 +97,28 @@ class Flags(types.ModuleType):
         if unknown:
             raise TypeError(f"flags() got an unexpected keyword argument '{unknown.pop()}'")
         before = {name: getattr(self, name) for name in {*self._flags, *values}}
-        self.set_flags(**values)
+        with allow_nonbracketed_mutation():
+            self.set_flags(**values)
         try:
             yield
         finally:
-            for name, value in before.items():
-                setattr(self, name, value)
+            with allow_nonbracketed_mutation():
+                for name, value in before.items():
+                    setattr(self, name, value)
 
 
-def make_flags(module_name: str, precision: str | None = None, bools=(), values=(), **initial) -> None:
+def make_flags(module_name: str, precision: str | None = None, bools=(), values=(), freezes=True, **initial) -> None:
     """Makes an imported module a `Flags` module with these flags.
 
     Args:
         precision: the device whose precision ``fp32_precision`` is.
         bools: {flag that is a bool: PyTorch's name of what sets it}.
         values: {flag: the values that it may have}.
+        freezes: whether `disable_global_flags` is for them.
     """
     module = sys.modules[module_name]
     module.__class__ = Flags
-    module.__dict__["_flags"] = initial
+    module.__dict__["_flags"], module.__dict__["_freezes"] = initial, freezes
     module.__dict__["_bools"], module.__dict__["_values"] = dict(bools), dict(values)
     if precision is not None:
         module.__dict__["_precision"] = precision

@@ -17,4 +17,4 @@ def get_opt_einsum():
     return opt_einsum
 
 
-make_flags(__name__, enabled=True, strategy="auto")
+make_flags(__name__, freezes=False, enabled=True, strategy="auto")

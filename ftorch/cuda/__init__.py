@@ -7,6 +7,7 @@ as in PyTorch's CPU build: `is_available` is False, and what needs a device rais
 
 from __future__ import annotations
 
+import os as _os
 from typing import NamedTuple
 
 from ..eager.core import device as _device
@@ -157,6 +158,14 @@ def init() -> None:
         AssertionError: without a GPU.
     """
     _device_index(None)
+
+
+_PROCESS = _os.getpid()  # which may use the GPUs
+
+
+def _is_in_bad_fork() -> bool:
+    """Whether this process was forked from one that used GPUs, whose memory it cannot use."""
+    return _os.getpid() != _PROCESS and is_available()
 
 
 def is_initialized() -> bool:

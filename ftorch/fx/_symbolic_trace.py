@@ -21,6 +21,23 @@ from ..utils import _pytree as pytree
 from ._codegen import PyTreeCodeGen, PyTreeInfo
 from ._compatibility import compatibility  # noqa: F401  libraries take it from here
 from ._interception import original
+from ._patching import (  # noqa: F401  libraries take them from here
+    CURRENT_PATCHER,
+    _autowrap_check,
+    _create_wrapped_func,
+    _create_wrapped_method,
+    _find_proxy,
+    _maybe_revert_all_patches,
+    _new_patcher,
+    _orig_module_call,
+    _orig_module_getattr,
+    _PatchedFn,
+    _PatchedFnDel,
+    _PatchedFnSetAttr,
+    _PatchedFnSetItem,
+    _Patcher,
+    _transfer_attrs,
+)
 from ._watch import Patches
 from .graph import Graph
 from .graph_module import GraphModule
@@ -29,6 +46,7 @@ from .proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 
 _module_call, _module_getattr = Module.__call__, Module.__getattr__
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+HAS_VARSTUFF = _VARIADIC
 
 # Functions to record instead of running: (their module's dictionary, name).
 _wrapped_fns_to_patch: dict[tuple[int, str], dict] = {}
@@ -45,14 +63,30 @@ def is_fx_tracing() -> bool:
 is_fx_symbolic_tracing = is_fx_tracing
 
 
-class _Placeholder:
-    """`PH`: marks the arguments that stay arguments, in ``concrete_args``."""
+def is_fx_tracing_warning() -> None:
+    """Warns that `is_fx_tracing` is not about a compiler's tracing."""
+    warnings.warn(
+        "is_fx_tracing will return true for both fx.symbolic_trace and torch.export. Please use "
+        "is_fx_tracing_symbolic_tracing() for specifically fx.symbolic_trace or torch.compiler.is_compiling() for "
+        "specifically torch.export/compile.", stacklevel=2,
+    )
+
+
+class PHBase:
+    """Marks the arguments that stay arguments, in ``concrete_args``; `PH` is one."""
 
     def __repr__(self):
         return "PH"
 
 
-PH = _Placeholder()
+class PHWithMeta(PHBase):
+    """A `PHBase` with a key, by which its placeholder is known."""
+
+    def __init__(self, ph_key: str | None = None):
+        self.ph_key = ph_key
+
+
+PH = PHBase()
 
 
 @has_side_effect
@@ -111,6 +145,15 @@ def _recorded_method(name):
         return proxy.tracer.create_proxy("call_method", name, args, kwargs)
 
     return call
+
+
+def _patch_wrapped_functions(patcher: _Patcher) -> None:
+    """Records the functions and methods that `wrap` marked, until the patcher's end."""
+    for (_, name), scope in _wrapped_fns_to_patch.copy().items():
+        function = getattr(builtins, name) if name not in scope and hasattr(builtins, name) else scope[name]
+        patcher.patch(scope, name, _create_wrapped_func(function))
+    for cls, name in _wrapped_methods_to_patch:
+        patcher.patch_method(cls, name, _create_wrapped_method(cls, name))
 
 
 # --- the tracer ----------------------------------------------------------------------

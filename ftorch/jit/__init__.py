@@ -29,6 +29,7 @@ from .torchscript.frontend.script import (
 from .torchscript.frontend.trace import (
     TracerWarning,
     TracingCheckError,
+    _get_trace_graph,  # noqa: F401
     is_tracing,
     trace,
     trace_module,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from ...functional.functional_call import functional_call as _functional_call
+from ...functional.functional_call import swapped
 
 __all__ = ["functional_call"]
 
@@ -22,3 +23,15 @@ def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, t
     return _functional_call(
         module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
     )
+
+
+def _reparametrize_module(module, parameters_and_buffers, tie_weights=False, strict=False, stack_weights=False):
+    """A context in which a module has other parameters and buffers.
+
+    Args:
+        module: the module.
+        parameters_and_buffers: {name: tensor}; gets what the module assigned to its buffers meanwhile.
+        tie_weights, strict: as of `torch.func.functional_call`.
+        stack_weights: whether contexts within each other end in any order; they do.
+    """
+    return swapped(module, parameters_and_buffers, tie_weights=tie_weights, strict=strict)

@@ -394,7 +394,7 @@ class TestCase(_Base):
     def assertNotEqual(self, x, y, msg: str | None = None, *, atol: float | None = None,  # type: ignore[override]
                        rtol: float | None = None, **kwargs) -> None:
         """Asserts that `assertEqual` would fail."""
-        with self.assertRaises(AssertionError, msg=msg):
+        with unittest.TestCase.assertRaises(self, AssertionError, msg=msg):
             self.assertEqual(x, y, msg, atol=atol, rtol=rtol, **kwargs)
 
     def assertEqualIgnoreType(self, *args, **kwargs) -> None:

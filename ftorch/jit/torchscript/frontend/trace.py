@@ -8,7 +8,9 @@ import warnings
 
 from ....autograd import no_grad
 from ....eager.tensor import TensorBase
+from ....functional.functional_call import swapped
 from ....nn import Module
+from ....utils import _pytree as pytree
 from ..program.modules import ScriptFunction, ScriptModule, TopLevelTracedModule, wrap_module
 from ..program.objects import CompilationUnitData
 from ..tracing.recorder import Recorder, _flat
@@ -106,6 +108,60 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     if check_trace:
         _check(func, made, [inputs, *(check_inputs or [])], check_tolerance, strict, text)
     return made
+
+
+def _get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False,
+                     _return_inputs_states=False):
+    """The graph of an example run, with parameters and buffers as inputs behind the arguments.
+
+    Args:
+        f: a module or a function.
+        args: its arguments, a tuple of tensors and containers of them, or the only one.
+        kwargs: none are taken.
+        strict: as of `trace`.
+        return_inputs: whether to give the tensors among the arguments, too.
+        _return_inputs_states: whether to give the arguments before and after the run, too.
+
+    Returns:
+        (graph, what ``f`` returned, without a graph of gradients), and what else is asked for.
+
+    >>> import ftorch as torch
+    >>> graph, out = torch.jit._get_trace_graph(torch.nn.Linear(2, 1), torch.ones(3, 2))
+    >>> [node.kind() for node in graph.nodes()], out.shape
+    (['aten::linear'], torch.Size([3, 1]))
+    """
+    if kwargs:
+        raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    args = args if isinstance(args, tuple) else (args,)
+    leaves, structure = pytree.tree_flatten(args)
+    if not all(isinstance(leaf, TensorBase) for leaf in leaves):
+        raise RuntimeError("Expected Tensor argument")
+    state: dict[int, tuple[str, TensorBase]] = {}
+    if isinstance(f, Module):
+        for name, value in f.state_dict(keep_vars=True).items():
+            if isinstance(value, TensorBase):
+                state.setdefault(id(value), (name, value))
+    names = [name for name, _ in state.values()]
+    seen: list = []
+
+    def run(*tensors):
+        given = pytree.tree_unflatten(list(tensors[:len(leaves)]), structure)
+        before = pytree.tree_map(lambda t: t, given)
+        if isinstance(f, Module):
+            with swapped(f, dict(zip(names, tensors[len(leaves):], strict=True))):
+                out = f(*given)
+        else:
+            out = f(*given)
+        seen[:] = [out, tuple(t.clone() for t in tensors), (before, given)]
+        flat = [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, TensorBase)]
+        return flat[0] if len(flat) == 1 else tuple(flat)
+
+    graph = trace(run, (*leaves, *(value for _, value in state.values())), check_trace=False, strict=strict).inlined_graph
+    for i, value in enumerate(graph.inputs()):
+        value.setDebugName(str(i))
+    if return_inputs:
+        return graph, seen[0], seen[1]
+    return (graph, seen[0], seen[2]) if _return_inputs_states else (graph, seen[0])
 
 
 def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None,

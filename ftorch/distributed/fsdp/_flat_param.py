@@ -1,0 +1,37 @@
+"""Flat parameters: what sharded modules may hold in place of their parameters."""
+
+from __future__ import annotations
+
+import ftorch as torch
+
+from ...nn.parameter import Parameter, _ParameterMeta
+
+
+class _FlatParameterMeta(_ParameterMeta):
+    def __instancecheck__(self, instance):
+        return isinstance(instance, torch.Tensor) and getattr(instance, "_is_flat_param", False)
+
+
+class FlatParameter(Parameter, metaclass=_FlatParameterMeta):
+    """A parameter of one dimension that holds several.
+
+    `FullyShardedDataParallel` keeps a module's own parameters (as with ``use_orig_params=True``), so none of its
+    parameters is one; programs ask whether there are, and may make their own.
+
+    Args:
+        data: its elements; by default none.
+        requires_grad: whether gradients are wanted.
+
+    >>> import ftorch as torch
+    >>> from ftorch.distributed.fsdp._flat_param import FlatParameter
+    >>> flat = FlatParameter(torch.ones(3))
+    >>> isinstance(flat, FlatParameter), isinstance(torch.nn.Parameter(torch.ones(3)), FlatParameter)
+    (True, False)
+    """
+
+    def __new__(cls, data=None, requires_grad=True):
+        if cls is not FlatParameter:
+            raise AssertionError("subclasses FlatParameter not supported")
+        made = Parameter(torch.empty(0) if data is None else data, requires_grad)
+        made._is_flat_param = True
+        return made
