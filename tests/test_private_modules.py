@@ -1,6 +1,7 @@
 """Modules with a leading underscore that published libraries import."""
 
 import io
+import linecache
 import random
 import subprocess
 import sys
@@ -319,3 +320,27 @@ def test_programs_compiled_anew():
     with fresh_inductor_cache(entries):
         assert ftorch.compile(lambda x: x * 5 + 1)(ftorch.ones(3)).tolist() == [6, 6, 6]
     assert jax.config.jax_compilation_cache_dir != ""
+
+
+@pytest.mark.parametrize("method", [
+    "crow_indices", "col_indices", "ccol_indices", "row_indices", "_nnz", "_indices", "_values", "values", "to_sparse",
+    "to_sparse_csr", "to_sparse_csc",
+])
+@pytest.mark.filterwarnings("ignore")
+def test_methods_of_sparse_tensors_in_scripts(method, tmp_path):
+    found = []
+    for name, library in (("torch", reference), ("ftorch", ftorch)):
+        file = tmp_path / f"{name}.py"
+        file.write_text(f"import {name} as torch\n\ndef f(x: torch.Tensor):\n    return x.{method}()\n")
+        scope: dict = {"__name__": f"scripted_{name}"}
+        exec(compile(file.read_text(), str(file), "exec"), scope)
+        linecache.getlines(str(file))
+        x = library.tensor([[1.0, 0, 2], [0, 0, 3]])
+        layout = {"ccol_indices": "sparse_csc", "row_indices": "sparse_csc", "_nnz": "sparse_coo", "_indices": "sparse_coo",
+                  "_values": "sparse_coo", "crow_indices": "sparse_csr", "col_indices": "sparse_csr", "values": "sparse_csr"}
+        if method in layout:
+            x = x.to_sparse(layout=getattr(library, layout[method]))
+        script = library.jit.script(scope["f"])
+        kinds = [node.kind() for node in script.graph.nodes()]
+        found.append((str(script(x)), [kind for kind in kinds if kind != "prim::Constant"]))
+    assert found[0] == found[1]

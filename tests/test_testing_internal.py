@@ -21,6 +21,9 @@ from ftorch.testing._internal import common_utils as our_utils
 
 from .test_testing import PAIRS
 
+# Importing it freezes the flags of PyTorch's backends, which other tests of this process set.
+reference.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
+
 BOTH = ((reference, their_utils, their_devices), (ftorch, our_utils, our_devices))
 
 

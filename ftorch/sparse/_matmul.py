@@ -345,18 +345,23 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     return _give(result, out)
 
 
-_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+_REDUCTIONS = {"sum": "sum", "mean": "mean", "amax": "amax", "amin": "amin", "max": "amax", "min": "amin"}
 
 
 def reduced_mm(input, mat2, reduce):
     """A compressed matrix times a dense one with sums, means or extrema in place of sums."""
+    if reduce == "prod":
+        raise RuntimeError("sparse_mm_reduce: reduce type of prod has not been enabled.")
     if reduce not in _REDUCTIONS:
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
+    reduce = _REDUCTIONS[reduce]
     rows, columns, v = elements(input)
     products = v.unsqueeze(1) * mat2.index_select(0, columns)
     total = torch.zeros((input.shape[0], mat2.shape[1]), dtype=products.dtype)
     if reduce == "sum":
         return total.index_add(0, rows, products)
+    if reduce != "mean":  # what rows held is not reduced, but equal to no extremum either, whose gradient it would share
+        total = total.index_fill(0, rows, float("nan"))
     return total.index_reduce(0, rows, products, reduce, include_self=False)

@@ -8,6 +8,8 @@ import torch as reference
 
 import ftorch
 
+from ..oracle import assert_shows_same
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 RNG = np.random.default_rng(0)
@@ -69,3 +71,16 @@ def test_compiled():
     for _ in range(2):
         found = call(weight, ftorch.tensor(dense)).numpy()
     np.testing.assert_allclose(found, np.maximum(MATRIX @ dense, 0), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("reduce", ["max", "min", "amax", "amin", "mean", "sum", "prod", "mul"])
+def test_reductions_by_either_name(reduce):
+    def program(t):
+        a = t.tensor([[1.0, 0, 2], [0, 0, 0], [0, 3, -1]]).to_sparse_csr().requires_grad_()
+        b = t.arange(6.0).reshape(3, 2).requires_grad_()
+        y = t.sparse.mm(a, b, reduce)
+        y.sum().backward()
+        return y.detach(), b.grad, a.grad.values()
+
+    assert_shows_same(program)
+    assert_shows_same(lambda t: t.zeros(2).scatter_reduce(0, t.tensor([0, 1, 0]), t.tensor([1.0, 2, 3]), reduce))

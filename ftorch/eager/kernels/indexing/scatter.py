@@ -371,6 +371,9 @@ def _(grad, *, dim, index, src):
     return grad, None, _gather_back(grad, wrap_dim(dim, grad.ndim), index, src)
 
 
+_SHORT = {"max": "amax", "min": "amin"}  # what ATen understands besides
+
+
 @op("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
     "bool include_self=True) -> Tensor", forms=_SCATTER_FORMS)
 def scatter_reduce(self, dim, index, src, reduce, include_self):
@@ -386,9 +389,10 @@ def scatter_reduce(self, dim, index, src, reduce, include_self):
     """
     dim = wrap_dim(dim, self.ndim)
     _check_elementwise("scatter", self, index, dim, src)
+    name, reduce = reduce, _SHORT.get(reduce, reduce)
     if reduce not in _REDUCTIONS:
         raise RuntimeError(
-            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {name}"
         )
     check_reduction(f"scatter_gather_tensor_cpu_reduce_{reduce}", self, reduce)
     return reduce_at(self, dim, index, src, reduce, include_self)

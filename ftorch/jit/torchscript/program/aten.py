@@ -39,11 +39,12 @@ _POSITIONS = {"softmax": 2, "log_softmax": 2, "quantize_per_tensor": 3, "quantiz
 # Methods of tensors that are ops without being declared as such.
 _METHODS = frozenset(
     "__and__ __getitem__ __iand__ __ilshift__ __ior__ __irshift__ __ixor__ __lshift__ __or__ "
-    "__rshift__ __xor__ backward bernoulli_ cauchy_ coalesce contiguous cpu cuda dense_dim dim "
-    "element_size expand_as exponential_ fill_diagonal_ geometric_ get_device indices is_coalesced "
-    "is_contiguous is_pinned is_set_to item log_normal_ new_empty_strided normal_ numel random_ "
-    "requires_grad_ reshape_as resize resize_ resize_as retain_grad size sparse_dim storage_offset "
-    "stride sum_to_size to to_dense uniform_ values view_as".split()
+    "__rshift__ __xor__ _indices _nnz _values backward bernoulli_ cauchy_ ccol_indices coalesce col_indices crow_indices "
+    "contiguous cpu cuda dense_dim dim element_size expand_as exponential_ fill_diagonal_ geometric_ "
+    "get_device indices is_coalesced is_contiguous is_pinned is_set_to item log_normal_ new_empty_strided normal_ numel "
+    "random_ requires_grad_ reshape_as resize resize_ resize_as retain_grad row_indices size sparse_dim "
+    "sparse_mask storage_offset stride sum_to_size to to_dense to_sparse to_sparse_bsc to_sparse_bsr "
+    "to_sparse_csc to_sparse_csr uniform_ values view_as".split()
 )
 # Public functions that are no ops, or that reach outside of the program.
 _REFUSED = frozenset(
@@ -147,7 +148,7 @@ def takes_numbers(name: str) -> bool:
 
 _ALWAYS_SCALAR = frozenset(
     "append extend pop insert clear format percentFormat _set_item __contains__ __is__ __isnot__ "
-    "len Int Float Bool warn wait __not__ get keys values items".split()
+    "len Int Float Bool warn wait __not__ get keys items".split()
 )
 
 
