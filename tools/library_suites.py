@@ -5,10 +5,10 @@
     python tools/libraries.py table ENVIRONMENT RESULTS            # writes "Their own tests" of docs/libraries.md
 
 ENVIRONMENT is one that ``install`` made, with the libraries in it; REFERENCE one with PyTorch, whose packages are put
-in front for the second run. SOURCES holds a checkout of each library by its name, made where it is missing. A file of
-tests is a process of its own with a limit of time (``FTORCH_SUITE_LIMIT``, seconds); ``FTORCH_SUITE_JOBS`` of them run
-at a time; ``FTORCH_SUITE_SAMPLE`` is the most tests of a file. RESULTS keeps a file for each library; runs of a part
-are added to it.
+in front for the second run. SOURCES holds a checkout of each library by its name, made where it is missing. A process
+runs ``FTORCH_SUITE_FILES`` files of tests (8), each with a limit of time (``FTORCH_SUITE_LIMIT``, seconds);
+``FTORCH_SUITE_JOBS`` of them run at a time; ``FTORCH_SUITE_SAMPLE`` is the most tests of a file. RESULTS keeps a
+file for each library; runs of a part are added to it.
 """
 
 from __future__ import annotations
@@ -67,47 +67,46 @@ def _environment(library: str, reference, outcomes: str) -> dict[str, str]:
     }
 
 
-def run_file(library: str, environment, reference, folder: pathlib.Path, file: str) -> dict[str, list]:
-    """One file's tests: (outcome, seconds, reason) by test."""
+def run_files(library: str, environment, reference, folder: pathlib.Path, files) -> dict[str, dict[str, list]]:
+    """The tests of files in one process, by file: (outcome, seconds, reason) by test.
+
+    Where the process ends early, what is left of the files is run file by file.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         outcomes = os.path.join(scratch, "outcomes")
         command = [
-            "timeout",
-            "-k",
-            "5",
-            str(_limit()),
-            str(pathlib.Path(environment) / "bin" / "python"),
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "library_outcomes",
-            "-p",
-            "no:cacheprovider",
-            "-W",
-            "ignore",
-            "--timeout",
-            "120",
-            *SUITES[library].get("arguments", ()),
-            file,
+            "timeout", "-k", "5", str(_limit() * len(files)), str(pathlib.Path(environment) / "bin" / "python"), "-m",
+            "pytest", "-q", "-p", "library_outcomes", "-p", "no:cacheprovider", "-W", "ignore", "--timeout", "120",
+            *SUITES[library].get("arguments", ()), *files,
         ]
         done = subprocess.run(
             command, cwd=folder, env=_environment(library, reference, outcomes), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         )
-        found = {}
+        found: dict[str, dict[str, list]] = {file: {} for file in files}
         if os.path.exists(outcomes):
             for line in pathlib.Path(outcomes).read_text().splitlines():
                 test, outcome, seconds, reason = json.loads(line)
-                found[test] = [outcome, seconds, reason]
-    for test, row in found.items():
-        if row[0] == "began":
-            why = "time was up" if done.returncode in (124, 137) else f"the process ended ({done.returncode})"
-            found[test] = ["cut" if why == "time was up" else "failed", 0, why]
-    if done.returncode in (124, 137):  # that there is more in the file
-        found[f"{file}::*"] = ["cut", _limit(), "time was up"]
-    if not found and done.returncode not in (0, 5):
-        found[file] = ["failed", 0, (done.stdout.strip().splitlines() or ["?"])[-1][:300]]
+                found.setdefault(test.partition("::")[0], {})[test] = [outcome, seconds, reason]
+    is_late, has_died = done.returncode in (124, 137), done.returncode not in (0, 1, 5)
+    if len(files) > 1 and (has_died or not all(found.values())):
+        # A file whose collection fails stops pytest; one that kills the process takes the others with it.
+        ended = [file for file in files if found[file] and all(row[0] != "began" for row in found[file].values())]
+        ended = ended[:-1] if has_died else ended  # the last one may not have been at its end
+        for file in files:
+            if file not in ended:
+                found |= run_files(library, environment, reference, folder, [file])
+        return found
+    for tests in found.values():
+        for test, row in tests.items():
+            if row[0] == "began":
+                why = "time was up" if is_late else f"the process ended ({done.returncode})"
+                tests[test] = ["cut" if is_late else "failed", 0, why]
+    for file in files:
+        if is_late:  # that there is more in the file
+            found[file][f"{file}::*"] = ["cut", _limit(), "time was up"]
+        if not found[file] and done.returncode not in (0, 5):
+            found[file][file] = ["failed", 0, (done.stdout.strip().splitlines() or ["?"])[-1][:300]]
     return found
 
 
@@ -123,18 +122,20 @@ def run(environment, reference, sources, results, chosen, versions=None) -> None
         found = json.loads(kept.read_text()) if kept.exists() else {name: {} for name in BOTH}
         sides = BOTH if not os.environ.get("FTORCH_SUITE_SIDE") else (os.environ["FTORCH_SUITE_SIDE"],)
         with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("FTORCH_SUITE_JOBS", "1"))) as pool:
+            size = int(os.environ.get("FTORCH_SUITE_FILES", "8"))
+            groups = [files[at:at + size] for at in range(0, len(files), size)]
             waiting = {
-                pool.submit(run_file, library, environment, None if side == "ftorch" else reference, folder, file):
-                (side, file)
-                for file in files for side in sides
+                pool.submit(run_files, library, environment, None if side == "ftorch" else reference, folder, group): side
+                for group in groups for side in sides
             }
             for done in concurrent.futures.as_completed(waiting):
-                side, file = waiting[done]
-                found[side] = {k: v for k, v in found[side].items() if k.partition("::")[0] != file}
-                found[side] |= done.result()
+                side = waiting[done]
+                for file, tests in done.result().items():
+                    found[side] = {k: v for k, v in found[side].items() if k.partition("::")[0] != file}
+                    found[side] |= tests
+                    count = collections.Counter(row[0] for row in tests.values())
+                    print(f"{library} {file} {side}: {dict(count)}", flush=True)
                 kept.write_text(json.dumps(found))
-                count = collections.Counter(row[0] for row in done.result().values())
-                print(f"{library} {file} {side}: {dict(count)}", flush=True)
 
 
 def differences(found) -> tuple[list[str], dict[str, list]]:
