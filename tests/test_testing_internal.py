@@ -24,6 +24,18 @@ from .test_testing import PAIRS
 # Importing it freezes the flags of PyTorch's backends, which other tests of this process set.
 reference.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
 
+
+@pytest.fixture(autouse=True)
+def _same_precisions():
+    """Test cases of PyTorch's set the precision of products for their process."""
+    yield
+    for library in (reference, ftorch):
+        library.set_float32_matmul_precision("highest")
+        b = library.backends
+        for place in (b.cuda.matmul, b.mkldnn.matmul, b.mkldnn.conv, b):
+            place.fp32_precision = "none"
+
+
 BOTH = ((reference, their_utils, their_devices), (ftorch, our_utils, our_devices))
 
 
