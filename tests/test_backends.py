@@ -20,6 +20,7 @@ SEQUENCES = [
     "b.mkldnn.fp32_precision='bf16'; b.mkldnn.fp32_precision='none'; b.mkldnn.conv.fp32_precision='tf32'",
     "b.cuda.matmul.fp32_precision='bf16'",
     "b.fp32_precision='x'",
+    "lib.set_float32_matmul_precision('highest'); b.fp32_precision='tf32'",
     "lib.set_float32_matmul_precision('high'); lib.set_float32_matmul_precision('medium')",
 ]
 

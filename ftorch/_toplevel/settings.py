@@ -84,6 +84,7 @@ def set_num_interop_threads(n: int) -> None:
 # JAX's name for each: float32 throughout, TensorFloat32, bfloat16 passes.
 _PRECISIONS = {"highest": "highest", "high": "high", "medium": "default"}
 _precision = "highest"
+precision_set = 0  # how often
 jax.config.update("jax_default_matmul_precision", _PRECISIONS[_precision])
 
 
@@ -107,7 +108,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     'high'
     >>> torch.set_float32_matmul_precision("highest")
     """
-    global _precision
+    global _precision, precision_set
     if precision not in _PRECISIONS:
         warnings.warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the currentsetFloat32MatmulPrecision call has no "
@@ -116,6 +117,7 @@ def set_float32_matmul_precision(precision: str) -> None:
         )
         return
     _precision = precision
+    precision_set += 1
     jax.config.update("jax_default_matmul_precision", _PRECISIONS[precision])
 
 

@@ -11,16 +11,16 @@ from .._toplevel import settings as _settings
 _KNOWN = ("none", "ieee", "tf32", "bf16")
 # Set values by (device, operation); what is not there was never set. PyTorch's mkldnn shares that of all.
 _values: dict[tuple[str, str], str] = {}
-_seen = [_settings.get_float32_matmul_precision()]
+_seen = [0]  # how often the older setting had been set
 _LEGACY = {"highest": ("ieee", "ieee"), "high": ("tf32", "tf32"), "medium": ("tf32", "bf16")}  # (cuda, mkldnn)
 
 
 def _sync():
     """Takes over what `torch.set_float32_matmul_precision` set meanwhile."""
-    now = _settings.get_float32_matmul_precision()
-    if now != _seen[0]:
-        _seen[0] = now
-        _values["cuda", "matmul"], _values["mkldnn", "matmul"] = _LEGACY[now]
+    if _settings.precision_set != _seen[0]:
+        _seen[0] = _settings.precision_set
+        set_by_it = _LEGACY[_settings.get_float32_matmul_precision()]
+        _values["cuda", "matmul"], _values["mkldnn", "matmul"] = set_by_it
 
 
 def get(device: str, operation: str = "all") -> str:
@@ -56,7 +56,7 @@ def put(device: str, operation: str, precision: str) -> None:
     wanted = "high" if get("cuda", "matmul") == "tf32" else "highest"
     if device != "mkldnn" and (wanted == "highest") != (_settings.get_float32_matmul_precision() == "highest"):
         _settings.set_float32_matmul_precision(wanted)
-    _seen[0] = _settings.get_float32_matmul_precision()
+    _seen[0] = _settings.precision_set
 
 
 class Precision:
