@@ -389,7 +389,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         start = 0
         for o, n in zip(flat_out, sizes):
             parts = [
-                m.narrow(0, start, n).reshape(*o.shape, *t.shape)
+                m.narrow(0, start, n).reshape((*o.shape, *t.shape))
                 for m, t in zip(flat_mapped, flat_in)
             ]
             per_output.append(pytree.tree_unflatten(parts, in_spec))

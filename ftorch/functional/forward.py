@@ -152,7 +152,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
             parts, start = [], 0
             for t, n in zip(flat_in, sizes):
                 part = out.narrow(0, start, n).movedim(0, -1)
-                parts.append(part.reshape(*out.shape[1:], *t.shape))
+                parts.append(part.reshape((*out.shape[1:], *t.shape)))
                 start += n
             per_output.append(pytree.tree_unflatten(parts, in_spec))
         jacobian = pytree.tree_unflatten(per_output, out_spec)

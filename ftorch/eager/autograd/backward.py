@@ -442,7 +442,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     tensor(6.)
     """
     outputs = _sequence(tensors)
-    if not all(isinstance(t, TensorBase) for t in outputs):
+    if not all(isinstance(t, (TensorBase, tuple)) for t in outputs):  # an edge is a tuple
         raise AssertionError("Expected output to be a torch.Tensor")
     grads = [None] * len(outputs) if grad_tensors is None else list(_sequence(grad_tensors))
     retain = create_graph if retain_graph is None else retain_graph

@@ -433,7 +433,7 @@ def setitem(x, index, value):
         )
         recorded = modes.grad and (part._ftorch_requires_grad or getattr(value, "requires_grad", False))
         if dim == 0 and t.dtype.name == "bool" and is_number and not recorded and not special[0]:
-            mask = t.reshape(*t.shape, *[1] * (part.ndim - t.ndim))
+            mask = t.reshape((*t.shape, *[1] * (part.ndim - t.ndim)))
             if isinstance(value, TensorBase):
                 value = value.reshape(()).to(x.dtype)
             if part.dtype not in _NARROW or not isinstance(value, float) or abs(value) <= 448:
