@@ -52,7 +52,7 @@ class Dim:
     >>> import ftorch as torch
     >>> batch = torch.export.Dim("batch", min=2, max=64)
     >>> batch, 2 * batch + 1
-    (Dim('batch', min=2, max=64), 2*batch + 1)
+    (Dim('batch', max=64), 2*batch + 1)
     """
 
     AUTO = _DimHint("AUTO")

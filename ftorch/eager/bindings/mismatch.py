@@ -494,7 +494,7 @@ def _of_binding(name, signature, args, kwargs):
         parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()], return_annotation=signature.empty
     ))
     scope: dict = {}
-    exec(f"def {name}{re.sub('=<[^>]*>', '=None', parameters)}: pass", scope)
+    exec(compile(f"def {name}{re.sub('=<[^>]*>', '=None', parameters)}: pass", f"<ftorch {name}>", "exec"), scope)
     try:
         return scope[name](*args, **kwargs)
     except TypeError as error:

@@ -332,7 +332,8 @@ def _single(bound: Bound, form: str, name: str):
 
     def declaration():
         shown: dict = {**scope, **_defaults(bound)}
-        exec(f"def {name}({_signature(bound, form)[0]}): pass", shown)
+        source = f"def {name}({_signature(bound, form)[0]}): pass"
+        exec(compile(source, f"<ftorch {bound.definition.full_name}>", "exec"), shown)
         return inspect.signature(shown[name])
 
     scope["_build"] = build
