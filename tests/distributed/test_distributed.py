@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch as pt
 
@@ -50,6 +52,9 @@ def wrapped(t):
         with model.no_sync():
             model(t.ones(3, 2)).sum().backward()
         model(t.ones(3, 2)).sum().backward()
+        # A thread of PyTorch's takes Python's lock to let go of the reduction. Freeing the group waits for that thread with
+        # the lock held, so the thread gets it now.
+        time.sleep(0.05)
         return model, list(model.state_dict()), model.module.weight.grad
     finally:
         d.destroy_process_group()

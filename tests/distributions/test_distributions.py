@@ -271,7 +271,9 @@ def test_ambiguous_divergences():
 
 def test_registry_has_the_same_divergences():
     def pairs(module):
-        return {(p.__name__, q.__name__) for p, q in module.distributions.kl._KL_REGISTRY}
+        known = module.distributions.kl._KL_REGISTRY  # other tests register classes of their own
+        own = module.distributions.__name__
+        return {(p.__name__, q.__name__) for p, q in known if p.__module__.startswith(own)}
 
     assert pairs(ft) == pairs(pt)
 
