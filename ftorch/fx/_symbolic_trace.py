@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import copy
-import functools
 import inspect
 import math
 import types
@@ -124,21 +123,6 @@ def wrap(fn_or_name: str | Callable):
     return fn_or_name
 
 
-def _recorded(function):
-    """A function that is recorded when a proxy is among its arguments."""
-
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        proxy = next(proxies_in((args, kwargs)), None)
-        if proxy is None:
-            return function(*args, **kwargs)
-        result = proxy.tracer.create_proxy("call_function", function, args, kwargs)
-        result.node.meta["is_wrapped"] = True
-        return result
-
-    return call
-
-
 def _recorded_method(name):
     def call(*args, **kwargs):
         proxy = next(proxies_in((args, kwargs)))
@@ -186,11 +170,11 @@ class Tracer(TracerBase):
                  param_shapes_constant: bool = False) -> None:
         super().__init__()
         self._autowrap: dict[int, Callable] = {
-            id(value): _recorded(value)
+            id(value): _create_wrapped_func(value)
             for module in autowrap_modules for name, value in vars(module).items()
             if not name.startswith("_") and callable(value)
         }
-        self._autowrap.update((id(f), _recorded(f)) for f in autowrap_functions)
+        self._autowrap.update((id(f), _create_wrapped_func(f)) for f in autowrap_functions)
         self._autowrap_modules = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
         self.submodule_paths: dict[Module, str] | None = None
@@ -511,9 +495,9 @@ class Tracer(TracerBase):
             patches.watch_scope(vars(module), self._autowrap)
         for (_, name), dictionary in _wrapped_fns_to_patch.items():
             if name not in dictionary and hasattr(builtins, name):
-                patches.place(dictionary, name, _recorded(getattr(builtins, name)))
+                patches.place(dictionary, name, _create_wrapped_func(getattr(builtins, name)))
             elif name in dictionary:
-                patches.place(dictionary, name, _recorded(original(dictionary[name])))
+                patches.place(dictionary, name, _create_wrapped_func(original(dictionary[name])))
         for cls, name in _wrapped_methods_to_patch:
             patches.place(cls, name, _recorded_method(name))
 

@@ -66,6 +66,11 @@ def is_possible() -> bool:
     )
 
 
+def has_room() -> bool:
+    """Whether another function can wait: to be asked before one is made."""
+    return len(_waiting) < _MOST
+
+
 def compile_beside(function, *operands) -> Job | None:
     """Begins to compile a function.
 

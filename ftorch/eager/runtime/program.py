@@ -172,15 +172,17 @@ class Plan:
 
     def _waits(self, arrays, scalars):
         """Whether the step goes on running on the host since it is being compiled beside."""
-        if self.compiling is None:
+        compiling = self.compiling  # other threads run the step, too
+        if compiling is None:
             if not background.is_possible():
                 return False
-            function = self._jitted()
-            operands = map(_structure, (*arrays, *_packed(self.scalars, scalars)))
-            if (job := background.compile_beside(function, *operands)) is not None:
-                self.compiling = function, job
+            if background.has_room():
+                function = self._jitted()
+                operands = map(_structure, (*arrays, *_packed(self.scalars, scalars)))
+                if (job := background.compile_beside(function, *operands)) is not None:
+                    self.compiling = function, job
             return True
-        return not self.compiling[1].poll()
+        return not compiling[1].poll()
 
     def _filled(self, scalars):
         """An array of one number, without XLA, which would compile a program for every shape."""
@@ -401,7 +403,13 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         if all(item.__class__ is int or item.element is not None for item in code):
             finished += (None, _interpret(code, inputs, ints, floats, live))
             return
-        if donated not in program.compiling:
+        # Other threads run the program, too: what they put there or take is asked for once.
+        waiting = program.compiling.get(donated)
+        if waiting is None and (compiled := program.compiled.get(donated)) is None:
+            beside = _is_compiled_beside(program, device)
+            if beside and not background.has_room():
+                _run_on_host(program, device, code, inputs, ints, floats, live, finished)
+                return
             before = [_replaced_input(replaced.get(id(storage))) for storage in keep]
             for item in code:
                 if item.__class__ is not int:
@@ -411,12 +419,17 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
                     _programs[key] = program
                     _varying.pop(key, None)
             compiled = compile_code(code, live, donated, device, before)
-        if _waits(program, compiled, donated, device, inputs, ints, floats):
-            _run_on_host(program, device, code, inputs, ints, floats, live, finished)
-            return
-        if donated in program.compiling:
-            compiled, _ = program.compiling.pop(donated)
+            if beside:
+                waiting = compiled, _begun(compiled, donated, inputs, ints, floats)
+                if waiting[1] is not None:  # else others were faster, and too many wait
+                    program.compiling[donated] = waiting
+        if waiting is not None:
+            compiled, job = waiting
+            if job is None or not job.poll():
+                _run_on_host(program, device, code, inputs, ints, floats, live, finished)
+                return
         program.compiled[donated] = compiled
+        program.compiling.pop(donated, None)
     else:
         stats.hits += 1
         if program.seen == 2:
@@ -457,29 +470,24 @@ def _run_on_host(program, device, code, inputs, ints, floats, live, finished):
         program.spent += perf_counter() - start
 
 
-def _waits(program, compiled, donated, device, inputs, ints, floats):
-    """Whether a trace goes on running on the host since its program is being compiled beside.
+def _is_compiled_beside(program, device):
+    """Whether a trace goes on running on the host while its program is compiled: those that ran there until XLA pays."""
+    return (
+        device is _device.CPU and host_tier.ENABLED and (program.varies or program.is_small) and background.is_possible()
+    )
 
-    That is so for those that ran there until XLA pays. Which inputs are donated is known only when a program is called: one
-    that takes over others than last time is a program of its own.
 
-    Args:
-        compiled: the program, if it is new.
+def _begun(compiled, donated, inputs, ints, floats):
+    """The `background.Job` that compiles a program, or None if too many wait.
+
+    Which inputs are donated is known only when a program is called: one that takes over others than last time is a
+    program of its own.
     """
-    if (found := program.compiling.get(donated)) is not None:
-        return not found[1].poll()
-    if device is not _device.CPU or not host_tier.ENABLED or not (program.varies or program.is_small) or (
-        not background.is_possible()
-    ):
-        return False
     kept = [_structure(a) for i, a in enumerate(inputs) if i not in donated]
     given = [_structure(inputs[i]) for i in compiled.given]
-    job = background.compile_beside(
+    return background.compile_beside(
         compiled.function, kept, given, _numbers_structure(ints, np.int64), _numbers_structure(floats, np.float64)
     )
-    if job is not None:
-        program.compiling[donated] = compiled, job
-    return True
 
 
 def _structure(array):

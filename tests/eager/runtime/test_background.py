@@ -258,3 +258,57 @@ def test_a_forked_child_computes_and_an_interrupt_leaves_all_well():
     print("well")
     """)
     assert done.returncode == 0 and done.stdout == "well\n", done.stdout + done.stderr
+
+
+class _Taken(dict):
+    """Entries that another thread takes just after they were seen: it runs the same program."""
+
+    def __init__(self, compiled):
+        super().__init__()
+        self.other = compiled
+
+    def _take(self, key):
+        if super().__contains__(key) and super().__getitem__(key)[1].is_over:
+            self.other[key] = super().pop(key)[0]
+
+    def __contains__(self, key):
+        found = super().__contains__(key)
+        self._take(key)
+        return found
+
+    def get(self, key, default=None):
+        found = super().get(key, default)
+        self._take(key)
+        return found
+
+
+def test_threads_share_a_program_that_is_compiled_beside(eager_compiler, monkeypatch):
+    made = program.Program.__init__
+
+    def shared(self, *args):
+        made(self, *args)
+        self.compiling = _Taken(self.compiled)
+
+    monkeypatch.setattr(program.Program, "__init__", shared)
+    sizes = [*SIZES, *[SIZES[-1]] * 8]
+    weight, found = _weight(), []
+    for size in sizes:
+        found.append(_step(weight, size))
+        background.wait()
+    monkeypatch.undo()
+    np.testing.assert_allclose(found, _expected(sizes)[0], rtol=1e-5)
+
+
+def test_nothing_is_made_for_a_full_queue(eager_compiler, gate, monkeypatch):
+    function, operand = jax.jit(lambda x: x + 1), jax.ShapeDtypeStruct((3,), np.float32)
+    while background.has_room():
+        background.compile_beside(function, operand)
+    made = []
+    compile_code = program.compile_code
+    monkeypatch.setattr(program, "compile_code", lambda *args: made.append(args) or compile_code(*args))
+    weight, sizes = _weight(), [*SIZES, *[SIZES[-1]] * 6]
+    compilations, found = program.stats.compilations, [_step(weight, size) for size in sizes]
+    assert not made and program.stats.compilations == compilations
+    gate.set()
+    background.wait()
+    np.testing.assert_allclose(found, _expected(sizes)[0], rtol=1e-5)

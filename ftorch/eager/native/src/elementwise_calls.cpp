@@ -48,19 +48,22 @@ std::unique_ptr<Program> made_of(Integers code) {
   return std::make_unique<Program>(inputs, constants, instructions, outputs);
 }
 
-// A program, made when a call's integers come for the first time. As many are kept as XLA's programs hold.
-const Program& program_of(Integers code) {
-  static auto& known = *new std::map<std::vector<int64_t>, std::unique_ptr<Program>>;
+// A program, made when a call's integers come for the first time. When there are many, all are let go of: those that
+// still run are held by their calls, and those that come again are made again.
+std::shared_ptr<const Program> program_of(Integers code) {
+  constexpr size_t MOST = 4096;
+  static auto& known = *new std::map<std::vector<int64_t>, std::shared_ptr<const Program>>;
   static auto& mutex = *new std::shared_mutex;
   static thread_local std::vector<int64_t> key;
   key.assign(code.begin(), code.end());
   {
     std::shared_lock<std::shared_mutex> lock(mutex);
-    if (const auto found = known.find(key); found != known.end()) return *found->second;
+    if (const auto found = known.find(key); found != known.end()) return found->second;
   }
-  auto made = made_of(code);
+  std::shared_ptr<const Program> made = made_of(code);
   std::unique_lock<std::shared_mutex> lock(mutex);
-  return *known.emplace(key, std::move(made)).first->second;
+  if (known.size() >= MOST) known.clear();
+  return known.emplace(key, std::move(made)).first->second;
 }
 
 // program: types of inputs, (type, bits) of constants, instructions of six, (value, reduction) of outputs, each list behind
@@ -68,7 +71,8 @@ const Program& program_of(Integers code) {
 ffi::Error elementwise_call(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results, Integers program,
                             Integers shape, Integers dims, Integers axes) {
   const InFloatMode mode(FloatMode::exact());  // as on the host
-  const Program& found = program_of(program);
+  const std::shared_ptr<const Program> kept = program_of(program);
+  const Program& found = *kept;
   const int ins = operands.size(), outs = results.size(), rank = shape.size();
   if (ins != static_cast<int>(found.input_types().size()) || outs != static_cast<int>(found.results().size()) || rank > MOST_DIMENSIONS)
     return ffi::Error::InvalidArgument("operands that are not those of the elementwise program");
