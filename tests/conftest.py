@@ -77,8 +77,8 @@ def pytest_runtest_teardown(item, nextitem):
 def no_promotion(monkeypatch):
     """What runs on the host stays there. It is compiled once when it has taken long enough, and when that is depends
     on what else the machine does."""
-    from ftorch.eager.runtime import program, short_traces
+    from ftorch.eager.runtime import plan, program, short_traces
 
-    monkeypatch.setattr(program, "_COMPILE_STEP", float("inf"))
+    monkeypatch.setattr(plan, "COMPILE_STEP", float("inf"))
     monkeypatch.setattr(program, "_COMPILE_PROGRAM", float("inf"))
     monkeypatch.setattr(short_traces, "_LIMIT", float("inf"))

@@ -23,7 +23,7 @@ from jax.experimental import serialize_executable
 from ..eager.core import device as _device
 from ..eager.core import jax_internals
 from ..eager.core.refcount import LISTED
-from ..eager.runtime import program as _program
+from ..eager.runtime import compilation as _compilation
 from ..fx.node import Node
 from ._stablehlo import flat_function
 from .graph_signature import OutputKind
@@ -91,7 +91,7 @@ def compiled_ahead(program, device):
     exported = jax.export.export(jax.jit(run), platforms=[_platform(device)])(*constants, [*flat.shapes, *seed])
     example = [jax.ShapeDtypeStruct(tuple(n.meta["val"].shape if not _symbolic(s) else _sizes(n)), s.dtype)
                for n, s in zip(order, flat.shapes)]
-    function = _program.jitted(run, donates=bool(given), on_cpu=device.type == "cpu", steps=len(program.graph.nodes))
+    function = _compilation.jitted(run, donates=bool(given), on_cpu=device.type == "cpu", steps=len(program.graph.nodes))
     with jax_internals.without_cache():
         executable = function.lower(*constants, [*example, *seed]).compile()
     shapes = iter(flat.shapes)

@@ -27,6 +27,7 @@ from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
 from ..eager.core import places
 from ..eager.runtime import executor, program
+from ..eager.runtime.plan import Plan
 from ..eager.tensor import TensorBase
 from ..jit.capture.program import Captured
 from ..jit.graphs.graph_program import GraphProgram
@@ -307,7 +308,7 @@ class Collector:
     def _timed(self, execute) -> Callable:
         @functools.wraps(execute)
         def timed(device, code, *args):
-            names = [item.name for item in code if isinstance(item, program.Plan)]
+            names = [item.name for item in code if isinstance(item, Plan)]
             event = self.open("ftorch::program", "program", ops=names[:64], count=len(names))
             try:
                 results = execute(device, code, *args)

@@ -12,7 +12,7 @@ import pytest
 import torch as reference
 
 import ftorch
-from ftorch.eager.runtime.program import stats
+from ftorch.eager.runtime.counters import stats
 
 PATH = pathlib.Path(__file__).parents[2] / "examples" / "serve_llm.py"
 

@@ -9,7 +9,7 @@ import pytest
 import torch as reference
 
 import ftorch as torch
-from ftorch.eager.runtime import program
+from ftorch.eager.runtime.counters import stats
 
 pytestmark = pytest.mark.slow
 
@@ -49,8 +49,8 @@ def losses(recipe, library, exact=True):
     for i in range(STEPS):
         curve.append(step().item())
         if i == WARM_UP:
-            compiled = program.stats.compilations
-    return curve, program.stats.compilations - compiled, report
+            compiled = stats.compilations
+    return curve, stats.compilations - compiled, report
 
 
 @pytest.mark.usefixtures("no_promotion")

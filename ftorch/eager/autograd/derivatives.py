@@ -24,7 +24,7 @@ from ..core.refcount import LISTED, LOCAL
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
 from ..runtime import capture_trace, executor, strided_steps
 from ..runtime.jaxpr_classes import merged
-from ..runtime.program import remember
+from ..runtime.plan import remember
 from ..runtime.size_classes import Instance, Known, SizeClass
 from ..tensor import DISPATCHING, PLAIN, modes, wrap
 from .node_names import node_name

@@ -21,7 +21,7 @@ from ..memory.storage import Storage
 from ..memory.view import access
 from ..runtime import capture_trace, executor, inplace_writes, strided_steps, value_checks
 from ..runtime.executor import record
-from ..runtime.program import remember
+from ..runtime.plan import remember
 from ..runtime.size_classes import ClassTable
 from ..tensor import PLAIN, Tensor, modes, new_leaf, wrap
 from . import planning, promotion

@@ -21,7 +21,7 @@ from ..memory.storage import KEPT_BYTES, Storage
 from ..runtime import size_classes
 from ..runtime.capture_trace import unwatched
 from ..runtime.executor import COMPLEX, FLOAT, INT, Plan, record, translate_error, weak
-from ..runtime.program import remember
+from ..runtime.plan import remember
 from ..runtime.value_checks import bind_checks, give, notices_of, static_value
 from ..tensor import TensorBase, wrap
 from . import unsigned

@@ -19,7 +19,7 @@ from ..call.operands import hashable, normalize
 from ..core.geometry import Geometry
 from ..memory.storage import Storage
 from ..native.contexts import repeatable
-from ..runtime.program import remember
+from ..runtime.plan import remember
 from ..tensor import Tensor, modes
 from . import overrides
 

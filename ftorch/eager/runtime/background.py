@@ -12,6 +12,8 @@ import os
 import threading
 from typing import Any
 
+import jax
+
 from ..core import forking, jax_internals
 from ..core.pace import resting
 from ..core.quiet import quiet
@@ -88,6 +90,12 @@ def compile_beside(function, *operands) -> Job | None:
         _waiting.append(job)
         _start()
     return job
+
+
+def structure_of(array):
+    """What JAX finds a compiled function by."""
+    bound = getattr(array, "committed", False)
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding if bound else None)
 
 
 def wait(timeout=None) -> None:

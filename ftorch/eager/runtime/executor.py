@@ -15,8 +15,10 @@ from ..core import device as _device
 from ..core.errors import OutOfMemoryError, translate_error
 from ..core.geometry import Geometry
 from ..memory.storage import Storage, newest_level
-from . import program, strided_steps
-from .program import COMPLEX, FLOAT, INT, Plan, Stats, stats, weak
+from . import strided_steps
+from .counters import Stats, stats
+from .plan import Plan, remember
+from .scalars import COMPLEX, FLOAT, INT, weak
 from .trace import DEFERRED, IMMEDIATE, OVERWRITTEN, earlier_value, mark_written, threads
 
 __all__ = [
@@ -235,7 +237,7 @@ def duplicate(source: Storage) -> Storage:
     if plan is None:
         plan = Plan(lambda x: x, (source.root,), "", "clone", source.root.device)
         plan.host = strided_steps.IDENTITY
-        program.remember(_copies, source.root, plan, 4096)
+        remember(_copies, source.root, plan, 4096)
     return record(plan, (source,))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..core.quiet import quiet
 from ..host.rules import MissingRule
 from .jaxpr_classes import NotGeneral, merged
+from .scalars import weak
 
 ENABLED = os.environ.get("FTORCH_HOST_TIER", "1") != "0"
 CHECKED = os.environ.get("FTORCH_HOST_TIER") == "check"
@@ -49,8 +50,6 @@ def _made(plan):
 
 
 def _traced(plan):
-    from .program import weak
-
     count, kinds, fn = len(plan.inputs), plan.scalars, plan.fn
 
     def weakened(*operands):

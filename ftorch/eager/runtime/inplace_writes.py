@@ -19,7 +19,7 @@ from ..core.errors import translate_error
 from ..core.geometry import has_internal_overlap
 from ..memory.storage import strided
 from . import capture_trace, elementwise_writes, executor, host_tier, value_checks
-from .program import _packed
+from .scalars import packed
 from .strided_steps import elements
 
 LARGE = 1 << 16  # elements; to copy a smaller storage costs less than to end a trace
@@ -148,7 +148,7 @@ def update(plan, target, tensors, scalars) -> bool:
             return False
         arrays.append(array)
     array = None
-    scalars = _packed(plan.scalars, plan.numbers(scalars)) if scalars else ()
+    scalars = packed(plan.scalars, plan.numbers(scalars)) if scalars else ()
     try:
         if change:
             _change(storage, g, target._ftorch_offset, functools.partial(_run, step, arrays, scalars))

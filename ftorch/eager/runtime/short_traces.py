@@ -18,6 +18,7 @@ import numpy as np
 from ..core import device as _device
 from ..host.rules import MissingRule
 from . import host_tier, program
+from .counters import stats
 from .jaxpr_classes import NotGeneral
 from .trace_programs import TraceProgram
 
@@ -63,14 +64,14 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
             found = _results(short, code, live, inputs, ints, floats)
             if found is not None:
                 finished += (None, found)
-                program.stats.programs += 1
+                stats.programs += 1
                 return
     if short is None or short.function is None:
         program.execute(device, code, inputs, ints, floats, steps, live, keep, replaced, again, finished)
         return
-    compilations, start = program.stats.hits, perf_counter()
+    compilations, start = stats.hits, perf_counter()
     program.execute(device, code, inputs, ints, floats, steps, live, keep, replaced, again, finished)
-    if program.stats.hits > compilations:  # it was compiled before
+    if stats.hits > compilations:  # it was compiled before
         _compare(short, start, finished[1])
 
 

@@ -16,8 +16,8 @@ from ..core import forking
 from ..core.jax_internals import outside_traces
 from ..core.refcount import LISTED, RELIABLE
 from ..memory.storage import Storage
-from . import program, short_traces
-from .program import FLOAT, INT
+from . import short_traces, stepwise
+from .scalars import FLOAT, INT
 
 DEFERRED = os.environ.get("FTORCH_EXECUTOR", "deferred") != "op"
 
@@ -80,7 +80,7 @@ class Trace:
         """`_run` where this thread has been interrupted while it runs something: JAX may be compiling that, and a function
         that is being compiled can't be called."""
         with outside_traces():
-            self._run(False, program.execute_by_steps)
+            self._run(False, stepwise.execute_by_steps)
 
     def _run(self, again, execute=short_traces.execute):
         run = Run()
@@ -217,7 +217,7 @@ class Trace:
         code, _, inputs, _, ints, floats, steps, replaced = run.content
         live, keep = run.live, run.keep
         earlier = [_versions(slot, replaced) for slot in live]
-        values, failed = program.run_by_steps(
+        values, failed = stepwise.run_by_steps(
             code, inputs, ints, floats, {slot for slots in earlier for slot in slots}, error
         )
         outside, first = failed.pop(None, None), None
@@ -291,7 +291,7 @@ def _before(storage, inputs, replaced):
     found = replaced.get(id(storage))
     if found.__class__ is int:
         found = inputs[-1 - found]
-    return None if found is None or program.is_given_away(found) else found
+    return None if found is None or stepwise.is_given_away(found) else found
 
 
 def _live_slots(trace, owners):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..memory.storage import Storage
 from . import program
-from .program import COMPLEX, INT
+from .scalars import COMPLEX, INT
 
 _STEPS = 16  # that are run apart
 _CHEAP_STEPS, _CHEAP_SIZE = 6, 1024  # what is computed twice so that an error comes at once

@@ -13,9 +13,12 @@ import numpy as np
 
 from ...eager.core import device as _device
 from ...eager.core.quiet import quiet
+from ...eager.runtime import compilation as _compilation
 from ...eager.runtime import donation, forked
-from ...eager.runtime import program as _program
-from ...eager.runtime.program import COMPLEX, FLOAT, INT, Plan, stats, weak
+from ...eager.runtime.counters import stats
+from ...eager.runtime.plan import Plan
+from ...eager.runtime.program import Risk
+from ...eager.runtime.scalars import COMPLEX, FLOAT, INT, weak
 
 # Reads through strides, and constants, are computed again rather than kept for the backward pass.
 _CHEAP = frozenset(("view", "full", "zeros", "ones", "empty", "arange"))
@@ -117,7 +120,7 @@ class Lowered:
         before = [-1] * len(self.outputs)
         for operand, place in (replaced or {}).items():
             before[place] = free.get(operand, -1)
-        self.donated, self.order = _program.paired(tuple(free.values()), before)
+        self.donated, self.order = _compilation.paired(tuple(free.values()), before)
         taken = set(self.donated)
         self.kept = [p for p in range(len(self.starts)) if p not in taken]
         varying = dict.fromkeys(varying)
@@ -166,7 +169,7 @@ class Lowered:
         at = varying.get(position)
         if at is None:
             return np.float64(self.table.floats[position])
-        return _program._element(numbers, at)
+        return _compilation.element(numbers, at)
 
     def call(self, kept, given, numbers, finished=None):
         """The outputs' arrays.
@@ -215,7 +218,7 @@ class Lowered:
         than there is."""
         if self._risk is None:
             code = [item for s in self.steps for item in (s.plan, *s.operands)]
-            self._risk = _program.Risk(code, ())
+            self._risk = Risk(code, ())
         return self._risk.may_fail()
 
     def jitted(self):
@@ -227,7 +230,7 @@ class Lowered:
         if self._jitted is None:
             self._jitted = self._compiled(donates=bool(self.donated))
             if list(self.order) != sorted(self.order):
-                self._places = _program.places(self.order)
+                self._places = _compilation.places(self.order)
         return self._jitted
 
     def _compiled(self, donates):
@@ -243,7 +246,7 @@ class Lowered:
             results = self.function(arrays, numbers)
             return [results[place] for place in self.order]
 
-        return _program.jitted(program, donates=donates, on_cpu=_on_cpu(self.device), steps=len(self.steps))
+        return _compilation.jitted(program, donates=donates, on_cpu=_on_cpu(self.device), steps=len(self.steps))
 
     def numbers(self, floats):
         """The numbers that vary, out of the trace's: an array on the device where they are those of the call before."""
@@ -253,7 +256,7 @@ class Lowered:
         values = found.tobytes()
         if values == self._last[0]:
             if self._last[1] is None:
-                self._last = values, _program.put(found, self.device)
+                self._last = values, _compilation.put(found, self.device)
             return self._last[1]
         self._last = values, None
         return found

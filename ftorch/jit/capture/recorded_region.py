@@ -13,7 +13,7 @@ import numpy as np
 
 from ...eager.core.refcount import LISTED
 from ...eager.runtime import capture_trace, executor
-from ...eager.runtime import program as _program
+from ...eager.runtime import compilation as _compilation
 from ...eager.runtime.capture_trace import CaptureTrace
 from .lowering import Lowered, Table
 
@@ -130,7 +130,7 @@ class RecordedRegion:
                 continue
             before = trace.before.get(id(storage))
             shape, dtype = storage.root.shape, storage.root.dtype.numpy
-            storage.array = _program.put(np.zeros(shape, dtype), self.device) if before is None else before[1]
+            storage.array = _compilation.put(np.zeros(shape, dtype), self.device) if before is None else before[1]
             storage.trace = None
         trace.owners = []
 

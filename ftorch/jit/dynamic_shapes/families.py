@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...eager.runtime import capture_trace
-from ...eager.runtime import program as _program
-from ...eager.runtime.program import stats
+from ...eager.runtime import compilation as _compilation
+from ...eager.runtime.counters import stats
 from ..capture.lowering import Lowered
 from .padded import Padded, Unknown, Value, of_expression
 from .size_dependence import Expression, Form, form_of, infer
@@ -168,7 +168,7 @@ class Shared:
             for p, array in (*zip(self.kept, kept), *zip(self.donated, given)):
                 arrays[p] = array
             arrays += () if numbers is None else (numbers,)
-            real = [_program._element(sizes, i) for i in range(len(lengths))]
+            real = [_compilation.element(sizes, i) for i in range(len(lengths))]
             padded = Padded(samples, lengths, real, dict(zip(where, scalars)))
             results = padded.run(
                 one.jaxpr, template.other.closed.jaxpr, one.consts,
@@ -194,8 +194,8 @@ class Shared:
         except Exception as error:  # of JAX: operands that a rule made do not fit
             raise Unknown(f"{type(error).__name__}: {error}") from error
         stats.compilations += 1
-        self.run = _program.jitted(program, donates=bool(self.donated), on_cpu=True, steps=len(base.steps))
-        self.places = _program.places(base.order)
+        self.run = _compilation.jitted(program, donates=bool(self.donated), on_cpu=True, steps=len(base.steps))
+        self.places = _compilation.places(base.order)
 
     def scalars(self, form: Form):
         """The numbers that stand in a program of one size."""

@@ -8,7 +8,7 @@ import re
 from ...eager.call.op import read
 from ...eager.core.registry import STATIC, OpDef
 from ...eager.runtime import executor
-from ...eager.runtime.program import INT
+from ...eager.runtime.scalars import INT
 from ...eager.tensor import TensorBase, wrap
 from ...fx import Graph, GraphModule
 

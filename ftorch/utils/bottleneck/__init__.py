@@ -12,7 +12,7 @@ import sys
 
 import jax
 
-from ...eager.runtime.program import stats
+from ...eager.runtime.counters import stats
 from ...version import ftorch_version
 
 

@@ -15,8 +15,9 @@ import pytest
 import ftorch as ft
 from ftorch.eager.host import evaluate
 from ftorch.eager.host.interpret import missing
-from ftorch.eager.runtime import executor, program
-from ftorch.eager.runtime.program import weak
+from ftorch.eager.runtime import executor
+from ftorch.eager.runtime.plan import Plan
+from ftorch.eager.runtime.scalars import packed, weak
 from tests import test_registry as registry
 from tests.oracle import to_ftorch
 
@@ -50,13 +51,13 @@ def functions_of(plan, arrays, scalars):
         numbers = (weak(v, k) for v, k in zip(operands[count:], plan.scalars))
         return plan.fn(*operands[:count], *numbers)
 
-    return function, [*map(np.asarray, arrays), *program._packed(plan.scalars, scalars)]
+    return function, [*map(np.asarray, arrays), *packed(plan.scalars, scalars)]
 
 
 @contextlib.contextmanager
 def watched(check):
     """Calls ``check(plan, arrays, scalars, results)`` for each plan that runs, each by itself, once."""
-    run, deferred, seen = program.Plan.run, executor.DEFERRED, {}
+    run, deferred, seen = Plan.run, executor.DEFERRED, {}
 
     def checked(plan, arrays, scalars):
         results = run(plan, arrays, scalars)
@@ -65,11 +66,11 @@ def watched(check):
             check(plan, arrays, scalars, results)
         return results
 
-    program.Plan.run, executor.DEFERRED = checked, False
+    Plan.run, executor.DEFERRED = checked, False
     try:
         yield seen
     finally:
-        program.Plan.run, executor.DEFERRED = run, deferred
+        Plan.run, executor.DEFERRED = run, deferred
 
 
 def agree(plan, arrays, scalars, results):

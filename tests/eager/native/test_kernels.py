@@ -315,7 +315,7 @@ def test_other_instruction_sets(instructions):
 
 def test_parameters_are_updated_in_their_own_memory():
     """Each result of a step is given the memory of what it replaces, so that none is copied."""
-    from ftorch.eager.runtime.program import paired
+    from ftorch.eager.runtime.compilation import paired
 
     given, order = paired((0, 1, 2), [5, 2, -1, 0])
     assert given == (2, 0, 1) and order == [1, 3, 0, 2]

@@ -17,7 +17,8 @@ import pytest
 import ftorch as torch
 from ftorch.eager.core import jax_internals, pace
 from ftorch.eager.core.quiet import quiet
-from ftorch.eager.runtime import background, program
+from ftorch.eager.runtime import background, compilation, program
+from ftorch.eager.runtime.counters import stats
 
 SIZES = 700, 900, 1100  # the class is known from the second on
 
@@ -68,27 +69,27 @@ def _expected(sizes):
 def test_the_host_goes_on_until_the_program_is_there(eager_compiler, gate):
     sizes = [*SIZES, *[SIZES[-1]] * 12]
     weight, found = _weight(), []
-    compiled, entered = program.stats.compilations, threading.get_ident()
+    compiled, entered = stats.compilations, threading.get_ident()
     for size in sizes[:-4]:
         found.append(_step(weight, size))
-    hits = program.stats.hits
-    assert program.stats.compilations > compiled and background._is_working()
+    hits = stats.hits
+    assert stats.compilations > compiled and background._is_working()
     gate.set()
     background.wait()
     for size in sizes[-4:]:
         found.append(_step(weight, size))
-    assert program.stats.hits > hits and threading.get_ident() == entered
+    assert stats.hits > hits and threading.get_ident() == entered
     expected, last = _expected(sizes)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     np.testing.assert_allclose(weight.detach().numpy(), last, rtol=1e-4, atol=1e-6)
 
 
 def test_calling_what_was_compiled_beside_compiles_nothing(eager_compiler):
-    function = program.jitted(
+    function = compilation.jitted(
         lambda kept, given, ints, floats: [kept[0] * 2 + given[0]], donates=True, on_cpu=True, steps=1
     )
     kept, given = np.ones(50, np.float32), np.ones(50, np.float32)
-    job = background.compile_beside(function, [program._structure(kept)], [program._structure(given)], None, None)
+    job = background.compile_beside(function, [background.structure_of(kept)], [background.structure_of(given)], None, None)
     background.wait()
     assert job.is_over
     compiled = []
@@ -307,8 +308,8 @@ def test_nothing_is_made_for_a_full_queue(eager_compiler, gate, monkeypatch):
     compile_code = program.compile_code
     monkeypatch.setattr(program, "compile_code", lambda *args: made.append(args) or compile_code(*args))
     weight, sizes = _weight(), [*SIZES, *[SIZES[-1]] * 6]
-    compilations, found = program.stats.compilations, [_step(weight, size) for size in sizes]
-    assert not made and program.stats.compilations == compilations
+    compilations, found = stats.compilations, [_step(weight, size) for size in sizes]
+    assert not made and stats.compilations == compilations
     gate.set()
     background.wait()
     np.testing.assert_allclose(found, _expected(sizes)[0], rtol=1e-5)

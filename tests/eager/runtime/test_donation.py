@@ -9,7 +9,7 @@ import torch as reference
 import ftorch as torch
 from ftorch._toplevel import arrays
 from ftorch.eager.core import device, jax_internals
-from ftorch.eager.runtime import donation, executor, program
+from ftorch.eager.runtime import compilation, donation, executor, program
 from ftorch.jit import stats
 
 LARGE = 1 << 19  # elements of float32: more than `donation` leaves to XLA
@@ -20,7 +20,7 @@ def test_results_lie_over_owned_copies():
     array[:] = 3
     copy = jax_internals.owned_copy(array, device.to_jax(device.CPU))
     place = copy.unsafe_buffer_pointer()
-    function = program.jitted(lambda kept, given: [given[0] + 1], donates=True, on_cpu=True, steps=1)
+    function = compilation.jitted(lambda kept, given: [given[0] + 1], donates=True, on_cpu=True, steps=1)
     (result,) = function([], [copy])
     assert place != array.ctypes.data and result.unsafe_buffer_pointer() == place
     assert copy.is_deleted() and array[0] == 3 and result[0] == 4
@@ -117,18 +117,18 @@ def test_a_program_is_compiled_before_anything_is_given_away(monkeypatch):
     def fails(kept, given):
         raise ValueError("no program")
 
-    function = program.jitted(fails, donates=True, on_cpu=True, steps=1)
+    function = compilation.jitted(fails, donates=True, on_cpu=True, steps=1)
     with pytest.raises(ValueError, match="no program"):
         donation.prepare(function, [], given, (), device.CPU)
     assert not given[0].is_deleted()
-    function = program.jitted(lambda kept, given: [given[0] * 2], donates=True, on_cpu=True, steps=1)
+    function = compilation.jitted(lambda kept, given: [given[0] * 2], donates=True, on_cpu=True, steps=1)
     assert donation.prepare(function, [], given, (), device.CPU) is given
     assert function([], given)[0][0] == 2 and given[0].is_deleted()
 
 
 def test_what_is_little_is_spared():
     array = jax_internals.owned_copy(np.ones(8, np.float32), device.to_jax(device.CPU))
-    function = program.jitted(lambda kept, given: [given[0] * 2], donates=True, on_cpu=True, steps=1)
+    function = compilation.jitted(lambda kept, given: [given[0] * 2], donates=True, on_cpu=True, steps=1)
     (spared,) = donation.prepare(function, [], [array], (), device.CPU)
     function([], [spared])
     assert not array.is_deleted() and array[0] == 1
@@ -136,7 +136,7 @@ def test_what_is_little_is_spared():
 
 def test_long_programs_are_like_short_ones():
     def chain(lib, x):
-        for _ in range(program._LONG // 2 + 3):
+        for _ in range(compilation._LONG // 2 + 3):
             x = (x * 1.01).sin()
         return x
 

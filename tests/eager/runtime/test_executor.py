@@ -12,7 +12,7 @@ import torch as reference
 
 import ftorch as torch
 from ftorch.eager.call import op
-from ftorch.eager.runtime import executor, program
+from ftorch.eager.runtime import executor, program, stepwise
 from ftorch.jit import stats
 
 
@@ -226,7 +226,7 @@ def test_op_by_op_gives_the_same():
 
 
 def test_numbers_of_numpy_are_never_given_away():
-    assert not program.is_given_away(np.float32(0)) and not program.is_given_away(np.zeros(2))
+    assert not stepwise.is_given_away(np.float32(0)) and not stepwise.is_given_away(np.zeros(2))
 
 
 def test_a_trace_lets_go_of_what_is_filled_at_once():

@@ -9,6 +9,7 @@ import pytest
 
 import ftorch as torch
 from ftorch.eager.runtime import program, short_traces, trace_programs
+from ftorch.eager.runtime.plan import Plan
 
 
 class _Failing:
@@ -16,7 +17,7 @@ class _Failing:
 
     def __init__(self, monkeypatch, kind):
         self.kind, self.names = kind, set()
-        run, compile_code = program.Plan.run, program.compile_code
+        run, compile_code = Plan.run, program.compile_code
 
         run_trace = trace_programs.TraceProgram.run
 
@@ -35,7 +36,7 @@ class _Failing:
                 raise kind("the program does not work today")
             return compile_code(code, *rest)
 
-        monkeypatch.setattr(program.Plan, "run", failing_run)
+        monkeypatch.setattr(Plan, "run", failing_run)
         monkeypatch.setattr(program, "compile_code", failing_compile)
         monkeypatch.setattr(trace_programs.TraceProgram, "run", failing_trace)
         monkeypatch.setattr(short_traces, "_MOST_STEPS", 0)

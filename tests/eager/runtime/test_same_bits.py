@@ -11,6 +11,7 @@ import ftorch as torch
 from ftorch.eager import native
 from ftorch.eager.native.passes.rewrite import rewritten
 from ftorch.eager.runtime import executor, host_tier, program, short_traces
+from ftorch.eager.runtime.plan import Plan
 
 F = torch.nn.functional
 pytestmark = pytest.mark.skipif(
@@ -77,7 +78,7 @@ def tier(name):
 
         short_traces.known.clear()
         put(program, "_prefers_steps", lambda *_: name != "xla")
-        put(program.Plan, "_is_worth_compiling", lambda _: False)
+        put(Plan, "_is_worth_compiling", lambda _: False)
         if name == "short":
             for attribute, value in {"_LEAST_SEEN": 0, "_MOST_ELEMENTS": 1 << 40, "_LIMIT": 1e9}.items():
                 put(short_traces, attribute, value)

@@ -9,7 +9,7 @@ import torch as oracle
 import ftorch as torch
 from ftorch.eager.call import planning
 from ftorch.eager.runtime import host_tier, size_classes
-from ftorch.eager.runtime.program import stats
+from ftorch.eager.runtime.counters import stats
 
 SIZES = [(29, 24), (41, 36), (53, 47), (82, 70), (67, 61), (40, 33)]  # in one order: kernels may compare sizes
 

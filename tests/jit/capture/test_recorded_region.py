@@ -7,7 +7,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
-from ftorch.eager.runtime.program import stats
+from ftorch.eager.runtime.counters import stats
 from ftorch.jit.capture.recorded_region import RecordedRegion
 
 

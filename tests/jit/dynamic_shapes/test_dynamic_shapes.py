@@ -8,7 +8,7 @@ import pytest
 import ftorch as torch
 import ftorch.nn.functional as F
 from ftorch import nn
-from ftorch.eager.runtime.program import stats
+from ftorch.eager.runtime.counters import stats
 from ftorch.utils import _pytree
 
 

@@ -1,0 +1,140 @@
+"""How a trace becomes a function that XLA compiles: the order of what it is given and gives, and XLA's options."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any, NamedTuple
+
+import jax
+
+from ..core import device as _device
+from ..core.pace import rest
+from ..core.quiet import quiet
+from ..native.passes.rewrite import rewritten
+from .counters import stats
+from .scalars import COMPLEX, FLOAT, INT, weak
+from .stepwise import steps_of
+
+# Programs of a training step are many small steps: in the order that keeps memory low they also run
+# up to a fifth faster than in the one that XLA's CPU backend takes to keep more threads busy.
+ROUNDED = {"xla_allow_excess_precision": False}  # numbers of 16 bits are rounded in each step
+_CPU_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+# The emitters that make code of each fusion through MLIR want 1 MB and 6 ms for one: a network of eight blocks 310 MB
+# instead of 100, for programs that run as fast. Short ones of elementwise steps are faster with them.
+_LONG_OPTIONS = {**_CPU_OPTIONS, "xla_cpu_use_fusion_emitters": False}
+_LONG = 128  # steps
+
+
+@functools.cache
+def _cpu():
+    return jax.sharding.SingleDeviceSharding(_device.to_jax(_device.CPU))
+
+
+def put(array, device):
+    """A NumPy array where programs for a device take it from without a transfer."""
+    return jax.device_put(array, _cpu() if device is None or device is _device.CPU else _device.to_jax(device))
+
+
+def jitted(program, *, donates, on_cpu, steps, rounded=False):
+    """The compiled form of a program of (arrays to keep, arrays that it may take over, ...), made of so many steps.
+
+    Args:
+        rounded: whether it gives the bits that its steps give one by one, as an eager program has to.
+    """
+    options: Any = {}
+    if on_cpu:
+        # Where its inputs are is said: JAX would compile again for those that it has put elsewhere
+        # by default (new ones) and those that another program gave, which are bound to a device.
+        options = {"compiler_options": _LONG_OPTIONS if steps > _LONG else _CPU_OPTIONS, "in_shardings": _cpu()}
+        program = rewritten(program, donated=1, rounded=rounded)
+        if rounded:
+            options["compiler_options"] = {**options["compiler_options"], **ROUNDED}
+    return jax.jit(program, donate_argnums=(1,) if donates else (), **options)
+
+
+def paired(donated, before):
+    """The order of donated inputs and of results in which JAX lays each result over what it replaces.
+
+    JAX gives a result the memory of the first donated input of its shape. Where that is needed after
+    the result is there, XLA copies it.
+
+    Args:
+        before: for each result the input that it replaces, or something else.
+    """
+    own = {b: place for place, b in enumerate(before) if b in donated}
+    given = (*own, *(i for i in donated if i not in own))
+    taken = set(own.values())
+    return given, [*own.values(), *(place for place in range(len(before)) if place not in taken)]
+
+
+def places(order):
+    """Where in a list in this order the first element is, the second, ..."""
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+class Compiled(NamedTuple):
+    """A program: ``function(kept, given, ints, floats)`` gives the live values.
+
+    Attributes:
+        given: the inputs whose memory it takes over, in the order of that argument.
+        order: which live value each result is; None if they are in order.
+    """
+
+    function: Any
+    given: tuple[int, ...]
+    order: list[int] | None
+
+
+def element(vector, i):
+    """``vector[i]`` without the bounds arithmetic of JAX's indexing, which is slow to compile."""
+    return jax.lax.squeeze(jax.lax.slice(vector, (i,), (i + 1,)), (0,))
+
+
+def compile_code(code, live, donated, device, before):
+    """The compiled program of a trace.
+
+    Args:
+        before: for each live slot the input whose value it replaces, or -1.
+    """
+    stats.compilations += 1
+    given_order, order = paired(donated, before)
+    walk = list(steps_of(code))
+
+    def program(kept, given, ints, floats):
+        inputs, kept, given = [], iter(kept), dict(zip(given_order, given, strict=True))
+        total = 1 + max((-1 - o for _, operands in walk for o in operands if o < 0), default=-1)
+        for i in range(total):
+            inputs.append(given[i] if i in given else next(kept))
+        i = f = 0
+        values = []
+        for plan, operands in walk:
+            rest()
+            numbers = []
+            for kind in plan.scalars:
+                if kind == INT:
+                    numbers.append(weak(element(ints, i), INT))
+                    i += 1
+                elif kind == FLOAT:
+                    numbers.append(weak(element(floats, f), FLOAT))
+                    f += 1
+                else:
+                    parts = element(floats, f), element(floats, f + 1)
+                    numbers.append(weak(jax.lax.complex(*parts), COMPLEX))
+                    f += 2
+            arrays = [values[o] if o >= 0 else inputs[-1 - o] for o in operands]
+            with quiet():
+                results = plan.fn(*arrays, *numbers)
+            if plan.is_single:
+                values.append(results)
+            else:
+                values.extend(results)
+        return [values[live[place]] for place in order]
+
+    on_cpu = device is _device.CPU
+    function = jitted(program, donates=bool(donated), on_cpu=on_cpu, steps=len(walk), rounded=True)
+    return Compiled(function, given_order, None if order == sorted(order) else order)
+
+
+# JAX says so when memory that was offered could not be reused; the executor only offers.
+warnings.filterwarnings("ignore", message="Some donated buffers were not usable")

@@ -1,0 +1,123 @@
+"""Traces run one step after the other: those that are not compiled, and what is left of those that failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.errors import JaxRuntimeError
+
+from ..core import jax_internals
+from ..core.errors import translate_error
+from .scalars import numbers_of
+
+
+def steps_of(code):
+    """The steps of a trace: (plan, operands)."""
+    i, end = 0, len(code)
+    while i < end:
+        plan = code[i]
+        j = i + 1
+        while j < end and code[j].__class__ is int:
+            j += 1
+        yield plan, code[i + 1 : j]
+        i = j
+
+
+def last_uses(walk, wanted):
+    """(the slots that wanted ones need, {operand: the index of the last step that reads it})."""
+    needed, last_use = set(wanted), {}
+    slot = sum(len(plan.geometries) for plan, _ in walk)
+    for index in range(len(walk) - 1, -1, -1):
+        plan, operands = walk[index]
+        slot -= len(plan.geometries)
+        if needed.isdisjoint(range(slot, slot + len(plan.geometries))):
+            continue  # what was overwritten, or let go
+        needed.update(operands)
+        for operand in operands:
+            last_use.setdefault(operand, index)
+    return needed, last_use
+
+
+def execute_by_steps(device, code, inputs, ints, floats, steps, live, keep, replaced, again, finished):
+    """As `execute`, without a program of the whole."""
+    finished += (None, interpret(code, inputs, ints, floats, live))
+
+
+def interpret(code, inputs, ints, floats, live):
+    """Runs a trace step by step, letting go of results after their last use."""
+    values = _stepwise(code, inputs, ints, floats, set(live), None, None)
+    return [values[slot] for slot in live]
+
+
+def run_by_steps(code, inputs, ints, floats, wanted, error):
+    """Runs by steps what failed with ``error`` as a whole.
+
+    Returns:
+        ({wanted slot: array}, {slot: the error of the step that failed, which it is or depends on}). The error of
+        ``None`` is one that no step has: it was raised from outside.
+    """
+    failed: dict[int | None, Exception] = {}
+    if not isinstance(error, (JaxRuntimeError, MemoryError)):
+        failed[None] = error
+    if not jax_internals.is_top_level():
+        with jax.ensure_compile_time_eval():
+            values = _stepwise(code, inputs, ints, floats, wanted, failed, error)
+    else:
+        values = _stepwise(code, inputs, ints, floats, wanted, failed, error)
+    return values, failed
+
+
+def _stepwise(code, inputs, ints, floats, wanted, failed, error):
+    """{wanted slot: array}; with ``failed``, steps may fail, which is noted there."""
+    walk = list(steps_of(code))
+    needed, last_use = last_uses(walk, wanted)
+    values: dict[int, Any] = {-1 - i: array for i, array in enumerate(inputs)}
+    ints, floats = iter(ints), iter(floats)
+    slot = 0
+    for index, (plan, operands) in enumerate(walk):
+        numbers = numbers_of(plan.scalars, ints, floats)
+        slots = range(slot, slot + len(plan.geometries))
+        slot = slots.stop
+        if needed.isdisjoint(slots):
+            continue
+        if failed is None:
+            results = plan.run([values[operand] for operand in operands], numbers)
+        else:
+            results = _attempt(plan, operands, numbers, values, slots, failed, error)
+        for place, result in zip(slots, results):
+            if place in wanted or place in last_use:
+                values[place] = result
+        results = result = None
+        for operand in set(operands):
+            if last_use[operand] == index and operand not in wanted:
+                values.pop(operand, None)
+    return {place: values[place] for place in wanted if place in values}
+
+
+def _attempt(plan, operands, numbers, values, slots, failed, error):
+    """The results of a step, or () where it fails or needs what failed: ``failed`` says it."""
+    found = next((failed[operand] for operand in operands if operand in failed), None)
+    if found is None:
+        arrays = [values[operand] for operand in operands]
+        if any(is_given_away(array) for array in arrays):  # a program had taken its memory
+            found = translate_error(error)
+        else:
+            try:
+                return jax.block_until_ready(plan.run(arrays, numbers))
+            except Exception as own:
+                first = own
+            try:  # what does not come again came from outside: another thread, or the handler of a signal
+                results = jax.block_until_ready(plan.run(arrays, numbers))
+                failed[None] = first
+                return results
+            except Exception as own:
+                found = translate_error(own, plan.name)
+    failed.update(dict.fromkeys(slots, found))
+    return ()
+
+
+def is_given_away(array):
+    """Whether a program took over an array's memory."""
+    return not isinstance(array, (np.ndarray, np.generic)) and array.is_deleted()
