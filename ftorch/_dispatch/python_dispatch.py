@@ -14,7 +14,7 @@ import threading
 from types import SimpleNamespace
 
 from .. import _ops
-from ..eager.autograd import derivatives, tape
+from ..eager.autograd import derivatives, inplace_history, saved_tensors, tape
 from ..eager.autograd.views import ViewNode, view_call
 from ..eager.call import op as _op
 from ..eager.call.operands import tensors_of
@@ -368,8 +368,8 @@ class _no_grad:  # noqa: N801
 
 def _save(t):
     if type(t) is not Tensor and has_dispatch(type(t)):
-        return tape.SavedOutside(t)
-    return tape.save(t)
+        return saved_tensors.SavedOutside(t)
+    return saved_tensors.save(t)
 
 
 def _fresh(t):
@@ -410,7 +410,7 @@ def _count_write(target, result):
 
 def _recorded_inplace(op, operands, static, tensors, compute):
     target = operands[0]
-    tape.check_inplace(target)
+    inplace_history.check_inplace(target)
     plan = build_inplace(op, operands, static)
     mask = tuple(bool(t.requires_grad) for t in tensors)
     node = None
@@ -431,7 +431,7 @@ def _recorded_inplace(op, operands, static, tensors, compute):
     _count_write(target, result)
     if node is not None:
         node.saved = [_save(target) if kept is None else kept for kept in saved]
-        tape.rebase(target, node)
+        inplace_history.rebase(target, node)
     return True, target
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from ..autograd.function import BackwardCFunction
 from ..eager.autograd import backward as engine
-from ..eager.autograd import derivatives, tape
+from ..eager.autograd import derivatives, nodes, saved_tensors, tape
 from ..eager.call.op import call
 from ..eager.runtime import capture_trace
 from ..fx import Graph, GraphModule
@@ -48,7 +48,7 @@ def call_hook(hook, *args, hook_type):
             "unpack_hook".
     """
     if hook_type == "unpack_hook":
-        return tape.unpack(_packed(hook, *args), None, None)
+        return saved_tensors.unpack(_packed(hook, *args), None, None)
     if hook_type == "post_acc_grad_hook":
         result = hook(*args)
         if result is not None and not hasattr(result, "_ftorch_geometry"):
@@ -67,7 +67,7 @@ def call_hook(hook, *args, hook_type):
 
 def _packed(unpack, value):
     """A saved tensor whose hook has packed it before."""
-    saved = tape.SavedByHook.__new__(tape.SavedByHook)
+    saved = saved_tensors.SavedByHook.__new__(saved_tensors.SavedByHook)
     saved.packed, saved.unpack = value, unpack
     return saved
 
@@ -184,10 +184,10 @@ class _Walk:
         """A saved tensor: an input, or what its hook unpacks."""
         if kept is None:
             return None
-        if kept.__class__ is tape.SavedByHook:
+        if kept.__class__ is saved_tensors.SavedByHook:
             packed = self._element("packed_data", kept.packed)
             return self.hook(kept.unpack, packed, kind="unpack_hook")
-        t = tape.unpack(kept, node, edge, in_graph)
+        t = saved_tensors.unpack(kept, node, edge, in_graph)
         identity = (id(kept[0]), kept[1], kept[2], edge) if kept.__class__ is tuple else None
         return self.tensor(t, identity if t is not getattr(edge and edge[0], "variable", None) else None)
 
@@ -278,7 +278,7 @@ class _Walk:
 
     def _custom(self, node, grads):
         if node._saved is None:
-            raise RuntimeError(tape.FREED)
+            raise RuntimeError(nodes.FREED)
         saved = tuple(
             self.saved(kept, node, (node, edge) if isinstance(edge, int) else edge, True) for kept, edge in node._saved
         )
@@ -293,12 +293,12 @@ class _Walk:
             return self.do(target, tuple(grads), needs, (), (), self._element("hooks", node))
         backward = node.backward
         if node.saved is None:
-            raise RuntimeError(tape.FREED)
+            raise RuntimeError(nodes.FREED)
         wanted = set(backward.wanted)
         needs = tuple(i in wanted for i in range(len(node.edges)))
         saved: list = [None] * len(node.saved)
         order = range(len(saved))
-        if any(kept.__class__ is tape.SavedByHook for kept in node.saved):
+        if any(kept.__class__ is saved_tensors.SavedByHook for kept in node.saved):
             order = tape.order_of_hooks(backward)
         for k in order:
             i = backward.saved[k]

@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import Any
 
-from ..eager.autograd import tape
+from ..eager.autograd import inplace_history, nodes, saved_tensors, tape
 from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
 from ..eager.core.registry import OPS
@@ -49,7 +49,7 @@ class FunctionCtx:
         self.materialize_grads = value
 
 
-class BackwardCFunction(tape.Node, FunctionCtx):
+class BackwardCFunction(nodes.Node, FunctionCtx):
     """The node, and context, of one call of a `Function`."""
 
     _forward_cls: Any = None
@@ -79,9 +79,9 @@ class BackwardCFunction(tape.Node, FunctionCtx):
                 )
             nr = next((i for i, o in enumerate(outputs) if o is t), None)
             edge = nr if nr is not None else tape.edge_of(t) if t._ftorch_requires_grad else None
-            saved = tape.save(t)
+            saved = saved_tensors.save(t)
             if nr is None and saved.__class__ is tuple:  # not a result: itself, without a cycle
-                saved = tape.SavedOutside(t)
+                saved = saved_tensors.SavedOutside(t)
             kept.append((saved, edge))
         self._saved = kept
         self.to_save = ()
@@ -96,12 +96,12 @@ class BackwardCFunction(tape.Node, FunctionCtx):
         if self.given is not None:
             return self.given
         if self._saved is None:
-            raise RuntimeError(tape.FREED)
+            raise RuntimeError(nodes.FREED)
         if self.to_save:
             return tuple(self.to_save)
         return tuple(
             None if kept is None
-            else tape.unpack(kept, self, (self, edge) if isinstance(edge, int) else edge, True)
+            else saved_tensors.unpack(kept, self, (self, edge) if isinstance(edge, int) else edge, True)
             for kept, edge in self._saved
         )
 
@@ -328,14 +328,14 @@ def _apply(cls, args, kwargs):
             if is_dirty:
                 if out._base is None and out._ftorch_requires_grad and out._grad_fn is None:
                     raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
-                tape.check_inplace(out)
-                tape.rebase(out, ctx)
+                inplace_history.check_inplace(out)
+                inplace_history.rebase(out, ctx)
                 if out._base is None:
                     out._ftorch_output_nr = nr
             else:
                 out._grad_fn, out._ftorch_output_nr, out._ftorch_requires_grad = ctx, nr, True
                 if out._base is not None:
-                    extras(out).creation = tape.MadeInFunction((nr, cls.__name__))
+                    extras(out).creation = inplace_history.MadeInFunction((nr, cls.__name__))
                     out._base = None
         results.append(out)
     if recorded:
@@ -373,7 +373,7 @@ def once_differentiable(function):
     return wrapper
 
 
-class _DelayedError(tape.Node):
+class _DelayedError(nodes.Node):
     def name(self):
         return "torch::autograd::Error"
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..eager.autograd import tape
 from ..eager.autograd.backward import running, will_run
-from ..eager.autograd.tape import Node
+from ..eager.autograd.nodes import Node
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import modes
 

@@ -7,7 +7,7 @@ import textwrap
 import jax
 import jax.numpy as jnp
 
-from ..eager.autograd import derivatives, tape
+from ..eager.autograd import derivatives, inplace_history, tape
 from ..eager.autograd.derivatives import Derived
 from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
@@ -221,7 +221,7 @@ class BatchLevel(Level):
         )
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
-            tape.check_inplace(target)
+            inplace_history.check_inplace(target)
         scalars = [o for o in operands if not isinstance(o, (TensorBase, list, tuple, type(None)))]
         (result,) = self._outputs(plan, tensors, scalars)
         value = result._inner
@@ -235,7 +235,7 @@ class BatchLevel(Level):
         (target._inner if isinstance(target, Batched) else target).copy_(value)
         target._ftorch_storage.version += 1
         if recorded:
-            tape.rebase(target, node)
+            inplace_history.rebase(target, node)
         return target
 
     def _refused(self, op, target):

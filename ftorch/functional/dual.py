@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ..eager.autograd import derivatives, tape
+from ..eager.autograd import derivatives, inplace_history, tape
 from ..eager.autograd.derivatives import Derived
 from ..eager.autograd.views import ViewNode, view_call
 from ..eager.call import op as _op
@@ -99,7 +99,7 @@ class DualLevel(Level):
         )
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
-            tape.check_inplace(target)
+            inplace_history.check_inplace(target)
         (result,) = self._outputs(plan, tensors, scalars)
         if recorded:
             backward = derivatives.of_plan(plan, mask, tape.node_class)
@@ -109,7 +109,7 @@ class DualLevel(Level):
         self._overwrite(target, result)
         target._ftorch_storage.version += 1
         if recorded:
-            tape.rebase(target, node)
+            inplace_history.rebase(target, node)
         return target
 
     @staticmethod

@@ -17,7 +17,7 @@ import weakref
 
 from .._dynamo import config, exc
 from .._dynamo.utils import counters
-from ..eager.autograd import tape
+from ..eager.autograd import nodes
 from ..eager.core import device as _device
 from ..eager.core.refcount import PausedCollector
 from ..eager.dispatch import autocast
@@ -378,7 +378,7 @@ class Compiled:
         trace = LookingTrace(on_break, self.fullgraph, recorder) if looks else CaptureTrace(_device.CPU, on_break)
         drawn = None if recorder is None else default_generator.get_state()
         grad_before = modes.grad
-        started = next(tape._sequence)
+        started = next(nodes._sequence)
         captured = reason = None
         trace.on_truth = recorder.note_assertion if recorder else functools.partial(note_assertion, trace)
         watch = trace.watch = Watch(trace)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..eager.autograd import tape
+from ..eager.autograd import inplace_history, nodes, tape
 from ..eager.call import op as _op
 from ..eager.core import api as torch
 from ..eager.core import formats
@@ -42,7 +42,7 @@ def sparse_op(*names: str):
 # --- autograd ------------------------------------------------------------------------
 
 
-class SparseNode(tape.Node):
+class SparseNode(nodes.Node):
     """A node whose backward is a Python function of the result's gradient."""
 
     __slots__ = ("function",)
@@ -502,7 +502,7 @@ def rebuilt(t, values, name):
 def adopt(t, out):
     """Makes a tensor what an out-of-place operation on it gave: the in-place form."""
     if modes.grad:
-        tape.check_inplace(t)
+        inplace_history.check_inplace(t)
     if out.dtype is not t.dtype:
         raise RuntimeError(
             f"result type {out.dtype.scalar_name} can't be cast to the desired output type "

@@ -329,7 +329,7 @@ def edge_of_output(t):
     fn = grad_fn_of(t)
     if fn is not None:
         return fn, t._ftorch_output_nr
-    from .tape import accumulator
+    from .nodes import accumulator
 
     return accumulator(t), 0
 

@@ -19,7 +19,7 @@ from ..memory.storage import Storage, newest_level, on_look
 from ..runtime import executor, host_tier, inplace_writes, short_traces, value_checks
 from ..runtime.trace import KEPT_ELEMENTS, OVERWRITTEN, Run, Trace, threads
 from ..tensor import PLAIN, Extras, Tensor, modes
-from . import derivatives, tape
+from . import derivatives, nodes, tape
 
 # Classes and their slots, in the order of `Slot` in ``recording.h``.
 _SLOTS = (
@@ -40,7 +40,7 @@ _SLOTS = (
     (short_traces.ShortTrace, "seen run kinds"),
     (executor.Stats, "ops programs"),
     (Extras, "hooks accumulator"),
-    (tape.AccumulateGrad, "variable"),
+    (nodes.AccumulateGrad, "variable"),
 )
 
 
@@ -48,12 +48,12 @@ def configure() -> None:
     """Switches the calls in C on."""
     native.module.configure_calls(
         _SLOTS,
-        (_op.Op, executor.Plan, planning.OpPlan, Tensor, Storage, Trace, tape.Node,
-         tape.OpNode, tape.AccumulateGrad, derivatives.Backward, Run),
+        (_op.Op, executor.Plan, planning.OpPlan, Tensor, Storage, Trace, nodes.Node,
+         tape.OpNode, nodes.AccumulateGrad, derivatives.Backward, Run),
         (PLAIN, _op.special, newest_level, threads, modes, _device.CPU, executor.stats, OVERWRITTEN,
-         tape._sequence, tape.ACCUMULATE_SEQUENCE, value_checks.postponed, on_look,
+         nodes._sequence, nodes.ACCUMULATE_SEQUENCE, value_checks.postponed, on_look,
          frozenset(d for d in dtypes.ALL if not d.stored), short_traces.known, _device.forked, *ignoring_errors()),
-        (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, tape.accumulator,
+        (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, nodes.accumulator,
          _op.op_named, inplace_writes.way_of, part_of, vars(executor)),
         (executor.MAX_STEPS, inplace_writes.LARGE, KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),
     )

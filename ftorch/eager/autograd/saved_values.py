@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ..core import api
 from ..core.registry import OPTIONAL_TENSOR, TENSOR, TENSORS
-from .tape import FREED, SavedByHook, unpack
+from .nodes import FREED
+from .saved_tensors import SavedByHook, unpack
 
 _OF_GEOMETRY = {
     "_sym_sizes": lambda g: tuple(g.shape), "_sizes": lambda g: tuple(g.shape),

@@ -14,7 +14,9 @@ from ..core.registry import OPS, OpDef
 from ..memory.storage import PrivateMap
 from ..tensor import PLAIN, extras, modes, wrap_view
 from . import derivatives
-from .tape import Node, edge_of, node_class, strided_adjoint
+from .nodes import Node
+from .tape import edge_of, node_class
+from .view_nodes import strided_adjoint
 
 _MEMO_LIMIT = 4096
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 
-from ..autograd.tape import rebase
+from ..autograd.inplace_history import rebase
 from ..call import op as _op
 from ..call.operands import tensors_of
 from ..core import dtype as _dtype

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from typing import ClassVar
 
-from ..autograd import derivatives, tape
+from ..autograd import derivatives, saved_tensors, tape
 from ..call import op as _op
 from ..call import planning
 from ..call.operands import hashable, normalize
@@ -293,8 +293,8 @@ def record_wrapped(plan, level, tensors, scalars, outputs):
 def save(level, t):
     """What a node of a level keeps: tensors from outside it as they are, for gradients out there."""
     if isinstance(t, Wrapped) and t._level is level:
-        return tape.save(t)
-    return tape.SavedOutside(t)
+        return saved_tensors.save(t)
+    return saved_tensors.SavedOutside(t)
 
 
 _op.hooks.dispatch = _dispatch

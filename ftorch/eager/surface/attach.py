@@ -13,7 +13,7 @@ import types
 
 from .. import functions as composites  # noqa: F401
 from .. import kernels
-from ..autograd import recorded_calls, tape  # noqa: F401
+from ..autograd import inplace_history, recorded_calls  # noqa: F401
 from ..bindings import declared, outputs, signatures  # noqa: F401
 from ..call import op as _op
 from ..call.argument_types import type_name

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..autograd.tape import (
-    Node,
-    edge_of,
-    node_class,
-)
+from ..autograd.nodes import Node
+from ..autograd.tape import edge_of, node_class
 from ..bindings import declared
 from ..call import op as _op
 from ..call.argument_types import type_name

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from ..autograd import backward as _backward
-from ..autograd.tape import (
-    RETAINED,
-    RemovableHandle,
-    grad_fn_of,
-    version_of,
-)
+from ..autograd.nodes import RemovableHandle
+from ..autograd.saved_tensors import version_of
+from ..autograd.tape import RETAINED, grad_fn_of
 from ..bindings import declared
 from ..call import op as _op
 from ..core import dtype as _dtype

@@ -10,12 +10,8 @@ import warnings
 
 import numpy as np
 
-from ..autograd.tape import (
-    check_inplace,
-    extras,
-    node_class,
-    rename_node,
-)
+from ..autograd.inplace_history import check_inplace
+from ..autograd.tape import node_class, rename_node
 from ..autograd.views import ViewNode, view_call
 from ..autograd.views import as_strided as _as_strided
 from ..bindings import declared
@@ -28,7 +24,7 @@ from ..core.registry import OPS
 from ..memory import host_memory
 from ..memory.storage import Storage
 from ..runtime import executor
-from ..tensor import DISPATCHING, PLAIN, TensorBase, from_array, modes, wrap_view
+from ..tensor import DISPATCHING, PLAIN, TensorBase, extras, from_array, modes, wrap_view
 
 METHODS: dict[str, object] = {}
 

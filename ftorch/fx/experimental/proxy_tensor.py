@@ -15,7 +15,7 @@ from typing import Any
 
 from ... import _ops
 from ..._subclasses.fake_tensor import fake_like
-from ...eager.autograd import derivatives, tape
+from ...eager.autograd import derivatives, inplace_history, saved_tensors, tape
 from ...eager.autograd.views import ViewNode, view_call
 from ...eager.call import op as _op
 from ...eager.call import planning
@@ -174,7 +174,7 @@ class TraceLevel(Level):
         mask = tuple(isinstance(t, Traced) and t._ftorch_requires_grad for t in tensors)
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
-            tape.check_inplace(target)
+            inplace_history.check_inplace(target)
         node = self.record(op, operands, static, "inplace")
         if recorded:
             scalars = [o for o in operands
@@ -182,14 +182,14 @@ class TraceLevel(Level):
             backward = derivatives.of_plan(plan, mask, tape.node_class)
             history = backward.node_class(backward, scalars)
             history.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
-            history.saved = [tape.save(tensors[i] if i >= 0 else target) for i in backward.saved]
+            history.saved = [saved_tensors.save(tensors[i] if i >= 0 else target) for i in backward.saved]
         with self.below():
             _op.call_inplace(op, self._inner(operands), static)
         if isinstance(target, Traced):
             target._node = node
         target._ftorch_storage.version += 1
         if recorded:
-            tape.rebase(target, history)
+            inplace_history.rebase(target, history)
         return target
 
     def _record_view(self, definition, x, static) -> Node:

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from ...eager.autograd import backward as engine
-from ...eager.autograd import derivatives, tape
+from ...eager.autograd import derivatives, saved_tensors, tape
 from ...eager.autograd.derivatives import Derived
-from ...eager.autograd.tape import FREED, Node
+from ...eager.autograd.nodes import FREED, Node
 from ...eager.call import op as _op
 from ...eager.call.op import dense_like, read
 from ...eager.core.registry import OPTIONAL_TENSOR
@@ -147,7 +147,7 @@ class CompiledNode(Node):
         super().__init__()
         self.captured = captured
         self.edges = tuple(tape.edge_of(t) if t._ftorch_requires_grad else None for t in tensors)
-        self.kept = [tape.save(t) for t in tensors]
+        self.kept = [saved_tensors.save(t) for t in tensors]
         self.saved, self.residual_inputs, self.inputs = saved, residual_inputs, inputs
 
     def name(self):
@@ -193,7 +193,7 @@ class CompiledNode(Node):
         op, operands, outputs = captured.whole_backward()
         tensors = {}
         for source, kept, edge in zip(captured.edges, self.kept, self.edges):
-            t = tape.unpack(kept, self, edge)
+            t = saved_tensors.unpack(kept, self, edge)
             for operand in captured.operands_of(source):
                 tensors[operand] = t
         given = []

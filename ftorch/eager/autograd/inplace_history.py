@@ -1,0 +1,125 @@
+"""The graph's side of in-place operations: which tensors must not be written to, and what is their history then."""
+
+from __future__ import annotations
+
+from ..call.op import hooks, write_result
+from . import derivatives
+from .saved_tensors import save
+from .tape import VIEWS_OF_MANY, edge_of, grad_fn_of, make_node, mask_of, move_retained, node_class
+from .view_nodes import CopySlices
+
+
+def check_inplace(t):
+    """Raises PyTorch's errors for a tensor that must not be written to while graphs are recorded."""
+    base = t._base
+    creation = t._ftorch_meta.creation if t._ftorch_meta is not None else None
+    if base is None:
+        if t._ftorch_requires_grad and t._grad_fn is None:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation."
+            )
+        if creation.__class__ is MadeInFunction:
+            raise RuntimeError(_VIEW_OF_FUNCTION.format(*creation))
+        return
+    if creation.__class__ is MadeInFunction:
+        if t._ftorch_requires_grad or base._ftorch_requires_grad:
+            name = type(t._grad_fn).__name__.rstrip("0123456789").removesuffix("Backward")
+            raise RuntimeError(_VIEW_OF_FUNCTION.format(0, name))
+        return
+    if base._grad_fn is None and (t._ftorch_requires_grad or base._ftorch_requires_grad) and creation != "no_grad":
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        )
+    if creation and (t._ftorch_requires_grad or base._ftorch_requires_grad):
+        if creation == "no_grad":
+            raise RuntimeError(_MADE_WITHOUT_GRAD)
+        raise RuntimeError(_ONE_OF_MANY.format(*creation))
+
+
+class MadeInFunction(tuple):
+    """(output number, name) of the custom Function that made a view of its input."""
+
+    __slots__ = ()
+
+
+_VIEW_OF_FUNCTION = (
+    "Output {} of {} is a view and is being modified inplace. This view was created inside a custom "
+    "Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would "
+    "override the custom backward associated with the custom Function, leading to incorrect gradients. This "
+    "behavior is forbidden. You can fix this by cloning the output of the custom Function."
+)
+_MADE_WITHOUT_GRAD = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode "
+    "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+    "your code by moving both the view and the inplace either both inside the no_grad block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+)
+_ONE_OF_MANY = "Output {} of {} is a view and is being modified inplace. " + VIEWS_OF_MANY
+
+
+def _record_inplace(plan, tensors, scalars, grad):
+    target = tensors[0]
+    check_inplace(target)
+    if not grad or not plan.differentiable:
+        write_result(plan, target, tensors, scalars)
+        return target
+    mask = mask_of(tensors)
+    backward = plan.backwards.get(mask)
+    if backward is None:
+        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, node_class)
+    node = make_node(plan, backward, tensors, scalars)
+    saved_inputs = [
+        None if i < 0 else save(derivatives.detached(target) if i == 0 else tensors[i])
+        for i in backward.saved
+    ]
+    history, storage = _new_history(target, node), target._ftorch_storage
+    version = storage.version
+    try:
+        write_result(plan, target, tensors, scalars)
+        _set_history(target, node, history, saved_inputs)
+    except BaseException:
+        if storage.version != version:  # what was written has this history, whatever interrupted it
+            _set_history(target, node, history, saved_inputs)
+        raise
+    return target
+
+
+def rebase(target, node):
+    """Makes ``node`` the history of a tensor that was written to; a view's base gets it too."""
+    _set_history(target, node, _new_history(target, node), None)
+
+
+def _new_history(target, node):
+    """The node of what is written to: the base's, for a view."""
+    base = target._base
+    if base is None:
+        return node
+    base_edge = edge_of(base) if base._ftorch_requires_grad else None
+    slices = CopySlices(
+        base._ftorch_geometry, target._ftorch_geometry, target._ftorch_offset - base._ftorch_offset, node
+    )
+    slices.edges = (base_edge, *node.edges[1:])
+    return slices
+
+
+def _set_history(target, node, history, saved):
+    """What follows a write that is recorded in the graph. Can be done again."""
+    if saved is not None:
+        node.saved = [save(target) if kept is None else kept for kept in saved]
+    base, name = target._base, history.name()
+    written = target if base is None else base
+    if written._grad_fn is not history:
+        move_retained(written, written._grad_fn, written._ftorch_output_nr, history)
+    target._ftorch_requires_grad = True
+    if base is None:
+        target._grad_fn, target._ftorch_output_nr = node, 0
+        target._ftorch_storage.extra = name
+    else:
+        base._grad_fn, base._ftorch_output_nr, base._ftorch_requires_grad = history, 0, True
+        base._ftorch_storage.extra = name
+        target._ftorch_attr_version = -1
+        target._grad_fn = grad_fn_of(target)
+
+
+hooks.record_inplace = _record_inplace
+hooks.check_inplace = check_inplace

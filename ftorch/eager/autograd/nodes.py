@@ -1,0 +1,175 @@
+"""The nodes of the autograd graph, hooks on them, and those at its ends, which accumulate into ``.grad``.
+
+A `Node` stands for one executed operation; its edges lead to the nodes of its inputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import traceback
+import weakref
+from typing import Any
+
+from ..tensor import TensorBase, extras, modes
+from . import derivatives
+
+_sequence = itertools.count()
+ACCUMULATE_SEQUENCE = 1 << 62  # leaves are served first
+_QUALIFIED = ("AccumulateGrad", "CopyBackwards", "CopySlices", "NotImplemented")  # PyTorch names these in full
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they "
+    "have already been freed). Saved intermediate values of the graph are freed when you call "
+    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "graph a second time or if you need to access saved tensors after calling backward."
+)
+
+
+class Node:
+    """A node of the graph.
+
+    Attributes:
+        edges: for each input (node, its output number), or None.
+        sequence: when it was made; later nodes run earlier in backward.
+        pre_hooks: {output number: hooks on that tensor}, ``node_pre_hooks``/``post_hooks`` on nodes.
+    """
+
+    __slots__ = (
+        "edges", "sequence", "tensor_hooks", "node_pre_hooks", "post_hooks", "_metadata", "trace",
+        "__weakref__",
+    )
+    edges: tuple
+    is_accumulate = is_view = False
+    width: Any = 1  # how many outputs there are
+
+    def __init__(self):
+        self.edges = ()
+        self.sequence = next(_sequence)
+        self.tensor_hooks = self.node_pre_hooks = self.post_hooks = self._metadata = None
+        self.trace = traceback.extract_stack()[:-3] if modes.anomaly else None
+
+    def name(self) -> str:
+        """The node's name, such as ``"AddBackward0"``."""
+        name = type(self).__name__
+        return f"torch::autograd::{name}" if name in _QUALIFIED else name
+
+    @property
+    def next_functions(self):
+        """((node, output number), ...) of the inputs; (None, 0) where no gradient goes."""
+        edges = self.edges
+        found = (None if i is None else edges[i] for i in self.shown_edges())
+        return tuple((None, 0) if e is None else e for e in found)
+
+    def shown_edges(self):
+        """The indices of the edges in PyTorch's order, None for one that leads nowhere."""
+        return range(len(self.edges))
+
+    @property
+    def metadata(self) -> dict:
+        """A dict for the user's own use."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
+
+    def _sequence_nr(self):
+        return self.sequence
+
+    def __repr__(self):
+        return f"<{self.name()} object at {id(self):#x}>"
+
+    def register_hook(self, fn):
+        """Calls ``fn(grad_inputs, grad_outputs)`` after the node ran; it may replace grad_inputs."""
+        if self.post_hooks is None:
+            self.post_hooks = {}
+        return RemovableHandle(self.post_hooks, fn)
+
+    def register_prehook(self, fn):
+        """Calls ``fn(grad_outputs)`` before the node runs; it may replace them."""
+        if self.node_pre_hooks is None:
+            self.node_pre_hooks = {}
+        return RemovableHandle(self.node_pre_hooks, fn)
+
+    def apply(self, grads):
+        """Gradients of the inputs, given those of the outputs (None where there is none)."""
+        raise AssertionError("abstract")
+
+    def release(self):
+        """Lets go of what was saved for backward."""
+
+    def __call__(self, *grads):
+        out = self.apply(list(grads))
+        shown = [None if i is None else out[i] for i in self.shown_edges()]
+        return shown[0] if len(shown) == 1 else tuple(shown)
+
+
+_handle_ids = itertools.count()
+
+
+class RemovableHandle:
+    """Removes a hook; also a context manager."""
+
+    def __init__(self, hooks_dict, fn, *others):
+        self.id = next(_handle_ids)
+        self._hooks = weakref.ref(hooks_dict) if hasattr(hooks_dict, "__weakref__") else hooks_dict
+        hooks_dict[self.id] = fn
+        self._others = others
+
+    def remove(self):
+        """Removes the hook; a second call does nothing."""
+        hooks_dict = self._hooks() if isinstance(self._hooks, weakref.ref) else self._hooks
+        if hooks_dict is not None:
+            hooks_dict.pop(self.id, None)
+        for other in self._others:
+            other.pop(self.id, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf: adds to the leaf's ``.grad``."""
+
+    __slots__ = ("variable",)
+    is_accumulate = True
+
+    def __init__(self, variable):
+        super().__init__()
+        self.sequence = ACCUMULATE_SEQUENCE
+        self.variable = variable
+
+    def is_bare(self):
+        """Whether nobody has a say in what it does."""
+        return not (self.tensor_hooks or self.node_pre_hooks or self.post_hooks or modes.anomaly)
+
+    def apply(self, grads):
+        self.take({0: grads[0]})
+        return []
+
+    def take(self, buffer):
+        """Adds the gradient ``buffer[0]``, which it removes from there."""
+        variable = self.variable
+        if not variable._ftorch_requires_grad:  # it was detached since
+            return
+        derivatives.accumulate(variable, buffer)
+        post = variable._ftorch_meta and variable._ftorch_meta.post_hooks
+        if post:
+            for hook in list(post.values()):
+                result = hook(variable)
+                if result is not None and not isinstance(result, TensorBase):
+                    raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+
+
+def accumulator(t) -> AccumulateGrad:
+    """The `AccumulateGrad` of a leaf; one exists as long as some graph needs it."""
+    meta = t._ftorch_meta
+    if meta is None:
+        meta = extras(t)
+    found = meta.accumulator and meta.accumulator()
+    if found is None:
+        found = AccumulateGrad(t)
+        if meta.hooks:
+            found.tensor_hooks = {0: meta.hooks}
+        meta.accumulator = weakref.ref(found)
+    return found

@@ -1,0 +1,133 @@
+"""What nodes keep of tensors for backward, and how they come back: checked to be as they were."""
+
+from __future__ import annotations
+
+from ..tensor import TensorBase, modes, wrap, wrap_view
+from .view_nodes import AliasNode
+
+
+def version_of(t) -> int:
+    """How often the tensor's storage was written to (through it, for a ``.data`` tensor)."""
+    meta = t._ftorch_meta
+    if meta is not None and meta.version is not None:
+        return meta.version[0]
+    return t._ftorch_storage.version
+
+
+class SavedByHook:
+    """A saved tensor in the keeping of ``saved_tensors_hooks``."""
+
+    __slots__ = ("packed", "unpack")
+
+    def __init__(self, t, pack, unpack):
+        with_grad, modes.grad = modes.grad, False
+        version = t._ftorch_storage.version
+        try:
+            self.packed = pack(t)
+        finally:
+            modes.grad = with_grad
+        if t._ftorch_storage.version != version:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+                "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
+                "need to perform in-place operations on the input to a pack hook."
+            )
+        self.unpack = unpack
+
+
+class SavedWrapped:
+    """A saved tensor of a transform level: a wrapper outside the level's graph, but not outside
+    that of the tensors below."""
+
+    __slots__ = ("kept", "storage", "version")
+
+    def __init__(self, t):
+        self.kept = t._level.alias(t)
+        self.storage, self.version = t._ftorch_storage, t._ftorch_storage.version
+
+
+class SavedOutside:
+    """A saved tensor that comes back itself, with its place in the graph: one from outside a transform
+    level, or one that a custom function saved."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, t):
+        self.tensor, self.version = t, t._ftorch_storage.version
+
+
+def save(t):
+    """What a node keeps of a tensor: not the tensor itself, which would be a cycle for results."""
+    if modes.saved_hooks:
+        return SavedByHook(t, *modes.saved_hooks[-1])
+    storage = t._ftorch_storage
+    if storage.version < 0 and not modes.differentiating:
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+            "inference mode in computation tracked by autograd. To work around this, you can make a "
+            "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+            "`torch.inference_mode()`."
+        )
+    if storage.error is not None and storage.array is None:
+        return SavedWrapped(t) if hasattr(t, "_level") else SavedOutside(t)
+    return storage, t._ftorch_geometry, t._ftorch_offset, storage.version
+
+
+def unpack(saved, node, edge, in_graph=False):
+    """The saved tensor, with its place in the graph if a graph is being made, or ``in_graph``.
+
+    Raises:
+        RuntimeError: if it was written to since.
+    """
+    if saved.__class__ is SavedByHook:
+        t = saved.unpack(saved.packed)
+        if not isinstance(t, TensorBase):
+            raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                            f"{type(t).__name__}")
+        t = wrap_view(t._ftorch_storage, t._ftorch_geometry, t._ftorch_offset, None)
+    elif saved.__class__ is SavedWrapped:
+        t = saved.kept
+        if saved.storage.version != saved.version:
+            raise RuntimeError(_modified(t, saved.version, node, edge))
+        if (modes.grad or in_graph) and edge is not None and edge[0] is node:
+            t = t._level.alias(t)  # what is kept would hold the node that keeps it
+    elif saved.__class__ is SavedOutside:
+        t = saved.tensor
+        if t._ftorch_storage.version != saved.version:
+            raise RuntimeError(_modified(t, saved.version, node, edge))
+        return t
+    else:
+        storage, g, offset, version = saved
+        t = wrap(storage) if g is storage.root else wrap_view(storage, g, offset, None)
+        if storage.version != version:
+            raise RuntimeError(_modified(t, version, node, edge))
+    if edge is not None and edge[0].is_accumulate:
+        if saved.__class__ is not SavedByHook:
+            return edge[0].variable
+        identity = AliasNode(t._ftorch_geometry, t._ftorch_geometry, 0)  # a leaf's value is its own, this one a hook's
+        identity.edges, edge = (edge,), (identity, 0)
+    if (modes.grad or in_graph) and edge is not None:
+        source, nr = edge
+        t._grad_fn, t._ftorch_output_nr, t._ftorch_requires_grad = source, nr, True
+    return t
+
+
+def _modified(t, version, node, edge):
+    what = f"torch.{t.dtype.scalar_name}Tensor {list(t.shape)}"
+    made_by, storage = None, t._ftorch_storage
+    if edge is not None and not edge[0].is_accumulate:
+        made_by = edge[1], edge[0].name()
+    is_result = edge is not None and edge[0] is node
+    if not is_result and edge is not None and edge[0].is_view:
+        made_by = 0, "AsStrided"  # a view of what was written to is taken anew
+    elif not is_result and storage.extra is not None:
+        made_by = 0, storage.extra  # an operand's history is today's
+    of = ""
+    if made_by is not None:
+        of = f", which is output {made_by[0]} of {made_by[1].partition('Backward')[0]},"
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: [{what}]{of} is at version {storage.version}; expected version {version} "
+        "instead. Hint: enable anomaly detection to find the operation that failed to compute its "
+        "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
+    )
