@@ -22,7 +22,7 @@ from typing import Any
 
 from ..autograd.function import BackwardCFunction
 from ..eager.autograd import backward as engine
-from ..eager.autograd import derivatives, nodes, saved_tensors, tape
+from ..eager.autograd import derivatives, gradient_values, nodes, saved_tensors, tape
 from ..eager.call.op import call
 from ..eager.runtime import capture_trace
 from ..fx import Graph, GraphModule
@@ -88,12 +88,12 @@ def call_accumulate_grad(variable, grad, has_post_hooks):
     if variable._ftorch_requires_grad:
         buffer = {0: grad}
         del grad
-        derivatives.accumulate(variable, buffer)
+        gradient_values.accumulate(variable, buffer)
 
 
 def _add(a, b):
     """The sum of two gradients, either of which may be missing."""
-    return b if a is None else a if b is None else derivatives.add(a, b)
+    return b if a is None else a if b is None else gradient_values.add(a, b)
 
 
 _add.__name__ = _add.__qualname__ = "add"

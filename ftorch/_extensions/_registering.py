@@ -7,7 +7,7 @@ import functools
 import jax
 
 from ..eager.tensor import Tensor
-from ..eager.tensor_api.interop import from_jax
+from ..eager.tensor_api.jax_interop import from_jax
 from ..library import Library
 
 _libraries: dict[str, Library] = {}

@@ -14,7 +14,7 @@ from ..eager.core import device as _device
 from ..eager.core import dtype as _dtype
 from ..eager.dispatch import overrides
 from ..eager.tensor import Tensor
-from ..eager.tensor_api.interop import from_numpy
+from ..eager.tensor_api.numpy_interop import from_numpy
 from ..eager.tensor_api.storages import TypedStorage, UntypedStorage
 
 __all__ = [

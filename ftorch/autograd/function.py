@@ -111,13 +111,13 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
         self._saved = None
 
     def apply(self, *args):
-        from ..eager.autograd import derivatives
+        from ..eager.autograd import gradient_values
 
         (grads,) = args
         grads = list(grads) + [None] * (len(self.output_geometries) - len(grads))
         if self.materialize_grads:
             grads = [
-                derivatives.zeros(g) if grad is None and g is not None else grad
+                gradient_values.zeros(g) if grad is None and g is not None else grad
                 for grad, g in zip(grads, self.output_geometries)
             ]
         cls = self._forward_cls

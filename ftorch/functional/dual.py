@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ..eager.autograd import derivatives, inplace_history, tape
+from ..eager.autograd import derivatives, gradient_values, inplace_history, tape
 from ..eager.autograd.derivatives import Derived
 from ..eager.autograd.views import ViewNode, view_call
 from ..eager.call import op as _op
@@ -123,7 +123,7 @@ class DualLevel(Level):
             target._tangent = result._tangent
             base = target._base
             if result._tangent is not None and isinstance(base, Dual) and base._tangent is None:
-                base._tangent = derivatives.zeros(base._ftorch_geometry)
+                base._tangent = gradient_values.zeros(base._ftorch_geometry)
                 target._tangent = _op.hooks.alias(base._tangent, target)
                 target._tangent.copy_(result._tangent)
 
@@ -264,7 +264,7 @@ def _alias_like(tangent, view):
     g = view._ftorch_geometry
     base = view._base
     relative = with_bits(g, g.bits ^ base._ftorch_geometry.bits)
-    return derivatives.alias(tangent, relative, view._ftorch_offset - base._ftorch_offset)
+    return gradient_values.alias(tangent, relative, view._ftorch_offset - base._ftorch_offset)
 
 
 _op.hooks.alias = _alias_like

@@ -20,7 +20,7 @@ from ..eager.core import api
 from ..eager.dispatch.randomness import FILL
 from ..eager.sampling.generator import Generator
 from ..eager.tensor import TensorBase, from_array, modes
-from ..eager.tensor_api.interop import jax_array
+from ..eager.tensor_api.jax_interop import jax_array
 from ..utils import _pytree as pytree
 from .dual import Dual, DualLevel, dual
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from ..eager.tensor_api.interop import from_dlpack
+from ..eager.tensor_api.jax_interop import from_dlpack
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..call.op import hooks, in_c, special
 from ..core import api
 from ..tensor import DISPATCHING, TensorBase, modes
-from . import derivatives
+from . import gradient_values
 from .tape import RETAINED, grad_fn_of
 
 
@@ -139,7 +139,7 @@ def _run(roots, retain_graph, inputs):
         _add_to(buffers.setdefault(node, {}), nr, grad)
     if in_c is not None and is_common:
         in_c.walk(start, counts, buffers, retain_graph, not (modes.anomaly or special[0]), needed, by_node,
-                  captures, _apply, _run_tensor_hooks, derivatives.add)
+                  captures, _apply, _run_tensor_hooks, gradient_values.add)
     else:
         _walk(start, counts, buffers, retain_graph, needed, by_node, captures)
     return None if captures is None else [captures[edge] for edge in inputs]
@@ -211,7 +211,7 @@ def _add_to(buffer, nr, grad):
         buffer.setdefault(nr, None)
         return
     held = buffer.get(nr)
-    buffer[nr] = grad if held is None else derivatives.add(held, grad)
+    buffer[nr] = grad if held is None else gradient_values.add(held, grad)
 
 
 def _as_list(node, buffer):
@@ -358,13 +358,13 @@ def _edge_grad(edge, grad):
     g = _edge_geometry(edge)
     if g is None or g.numel != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
-    return derivatives.ones(g)
+    return gradient_values.ones(g)
 
 
 def _ones_like(out):
     if out.__class__ in DISPATCHING or hooks.python is not None:
         return api.ones_like(out)
-    return derivatives.ones(out._ftorch_geometry)
+    return gradient_values.ones(out._ftorch_geometry)
 
 
 def make_grads(outputs, grads, is_batched=False):
@@ -460,7 +460,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
         for t, g in zip(chosen, found):
             if t._ftorch_meta is not None and t._ftorch_meta.retains_grad:
                 continue  # has got it
-            derivatives.accumulate(t, {0: g})
+            gradient_values.accumulate(t, {0: g})
     finally:
         modes.grad = outer
 
@@ -521,7 +521,7 @@ def _grads(outs, ins, grads, retain, create_graph, allow_unused, materialize):
                     "graph. Set allow_unused=True if this is the desired behavior."
                 )
             if materialize:
-                g = derivatives.zeros(_edge_geometry(t) if is_edge(t) else t._ftorch_geometry)
+                g = gradient_values.zeros(_edge_geometry(t) if is_edge(t) else t._ftorch_geometry)
         result.append(g)
     return tuple(result)
 

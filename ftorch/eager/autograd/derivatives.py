@@ -7,7 +7,6 @@ conjugated on the way into ``jax.vjp`` and on the way out.
 from __future__ import annotations
 
 import contextlib
-import sys
 from types import SimpleNamespace
 
 import jax
@@ -15,18 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..call import planning
-from ..call.op import Op, call, hooks, op_named, read, write
-from ..core import forking
-from ..core.formats import strided
+from ..call.op import Op
 from ..core.geometry import Geometry, geometry
 from ..core.quiet import quiet
-from ..core.refcount import LISTED, LOCAL
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
 from ..runtime import capture_trace, executor, strided_steps
 from ..runtime.jaxpr_classes import merged
-from ..runtime.plan import remember
 from ..runtime.size_classes import Instance, Known, SizeClass
-from ..tensor import DISPATCHING, PLAIN, modes, wrap
 from .node_names import node_name
 
 
@@ -437,9 +431,6 @@ def _class_of(plan, mask) -> _GradientClass | None:
     return one.backwards[mask]
 
 
-# --- what nodes and the engine do to tensors -----------------------------------------
-
-
 def adjoint_of(way, base: Geometry, view: Geometry) -> Op:
     """The op that takes the gradient of a view to that of its base (a dense one)."""
     key = ("adjoint", base)
@@ -470,133 +461,3 @@ _adjoints: dict = {}
 def covering(g: Geometry) -> Geometry:
     """A one-dimensional geometry over everything that ``g`` reaches."""
     return geometry((g.expanse,), g.dtype, g.device)
-
-
-def clone_with(t, g: Geometry | None):
-    """A copy of a tensor, laid out as ``g`` (None: as it is)."""
-    out = call(op_named("clone"), (t,), (None,))
-    if g is not None and out._ftorch_geometry is not g and g.is_dense:
-        executor.relabel(out._ftorch_storage, g)
-        out._ftorch_geometry = g
-    return out
-
-
-def alias(t, g: Geometry, offset: int):
-    """A part of a tensor's storage as a tensor, recorded as a view of it."""
-    return hooks.part(t, g, offset)
-
-
-def overwrite(t, value):
-    """``t.copy_(value)``; None means zeros."""
-    from ..core import api
-
-    if value is None:
-        api.Tensor.zero_(t)
-    else:
-        api.Tensor.copy_(t, value)
-
-
-_accumulate_lock = forking.rlock()
-
-
-def accumulate(variable, buffer):
-    """Adds the gradient ``buffer.pop(0)`` to a leaf's ``.grad``: itself, where nobody else holds it."""
-    grad = buffer.pop(0)
-    if grad is None:
-        return
-    meta = variable._ftorch_meta
-    if meta is not None and meta.grad_dtype and grad.dtype is not meta.grad_dtype:
-        grad = grad.to(meta.grad_dtype)
-    with _accumulate_lock:
-        held = variable._grad
-        capture = capture_trace.capturing()
-        if capture is not None:
-            capture.touch_grad(variable, True)
-        if held is None:
-            if grad.__class__ in DISPATCHING:
-                grad = grad if modes.grad else grad.detach()
-            elif not modes.grad and (
-                sys.getrefcount(grad) > LOCAL or capture is not None or not _is_alone(grad)
-            ):
-                # The gradient may have gone to several leaves: each gets a tensor of its own.
-                grad = detached(grad)
-            if grad._ftorch_geometry is not variable._ftorch_geometry and modes.grad_layout and capture is None:
-                grad = _laid_out(grad, variable._ftorch_geometry)
-            variable._grad = grad
-        elif modes.grad or held.__class__ in DISPATCHING or grad.__class__ in DISPATCHING:
-            if not modes.grad and grad.layout is not strided and (
-                held.__class__ in PLAIN or held.layout is grad.layout
-            ):
-                held.add_(grad)  # of a sparse gradient
-            else:
-                variable._grad = add(held, grad)
-        else:
-            write(held, read(add(held, grad)))
-
-
-def _laid_out(grad, g: Geometry):
-    """A leaf's first gradient in the leaf's memory order; contiguous, if the leaf is not dense."""
-    if grad.__class__ in DISPATCHING or grad._ftorch_storage.error is not None or grad.shape != g.shape:
-        return grad
-    own = grad._ftorch_geometry.stride
-    if g.is_dense:
-        wanted = g.stride
-    else:
-        g = geometry(g.shape, g.dtype, g.device)
-        wanted = g.stride
-    if all(a == b or n <= 1 for n, a, b in zip(g.shape, own, wanted)):
-        return grad
-    return clone_with(grad, geometry(g.shape, grad._ftorch_geometry.dtype, g.device, wanted))
-
-
-def _is_alone(t):
-    """Whether a tensor outside of graphs is all that holds its storage, and the whole of it."""
-    storage = t._ftorch_storage
-    if t._ftorch_geometry is not storage.root or t._ftorch_requires_grad or t._ftorch_meta is not None:
-        return False
-    if t._base is not None or t._grad_fn is not None:
-        return False
-    trace = storage.trace
-    if trace is None:
-        return sys.getrefcount(storage) == LISTED and storage.array is not None
-    alone = sys.getrefcount(storage) == LISTED + 1  # the trace lists what it is going to give
-    return alone and storage.trace is trace is not executor.IMMEDIATE
-
-
-def add(a, b):
-    """The sum of two gradients."""
-    return call(op_named("add.Tensor"), (a, b, 1))
-
-
-def detached(t):
-    """The same value in a storage of its own, outside the graph."""
-    g = t._ftorch_geometry
-    if g is t._ftorch_storage.root:
-        return wrap(executor.duplicate(t._ftorch_storage))
-    return wrap(read(t))
-
-
-def zeros(g: Geometry):
-    """A tensor of zeros."""
-    return _constant(g, 0)
-
-
-def ones(g: Geometry):
-    """A tensor of ones."""
-    return _constant(g, 1)
-
-
-def _constant(g, value):
-    plan = _constants.get((g, value))
-    if plan is None:
-        dense = geometry(g.shape, g.dtype, g.device)
-        plan = executor.Plan(
-            lambda: jnp.full(dense.shape, value, dense.dtype.numpy), (dense,), "", "full", g.device
-        )
-        plan.element = None if g.dtype.stored else value
-        plan.inputs = ()
-        remember(_constants, (g, value), plan, 4096)
-    return wrap(executor.record(plan, ()))
-
-
-_constants: dict = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..call.op import hooks, write_result
-from . import derivatives
+from . import derivatives, gradient_values
 from .saved_tensors import save
 from .tape import VIEWS_OF_MANY, edge_of, grad_fn_of, make_node, mask_of, move_retained, node_class
 from .view_nodes import CopySlices
@@ -69,7 +69,7 @@ def _record_inplace(plan, tensors, scalars, grad):
         backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, node_class)
     node = make_node(plan, backward, tensors, scalars)
     saved_inputs = [
-        None if i < 0 else save(derivatives.detached(target) if i == 0 else tensors[i])
+        None if i < 0 else save(gradient_values.detached(target) if i == 0 else tensors[i])
         for i in backward.saved
     ]
     history, storage = _new_history(target, node), target._ftorch_storage

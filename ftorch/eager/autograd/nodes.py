@@ -11,7 +11,7 @@ import weakref
 from typing import Any
 
 from ..tensor import TensorBase, extras, modes
-from . import derivatives
+from . import gradient_values
 
 _sequence = itertools.count()
 ACCUMULATE_SEQUENCE = 1 << 62  # leaves are served first
@@ -152,7 +152,7 @@ class AccumulateGrad(Node):
         variable = self.variable
         if not variable._ftorch_requires_grad:  # it was detached since
             return
-        derivatives.accumulate(variable, buffer)
+        gradient_values.accumulate(variable, buffer)
         post = variable._ftorch_meta and variable._ftorch_meta.post_hooks
         if post:
             for hook in list(post.values()):

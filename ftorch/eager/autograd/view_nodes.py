@@ -6,7 +6,7 @@ from ..call.op import call
 from ..core.geometry import Geometry, with_bits
 from ..memory.view import access
 from ..tensor import wrap_view
-from . import derivatives
+from . import derivatives, gradient_values
 from .nodes import Node
 
 
@@ -48,9 +48,9 @@ class CopySlices(Node):
 
     def apply(self, grads):
         grad = grads[0]
-        whole = derivatives.clone_with(grad, self.base)
-        part = derivatives.alias(whole, self.view, self.offset)
-        inner = self.inner.apply([derivatives.clone_with(part, None)])
+        whole = gradient_values.clone_with(grad, self.base)
+        part = gradient_values.alias(whole, self.view, self.offset)
+        inner = self.inner.apply([gradient_values.clone_with(part, None)])
         if self.edges[0] is not None:
-            derivatives.overwrite(part, inner[0])
+            gradient_values.overwrite(part, inner[0])
         return [whole, *inner[1:]]

@@ -22,7 +22,15 @@ from ..core.composite import COMPOSITES
 from ..core.registry import OVERLOADS
 from ..dispatch import autocast, faces, levels, overrides  # noqa: F401
 from ..tensor import PLAIN, Tensor, TensorBase, subclassed
-from ..tensor_api import conversions, graph_methods, interop, methods, private_methods  # noqa: F401
+from ..tensor_api import (  # noqa: F401
+    conversions,
+    from_data,
+    graph_methods,
+    jax_interop,
+    methods,
+    numpy_interop,
+    private_methods,
+)
 
 _PREFIXES = ("linalg_", "fft_", "special_")
 _PARSED = frozenset((".", "linalg", "fft", "special"))
@@ -216,9 +224,13 @@ def _bind_methods():
 
 
 def _bind_functions():
-    for name in ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "from_jax",
-                 "from_dlpack"):
-        setattr(api, name, getattr(interop, name))
+    for module, names in (
+        (from_data, ("tensor", "as_tensor", "asarray")),
+        (numpy_interop, ("from_numpy", "frombuffer")),
+        (jax_interop, ("from_jax", "from_dlpack")),
+    ):
+        for name in names:
+            setattr(api, name, getattr(module, name))
     for name in ("clone", "reshape", "as_strided", "numel", "is_floating_point", "is_complex",
                  "is_signed", "resize_as_", "detach", "detach_", "is_conj", "is_neg",
                  "is_same_size", "is_inference"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 
 from ..autograd.nodes import Node
@@ -26,10 +27,12 @@ from ..tensor import (
     from_array,
     modes,
     new_leaf,
+    wrap,
     wrap_view,
 )
-from .interop import dlpack, dlpack_device, jax_array, move_to_device, numpy
+from .jax_interop import dlpack, dlpack_device, jax_array
 from .methods import METHODS, clone, is_contiguous, method, write_array
+from .numpy_interop import numpy
 
 # --- dtype and device ----------------------------------------------------------------
 
@@ -541,3 +544,18 @@ def _make_wrapper_subclass(
 
 
 METHODS["_make_wrapper_subclass"] = staticmethod(_make_wrapper_subclass)
+
+
+def move_to_device(t, where: _device.device):
+    """A copy of a tensor's value on another device, outside any graph."""
+    g = t._ftorch_geometry
+    target = geometry(g.shape, g.dtype, where, g.stride if g.is_dense else None)
+    if where is _device.META:
+        return wrap(Storage(target))
+    if g.device is _device.META:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    value = _op.read(t).as_jax()
+    storage = Storage(target, jax.device_put(value, _device.to_jax(where)))
+    if isinstance(value, jax.core.Tracer):
+        storage.trace = IMMEDIATE
+    return wrap(storage)

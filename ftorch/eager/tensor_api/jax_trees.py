@@ -23,7 +23,7 @@ from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
 from ..memory.storage import Storage
 from ..tensor import Tensor, from_array, wrap
-from .interop import from_jax, jax_array
+from .jax_interop import from_jax, jax_array
 
 
 def _flatten(t):

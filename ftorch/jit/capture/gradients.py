@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ...eager.autograd import backward as engine
-from ...eager.autograd import derivatives, saved_tensors, tape
+from ...eager.autograd import gradient_values, saved_tensors, tape
 from ...eager.autograd.derivatives import Derived
 from ...eager.autograd.nodes import FREED, Node
 from ...eager.call import op as _op
@@ -201,7 +201,7 @@ class CompiledNode(Node):
         for operand in operands:
             if operand in tangents:
                 tangent, g = tangents[operand]
-                given.append(derivatives.zeros(tangent.geometry) if g is None else g)
+                given.append(gradient_values.zeros(tangent.geometry) if g is None else g)
             elif operand in tensors:
                 given.append(_root_of(tensors[operand]))
             else:

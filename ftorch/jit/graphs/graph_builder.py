@@ -201,7 +201,7 @@ class Builder:
 
     def _made(self, t):
         """A small tensor that Python numbers made is made of them again."""
-        from ...eager.tensor_api.interop import tensor
+        from ...eager.tensor_api.from_data import tensor
 
         if t._ftorch_storage.trace is not None or t.numel() > 64 or t._ftorch_requires_grad:
             raise Unsayable("a tensor is made by something that is no call")

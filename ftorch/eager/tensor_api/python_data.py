@@ -1,0 +1,149 @@
+"""What ``tensor(data)`` makes of Python's data: its dtype, shape and elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+
+from ..call.op import to_numpy
+from ..core import dtype as _dtype
+from ..core.once import warn_once
+from ..tensor import TensorBase
+
+
+def inferred_array(data, wanted=None):
+    """NumPy array of nested Python data, in the dtype PyTorch would infer (or the one wanted)."""
+    if isinstance(data, (np.ndarray, np.generic)):
+        return np.asarray(data)
+    if isinstance(data, (bool, int, float, complex)):
+        if data.__class__ is int and not -(1 << 63) <= data < 1 << 63:
+            return np.asarray(data, _beyond_int64([data], wanted))
+        with np.errstate(over="ignore"):
+            return np.asarray(data, _holding(_dtype.from_python(_number_type(data)), wanted).numpy)
+    if isinstance(data, TensorBase):
+        return to_numpy(data)
+    if isinstance(data, jax.Array):
+        return np.asarray(data)
+    if hasattr(data, "__len__") and hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
+        return np.asarray(data)
+    if isinstance(data, bytes | str):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__") or isinstance(data, Mapping):
+        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+    if len(data) and isinstance(data, (list, tuple)) and isinstance(data[0], np.ndarray) and data[0].ndim:
+        warn_once(
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider "
+            "converting the list to a single numpy.ndarray with numpy.array() before converting to a tensor."
+        )
+    shape, leaves = _flatten(data)
+    if leaves and isinstance(leaves[0], str):  # a sequence, too
+        raise ValueError("too many dimensions 'str'")
+    kinds = {type(v) for v in leaves}
+    if not leaves:
+        return np.empty(shape, _dtype.get_default_dtype().numpy)
+    dtype = _dtype.bool
+    for kind in kinds:
+        if issubclass(kind, (TensorBase, np.ndarray)):
+            for own in {v.dtype for v in leaves if type(v) is kind}:
+                own = own if issubclass(kind, TensorBase) else _dtype.from_numpy(own)
+                dtype = _dtype._promote(dtype, own)
+        else:
+            dtype = _dtype._promote(dtype, _leaf_dtype(kind))
+    return _build(leaves, shape, _holding(dtype, wanted), wanted)
+
+
+def _holding(inferred, wanted):
+    # Python floats are doubles: a wanted dtype gets them unrounded.
+    is_floating = inferred.is_floating_point and wanted is not None and wanted.category >= 2
+    if is_floating:
+        return _dtype.float64
+    if inferred.is_complex and wanted is not None:
+        return _dtype.complex128
+    return inferred
+
+
+def _number_type(value):
+    return next(k for k in (bool, int, float, complex) if isinstance(value, k))
+
+
+def _leaf_dtype(kind):
+    if issubclass(kind, np.generic):  # the double precision ones are Python's, too
+        return _dtype.from_numpy(np.dtype(kind))
+    if issubclass(kind, (bool, int, float, complex)):
+        return _dtype.from_python(next(k for k in (bool, int, float, complex) if issubclass(kind, k)))
+    if issubclass(kind, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{kind.__name__}'")
+    raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
+
+
+def _build(leaves, shape, dtype, wanted=None):
+    values = [v.item() if isinstance(v, (TensorBase, np.ndarray)) else v for v in leaves]
+    if dtype.category == 1 and not all(-(1 << 63) <= v < 1 << 63 for v in values):
+        return np.array(values, _beyond_int64(values, wanted)).reshape(shape)
+    with np.errstate(over="ignore"):
+        return np.array(values, dtype.numpy).reshape(shape)
+
+
+def _beyond_int64(values, wanted):
+    """The dtype of integers that 64 bits with a sign do not hold."""
+    if wanted is not _dtype.uint64 or not all(0 <= v < 1 << 64 for v in values):
+        raise ValueError("Overflow when unpacking long long")
+    return np.uint64
+
+
+def _flatten(data):
+    """(shape, leaves) of nested sequences, which must not be ragged."""
+    shape, level = [], [data]
+    while level and _is_sequence(level[0]):
+        length = len(level[0])
+        for position, item in enumerate(level):
+            if not _is_sequence(item):
+                raise TypeError("not a sequence")
+            if len(item) != length:
+                raise ValueError(
+                    f"expected sequence of length {length} at dim {len(shape)} (got {len(item)})"
+                )
+        shape.append(length)
+        level = [leaf for item in level for leaf in item]
+    for item in level:
+        if _is_sequence(item) or (isinstance(item, TensorBase) and item.numel() != 1):
+            raise ValueError("only one element tensors can be converted to Python scalars")
+    return shape, level
+
+
+def _is_sequence(item):
+    if isinstance(item, TensorBase):
+        return False  # among others a tensor stands for its one element
+    if isinstance(item, np.ndarray):
+        return item.ndim > 0
+    return isinstance(item, (list, tuple, range)) or (
+        hasattr(item, "__len__") and hasattr(item, "__getitem__") and not isinstance(item, (str, bytes))
+    )
+
+
+def cast_array(array, dtype):
+    if dtype is None:
+        _dtype.from_numpy(array.dtype)
+        return array
+    if array.dtype == dtype.numpy:
+        return array
+    if array.dtype.kind == "c" and not dtype.is_complex:
+        array = array.real
+    with np.errstate(all="ignore"):
+        return array.astype(dtype.numpy)
+
+
+def check_numbers(array, dtype):
+    """Raises PyTorch's errors for Python numbers that a real dtype cannot hold."""
+    if array.dtype.kind == "c" and dtype.category:
+        raise TypeError("must be real number, not complex" if dtype.category > 1 else
+                        "'complex' object cannot be interpreted as an integer")
+    if not array.size or array.dtype == dtype.numpy or dtype.category != 1:
+        return
+    limits = np.iinfo(dtype.numpy)
+    low, high = array.min(), array.max()
+    lowest = limits.min if dtype.is_signed else -limits.max
+    if not (int(lowest) <= low and high <= int(limits.max)):  # nan is not, either
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
