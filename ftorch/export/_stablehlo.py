@@ -19,8 +19,8 @@ import numpy as np
 
 from .._higher_order_ops import HigherOrderOperator
 from .._ops import OpOverload
+from ..eager.call import call_checks, kernel_functions
 from ..eager.call import op as _op
-from ..eager.call import planning
 from ..eager.call.op import to_numpy
 from ..eager.call.operands import normalize
 from ..eager.core.registry import STATIC
@@ -72,9 +72,9 @@ def _run_kernel(op, operands, given, static):
     """An op's kernel on arrays; ``operands`` are the example's, which say what is promoted."""
     definition = op.definition
     operands = normalize(op, operands)
-    slots, tensors, scalars, _ = planning._layout_arguments(definition, operands, _frozen(static))
-    casts, numbers = planning._promotion(op, definition, slots, tensors, scalars)
-    _, fn = planning.make_function(
+    slots, tensors, scalars, _ = kernel_functions.laid_out(definition, operands, _frozen(static))
+    casts, numbers = call_checks.promotion_of(op, definition, slots, tensors, scalars)
+    _, fn = kernel_functions.make_function(
         definition, slots, casts, numbers, len(tensors), [type(s) for s in scalars], None
     )
     arrays = [a for g in given for a in (g if isinstance(g, (list, tuple)) else (g,))

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..call import planning
+from ..call import kernel_functions, planning
 from ..call.op import Op
 from ..core.geometry import Geometry, geometry
 from ..core.quiet import quiet
@@ -357,7 +357,7 @@ class _GradientClass:
         structs = [_struct(given[k]) for k, slot in enumerate(slots) if slot[0] == "t"]
         definition = Derived("", sample.kernel, [OPTIONAL_TENSOR] * len(slots))
         with capture_trace.unwatched():
-            return planning.trace_kernel(definition, slots, {}, {}, structs, types)
+            return kernel_functions.trace_kernel(definition, slots, {}, {}, structs, types)
 
 
 class _KnownGradients:

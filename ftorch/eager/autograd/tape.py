@@ -189,10 +189,10 @@ def _record(plan, tensors, scalars):
 
 def _record_host(op, operands, static, tensors, storages):
     """The node of an op whose forward ran on the host; its derivative is an ordinary kernel."""
-    from ..call import planning
+    from ..call import host_ops
 
     mask = mask_of(tensors)
-    plan = planning.host_plan(op, operands, static, [s.root for s in storages])
+    plan = host_ops.host_plan(op, operands, static, [s.root for s in storages])
     backward = derivatives.of_plan(plan, mask, node_class)
     scalars = [o for o in operands if type(o) in (bool, int, float, complex)]
     node = make_node(plan, backward, tensors, scalars)

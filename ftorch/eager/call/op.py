@@ -24,7 +24,7 @@ from ..runtime.executor import record
 from ..runtime.plan import remember
 from ..runtime.size_classes import ClassTable
 from ..tensor import PLAIN, Tensor, modes, new_leaf, wrap
-from . import planning, promotion
+from . import call_checks, host_ops, planning, promotion
 from .argument_types import type_name
 from .hooks import hooks
 from .operands import hashable, holds_tensors, normalize, tensors_of
@@ -246,7 +246,7 @@ def _call(op: Op, operands, static=()):
             return _call_host(op, operands, static, tensors, grad)
         try:
             plan = planning.build(op, operands, static)
-        except planning.MixedDevices as mixed:
+        except call_checks.MixedDevices as mixed:
             return call(op, _moved(operands, mixed.device), static)
         remember(op.plans, key, plan)
     if plan.checks:
@@ -275,7 +275,7 @@ call: Any = _call if in_c is None else in_c.call  # in C where nothing is specia
 
 def _call_host(op, operands, static, tensors, grad):
     """An op whose kernel works on NumPy arrays: shapes depend on values, so it runs at once."""
-    arrays, geometries = planning.run_host(op, operands, static, to_numpy)
+    arrays, geometries = host_ops.run_host(op, operands, static, to_numpy)
     outputs = [Storage(g, a) for g, a in zip(geometries, arrays)]
     if grad and modes.grad and op.definition.differentiable and op.definition.backward:
         return hooks.record_host(op, operands, static, tensors, outputs)
@@ -314,7 +314,7 @@ def _call_inplace(op: Op, operands, static=()):
     if plan is None:
         try:
             plan = planning.build_inplace(op, operands, static)
-        except planning.MixedDevices as mixed:
+        except call_checks.MixedDevices as mixed:
             if target._ftorch_geometry.device is not mixed.device:
                 raise
             return call_inplace(op, _moved(operands, mixed.device), static)

@@ -1,4 +1,4 @@
-"""How a call becomes a `Plan`: argument checks, dtype promotion, shapes. Runs once per kind of call."""
+"""How a call becomes a `Plan`: its results' geometries and the function that computes them. Runs once per kind of call."""
 
 from __future__ import annotations
 
@@ -6,43 +6,47 @@ import contextlib
 import functools
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, channels_last_stride, geometry, is_channels_last
 from ..core.quiet import quiet
-from ..core.registry import OPTIONAL_TENSOR, SCALAR, STATIC, TENSOR
+from ..core.registry import STATIC
 from ..core.return_values import result_type
-from ..kernels._common import check_fits, converted
+from ..kernels._common import check_fits
 from ..memory import host_memory
-from ..memory.storage import KEPT_BYTES, Storage
+from ..memory.storage import Storage
 from ..runtime import size_classes
 from ..runtime.capture_trace import unwatched
-from ..runtime.executor import COMPLEX, FLOAT, INT, Plan, record, translate_error, weak
+from ..runtime.executor import COMPLEX, FLOAT, INT, Plan, record, translate_error
 from ..runtime.plan import remember
-from ..runtime.value_checks import bind_checks, give, notices_of, static_value
-from ..tensor import TensorBase, wrap
-from . import unsigned
-from .argument_types import check_arguments, public_name, type_name, wrong_call
-from .operands import check_number, hashable
+from ..runtime.value_checks import bind_checks, give, notices_of
+from ..tensor import wrap
+from .argument_types import check_arguments
+from .call_checks import check_devices, check_required, check_unsigned, promotion_of
+from .kernel_functions import (
+    KINDS,
+    SCALAR_STRUCTS,
+    Structure,
+    abstract_results,
+    laid_out,
+    make_function,
+    trace_kernel,
+)
+from .operands import hashable
 from .promotion import (
-    broadcast_shape,
     pointwise_stride,
     preserved,
-    result_type_of,
 )
 from .size_errors import raise_early
-
-_KIND = {bool: INT, int: INT, float: FLOAT, complex: COMPLEX}
+from .stored_dtypes import as_stored, dtype_of_result, in_stored_dtypes, stored_dtype
 
 
 class OpPlan(Plan):
     """A plan of an op call.
 
     Attributes:
-        operands: the structure of the operands (`_Structure`).
+        structure: where its operands go (`kernel_functions.Structure`).
         differentiable: whether the results can require grad.
         checks: value checks to run before.
         result_type: the named tuple of several results.
@@ -69,86 +73,6 @@ def numbers_of(kinds, scalars):
     return scalars
 
 
-# --- building ------------------------------------------------------------------------
-
-
-class Structure:
-    """Where each flat tensor and scalar operand of a call goes in the kernel's arguments."""
-
-    __slots__ = ("slots", "static", "kinds", "tensor_names")
-
-    def __init__(self, slots, static, kinds, tensor_names):
-        self.slots = slots  # per argument: ("t", i) ("s", i) ("l", [i or None]) ("n",) ("v", value)
-        self.static = static
-        self.kinds = kinds
-        self.tensor_names = tensor_names
-
-
-def _layout_arguments(definition, operands, static):
-    """Spreads operands and static values over the schema's arguments."""
-    operands, static = iter(operands), iter(static)
-    slots, tensors, scalars, names = [], [], [], []
-    for i, kind in enumerate(definition.kinds):
-        name = definition.argument_names[i]
-        if kind == STATIC:
-            slots.append(("v", next(static)))
-            continue
-        o = next(operands)
-        if o is None:
-            default = definition.schema.arguments[i].default if kind == SCALAR else None
-            slots.append(("n",) if default is None else ("v", default))
-        elif isinstance(o, (list, tuple)):
-            indices = []
-            for t in o:
-                if t is None:
-                    indices.append(None)
-                else:
-                    indices.append(len(tensors))
-                    tensors.append(t)
-                    names.append(name)
-            slots.append(("l", tuple(indices)))
-        elif isinstance(o, TensorBase):
-            if kind == SCALAR:
-                check_number(o, definition.name, definition.schema.arguments[i])
-            slots.append(("t", len(tensors)))
-            tensors.append(o)
-            names.append(name)
-        else:
-            slots.append(("s", len(scalars)))
-            scalars.append(o)
-    return slots, tensors, scalars, names
-
-
-class MixedDevices(RuntimeError):
-    """Tensors of the CPU beside some over several devices (`device.over`): they are put there.
-
-    Attributes:
-        device: the latter.
-    """
-
-    def __init__(self, text, device):
-        super().__init__(text)
-        self.device = device
-
-
-def _check_devices(op, tensors):
-    device, first_zero = None, False
-    for t in tensors:
-        g = t._ftorch_geometry
-        if device is None or (g.device is not device and not g.is_zero_dim):
-            if device is not None and not first_zero:
-                text = (
-                    f"Expected all tensors to be on the same device, but found at least two devices, {device} and "
-                    f"{g.device}!"
-                )
-                for several, other in ((device, g.device), (g.device, device)):
-                    if other is _device.CPU and _device.is_several(several):
-                        raise MixedDevices(text, several)
-                raise RuntimeError(text)
-            device, first_zero = g.device, g.is_zero_dim
-    return device
-
-
 def build(op, operands, static, by_class=True) -> OpPlan:
     """The plan of a call: see the module.
 
@@ -156,25 +80,25 @@ def build(op, operands, static, by_class=True) -> OpPlan:
         by_class: whether the results' shapes may come from the call's size class.
     """
     definition = op.definition
-    slots, tensors, scalars, names = _layout_arguments(definition, operands, static)
-    _check_required(op, definition, slots, scalars)
-    device = _check_devices(op, tensors) or _device.resolve(None)
+    slots, tensors, scalars, names = laid_out(definition, operands, static)
+    check_required(op, definition, slots, scalars)
+    device = check_devices(op, tensors) or _device.resolve(None)
     types = [type(s) for s in scalars]
     check_arguments(op, slots, tensors, types)
-    casts, number_dtype = _promotion(op, definition, slots, tensors, scalars)
-    _check_unsigned(definition, slots, tensors, casts)
+    casts, number_dtype = promotion_of(op, definition, slots, tensors, scalars)
+    check_unsigned(definition, slots, tensors, casts)
     raw, fn = make_function(definition, slots, casts, number_dtype, len(tensors), types, device)
-    plan = OpPlan(fn, (), "".join(_KIND[t] for t in types), op.name, device)
+    plan = OpPlan(fn, (), "".join(KINDS[t] for t in types), op.name, device)
 
     notices = notices_of(definition, slots, tensors) if definition.notices else ()
 
     def trace():
         shaped = [jax.ShapeDtypeStruct(t._ftorch_geometry.shape, t._ftorch_geometry.dtype.numpy) for t in tensors]
         with unwatched() if definition.runs_kernels else contextlib.nullcontext():
-            return _abstract(fn, shaped, plan.scalars)
+            return abstract_results(fn, shaped, plan.scalars)
 
     def check():
-        dtypes = [_SCALAR_STRUCT[kind].dtype for kind in plan.scalars]
+        dtypes = [SCALAR_STRUCTS[kind].dtype for kind in plan.scalars]
         raise_early(fn, [t._ftorch_geometry for t in tensors], dtypes, trace)
 
     try:
@@ -188,12 +112,12 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     except Exception as error:
         give(notices)
         raise translate_error(error, op.name) from None
-    stored = _stored_dtype(op, slots, tensors, casts)
+    stored = stored_dtype(op, slots, tensors, casts)
     plan.geometries = _result_geometries(definition, results, tensors, device, stored, slots)
     if tensors:  # else it is known later where the result is to be
         _check_memory(plan.geometries, device)
     if stored is not None or any(g.dtype.stored for g in plan.geometries):
-        plan.fn = _storing(fn, [g.dtype for g in plan.geometries])
+        plan.fn = in_stored_dtypes(fn, [g.dtype for g in plan.geometries])
     plan.geometry = plan.geometries[0] if plan.geometries else None
     plan.element = _element(definition, plan)
     plan.op, plan.static = op, static
@@ -238,12 +162,6 @@ def _known_results(op, slots, tensors, types, casts, number_dtype, device, check
             return trace_kernel(definition, at, casts, number_dtype, structs, types)
 
     return op.classes.find(found, trace)
-
-
-def trace_kernel(definition, slots, casts, numbers, structs, types):
-    """(closed jaxpr of a call's kernel on the CPU, whether there is one result)."""
-    _, fn = make_function(definition, slots, casts, numbers, len(structs), types, _device.CPU)
-    return size_classes.traced(fn, structs, "".join(_KIND[t] for t in types), weak, _SCALAR_STRUCT)
 
 
 def samples(plan) -> list[OpPlan]:
@@ -319,186 +237,6 @@ def _fitting(definition, slots, types, result):
     return found
 
 
-def _check_required(op, definition, slots, scalars):
-    for i, (kind, slot) in enumerate(zip(definition.kinds, slots)):
-        is_number = slot[0] == "s" and kind in (TENSOR, OPTIONAL_TENSOR)
-        if (kind == TENSOR and slot[0] == "n") or (is_number and i not in definition.numbers):
-            given = type(scalars[slot[1]]).__name__ if is_number else "NoneType"
-            raise wrong_call(
-                f"{op.name}(): argument '{public_name(definition.argument_names[i])}' "
-                f"(position {i + 1}) must be Tensor, not {given}"
-            )
-    if definition.numbers and not any(s[0] == "t" for s in slots) and op.name not in _ARITHMETIC:
-        given = ", ".join(type_name(v) for v in scalars)
-        raise TypeError(
-            f"{op.name}() received an invalid combination of arguments - got ({given}), but expected "
-            f"one of:\n * (Tensor input, Tensor other)\n * (Tensor input, Number other)\n"
-        )
-
-
-_ARITHMETIC = ("add", "sub", "mul", "div", "floor_divide")  # all their arguments may be numbers
-
-
-def _promotion(op, definition, slots, tensors, scalars):
-    """({flat tensor index: dtype to cast to}, {flat scalar index: dtype})."""
-    casts, numbers = {}, {}
-    if definition.promote is None:
-        # A number where the kernel wants a tensor becomes one of its default dtype.
-        for kind, slot in zip(definition.kinds, slots):
-            if slot[0] == "s" and kind in (TENSOR, OPTIONAL_TENSOR):
-                numbers[slot[1]] = _dtype.from_python(type(scalars[slot[1]]))
-        return casts, numbers
-    taking = []
-    for i in definition.promoting:
-        slot = slots[i]
-        if slot[0] == "t":
-            taking.append((0, slot[1]))
-        elif slot[0] == "s":
-            taking.append((1, slot[1]))
-        elif slot[0] == "l":
-            taking.extend((0, j) for j in slot[1] if j is not None)
-    values = [scalars[j] if is_scalar else tensors[j] for is_scalar, j in taking]
-    common = result_type_of(values)
-    if definition.promote == "float" and common.category < 2:
-        common = _dtype.get_default_dtype()
-    for is_scalar, j in taking:
-        (numbers if is_scalar else casts)[j] = common
-    if definition.precise is not None and common.itemsize == 2 and common.category == 2:
-        tag, j = slots[definition.precise]
-        if tag == "s":
-            numbers[j] = _dtype.float32
-        elif tensors[j]._ftorch_geometry.is_zero_dim and tensors[j]._ftorch_geometry.dtype is not common:
-            casts[j] = _dtype.float32
-    broadcast_shape([tensors[j]._ftorch_geometry.shape for is_scalar, j in taking if not is_scalar])
-    for i, slot in enumerate(slots):
-        if slot[0] == "s" and definition.kinds[i] in (TENSOR, OPTIONAL_TENSOR):
-            numbers.setdefault(slot[1], common)
-    return casts, numbers
-
-
-def _check_unsigned(definition, slots, tensors, casts):
-    if any(t._ftorch_geometry.dtype in unsigned.WIDE for t in tensors) or any(
-        s[0] == "v" and isinstance(s[1], _dtype.dtype) and s[1] in unsigned.WIDE for s in slots
-    ):
-        unsigned.check(definition, slots, tensors, next(iter(casts.values()), None))
-
-
-def make_function(definition, slots, casts, numbers, tensor_count, scalar_types, device):
-    """(raw, fn): the kernel as a function of flat operands.
-
-    ``raw(arrays, scalars)`` gives the kernel's arguments (cast as promotion says); ``fn(*operands)``
-    its results.
-    """
-    kernel = definition.kernel
-    if definition.backend_kernels and device is not None and not _device.is_several(device):
-        kernel = definition.backend_kernels.get(device.type, kernel)
-    casts = {i: d.numpy for i, d in casts.items()}
-    numbers = {i: d.numpy for i, d in numbers.items()}
-
-    def arguments(arrays, scalars):
-        cast = [
-            converted(a, casts[i]) if i in casts and a.dtype != casts[i] else a
-            for i, a in enumerate(arrays)
-        ]
-        out = []
-        for slot in slots:
-            tag = slot[0]
-            if tag == "t":
-                out.append(cast[slot[1]])
-            elif tag == "v":
-                out.append(static_value(slot[1]))
-            elif tag == "n":
-                out.append(None)
-            elif tag == "l":
-                out.append([None if j is None else cast[j] for j in slot[1]])
-            else:
-                number = scalars[slot[1]]
-                to = numbers.get(slot[1])
-                out.append(number if to is None else jnp.asarray(number).astype(to))
-        return out
-
-    keywords = definition.keywords
-    positional = len(slots) - len(keywords)
-
-    def fn(*operands):
-        given = arguments(operands[:tensor_count], operands[tensor_count:])
-        if keywords:
-            result = kernel(*given[:positional], **dict(zip(keywords, given[positional:])))
-        else:
-            result = kernel(*given)
-        return tuple(result) if isinstance(result, list) else result
-
-    return arguments, fn
-
-
-_SCALAR_STRUCT = {
-    INT: jax.ShapeDtypeStruct((), np.int64), FLOAT: jax.ShapeDtypeStruct((), np.float64),
-    COMPLEX: jax.ShapeDtypeStruct((), np.complex128),
-}
-
-
-def _abstract(fn, shaped, kinds):
-    """Result shapes and dtypes, and whether there is just one result."""
-
-    def weakened(*operands):
-        count = len(shaped)
-        return fn(*operands[:count], *(weak(v, k) for v, k in zip(operands[count:], kinds)))
-
-    results = jax.eval_shape(weakened, *shaped, *(_SCALAR_STRUCT[k] for k in kinds))
-    if isinstance(results, tuple):
-        return results, False
-    return (results,), True
-
-
-# What can be done with tensors of dtypes that have no arithmetic.
-_OF_SHELLS = frozenset("empty empty_strided empty_like clone detach alias".split())
-
-
-def _stored_dtype(op, slots, tensors, casts):
-    """The dtype without a JAX one of its own that the results have, or None."""
-    asked = [s[1] for s in slots if s[0] == "v" and isinstance(s[1], _dtype.dtype)]
-    given = [t._ftorch_geometry.dtype for t in tensors]
-    for d in (*given, *asked):
-        if d.is_shell and op.name not in _OF_SHELLS:
-            raise NotImplementedError(f"\"copy_\" not implemented for '{d.scalar_name}'")
-    if asked or casts:
-        found = (*asked, *casts.values())[0]
-        return found if found.stored else None
-    if any(d.is_complex for d in given):  # complex32 and complex64 are the same to JAX
-        common = functools.reduce(_dtype._promote, given)
-        return common if common.stored else None
-    if op.name == "complex" and given[0] is _dtype.float16:
-        return _dtype.complex32
-    return next((d for d in given if d.stored), None)
-
-
-def _dtype_of_result(numpy_dtype, stored):
-    if stored is not None:
-        if numpy_dtype == stored.numpy:
-            return stored
-        if stored is _dtype.complex32 and numpy_dtype == np.float32:
-            return _dtype.float16
-    return _dtype.from_numpy(numpy_dtype)
-
-
-def as_stored(array, dtype):
-    """An array in the dtype that stands in for a tensor's, with its precision."""
-    array = array.astype(dtype.numpy)
-    if dtype is _dtype.complex32:  # a cast there and back could be optimized away
-        return jax.lax.complex(*(jax.lax.reduce_precision(p, 5, 10) for p in (array.real, array.imag)))
-    return array
-
-
-def _storing(fn, dtypes):
-    def storing(*operands):
-        results = fn(*operands)
-        if isinstance(results, tuple):
-            return tuple(map(as_stored, results, dtypes))
-        return as_stored(results, dtypes[0])
-
-    return storing
-
-
 def _result_geometries(definition, results, tensors, device, stored, slots):
     geometries = []
     inputs = [t._ftorch_geometry for t in tensors]
@@ -506,7 +244,7 @@ def _result_geometries(definition, results, tensors, device, stored, slots):
     keeps = definition.layout == "preserve" and inputs[0].is_dense
     declared = getattr(definition, "result_dtypes", None)
     channels = definition.layout == "channels" and any(map(is_channels_last, inputs[:2]))
-    dtypes = declared or [_dtype_of_result(r.dtype, stored) for r in results]
+    dtypes = declared or [dtype_of_result(r.dtype, stored) for r in results]
     if callable(definition.layout):
         static = {n: s[1] for n, s in zip(definition.argument_names, slots, strict=True) if s[0] == "v"}
         strides = definition.layout(inputs, static, [tuple(r.shape) for r in results])
@@ -581,7 +319,7 @@ def build_update(fn, mutable, inputs, scalars, static) -> Plan:
             )
         )
 
-    kinds = "".join(_KIND[type(s)] for s in scalars)
+    kinds = "".join(KINDS[type(s)] for s in scalars)
     device = mutable[0]._ftorch_geometry.device
     geometries = tuple(
         t._ftorch_geometry if t._ftorch_geometry.is_dense else preserved(t._ftorch_geometry) for t in mutable
@@ -624,47 +362,3 @@ def create(op, args, device, dtype, stride):
             plan.device, plan.geometry, plan.geometries = device, g, (g,)
         remember(op.plans, key, plan)
     return record(plan, (), plan.numbers(operands))
-
-
-# --- ops on the host -----------------------------------------------------------------
-
-
-def host_plan(op, operands, static, geometries):
-    """The plan of a host op that has run: for its derivative, which is an ordinary kernel."""
-    definition = op.definition
-    slots, tensors, scalars, names = _layout_arguments(definition, operands, static)
-    casts, numbers = _promotion(op, definition, slots, tensors, scalars)
-    types = [type(s) for s in scalars]
-    raw, fn = make_function(definition, slots, casts, numbers, len(tensors), types, None)
-    plan = OpPlan(fn, tuple(geometries), "".join(_KIND[t] for t in types), op.name,
-                  geometries[0].device, is_single=len(geometries) == 1)
-    plan.op, plan.static, plan.raw = op, static, raw
-    plan.inputs = tuple(t._ftorch_geometry for t in tensors)
-    plan.structure = Structure(slots, static, types, names)
-    plan.differentiable, plan.checks, plan.backwards = True, None, {}
-    plan.scalar_types, plan.inplace = types, False
-    plan.result_type = result_type(definition)
-    return plan
-
-
-def run_host(op, operands, static, to_numpy):
-    """Runs a kernel that takes NumPy arrays: (arrays, geometries)."""
-    definition = op.definition
-    slots, tensors, scalars, _ = _layout_arguments(definition, operands, static)
-    _check_required(op, definition, slots, scalars)
-    device = _check_devices(op, tensors) or _device.resolve(None)
-    casts, numbers = _promotion(op, definition, slots, tensors, scalars)
-    _check_unsigned(definition, slots, tensors, casts)
-    raw, fn = make_function(
-        definition, slots, casts, numbers, len(tensors), [type(s) for s in scalars], None
-    )
-    results = fn(*map(to_numpy, tensors), *scalars)
-    if not isinstance(results, tuple):
-        results = (results,)
-    arrays, geometries = [], []
-    stored = _stored_dtype(op, slots, tensors, casts)
-    for r in results:
-        r = np.asarray(r)
-        geometries.append(geometry(Size(r.shape), _dtype_of_result(r.dtype, stored), device))
-        arrays.append(r if device is _device.CPU and r.nbytes <= KEPT_BYTES else _device.put(r, device))
-    return arrays, geometries

@@ -13,8 +13,8 @@ import contextlib
 from typing import ClassVar
 
 from ..autograd import derivatives, saved_tensors, tape
+from ..call import kernel_functions, planning
 from ..call import op as _op
-from ..call import planning
 from ..call.operands import hashable, normalize
 from ..core.geometry import Geometry
 from ..memory.storage import Storage
@@ -253,7 +253,7 @@ def wrapped_plan(op, operands, static):
     """(plan, flat tensors, scalars) of a call as the deepest level's user sees it."""
     scanned = _op.scan(operands, Wrapped.kinds)
     if scanned is None:  # numbers and tensors of other classes
-        slots, tensors, scalars, _ = planning._layout_arguments(op.definition, operands, static)
+        slots, tensors, scalars, _ = kernel_functions.laid_out(op.definition, operands, static)
         key = (
             "wrapped, laid out", static,
             tuple([s if s[0] != "v" else s[:1] for s in slots]),

@@ -1,0 +1,138 @@
+"""Kernels as functions of flat operands: where each tensor and number of a call goes, and what is cast before."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..core import device as _device
+from ..core.registry import SCALAR, STATIC
+from ..kernels._common import converted
+from ..runtime import size_classes
+from ..runtime.executor import COMPLEX, FLOAT, INT, weak
+from ..runtime.value_checks import static_value
+from ..tensor import TensorBase
+from .operands import check_number
+
+KINDS = {bool: INT, int: INT, float: FLOAT, complex: COMPLEX}
+
+
+class Structure:
+    """Where each flat tensor and scalar operand of a call goes in the kernel's arguments."""
+
+    __slots__ = ("slots", "static", "kinds", "tensor_names")
+
+    def __init__(self, slots, static, kinds, tensor_names):
+        self.slots = slots  # per argument: ("t", i) ("s", i) ("l", [i or None]) ("n",) ("v", value)
+        self.static = static
+        self.kinds = kinds
+        self.tensor_names = tensor_names
+
+
+def laid_out(definition, operands, static):
+    """Spreads operands and static values over the schema's arguments."""
+    operands, static = iter(operands), iter(static)
+    slots, tensors, scalars, names = [], [], [], []
+    for i, kind in enumerate(definition.kinds):
+        name = definition.argument_names[i]
+        if kind == STATIC:
+            slots.append(("v", next(static)))
+            continue
+        o = next(operands)
+        if o is None:
+            default = definition.schema.arguments[i].default if kind == SCALAR else None
+            slots.append(("n",) if default is None else ("v", default))
+        elif isinstance(o, (list, tuple)):
+            indices = []
+            for t in o:
+                if t is None:
+                    indices.append(None)
+                else:
+                    indices.append(len(tensors))
+                    tensors.append(t)
+                    names.append(name)
+            slots.append(("l", tuple(indices)))
+        elif isinstance(o, TensorBase):
+            if kind == SCALAR:
+                check_number(o, definition.name, definition.schema.arguments[i])
+            slots.append(("t", len(tensors)))
+            tensors.append(o)
+            names.append(name)
+        else:
+            slots.append(("s", len(scalars)))
+            scalars.append(o)
+    return slots, tensors, scalars, names
+
+
+def trace_kernel(definition, slots, casts, numbers, structs, types):
+    """(closed jaxpr of a call's kernel on the CPU, whether there is one result)."""
+    _, fn = make_function(definition, slots, casts, numbers, len(structs), types, _device.CPU)
+    return size_classes.traced(fn, structs, "".join(KINDS[t] for t in types), weak, SCALAR_STRUCTS)
+
+
+def make_function(definition, slots, casts, numbers, tensor_count, scalar_types, device):
+    """(raw, fn): the kernel as a function of flat operands.
+
+    ``raw(arrays, scalars)`` gives the kernel's arguments (cast as promotion says); ``fn(*operands)``
+    its results.
+    """
+    kernel = definition.kernel
+    if definition.backend_kernels and device is not None and not _device.is_several(device):
+        kernel = definition.backend_kernels.get(device.type, kernel)
+    casts = {i: d.numpy for i, d in casts.items()}
+    numbers = {i: d.numpy for i, d in numbers.items()}
+
+    def arguments(arrays, scalars):
+        cast = [
+            converted(a, casts[i]) if i in casts and a.dtype != casts[i] else a
+            for i, a in enumerate(arrays)
+        ]
+        out = []
+        for slot in slots:
+            tag = slot[0]
+            if tag == "t":
+                out.append(cast[slot[1]])
+            elif tag == "v":
+                out.append(static_value(slot[1]))
+            elif tag == "n":
+                out.append(None)
+            elif tag == "l":
+                out.append([None if j is None else cast[j] for j in slot[1]])
+            else:
+                number = scalars[slot[1]]
+                to = numbers.get(slot[1])
+                out.append(number if to is None else jnp.asarray(number).astype(to))
+        return out
+
+    keywords = definition.keywords
+    positional = len(slots) - len(keywords)
+
+    def fn(*operands):
+        given = arguments(operands[:tensor_count], operands[tensor_count:])
+        if keywords:
+            result = kernel(*given[:positional], **dict(zip(keywords, given[positional:])))
+        else:
+            result = kernel(*given)
+        return tuple(result) if isinstance(result, list) else result
+
+    return arguments, fn
+
+
+SCALAR_STRUCTS = {
+    INT: jax.ShapeDtypeStruct((), np.int64), FLOAT: jax.ShapeDtypeStruct((), np.float64),
+    COMPLEX: jax.ShapeDtypeStruct((), np.complex128),
+}
+
+
+def abstract_results(fn, shaped, kinds):
+    """Result shapes and dtypes, and whether there is just one result."""
+
+    def weakened(*operands):
+        count = len(shaped)
+        return fn(*operands[:count], *(weak(v, k) for v, k in zip(operands[count:], kinds)))
+
+    results = jax.eval_shape(weakened, *shaped, *(SCALAR_STRUCTS[k] for k in kinds))
+    if isinstance(results, tuple):
+        return results, False
+    return (results,), True
