@@ -234,6 +234,7 @@ _ELSEWHERE = {
     "compile": "jit",
     "DispatchKey": "library._keys",
     "Event": "cuda",
+    "ScriptObject": "_quantized._tensor",
     "Stream": "cuda",
     "get_autocast_cpu_dtype": "amp.autocast_mode",
     "get_autocast_dtype": "amp.autocast_mode",

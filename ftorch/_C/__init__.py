@@ -131,6 +131,7 @@ _LIBRARY = {
 _ELSEWHERE = {
     **dict.fromkeys(("Block", "Graph", "Node", "Value"), "..jit.torchscript.graph.ir"),
     **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter"), "._files"),
+    "ScriptObject": ".._quantized._tensor",
     "Tag": ".._ops",
 }
 

@@ -198,3 +198,9 @@ def prelu(input, weight, scale, zero_point):
 def softmax(input, dim, scale, zero_point):
     """Softmax over a dimension."""
     return as_quantized(torch.softmax(real(input), dim), input, scale, zero_point)
+
+
+@quantized_op("prelu")
+def _prelu(input, weight):
+    quantizer = input._quantizer
+    return prelu(input, weight, quantizer.scale, quantizer.zero_point)

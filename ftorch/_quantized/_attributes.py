@@ -10,6 +10,7 @@ import numpy as np
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from ..eager.tensor import Tensor
+from ..eager.tensor_api.legacy_types import cpp_name
 from . import _creation
 from . import _quantizer as q
 from ._tensor import (
@@ -144,11 +145,22 @@ quantized_op("cuda")(lambda input, device=None, non_blocking=False, memory_forma
 @quantized_op()
 def empty_like(input, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False,
                memory_format=None):
-    if dtype is not None and dtype not in q.INTEGERS:
-        raise RuntimeError("Creation of quantized tensor requires quantized dtype like torch.quint8")
+    if dtype is not None and dtype is not input.dtype:
+        raise RuntimeError(
+            "It is currently not supported to specify a dtype that doesn't match the input tensor's dtype via "
+            f"empty_like.  Specified: {cpp_name(dtype)} Input tensor's dtype: {cpp_name(input.dtype)}"
+        )
     if input.dtype in q.PER_BYTE:
         return build(torch.empty_like(input._ints), input._quantizer, input.dtype, input.shape)
     return build(torch.empty_like(input._ints, memory_format=memory_format), input._quantizer.copy())
+
+
+@quantized_op("new")
+def _new(input, *args, **kwargs):
+    raise RuntimeError(
+        "new(): expected key in DispatchKeySet(CPU, CUDA, HIP, XLA, MPS, IPU, XPU, HPU, Lazy, PrivateUse1, Meta) "
+        "but got: QuantizedCPU"
+    )
 
 
 @quantized_op()
@@ -223,9 +235,24 @@ def _values_for(t, value):
     return t._quantizer.quantized(value.to(_dtype.float32), t.dtype)
 
 
+def _is_part(index):
+    return all(each is Ellipsis or isinstance(each, (slice, int)) and not isinstance(each, bool)
+               for each in (index if isinstance(index, tuple) else (index,)))
+
+
 @quantized_op("__setitem__")
 def setitem(self, index, value):
-    self._ints[index] = _values_for(self, value)
+    if not isinstance(self._quantizer, q.PerChannel) or not _is_part(index):
+        self._ints[index] = _values_for(self, value)
+        return
+    part = self[index]
+    if not isinstance(value, QuantizedTensor):
+        ints = part._ints
+        if not (ints.is_contiguous() or ints.dim() == 4 and ints.is_contiguous(memory_format=torch.channels_last)):
+            raise RuntimeError("Quantized copy only works with contiguous and NHWC Tensors")
+        value = value if isinstance(value, Tensor) else torch.tensor(float(value))
+        value = value.to(_dtype.float32)
+    copy_(part, value)
 
 
 @quantized_op()

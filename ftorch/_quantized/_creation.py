@@ -220,36 +220,30 @@ def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
     f32 = np.float32
     x = np.asarray(input.detach().reshape(-1)[:numel].numpy(), f32)
     low, high = x.min(), x.max()
-    step = f32((high - low) / f32(n_bins))
-    bins = int(n_bins * (1.0 - ratio))
-
-    def loss(a, b):
-        return _squared_loss(x, a, b, bit_width)
-
-    best_low, best_high, best = low, high, loss(low, high)
-    a, b, previous = low, high, best
-    width = f32(step * f32(bins))
-    while f32(a + width) <= b:
-        from_left, from_right = loss(f32(a + step), b), loss(a, f32(b - step))
+    step = f32(f32(high - low) / f32(n_bins))
+    width = f32(f32(int(f32(n_bins) * (f32(1) - f32(ratio)))) * step)
+    a, b, now = low, high, _loss(x, low, high, bit_width)
+    best = now
+    while f32(a + width) < b:
+        from_left, from_right = _loss(x, f32(a + step), b, bit_width), _loss(x, a, f32(b - step), bit_width)
+        if now < from_left and now < from_right and now < best:  # a local optimum, the best one so far
+            best, low, high = now, a, b
         if from_left < from_right:
             a, now = f32(a + step), from_left
         else:
             b, now = f32(b - step), from_right
-        if now < best:
-            best, best_low, best_high = now, a, b
-        previous = now
-        if f32(a + width) > b or previous is None:
-            break
     make = lambda v: torch.tensor([float(v)], dtype=_dtype.float32, device=input.device)  # noqa: E731
-    return make(best_high), make(best_low)
+    return make(high), make(low)
 
 
-def _squared_loss(x, low, high, bit_width):
+def _loss(x, low, high, bit_width):
+    """The norm of what is lost when numbers are rounded to a range whose start and step are numbers of half precision."""
     f32 = np.float32
+    low = f32(np.float16(low))
     span = f32(high - low)
     top = f32((1 << bit_width) - 1)
-    scale = f32(1) if span == 0 else f32(span / top)
+    scale = f32(1) if span == 0 else f32(np.float16(f32(span / top)))
     inverse = f32(1) if scale == 0 else f32(f32(1) / scale)
     levels = np.clip(np.rint((x - low) * inverse), 0, top).astype(f32)
     error = (x - (levels * scale + low)).astype(f32)
-    return f32(np.sqrt(np.sum((error * error).astype(np.float64))))
+    return np.sqrt(np.cumsum(error * error, dtype=f32)[-1]) if x.size else f32(0)  # one after the other

@@ -6,10 +6,10 @@ import numpy as np
 
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
-from ._tensor import integers
+from ._tensor import ScriptObject, integers
 
 
-class EmbeddingPackedParamsBase:
+class EmbeddingPackedParamsBase(ScriptObject):
     """The rows of an embedding: quint8 or quint4x2, with a scale and a zero point for each."""
 
     _qualified = "__torch__.torch.classes.quantized.EmbeddingPackedParamsBase"

@@ -13,7 +13,7 @@ from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from . import _quantizer as q
 from ._creation import choose_parameters
-from ._tensor import QuantizedTensor, build, integers
+from ._tensor import QuantizedTensor, ScriptObject, build, integers
 
 _SPATIAL = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
@@ -45,7 +45,7 @@ def _check_activation(x, name):
 # --- packed weights ------------------------------------------------------------------
 
 
-class LinearPackedParamsBase:
+class LinearPackedParamsBase(ScriptObject):
     """The weight and bias of a linear layer, as its kernels want them.
 
     Attributes:
@@ -146,7 +146,7 @@ def linear_unpack(W_prepack):
     return W_prepack.unpack()
 
 
-class ConvPackedParamsBase:
+class ConvPackedParamsBase(ScriptObject):
     """The weight and bias of a convolution and how it strides."""
 
     def __init__(self, weight, bias, stride, padding, dilation, groups, transpose=False, output_padding=None):

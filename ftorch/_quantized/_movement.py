@@ -34,6 +34,8 @@ def per_channel_moved(func, name, t, args, kwargs):
         return build(
             out, q.PerChannel(quantizer.scales, quantizer.zero_points, quantizer.axis + (dim <= quantizer.axis))
         )
+    if name == "squeeze":
+        return build(out, q.PerChannel(quantizer.scales, quantizer.zero_points, _squeezed_axis(t, args[1:], kwargs)))
     if not isinstance(out, Tensor) or name in ("t", "transpose", "permute", "T", "as_strided"):
         raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
     if out.dim() <= quantizer.axis:
@@ -41,6 +43,17 @@ def per_channel_moved(func, name, t, args, kwargs):
                            f"{out.numel()} got, {quantizer.scales.numel()}")
     quantizer.check(out.shape)
     return build(out, quantizer)
+
+
+def _squeezed_axis(t, args, kwargs):
+    """The dimension of the channels when dimensions of size one are gone."""
+    dims = args[0] if args else kwargs.get("dim")
+    dims = range(t.dim()) if dims is None else (dims,) if isinstance(dims, int) else dims
+    gone = [d % t.dim() for d in dims if t.shape[d] == 1]
+    axis = t._quantizer.axis
+    if axis in gone:
+        raise RuntimeError("Squeeze is only possible on non-axis dimension for Per-Channel Quantized Tensors.")
+    return axis - sum(d < axis for d in gone)
 
 
 def _indexed(t, index):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..eager.core import api as torch
 from ._layers import linear_dynamic
+from ._tensor import ScriptObject
 
 
-class CellParamsBase:
+class CellParamsBase(ScriptObject):
     """The two packed products of a recurrent cell."""
 
     _qualified = "__torch__.torch.classes.rnn.CellParamsBase"

@@ -31,9 +31,16 @@ def quantized_op(*names: str):
     return register
 
 
+class ScriptObject:
+    """An object of a class that PyTorch has in C++, as packed weights are (``torch.ScriptObject``)."""
+
+    __module__ = "torch"
+
+
 # Public names whose operator is called otherwise.
 _ATEN = {"add": "add.out", "mul": "mul.out", "neg": "neg.out", "abs": "abs.out", "sum": "sum.IntList_out",
-         "argmax": "argmax.out", "where": "where.self"}
+         "argmax": "argmax.out", "where": "where.self", "_batch_norm_train": "native_batch_norm",
+         "_instance_norm_train": "native_batch_norm"}
 
 
 def not_run(name, backend="QuantizedCPU"):

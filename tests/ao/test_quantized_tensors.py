@@ -149,3 +149,79 @@ def test_errors_say_what_to_do():
     assert kind == "NotImplementedError"
     with pytest.raises(NotImplementedError, match="dequantize"):
         names(ftorch)["q"].cumsum(0)
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+@pytest.mark.parametrize("count", [3, 64, 300])
+def test_the_range_that_loses_least(bits, count):
+    def run(t):
+        t.manual_seed(count)
+        x = t.randn(count)
+        return [float(v) for v in t.choose_qparams_optimized(x, count, 200, 0.16, bits)]
+
+    assert run(ftorch) == run(torch)
+
+
+@pytest.mark.parametrize("name", ["number", "channel", "rows", "strided", "other scheme"])
+def test_parts_of_tensors_with_scales_for_channels_are_written(name):
+    def run(t):
+        scales, zeros = t.tensor([0.1, 0.2, 0.3], dtype=t.double), t.tensor([1, 2, 3])
+        x = t.quantize_per_channel(t.arange(24.0).reshape(2, 3, 4) / 9, scales, zeros, 1, t.quint8)
+        if name == "number":
+            x[1, 2, 3] = 0.7
+        elif name == "channel":
+            x[0, 1] = 1.25
+        elif name == "rows":
+            x[1] = t.ones(3, 4)
+        elif name == "strided":
+            x[:, 1] = t.ones(2, 4)
+        else:
+            x[0] = t.quantize_per_tensor(t.ones(3, 4), 0.1, 0, t.quint8)
+        return x
+
+    assert_same(run)
+
+
+@pytest.mark.parametrize("name", ["all", "dim", "several", "channel"])
+def test_dimensions_of_one_before_the_channels_are_dropped(name):
+    def run(t):
+        scales, zeros = t.tensor([0.1, 0.2, 0.3], dtype=t.double), t.tensor([1, 2, 3])
+        x = t.quantize_per_channel(t.arange(12.0).reshape(1, 3, 1, 4), scales, zeros, 1, t.quint8)
+        if name == "channel":
+            x = t.quantize_per_channel(t.ones(1, 3), scales[:1], zeros[:1], 0, t.quint8)
+        return {"all": lambda: x.squeeze(), "dim": lambda: x.squeeze(0), "several": lambda: x.squeeze((0, 2)),
+                "channel": lambda: x.squeeze()}[name]()
+
+    assert_same(run)
+
+
+@pytest.mark.parametrize("name", ["qint8", "float32", "float16", "int64", "quint4x2", "complex64", "new"])
+def test_what_quantized_tensors_do_not_make(name):
+    def run(t):
+        x = t.quantize_per_tensor(t.ones(3), 0.1, 0, t.quint8)
+        try:
+            return x.new(3) if name == "new" else t.empty_like(x, dtype=getattr(t, name))
+        except RuntimeError as error:
+            return str(error)
+
+    assert run(ftorch) == run(torch) and isinstance(run(ftorch), str)
+
+
+def test_weights_too_large_for_half_precision_are_limited():
+    def run(t):
+        weight = t.tensor([[1e6, -1e6, 2.0], [1e-9, 65504.0, 65505.0]])
+        result = t._saturate_weight_to_fp16(weight)
+        turned = t._saturate_weight_to_fp16(t.tensor([[1e6, 1.0]]).t())
+        return [weight, result.data_ptr() == weight.data_ptr(), turned]
+
+    assert_same(run)
+
+
+def test_slopes_of_quantized_tensors():
+    assert_same(lambda t: t.prelu(t.quantize_per_tensor(t.arange(-6.0, 6.0).reshape(3, 4), 0.1, 70, t.quint8),
+                                  t.quantize_per_tensor(t.tensor([0.25]), 0.05, 3, t.quint8)))
+
+
+def test_packed_weights_are_objects_of_scripts():
+    packed = ftorch.ops.quantized.linear_prepack(ftorch.quantize_per_tensor(ftorch.ones(2, 2), 0.1, 0, ftorch.qint8), None)
+    assert isinstance(packed, ftorch.ScriptObject) and ftorch._C.ScriptObject is ftorch.ScriptObject

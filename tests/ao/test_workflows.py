@@ -1,6 +1,7 @@
 """Programs as PyTorch's tutorials on quantization have them, in both libraries."""
 
 
+import numpy as np
 import pytest
 import torch
 
@@ -81,3 +82,51 @@ def test_ties_round_as_in_vector_kernels():
         return results
 
     assert_same(program)
+
+
+@pytest.mark.parametrize("name", ["Linear", "Conv1d", "Conv2d", "ConvTranspose2d"])
+def test_reference_models_round_as_quantized_ones(name):
+    """``convert(is_reference=True)`` puts layers that round their weights into the places of the observed ones."""
+    def run(t):
+        nn, q = t.nn, t.ao.quantization
+        make, shape = {"Linear": (lambda: nn.Linear(5, 3), (4, 5)), "Conv1d": (lambda: nn.Conv1d(2, 3, 1), (4, 2, 5)),
+                       "Conv2d": (lambda: nn.Conv2d(2, 3, 1), (4, 2, 5, 5)),
+                       "ConvTranspose2d": (lambda: nn.ConvTranspose2d(2, 3, 1), (4, 2, 5, 5))}[name]
+        t.manual_seed(0)
+        model = nn.Sequential(q.QuantStub(), q.DeQuantStub(), make(), q.QuantStub(), q.DeQuantStub()).eval()
+        x = t.randn(shape)
+        model.qconfig = q.default_qconfig
+        prepared = q.prepare(model)
+        prepared(x)
+        converted = q.convert(prepared, is_reference=True)
+        return converted(x).detach().numpy(), type(converted[2]).__module__.removeprefix("f"), repr(converted)
+
+    (expected, *names), (found, *own) = run(torch), run(ftorch)
+    assert own == names
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [
+    "DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS", "DEFAULT_STATIC_QUANT_MODULE_MAPPINGS", "DEFAULT_QAT_MODULE_MAPPINGS",
+    "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS", "DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS",
+    "DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS",
+])
+def test_layers_have_pytorchs_counterparts(name):
+    def names(t):
+        found = getattr(t.ao.quantization.quantization_mappings, name)
+        return {f"{k.__module__}.{k.__qualname__}".removeprefix("f"): f"{v.__module__}.{v.__qualname__}".removeprefix("f")
+                for k, v in found.items()}
+
+    assert names(ftorch) == names(torch)
+
+
+def test_rows_of_bags_need_zero_points_that_are_no_integers():
+    def error(t):
+        layer = t.nn.EmbeddingBag(4, 3)
+        layer.qconfig = t.ao.quantization.default_qat_qconfig
+        try:
+            t.ao.nn.qat.EmbeddingBag.from_float(layer)
+        except AssertionError as problem:
+            return str(problem)
+
+    assert error(ftorch) == error(torch) is not None

@@ -54,18 +54,22 @@ class FakeQuantizeBase(ABC, Module):
     def calculate_qparams(self, **kwargs):
         """(scale, zero_point)."""
 
+    @torch.jit.export
     def enable_fake_quant(self, enabled: bool = True) -> None:
         """Whether tensors are rounded from now on."""
         self.fake_quant_enabled[0] = 1 if enabled else 0
 
+    @torch.jit.export
     def disable_fake_quant(self):
         """Tensors pass as they are from now on."""
         self.enable_fake_quant(False)
 
+    @torch.jit.export
     def enable_observer(self, enabled: bool = True) -> None:
         """Whether ranges are observed from now on."""
         self.observer_enabled[0] = 1 if enabled else 0
 
+    @torch.jit.export
     def disable_observer(self):
         """Ranges stay as they are from now on."""
         self.enable_observer(False)
@@ -128,6 +132,7 @@ class FakeQuantize(FakeQuantizeBase):
             )
         self.is_per_channel = is_per_channel(self.qscheme)
 
+    @torch.jit.export
     def calculate_qparams(self):
         """(scale, zero_point) of the range that was seen."""
         return self.activation_post_process.calculate_qparams()
@@ -151,6 +156,7 @@ class FakeQuantize(FakeQuantizeBase):
             return torch.fake_quantize_per_tensor_affine(X, scale, zero_point, self.quant_min, self.quant_max)
         return X
 
+    @torch.jit.export
     def extra_repr(self):
         return (
             f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
@@ -191,10 +197,12 @@ class FixedQParamsFakeQuantize(FakeQuantize):
                 + str(self.qscheme)
             )
 
+    @torch.jit.export
     def calculate_qparams(self):
         """What was given."""
         return self.scale, self.zero_point
 
+    @torch.jit.export
     def extra_repr(self):
         return (
             f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
@@ -220,6 +228,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
             torch.per_tensor_symmetric, torch.per_channel_symmetric,
         )
 
+    @torch.jit.export
     def extra_repr(self):
         return (
             f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "

@@ -172,39 +172,43 @@ class UniformQuantizationObserverBase(ObserverBase):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
-    def _validate_qmin_qmax(self, quant_min, quant_max):
+    @torch.jit.export
+    def _validate_qmin_qmax(self, quant_min: int, quant_max: int) -> None:
         validate_qmin_qmax(quant_min, quant_max)
 
-    def _calculate_qparams(self, min_val, max_val):
+    @torch.jit.export
+    def _calculate_qparams(self, min_val: torch.Tensor, max_val: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """(scale, zero_point) of ranges: tensors of one element or of one for each channel."""
+        # Scripts run this as well: comparisons by ==, one type for each name.
         if not check_min_max_valid(min_val, max_val):
-            where = min_val.device.type
-            return torch.tensor([1.0], device=where), torch.tensor([0], device=where)
+            return (torch.tensor([1.0], device=min_val.device.type), torch.tensor([0], device=min_val.device.type))
         low, high = self.quant_min, self.quant_max
         zero = torch.zeros_like(min_val)
         least, largest = torch.min(min_val, zero), torch.max(max_val, zero)
         where = least.device
         scale = torch.ones(least.size(), dtype=torch.float32, device=where)
         zero_point = torch.zeros(least.size(), dtype=torch.int64, device=where)
-        if self.qscheme in (torch.per_tensor_symmetric, torch.per_channel_symmetric):
+        floating = self.qscheme == torch.per_channel_affine_float_qparams
+        if self.qscheme == torch.per_tensor_symmetric or self.qscheme == torch.per_channel_symmetric:
             largest = torch.max(-least, largest)
             scale = torch.max(largest / (float(high - low) / 2), self.eps)
-            if self.dtype in (torch.quint8, torch.uint8):
+            if self.dtype == torch.quint8 or self.dtype == torch.uint8:
                 middle = (low + high) // 2 if self.has_customized_qrange else 128
                 zero_point = zero_point.new_full(zero_point.size(), middle)
-        elif self.qscheme is torch.per_channel_affine_float_qparams:
+        elif floating:
             scale = (max_val - min_val) / float(high - low)
             scale = torch.where(scale > self.eps, scale, torch.ones_like(scale))
             zero_point = -1 * min_val / scale
         else:
             scale = torch.max((largest - least) / float(high - low), self.eps)
             zero_point = torch.clamp(low - torch.round(least / scale).to(torch.int), low, high)
-        if not scale.shape:
+        if len(scale.shape) == 0:
             scale = torch.tensor([float(scale)], dtype=scale.dtype, device=where)
-        if not zero_point.shape:
-            floating = self.qscheme is torch.per_channel_affine_float_qparams
-            number = float(zero_point) if floating else int(zero_point)
-            zero_point = torch.tensor([number], dtype=zero_point.dtype, device=where)
+        if len(zero_point.shape) == 0:
+            if floating:
+                zero_point = torch.tensor([float(zero_point)], dtype=zero_point.dtype, device=where)
+            else:
+                zero_point = torch.tensor([int(zero_point)], dtype=zero_point.dtype, device=where)
         return scale, zero_point
 
     def reset_min_max_vals(self):
@@ -254,13 +258,16 @@ class MinMaxObserver(UniformQuantizationObserverBase):
         self.max_val.copy_(torch.max(largest, self.max_val))
         return x_orig
 
+    @torch.jit.export
     def calculate_qparams(self):
         """(scale, zero_point) of the range that was seen."""
         return self._calculate_qparams(self.min_val, self.max_val)
 
+    @torch.jit.export
     def extra_repr(self):
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
+    @torch.jit.export
     def reset_min_max_vals(self):
         """Forgets what was seen."""
         self.min_val.copy_(torch.tensor(float("inf")))
@@ -346,10 +353,12 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
         self.min_val.copy_(least)
         self.max_val.copy_(largest)
 
+    @torch.jit.export
     def calculate_qparams(self):
         """(scales, zero_points) of the ranges that were seen."""
         return self._calculate_qparams(self.min_val, self.max_val)
 
+    @torch.jit.export
     def extra_repr(self):
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
@@ -371,6 +380,7 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
             state_dict, prefix, local_metadata, False, missing, unexpected_keys, error_msgs
         )
 
+    @torch.jit.export
     def reset_min_max_vals(self):
         """Forgets what was seen."""
         self.min_val = torch.rand(0)
@@ -469,13 +479,15 @@ class HistogramObserver(UniformQuantizationObserverBase):
         self.max_val.copy_(new_max)
         return x_orig
 
-    def _non_linear_param_search(self):
+    @torch.jit.ignore
+    def _non_linear_param_search(self) -> tuple[torch.Tensor, torch.Tensor]:
         """(least, largest) number of the range that loses least."""
         search = HistogramSearch(self.histogram, float(self.min_val), float(self.max_val), self.bins, self.dst_nbins)
         first, last = search.best()
         width = (self.max_val - self.min_val) / self.bins
         return self.min_val + width * first, self.min_val + width * (last + 1)
 
+    @torch.jit.export
     def calculate_qparams(self):
         """(scale, zero_point) of the range that loses least."""
         if self.min_val == float("inf") and self.max_val == float("-inf"):
@@ -484,14 +496,15 @@ class HistogramObserver(UniformQuantizationObserverBase):
                 "default scale and zero point ",
                 stacklevel=2,
             )
-            where = self.min_val.device.type
-            return torch.tensor([1.0], device=where), torch.tensor([0], device=where)
+            return (torch.tensor([1.0], device=self.min_val.device.type),
+                    torch.tensor([0], device=self.min_val.device.type))
         if self.bins != len(self.histogram):
             raise AssertionError(
                 "The number of bins in histogram should be equal to the number of bins supplied while making "
                 "this observer"
             )
-        return self._calculate_qparams(*self._non_linear_param_search())
+        least, largest = self._non_linear_param_search()
+        return self._calculate_qparams(least, largest)
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -508,6 +521,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
+    @torch.jit.export
     def extra_repr(self):
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
@@ -532,6 +546,7 @@ class FixedQParamsObserver(ObserverBase):
     def forward(self, X):
         return X
 
+    @torch.jit.export
     def calculate_qparams(self):
         """What was given."""
         return self.scale, self.zero_point
@@ -556,9 +571,11 @@ class PlaceholderObserver(ObserverBase):
     def forward(self, x):
         return x
 
+    @torch.jit.export
     def extra_repr(self):
         return f"dtype={self.dtype}, is_dynamic={self.is_dynamic}"
 
+    @torch.jit.export
     def calculate_qparams(self):
         """Raises Exception: there is nothing to compute it of."""
         raise Exception("calculate_qparams should not be called for PlaceholderObserver")  # noqa: TRY002
@@ -569,16 +586,18 @@ class RecordingObserver(ObserverBase):
 
     def __init__(self, dtype=torch.quint8):
         super().__init__(dtype=dtype, is_dynamic=False)
-        self.tensor_val: list = []
+        self.tensor_val: list[torch.Tensor] = []
 
     def forward(self, x):
         self.tensor_val.append(x.clone())
         return x
 
+    @torch.jit.export
     def calculate_qparams(self):
         """Raises Exception: it chooses none."""
         raise Exception("calculate_qparams should not be called for RecordingObserver")  # noqa: TRY002
 
+    @torch.jit.export
     def get_tensor_value(self):
         """What passed."""
         return self.tensor_val
@@ -595,6 +614,7 @@ class NoopObserver(ObserverBase):
     def forward(self, x):
         return x
 
+    @torch.jit.export
     def calculate_qparams(self):
         """Raises Exception: it chooses none."""
         raise Exception("calculate_qparams should not be called for NoopObserver")  # noqa: TRY002
@@ -609,6 +629,7 @@ class ReuseInputObserver(ObserverBase):
     def forward(self, x):
         return x
 
+    @torch.jit.export
     def calculate_qparams(self):
         """Raises Exception: the input's is used."""
         raise Exception("calculate_qparams should not be called for ReuseInputObserver")  # noqa: TRY002

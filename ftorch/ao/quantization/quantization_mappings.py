@@ -15,6 +15,8 @@ from ftorch.ao.nn.intrinsic import qat as nniqat
 from ftorch.ao.nn.intrinsic import quantized as nniq
 from ftorch.ao.nn.qat import dynamic as nnqatd
 from ftorch.ao.nn.quantized import dynamic as nnqd
+from ftorch.ao.nn.quantized import reference as nnqr
+from ftorch.ao.nn.sparse import quantized as ao_nn_sq
 from ftorch.nn.utils.parametrize import type_before_parametrizations
 
 from .fake_quantize import (
@@ -40,6 +42,12 @@ __all__ = [
 
 DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS: dict[Callable, Any] = {
     QuantStub: nnq.Quantize, DeQuantStub: nnq.DeQuantize,
+    nn.Linear: nnqr.Linear,
+    nn.Conv1d: nnqr.Conv1d, nn.Conv2d: nnqr.Conv2d, nn.Conv3d: nnqr.Conv3d,
+    nn.ConvTranspose1d: nnqr.ConvTranspose1d, nn.ConvTranspose2d: nnqr.ConvTranspose2d,
+    nn.ConvTranspose3d: nnqr.ConvTranspose3d,
+    nn.Embedding: nnqr.Embedding, nn.EmbeddingBag: nnqr.EmbeddingBag,
+    nn.GRUCell: nnqr.GRUCell, nn.LSTMCell: nnqr.LSTMCell, nn.RNNCell: nnqr.RNNCell, nn.LSTM: nnqr.LSTM,
 }
 
 DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict[Callable, Any] = {
@@ -85,17 +93,13 @@ DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict[Callable, Any] = {
     nniqat.ConvBnReLU1d: nniq.ConvReLU1d,
     nniqat.ConvBnReLU2d: nniq.ConvReLU2d,
     nniqat.ConvBnReLU3d: nniq.ConvReLU3d,
-    nniqat.ConvReLU1d: nniq.ConvReLU1d,
     nniqat.ConvReLU2d: nniq.ConvReLU2d,
     nniqat.ConvReLU3d: nniq.ConvReLU3d,
     nniqat.LinearReLU: nniq.LinearReLU,
     nniqat.LinearBn1d: nnq.Linear,
     nnqat.Linear: nnq.Linear,
-    nnqat.Conv1d: nnq.Conv1d,
     nnqat.Conv2d: nnq.Conv2d,
     nnqat.Conv3d: nnq.Conv3d,
-    nnqat.Embedding: nnq.Embedding,
-    nnqat.EmbeddingBag: nnq.EmbeddingBag,
 }
 
 DEFAULT_QAT_MODULE_MAPPINGS: dict[Callable, Any] = {
@@ -109,7 +113,6 @@ DEFAULT_QAT_MODULE_MAPPINGS: dict[Callable, Any] = {
     nni.ConvBnReLU1d: nniqat.ConvBnReLU1d,
     nni.ConvBnReLU2d: nniqat.ConvBnReLU2d,
     nni.ConvBnReLU3d: nniqat.ConvBnReLU3d,
-    nni.ConvReLU1d: nniqat.ConvReLU1d,
     nni.ConvReLU2d: nniqat.ConvReLU2d,
     nni.ConvReLU3d: nniqat.ConvReLU3d,
     nni.LinearReLU: nniqat.LinearReLU,
@@ -145,8 +148,8 @@ DEFAULT_MODULE_TO_ACT_POST_PROCESS: dict[Callable, Callable] = {
     nn.Softmax: default_fixed_qparams_range_0to1_fake_quant,
     nn.Tanh: default_fixed_qparams_range_neg1to1_fake_quant,
 }
-DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS: dict[Callable, Any] = {}
-DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS: dict[Callable, Any] = {}
+DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS: dict[Callable, Any] = {nn.Linear: ao_nn_sq.Linear}
+DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS: dict[Callable, Any] = {nn.Linear: ao_nn_sq.dynamic.Linear}
 
 
 def no_observer_set() -> set[Any]:

@@ -30,7 +30,7 @@ from .quantization_mappings import (
     no_observer_set,
 )
 from .stubs import DeQuantStub, QuantWrapper
-from .utils import has_no_children_ignoring_parametrizations
+from .utils import get_qparam_dict, has_no_children_ignoring_parametrizations
 
 __all__ = [
     "add_quant_dequant", "convert", "get_default_custom_config_dict", "prepare", "prepare_qat", "propagate_qconfig_",
@@ -365,19 +365,13 @@ def _from_float(target, mod, qconfig, use_precomputed_fake_quant):
     import inspect
 
     if getattr(target, "_IS_REFERENCE", False):
-        return target.from_float(mod, _weight_parameters(mod, qconfig))
+        observer = qconfig.weight()
+        observer(mod.weight)
+        return target.from_float(mod, get_qparam_dict(observer))
     names = inspect.signature(target.from_float).parameters
     if "use_precomputed_fake_quant" in names:
         return target.from_float(mod, use_precomputed_fake_quant=use_precomputed_fake_quant)
     return target.from_float(mod)
-
-
-def _weight_parameters(mod, qconfig):
-    observer = qconfig.weight()
-    observer(mod.weight)
-    scale, zero_point = observer.calculate_qparams()
-    return {"qscheme": observer.qscheme, "dtype": observer.dtype, "scale": scale, "zero_point": zero_point,
-            "axis": getattr(observer, "ch_axis", 0)}
 
 
 def _get_observer_dict(mod, target_dict, prefix=""):

@@ -142,7 +142,7 @@ def get_quant_type(qconfig):
     )
 
 
-def check_min_max_valid(min_val, max_val) -> bool:
+def check_min_max_valid(min_val: torch.Tensor, max_val: torch.Tensor) -> bool:
     """Whether a range was seen.
 
     Raises:

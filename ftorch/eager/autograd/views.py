@@ -89,8 +89,13 @@ def _as_strided_adjoint(grad, base, static):
 def _apply_rule(definition, g: Geometry, static):
     result = definition.kernel(g, *static)
     dtype = result[3] if len(result) > 3 else g.dtype
-    view = geometry(Size(result[0]), dtype, g.device, tuple(result[1]))
-    return with_bits(view, result[4] if len(result) > 4 else g.bits), result[2]
+    view = geometry(Size(result[0]), dtype, g.device, tuple(map(_python_int, result[1])))
+    return with_bits(view, result[4] if len(result) > 4 else g.bits), _python_int(result[2])
+
+
+def _python_int(value):
+    """An int of what may come from an argument that is NumPy's integer, of which C knows nothing."""
+    return value if isinstance(value, int) else value.__index__()
 
 
 def view_call(definition: OpDef, x, static=()):

@@ -77,7 +77,7 @@ class Bound:
         matched: list = [None] * len(parameters)
         for i, (place, value) in enumerate(zip(places, args)):
             kind = self.positional[i][1].type
-            if type(value) is int and kind.is_list and i == len(self.positional) - 1:
+            if type(value) in _INTEGERS and kind.is_list and i == len(self.positional) - 1:
                 place, value = f"({place},)", (value,)
             if not _fits(value, kind, self.definition, i):
                 return None
@@ -144,6 +144,7 @@ class Bound:
         )
 
 
+_INTEGERS = (int, *(np.dtype(code).type for code in np.typecodes["AllInteger"]))
 
 
 def _is_int(value):

@@ -73,6 +73,22 @@ def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
 
 
 @composite()
+def _saturate_weight_to_fp16(weight):
+    """Limits a float32 matrix to what half precision holds: in place where it is contiguous, else in a copy.
+
+    Raises:
+        RuntimeError: for other dtypes.
+        IndexError: for fewer than two dimensions.
+    """
+    if weight.dtype is not dtypes.float32:
+        raise RuntimeError(f"expected scalar type Float but found {weight.dtype.scalar_name}")
+    weight = weight.contiguous()
+    count = weight.size(0) * weight.size(1)
+    weight.detach().view(-1)[:count].clamp_(-65504.0, 65504.0)
+    return weight
+
+
+@composite()
 def _make_per_tensor_quantized_tensor(input, scale, zero_point):
     """The quantized tensor of given integers."""
     return _quantized().make_per_tensor(input, scale, zero_point)

@@ -72,7 +72,7 @@ def _construct(args, dtype, where, is_typed=True):
 
 def _options(dtype):
     return (
-        f"TensorOptions(dtype={_CPP_NAMES.get(dtype.scalar_name, dtype.scalar_name.lower())}, device=cpu, layout=Strided, "
+        f"TensorOptions(dtype={cpp_name(dtype)}, device=cpu, layout=Strided, "
         "requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt))"
     )
 
@@ -80,7 +80,16 @@ def _options(dtype):
 _CPP_NAMES = {
     "Byte": "unsigned char", "Char": "signed char", "Short": "short int", "Long": "long int", "Half": "c10::Half",
     "BFloat16": "c10::BFloat16", "ComplexFloat": "c10::complex<float>", "ComplexDouble": "c10::complex<double>",
+    "UInt16": "short unsigned int", "UInt32": "unsigned int", "UInt64": "long unsigned int",
+    **{name: f"c10::{name.lower()}" for name in ("QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4")},
 }
+
+
+def cpp_name(dtype) -> str:
+    """The name of a dtype's elements in C++, as some messages have it."""
+    return _CPP_NAMES.get(dtype.scalar_name, dtype.scalar_name.lower())
+
+
 _KEYWORDS = ("size", "data", "other")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...autograd import no_grad
+from ...eager.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..parameter import UninitializedParameter
@@ -122,6 +123,7 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
+    # `_conv_forward` is written out for each number of dimensions: scripts of derived classes call it.
     def __init__(
         self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1,
         bias=True, padding_mode="zeros", device=None, dtype=None,
@@ -132,13 +134,6 @@ class _Conv(_ConvNd):
             padding if isinstance(padding, str) else several(padding), several(dilation), False,
             several(0), groups, bias, padding_mode, device, dtype,
         )
-
-    def _conv_forward(self, input, weight, bias):
-        conv, padding = getattr(F, f"conv{self._ftorch_dimensions}d"), self.padding
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            padding = (0,) * self._ftorch_dimensions
-        return conv(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input):
         return self._conv_forward(input, self.weight, self.bias)
@@ -208,6 +203,12 @@ class Conv1d(_Conv):
 
     _ftorch_dimensions = 1
 
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if self.padding_mode != "zeros":
+            padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            return F.conv1d(padded, weight, bias, self.stride, (0,), self.dilation, self.groups)
+        return F.conv1d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+
 
 class Conv2d(_Conv):
     """Cross-correlation of (N, C, H, W) or (C, H, W) with learned kernels.
@@ -231,11 +232,23 @@ class Conv2d(_Conv):
 
     _ftorch_dimensions = 2
 
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if self.padding_mode != "zeros":
+            padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            return F.conv2d(padded, weight, bias, self.stride, (0, 0), self.dilation, self.groups)
+        return F.conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+
 
 class Conv3d(_Conv):
     """Cross-correlation of (N, C, D, H, W) or (C, D, H, W) with learned kernels. See `Conv2d`."""
 
     _ftorch_dimensions = 3
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if self.padding_mode != "zeros":
+            padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            return F.conv3d(padded, weight, bias, self.stride, (0, 0, 0), self.dilation, self.groups)
+        return F.conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
 
 class ConvTranspose1d(_ConvTransposeNd):

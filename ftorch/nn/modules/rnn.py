@@ -138,7 +138,23 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self):
-        return [getattr(self, name) for name in self._flat_weights_names]
+        given = self.__dict__.get("_ftorch_given_weights")
+        return [getattr(self, name) for name in self._flat_weights_names] if given is None else given
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights):
+        # Whoever computes the weights puts them here; it lasts until the parameters change.
+        self.__dict__["_ftorch_given_weights"] = weights
+
+    def __setattr__(self, name, value):
+        given = self.__dict__.get("_ftorch_given_weights")
+        if given is not None and name in self._flat_weights_names:
+            given[self._flat_weights_names.index(name)] = value
+        super().__setattr__(name, value)
+
+    def _apply(self, fn, recurse=True):
+        self.__dict__.pop("_ftorch_given_weights", None)
+        return super()._apply(fn, recurse)
 
     # checks
 

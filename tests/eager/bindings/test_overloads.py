@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+import torch
 
 import ftorch
 from tests.oracle import both, both_with_text
@@ -115,3 +116,20 @@ def test_other_powers_share_a_program():
     ftorch.jit.stats.reset()
     (x**6.5).sum().item()
     assert ftorch.jit.stats.compilations == 0
+
+
+_N = np.int64(4)
+_SIZES = {
+    "view": lambda t: t.arange(24.0).view(-1, _N), "reshape": lambda t: t.arange(24.0).reshape(2, 3, _N),
+    "narrow": lambda t: t.arange(24.0).narrow(0, np.int64(1), _N), "unfold": lambda t: t.arange(24.0).unfold(0, _N, _N),
+    "unflatten": lambda t: t.arange(24.0).unflatten(0, (6, _N)), "repeat": lambda t: t.arange(3.0).repeat(_N),
+    "select": lambda t: t.arange(24.0).view(4, 6).select(np.int64(1), _N), "expand": lambda t: t.ones(1, 2).expand(_N, 2),
+    "as_strided": lambda t: t.arange(24.0).as_strided((_N, 2), (np.int64(2), np.int64(1)), _N),
+}
+
+
+@pytest.mark.parametrize("name", _SIZES)
+def test_numbers_of_numpy_are_sizes(name):
+    x, expected = _SIZES[name](ftorch), _SIZES[name](torch)
+    assert x[0].tolist() == expected[0].tolist() and x.stride() == expected.stride()
+    assert {type(n) for n in (*x.shape, *x.stride(), x.storage_offset())} == {int}

@@ -20,6 +20,7 @@ from ftorch.ao.quantization.utils import get_qconfig_dtypes
 from ftorch.fx.node import Node
 
 from ._constraints import _qconfig_satisfies_dtype_config_constraints
+from ._equalize import is_equalization_observer
 from .custom_config import PrepareCustomConfig, StandaloneModuleConfigEntry
 from .lstm_utils import custom_module_lstm_of
 from .quantize_handler import _default_root_node_getter
@@ -151,7 +152,9 @@ def insert_observer(node, observer, model, modules, graph, device=None) -> Node:
         device = assert_and_get_unique_device(model)
     if device:
         observer.to(device)
-    name = get_new_attr_name_with_prefix("activation_post_process_")(model)
+    equalizes = is_equalization_observer(observer)
+    prefix = f"{node.name}_equalization_process_" if equalizes else "activation_post_process_"
+    name = get_new_attr_name_with_prefix(prefix)(model)
     setattr(model, name, observer)
     modules[name] = observer
     with graph.inserting_after(node):

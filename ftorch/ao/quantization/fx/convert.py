@@ -27,6 +27,7 @@ from ftorch.fx import GraphModule
 from ftorch.fx.node import Node
 from ftorch.nn.utils.parametrize import type_before_parametrizations
 
+from ._equalize import convert_eq_obs, update_obs_for_equalization
 from ._quantize_calls import (
     has_none_qconfig,
     insert_dequantize_node,
@@ -242,6 +243,8 @@ def convert(model: GraphModule, is_reference=False, convert_custom_config=None, 
     modules = dict(model.named_modules(remove_duplicate=False))
     qconfigs = _qconfigs_at_conversion(model, attributes, qconfig_mapping, modules, backend)
     custom_classes = get_custom_module_class_keys(custom.observed_to_quantized_mapping)
+    if attributes.equalization_node_name_to_qconfig is not None:
+        convert_eq_obs(model, modules, update_obs_for_equalization(model, modules))
     _run_weight_observers(model)
     prepared = attributes.prepare_custom_config
     roots = tuple(get_root_module_to_quantized_reference_module(backend))

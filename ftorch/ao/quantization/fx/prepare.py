@@ -18,6 +18,7 @@ from ftorch.ao.quantization.utils import get_swapped_custom_module_class
 from ftorch.fx import GraphModule
 from ftorch.fx.node import Node
 
+from ._equalize import insert_equalization_observers, is_part_of_branch
 from ._observing import (
     FLOAT,
     QUINT8,
@@ -132,13 +133,14 @@ def _set_dtype_infos(model, matches, custom, backend_config) -> None:
 class _Insertion:
     """Observers are put before and after the calls of a graph, in its order."""
 
-    def __init__(self, model, custom, backend_config, is_qat, observed_node_names):
+    def __init__(self, model, custom, backend_config, is_qat, observed_node_names, qconfigs, equalizations):
         self.model, self.custom, self.backend, self.is_qat = model, custom, backend_config, is_qat
         self.observed_node_names = observed_node_names
         self.device = assert_and_get_unique_device(model)
         self.roots = get_fusion_pattern_to_root_node_getter(backend_config)
         self.modules = dict(model.named_modules(remove_duplicate=False))
         self.swapped: set[str] = set()
+        self.qconfigs, self.equalizations = qconfigs, equalizations
 
     def visit(self, node, match) -> None:
         last, matched, pattern, handler, qconfig = match
@@ -152,8 +154,11 @@ class _Insertion:
             observe_results(node, self)
             return
         self.observed_node_names.update(n.name for n in _nodes_of(matched))
+        is_branch = is_part_of_branch(node, self.qconfigs, self.modules)
         if node is self.roots.get(pattern, _default_root_node_getter)(matched):
             insert_input_observers(node, qconfig, handler, self)
+            equalization = self.equalizations.get(node.name)
+            insert_equalization_observers(node, equalization, is_branch, self.modules, self.insert)
         if node is not last:
             return
         if is_custom_module_lstm(node, self.modules, qconfig, handler):
@@ -196,7 +201,8 @@ def insert_observers_for_model(model, node_name_to_match_result_with_qconfig: di
     """Puts observers behind the inputs and results that are quantized; gives the graph's result."""
     matches = node_name_to_match_result_with_qconfig
     _set_dtype_infos(model, matches, prepare_custom_config, backend_config)
-    insertion = _Insertion(model, prepare_custom_config, backend_config, is_qat, observed_node_names)
+    insertion = _Insertion(model, prepare_custom_config, backend_config, is_qat, observed_node_names,
+                           node_name_to_qconfig, equalization_config_map)
     result = None
     for node in list(model.graph.nodes):
         if node.op.startswith("call_") or node.op == "output":
@@ -243,6 +249,21 @@ def _mapping(given, what="prepare"):
     return copy.deepcopy(given)
 
 
+def _equalization_mapping(given):
+    if isinstance(given, dict):
+        warnings.warn(
+            "Passing a QConfig dictionary to prepare for equalization is deprecated and will not "
+            "be supported in a future version. Please pass in a QConfigMapping instead.",
+            FutureWarning,
+            stacklevel=4,
+        )
+        given = QConfigMapping.from_dict(given)
+    given = QConfigMapping() if given is None else given
+    if not isinstance(given, QConfigMapping):
+        raise AssertionError("_equalization_config must be a QConfigMapping")
+    return copy.deepcopy(given)
+
+
 def prepare(model: GraphModule, qconfig_mapping, is_qat, node_name_to_scope, example_inputs, prepare_custom_config=None,
             _equalization_config=None, backend_config=None, is_standalone_module=False,
             _prepare_standalone=None) -> GraphModule:
@@ -254,22 +275,21 @@ def prepare(model: GraphModule, qconfig_mapping, is_qat, node_name_to_scope, exa
         is_standalone_module: whether it is quantized apart, as a part of another model.
         _prepare_standalone: traces and prepares such a part.
 
-    Raises:
-        NotImplementedError: for an equalization.
     """
     custom = as_config(prepare_custom_config, PrepareCustomConfig, "prepare_custom_config", "prepare")
-    if _equalization_config is not None and _equalization_config.to_dict() != QConfigMapping().to_dict():
-        raise NotImplementedError("equalization of inputs and weights is not there")
     qconfig_mapping = _mapping(qconfig_mapping)
+    equalization = _equalization_mapping(_equalization_config)
     backend = backend_of(backend_config)
     patterns = _sorted_patterns_dict(_get_pattern_to_quantize_handlers(backend))
     roots = get_fusion_pattern_to_root_node_getter(backend)
     _update_qconfig_for_fusion(model, qconfig_mapping)
+    _update_qconfig_for_fusion(model, equalization)
     propagate_qconfig_(model, _get_flattened_qconfig_dict(qconfig_mapping), custom.to_dict())
     if is_qat:
         convert(model, mapping=get_module_to_qat_module(backend), inplace=True, remove_qconfig=False)
         _update_qconfig_for_qat(qconfig_mapping, backend)
     modules = dict(model.named_modules(remove_duplicate=False))
+    equalizations = _generate_node_name_to_qconfig(model, modules, model.graph, equalization, node_name_to_scope)
     qconfigs = _generate_node_name_to_qconfig(model, modules, model.graph, qconfig_mapping, node_name_to_scope)
     found = _find_matches(
         model.graph,
@@ -284,12 +304,12 @@ def prepare(model: GraphModule, qconfig_mapping, is_qat, node_name_to_scope, exa
     _prepare_standalone_modules(is_qat, modules, matches, custom, backend, _prepare_standalone)
     observed_node_names: set[str] = set()
     result = insert_observers_for_model(
-        model, matches, qconfigs, custom, {}, backend, observed_node_names, is_qat
+        model, matches, qconfigs, custom, equalizations, backend, observed_node_names, is_qat
     )
     model = GraphModule(model, model.graph)
     attributes = ObservedGraphModuleAttrs(
         node_name_to_qconfig=qconfigs, node_name_to_scope=node_name_to_scope, prepare_custom_config=custom,
-        equalization_node_name_to_qconfig={}, qconfig_mapping=qconfig_mapping, is_qat=is_qat,
+        equalization_node_name_to_qconfig=equalizations, qconfig_mapping=qconfig_mapping, is_qat=is_qat,
         observed_node_names=observed_node_names,
     )
     model.meta["_observed_graph_module_attrs"] = attributes

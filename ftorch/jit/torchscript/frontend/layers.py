@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ftorch
 
-from ...._alias import is_own
 from .prelude import FUNCTIONS
+from .quantized_layers import forward_of_quantized
 
 __all__ = ["forward_of"]
 
@@ -311,38 +311,4 @@ def _loss(module) -> str | None:
     return f"def forward(self, {parameters}) -> Tensor:\n  return {call}\n"
 
 
-def _quantized(module) -> str | None:
-    """Layers of integers whose Python chooses the operator by a name."""
-    if not is_own(type(module).__module__, "ao.nn"):
-        return None
-    from ...._quantized._layers import ConvPackedParamsBase
-    from ....ao.nn import quantized as nnq
-    from ....ao.nn.quantized import dynamic as nnqd
-
-    head = "def forward(self, {}: Tensor) -> Tensor:"
-    if isinstance(module, nnqd.Linear):
-        half = module._packed_params.dtype is ftorch.float16
-        reduce_range = "" if half else f", {module.version is not None and module.version >= 4}"
-        call = (f"ops.quantized.linear{module._relu}_dynamic{'_fp16' if half else ''}(x, "
-                f"self._packed_params._packed_params{reduce_range})")
-        return "\n".join([head.format("x"), f"  return torch.to({call}, ops.prim.dtype(x))", ""])
-    if isinstance(getattr(module, "_packed_params", None), ConvPackedParamsBase) and hasattr(module, "_operator"):
-        lines, source = [], "input"
-        if module.padding_mode != "zeros":
-            sides = [p for n in reversed(module.padding) for p in (n, n)]
-            lines, source = [f'  padded = torch.pad(input, {sides}, "{module.padding_mode}")'], "padded"
-        call = f"ops.quantized.{module._operator}({source}, self._packed_params, self.scale, self.zero_point)"
-        return "\n".join([head.format("input"), *lines, f"  return {call}", ""])
-    if type(module) is nnq.EmbeddingBag:
-        bits = "4bit" if module.dtype is ftorch.quint4x2 else "byte"
-        return "\n".join([
-            "def forward(self, indices: Tensor, offsets: Optional[Tensor]=None, per_sample_weights: Optional[Tensor]="
-            "None, compressed_indices_mapping: Optional[Tensor]=None) -> Tensor:",
-            f"  return ops.quantized.embedding_bag_{bits}(self._packed_params._packed_weight, indices, offsets, False, "
-            f"0, {module.pruned_weights}, per_sample_weights, compressed_indices_mapping, "
-            f"{module.include_last_offset})", "",
-        ])
-    return None
-
-
-_MAKERS = (_quantized, _convolution, _loss, _recurrent, _cell, _batch_norm, _attention, _encoder_layer, _stack, _transformer)
+_MAKERS = (forward_of_quantized, _convolution, _loss, _recurrent, _cell, _batch_norm, _attention, _encoder_layer, _stack, _transformer)

@@ -11,7 +11,7 @@ import weakref
 from ...._alias import is_own
 from ....eager.core.device import device as device_class
 from ....eager.core.dtype import dtype as dtype_class
-from ....eager.core.formats import layout, memory_format
+from ....eager.core.formats import layout, memory_format, qscheme
 from ....eager.tensor import TensorBase
 from ....fx.graph import Graph
 from ....nn import Module, ParameterDict, ParameterList
@@ -62,7 +62,7 @@ class Program:
         if isinstance(value, enum.Enum):
             return f"{self.class_name(type(value))}.{value.name}"
         if isinstance(value, (bool, int, float, str, type(None), complex, dtype_class, device_class,
-                              layout, memory_format)):
+                              layout, memory_format, qscheme)):
             return literal(value)
         if isinstance(value, (list, tuple)):
             parts = [self.value_text(v) for v in value]

@@ -55,7 +55,7 @@ NONE, ANY, COMPLEX, DEVICE, NUMBER = (
     Type(n) for n in ("NoneType", "Any", "complex", "Device", "number")
 )
 
-# Codes that programs name dtypes, layouts and memory formats by.
+# Codes that programs name dtypes, layouts, memory formats and schemes of quantization by.
 _CODES = {
     "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6,
     "float64": 7, "complex64": 9, "complex128": 10, "bool": 11, "qint8": 12, "quint8": 13, "qint32": 14,
@@ -73,16 +73,22 @@ MEMORY_FORMATS = [
     _formats.contiguous_format, _formats.preserve_format, _formats.channels_last,
     _formats.channels_last_3d,
 ]
+QSCHEMES = [
+    _formats.per_tensor_affine, _formats.per_channel_affine, _formats.per_tensor_symmetric, _formats.per_channel_symmetric,
+    _formats.per_channel_affine_float_qparams,
+]
 
 
 def code(value):
-    """The number that programs use for a dtype, layout or memory format; else the value itself."""
+    """The number that programs use for a dtype, layout, memory format or scheme of quantization; else the value itself."""
     if isinstance(value, _dtype.dtype):
         return CODE_OF[value]
     if isinstance(value, _formats.layout):
         return LAYOUTS.index(value)
     if isinstance(value, _formats.memory_format):
         return MEMORY_FORMATS.index(value)
+    if isinstance(value, _formats.qscheme):
+        return QSCHEMES.index(value)
     return value
 
 
@@ -108,7 +114,7 @@ def parse_type(source: str | ast.expr) -> Type:
         return NONE if source.id == "None" else Type(source.id)
     if isinstance(source, ast.Attribute):
         name = ast.unparse(source)
-        known = {"torch.Tensor": TENSOR, "torch.device": DEVICE, "torch.dtype": INT}
+        known = {"torch.Tensor": TENSOR, "torch.device": DEVICE, "torch.dtype": INT, "torch.qscheme": INT}
         return known.get(name, Type(name))
     if isinstance(source, ast.Subscript):
         base = parse_type(source.value).name
@@ -123,7 +129,7 @@ def parse_type(source: str | ast.expr) -> Type:
 _PLAIN = {
     int: INT, float: FLOAT, bool: BOOL, str: STR, complex: COMPLEX, type(None): NONE, None: NONE,
     TensorBase: TENSOR, _device.device: DEVICE, _dtype.dtype: INT, _formats.layout: INT,
-    _formats.memory_format: INT, Generator: Type("Generator"),
+    _formats.memory_format: INT, _formats.qscheme: INT, Generator: Type("Generator"),
 }
 _GENERIC = {list: "List", dict: "Dict", tuple: "Tuple"}
 

@@ -13,25 +13,33 @@ class _RoundedRows:
 
     _FLOAT_MODULE: type
     _options: tuple = ()
+    _named = "Embedding"
 
     def _take(self, qconfig, device, dtype):
         if not qconfig:
             raise AssertionError("qconfig must be provided for QAT module")
-        if qconfig.weight().qscheme is not torch.per_channel_affine_float_qparams:
-            raise AssertionError("Embedding weights requires a qscheme of torch.per_channel_affine_float_qparams Got "
-                                 + str(qconfig.weight().qscheme))
+        self._check_scheme(qconfig)
         self.qconfig = qconfig
         self.weight_fake_quant = qconfig.weight(factory_kwargs={"device": device, "dtype": dtype})
+
+    @classmethod
+    def _check_scheme(cls, qconfig):
+        scheme = qconfig.weight().qscheme
+        if scheme is not torch.per_channel_affine_float_qparams:
+            raise AssertionError(
+                f"{cls._named} weights requires a qscheme of torch.per_channel_affine_float_qparams Got {scheme}"
+            )
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
         """The layer of one in floating point that has a QConfig."""
         if type(mod) is not cls._FLOAT_MODULE:
             raise AssertionError(f" qat.{cls.__name__}.from_float only works for {cls._FLOAT_MODULE.__name__}")
-        if not getattr(mod, "qconfig", None):
+        if not hasattr(mod, "qconfig"):
+            raise AssertionError("Input float module must have qconfig defined")
+        if not mod.qconfig:
             raise AssertionError("Input float module must have a valid qconfig")
-        if mod.qconfig.weight().qscheme is not torch.per_channel_affine_float_qparams:
-            raise AssertionError("Embedding weights requires a qscheme of torch.per_channel_affine_float_qparams")
+        cls._check_scheme(mod.qconfig)
         options = {name: getattr(mod, name) for name in cls._options}
         return cls(mod.num_embeddings, mod.embedding_dim, **options, _weight=mod.weight, qconfig=mod.qconfig,
                    device=mod.weight.device)  # type: ignore[call-arg]
@@ -66,6 +74,7 @@ class EmbeddingBag(_RoundedRows, nn.EmbeddingBag):
     """An embedding bag whose rows pass a fake quantizer."""
 
     _FLOAT_MODULE = nn.EmbeddingBag
+    _named = "Embedding Bag"
     _options = ("max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse", "include_last_offset", "padding_idx")
 
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,

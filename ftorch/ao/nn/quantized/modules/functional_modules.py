@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ftorch as torch
+from ftorch import Tensor
 
 __all__ = ["FXFloatFunctional", "FloatFunctional", "QFunctional"]
 
@@ -18,31 +19,31 @@ class FXFloatFunctional(torch.nn.Module):
     def _observed(self, x):
         return x
 
-    def add(self, x, y):
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
         """``torch.add``."""
         return self._observed(torch.add(x, y))
 
-    def add_scalar(self, x, y):
+    def add_scalar(self, x: Tensor, y: float) -> Tensor:
         """``torch.add`` of a number; its result is not observed."""
         return torch.add(x, y)
 
-    def mul(self, x, y):
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
         """``torch.mul``."""
         return self._observed(torch.mul(x, y))
 
-    def mul_scalar(self, x, y):
+    def mul_scalar(self, x: Tensor, y: float) -> Tensor:
         """``torch.mul`` by a number; its result is not observed."""
         return torch.mul(x, y)
 
-    def cat(self, x, dim=0):
+    def cat(self, x: list[Tensor], dim: int = 0) -> Tensor:
         """``torch.cat``."""
         return self._observed(torch.cat(x, dim=dim))
 
-    def add_relu(self, x, y):
+    def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
         """``torch.add`` and ReLU."""
         return self._observed(torch.nn.functional.relu(torch.add(x, y)))
 
-    def matmul(self, x, y):
+    def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         """``torch.matmul``."""
         return self._observed(torch.matmul(x, y))
 
@@ -101,31 +102,31 @@ class QFunctional(torch.nn.Module):
     def _observed(self, x):
         return self.activation_post_process(x)
 
-    def add(self, x, y):
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
         """The sum, quantized."""
         return self._observed(ops.add(x, y, scale=self.scale, zero_point=self.zero_point))
 
-    def add_scalar(self, x, y):
+    def add_scalar(self, x: Tensor, y: float) -> Tensor:
         """The sum with a number."""
         return ops.add_scalar(x, y)
 
-    def mul(self, x, y):
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
         """The product, quantized."""
         return self._observed(ops.mul(x, y, scale=self.scale, zero_point=self.zero_point))
 
-    def mul_scalar(self, x, y):
+    def mul_scalar(self, x: Tensor, y: float) -> Tensor:
         """The product with a number."""
         return ops.mul_scalar(x, y)
 
-    def cat(self, x, dim=0):
+    def cat(self, x: list[Tensor], dim: int = 0) -> Tensor:
         """Tensors one after the other, quantized."""
         return self._observed(ops.cat(x, scale=self.scale, zero_point=self.zero_point, dim=dim))
 
-    def add_relu(self, x, y):
+    def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
         """The sum, no number below zero, quantized."""
         return self._observed(ops.add_relu(x, y, scale=self.scale, zero_point=self.zero_point))
 
-    def matmul(self, x, y):
+    def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         """The matrix product, quantized."""
         return self._observed(ops.matmul(x, y, scale=self.scale, zero_point=self.zero_point))
 
