@@ -1,4 +1,4 @@
-"""Layers, observers and fake quantizers of ``torch.ao`` as TorchScript: what PyTorch scripts is scripted, with equal results."""
+"""Layers, observers and fake quantizers of ``torch.ao`` as TorchScript: what PyTorch scripts, with equal results."""
 
 import linecache
 

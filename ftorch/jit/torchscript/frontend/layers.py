@@ -311,4 +311,5 @@ def _loss(module) -> str | None:
     return f"def forward(self, {parameters}) -> Tensor:\n  return {call}\n"
 
 
-_MAKERS = (forward_of_quantized, _convolution, _loss, _recurrent, _cell, _batch_norm, _attention, _encoder_layer, _stack, _transformer)
+_MAKERS = (forward_of_quantized, _convolution, _loss, _recurrent, _cell, _batch_norm, _attention, _encoder_layer, _stack,
+           _transformer)
