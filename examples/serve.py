@@ -1,16 +1,15 @@
 """An HTTP server for a packaged model: requests are batched, bad ones are answered clearly.
 
-    python examples/serve.py [--package digits.pt2] [--port 8000]
+    python examples/serve.py [--package digits.pt2] [--columns 64] [--port 8000]
 
-``POST /predict`` takes ``{"images": [[64 numbers from 0 to 1], ...]}``, ``GET /healthz`` says that the process lives,
-``GET /readyz`` that it takes requests, ``GET /metrics`` has counters for Prometheus. Without ``--package`` a small model of
-digits is made and packaged first. Needs the extra ``serve``: FastAPI, uvicorn and prometheus-client.
+``POST /predict`` takes ``{"images": [[64 numbers from 0 to 1], ...]}`` (as many as the package has columns), ``GET
+/healthz`` says that the process lives, ``GET /readyz`` that it takes requests, ``GET /metrics`` has counters for Prometheus.
+Without ``--package`` a small model of digits is made and packaged first. Needs the extra ``serve``: FastAPI, uvicorn and
+prometheus-client.
 
 Whoever sends requests at the same time shares a call of the model. Batches are filled up to powers of two, which are compiled
 before the server is ready. At SIGTERM it takes no more requests, answers those it has, and ends.
 """
-
-from __future__ import annotations
 
 import argparse
 import asyncio
@@ -27,7 +26,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field, create_model
 
 import ftorch as torch
 from ftorch import nn
@@ -162,14 +161,13 @@ class Batcher:
 # --- requests -------------------------------------------------------------------------------
 
 Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
-Image = Annotated[list[Number], Field(min_length=PIXELS, max_length=PIXELS)]
 
 
-class Images(BaseModel):
-    """The body of a request."""
-
-    model_config = ConfigDict(extra="forbid")
-    images: list[Image] = Field(min_length=1, max_length=MOST_IMAGES)
+def body_of(columns):
+    """The class of the bodies of requests: rows of so many numbers."""
+    row = Annotated[list[Number], Field(min_length=columns, max_length=columns)]
+    return create_model("Images", __config__=ConfigDict(extra="forbid"),
+                        images=(list[row], Field(min_length=1, max_length=MOST_IMAGES)))
 
 
 def refusal(status, message, headers=None):
@@ -201,8 +199,9 @@ class LimitBody:
         await self.app(scope, again, send)
 
 
-def make_app(model) -> FastAPI:
-    """The application that serves a model of rows of `PIXELS` numbers."""
+def make_app(model, columns=PIXELS) -> FastAPI:
+    """The application that serves a model: (n, columns) to (n, scores)."""
+    Images = body_of(columns)
     registry = prometheus.CollectorRegistry()
     answers = prometheus.Counter("requests", "answers by status", ["status"], registry=registry)
     seconds = prometheus.Histogram("request_seconds", "from request to answer", registry=registry)
@@ -212,7 +211,7 @@ def make_app(model) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app):
         nonlocal ready
-        batcher.warm_up(torch.zeros(1, PIXELS))
+        batcher.warm_up(torch.zeros(1, columns))
         batcher.start()
         ready = True
         yield
@@ -237,7 +236,7 @@ def make_app(model) -> FastAPI:
         return refusal(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
     @app.post("/predict")
-    async def predict(body: Images):
+    async def predict(body: Images):  # type: ignore[valid-type]
         try:
             scores = await batcher(torch.tensor(body.images))
         except Full:
@@ -262,6 +261,7 @@ def make_app(model) -> FastAPI:
 def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--package", help="a .pt2 file; by default one is made")
+    parser.add_argument("--columns", type=int, default=PIXELS, help="numbers of a row of its input")
     parser.add_argument("--checkpoint", help="weights of the package that is made")
     parser.add_argument("--port", type=int, default=8000, help="0: a free one")
     options = parser.parse_args()
@@ -269,7 +269,7 @@ def main():
         path = options.package or package(os.path.join(folder, "digits.pt2"), options.checkpoint)
         model = torch._inductor.aoti_load_package(path)
     with socket.create_server(("127.0.0.1", options.port), backlog=1024) as listener:
-        config = uvicorn.Config(make_app(model), log_level="warning", timeout_graceful_shutdown=30)
+        config = uvicorn.Config(make_app(model, options.columns), log_level="warning", timeout_graceful_shutdown=30)
         print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
         uvicorn.Server(config).run(sockets=[listener])
 

@@ -8,8 +8,8 @@ import warnings
 
 import jax
 
+from ..eager.core import determinism, fill, once
 from ..eager.core import device as _device
-from ..eager.core import fill, once
 from ..eager.core.dtype import set_default_dtype
 from ..eager.native import module as _kernels
 from ..eager.tensor_api.legacy_types import _TypeMeta, type_target
@@ -148,6 +148,7 @@ def use_deterministic_algorithms(mode: builtins.bool, *, warn_only: builtins.boo
             )
     _deterministic.update(mode=mode, warn_only=warn_only)
     fill.is_deterministic = mode
+    determinism.is_asked, determinism.only_warns = mode, warn_only
 
 
 def are_deterministic_algorithms_enabled() -> builtins.bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import jax
 
+from .._toplevel import streams as _streams
 from ..eager.core import device as _device
 from ..eager.runtime import executor
 from .index import device_index
@@ -28,7 +27,7 @@ def wait_for(where: _device.device) -> None:
     (marker + 1).block_until_ready()
 
 
-class Stream:
+class Stream(_streams.Stream):
     """The stream of a device: every instance stands for the same one.
 
     Args:
@@ -36,33 +35,14 @@ class Stream:
         priority: accepted, without meaning.
     """
 
-    stream_id = 0
+    __module__ = __name__
     cuda_stream = 0
 
     def __init__(self, device=None, priority=0, **_):
         if not _device.jax_devices("cuda"):
             raise RuntimeError("torch.cuda.Stream requires CUDA support")
-        self.device = _device.device("cuda", device_index(device))
+        super().__init__(_device.device("cuda", device_index(device)))
         self.priority = priority
-
-    @property
-    def device_index(self) -> int:
-        return self.device.index
-
-    def synchronize(self) -> None:
-        """Waits until the device has done all of its work."""
-        wait_for(self.device)
-
-    def query(self) -> bool:
-        """Waits, then True: XLA does not tell how far the work is."""
-        self.synchronize()
-        return True
-
-    def wait_event(self, event) -> None:
-        """Does nothing: work is done in the order it was given in."""
-
-    def wait_stream(self, stream) -> None:
-        """Does nothing: work is done in the order it was given in."""
 
     def record_event(self, event=None):
         """Records an event (a new one by default) and returns it."""
@@ -70,20 +50,8 @@ class Stream:
         event.record(self)
         return event
 
-    def __eq__(self, other):
-        return isinstance(other, Stream) and self.device == other.device
-
-    def __hash__(self):
-        return hash(self.device)
-
     def __repr__(self):
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
 
 
 class ExternalStream(Stream):
@@ -93,7 +61,7 @@ class ExternalStream(Stream):
         super().__init__(device, **kwargs)
 
 
-class Event:
+class Event(_streams.Event):
     """A point in the device's work.
 
     Args:
@@ -101,46 +69,12 @@ class Event:
         blocking, interprocess: accepted, without meaning.
     """
 
+    __module__ = __name__
+
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
         if not _device.jax_devices("cuda"):
             raise RuntimeError("Tried to instantiate dummy base class Event")
-        self.enable_timing = enable_timing
-        self.time = None
-        self.device = None
-
-    def record(self, stream=None) -> None:
-        """Marks this point."""
-        self.device = (stream or current_stream()).device
-        if self.enable_timing:
-            wait_for(self.device)
-        self.time = time.perf_counter()
-
-    def wait(self, stream=None) -> None:
-        """Does nothing: work is done in the order it was given in."""
-
-    def query(self) -> bool:
-        """Waits, then True: XLA does not tell how far the work is."""
-        self.synchronize()
-        return True
-
-    def synchronize(self) -> None:
-        """Waits until the device has done the work before this point."""
-        if self.device is not None:
-            wait_for(self.device)
-
-    def elapsed_time(self, end_event) -> float:
-        """Milliseconds from this event to another.
-
-        Raises:
-            RuntimeError: unless both were made with ``enable_timing`` and recorded.
-        """
-        if not (self.enable_timing and end_event.enable_timing):
-            raise RuntimeError(
-                "Both events must be created with argument 'enable_timing=True'."
-            )
-        if self.time is None or end_event.time is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-        return (end_event.time - self.time) * 1e3
+        super().__init__("cuda", enable_timing=enable_timing)
 
 
 def current_stream(device=None) -> Stream:

@@ -150,7 +150,8 @@ class OpDef:
 
     def notice(self, function):
         """Declares a warning of every call: the function is given what it names of the static arguments and
-        of the tensors their geometries (``.shape``, ``.dtype``), and gives the warning's text or None."""
+        of the tensors their geometries (``.shape``, ``.dtype``), and gives the warning's text, a function that
+        gives it (or raises) at each call, or None."""
         names = tuple(inspect.signature(function).parameters)
         if set(names) - set(self.argument_names):
             raise RegistrationError(f"{self.full_name}: notice of {sorted(set(names) - set(self.argument_names))}")

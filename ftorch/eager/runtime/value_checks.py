@@ -32,7 +32,7 @@ class Checks:
     Attributes:
         bound: for each what it is given, the function, and whether it waits for pending values.
         reads: positions of the tensors whose values alone decide, or None.
-        notices: texts of warnings that each call gives.
+        notices: texts of warnings that each call gives, or functions that make them or raise.
         passed: the array (weakly) and the offset of each, when they passed last: arrays never change, and
             loops come with the same index again and again.
     """
@@ -80,9 +80,12 @@ def notices_of(definition, slots, tensors):
 
 
 def give(notices):
-    """Warns of each text, as of the line that called the op's public function."""
+    """Warns of each text, as of the line that called the op's public function; what makes a text is asked anew."""
     for text in notices:
-        warn_user(text)
+        if callable(text):
+            text = text()
+        if text is not None:
+            warn_user(text)
 
 
 def bind_checks(definition, slots, more=(), notices=()):

@@ -7,6 +7,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from ...core import determinism
 from ...core.registry import Shape, op
 from .._common import broadcast_shapes, dtype_name, is_complex, up, wrap_dim
 from .scatter import (
@@ -425,6 +426,7 @@ def _(grad, *, index, source, accumulate):
 
 
 put.check(_check_flat)
+put.notice(lambda accumulate: None if accumulate else determinism.alert("put_"))
 
 
 @op("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",

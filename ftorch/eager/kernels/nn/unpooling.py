@@ -7,6 +7,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from ...core import determinism
 from ...core.registry import op
 from .._common import dtype_name, is_floating
 from ..reduction.reductions import put_along
@@ -96,6 +97,8 @@ def _finish_unpool(unpooling, nd):
     @unpooling.check
     def _(indices, output_size):
         _check_unpool_indices(indices, output_size)
+
+    unpooling.notice(lambda: determinism.alert(f"max_unpooling{nd}d_forward_out"))
 
 
 _finish_unpool(max_unpool2d, 2)

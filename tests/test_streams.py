@@ -1,0 +1,40 @@
+"""``torch.Stream`` and ``torch.Event`` of the CPU, which has neither."""
+
+import pytest
+import torch
+
+import ftorch
+
+CALLS = {
+    "stream": lambda t: t.Stream(device="cpu"), "no device": lambda t: t.Stream(), "event": lambda t: t.Event(device="cpu"),
+    "timed": lambda t: t.Event("cpu", enable_timing=True), "meta": lambda t: t.Stream("meta"),
+    "number": lambda t: t.Stream(0), "unknown": lambda t: t.Stream("foo"),
+    "parts": lambda t: [getattr(t.Stream("cpu"), n) for n in ("device_index", "device_type", "stream_id")],
+    "device": lambda t: str(t.Stream("cpu").device), "query": lambda t: t.Stream("cpu").query(),
+    "synchronize": lambda t: t.Stream("cpu").synchronize(), "record": lambda t: t.Stream("cpu").record_event(),
+    "capturing": lambda t: t.Stream("cpu").is_capturing(), "handle": lambda t: t.Stream("cpu").native_handle,
+    "wait": lambda t: t.Stream("cpu").wait_event(t.Event("cpu")), "wait stream": lambda t: t.Stream().wait_stream(t.Stream()),
+    "equal": lambda t: (t.Stream("cpu") == t.Stream(), hash(t.Stream()) == hash(t.Stream("cpu")), t.Stream() == 1),
+    "with": lambda t: t.Stream("cpu").__enter__(), "event parts": lambda t: (str(t.Event().device), t.Event().event_id),
+    "event record": lambda t: t.Event("cpu").record(), "event record on": lambda t: t.Event("cpu").record(t.Stream("cpu")),
+    "event query": lambda t: (t.Event().query(), t.Event().wait(), t.Event().synchronize()),
+    "elapsed": lambda t: t.Event().elapsed_time(t.Event()), "ipc": lambda t: t.Event().ipc_handle(),
+    "by number": lambda t: t.Stream(stream_id=3, device_index=0, device_type=0),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_streams_and_events_are_pytorchs(name):
+    def outcome(t):
+        try:
+            return repr(CALLS[name](t)).replace("ftorch", "torch")
+        except Exception as error:  # noqa: BLE001
+            return type(error).__name__, str(error).replace("ftorch", "torch")
+
+    assert outcome(ftorch) == outcome(torch)
+
+
+def test_classes_have_pytorchs_names():
+    for kind in ("Stream", "Event"):
+        own, theirs = (set(n for n in dir(getattr(t, kind)) if not n.startswith("_")) for t in (ftorch, torch))
+        assert own == theirs
