@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import jax
-
 from .._toplevel import streams as _streams
+from .._toplevel.streams import wait_for
 from ..eager.core import device as _device
-from ..eager.runtime import executor
 from .index import device_index
 
 
@@ -17,14 +15,6 @@ def synchronize(device=None) -> None:
         AssertionError: without a GPU.
     """
     wait_for(_device.device("cuda", device_index(device)))
-
-
-def wait_for(where: _device.device) -> None:
-    """Runs what the thread has recorded; waits until a device has done all of its work."""
-    executor.flush()
-    # Work of a device is done in order: what is asked for now is done last.
-    marker = jax.device_put(0, _device.to_jax(where))
-    (marker + 1).block_until_ready()
 
 
 class Stream(_streams.Stream):
