@@ -8,6 +8,8 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+from ._node_source import NodeSource, NodeSourceAction
+
 _preserving = [False]
 _current: dict[str, Any] = {}
 
@@ -92,6 +94,6 @@ def get_current_meta() -> dict[str, Any]:
 
 
 __all__ = [
-    "annotate", "format_stack", "get_current_meta", "has_preserved_node_meta", "preserve_node_meta",
+    "NodeSource", "NodeSourceAction", "annotate", "annotate_fn", "format_stack", "get_current_meta", "has_preserved_node_meta", "preserve_node_meta",
     "set_current_meta", "set_stack_trace",
 ]

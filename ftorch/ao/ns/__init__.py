@@ -4,6 +4,6 @@ import importlib as _importlib
 
 
 def __getattr__(name):
-    if name == "fx":
-        return _importlib.import_module(".fx", __name__)
+    if name in ("_numeric_suite_fx", "fx"):
+        return _importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -450,17 +450,14 @@ def _convert_equalization_ref(model: GraphModule) -> GraphModule:
 
 def get_layer_sqnr_dict(model_a, model_b, x) -> dict[str, float]:
     """{layer: ratio of signal to quantization noise in dB} of a model in floating point and a quantized one."""
-    import ftorch.ao.ns._numeric_suite_fx as suite
-    from ftorch.ao.ns.fx.mappings import get_unmatchable_types_map
-    from ftorch.ao.ns.fx.utils import compute_sqnr
-
-    unmatchable = get_unmatchable_types_map()
+    suite = torch.ao.ns._numeric_suite_fx
+    unmatchable = torch.ao.ns.fx.mappings.get_unmatchable_types_map()
     unmatchable["funs_unmatchable"].add(torch.mul)  # those of the scales have no partner
     a, b = suite.add_loggers("fp32", model_a, "int8", model_b, suite.OutputLogger, unmatchable_types_map=unmatchable)
     a(x)
     b(x)
     results = suite.extract_logger_info(a, b, suite.OutputLogger, "int8")
-    suite.extend_logger_results_with_comparison(results, "fp32", "int8", compute_sqnr, "sqnr")
+    suite.extend_logger_results_with_comparison(results, "fp32", "int8", torch.ao.ns.fx.utils.compute_sqnr, "sqnr")
     found = {}
     for result in results.values():
         first = result["node_output"]["int8"][0]
