@@ -94,6 +94,6 @@ def get_current_meta() -> dict[str, Any]:
 
 
 __all__ = [
-    "NodeSource", "NodeSourceAction", "annotate", "annotate_fn", "format_stack", "get_current_meta", "has_preserved_node_meta", "preserve_node_meta",
-    "set_current_meta", "set_stack_trace",
+    "NodeSource", "NodeSourceAction", "annotate", "annotate_fn", "format_stack", "get_current_meta",
+    "has_preserved_node_meta", "preserve_node_meta", "set_current_meta", "set_stack_trace",
 ]
