@@ -42,9 +42,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeW
 
 
 def _is_judged(name, definition):
-    """Names with an underscore are parts of public functions, and judged through them, unless they
+    """Names with an underscore and gradients are parts of public functions, and judged through them, unless they
     are ATen's too."""
-    if not name.startswith("_"):
+    if not name.startswith("_") and not name.endswith("_backward"):
         return bool(definition.forms)
     packet = getattr(pt.ops.aten, definition.name, None)
     found = getattr(packet, definition.schema.overload or "default", None)

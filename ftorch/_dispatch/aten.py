@@ -12,6 +12,7 @@ import ftorch as torch
 
 from .._ops import OpOverload, OpOverloadPacket
 from ..eager.call import op as _op
+from ..eager.tensor import modes
 
 _FUNCTIONS: dict = {}
 _REDUCTIONS = ("none", "mean", "sum")
@@ -71,6 +72,10 @@ class CompositeOverload(OpOverload):
             handled, result = hook(self, None, args, kwargs)
             if handled:
                 return result
+        if _op.special[0] and self._packet.__name__ in _MADE:
+            level = next((level for level in reversed(modes.levels) if level.sees_aten), None)
+            if level is not None:
+                return level.made(self, args, kwargs)
         return self._function(*args, **kwargs)
 
     @property
@@ -233,7 +238,14 @@ def clone(self, *, memory_format=None):
 
 @aten
 def _unsafe_view(self, size):
-    return self.reshape(size)
+    level = next((level for level in reversed(modes.levels) if level.sees_aten), None) if _op.special[0] else None
+    if level is None:
+        return self.view(size)
+    level.is_unsafe = True
+    try:
+        return self.view(size)
+    finally:
+        level.is_unsafe = False
 
 
 @aten
@@ -311,6 +323,7 @@ def _new(name):
 
 
 _NEW = frozenset("new_empty new_full new_ones new_zeros new_empty_strided".split())
+_MADE = _CREATION | _NEW
 for _name in _NEW:
     _new(_name)
 

@@ -1,4 +1,4 @@
-"""ATen's ops that autograd's formulas are made of, and losses and factorizations with what these save."""
+"""ATen's losses and factorizations, with what their gradients read."""
 
 from __future__ import annotations
 
@@ -7,27 +7,6 @@ import ftorch as torch
 from .aten import aten
 
 _REDUCTION = ("none", "mean", "sum")
-
-
-@aten
-def threshold_backward(grad_output, self, threshold):
-    return torch.where(self <= threshold, torch.zeros((), dtype=grad_output.dtype), grad_output)
-
-
-@aten
-def sigmoid_backward(grad_output, output):
-    return grad_output * (output * (1 - output)).conj()
-
-
-@aten
-def tanh_backward(grad_output, output):
-    return grad_output * (1 - output * output).conj()
-
-
-@aten
-def mse_loss_backward(grad_output, self, target, reduction):
-    grad = grad_output * (self - target) * 2
-    return grad / self.numel() if reduction == 1 else grad
 
 
 @aten

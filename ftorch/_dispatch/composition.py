@@ -12,16 +12,17 @@ import functools
 
 from .. import _ops
 from .._alias import is_own
+from ..eager.autograd import tape
 from ..eager.autograd.derivatives import Derived
 from ..eager.call import op as _op
 from ..eager.core import api
 from ..eager.core.registry import STATIC
 from ..eager.tensor import TensorBase
+from . import gradients
 
 _REDUCTIONS = ("none", "mean", "sum")
 _rules: dict = {}
 _compositions: dict = {}
-_gradients: dict = {}
 
 
 @functools.cache
@@ -49,15 +50,6 @@ def _composition(names):
     return declare
 
 
-def _gradient(names):
-    def declare(function):
-        for name in names.split():
-            _gradients[f"{name}_backward"] = function
-        return function
-
-    return declare
-
-
 def renamed(definition, operands, static):
     """(overload, args, kwargs, which result it is or None) of ATen's op for a kernel's call, or None."""
     rule = _rules.get(definition.name)
@@ -75,8 +67,7 @@ def composed(op, operands, static):
     """The result of the calls that make up a kernel's or a gradient's call; None if it is one op."""
     definition = op.definition
     if definition.__class__ is Derived:
-        rule = _gradients.get(op.name)
-        return None if rule is None else _gradients_of(rule, definition, operands)
+        return gradients.of_op(definition, operands, tape.results_beside())
     rule = _compositions.get(op.name)
     return None if rule is None else rule(*operands, *static)
 
@@ -193,6 +184,13 @@ def _pad(aten, _, given):
     return aten.constant_pad_nd.default, (x, list(given["pad"]), value), {}, None
 
 
+@_rule("linalg_vector_norm")
+def _vector_norm(aten, _, given):
+    if given["ord"] != 2 or given.get("dim") is not None or given.get("keepdim") or given.get("dtype") is not None:
+        return None
+    return aten.linalg_vector_norm.default, (given["self"],), {}, None
+
+
 @_rule("square")
 def _square(aten, _, given):
     return aten.pow.Tensor_Scalar, (given["self"], 2), {}, None
@@ -264,6 +262,13 @@ def _movedim(aten, _, given):
     for place in range(n):
         order.append(source[destination.index(place)] if place in destination else next(rest))
     return aten.permute.default, (x, order), {}, None
+
+
+@_rule("narrow")
+def _narrow(aten, _, given):
+    x, dim, start, length = given.values()
+    start = start + x.shape[dim] if start < 0 else start
+    return aten.slice.Tensor, (x, dim, start, start + length), {}, None
 
 
 @_rule("swapaxes swapdims")
@@ -384,145 +389,6 @@ def batch_norm(aten, input, running_mean, running_var, weight=None, bias=None, t
     """The first result of ATen's op for ``batch_norm``."""
     op = aten.native_batch_norm.default
     return op(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
-
-
-# --- gradients --------------------------------------------------------------------------------
-
-
-class _Saved:
-    """What a gradient is computed from: tensors, results and numbers of the call, and the results' gradients."""
-
-    def __init__(self, derivative, operands):
-        self.plan, self.operands = derivative.plan, list(operands)
-        self.mask = derivative.mask
-        at, m = len(derivative.inputs), len(derivative.plan.scalars)
-        self.inputs = dict(zip(derivative.inputs, operands))
-        at += len(derivative.results)
-        self.results = dict(zip(derivative.results, operands[len(derivative.inputs) : at]))
-        self.numbers, self.grads = list(operands[at : at + m]), list(operands[at + m :])
-
-    def fitted(self, index, grad):
-        """A gradient summed to the shape of an input that was broadcast."""
-        shape = self.plan.inputs[index].shape
-        return grad if grad.shape == shape else grad.sum_to_size(shape)
-
-
-def _gradients_of(rule, definition, operands):
-    derivative = getattr(definition.kernel, "__self__", None)
-    if derivative is None or len(derivative.plan.inputs) > 3:
-        return None
-    wanted = getattr(derivative, "mask", None)
-    if wanted is None:
-        return None
-    saved = _Saved(derivative, operands)
-    if any(g is None for g in saved.grads):
-        return None
-    found = []
-    for index in (i for i, m in enumerate(wanted) if m):
-        grad = rule(saved, saved.grads[0], index)
-        if grad is None:
-            return None
-        found.append(saved.fitted(index, grad))
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def _aten(name):
-    return getattr(_ops.ops.aten, name).default
-
-
-@_gradient("relu")
-def _relu(saved, grad, _):
-    return _aten("threshold_backward")(grad, saved.results[0], 0) if 0 in saved.results else None
-
-
-@_gradient("sigmoid")
-def _sigmoid(saved, grad, _):
-    return _aten("sigmoid_backward")(grad, saved.results[0]) if 0 in saved.results else None
-
-
-@_gradient("tanh")
-def _tanh(saved, grad, _):
-    return _aten("tanh_backward")(grad, saved.results[0]) if 0 in saved.results else None
-
-
-@_gradient("exp")
-def _exp(saved, grad, _):
-    return grad * saved.results[0] if 0 in saved.results else None
-
-
-@_gradient("log")
-def _log(saved, grad, _):
-    return grad / saved.inputs[0] if 0 in saved.inputs else None
-
-
-@_gradient("neg")
-def _neg(saved, grad, _):
-    return -grad
-
-
-@_gradient("sum")
-def _sum(saved, grad, _):
-    shape = saved.plan.inputs[0].shape
-    return grad.expand(shape) if grad.dim() == 0 else None
-
-
-@_gradient("mean")
-def _mean(saved, grad, _):
-    g = saved.plan.inputs[0]
-    return grad.expand(g.shape) / g.numel if grad.dim() == 0 else None
-
-
-@_gradient("mul")
-def _mul(saved, grad, index):
-    if len(saved.plan.inputs) == 1:
-        return grad * saved.numbers[0] if len(saved.numbers) == 1 else None
-    other = saved.inputs.get(1 - index)
-    return None if other is None or other.is_complex() else grad * other
-
-
-@_gradient("div")
-def _div_gradient(saved, grad, index):
-    if len(saved.plan.inputs) == 1 and len(saved.numbers) == 1 and not saved.inputs:
-        return grad / saved.numbers[0]
-    return None
-
-
-@_gradient("pow")
-def _pow_gradient(saved, grad, _):
-    x = saved.inputs.get(0)  # the base: of a number to a tensor's power the result is saved
-    if len(saved.plan.inputs) != 1 or len(saved.numbers) != 1 or x is None or saved.results or x.is_complex():
-        return None
-    return grad * (x ** (saved.numbers[0] - 1) * saved.numbers[0])
-
-
-@_gradient("mm")
-def _mm(saved, grad, index):
-    other = saved.inputs.get(1 - index)
-    if other is None or other.is_complex():
-        return None
-    return grad.mm(other.t()) if index == 0 else other.t().mm(grad)
-
-
-@_gradient("addmm")
-def _addmm(saved, grad, index):
-    if len(saved.plan.inputs) != 3 or any(n != 1 for n in saved.numbers) or grad.is_complex():
-        return None
-    if index == 0:
-        return None if saved.plan.inputs[0].shape == grad.shape else grad
-    other = saved.inputs.get(3 - index)
-    if other is None:
-        return None
-    return grad.mm(other.t()) if index == 1 else other.t().mm(grad)
-
-
-@_gradient("softmax log_softmax")
-def _softmax(saved, grad, _):
-    definition = saved.plan.op.definition
-    if 0 not in saved.results or saved.results[0].dtype is not grad.dtype:
-        return None
-    name = "_softmax_backward_data" if definition.name == "softmax" else "_log_softmax_backward_data"
-    dim = saved.plan.structure.static[0]
-    return _aten(name)(grad, saved.results[0], dim, grad.dtype)
 
 
 __all__ = ["composed", "is_users", "renamed"]

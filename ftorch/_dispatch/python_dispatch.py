@@ -21,13 +21,14 @@ from ..eager.call.operands import tensors_of
 from ..eager.call.planning import build_inplace
 from ..eager.core import api
 from ..eager.core.device import get_default_device
+from ..eager.core.formats import preserve_format
 from ..eager.core.registry import OPS, OpDef
 from ..eager.core.schema import parse
 from ..eager.dispatch import overrides
 from ..eager.dispatch.levels import wrapped_plan
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import DISPATCHING, Tensor, TensorBase, modes
-from . import composition
+from . import composition, gradients, view_gradients
 
 OVERRIDES: dict[OpDef, dict] = {}  # kernels registered in the place of the engine's
 users = [0]
@@ -67,8 +68,18 @@ def install() -> None:
     _declare()
 
 
+def see_gradients():
+    """Lets backward passes make ATen's calls where somebody sees them."""
+    _op.hooks.view_gradient = view_gradient
+    _op.hooks.first_gradient = _first_gradient
+    _op.hooks.gradient = _gradient
+    _op.hooks.unsafe_view = _unsafe_view
+    _op.hooks.lifted = _lifted
+
+
 def _declare():
     _op.hooks.python_overload = overload_call
+    see_gradients()
     _op.hooks.python_composite = _composite
     _op.hooks.python_method = _method
 
@@ -237,7 +248,7 @@ class EngineOverload(_ops.OpOverload):
         return False
 
 
-def _overload(op, operands, static, form):
+def overload_seen(op, operands, static, form):
     """(overload, args, kwargs) of a call, as ATen names it."""
     definition = op.definition if isinstance(op, _op.Op) else op
     found = _ops.overload_call(definition, operands, static, form)
@@ -245,7 +256,8 @@ def _overload(op, operands, static, form):
         return EngineOverload(op, static, form), tuple(operands), {}
     func, args, kwargs = found
     aten, name = _ops.ops.aten, definition.name
-    if name in _BY_NUMBER and len(operands) > 1 and not isinstance(operands[1], TensorBase):
+    by_number = name in _BY_NUMBER or (gradients.composing.active and name in _ARITHMETIC)
+    if by_number and len(operands) > 1 and not isinstance(operands[1], TensorBase):
         overload = "Tensor_Scalar" if name == "pow" else "Scalar"
         func = getattr(getattr(aten, func._opname), overload)
     elif name in ("softmax", "log_softmax") and len(args) == 2 and not kwargs:
@@ -261,6 +273,7 @@ def _overload(op, operands, static, form):
 _BY_NUMBER = frozenset(
     "eq ne lt le gt ge pow remainder fmod bitwise_and bitwise_or bitwise_xor fill".split()
 )
+_ARITHMETIC = frozenset("add sub mul div".split())
 
 
 def _matmul(x, y):
@@ -323,17 +336,23 @@ def engine_call(op, operands, static, form="function"):
             if result is not None:
                 return True, result
     if found is None:
-        func, args, kwargs = _overload(op, operands, static, form)
+        func, args, kwargs = overload_seen(op, operands, static, form)
     else:
         func, args, kwargs, pick = found
     if kernel is not None and modes.grad:
         return True, kernel.function(*args, **kwargs)
 
+    beside: tuple = ()
+
     def compute():
+        nonlocal beside
         handled, result = run(func, tensors, args, kwargs) if asked else (False, None)
         if not handled and below is not None:
             return True, below.function(*args, **kwargs)
-        return handled, result if pick is None or not handled else result[pick]
+        if pick is None or not handled:
+            return handled, result
+        beside = tuple(result)
+        return handled, result[pick]
 
     if not (modes.grad and any(t.requires_grad for t in tensors)):
         handled, result = compute()
@@ -347,7 +366,7 @@ def engine_call(op, operands, static, form="function"):
         handled, result = compute()
     if not handled:
         return False, None
-    return True, _recorded(op, operands, static, result)
+    return True, _recorded(op, operands, static, result, beside, pick)
 
 
 def _by_users(tensors):
@@ -377,7 +396,7 @@ def _fresh(t):
     return t if t._grad_fn is None and not t._ftorch_requires_grad else t.detach()
 
 
-def _recorded(op, operands, static, result):
+def _recorded(op, operands, static, result, beside=(), pick=None):
     """The results of a handler, as those of the op's node."""
     if op.host or not isinstance(result, (TensorBase, tuple, list)):
         return result
@@ -388,7 +407,8 @@ def _recorded(op, operands, static, result):
     backward = plan.backwards.get(mask)
     if backward is None:
         backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
-    node = backward.node_class(backward, list(scalars))
+    kind = backward.node_class
+    node = tape.seen(kind, backward, list(scalars), beside, pick) if beside else kind(backward, list(scalars))
     node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
     single = isinstance(result, TensorBase)
     outputs = [result] if single else list(result)
@@ -435,6 +455,49 @@ def _recorded_inplace(op, operands, static, tensors, compute):
     return True, target
 
 
+def view_gradient(definition, static, base, grad):
+    """The gradient of what a view was taken of, by ATen's calls where somebody sees these; or None."""
+    if not _sees([grad]):
+        return None
+    with gradients.composing:
+        return view_gradients.of_view(definition, static, base, grad)
+
+
+def _sees(values):
+    """Whether ATen's calls on some tensors are seen: by a trace, a user's mode or a user's class."""
+    if sees_aten(modes.levels):
+        return True
+    return not state.off and (state.stack or _subclasses(values)) and _by_users(values)
+
+
+def _gradient(op, operands):
+    """The gradients that an op gives, by ATen's calls where somebody sees them; or None."""
+    if not _sees([o for o in operands if isinstance(o, TensorBase)]):
+        return None
+    return gradients.of_op(op.definition, operands, tape.results_beside())
+
+
+def _lifted(t):
+    for level in modes.levels:
+        if level.sees_aten:
+            level.lifted(t)
+    if not state.off and state.stack and _by_users(()):
+        _method("lift_fresh", t)
+
+
+def _unsafe_view(x, size):
+    return _ops.ops.aten._unsafe_view.default(x, list(size))
+
+
+def _first_gradient(out):
+    return _ops.ops.aten.ones_like.default(out, pin_memory=False, memory_format=preserve_format)
+
+
+def sees_aten(levels) -> bool:
+    """Whether a trace of ATen's ops is among the levels."""
+    return any(level.sees_aten for level in levels)
+
+
 def engine_view(definition, x, static):
     """(True, the view) that somebody makes, or (False, None)."""
     if state.off or not (state.stack or (type(x) is not Tensor and has_dispatch(type(x)))):
@@ -442,7 +505,7 @@ def engine_view(definition, x, static):
     if definition.name.startswith("_index_"):
         return True, _indexed(x, static[0])
     found = composition.renamed(definition, (x,), static) if _by_users([x]) else None
-    func, args, kwargs = found[:3] if found else _overload(definition, (x,), static, "function")
+    func, args, kwargs = found[:3] if found else overload_seen(definition, (x,), static, "function")
     with _no_grad():
         handled, result = run(func, [x], args, kwargs)
     if not handled:
@@ -466,6 +529,9 @@ def _recorded_view(definition, x, static, result):
         result._grad_fn, result._ftorch_output_nr, result._ftorch_requires_grad = node, 0, True
 
 
+END = 9223372036854775807  # of a slice to the end
+
+
 def _indexed(x, items):
     """``x[...]`` as the views that PyTorch makes of it."""
     dim, sizes = 0, iter(x.shape)
@@ -480,6 +546,7 @@ def _indexed(x, items):
         elif item != (0, 1, size):
             start, step, count = item
             stop = start + step * (count - 1) + 1 if count else start
+            stop = END if stop == size else stop
             result = view_call(OPS["slice.Tensor"], result, (dim, start, stop, step))
         dim += 1
     return view_call(OPS["alias"], x, ()) if result is x else result
@@ -588,9 +655,11 @@ def _composite(function, values, args, kwargs):
         size = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
         args = (list(size),)
     kwargs = {k: v for k, v in kwargs.items() if v is not None}
-    if name.endswith("_like") or name.startswith("new_"):
+    if gradients.composing.active:
+        pass  # C++ says all that it wants
+    elif name.endswith("_like") or name.startswith("new_"):
         kwargs.setdefault("pin_memory", False)
-    if name in _FACTORIES and "out" not in kwargs:
+    if name in _FACTORIES and "out" not in kwargs and not gradients.composing.active:
         kwargs.setdefault("device", get_default_device())
         kwargs.setdefault("pin_memory", False)
     func = _overload_of(name, function)
@@ -612,4 +681,4 @@ def _overload_of(name, function):
     return FunctionOverload(name, again, overload=overload or "default")
 
 
-__all__ = ["activate", "deactivate", "engine_call", "engine_view", "run", "state"]
+__all__ = ["END", "activate", "deactivate", "engine_call", "engine_view", "overload_seen", "run", "see_gradients", "state"]

@@ -228,19 +228,6 @@ class ExportLevel(TraceLevel):
                 node.meta["val"] = fake_like(inner)
         return node
 
-    def relaid(self, t, strides):
-        node = t._node
-        if node.target is ops.aten.clone.default:
-            formats = _formats()
-            wanted = next((f for f, of in formats if of(t._ftorch_geometry.shape) == strides), None)
-            if wanted is not None:
-                node.kwargs = {"memory_format": wanted}
-        if t._inner._ftorch_geometry.stride != strides:
-            from ..eager.tensor_api.methods import relayout
-
-            relayout(t._inner, strides)
-        node.meta["val"] = fake_like(t._inner)
-
     def random(self, kind, function, args, kwargs):
         name = function.__name__
         packet = getattr(ops.aten, name, None)
@@ -286,22 +273,6 @@ def _is_composite(target) -> bool:
         isinstance(target, OpOverload) and not hasattr(target._bound, "definition")
         and target._opname not in FORMS
     )
-
-
-def _formats():
-    from ..eager.core import formats
-
-    def of(f):
-        def strides(shape):
-            try:
-                return formats.strides_for(shape, f)
-            except RuntimeError:
-                return None
-
-        return strides
-
-    return [(f, of(f)) for f in (formats.contiguous_format, formats.channels_last,
-                                 formats.channels_last_3d)]
 
 
 def _stack_trace() -> str:

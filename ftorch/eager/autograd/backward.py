@@ -362,7 +362,9 @@ def _edge_grad(edge, grad):
 
 
 def _ones_like(out):
-    if out.__class__ in DISPATCHING or hooks.python is not None:
+    if out.__class__ in DISPATCHING or hooks.python is not None or any(level.sees_aten for level in modes.levels):
+        if hooks.first_gradient is not None:
+            return hooks.first_gradient(out)
         return api.ones_like(out)
     return gradient_values.ones(out._ftorch_geometry)
 

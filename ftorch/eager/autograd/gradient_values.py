@@ -74,6 +74,8 @@ def accumulate(variable, buffer):
                 held.add_(grad)  # of a sparse gradient
             else:
                 variable._grad = add(held, grad)
+        elif hooks.python is not None:
+            held.add_(grad)  # seen as what it is
         else:
             write(held, read(add(held, grad)))
 

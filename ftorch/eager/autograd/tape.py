@@ -6,10 +6,11 @@ through the ordinary call path, so gradients of gradients need no further code.
 
 from __future__ import annotations
 
+import threading
 import traceback
 from typing import Any
 
-from ..call.op import call, hooks, read
+from ..call.op import call, hooks, read, special
 from ..core.return_values import named
 from ..runtime.executor import record
 from ..tensor import modes, wrap
@@ -62,7 +63,11 @@ class OpNode(Node):
 
     def apply(self, grads):
         backward = self.backward
-        out = call(backward.op, (*self.unpack_all(), *self.scalars, *grads))
+        operands = (*self.unpack_all(), *self.scalars, *grads)
+        seen = hooks.gradient if special[0] else None
+        out = None if seen is None else seen(backward.op, operands)
+        if out is None:
+            out = call(backward.op, operands)
         if out.__class__ is not tuple:
             out = (out,)
         spread = [None] * len(self.edges)
@@ -90,6 +95,42 @@ class OpNode(Node):
         from .saved_values import names_of
 
         return [*super().__dir__(), *names_of(self.backward)]
+
+
+class _Beside(threading.local):
+    results: tuple = ()
+
+
+_beside = _Beside()
+
+
+def results_beside() -> tuple:
+    """All results of the ATen op that stood for the call whose node runs, where somebody saw it."""
+    return _beside.results
+
+
+class SeenNode(OpNode):
+    """The node of a call that somebody saw as an ATen op with further results, which its gradient reads."""
+
+    __slots__ = ("beside",)
+
+    def apply(self, grads):
+        _beside.results = self.beside
+        try:
+            return super().apply(grads)
+        finally:
+            _beside.results = ()
+
+    def release(self):
+        super().release()
+        self.beside = ()
+
+
+def seen(kind, backward, scalars, results, pick):
+    """The node, of a class, of a call that somebody saw as an ATen op: its result ``pick`` is the call's."""
+    node = node_class(kind.__name__, SeenNode)(backward, scalars)
+    node.beside = tuple(None if i == pick else r for i, r in enumerate(results))
+    return node
 
 
 def order_of_hooks(backward):

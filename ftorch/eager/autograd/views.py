@@ -12,7 +12,7 @@ from ..core import api
 from ..core.geometry import CONJ, NEG, Geometry, Size, geometry, may_overlap, with_bits
 from ..core.registry import OPS, OpDef
 from ..memory.storage import PrivateMap
-from ..tensor import PLAIN, extras, modes, wrap_view
+from ..tensor import DISPATCHING, PLAIN, extras, modes, wrap_view
 from . import derivatives
 from .nodes import Node
 from .tape import edge_of, node_class
@@ -32,6 +32,10 @@ class ViewNode(Node):
         self.definition, self.static, self.base = definition, static, base
 
     def apply(self, grads):
+        if hooks.view_gradient is not None and (special[0] or grads[0].__class__ in DISPATCHING):
+            found = hooks.view_gradient(self.definition, self.static, self.base, grads[0])
+            if found is not None:
+                return [found]
         base = with_bits(self.base, 0)
         if self.definition.name == "as_strided":
             return [_as_strided_adjoint(grads[0], base, self.static)]

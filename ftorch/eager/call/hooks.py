@@ -29,7 +29,10 @@ class Hooks:
         resized: ``(op, operands, static) -> result``: an in-place op whose target grows.
         dispatch, dispatch_inplace, dispatch_view: take over calls while levels, modes or hooks are active (levels).
         autocast: ``(op, operands, static) -> Handled``: casts the operands.
+        gradient: ``(op, operands) -> gradients or None``: what a derived op gives, by calls that are seen.
+        lifted: ``(tensor)``: `torch.tensor` made a tensor of numbers, for whoever sees calls.
         override, override_view: take over calls whose operands are of foreign classes (``__torch_function__``).
+        first_gradient: ``(tensor) -> tensor``: ones to start a backward pass with, for whoever sees calls.
         function_override: the same for functions with several overloads.
         function_mode: takes over calls while a ``TorchFunctionMode`` is active.
         python_classes: ``(cls)``: a class with a ``__torch_dispatch__`` was made.
@@ -40,6 +43,8 @@ class Hooks:
         subclass, subclass_view: take over calls on tensors whose class has a ``__torch_dispatch__``.
         custom_function: takes over ``autograd.Function.apply`` under transforms and where calls are recorded.
         alias: ``(tangent, tensor) -> tensor``: a tangent that shares memory as its primal does (forward mode).
+        unsafe_view: ``(tensor, sizes) -> tensor``: a view of a copy that nobody else can reach, for whoever sees calls.
+        view_gradient: ``(definition, static, base, grad) -> tensor or None``: a view's gradient by calls that are seen.
         vmap: ``ftorch.vmap``, for the engine's batched gradients.
         quantized: ``() -> module``: ``ftorch._quantized``.
         sparse: ``() -> module``: ``ftorch.sparse``.
@@ -56,7 +61,10 @@ class Hooks:
         "dispatch",
         "dispatch_inplace",
         "dispatch_view",
+        "first_gradient",
         "function_mode",
+        "gradient",
+        "lifted",
         "function_override",
         "override",
         "override_view",
@@ -77,6 +85,8 @@ class Hooks:
         "static_for_out",
         "subclass",
         "subclass_view",
+        "unsafe_view",
+        "view_gradient",
         "vmap",
         "write_made",
         "write_out",
@@ -91,8 +101,11 @@ class Hooks:
     dispatch: Callable[..., Handled] | None
     dispatch_inplace: Callable[..., Handled] | None
     dispatch_view: Callable[..., Handled] | None
+    first_gradient: Callable[..., Any] | None
     function_mode: Callable[..., Handled] | None
     function_override: Callable[..., Any] | None
+    gradient: Callable[..., Any] | None
+    lifted: Callable[[Any], None] | None
     override: Callable[..., Handled] | None
     override_view: Callable[..., Handled] | None
     part: Callable[..., Any] | None
@@ -112,6 +125,8 @@ class Hooks:
     static_for_out: Callable[..., Any] | None
     subclass: Callable[..., Handled] | None
     subclass_view: Callable[..., Handled] | None
+    unsafe_view: Callable[..., Any] | None
+    view_gradient: Callable[..., Any] | None
     vmap: Callable[..., Any] | None
     write_made: Callable[..., Any] | None
     write_out: Callable[..., Any] | None

@@ -37,6 +37,7 @@ class Level:
     composites = False  # whether `composite` is asked
     is_transform = False  # whether it is one of `torch.func`'s, where the outer tape has no place
 
+    sees_aten = False  # whether it records ATen's ops, gradients as the ops that they are made of
     is_shown = False  # whether a printed tensor of the level says so and is counted among the transforms
 
     def __init__(self):
@@ -269,8 +270,12 @@ def wrapped_plan(op, operands, static):
     return plan, tensors, scalars
 
 
-def record_wrapped(plan, level, tensors, scalars, outputs):
-    """Makes the node of wrapped results, if a wrapped operand of the level requires grad."""
+def record_wrapped(plan, level, tensors, scalars, outputs, beside=(), pick=None):
+    """Makes the node of wrapped results, if a wrapped operand of the level requires grad.
+
+    Args:
+        beside, pick: all results of the ATen op that the call was seen as, and which of them is the call's.
+    """
     if not (modes.grad and plan.differentiable):
         return None
     mask = tuple(
@@ -281,7 +286,8 @@ def record_wrapped(plan, level, tensors, scalars, outputs):
     backward = plan.backwards.get(mask)
     if backward is None:
         backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
-    node = backward.node_class(backward, list(scalars))
+    kind = backward.node_class
+    node = tape.seen(kind, backward, list(scalars), beside, pick) if beside else kind(backward, list(scalars))
     node.edges = tuple([tape.edge_of(t) if m else None for t, m in zip(tensors, mask)])
     for nr, (out, differentiable) in enumerate(zip(outputs, backward.differentiable)):
         if differentiable:

@@ -8,6 +8,7 @@ import warnings
 import jax
 import numpy as np
 
+from ..call.op import hooks, special
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry, memory_order, permuted_stride
@@ -49,6 +50,13 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     """
     if modes.function_modes:
         return _asked(tensor, data, dtype=dtype, device=device, requires_grad=requires_grad or None)
+    made = _tensor(data, dtype, device, requires_grad)
+    if special[0] and hooks.lifted is not None:
+        hooks.lifted(made)  # for whoever sees calls: numbers have become a tensor
+    return made
+
+
+def _tensor(data, dtype, device, requires_grad):
     if dtype is None and (array := _plain(data)) is not None:
         return new_leaf(from_array(array, device), requires_grad)
     dtype = _as_dtype(dtype)
@@ -57,7 +65,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
             "or sourceTensor.detach().clone().requires_grad_(True), rather than "
             "torch.tensor(sourceTensor).",
-            stacklevel=2,
+            stacklevel=3,
         )
         where = data.device if device is None else device
         return new_leaf(data.detach().clone().to(where, dtype or data.dtype), requires_grad)

@@ -250,7 +250,11 @@ def reshape(self, *shape):
         raise declared.misfit("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", (self, *shape)) from None
     if is_view:
         return view_call(OPS["view"], self, (sizes,))
-    copy = view_call(OPS["view"], contiguous(self), (sizes,))
+    copy = contiguous(self)
+    if _op.hooks.unsafe_view is not None and (_op.special[0] or copy.__class__ in DISPATCHING):
+        copy = _op.hooks.unsafe_view(copy, sizes)
+    else:
+        copy = view_call(OPS["view"], copy, (sizes,))
     copy._base = None  # of a copy that nobody else can reach
     if copy._grad_fn is not None:
         rename_node(copy._grad_fn, "UnsafeViewBackward0")

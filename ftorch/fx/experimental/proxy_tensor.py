@@ -14,18 +14,21 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _ops
+from ..._dispatch import composition, python_dispatch
 from ..._subclasses.fake_tensor import fake_like
 from ...eager.autograd import derivatives, inplace_history, saved_tensors, tape
 from ...eager.autograd.views import ViewNode, view_call
 from ...eager.call import op as _op
 from ...eager.call import planning
 from ...eager.call.operands import tensors_of
-from ...eager.core import api
+from ...eager.core.dtype import get_default_dtype
+from ...eager.core import formats
 from ...eager.core.registry import OpDef
 from ...eager.core.return_values import named
 from ...eager.dispatch.levels import Level, Wrapped, record_wrapped, wrapped_plan
 from ...eager.dispatch.randomness import FILL
 from ...eager.tensor import TensorBase, modes
+from ...eager.tensor_api.methods import relayout
 from ...nn import Module, Parameter
 from ...utils import _pytree as pytree
 from .._codegen import PyTreeCodeGen, PyTreeInfo
@@ -56,6 +59,16 @@ class Kernel:
 
     def __call__(self, *args, **kwargs):
         return self.function(*args, **kwargs)
+
+
+_LAYOUTS = (formats.contiguous_format, formats.channels_last, formats.channels_last_3d)
+
+
+def _strides(shape, layout):
+    try:
+        return formats.strides_for(shape, layout)
+    except RuntimeError:
+        return None
 
 
 def _kernel(op: _op.Op, static: tuple, form: str) -> Kernel:
@@ -115,6 +128,8 @@ class TraceLevel(Level):
             packet.default, args[: len(names)], kwargs, name=definition.name
         )
         return self.track(t, node)
+
+    is_kept = None  # which nodes that nobody uses stay in the graph; None: those with effects
 
     def node_of(self, t) -> Node:
         """The node of a tensor: its own, its creation's, or that of a constant."""
@@ -206,7 +221,9 @@ class TraceLevel(Level):
                 call = aten.select.int, (node, dim, item)
             else:
                 start, step, count = item
-                call = aten.slice.Tensor, (node, dim, start, start + step * (count - 1) + 1, step)
+                stop = start + step * (count - 1) + 1 if count else start
+                stop = python_dispatch.END if stop == size else stop
+                call = aten.slice.Tensor, (node, dim, start, stop, *((step,) if step != 1 else ()))
             dim += not isinstance(item, int)
             if item != (0, 1, size):
                 name = call[0].overloadpacket.__name__
@@ -266,11 +283,21 @@ class TraceLevel(Level):
 
         return record(self, name, functions, arguments)
 
+    def relaid(self, t, strides):
+        node = t._node
+        if node.target is _ops.ops.aten.clone.default:
+            shape = t._ftorch_geometry.shape
+            wanted = next((f for f in _LAYOUTS if _strides(shape, f) == strides), None)
+            if wanted is not None:
+                node.kwargs = {"memory_format": wanted}
+        if t._inner._ftorch_geometry.stride != strides:
+            relayout(t._inner, strides)
+        node.meta["val"] = fake_like(t._inner)
+
     # --- the rest of what levels do
 
     def detach(self, t):
-        out = self.track(t._inner.detach(), self.graph.call_method("detach", (t._node,)))
-        return out
+        return self.track(t._inner.detach(), self.graph.call_method("detach", (t._node,)))
 
     def rewrapped(self, t, function):
         return self.track(function(t._inner), t._node)
@@ -329,65 +356,156 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"tracing_mode must be real/fake/symbolic, got {tracing_mode}")
     table = {str(op): replacement for op, replacement in (decomposition_table or {}).items()}
-    if not options.get("pre_dispatch"):
-        table = {**_COMPOSITE, **table}
-
     @functools.wraps(f)
     def traced(*args):
-        return (_trace_for_all_sizes if tracing_mode == "symbolic" else _trace)(
-            (lambda: _DecomposingLevel(table)) if table else TraceLevel, f, args
-        )
+        trace = _trace_for_all_sizes if tracing_mode == "symbolic" else _trace
+        kind = _DecomposingLevel if options.get("pre_dispatch") else AtenLevel
+        return trace(lambda: kind(table), f, args)
 
     return traced
 
 
-def _linear(x, weight, bias=None):
-    """``linear`` of what PyTorch makes it, for matrices; other ranks stay one call."""
-    if x.dim() != 2 or weight.dim() != 2:
-        return NotImplemented
-    level = get_proxy_mode()
-    if level is not None and not isinstance(weight, Traced):  # a parameter: its transpose is part of the graph
-        weight = level.track(weight, level.node_of(weight))
-    return x.mm(weight.t()) if bias is None else api.addmm(bias, x, weight.t())
-
-
-def _matmul(x, y):
-    name = {(2, 2): "mm", (1, 1): "dot", (2, 1): "mv"}.get((x.dim(), y.dim()))
-    return NotImplemented if name is None else getattr(api, name)(x, y)
-
-
-_COMPOSITE = {"aten.linear.default": _linear, "aten.matmul.default": _matmul}
-
-
 class _DecomposingLevel(TraceLevel):
-    """Runs functions of a table in place of some ops."""
+    """Runs functions of a table, {name of an op: function}, in place of some ops."""
 
-    def __init__(self, table):
+    def __init__(self, table=()):
         super().__init__()
-        self._table = table
+        self._table = dict(table)
         self._active: set[str] = set()
 
-    def _replacement(self, op):
-        definition = op.definition if isinstance(op, _op.Op) else op
-        if not isinstance(definition, OpDef):
-            return None
-        name = f"aten.{definition.name}.{definition.schema.overload or 'default'}"
-        return None if name in self._active else self._table.get(name)
-
-    def _decomposed(self, replacement, op, operands, static):
-        overload, args, kwargs = self._target(op, operands, static, "function")
-        self._active.add(str(overload))
+    def _replaced(self, target, args, kwargs):
+        """The result of the function that stands in for an op, or NotImplemented."""
+        name = str(target)
+        replacement = None if name in self._active else self._table.get(name)
+        if replacement is None:
+            return NotImplemented
+        self._active.add(name)
         try:
             return replacement(*args, **kwargs)
         finally:
-            self._active.discard(str(overload))
+            self._active.discard(name)
 
     def call(self, op, operands, static):
-        replacement = self._replacement(op)
-        if replacement is None:
-            return super().call(op, operands, static)
-        result = self._decomposed(replacement, op, operands, static)
-        return super().call(op, operands, static) if result is NotImplemented else result
+        if self._table and isinstance(op.definition, OpDef):
+            result = self._replaced(*self._target(op, operands, static, "function"))
+            if result is not NotImplemented:
+                return result
+        return self._call(op, operands, static)
+
+    def _call(self, op, operands, static):
+        return super().call(op, operands, static)
+
+
+class AtenLevel(_DecomposingLevel):
+    """Records ATen's ops, as a ``__torch_dispatch__`` sees them: composites and gradients as what they call."""
+
+    sees_aten = True
+
+    def __init__(self, table=()):
+        super().__init__(table)
+        self._constant_nodes: dict[str, Node] = {}
+        self._lifted: dict[int, Any] = {}
+        self.is_unsafe = False
+
+    @staticmethod
+    def is_kept(node):
+        return node.op in ("call_function", "placeholder", "output") and not node.name.startswith("sym_size")
+
+    def node_of(self, t):
+        own = isinstance(t, Traced) and t._level is self
+        name = None if own else self._constants.get(id(t), (None,))[0]
+        found = self._constant_nodes.get(name) if name is not None else None
+        if found is None:
+            found = super().node_of(t)
+            if not own:
+                if id(t) in self._lifted:
+                    target = _ops.ops.aten.lift_fresh_copy.default
+                    found = self.graph.call_function(target, (found,), name="lift_fresh_copy")
+                self._constant_nodes[self._constants[id(t)][0]] = found
+        return found
+
+    def lifted(self, t):
+        """A tensor of given numbers was made within the trace."""
+        self._lifted[id(t)] = t
+
+    def _target(self, op, operands, static, form):
+        return python_dispatch.overload_seen(op, operands, static, form)
+
+    def _own(self, operands):
+        """The operands, with constants (parameters) as tensors of the trace."""
+
+        def own(t):
+            is_constant = isinstance(t, TensorBase) and not (isinstance(t, Traced) and t._level is self)
+            return self.track(t, self.node_of(t)) if is_constant else t
+
+        return tuple(map_aggregate(o, own) for o in operands)
+
+    def _call(self, op, operands, static):
+        definition = op.definition
+        operands = self._own(operands)
+        result = composition.composed(op, operands, static)
+        if result is not None:
+            return result
+        found = composition.renamed(definition, operands, static) if isinstance(definition, OpDef) else None
+        if found is None:
+            return super()._call(op, operands, static)
+        target, args, kwargs, pick = found
+        result = self._replaced(target, args, kwargs) if self._table else NotImplemented
+        if result is not NotImplemented:
+            return result if pick is None else result[pick]
+        beside = self._call_of(target, args, kwargs)
+        plan, tensors, scalars = wrapped_plan(op, operands, static)
+        out = beside if pick is None else beside[pick]
+        outputs = [out] if isinstance(out, TensorBase) else list(out)
+        record_wrapped(plan, self, tensors, scalars, outputs, () if pick is None else beside, pick)
+        return out if isinstance(out, TensorBase) else tuple(outputs)
+
+    def _call_of(self, target, args, kwargs):
+        """The results of an overload as one node."""
+        name = target.__name__.partition(".")[0]
+        node = self.graph.call_function(
+            target, self.arguments(tuple(args)), dict(self.arguments(kwargs)), name=name
+        )
+        with self.below():
+            value = target(*self._inner(args), **dict(zip(kwargs, self._inner(kwargs.values()))))
+        return self.results(value, node)
+
+    def detach(self, t):
+        node = self.graph.call_function(_ops.ops.aten.detach.default, (t._node,), name="detach")
+        return self.track(t._inner.detach(), node)
+
+    def made(self, overload, args, kwargs):
+        """A tensor that an overload of ATen makes of nothing, or in the likeness of another."""
+
+        def outer(t):
+            while isinstance(t, Wrapped) and t._level is not self:
+                t = t._inner
+            return t
+
+        args = tuple(outer(a) if isinstance(a, TensorBase) else a for a in args)
+        return self._call_of(overload, args, kwargs)
+
+    def created(self, t, args, **options):
+        out = super().created(t, args, **options)
+        node = out._node
+        if node.args and isinstance(node.args[0], tuple):
+            node.args = (list(node.args[0]), *node.args[1:])
+        kwargs = {k: v for k, v in node.kwargs.items() if k != "dtype" or v is not get_default_dtype()}
+        node.kwargs = {**kwargs, "device": t.device, "pin_memory": False}
+        return out
+
+    def _record_view(self, definition, x, static):
+        if definition.name.startswith("_index_"):
+            return super()._record_view(definition, x, static)
+        if self.is_unsafe:  # a view of a copy that nobody else can reach
+            size = list(static[0])
+            return self.graph.call_function(_ops.ops.aten._unsafe_view.default, (x._node, size), name="_unsafe_view")
+        found = composition.renamed(definition, (x,), static)
+        if found is None:
+            return super()._record_view(definition, x, static)
+        target, args, kwargs = found[:3]
+        name = target.__name__.partition(".")[0]
+        return self.graph.call_function(target, self.arguments(args), dict(kwargs), name=name)
 
 
 def _trace(make_level, f, args) -> GraphModule:
@@ -445,7 +563,7 @@ def _record(level: TraceLevel, f, args) -> None:
             level.graph.set_codegen(PyTreeCodeGen(PyTreeInfo(names, spec, out_spec)))
         else:
             level.graph.output(level.arguments(result))
-    level.graph.eliminate_dead_code()
+    level.graph.eliminate_dead_code(level.is_kept)
 
 
 def get_proxy_mode() -> TraceLevel | None:
@@ -459,5 +577,6 @@ def _created(t, args, **options):
 
 
 _op.hooks.created = _created
+python_dispatch.see_gradients()
 
 __all__ = ["get_proxy_mode", "make_fx"]
