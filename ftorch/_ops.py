@@ -352,6 +352,8 @@ def is_default(value, argument) -> bool:
     if not argument.has_default:
         return False
     default = list(argument.default) if isinstance(argument.default, tuple) else argument.default
+    if type(value) is list and type(default) is int and argument.type.size:  # one number for all dimensions
+        default = [default] * argument.type.size
     return value is None or (type(value) is type(default) and value == default)
 
 

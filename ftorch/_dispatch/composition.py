@@ -16,6 +16,7 @@ from ..eager.autograd import tape
 from ..eager.autograd.derivatives import Derived
 from ..eager.call import op as _op
 from ..eager.core import api
+from ..eager.core.formats import strided
 from ..eager.core.registry import STATIC
 from ..eager.tensor import TensorBase
 from . import gradients
@@ -67,7 +68,7 @@ def composed(op, operands, static):
     """The result of the calls that make up a kernel's or a gradient's call; None if it is one op."""
     definition = op.definition
     if definition.__class__ is Derived:
-        return gradients.of_op(definition, operands, tape.results_beside())
+        return gradients.of_op(definition, operands, *tape.beside())
     rule = _compositions.get(op.name)
     return None if rule is None else rule(*operands, *static)
 
@@ -182,6 +183,13 @@ def _pad(aten, _, given):
     x = next(iter(given.values()))
     value = 0.0 if given["value"] is None else given["value"]
     return aten.constant_pad_nd.default, (x, list(given["pad"]), value), {}, None
+
+
+@_rule("elu")
+def _elu(aten, _, given):
+    if given["scale"] != 1 or given["input_scale"] != 1:
+        return None
+    return aten.elu.default, (given["self"], given["alpha"]), {}, None
 
 
 @_rule("linalg_vector_norm")
@@ -359,6 +367,19 @@ def _isfinite(x):
         return None
     bounded = x.abs() != float("inf")
     return (x == x) * bounded
+
+
+@_composition("where")
+def _where(condition, x, y):
+    numbers = [not isinstance(v, TensorBase) for v in (x, y)]
+    if not any(numbers) or all(numbers):
+        return None
+    beside = y if numbers[0] else x
+    if not beside.is_floating_point():
+        return None
+    options = {"dtype": beside.dtype, "layout": strided, "device": beside.device}
+    x, y = (_ops.ops.aten.scalar_tensor.default(v, **options) if n else v for v, n in zip((x, y), numbers))
+    return _call("where.self", condition, x, y)
 
 
 @_composition("outer")

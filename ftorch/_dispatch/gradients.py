@@ -46,11 +46,11 @@ class Saved:
     ``saved["self"]`` is an operand or a static value, by the argument's name.
 
     Attributes:
-        beside: the further results of ATen's op for the call, where that was seen (``mean`` of a normalization).
+        beside: the results of ATen's op for the call, where that was seen (``mean`` of a normalization).
     """
 
-    def __init__(self, derivative, operands, beside=()):
-        self.plan, self.mask, self.beside = derivative.plan, derivative.mask, beside
+    def __init__(self, derivative, operands, beside=(), given=()):
+        self.plan, self.mask, self.beside, self._given = derivative.plan, derivative.mask, beside, given
         at, m = len(derivative.inputs), len(derivative.plan.scalars)
         self._inputs = dict(zip(derivative.inputs, operands))
         results = operands[at : at + len(derivative.results)]
@@ -84,10 +84,12 @@ class Saved:
         return self._slot(name)[1]
 
     def tensor(self, index):
-        """An input, if it was saved."""
-        if index not in self._inputs:
+        """An input, if it was saved or seen."""
+        if index in self._inputs:
+            return self._inputs[index]
+        if index >= len(self._given):
             raise Missing
-        return self._inputs[index]
+        return self._given[index]  # the gradient does not depend on it
 
     def result(self, index=0):
         """A result, if it was saved."""
@@ -121,8 +123,12 @@ def _summed_to(grad, shape):
     return grad.view(shape) if lead else grad
 
 
-def of_op(definition, operands, beside=()):
-    """The gradients that a derived op gives, one or a tuple, by ATen's calls; None where no rule fits."""
+def of_op(definition, operands, beside=(), given=()):
+    """The gradients that a derived op gives, one or a tuple, by ATen's calls; None where no rule fits.
+
+    Args:
+        beside, given: the results and operands of the ATen op that stood for the call, where that was seen.
+    """
     derivative = getattr(definition.kernel, "__self__", None)
     mask = getattr(derivative, "mask", None)
     if derivative is None or mask is None:
@@ -134,7 +140,7 @@ def of_op(definition, operands, beside=()):
     whole, rule = _WHOLE.get(name), _RULES.get(name)
     if (whole or rule) is None or any(g.dtype.is_complex for g in derivative.plan.inputs):
         return None
-    saved = Saved(derivative, operands, beside)
+    saved = Saved(derivative, operands, beside, given)
     wanted = [i for i, m in enumerate(mask) if m]
     if saved.grads[0] is None:
         return None
@@ -280,7 +286,8 @@ _RULES.update({
     "leaky_relu": lambda saved, grad, _: _aten("leaky_relu_backward")(
         grad, saved.tensor(0), saved["negative_slope"], False),
     "elu": lambda saved, grad, _: _aten("elu_backward")(
-        grad, saved["alpha"], saved["scale"], saved["input_scale"], False, saved.tensor(0)),
+        grad, saved["alpha"], *(int(saved[n]) if saved[n] == 1 else saved[n] for n in ("scale", "input_scale")), False,
+        saved.tensor(0)),
     "hardtanh": _with_static("hardtanh_backward", "min_val", "max_val"),
     "hardshrink": _with_static("hardshrink_backward", "lambd"),
     "softshrink": _with_static("softshrink_backward", "lambd"),
@@ -574,8 +581,15 @@ def _trace(saved, grad, _):
 
 @rule("mm")
 def _mm(saved, grad, index):
-    other = saved.tensor(1 - index)
-    return grad.mm(other.t()) if index == 0 else other.t().mm(grad)
+    return _product_gradient(grad, saved.tensor(1 - index), saved.plan.inputs[index], index == 0)
+
+
+def _product_gradient(grad, other, g, is_first):
+    """The gradient of a matrix in a product, laid out as it: by columns, if it lies so."""
+    if g.stride[0] == 1 and g.stride[1] == g.shape[0]:
+        turned = grad.t()
+        return (other.mm(turned) if is_first else turned.mm(other)).t()
+    return grad.mm(other.t()) if is_first else other.t().mm(grad)
 
 
 @rule("addmm")
@@ -584,8 +598,7 @@ def _addmm(saved, grad, index):
         raise Missing
     if index == 0:
         return grad
-    other = saved.tensor(3 - index)
-    return grad.mm(other.t()) if index == 1 else other.t().mm(grad)
+    return _product_gradient(grad, saved.tensor(3 - index), saved.plan.inputs[index], index == 1)
 
 
 @rule("bmm")
@@ -740,7 +753,7 @@ def _smooth(saved, grad, index):
 
 @rule("binary_cross_entropy")
 def _binary_cross_entropy(saved, grad, index):
-    if index:
+    if any(saved.mask[1:]):
         raise Missing
     weight = saved["weight"]
     return _aten("binary_cross_entropy_backward")(grad, saved["input"], saved["target"], weight, _reduction(saved))
@@ -748,7 +761,7 @@ def _binary_cross_entropy(saved, grad, index):
 
 @rule("binary_cross_entropy_with_logits")
 def _with_logits(saved, grad, index):
-    if index or len(saved.plan.inputs) != 2:
+    if any(saved.mask[1:]) or len(saved.plan.inputs) != 2:
         raise Missing
     reduction = _reduction(saved)
     found = (saved["input"].sigmoid() - saved["target"]) * grad
@@ -784,11 +797,30 @@ def _layer_norm(saved, grad, mask):
     if len(saved.beside) < 3:
         return None
     places, wanted = _three(saved, ("input", "weight", "bias"), mask)
-    bias = None if places[2] is None else saved.beside[3] if len(saved.beside) > 3 else None
+    bias = saved["bias"] if places[2] is not None else None
     weight = saved["weight"] if places[1] is not None else None
     args = (saved["input"], list(saved["normalized_shape"]), *saved.beside[1:3], weight, bias, wanted)
     found = _aten("native_layer_norm_backward")(grad, *args)
     return _placed(places, wanted, found, len(mask))
+
+
+@whole("_batch_norm_train _batch_norm_eval")
+def _batch_norm(saved, grad, mask):
+    x, eps = saved["input"], saved["eps"]
+    is_training = saved.plan.op.definition.name == "_batch_norm_train"
+    places, wanted = _three(saved, ("input", "weight", "bias"), mask)
+    weight = saved["weight"] if places[1] is not None else None
+    running = [None if is_training else saved[n] for n in ("running_mean", "running_var")]
+    statistics: tuple = (None, None)
+    if is_training:  # PyTorch's node has kept them
+        if len(saved.beside) == 3:
+            statistics = saved.beside[1:]
+            running = [saved[n] for n in ("running_mean", "running_var")]
+        else:
+            variance, mean = api.var_mean(x, [0, *range(2, x.dim())], correction=0)
+            statistics = (mean, (variance + eps).rsqrt())
+    args = (x, weight, *running, *statistics, is_training, eps, wanted)
+    return _placed(places, wanted, _aten("native_batch_norm_backward")(grad, *args), len(mask))
 
 
 @whole("group_norm")
@@ -822,7 +854,7 @@ def _convolution(saved, grad, mask):
     else:
         transposed = "transpose" in name
         output = numbers("output_padding") if transposed else [0] * nd
-    sizes = None if places[2] is None else list(saved.plan.inputs[places[2]].shape)
+    sizes = [0] if places[2] is None else list(saved.plan.inputs[places[2]].shape)
     args = (x, weight, sizes, numbers("stride"), numbers("padding"), numbers("dilation"), transposed, output)
     found = _aten("convolution_backward")(grad, *args, saved["groups"], wanted)
     return _placed(places, wanted, found, len(mask))

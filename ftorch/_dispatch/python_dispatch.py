@@ -323,7 +323,8 @@ def engine_call(op, operands, static, form="function"):
         return False, None
     static = tuple(tuple(s) if s.__class__ is list else s for s in static)  # plans are found by them
     pick = None
-    if form == "function" and asked and _by_users(tensors):
+    seen = form == "function" and asked and _by_users(tensors)
+    if seen:
         result = composition.composed(op, operands, static)
         if result is not None:
             return True, result
@@ -342,7 +343,7 @@ def engine_call(op, operands, static, form="function"):
     if kernel is not None and modes.grad:
         return True, kernel.function(*args, **kwargs)
 
-    beside: tuple = ()
+    beside: tuple | None = None if not seen else ()
 
     def compute():
         nonlocal beside
@@ -396,7 +397,7 @@ def _fresh(t):
     return t if t._grad_fn is None and not t._ftorch_requires_grad else t.detach()
 
 
-def _recorded(op, operands, static, result, beside=(), pick=None):
+def _recorded(op, operands, static, result, beside=None, pick=None):
     """The results of a handler, as those of the op's node."""
     if op.host or not isinstance(result, (TensorBase, tuple, list)):
         return result
@@ -408,7 +409,10 @@ def _recorded(op, operands, static, result, beside=(), pick=None):
     if backward is None:
         backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
     kind = backward.node_class
-    node = tape.seen(kind, backward, list(scalars), beside, pick) if beside else kind(backward, list(scalars))
+    if beside is None:
+        node = kind(backward, list(scalars))
+    else:
+        node = tape.seen(kind, backward, list(scalars), beside, pick, tensors)
     node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
     single = isinstance(result, TensorBase)
     outputs = [result] if single else list(result)
@@ -474,7 +478,7 @@ def _gradient(op, operands):
     """The gradients that an op gives, by ATen's calls where somebody sees them; or None."""
     if not _sees([o for o in operands if isinstance(o, TensorBase)]):
         return None
-    return gradients.of_op(op.definition, operands, tape.results_beside())
+    return gradients.of_op(op.definition, operands, *tape.beside())
 
 
 def _lifted(t):

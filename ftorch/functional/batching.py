@@ -15,7 +15,7 @@ from ..eager.call import planning
 from ..eager.call.operands import tensors_of
 from ..eager.core import api
 from ..eager.core.geometry import Geometry, Size, geometry, with_bits
-from ..eager.core.registry import OPS, OPTIONAL_TENSOR, SCALAR
+from ..eager.core.registry import OPS, OPTIONAL_TENSOR, SCALAR, OpDef
 from ..eager.core.return_values import named
 from ..eager.dispatch.levels import Level, Wrapped, record_wrapped, save, wrapped_plan
 from ..eager.dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
@@ -48,6 +48,7 @@ _INPLACE_DIFFERENT = (
     "same randomness. If this is necessary for your usage, please file an issue with functorch."
 )
 _ELEMENTWISE_VIEWS = ("view.dtype", "_conj", "_neg_view", "_real_part", "_imag_part")
+_REDUCING = ("sum", "mean")
 # Ops whose result has a shape that depends on values.
 _DYNAMIC = ("nonzero", "argwhere", "_unique2", "unique_dim", "unique_consecutive")
 
@@ -126,10 +127,53 @@ class BatchLevel(Level):
     def call(self, op, operands, static):
         if op.host:
             return self._host(op, operands, static)
+        if any([level.sees_aten for level in modes.levels]):
+            found = self._seen(op, operands, static)
+            if found is not None:
+                return found
         plan, tensors, scalars = wrapped_plan(op, operands, static)
         outputs = self._outputs(plan, tensors, scalars)
         record_wrapped(plan, self, tensors, scalars, outputs)
         return outputs[0] if plan.is_single else plan.wrap_results(outputs)
+
+    def _seen(self, op, operands, static):
+        """The result of an op whose batched form is the same op of tensors with one dimension more; or None.
+
+        Whoever records the calls below sees ATen's ops then, not derived ones.
+        """
+        definition = op.definition
+        tensors = list(tensors_of(operands))
+        if definition.__class__ is not OpDef or not any(map(self.is_batched, tensors)):
+            return None
+        is_alike = definition.layout == "pointwise" or definition.promote is not None
+        if not is_alike and definition.name not in _REDUCING or any(isinstance(o, (list, tuple)) for o in operands):
+            return None
+        plan, tensors, scalars = wrapped_plan(op, operands, static)
+        if not plan.is_single or plan.geometries[0].ndim < max(t.dim() for t in tensors) and is_alike:
+            return None
+        if definition.name in _REDUCING:
+            dim = static[0] if definition.schema.overload else tuple(range(operands[0].dim()))
+            if definition.name in ("sum", "mean") and (static[-1] is not None or dim is None) or not operands[0].dim():
+                return None
+            x, rank = self.in_front(operands[0]), operands[0].dim()
+            dims = [d % rank + 1 for d in ((dim,) if isinstance(dim, int) else dim)]
+            keep = bool(definition.schema.overload and static[1])
+            result = getattr(api, definition.name)(x, dims, keep)
+        else:
+            rank = max(t.dim() for t in tensors)
+            result = _op.call(op, tuple(self._aligned(o, rank) if isinstance(o, TensorBase) else o for o in operands), static)
+        out = batched(self, result, 0)
+        record_wrapped(plan, self, tensors, scalars, [out])
+        return out
+
+    def _aligned(self, t, rank):
+        """A tensor below whose examples' dimensions are as many as the highest of all operands has."""
+        if not self.is_batched(t):
+            return self._inner_of(t)
+        inner = self.in_front(t)
+        for _ in range(rank - t.dim()):
+            inner = inner.unsqueeze(1)
+        return inner
 
     def _outputs(self, plan, tensors, scalars):
         inner, dims = self._lower(tensors)

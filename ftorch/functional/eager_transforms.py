@@ -30,7 +30,7 @@ def _fresh(t):
         out = modes.levels[-1].alias(t)
         if out is not t:
             if t._ftorch_requires_grad and t.__class__ is out.__class__:
-                out = t.view_as(t)
+                out = modes.levels[-1].identity(t)
             out._ftorch_requires_grad = True
             return out
     out = view_call(OPS["alias"], t, ())

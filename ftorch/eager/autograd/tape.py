@@ -97,39 +97,45 @@ class OpNode(Node):
         return [*super().__dir__(), *names_of(self.backward)]
 
 
-class _Beside(threading.local):
-    results: tuple = ()
+class _Seen(threading.local):
+    node: Any = None
 
 
-_beside = _Beside()
+_seen = _Seen()
 
 
-def results_beside() -> tuple:
-    """All results of the ATen op that stood for the call whose node runs, where somebody saw it."""
-    return _beside.results
+def beside() -> tuple:
+    """(all results, operands) of the ATen op that stood for the call whose node runs, where somebody saw it."""
+    node = _seen.node
+    return ((), ()) if node is None else (node.results, node.operands)
 
 
 class SeenNode(OpNode):
-    """The node of a call that somebody saw as an ATen op with further results, which its gradient reads."""
+    """The node of a call that somebody saw as an ATen op, whose gradient reads what the kernel's does not.
 
-    __slots__ = ("beside",)
+    Attributes:
+        results, operands: those of the ATen op; None where the call's own result is.
+    """
+
+    __slots__ = ("operands",)
 
     def apply(self, grads):
-        _beside.results = self.beside
+        _seen.node = self
         try:
             return super().apply(grads)
         finally:
-            _beside.results = ()
+            _seen.node = None
 
     def release(self):
         super().release()
-        self.beside = ()
+        self.results = self.operands = ()
 
 
-def seen(kind, backward, scalars, results, pick):
+def seen(kind, backward, scalars, results, pick, operands):
     """The node, of a class, of a call that somebody saw as an ATen op: its result ``pick`` is the call's."""
     node = node_class(kind.__name__, SeenNode)(backward, scalars)
-    node.beside = tuple(None if i == pick else r for i, r in enumerate(results))
+    node.results = tuple(None if i == pick else r for i, r in enumerate(results))
+    node.operands = tuple(operands)
     return node
 
 

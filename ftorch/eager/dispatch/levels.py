@@ -105,6 +105,10 @@ class Level:
         """``t`` outside the level's graph, with a function applied to the tensors below."""
         raise AssertionError("abstract")
 
+    def identity(self, t):
+        """A tensor of the level as a view of itself, with a place of its own in the graph."""
+        return t.view_as(t)
+
     def custom(self, function, args):
         """The results of an ``autograd.Function``, without a graph of this level's own."""
         raise AssertionError("abstract")
@@ -270,7 +274,7 @@ def wrapped_plan(op, operands, static):
     return plan, tensors, scalars
 
 
-def record_wrapped(plan, level, tensors, scalars, outputs, beside=(), pick=None):
+def record_wrapped(plan, level, tensors, scalars, outputs, beside=None, pick=None):
     """Makes the node of wrapped results, if a wrapped operand of the level requires grad.
 
     Args:
@@ -287,7 +291,10 @@ def record_wrapped(plan, level, tensors, scalars, outputs, beside=(), pick=None)
     if backward is None:
         backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
     kind = backward.node_class
-    node = tape.seen(kind, backward, list(scalars), beside, pick) if beside else kind(backward, list(scalars))
+    if beside is None:
+        node = kind(backward, list(scalars))
+    else:
+        node = tape.seen(kind, backward, list(scalars), beside, pick, tensors)
     node.edges = tuple([tape.edge_of(t) if m else None for t, m in zip(tensors, mask)])
     for nr, (out, differentiable) in enumerate(zip(outputs, backward.differentiable)):
         if differentiable:

@@ -220,12 +220,16 @@ def contiguous(self, *, memory_format=formats.contiguous_format):
 def clone(self, *, memory_format=None):
     """A copy; gradients flow through it (``torch.clone``)."""
     seen = None
-    if memory_format is not None and (self.__class__ in DISPATCHING or _op.hooks.python is not None):
+    if memory_format is not None and (self.__class__ in DISPATCHING or _op.hooks.python is not None or _is_traced(self)):
         seen = memory_format  # whoever makes the copy is told
     out = _op.call(_op.op_named("clone"), (self,), (seen,))
     if memory_format is not None and memory_format is not formats.preserve_format:
         relayout(out, formats.strides_for(self._ftorch_geometry.shape, memory_format))
     return out
+
+
+def _is_traced(t):
+    return bool(_op.special[0]) and hasattr(t, "_level") and t._level.sees_aten
 
 
 def relayout(t, strides):

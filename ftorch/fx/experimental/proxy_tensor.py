@@ -21,9 +21,9 @@ from ...eager.autograd.views import ViewNode, view_call
 from ...eager.call import op as _op
 from ...eager.call import planning
 from ...eager.call.operands import tensors_of
-from ...eager.core.dtype import get_default_dtype
 from ...eager.core import formats
-from ...eager.core.registry import OpDef
+from ...eager.core.dtype import get_default_dtype
+from ...eager.core.registry import OPS, OpDef
 from ...eager.core.return_values import named
 from ...eager.dispatch.levels import Level, Wrapped, record_wrapped, wrapped_plan
 from ...eager.dispatch.randomness import FILL
@@ -177,7 +177,7 @@ class TraceLevel(Level):
         many = [outputs] if isinstance(outputs, Traced) else outputs
         if not op.host and isinstance(value, (TensorBase, tuple, list)):
             plan, tensors, scalars = wrapped_plan(op, operands, static)
-            record_wrapped(plan, self, tensors, scalars, many)
+            record_wrapped(plan, self, tensors, scalars, many, () if self.sees_aten else None)
         if isinstance(outputs, Traced):
             return outputs
         return named(op.definition, many) if isinstance(op.definition, OpDef) else tuple(many)
@@ -365,6 +365,9 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
     return traced
 
 
+_PIECES = frozenset("split _method_split chunk unbind".split())
+
+
 class _DecomposingLevel(TraceLevel):
     """Runs functions of a table, {name of an op: function}, in place of some ops."""
 
@@ -474,16 +477,61 @@ class AtenLevel(_DecomposingLevel):
         node = self.graph.call_function(_ops.ops.aten.detach.default, (t._node,), name="detach")
         return self.track(t._inner.detach(), node)
 
+    def _is_own(self, values):
+        return any(isinstance(v, Traced) and v._level is self for v in values)
+
     def made(self, overload, args, kwargs):
         """A tensor that an overload of ATen makes of nothing, or in the likeness of another."""
 
-        def outer(t):
-            while isinstance(t, Wrapped) and t._level is not self:
-                t = t._inner
-            return t
-
-        args = tuple(outer(a) if isinstance(a, TensorBase) else a for a in args)
+        if any(isinstance(a, Wrapped) and a._level is not self for a in args):  # of a transform inside
+            return overload._function(*args, **kwargs)
         return self._call_of(overload, args, kwargs)
+
+    def random(self, kind, function, args, kwargs):
+        if function.__name__ != "_kept":
+            return super().random(kind, function, args, kwargs)
+        x, p = args
+        aten = _ops.ops.aten
+        with self.below():
+            value = function(*self._inner(args), **kwargs)
+        empty = self.graph.call_function(aten.empty_like.default, (self.node_of(x),), name="empty_like")
+        node = self.graph.call_function(aten.bernoulli_.default, (empty, *((p,) if p != 0.5 else ())), name="bernoulli_")
+        return self.track(value, node)
+
+    composites = True
+
+    def identity(self, t):
+        out = self.track(t._inner, t._node)
+        history = tape.node_class("AliasBackward0", ViewNode)(OPS["alias"], (), t._ftorch_geometry)
+        history.edges = (tape.edge_of(t),)
+        out._grad_fn, out._ftorch_requires_grad = history, True
+        return out
+
+    def _batch_norm(self, x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+        """The normalization by ATen's op, which updates the running statistics."""
+        given = (x, weight, bias, running_mean, running_var)
+        x, weight, bias, *running = self._own(given)
+        args = (x, weight, bias, *running, training, momentum, eps)
+        beside = self._call_of(_ops.ops.aten.native_batch_norm.default, args, {})
+        if training:
+            op, operands = _op.op_named("_batch_norm_train"), (x, *running, weight, bias, momentum)
+        else:
+            op, operands = _op.op_named("_batch_norm_eval"), (x, *running, weight, bias)
+        plan, tensors, scalars = wrapped_plan(op, operands, (eps,))
+        record_wrapped(plan, self, tensors, scalars, beside[:1], beside, 0)
+        return beside[0]
+
+    def composite(self, function, args, kwargs):
+        name = function.__name__
+        if name == "batch_norm" and self._is_own(args):
+            return self._batch_norm(*args, **kwargs)
+        if name not in _PIECES or kwargs or not args or not isinstance(args[0], Traced) or args[0]._level is not self:
+            return NotImplemented
+        x = args[0]
+        if x._ftorch_requires_grad and modes.grad:
+            return NotImplemented
+        target, given = composition.pieces(_ops.ops.aten, name.removeprefix("_method_"), *args)
+        return tuple(self._call_of(target, given, {}))
 
     def created(self, t, args, **options):
         out = super().created(t, args, **options)
