@@ -37,10 +37,11 @@ def check_tensors(values, name: str) -> None:
 
 def _same_dtypes(*tensors):
     flat = [t for x in tensors for t in (x if isinstance(x, (list, tuple)) else [x])]
-    for t in flat[1:]:
-        if t.dtype != flat[0].dtype:
+    kinds = [t.dtype.to_real() if t.dtype.is_complex else t.dtype for t in flat]  # parts of complex numbers go with numbers
+    for t, kind in zip(flat[1:], kinds[1:]):
+        if kind != kinds[0]:
             raise ValueError(
-                f"Invalid usage of tensors with different dtypesFound {flat[0].dtype} and  {t.dtype}"
+                f"Invalid usage of tensors with different dtypesFound {kinds[0]} and  {t.dtype}"
             )
 
 
@@ -113,6 +114,7 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
         return None
     for t in tensors:
         _no_complex("all_reduce", t, op)
+    tensors = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
     opts = _sync(options.AllreduceCoalescedOptions, async_op, reduceOp=check_op(op))
     work = group_of(group).allreduce_coalesced(tensors, opts)
     return work.get_future() if async_op and not _COALESCING else _done(work, async_op)

@@ -16,6 +16,7 @@ from ..eager.tensor import from_array
 from . import _options as options
 from ._algorithms import Collectives, as_bytes
 from ._mailbox import Mailbox
+from ._profiled import recorded
 from ._reductions import Reduction
 from ._store import DEFAULT_TIMEOUT, Store, seconds
 from ._transport import Mesh
@@ -140,8 +141,8 @@ class ProcessGroup:
     def _seconds(self, opts):
         return seconds(getattr(opts, "timeout", None) or self.timeout)
 
-    def _submit(self, opts, compute, finish=None, result=None) -> Work:
-        work = Work(result, finish)
+    def _submit(self, opts, title, inputs, compute, finish=None, result=None) -> Work:
+        work = recorded(Work(result, finish), title, inputs)
         if getattr(opts, "asyncOp", True):
             return self._line.start(work, compute)
         return self._line.run(work, compute)
@@ -157,7 +158,7 @@ class ProcessGroup:
         if getattr(opts.reduceOp, "factor", None) is not None:
             own = flat(t * opts.reduceOp.factor)
         return self._submit(
-            opts, lambda: self._collectives.all_reduce(own, reduction, limit), lambda r: fill(t, r), [t]
+            opts, "all_reduce", [t], lambda: self._collectives.all_reduce(own, reduction, limit), lambda r: fill(t, r), [t]
         )
 
     def _allreduce_sparse(self, t, opts):
@@ -166,6 +167,7 @@ class ProcessGroup:
                 "ProcessGroupGloo::allreduce: unsupported reduction operation (allreduce of sparse "
                 "tensors only works with ReduceOp.SUM)"
             )
+        work = recorded(Work([t]), "sparse_all_reduce", [t])
         own = t.detach().coalesce()
         indices, values = own.indices(), own.values()
         counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self._size)]
@@ -178,15 +180,14 @@ class ProcessGroup:
         self._gather_uneven(all_values, values.contiguous(), sync).wait()
         total = torch.sparse_coo_tensor(torch.cat(all_indices, 1), torch.cat(all_values), t.shape)
         with torch.no_grad():
-            t.copy_(total.coalesce())
-        work = Work([t])
+            t.copy_(total.coalesce())._coalesced_(True)
         work._run(lambda: None)
         return work
 
     def _gather_uneven(self, outs, own, opts):
         arrays, mine, limit = [_new(o) for o in outs], flat(own), self._seconds(opts)
         work = self._submit(
-            opts, lambda: self._collectives.all_gather(mine, arrays, limit),
+            opts, "all_gather", [own], lambda: self._collectives.all_gather(mine, arrays, limit),
             lambda _: [fill(o, a) for o, a in zip(outs, arrays)], list(outs),
         )
         return work
@@ -197,7 +198,7 @@ class ProcessGroup:
         own, limit = np.concatenate([flat(t) for t in tensors]), self._seconds(opts)
         reduction = Reduction(opts.reduceOp, own.dtype)
         return self._submit(
-            opts, lambda: self._collectives.all_reduce(own, reduction, limit),
+            opts, "all_reduce", tensors, lambda: self._collectives.all_reduce(own, reduction, limit),
             lambda r: _fill_parts(tensors, r), tensors,
         )
 
@@ -210,7 +211,7 @@ class ProcessGroup:
         own, limit = flat(t), self._seconds(opts)
         reduction = Reduction(op or opts.reduceOp, own.dtype)
         return self._submit(
-            opts, lambda: self._collectives.reduce(own, root, reduction, limit),
+            opts, "reduce", [t], lambda: self._collectives.reduce(own, root, reduction, limit),
             lambda r: r is None or fill(t, r), [t],
         )
 
@@ -222,7 +223,7 @@ class ProcessGroup:
         self._check_root("broadcast", root)
         data, limit = (flat(t) if self._rank == root else _new(t)), self._seconds(opts)
         return self._submit(
-            opts, lambda: self._collectives.broadcast(data, root, limit),
+            opts, "broadcast", [t], lambda: self._collectives.broadcast(data, root, limit),
             lambda _: self._rank == root or fill(t, data), [t],
         )
 
@@ -260,7 +261,7 @@ class ProcessGroup:
                     at += n
 
         return self._submit(
-            opts, lambda: self._collectives.all_gather(own, outs, limit), finish, output_lists
+            opts, "all_gather", input_list, lambda: self._collectives.all_gather(own, outs, limit), finish, output_lists
         )
 
     def _allgather_base(self, output, input, opts=None) -> Work:
@@ -273,7 +274,7 @@ class ProcessGroup:
         own, out, limit = flat(input), _new(output), self._seconds(opts)
         parts = list(out.reshape(self._size, -1))
         return self._submit(
-            opts, lambda: self._collectives.all_gather(own, parts, limit),
+            opts, "all_gather", [input], lambda: self._collectives.all_gather(own, parts, limit),
             lambda _: fill(output, out), [output],
         )
 
@@ -301,7 +302,7 @@ class ProcessGroup:
             _check_alike("gather", t, outs)
         own, limit, arrays = flat(t), self._seconds(opts), [_new(o) for o in outs]
         return self._submit(
-            opts, lambda: self._collectives.gather(own, arrays, root, limit),
+            opts, "gather", [t], lambda: self._collectives.gather(own, arrays, root, limit),
             lambda _: [fill(o, a) for o, a in zip(outs, arrays)], outs,
         )
 
@@ -326,7 +327,7 @@ class ProcessGroup:
             _check_alike("scatter", t, parts)
         out, given, limit = _new(t), [flat(p) for p in parts], self._seconds(opts)
         return self._submit(
-            opts, lambda: self._collectives.scatter(out, given, root, limit),
+            opts, "scatter", parts, lambda: self._collectives.scatter(out, given, root, limit),
             lambda _: fill(t, out), [t],
         )
 
@@ -348,7 +349,7 @@ class ProcessGroup:
                 f"reduce_scatter: output has {t.numel()} elements, its input {parts[self._rank].size}"
             )
         return self._submit(
-            opts, lambda: self._collectives.reduce_scatter(parts, reduction, limit),
+            opts, "reduce_scatter", parts, lambda: self._collectives.reduce_scatter(parts, reduction, limit),
             lambda r: fill(t, r), [t],
         )
 
@@ -386,7 +387,7 @@ class ProcessGroup:
                 )
         arrays, parts, limit = [_new(o) for o in outs], [flat(t) for t in given], self._seconds(opts)
         return self._submit(
-            opts, lambda: self._collectives.all_to_all(parts, arrays, limit),
+            opts, "all_to_all", given, lambda: self._collectives.all_to_all(parts, arrays, limit),
             lambda _: [fill(o, a) for o, a in zip(outs, arrays)], outs,
         )
 
@@ -398,7 +399,7 @@ class ProcessGroup:
         parts = self._pieces(flat(input), input, input_splits)
         arrays = self._pieces(out, output, output_splits)
         return self._submit(
-            opts, lambda: self._collectives.all_to_all(parts, arrays, limit),
+            opts, "all_to_all", [input], lambda: self._collectives.all_to_all(parts, arrays, limit),
             lambda _: fill(output, out), [output],
         )
 
@@ -422,15 +423,22 @@ class ProcessGroup:
         """Complete when all processes have called it."""
         opts = _opts(opts, options.BarrierOptions)
         limit = self._seconds(opts)
-        return self._submit(opts, lambda: self._collectives.barrier(limit))
+        return self._submit(opts, "barrier", (), lambda: self._collectives.barrier(limit))
 
     def monitored_barrier(self, timeout=None, wait_all_ranks: bool = False) -> None:
         """A barrier of which rank 0 says who is missing."""
-        limit = seconds(timeout or self.timeout)
+        limit = seconds(self.timeout if timeout is None else timeout)
         if self._rank:
             self._mailbox.send(0, _BARRIER_TAG, b"", limit)
             self._mailbox.receive(0, _BARRIER_TAG, limit * 2)
             return
+        if limit <= 0 and self._size > 1:
+            took = int(limit * 1000)
+            raise RuntimeError(
+                f"[Rank 0]: Rank 1 failed to pass monitoredBarrier in {took} ms\n Original exception: \n"
+                f"Rank 0 timed out in monitoredBarrier after {took} ms.\n"
+                "No ranks successfully processed in monitoredBarrier."
+            )
         missing = []
         for peer in range(1, self._size):
             try:
@@ -453,14 +461,14 @@ class ProcessGroup:
     def send(self, tensors, dst: int, tag: int = 0) -> Work:
         """Sends a tensor to a rank of the group."""
         (t,) = _listed(tensors)
-        work, limit = Work([t]), seconds(self.timeout)
+        work, limit = recorded(Work([t]), "send", [t]), seconds(self.timeout)
         work._run(lambda: self._mailbox.send(dst, tag, as_bytes(flat(t)), limit))
         return work
 
     def recv(self, tensors, src: int | None, tag: int = 0) -> Work:
         """Receives a tensor from a rank of the group (None: from any)."""
         (t,) = _listed(tensors)
-        return _Receive(self, t, src, tag)
+        return recorded(_Receive(self, t, src, tag), "recvAnySource" if src is None else "recv", [t])
 
     def recv_anysource(self, tensors, tag: int = 0) -> Work:
         """`recv` from any rank."""
@@ -513,6 +521,8 @@ class _Receive(Work):
                 fill(self._tensor, array)
             except BaseException as error:
                 self._error = error
+            if self._over is not None:
+                self._over()
             self._taken = True
             self._arrived.set()
 

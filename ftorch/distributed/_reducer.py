@@ -12,6 +12,7 @@ import ftorch as torch
 from ..futures import Future
 from . import distributed_c10d as dist
 from ._bucket import GradBucket
+from ._ddp_logging import Times
 from ._process_group import fill, flat
 
 _UNFINISHED = (
@@ -86,6 +87,8 @@ class Reducer:
         self.armed = False
         self.used_in_graph: set[int] | None = None  # with a static graph, after the first iteration
         self.divisor: int | None = None
+        self.times = Times()
+        self.touched: set[int] = set()  # by backward passes since gradients were last averaged
         self._clear()
         self.handles = [
             p.register_post_accumulate_grad_hook(self._hook_of(i))
@@ -132,10 +135,12 @@ class Reducer:
         raise RuntimeError(_UNFINISHED.format(rank=self.group.rank(), indices=" ".join(map(str, missing))))
 
     def _arrived(self, i):
+        self.touched.add(i)
         if not self.armed:
             return
         if not self.queued:
             self.queued = True
+            self.times.mark("backward")
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
             if not self.static:
                 for unused in sorted(self.unused, reverse=True):
@@ -158,6 +163,7 @@ class Reducer:
             self.next += 1
 
     def _launch(self, b):
+        self.times.mark("communication", again=False)
         parameters = [self.parameters[i] for i in self.buckets[b]]
         with torch.no_grad():
             parts = [
@@ -171,7 +177,7 @@ class Reducer:
     def _used_anywhere(self):
         """Whether any process' backward reached each parameter."""
         used = torch.zeros(len(self.parameters), dtype=torch.int32)
-        for i in self.fired:
+        for i in self.touched:
             used[i] = 1
         dist.all_reduce(used, group=self.group)
         return [bool(n) for n in used.tolist()]
@@ -184,13 +190,15 @@ class Reducer:
                 self._mark(i)
         if self.next < len(self.buckets):
             return  # the next forward says so
+        self.times.mark("computed")
         used = self._used_anywhere() if self.finds_unused or self.static else None
         with torch.no_grad():
             for b, future in enumerate(self.futures):
                 result = future.wait()
                 result = result[0] if isinstance(result, (list, tuple)) else result
                 self._put(b, result, used)
-        self.armed, self.finished = False, True
+        self.armed, self.finished, self.touched = False, True, set()
+        self.times.end()
 
     def _put(self, b, buffer, used):
         sizes = [self.parameters[i].numel() for i in self.buckets[b]]
@@ -213,7 +221,7 @@ class Reducer:
             bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1)
             self.hook(self.hook_state, bucket).wait()
         if self.finds_unused or self.static:
-            self.fired = set()
+            self.touched = set()
             self._used_anywhere()
 
 

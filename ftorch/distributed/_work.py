@@ -23,6 +23,8 @@ class Work:
     future (`get_future`) at once.
     """
 
+    _over: Callable | None = None  # told when the exchange is over
+
     def __init__(self, result=None, finish: Callable | None = None, source: int | None = None):
         self._result = list(result or [])
         self._finish, self._source = finish, source
@@ -44,6 +46,8 @@ class Work:
         except BaseException as error:
             self._error, self._finish = error, None
         self._took = time.perf_counter() - self._began
+        if self._over is not None:
+            self._over()
         self._arrived.set()
         with self._lock:
             waits = self._future is not None

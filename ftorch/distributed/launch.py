@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 
 from .run import get_args_parser, run
@@ -21,8 +20,6 @@ def launch(args) -> None:
     """Runs what a parsed command line says."""
     if args.no_python and not args.use_env:
         raise ValueError("When using the '--no-python' flag, you must also set the '--use-env' flag.")
-    if not args.use_env:
-        os.environ["FTORCH_LAUNCH_LOCAL_RANK"] = "1"
     run(args)
 
 

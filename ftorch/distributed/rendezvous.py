@@ -88,7 +88,8 @@ def _from_tcp(url, timeout: timedelta = DEFAULT_TIMEOUT, **_):
 
 def _tcp_store(host, port, rank, size, timeout):
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        # A launcher of this package says the round: nodes do not restart equally often.
+        attempt = os.environ.get("FTORCH_ELASTIC_ROUND") or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         return PrefixStore(
             f"/worker/attempt_{attempt}", TCPStore(host, port, size, False, timeout=timeout)
         )

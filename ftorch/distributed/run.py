@@ -13,53 +13,75 @@ from __future__ import annotations
 
 import argparse
 import os
+import runpy
 import sys
 import uuid
+from collections.abc import Callable
+from importlib.metadata import entry_points
 
+from ..numa.binding import AffinityMode as _AffinityMode
+from ..numa.binding import NumaOptions as _NumaOptions
+from .argparse_util import check_env, env
+from .elastic.multiprocessing import DefaultLogsSpecs, LogsSpecs, Std
 from .elastic.multiprocessing.errors import record
+from .elastic.rendezvous.utils import _parse_rendezvous_config
+from .elastic.utils import macros
+from .elastic.utils.logging import get_logger
 from .launcher.api import LaunchConfig, elastic_launch
 
 __all__ = ["main", "run"]
 
+logger = get_logger(__name__)
+
+
+def _texts(value: str) -> list[str]:
+    """The texts between commas; two commas are one that belongs to a text."""
+    return [part.replace("\0", ",") for part in value.replace(",,", "\0").split(",")]
+
 
 def get_args_parser() -> argparse.ArgumentParser:
     """The parser of ``torchrun``'s command line."""
-    parser = argparse.ArgumentParser(prog="torchrun", description="Starts the processes of a program")
+    parser = argparse.ArgumentParser(description="Torch Distributed Elastic Training Launcher")
 
-    def add(name, *, flag=False, **options):
-        names = {f"--{name}", f"--{name.replace('_', '-')}"}
-        if flag:
-            options["action"] = "store_true"
-        parser.add_argument(*sorted(names), dest=name, **options)
+    def add(name, short=None, *, flag=False, **options):
+        names = dict.fromkeys(f"--{name}" for name in (name.replace("_", "-"), name))
+        options.setdefault("action", check_env if flag else env)
+        if not flag:
+            options.setdefault("type", str)
+        parser.add_argument(*([short] if short else []), *names, **options)
 
-    env = os.environ.get
-    add("nnodes", default=env("PET_NNODES", "1:1"), help="number of nodes, or MIN:MAX")
-    add("nproc_per_node", default=env("PET_NPROC_PER_NODE", "1"), help="processes a node: auto, cpu, gpu, int")
-    add("rdzv_backend", default=env("PET_RDZV_BACKEND", "static"), help="static or c10d")
-    add("rdzv_endpoint", default=env("PET_RDZV_ENDPOINT", ""), help="HOST:PORT where nodes meet")
-    add("rdzv_id", default=env("PET_RDZV_ID", "none"), help="the job's id")
-    add("rdzv_conf", default=env("PET_RDZV_CONF", ""), help="k1=v1,k2=v2")
+    add("nnodes", default="1:1", help="number of nodes, or MIN:MAX")
+    add("nproc_per_node", default="1", help="processes of each node: a number, cpu, gpu or auto")
+    add("rdzv_backend", default="static", help="how nodes meet: static (numbered) or c10d (whoever comes)")
+    add("rdzv_endpoint", default="", help="HOST:PORT where nodes meet")
+    add("rdzv_id", default="none", help="the job's id")
+    add("rdzv_conf", default="", help="options of the rendezvous: KEY=VALUE,KEY=VALUE")
     add("standalone", flag=True, help="one node, any free port")
-    add("max_restarts", type=int, default=int(env("PET_MAX_RESTARTS", "0")))
-    add("monitor_interval", type=float, default=float(env("PET_MONITOR_INTERVAL", "0.1")))
-    add("start_method", default=env("PET_START_METHOD", "spawn"), choices=["spawn", "fork", "forkserver"])
-    add("role", default=env("PET_ROLE", "default"))
-    add("event_log_handler", default="null")
-    parser.add_argument("-m", "--module", action="store_true", help="the script is a module")
-    add("no_python", flag=True, help="the script is run as it is")
-    add("run_path", flag=True, help="run the script with runpy.run_path")
-    add("log_dir", default=env("PET_LOG_DIR"), help="where logs of workers go")
-    parser.add_argument("-r", "--redirects", default=env("PET_REDIRECTS", "0"),
-                        help="streams into files: 0 none, 1 out, 2 err, 3 both, or RANK:N,...")
-    parser.add_argument("-t", "--tee", default=env("PET_TEE", "0"), help="like -r, and to the console")
-    add("local_ranks_filter", default=env("PET_LOCAL_RANKS_FILTER", ""), help="ranks whose output is shown")
-    add("node_rank", type=int, default=int(env("PET_NODE_RANK", "0")))
-    add("master_addr", default=env("PET_MASTER_ADDR", "127.0.0.1"))
-    add("master_port", type=int, default=int(env("PET_MASTER_PORT", "29500")))
-    add("local_addr", default=env("PET_LOCAL_ADDR"))
-    add("logs_specs", default=None)
-    add("signals_to_handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT")
-    parser.add_argument("training_script", help="the script, or module with -m")
+    add("max_restarts", type=int, default=0, help="how often workers are started again when one fails")
+    add("monitor_interval", type=float, default=0.1, help="seconds between looks at workers")
+    add("start_method", default="spawn", choices=["spawn", "fork", "forkserver"], help="how processes are started")
+    add("event_log_handler", default="null", help="where records of events go")
+    add("role", default="default", help="the workers' role")
+    add("module", "-m", flag=True, help="the script is a module")
+    add("no_python", flag=True, help="the script is a program of its own")
+    add("run_path", flag=True, help="run the script by runpy.run_path, in processes of this interpreter")
+    add("log_dir", default=None, help="where logs of workers go")
+    add("redirects", "-r", default="0", help="streams into files: 0 none, 1 out, 2 err, 3 both, or RANK:N,...")
+    add("tee", "-t", default="0", help="like --redirects, and to the console")
+    add("local_ranks_filter", default="", help="workers whose output is shown: RANK,RANK")
+    for stream in ("stdout", "stderr"):
+        add(f"duplicate_{stream}_filters", type=_texts, default=[], help="lines with one of TEXT,TEXT also go into a file")
+    add("node_rank", type=int, default=0, help="the node's number (static)")
+    add("master_addr", default="127.0.0.1", help="the address of node 0 (static)")
+    add("master_port", type=int, default=None, help="the port of node 0 (static; 29500)")
+    add("local_addr", default=None, help="the address of this node")
+    add("logs_specs", action="store", default=None, help="the entry point in torchrun.logs_specs that says where logs go")
+    add("numa_binding", action="store", choices=[m.value for m in _AffinityMode], default=None,
+        help="bind workers to processors near their devices")
+    add("signals_to_handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", help="signals that workers get, too")
+    add("shutdown_timeout", type=int, default=None, help="seconds between the end of workers and SIGKILL (30)")
+    add("virtual_local_rank", flag=True, help="each worker sees one device, as the first")
+    parser.add_argument("training_script", type=str, help="the script, or module with -m")
     parser.add_argument("training_script_args", nargs=argparse.REMAINDER)
     return parser
 
@@ -83,6 +105,13 @@ def parse_min_max_nnodes(nnodes: str) -> tuple[int, int]:
     raise RuntimeError(f'nnodes={nnodes} is not in "MIN:MAX" format')
 
 
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
 def determine_local_world_size(nproc_per_node: str) -> int:
     """The number of processes that ``auto``, ``cpu``, ``gpu`` or a number means.
 
@@ -93,61 +122,124 @@ def determine_local_world_size(nproc_per_node: str) -> int:
         return int(nproc_per_node)
     except ValueError:
         pass
-    if nproc_per_node in ("gpu", "auto"):
+    if nproc_per_node == "cpu":
+        return _processors()
+    if nproc_per_node in ("gpu", "xpu", "auto"):
         import ftorch as torch
 
-        if torch.cuda.is_available():
-            return torch.cuda.device_count()
-        if nproc_per_node == "gpu":
-            raise ValueError("Cuda is not available.")
-        return os.cpu_count() or 1
-    if nproc_per_node == "cpu":
-        return os.cpu_count() or 1
+        device = torch.xpu if nproc_per_node == "xpu" else torch.cuda
+        if device.is_available():
+            return device.device_count()
+        if nproc_per_node == "auto":
+            return _processors()
+        raise ValueError(f"{'Xpu' if nproc_per_node == 'xpu' else 'Cuda'} is not available.")
     raise ValueError(f"Unsupported nproc_per_node value: {nproc_per_node}")
 
 
-def config_from_args(args) -> tuple[LaunchConfig, str | object, list[str]]:
+def get_rdzv_endpoint(args) -> str:
+    """Where nodes meet."""
+    if args.rdzv_backend == "static" and not args.rdzv_endpoint:
+        return f"{args.master_addr}:{args.master_port}"
+    return args.rdzv_endpoint
+
+
+def get_use_env(args) -> bool:
+    """Whether workers find their rank in the environment alone, without ``--local-rank``."""
+    return getattr(args, "use_env", True)
+
+
+def _get_logs_specs_class(name: str | None) -> type[LogsSpecs]:
+    if name is None:
+        return DefaultLogsSpecs
+    for found in entry_points(group="torchrun.logs_specs", name=name):
+        return found.load()
+    raise ValueError(f"Could not find entrypoint under 'torchrun.logs_specs[{name}]' key")
+
+
+def _shown_ranks(text: str) -> set[int] | None:
+    try:
+        return {int(rank) for rank in text.split(",")} if text else None
+    except ValueError as error:
+        raise ValueError(
+            "--local_ranks_filter must be a comma-separated list of integers e.g. --local_ranks_filter=0,1,2"
+        ) from error
+
+
+def config_from_args(args) -> tuple[LaunchConfig, Callable | str, list[str]]:
     """What a command line means: (configuration, the program, its arguments)."""
     least, most = parse_min_max_nnodes(args.nnodes)
     if not 0 < least <= most:
-        raise AssertionError("nnodes must be MIN:MAX with 0 < MIN <= MAX")
+        raise AssertionError(
+            f"min_nodes must be > 0 and <= max_nodes, got min_nodes={least}, max_nodes={most}"
+        )
     if args.max_restarts < 0:
-        raise AssertionError("max_restarts must not be negative")
-    backend, endpoint, run_id = args.rdzv_backend, args.rdzv_endpoint, args.rdzv_id
-    if args.standalone:
-        backend, endpoint, run_id = "c10d", "localhost:0", str(uuid.uuid4())
-        least = most = 1
-    if backend == "static" and not endpoint:
-        endpoint = f"{args.master_addr}:{args.master_port}"
+        raise AssertionError("max_restarts must be >= 0")
+    if args.rdzv_backend != "static" and not args.rdzv_endpoint:
+        logger.warning(
+            "master_addr is only used for static rdzv_backend and when rdzv_endpoint is not specified."
+        )
+    if args.node_rank != 0 and args.rdzv_backend != "static":
+        logger.warning(
+            "node_rank is only used for static rdzv_backend. It will be ignored for rdzv_backend=%s.",
+            args.rdzv_backend,
+        )
     local = determine_local_world_size(args.nproc_per_node)
     if "OMP_NUM_THREADS" not in os.environ and local > 1:
+        stars = "*" * 41
+        logger.warning(
+            "\n%s\nSetting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your "
+            "system being overloaded, please further tune the variable for optimal performance in your application "
+            "as needed. \n%s", stars, stars,
+        )
         os.environ["OMP_NUM_THREADS"] = "1"
-    configs = dict(pair.split("=", 1) for pair in args.rdzv_conf.split(",") if "=" in pair)
-    if backend == "static":
+    configs: dict = _parse_rendezvous_config(args.rdzv_conf)
+    if args.rdzv_backend == "static":
         configs["rank"] = args.node_rank
-    config = LaunchConfig(
-        min_nodes=least, max_nodes=most, nproc_per_node=local, run_id=run_id, role=args.role,
-        rdzv_endpoint=endpoint, rdzv_backend=backend, rdzv_configs=configs,
-        max_restarts=args.max_restarts, monitor_interval=args.monitor_interval,
-        start_method=args.start_method, log_dir=args.log_dir, redirects=args.redirects, tee=args.tee,
-        local_ranks_filter=args.local_ranks_filter, local_addr=args.local_addr,
+    logs = _get_logs_specs_class(args.logs_specs)(
+        log_dir=args.log_dir, redirects=Std.from_str(args.redirects), tee=Std.from_str(args.tee),
+        local_ranks_filter=_shown_ranks(args.local_ranks_filter),
     )
-    program: list[str] = []
-    if not args.no_python:
-        program = [os.getenv("PYTHON_EXEC", sys.executable), "-u"]
-        if args.module:
-            program.append("-m")
-        elif args.run_path:
-            program += ["-c", "import runpy, sys; sys.argv = sys.argv[1:]; "
-                        "runpy.run_path(sys.argv[0], run_name='__main__')"]
+    numa = None if args.numa_binding is None else _NumaOptions(affinity_mode=_AffinityMode(args.numa_binding))
+    config = LaunchConfig(
+        min_nodes=least, max_nodes=most, nproc_per_node=local, run_id=args.rdzv_id, role=args.role,
+        rdzv_endpoint=get_rdzv_endpoint(args), rdzv_backend=args.rdzv_backend, rdzv_configs=configs,
+        max_restarts=args.max_restarts, monitor_interval=args.monitor_interval, start_method=args.start_method,
+        log_line_prefix_template=os.environ.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"), local_addr=args.local_addr,
+        logs_specs=logs, event_log_handler=args.event_log_handler, numa_options=numa,
+        signals_to_handle=args.signals_to_handle, duplicate_stdout_filters=args.duplicate_stdout_filters,
+        duplicate_stderr_filters=args.duplicate_stderr_filters, virtual_local_rank=args.virtual_local_rank,
+        shutdown_timeout=args.shutdown_timeout,
+    )
+    program: Callable | str = args.training_script
+    arguments: list[str] = []
+    if args.run_path:
+        program, arguments = run_script_path, [args.training_script]
+    elif not args.no_python:
+        program = os.environ.get("PYTHON_EXEC", sys.executable)
+        arguments = ["-u", *(["-m"] if args.module else []), args.training_script]
     elif args.module:
-        raise ValueError("Don't use both the '--no_python' flag and the '--module' flag at the same time.")
-    program += [args.training_script, *args.training_script_args]
-    return config, program[0], program[1:]
+        raise ValueError(
+            "Don't use both the '--no-python' flag and the '--module' flag at the same time."
+        )
+    if not get_use_env(args):
+        arguments.append(f"--local-rank={macros.local_rank}")
+    return config, program, [*arguments, *args.training_script_args]
+
+
+def run_script_path(training_script: str, *training_script_args: str) -> None:
+    """Runs a script in this interpreter."""
+    sys.argv = [training_script, *training_script_args]
+    runpy.run_path(training_script, run_name="__main__")
 
 
 def run(args) -> None:
     """Runs what a parsed command line says."""
+    single = parse_min_max_nnodes(args.nnodes)[1] == 1
+    no_place = args.rdzv_backend == "static" and not args.rdzv_endpoint and args.master_port is None
+    if args.standalone or (no_place and single):
+        args.rdzv_backend, args.rdzv_endpoint, args.rdzv_id = "c10d", "localhost:0", str(uuid.uuid4())
+    if args.master_port is None:
+        args.master_port = 29500
     config, program, arguments = config_from_args(args)
     elastic_launch(config, program)(*arguments)
 

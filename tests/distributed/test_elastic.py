@@ -106,6 +106,8 @@ def test_a_static_meeting():
         thread.join(40)
     assert out == {0: (b"1", 0, 2), 1: (b"0", 1, 2)}
     with pytest.raises(ValueError, match="not registered"):
+        registry.get_rendezvous_handler(api.RendezvousParameters("unknown", "h", "j", 1, 1))
+    with pytest.raises(ModuleNotFoundError, match="python-etcd"):
         registry.get_rendezvous_handler(api.RendezvousParameters("etcd", "h", "j", 1, 1))
 
 

@@ -107,5 +107,6 @@ def test_a_failure_is_said(tmp_path):
     assert done.returncode == 1
     assert "ChildFailedError" in done.stderr and "ValueError: this one fails" in done.stderr
     assert "rank      : 1 (local_rank: 1)" in done.stderr
-    assert (logs / "attempt_0" / "0" / "stdout.log").read_text() == "output of 0 0 2\n"
-    assert "ValueError" in (logs / "attempt_0" / "1" / "stderr.log").read_text()
+    (run,) = logs.iterdir()
+    assert (run / "attempt_0" / "0" / "stdout.log").read_text() == "output of 0 0 2\n"
+    assert "ValueError" in (run / "attempt_0" / "1" / "stderr.log").read_text()

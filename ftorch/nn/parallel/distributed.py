@@ -19,6 +19,13 @@ def _join_classes():
     return Join, Joinable, JoinHook
 
 
+def _dump_DDP_relevant_env_vars():  # noqa: N802
+    """Prints the variables of the environment that say how processes talk."""
+    from ...distributed._ddp_logging import print_variables
+
+    print_variables()
+
+
 @dataclasses.dataclass
 class _MixedPrecision:
     """In what parameters and buffers are used, and gradients reduced."""
@@ -132,9 +139,39 @@ class DistributedDataParallel(Module):
             self._parameter_names,
         )
 
+    def _log_and_throw(self, err_type, err_msg):
+        self.reducer.times.error = str(err_msg)
+        raise err_type(err_msg)
+
     def _set_static_graph(self) -> None:
-        """The graph of all iterations is the same."""
+        """The graph of all iterations is the same.
+
+        Raises:
+            RuntimeError: if there has been an iteration.
+        """
+        if self.static_graph:
+            warnings.warn("You've set static_graph to be True, no need to set it again.", stacklevel=2)
+            return
+        if self.reducer.times.iteration:
+            self._log_and_throw(
+                RuntimeError,
+                "set_static_graph() should be called before training loop starts and after DistributedDataParallel is "
+                "constructed.",
+            )
         self.static_graph = self.reducer.static = True
+        if self.find_unused_parameters:
+            warnings.warn(
+                "You passed find_unused_parameters=true to DistributedDataParallel, `_set_static_graph` will detect "
+                "unused parameters automatically, so you do not need to set find_unused_parameters=true, just be sure "
+                "these unused parameters will not change during training loop while calling `_set_static_graph`.",
+                stacklevel=2,
+            )
+
+    def _set_ddp_runtime_logging_sample_rate(self, sample_rate: int) -> None:
+        """After the first ten iterations, times are kept of each ``sample_rate``-th one (100)."""
+        if sample_rate < 1:
+            self._log_and_throw(ValueError, "DDP runtime logging sample rate should be equal or greater than 1")
+        self.reducer.times.sample_rate = sample_rate
 
     def __getstate__(self):
         state = self.__dict__.copy()
@@ -195,6 +232,7 @@ class DistributedDataParallel(Module):
 
         if synchronizes:
             self.reducer.check_finished()
+            self.reducer.times.begin()
         if self._join_config.enable:
             self._check_global_sync(synchronizes)
         if self.broadcast_buffers and self.require_forward_param_sync and synchronizes:
@@ -278,14 +316,11 @@ class DistributedDataParallel(Module):
         self._comm_hooks.append((hook, state))
         self.reducer.hook, self.reducer.hook_state = hook, state
 
-    def _get_ddp_logging_data(self):
-        return {
-            "world_size": self.process_group.size(), "rank": self.process_group.rank(),
-            "bucket_cap_bytes": self.bucket_bytes_cap,
-            "find_unused_parameters": self.find_unused_parameters,
-            "broadcast_buffers": self.broadcast_buffers,
-            "gradient_as_bucket_view": self.gradient_as_bucket_view,
-        }
+    def _get_ddp_logging_data(self) -> dict:
+        """Options, sizes, and times in nanoseconds of the last iteration that was measured."""
+        from ...distributed._ddp_logging import logging_data
+
+        return logging_data(self)
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore):

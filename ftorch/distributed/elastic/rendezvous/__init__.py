@@ -1,6 +1,6 @@
 """How launchers of several nodes meet (``torch.distributed.elastic.rendezvous``).
 
-`torchrun` has its own rounds (`ftorch.distributed.launcher`); here is what programs with handlers of their own need.
+A handler is made of `RendezvousParameters` by the name of its backend: ``static`` (numbered nodes) or ``c10d`` (whoever comes).
 """
 
 from .api import (
@@ -18,9 +18,11 @@ from .api import (
     RendezvousTimeoutError,
     rendezvous_handler_registry,
 )
-from .static_tcp_rendezvous import create_rdzv_handler as _static
+from .registry import _register_default_handlers, _register_out_of_tree_handlers
 
-rendezvous_handler_registry.register("static", _static)
+_register_default_handlers()
+_register_out_of_tree_handlers()
+
 __all__ = [
     "RendezvousClosedError", "RendezvousConnectionError", "RendezvousError", "RendezvousGracefulExitError",
     "RendezvousHandler", "RendezvousHandlerCreator", "RendezvousHandlerRegistry", "RendezvousInfo",

@@ -4,9 +4,10 @@ A launcher starts a server; its workers mark blocks with `expires`. A worker who
 """
 
 from .api import RequestQueue, TimerClient, TimerRequest, TimerServer, configure, expires
+from .file_based_local_timer import FileTimerClient, FileTimerRequest, FileTimerServer
 from .local_timer import LocalTimerClient, LocalTimerServer, MultiprocessingRequestQueue
 
 __all__ = [
-    "LocalTimerClient", "LocalTimerServer", "MultiprocessingRequestQueue", "RequestQueue", "TimerClient",
-    "TimerRequest", "TimerServer", "configure", "expires",
+    "FileTimerClient", "FileTimerRequest", "FileTimerServer", "LocalTimerClient", "LocalTimerServer",
+    "MultiprocessingRequestQueue", "RequestQueue", "TimerClient", "TimerRequest", "TimerServer", "configure", "expires",
 ]

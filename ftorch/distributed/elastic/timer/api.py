@@ -8,19 +8,28 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 __all__ = ["RequestQueue", "TimerClient", "TimerRequest", "TimerServer", "configure", "expires"]
 
 logger = logging.getLogger(__name__)
 
 
-class TimerRequest(NamedTuple):
+class TimerRequest:
     """A worker's block has to end by a time; a negative one: it has ended."""
 
-    worker_id: Any
-    scope_id: str
-    expiration_time: float
+    __slots__ = ["expiration_time", "scope_id", "worker_id"]
+
+    def __init__(self, worker_id: Any, scope_id: str, expiration_time: float):
+        self.worker_id, self.scope_id, self.expiration_time = worker_id, scope_id, expiration_time
+
+    def __eq__(self, other):
+        if not isinstance(other, TimerRequest):
+            return False
+        names = ("worker_id", "scope_id", "expiration_time")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class TimerClient(ABC):

@@ -6,83 +6,61 @@ import functools
 import json
 import os
 import signal
+import socket
 import time
-import traceback
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
+
+from ...utils.logging import get_logger
+from .error_handler import ErrorHandler
+from .handlers import get_error_handler
 
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
-
-class ErrorHandler:
-    """Writes an exception to the file that the launcher named (``TORCHELASTIC_ERROR_FILE``)."""
-
-    def _get_error_file_path(self) -> str | None:
-        return os.environ.get("TORCHELASTIC_ERROR_FILE")
-
-    def initialize(self) -> None:
-        """Lets Python print where it was when a signal ends it."""
-        import faulthandler
-
-        try:
-            faulthandler.enable(all_threads=True)
-        except Exception:
-            pass
-
-    def record_exception(self, e: BaseException) -> None:
-        """Writes an exception."""
-        path = self._get_error_file_path()
-        if path:
-            data = {
-                "message": {
-                    "message": f"{type(e).__name__}: {e}",
-                    "extraInfo": {
-                        "py_callstack": traceback.format_exc(), "timestamp": str(int(time.time())),
-                    },
-                }
-            }
-            with open(path, "w") as file:
-                json.dump(data, file)
+logger = get_logger(__name__)
+_UNKNOWN = "<N/A>"
 
 
-def get_error_handler() -> ErrorHandler:
-    """The handler."""
-    return ErrorHandler()
-
-
+@dataclass
 class ProcessFailure:
-    """A worker that failed: its number, process, exit code, and what it wrote of the error."""
+    """A worker that failed: its number, process, exit code, and what it wrote of the error.
 
-    def __init__(self, local_rank: int, pid: int, exitcode: int, error_file: str):
-        self.local_rank, self.pid, self.exitcode, self.error_file = local_rank, pid, exitcode, error_file
-        self.error_file_data = {}
-        self.timestamp = int(time.time())
-        if os.path.isfile(error_file):
-            try:
-                with open(error_file) as file:
-                    self.error_file_data = json.load(file)
-                self.timestamp = int(self.error_file_data["message"]["extraInfo"]["timestamp"])
-            except (OSError, ValueError, KeyError, TypeError):
-                pass
-        message = self.error_file_data.get("message")
-        if message is not None:
-            inner = message.get("message") if isinstance(message, dict) else message
-            callstack = message.get("extraInfo", {}).get("py_callstack") if isinstance(message, dict) else ""
-            self.message = callstack or inner
-        elif exitcode < 0:
-            self.message = f"Signal {-exitcode} ({self.signal_name()}) received by PID {pid}"
+    Attributes:
+        message: what the worker wrote (a text, or a dictionary with the traceback), or what its exit code says.
+        timestamp: seconds since 1970.
+    """
+
+    local_rank: int
+    pid: int
+    exitcode: int
+    error_file: str
+    error_file_data: dict[str, Any] = field(init=False)
+    message: Any = field(init=False)
+    timestamp: int = field(init=False)
+
+    def __post_init__(self):
+        self.error_file_data, self.message, self.timestamp = {"message": "<NONE>"}, "", int(time.time())
+        if os.path.isfile(self.error_file):
+            with open(self.error_file) as file:
+                self.error_file_data = json.load(file)
+            self.message = self.error_file_data["message"]
+            said = self.message["extraInfo"] if isinstance(self.message, dict) else self.error_file_data
+            self.timestamp = int(said.get("timestamp", 0))
         else:
-            self.message = (
-                "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
-            )
+            self.error_file = _UNKNOWN
+        if not self.message and self.exitcode < 0:
+            self.message = f"Signal {-self.exitcode} ({self.signal_name()}) received by PID {self.pid}"
+        elif not self.message:
+            self.error_file_data["errorTraits"] = {"category": "system_terminated_error", "retryability": "False"}
+            self.message = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
 
     def signal_name(self) -> str:
         """The name of the signal that ended it, or ``<N/A>``."""
-        if self.exitcode >= 0:
-            return "<N/A>"
         try:
-            return signal.Signals(-self.exitcode).name
+            return signal.Signals(-self.exitcode).name if self.exitcode < 0 else _UNKNOWN
         except ValueError:
-            return "<N/A>"
+            return _UNKNOWN
 
     def timestamp_isoformat(self) -> str:
         """When it failed."""
@@ -96,59 +74,62 @@ class ChildFailedError(Exception):
         name: the program. failures: {rank: `ProcessFailure`}.
     """
 
-    def __init__(self, name: str, failures: dict):
+    def __init__(self, name: str, failures: dict[int, ProcessFailure]):
         self.name, self.failures = name, failures
         if not failures:
-            raise AssertionError("failures must not be empty")
+            raise AssertionError
         super().__init__(self.format_msg())
 
-    def get_first_failure(self):
+    def get_first_failure(self) -> tuple[int, ProcessFailure]:
         """(rank, failure) of the one that failed first."""
         rank = min(self.failures, key=lambda r: self.failures[r].timestamp)
         return rank, self.failures[rank]
 
     def format_msg(self, boarder_delim: str = "=", section_delim: str = "-") -> str:
         """All failures, as text."""
-        first, _ = self.get_first_failure()
-        lines = [f"{self.name} FAILED", section_delim * 60, "Failures:"]
-        others = [self._shown(i, r) for i, r in enumerate(self.failures) if r != first]
-        lines += others or ["  <NO_OTHER_FAILURES>"]
-        lines += [section_delim * 60, "Root Cause (first observed failure):",
-                  self._shown(list(self.failures).index(first), first)]
-        border = boarder_delim * 60
-        return "\n".join(["", border, *lines, border])
+        title, (first, _) = f"{self.name} FAILED", self.get_first_failure()
+        shown = {rank: self._shown(i, rank) for i, rank in enumerate(self.failures)}
+        longest = max(len(line) for text in (title, *shown.values()) for line in text.split("\n"))
+        border, section = (delimiter * min(longest, 60) for delimiter in (boarder_delim, section_delim))
+        root = shown.pop(first)
+        return "\n".join([
+            "", border, title, section, "Failures:", "\n".join(shown.values() or ["  <NO_OTHER_FAILURES>"]), section,
+            "Root Cause (first observed failure):", root, border,
+        ])
 
     def _shown(self, index, rank):
         f = self.failures[rank]
-        import socket
-
+        text, name = f.message, f.signal_name()
+        if isinstance(text, dict):
+            text = text.get("extraInfo", {}).get("py_callstack", text.get("message", _UNKNOWN)).replace("\n", "\n  ")
         return (
             f"[{index}]:\n  time      : {f.timestamp_isoformat()}\n  host      : {socket.getfqdn()}\n"
-            f"  rank      : {rank} (local_rank: {f.local_rank})\n  exitcode  : {f.exitcode} (pid: {f.pid})\n"
-            f"  error_file: {f.error_file if f.error_file_data else '<N/A>'}\n  traceback : {f.message}"
+            f"  rank      : {rank} (local_rank: {f.local_rank})\n"
+            f"  exitcode  : {f.exitcode} (pid: {f.pid}) {'' if name == _UNKNOWN else f' ({name})'}\n"
+            f"  error_file: {f.error_file}\n  traceback : {text}"
         )
 
 
 def record(fn, error_handler: ErrorHandler | None = None):
     """A function whose exceptions are written to the launcher's error file
-    (``torch.distributed.elastic.multiprocessing.errors.record``)."""
+    (``torch.distributed.elastic.multiprocessing.errors.record``). ``sys.exit(0)`` within it returns None."""
+    handler = error_handler or get_error_handler()
 
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
-        handler = error_handler or get_error_handler()
         handler.initialize()
         try:
             return fn(*args, **kwargs)
         except SystemExit as error:
-            if error.code not in (0, None):
-                handler.record_exception(error)
+            if error.code == 0:
+                return None
             raise
         except ChildFailedError as error:
-            path = os.environ.get("TORCHELASTIC_ERROR_FILE")
-            _, failure = error.get_first_failure()
-            if path and failure.error_file_data:
-                with open(path, "w") as file:
-                    json.dump(failure.error_file_data, file)
+            rank, failure = error.get_first_failure()
+            if failure.error_file != _UNKNOWN:
+                handler.dump_error_file(failure.error_file, failure.exitcode)
+            else:
+                logger.info("rank %s failed without an error file: decorate its entry point by @record", rank)
             raise
         except Exception as error:
             handler.record_exception(error)

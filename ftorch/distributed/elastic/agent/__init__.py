@@ -1,0 +1,1 @@
+"""Launchers (``torch.distributed.elastic.agent``)."""
