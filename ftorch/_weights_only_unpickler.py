@@ -10,6 +10,7 @@ from __future__ import annotations
 import _compat_pickle
 import functools
 import struct
+import warnings
 from collections import Counter, OrderedDict
 from pickle import UnpicklingError, decode_long
 from typing import Any
@@ -205,6 +206,11 @@ class Unpickler:
         version = self.number("B")
         if version > 5:
             raise UnpicklingError(f"unsupported pickle protocol: {version}")
+        if version != 2:
+            warnings.warn(
+                f"Detected pickle protocol {version} in the checkpoint, which was not the default pickle protocol used by "
+                "`torch.load` (2). The weights_only Unpickler might not support all instructions implemented by this "
+                "protocol, please file an issue for adding support if you encounter this.", stacklevel=2)
 
     def global_name(self, module, name):
         module, name = _python3_name(module, name)

@@ -188,6 +188,7 @@ def save(obj: object, f: str | os.PathLike | IO[bytes], pickle_module: Any = pic
         pickled, storages = _pickled(obj, pickle_module, pickle_protocol)
         with target as file, _zip.ArchiveWriter(file, name, _ALIGNMENT) as archive:
             archive.write("data.pkl", pickled)
+            archive.write(".format_version", b"1")
             archive.write(".storage_alignment", str(_ALIGNMENT).encode())
             if not _disable_byteorder_record:
                 archive.write("byteorder", sys.byteorder.encode())
@@ -195,6 +196,7 @@ def save(obj: object, f: str | os.PathLike | IO[bytes], pickle_module: Any = pic
                 skipped = OPTIONS.skip_data
                 archive.write(f"data/{key}", bytes(storage.nbytes) if skipped else storage.data())
             archive.write("version", b"3\n")
+            archive.write(".data/serialization_id", archive.identity())
     elif OPTIONS.skip_data:
         raise RuntimeError("Cannot use skip_data=True with _use_new_zipfile_serialization=False")
     else:
@@ -333,7 +335,11 @@ def _weights_only_message(message):
             "please check the recommended steps in the following error message.\n\t"
             f"WeightsUnpickler error: {message}{manual}"
         )
-    return f"Weights only load failed. {UNSAFE_MESSAGE}\n\n\n{message}{manual}"
+    report = "" if "is blocked" in message else (
+        "Please file an issue with the following so that we can make `weights_only=True` compatible with your use "
+        "case: WeightsUnpickler error: "
+    )
+    return f"Weights only load failed. {UNSAFE_MESSAGE}\n{report}\n\n{message}{manual}"
 
 
 def _opened(f):

@@ -6,6 +6,7 @@ archive, and storages start at multiples of the alignment so that they can be ma
 
 from __future__ import annotations
 
+import hashlib
 import mmap as _mmap
 import os
 import secrets
@@ -29,6 +30,14 @@ def is_zip(file) -> bool:
     return head == b"PK\x03\x04"
 
 
+def _why_not_an_archive(file) -> str:
+    is_long = file.seek(0, os.SEEK_END) >= 22  # the least that a directory's end takes
+    reason = "failed finding central directory" if is_long else "not a ZIP archive"
+    return (f"{reason}. This is an internal miniz error. If you are seeing this error, there is a high likelihood "
+            "that your checkpoint file is corrupted. This can happen if the checkpoint was not saved properly, was "
+            "transferred incorrectly, or the file was modified after saving.")
+
+
 class ArchiveReader:
     """Reads an archive's records.
 
@@ -46,8 +55,7 @@ class ArchiveReader:
             self.zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, ValueError, OSError, struct.error, UnicodeDecodeError):
             raise RuntimeError(
-                f"{_READER} reading zip archive: failed finding central directory. The file is "
-                "damaged or incomplete."
+                f"{_READER} reading zip archive: {_why_not_an_archive(file)}"
             ) from None
         self.records = {}
         for info in self.zip.infolist():
@@ -175,6 +183,13 @@ class ArchiveWriter:
             self.zip.close()
             if hasattr(self.file, "flush"):
                 self.file.flush()
+
+    def identity(self) -> bytes:
+        """A number that stands for the records so far: of their names and of their contents."""
+        infos = self.zip.infolist()
+        names, contents = (int.from_bytes(hashlib.sha256(part).digest()[:8], "little") for part in (
+            "/".join(info.filename for info in infos).encode(), b"".join(info.CRC.to_bytes(4, "little") for info in infos)))
+        return f"{names:020d}{contents:020d}".encode()
 
     def write(self, name: str, data) -> None:
         """Writes a record."""

@@ -213,9 +213,9 @@ def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
     Args:
         cast_inputs: the dtype that floating-point tensors are cast to; autocast is off inside then.
     """
+    kind = _device_type(device_type)
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
-    kind = _device_type(device_type)
 
     @functools.wraps(fwd)
     def decorated(*args, **kwargs):
@@ -232,9 +232,9 @@ def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
 
 def custom_bwd(bwd=None, *, device_type: str):
     """Decorates ``backward`` of an ``autograd.Function``: autocast is as it was in ``forward``."""
+    kind = _device_type(device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
-    kind = _device_type(device_type)
 
     @functools.wraps(bwd)
     def decorated(*args, **kwargs):

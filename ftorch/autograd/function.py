@@ -53,6 +53,7 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
     """The node, and context, of one call of a `Function`."""
 
     _forward_cls: Any = None
+    width = property(lambda self: len(self.output_geometries) or 1)  # type: ignore[assignment]
     given: tuple | None = None  # the saved tensors, where something else unpacked them
 
     def __init__(self):
@@ -316,6 +317,8 @@ def _apply(cls, args, kwargs):
             results.append(out)
             continue
         is_dirty = id(out) in dirty
+        if is_dirty:
+            out._ftorch_storage.version += 1  # also where `forward` wrote behind autograd's back
         if id(out) in inputs and not is_dirty and id(out) in constant:
             outer, modes.grad = modes.grad, False
             out = out.detach()
@@ -340,8 +343,7 @@ def _apply(cls, args, kwargs):
         results.append(out)
     if recorded:
         ctx.output_geometries = tuple(
-            o._ftorch_geometry if isinstance(o, TensorBase) and id(p) not in constant else None
-            for o, p in zip(results, outputs)
+            o._ftorch_geometry if isinstance(o, TensorBase) else None for o in results
         )
         if ctx.to_save:
             ctx._keep(results)

@@ -81,8 +81,6 @@ class Transform:
     def __eq__(self, other):
         return self is other
 
-    __hash__ = object.__hash__
-
     def __call__(self, x):
         """The transform of x."""
         if self._cache_size == 0:
@@ -130,9 +128,6 @@ class ByType(Transform):
     def __eq__(self, other):
         return isinstance(other, type(self))
 
-    def __hash__(self):
-        return hash(type(self))
-
 
 class _InverseTransform(Transform):
     """A transform turned round."""
@@ -169,8 +164,6 @@ class _InverseTransform(Transform):
 
     def __eq__(self, other):
         return isinstance(other, _InverseTransform) and self._inv == other._inv
-
-    __hash__ = Transform.__hash__
 
     def __repr__(self):
         return f"{self.__class__.__name__}({self._inv!r})"
@@ -209,8 +202,6 @@ class ComposeTransform(Transform):
 
     def __eq__(self, other):
         return isinstance(other, ComposeTransform) and self.parts == other.parts
-
-    __hash__ = Transform.__hash__
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):

@@ -9,7 +9,7 @@ from .exp_family import ExponentialFamily
 __all__ = ["Dirichlet"]
 
 
-class _Sample(torch.autograd.Function):
+class _Dirichlet(torch.autograd.Function):
     """A Dirichlet vector as a function of its concentration."""
 
     @staticmethod
@@ -55,7 +55,7 @@ class Dirichlet(ExponentialFamily):
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
     def rsample(self, sample_shape=()):
-        return _Sample.apply(self.concentration.expand(self._extended_shape(sample_shape)))
+        return _Dirichlet.apply(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value):
         if self._validate_args:
@@ -71,9 +71,9 @@ class Dirichlet(ExponentialFamily):
     def mode(self):
         above = (self.concentration - 1).clamp(min=0.0)
         mode = above / above.sum(-1, True)
-        # With no concentration above 1 the density is largest in a corner: that of the largest.
+        # With every concentration below 1 the density has no peak (0 / 0 above): PyTorch names the first corner.
         no_peak = (self.concentration < 1).all(dim=-1, keepdim=True)
-        corner = torch.nn.functional.one_hot(self.concentration.argmax(-1), mode.shape[-1])
+        corner = torch.nn.functional.one_hot(mode.argmax(-1), mode.shape[-1])
         return torch.where(no_peak, corner.to(mode), mode)
 
     @property

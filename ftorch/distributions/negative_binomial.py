@@ -69,11 +69,11 @@ class NegativeBinomial(ProbsOrLogits):
         unnormalized = self.total_count * F.logsigmoid(-self.logits) + value * F.logsigmoid(
             self.logits
         )
-        log_ways = (
-            torch.lgamma(self.total_count + value)
-            - torch.lgamma(1.0 + value)
-            - torch.lgamma(self.total_count)
+        log_normalization = (
+            -torch.lgamma(self.total_count + value)
+            + torch.lgamma(1.0 + value)
+            + torch.lgamma(self.total_count)
         )
         # No failures to wait for: certainly 0, where lgamma's infinities cancel.
-        log_ways = log_ways.masked_fill(self.total_count + value == 0.0, 0.0)
-        return unnormalized + log_ways
+        log_normalization = log_normalization.masked_fill(self.total_count + value == 0.0, 0.0)
+        return unnormalized - log_normalization

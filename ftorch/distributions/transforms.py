@@ -96,8 +96,6 @@ class PowerTransform(Transform):
     def __eq__(self, other):
         return isinstance(other, PowerTransform) and _equal(self.exponent, other.exponent)
 
-    __hash__ = Transform.__hash__
-
     def _call(self, x):
         return x.pow(self.exponent)
 
@@ -225,8 +223,6 @@ class AffineTransform(Transform):
         if not isinstance(other, AffineTransform):
             return False
         return _equal(self.loc, other.loc) and _equal(self.scale, other.scale)
-
-    __hash__ = Transform.__hash__
 
     @property
     def sign(self):

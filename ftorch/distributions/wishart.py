@@ -137,22 +137,21 @@ class Wishart(ScaleTril, ExponentialFamily):
         sample = self._bartlett_sampling(sample_shape)
         # PyTorch takes the sound matrices for singular ones at first and draws them again; so must
         # this, to have its numbers.
-        redrawn = torch.ones(sample_shape, dtype=torch.bool, device=sample.device)
+        redrawn = self._ftorch_any(self.support.check(sample))
+        if not redrawn.any():
+            return sample
+        warnings.warn("Singular sample detected.", stacklevel=2)
         for _ in range(10 if max_try_correction is None else max_try_correction):
             again = self._bartlett_sampling(redrawn[redrawn].shape)
             sample[redrawn] = again
-            redrawn[redrawn.clone()] = self._ftorch_singular(again)
+            redrawn[redrawn.clone()] = self._ftorch_any(~self.support.check(again))
             if not redrawn.any():
                 break
-            warnings.warn("Singular sample detected.", stacklevel=2)
         return sample
 
-    def _ftorch_singular(self, sample):
-        """Whether any matrix of a sample's batch is."""
-        singular = ~self.support.check(sample)
-        if not self._batch_shape:
-            return singular
-        return singular.flatten(singular.dim() - len(self._batch_shape)).any(-1)
+    def _ftorch_any(self, found):
+        """What was found of matrices, for samples: of any matrix of the batch."""
+        return found.flatten(found.dim() - len(self._batch_shape)).any(-1) if self._batch_shape else found
 
     def log_prob(self, value):
         if self._validate_args:

@@ -1,10 +1,19 @@
-"""A line search for the strong Wolfe conditions."""
+"""A line search for the strong Wolfe conditions.
+
+Positions and slopes are NumPy scalars of the gradient's dtype, so that they round as PyTorch's, which are
+tensors; losses are Python numbers there, too.
+"""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+
+from ..eager.core import dtype as dtypes
+
+_SCALARS = {dtypes.float32: np.float32, dtypes.float64: np.float64}
 
 
 @dataclass
@@ -24,11 +33,16 @@ def cubic_minimum(a: _Point, b: _Point, bounds=None) -> float:
     square = d1**2 - a.slope * b.slope
     if not square >= 0:
         return (low + high) / 2.0
-    d2 = math.sqrt(square)
+    d2 = np.sqrt(square)
     if a.t > b.t:
         a, b = b, a
     position = b.t - (b.t - a.t) * ((b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2))
     return min(max(position, low), high)
+
+
+def scalar(x):
+    """A tensor's one element as a NumPy scalar, whose arithmetic rounds to its dtype."""
+    return _SCALARS.get(x.dtype, float)(x.item())
 
 
 def strong_wolfe(
@@ -47,12 +61,12 @@ def strong_wolfe(
     Returns:
         ``(loss, gradient, t, number of evaluations)``.
     """
-    longest = float(direction.abs().max())
+    longest = scalar(direction.abs().max())
     start = _Point(0, loss, gradient, slope)
 
     def at(t):
         new_loss, new_gradient = evaluate(t)
-        return _Point(t, new_loss, new_gradient, float(new_gradient.dot(direction)))
+        return _Point(t, new_loss, new_gradient, scalar(new_gradient.dot(direction)))
 
     def is_too_high(point):
         return point.loss > loss + c1 * point.t * slope

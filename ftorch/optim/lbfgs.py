@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..autograd import enable_grad, no_grad
 from ..eager.core import api as torch
 from ..eager.runtime.executor import flush
 from ..eager.tensor import Tensor
 from ._fused import check_not_negative
-from ._line_search import strong_wolfe
+from ._line_search import scalar, strong_wolfe
 from .optimizer import Optimizer
 
 __all__ = ["LBFGS"]
@@ -117,8 +119,8 @@ class LBFGS(Optimizer):
             else:
                 d = self._ftorch_direction(state, gradient, previous, d.mul(t), group["history_size"])
             previous, previous_loss = gradient.clone(), loss
-            t = min(1.0, 1.0 / float(gradient.abs().sum())) * lr if is_first else lr
-            slope = float(gradient.dot(d))
+            t = min(1.0, 1.0 / scalar(gradient.abs().sum())) * lr if is_first else lr
+            slope = scalar(gradient.dot(d))
             if slope > -tolerance:
                 break
             used = 0
@@ -146,9 +148,13 @@ class LBFGS(Optimizer):
                 or abs(loss - previous_loss) < tolerance
             ):
                 break
-        if isinstance(group["lr"], Tensor) and not isinstance(t, Tensor):
+        if isinstance(group["lr"], Tensor):
             t = torch.as_tensor(t, dtype=group["lr"].dtype)
-        state.update(d=d, t=t, prev_flat_grad=previous, prev_loss=previous_loss)
+        elif isinstance(t, np.generic):
+            t = torch.as_tensor(t, dtype=gradient.dtype)
+        names = ("old_dirs", "old_stps", "ro", "H_diag")
+        history = {name: state.pop(name) for name in names} if "d" not in state else {}  # in PyTorch's order
+        state.update(d=d, t=t, **history, prev_flat_grad=previous, prev_loss=previous_loss)
         return first_loss
 
     @staticmethod

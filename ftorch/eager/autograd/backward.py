@@ -249,6 +249,21 @@ def _check_replacement(hook, result, grad):
         raise RuntimeError(f"hook '{name}' has changed the size of value")
 
 
+def _check_replacements(hook, results, grads):
+    """Raises PyTorch's errors for what a node's hook gives instead of its gradients."""
+    if not isinstance(results, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(results).__name__}'")
+    if len(results) != len(grads):
+        raise RuntimeError(f"hook '{getattr(hook, '__name__', '<unknown>')}' has returned an incorrect number of values "
+                           f"(got {len(results)}, but expected {len(grads)})")
+    for result, grad in zip(results, grads):
+        if result is None:
+            continue
+        if grad is None:
+            raise RuntimeError("can't replace a None gradient with a non-None value")
+        _check_replacement(hook, result, grad)
+
+
 def _type_name(t):
     return f"torch.{t.dtype.scalar_name}Tensor"
 
@@ -260,8 +275,8 @@ def _run_post_hooks(node, outputs, grads):
         shown = tuple(None if i is None or i >= len(outputs) else outputs[i] for i in places)
         result = hook(shown, tuple(grads))
         if result is not None:
-            given = list(result) if isinstance(result, (tuple, list)) else [result]
-            for i, g in zip(places, given):
+            _check_replacements(hook, result, shown)
+            for i, g in zip(places, result):
                 if i is not None:
                     outputs[i] = g
     return outputs
@@ -272,7 +287,8 @@ def _apply(node, grads):
         for hook in list(node.node_pre_hooks.values()):
             result = hook(tuple(grads))
             if result is not None:
-                grads = list(result) if isinstance(result, (tuple, list)) else [result]
+                _check_replacements(hook, result, grads)
+                grads = list(result)
     if modes.anomaly:
         outputs = _apply_watched(node, grads)
     else:

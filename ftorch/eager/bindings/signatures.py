@@ -473,26 +473,32 @@ def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
                     return self.reciprocal() * other
                 if not overrides.has_say(type(other)):
                     return NotImplemented
-            if commutes:  # the number has to be the second: it is the one that PyTorch takes in full precision
-                return call(op, (self, other, *extra), static)
-            if inverse is not None and not special[0] and self.__class__ in plain and other.__class__ in numbers:
-                return call(product, (call(inverse, (self,), ()), other), ())
-            return call(op, (other, self, *extra), static)
+            try:
+                if commutes:  # the number has to be the second: it is the one that PyTorch takes in full precision
+                    return call(op, (self, other, *extra), static)
+                if inverse is not None and not special[0] and self.__class__ in plain and other.__class__ in numbers:
+                    return call(product, (call(inverse, (self,), ()), other), ())
+                return call(op, (other, self, *extra), static)
+            except TypeError as error:
+                return overrides.declined(error)
 
         method: Any = reflected_method
     else:
 
         def forward_method(self, other):
-            if other.__class__ in plain:
-                return call(op, (self, other, *extra), static)
-            if other.__class__ not in numbers:
-                if isinstance(other, np.ndarray) and op.name == "eq":
-                    other = from_array(other)
-                elif not isinstance(other, operands) and not hasattr(other, "__torch_function__"):
+            try:
+                if other.__class__ in plain:
+                    return call(op, (self, other, *extra), static)
+                if other.__class__ not in numbers:
+                    if isinstance(other, np.ndarray) and op.name == "eq":
+                        other = from_array(other)
+                    elif not isinstance(other, operands) and not hasattr(other, "__torch_function__"):
+                        return NotImplemented
+                elif no_numbers:
                     return NotImplemented
-            elif no_numbers:
-                return NotImplemented
-            return call(op, (self, other, *extra), static)
+                return call(op, (self, other, *extra), static)
+            except TypeError as error:
+                return overrides.declined(error)
 
         method = forward_method
     method.__name__ = name

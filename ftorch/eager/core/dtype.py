@@ -67,6 +67,8 @@ class dtype:
 
     def to_complex(self) -> dtype:
         """The complex dtype whose parts have this dtype."""
+        if self not in _TO_COMPLEX and not self.is_complex:
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
         return _TO_COMPLEX.get(self, self)
 
 
@@ -199,7 +201,9 @@ def set_default_dtype(d: dtype) -> None:
         TypeError: unless ``d`` is a floating-point dtype.
     """
     global _default
-    if not isinstance(d, dtype) or not d.is_floating_point:
+    if not isinstance(d, dtype):
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+    if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     if d is not _default:
         _default = d
@@ -220,6 +224,11 @@ def _promote(a: dtype, b: dtype) -> dtype:
     if a is b:
         return a
     _check_shells(a, b)
+    if (a in _BARE or b in _BARE) and max(a.category, b.category) == _INT:
+        raise RuntimeError(
+            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.scalar_name} and "
+            f"{b.scalar_name}"
+        )
     if a.category > b.category:
         a, b = b, a
     if a.category != b.category:
@@ -238,16 +247,12 @@ def _promote(a: dtype, b: dtype) -> dtype:
     if a.is_complex:
         return complex128 if complex128 in (a, b) else complex64
     if a.is_signed == b.is_signed:
-        if not a.is_signed and uint8 not in (a, b):
-            return _wider_unsigned(a, b)
         return a if a.itemsize > b.itemsize else b
     unsigned, signed = (b, a) if a.is_signed else (a, b)
-    if unsigned is not uint8:
-        raise RuntimeError(
-            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
-            f"{a.scalar_name} and {b.scalar_name}"
-        )
     return signed if signed.itemsize > 1 else _SIGNED_ABOVE[unsigned.itemsize]
+
+
+_BARE = frozenset((uint16, uint32, uint64))  # without a place among the others
 
 
 def _check_shells(a, b):
@@ -256,13 +261,6 @@ def _check_shells(a, b):
             raise RuntimeError(
                 f"Promotion from {a.scalar_name} and {b.scalar_name} is unsupported."
             )
-
-
-def _wider_unsigned(a, b):
-    raise RuntimeError(
-        f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
-        f"{a.scalar_name} and {b.scalar_name}"
-    )
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:

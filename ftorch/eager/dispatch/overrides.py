@@ -21,7 +21,7 @@ from ..call.operands import tensors_of
 from ..core import places
 from ..native.contexts import repeatable
 from ..tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
-from . import call_sites, faces
+from . import call_sites, faces, watched_methods
 
 # Frames between a public function and the hooks below; others are the engine's own doings.
 _PASSED = {
@@ -186,12 +186,23 @@ def handle(function, relevant, args, kwargs):
         result = type(value).__torch_function__(seen[0], types, seen[1], seen[2])
         if result is not NotImplemented:
             return result
-    declined = "\n".join(f"  - tensor subclass {t}" for t in types)
-    raise TypeError(
+    asked = [f"  - mode object {modes.function_modes[-1]!r}"] if modes.function_modes else []
+    asked += [f"  - tensor subclass {t}" for t in types]
+    lines = "\n".join(asked)
+    error = TypeError(
         f"Multiple dispatch failed for '{resolve_name(function)}'; all __torch_function__ handlers "
-        f"returned NotImplemented:\n\n{declined}\n\nFor more information, try re-running with "
+        f"returned NotImplemented:\n\n{lines}\n\nFor more information, try re-running with "
         "TORCH_LOGS=not_implemented"
     )
+    error._ftorch_declined = True  # type: ignore[attr-defined]
+    raise error
+
+
+def declined(error):
+    """What an operator gives for an error of its call: NotImplemented where all handlers declined."""
+    if getattr(error, "_ftorch_declined", False):
+        return NotImplemented
+    raise error
 
 
 def resolve_name(function) -> str | None:
@@ -332,6 +343,7 @@ def called(frame=None):
 
 def own_signature(function) -> inspect.Signature:
     """The signature of a public function's code, also where the one that is shown is PyTorch's."""
+    function = watched_methods.original(function)
     if "__signature__" not in function.__dict__:
         return inspect.signature(function)
     declared = function.__dict__.get("__wrapped__")
@@ -520,13 +532,6 @@ def _forward_property(attribute):
     return property(get, put if attribute.fset else None, attribute.fdel)
 
 
-# Python's own protocols of objects, and what overriding needs itself.
-_NOT_FORWARDED = {
-    "__class__", "__dir__", "__hash__", "__reduce_ex__", "__torch_function__", "as_subclass",
-    "_make_subclass", "_make_wrapper_subclass", "__array_priority__", "_ftorch_geometry",
-}
-
-
 def forward_methods(cls, written) -> None:
     """Makes a subclass ask for overrides in the hand-written methods and attributes of `Tensor`.
 
@@ -549,7 +554,7 @@ def forward_methods(cls, written) -> None:
     for name in written:
         if name == "__iter__" and users:
             continue  # it calls `unbind`, which is seen
-        if name in _NOT_FORWARDED or any(name in vars(c) for c in before):
+        if name in watched_methods.NOT_WATCHED or any(name in vars(c) for c in before):
             continue
         value = vars(Tensor).get(name)
         if value is False and users:  # ``is_sparse`` and its kin, which are one object for plain tensors
@@ -580,12 +585,16 @@ class TorchFunctionMode:
     def __enter__(self):
         modes.function_modes = [*modes.function_modes, self]
         _op.special[0] += 1
+        if faces.is_users(type(self)):
+            watched_methods.begin()
         return self
 
     @repeatable
     def __exit__(self, *_):
         modes.function_modes = modes.function_modes[:-1]
         _op.special[0] -= 1  # nothing is called in between: what is called again has done nothing yet
+        if faces.is_users(type(self)):
+            watched_methods.end()
 
     @classmethod
     def push(cls, *args, **kwargs):

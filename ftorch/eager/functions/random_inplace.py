@@ -405,7 +405,19 @@ def random_(self, from_=None, to=_ABSENT, *, generator=None, **named):
         high = _largest(self.dtype) + 1
         check_range(self.dtype, low, max(high, low + 1))
     check_range(self.dtype, low, high)
+    if self.dtype in FLOATS:
+        low, high = _representable(self.dtype, low, high)
     return _fill(self, generator, sampling.randint, low, high, self.dtype.numpy)
+
+
+def _representable(dtype, low, high):
+    """[low, high) without the ends that rounding to the dtype would take out of it."""
+    last, first = float(np.float64(high - 1).astype(dtype.numpy)), float(np.float64(low + 1).astype(dtype.numpy))
+    if last >= high:
+        high = int(last) - (1 << (abs(high - 1).bit_length() - DIGITS[dtype.numpy]))
+    if first < low:
+        low = int(first) + (1 << (abs(low + 1).bit_length() - DIGITS[dtype.numpy]))
+    return low, high
 
 
 def _bound(argument, value):

@@ -184,7 +184,7 @@ def broadcast_shapes(*shapes):
 
 @composite()
 def broadcast_tensors(*tensors):
-    """Views of the tensors, expanded to one shape (``torch.broadcast_tensors``).
+    """Views of the tensors, expanded to one shape; those that have it themselves (``torch.broadcast_tensors``).
 
     Raises:
         RuntimeError: if they do not fit.
@@ -197,7 +197,7 @@ def broadcast_tensors(*tensors):
                 f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}"
             )
     shape = broadcast_shape([x.shape for x in tensors])
-    return tuple(x.expand(shape) for x in tensors)
+    return tuple(x if x.shape == shape else x.expand(shape) for x in tensors)
 
 
 @composite()
@@ -425,7 +425,8 @@ def sum_to_size(self, *size):
     dims = [d for d, m in enumerate(self.shape) if d < gap or (size[d - gap] == 1 != m)]
     if not size:
         return self.sum()
-    return (self.sum(dims, keepdim=True) if dims else self).reshape(size)
+    result = self.sum(dims, keepdim=True) if dims else self
+    return result if len(size) == self.ndim else result.reshape(size)
 
 
 @composite()

@@ -152,7 +152,7 @@ def const_data_ptr(self):
 @composite("method")
 def storage_type(self):
     """The type of the storage."""
-    return type(self.storage())
+    return type(self._typed_storage())
 
 
 @composite("method")

@@ -20,7 +20,7 @@ from ..call.argument_types import type_name
 from ..core import api  # noqa: F401
 from ..core.composite import COMPOSITES
 from ..core.registry import OVERLOADS
-from ..dispatch import autocast, faces, levels, overrides  # noqa: F401
+from ..dispatch import autocast, faces, levels, overrides, watched_methods  # noqa: F401
 from ..tensor import PLAIN, Tensor, TensorBase, subclassed
 from ..tensor_api import (  # noqa: F401
     conversions,
@@ -277,13 +277,14 @@ def public_functions() -> dict:
 
 
 def _told_of_subclass(cls):
-    overrides.forward_methods(cls, (*methods.METHODS, "__getitem__", "__setitem__"))
+    overrides.forward_methods(cls, watched_methods.written)
 
 
 def _bind_overrides():
     Tensor.__torch_function__ = classmethod(overrides.default)  # type: ignore[attr-defined]
     Tensor.__torch_dispatch__ = staticmethod(overrides.dispatch_disabled)  # type: ignore[attr-defined]
     subclassed.append(_told_of_subclass)
+    watched_methods.written += [*methods.METHODS, "__getitem__", "__setitem__"]
     for name, method in methods.METHODS.items():
         if isinstance(method, types.FunctionType):
             overrides.register(method)

@@ -389,9 +389,6 @@ def __repr__(self, *, tensor_contents=None):
     return representation(self)
 
 
-METHODS["__str__"] = lambda self: self.__repr__()
-
-
 def _names(self):
     return sorted({*dir(self.__class__), *self.__dict__})
 

@@ -193,17 +193,22 @@ def data_ptr(self):
 def untyped_storage(self):
     from .storages import UntypedStorage
 
-    return UntypedStorage(_cell=self._ftorch_storage)
+    return UntypedStorage.of(self._ftorch_storage)
 
 
 @method
 def storage(self):
+    from .storages import warn_of_typed
+
+    warn_of_typed()
+    return _typed_storage(self)
+
+
+@method
+def _typed_storage(self):
     from .storages import TypedStorage
 
     return TypedStorage(self._ftorch_storage, dtype=self._ftorch_geometry.dtype)
-
-
-METHODS["_typed_storage"] = storage
 
 
 @method
@@ -390,8 +395,14 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         if size is None:
             size = (cell.nbytes // self.dtype.itemsize,)
     size = Size((size,) if isinstance(size, int) else size)
+    where = geometry(size, self.dtype, self.device, None if stride is None else tuple(stride))
+    extent = storage_offset + 1 + sum((n - 1) * s for n, s in zip(size, where.stride)) if where.numel else 0
+    if extent * self.dtype.itemsize > cell.nbytes and self.device.type != "meta":
+        from .storages import UntypedStorage
+
+        UntypedStorage.of(cell).resize_(extent * self.dtype.itemsize)
     self._ftorch_storage, self._ftorch_offset = cell, storage_offset
-    self._ftorch_geometry = geometry(size, self.dtype, self.device, None if stride is None else tuple(stride))
+    self._ftorch_geometry = where
     if version is not None:  # not the storage's
         extras(self).version = [version]
     return self

@@ -7,6 +7,7 @@ buffer that the memory is shared with.
 from __future__ import annotations
 
 import os
+import weakref
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ..._toplevel.arrays import aligned_empty
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
+from ..core.once import warn_once
 from ..memory import host_memory
 from ..memory.storage import PrivateMap, Storage
 from ..tensor import TensorBase, wrap_view
@@ -174,6 +176,19 @@ class _Storage:
         return id(self._cell)
 
 
+def _place(index, size: int, kind: str):
+    """An index as an int, with PyTorch's errors."""
+    if not hasattr(index, "__index__"):
+        raise TypeError(f"can't index a {kind} with {type(index).__name__}")
+    place = int(index)
+    if not -size <= place < size:
+        raise IndexError(f"index {place + size if place < 0 else place} out of range for storage of size {size}")
+    return place
+
+
+_KNOWN: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
+
+
 class UntypedStorage(_Storage):
     """The bytes that one or several tensors share.
 
@@ -190,9 +205,27 @@ class UntypedStorage(_Storage):
             if isinstance(size, int):
                 _cell = _new_cell(size, _dtype.uint8, device)
             else:
-                memory = np.array([int(v) & 255 for v in size], np.uint8)
-                _cell = _cell_of(memory, _dtype.uint8, _device.resolve(device))
+                _cell = _cell_of(self._values(size), _dtype.uint8, _device.resolve(device))
         self._cell = _cell
+
+    @staticmethod
+    def of(cell: Storage) -> UntypedStorage:
+        """The one object that stands for a storage, as long as somebody holds it."""
+        known = _KNOWN.get(id(cell))
+        if known is None:
+            known = _KNOWN[id(cell)] = UntypedStorage(_cell=cell)
+        return known
+
+    @staticmethod
+    def _values(items) -> np.ndarray:
+        start = "torch.UntypedStorage():"
+        if not hasattr(items, "__getitem__") or not hasattr(items, "__len__"):
+            raise RuntimeError(f"{start} Expected a sequence type, but got {type(items).__name__}")
+        for v in items:
+            if not isinstance(v, (int, np.integer)):
+                raise RuntimeError(f"{start} tried to construct a storage from a sequence ({type(items).__name__}), but one "
+                                   f"of the items was of type {type(v).__name__} instead of int")
+        return np.array([int(v) & 255 for v in items], np.uint8)
 
     @staticmethod
     def from_file(filename, shared=False, nbytes=0) -> UntypedStorage:
@@ -236,9 +269,15 @@ class UntypedStorage(_Storage):
                 raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
             memory = _bytes_of(self._cell)[start:stop] if start < stop else np.empty(0, np.uint8)
             return UntypedStorage(_cell=_cell_of(memory, where=self._cell.root.device))
-        return int(_read(self._cell)[index])
+        return int(_read(self._cell)[_place(index, self.nbytes(), "torch.UntypedStorage")])
 
     def __setitem__(self, index, value):
+        if not isinstance(index, (int, slice)):
+            raise RuntimeError(f"can't index a torch.UntypedStorage with {type(index).__name__}")
+        if isinstance(value, int):
+            value &= 255
+        elif not isinstance(value, _Storage):
+            raise RuntimeError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
         _bytes_of(self._cell)[index] = _read(value._cell) if isinstance(value, _Storage) else value
         self._cell.version += 1
 
@@ -251,12 +290,16 @@ class UntypedStorage(_Storage):
 
     def fill_(self, value):
         """Sets all bytes to a number."""
+        if not isinstance(value, int):
+            raise RuntimeError(f"fill_ expects int, but got {type(value).__name__}")
         _bytes_of(self._cell)[...] = value
         self._cell.version += 1
         return self
 
     def resize_(self, nbytes):
         """Grows or shrinks the storage; new bytes are zero."""
+        if not isinstance(nbytes, int):
+            raise RuntimeError(f"resize_ expects an int, but got {type(nbytes).__name__}")
         cell = self._cell
         old = _read(cell)
         new = aligned_empty((nbytes,))
@@ -269,6 +312,8 @@ class UntypedStorage(_Storage):
 
     def copy_(self, source, non_blocking=None):
         """Copies another storage's bytes."""
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes")
         _bytes_of(self._cell)[:] = _read(source._cell)
         self._cell.version += 1
         return self
@@ -279,6 +324,9 @@ class UntypedStorage(_Storage):
 
     def __copy__(self):
         return self.clone()
+
+    def __reduce__(self):
+        return _rebuild, (None, _read(self._cell).tobytes())
 
     def __deepcopy__(self, memo):
         memo = memo.setdefault("torch", {})
@@ -334,10 +382,23 @@ class UntypedStorage(_Storage):
         return f"{lines}[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
+def warn_of_typed() -> None:
+    """PyTorch's warning, once in a process."""
+    warn_once(
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
+        "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+        "tensor.untyped_storage() instead of tensor.storage()", stacklevel=3)
+
+
 class _TypedMeta(type):
     """``torch.FloatStorage``: a `TypedStorage` of one dtype, by ``isinstance``, too."""
 
     dtype = None
+
+    def __call__(cls, *args, **kwargs):
+        if cls.dtype is None:
+            return type.__call__(cls, *args, **kwargs)
+        return type.__call__(TypedStorage, *args, dtype=cls.dtype, **kwargs)
 
     def __instancecheck__(cls, instance):
         if cls.dtype is None:
@@ -394,7 +455,7 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
 
     def untyped(self) -> UntypedStorage:
         """The storage without a dtype."""
-        return UntypedStorage(_cell=self._cell)
+        return UntypedStorage.of(self._cell)
 
     _untyped_storage = property(untyped)
 
@@ -423,7 +484,9 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
     def __getitem__(self, index):
         if isinstance(index, slice):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
-        return _read(self._cell).view(self.dtype.numpy)[index].item()
+        if not isinstance(index, int):
+            raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
+        return _read(self._cell).view(self.dtype.numpy)[_place(index, self.size(), "torch.TypedStorage")].item()
 
     _getitem = __getitem__
 
@@ -469,6 +532,9 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
 
     def __copy__(self):
         return self.clone()
+
+    def __reduce__(self):
+        return _rebuild, (self.dtype, _read(self._cell).tobytes())
 
     def __deepcopy__(self, memo):
         return self._wrapped(self.untyped().__deepcopy__(memo))
@@ -526,6 +592,15 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
             f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size "
             f"{self.size()}]"
         )
+
+
+def _rebuild(dtype, data: bytes):
+    """A storage from its pickle: without a dtype an untyped one."""
+    memory = aligned_empty((len(data),))
+    memory[...] = np.frombuffer(data, np.uint8)
+    if dtype is None:
+        return UntypedStorage(_cell=_cell_of(memory))
+    return TypedStorage(_cell_of(memory.view(dtype.numpy), dtype), dtype=dtype)
 
 
 _LEGACY = {

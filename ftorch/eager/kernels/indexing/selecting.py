@@ -70,7 +70,11 @@ def _(grad, *, self, dim, index):
 
 @index_select.check
 def _(self: Shape, dim, index):
-    if first_outside(index, 0, size_at(self, wrap_dim(dim, self.ndim))) is not None:
+    dim = wrap_dim(dim, self.ndim)
+    wrong = first_outside(index, 0, size_at(self, dim))
+    if wrong is not None:
+        if dim == 1:  # which has a kernel of its own in PyTorch
+            raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={size_at(self, dim)}")
         raise IndexError("index out of range in self")
 
 

@@ -1,0 +1,106 @@
+"""Modes and the hand-written methods and attributes of `Tensor`.
+
+Ops and composites ask for modes themselves; `Tensor.item`, `shape` and their kin don't, so that plain calls pay
+nothing. While a user's ``TorchFunctionMode`` is active anywhere, the *code* of these functions is another one,
+which asks the mode first: the function objects, which handlers compare (``func is torch.Tensor.item``), stay.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+
+from ..core import places
+from ..tensor import Tensor, modes
+
+# Python's own protocols of objects, and what overriding needs itself.
+NOT_WATCHED = {
+    "__class__", "__dir__", "__hash__", "__reduce_ex__", "__torch_function__", "as_subclass",
+    "_make_subclass", "_make_wrapper_subclass", "__array_priority__", "_ftorch_geometry",
+}
+written: list[str] = []  # the names, once all methods are bound
+_watched: dict[int, _Watched] = {}  # id of a function -> what stands for it
+_watching: dict[int, int] = {}  # thread -> how many users' modes are active there
+_lock = threading.RLock()
+
+
+def _template(*args, **kwargs):
+    ask = "the watched function"
+    return ask(args, kwargs)  # type: ignore[operator]
+
+
+class _Watched:
+    """A function whose calls a user's mode sees.
+
+    Attributes:
+        function: the object that is public.
+        original: the same with its own code.
+        code: what the function runs while modes are active.
+    """
+
+    def __init__(self, function, known=None):
+        self.function, self.known = function, known or function
+        code = function.__code__
+        self.original = types.FunctionType(
+            code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        )
+        self.original.__kwdefaults__ = function.__kwdefaults__
+        template = _template.__code__
+        self.code = template.replace(
+            co_consts=tuple(self if c == "the watched function" else c for c in template.co_consts),
+            co_freevars=code.co_freevars, co_name=code.co_name, co_qualname=code.co_qualname,
+        )
+
+    def __call__(self, args, kwargs):
+        if modes.function_modes and not sys._getframe(2).f_code.co_filename.startswith(places.OWN):
+            from .overrides import flat_arguments, handle
+
+            return handle(self.known, list(flat_arguments(args, kwargs)), args, kwargs)
+        return self.original(*args, **kwargs)
+
+
+def _prepare() -> None:
+    """Makes what stands for the methods and attributes."""
+    for name in written:
+        value = vars(Tensor).get(name)
+        if name in NOT_WATCHED or name == "__iter__":  # it calls `unbind`, which is seen
+            continue
+        if isinstance(value, property):
+            found = [(value.fget, value.__get__), (value.fset, value.__set__)]
+        else:
+            found = [(value, value)]
+        for function, known in found:
+            if isinstance(function, types.FunctionType) and id(function) not in _watched:
+                _watched[id(function)] = _Watched(function, known)
+
+
+def original(function):
+    """The function with its own code."""
+    watched = _watched.get(id(function))
+    return function if watched is None else watched.original
+
+
+def begin() -> None:
+    """A user's mode is active in this thread from now on."""
+    with _lock:
+        if not _watched:
+            _prepare()
+        thread = threading.get_ident()
+        _watching[thread] = _watching.get(thread, 0) + 1
+        for watched in _watched.values():
+            watched.function.__code__ = watched.code
+
+
+def end() -> None:
+    """One mode fewer; the last one of all threads leaves the functions as they were."""
+    with _lock:
+        thread = threading.get_ident()
+        left = _watching.get(thread, 0) - 1
+        if left > 0:
+            _watching[thread] = left
+            return
+        _watching.pop(thread, None)
+        if not _watching:
+            for watched in _watched.values():
+                watched.function.__code__ = watched.original.__code__
