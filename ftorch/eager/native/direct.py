@@ -100,6 +100,12 @@ class ArrayOrigins:
     def add_product(self, operands, result):
         """Nothing is noted."""
 
+    def last(self, operands, shape):
+        return []
+
+    def add_last(self, operands, result):
+        return result
+
 
 class NoChain:
     """Nothing follows that is part of a call (`passes.epilogue_fusion.Chain`)."""

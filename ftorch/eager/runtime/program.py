@@ -176,11 +176,12 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
                 known.popitem(last=False)
             host_memory.free_memory.after_new_program()
     program.seen += 1
-    if not program.compiled and _prefers_steps(program, code, steps, again, device) and not (
-        device is _device.CPU and donation.early_programs.wants(program, inputs)
-    ):
-        _run_on_host(program, device, code, inputs, ints, floats, live, finished)
-        return
+    replaces_much = False  # by steps it would hold both what it replaces and what it makes
+    if not program.compiled and _prefers_steps(program, code, steps, again, device):
+        replaces_much = device is _device.CPU and donation.early_programs.wants(program, inputs)
+        if not replaces_much:
+            _run_on_host(program, device, code, inputs, ints, floats, live, finished)
+            return
     # Memory that a failing program was given is lost. Where one may well fail, it gets none.
     may_fail = program.may_fail()
     donated = () if may_fail else tuple([i for i in program.reusable if sys.getrefcount(inputs[i]) == ITEM])
@@ -193,7 +194,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         # Other threads run the program, too: what they put there or take is asked for once.
         waiting = program.compiling.get(donated)
         if waiting is None and (compiled := program.compiled.get(donated)) is None:
-            beside = _is_compiled_beside(program, device)
+            beside = not replaces_much and _is_compiled_beside(program, device)
             if beside and not background.has_room():
                 _run_on_host(program, device, code, inputs, ints, floats, live, finished)
                 return

@@ -228,10 +228,10 @@ def _product(eqn, inputs, origins, order=None, *, chain):
                 if attributes["sizes"][2] == 1:
                     return [call("ftorch_outer", _floats(shape), *operands, **attributes)]
                 others, after = chain.take(shape, loops)
-                before = origins.before(operands, shape)  # operands that are not read
-                result = call("ftorch_multiply", _floats(shape), *operands, *others, *before, **attributes, **after)
+                unread = *origins.before(operands, shape), *origins.last(operands, shape)
+                result = call("ftorch_multiply", _floats(shape), *operands, *others, *unread, **attributes, **after)
                 origins.add_product(operands, result)
-                return [result]
+                return [origins.add_last(operands, result)]
     return None
 
 
@@ -360,17 +360,17 @@ def _convolution(eqn, inputs, origins, *, chain):
     usual, swapped = tuple(range(rank)), (1, 0, *range(2, rank))
     specs = numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec
     if specs[0] == specs[1] == swapped and specs[2] in (usual, swapped):
-        return _weight_gradient(params, inputs, out, specs[2] == swapped)
+        return _weight_gradient(params, inputs, out, specs[2] == swapped, origins)
     if specs[0] == specs[2] == usual and specs[1] in (usual, swapped):
         flip = origins.get(inputs[1], "rev")
         flipped = flip is not None and flip.params["dimensions"] == tuple(range(2, rank))
         if flipped:
             inputs = inputs[0], flip.source
-        return _forward(params, inputs, out, specs[1] == swapped, flipped, chain)
+        return _forward(params, inputs, out, specs[1] == swapped, flipped, origins, chain)
     return None
 
 
-def _forward(params, inputs, out, swapped, flipped, chain):
+def _forward(params, inputs, out, swapped, flipped, origins, chain):
     if params["batch_group_count"] != 1:
         return None
     x, weight = inputs
@@ -383,24 +383,24 @@ def _forward(params, inputs, out, swapped, flipped, chain):
     pixels = math.prod(out[2:])
     loops = (x.shape[0], out[1] * pixels), (groups, outputs * pixels), (outputs, pixels), (pixels, 1)
     others, after = chain.take(out, loops)
+    others = *others, *origins.last(inputs, out)
     if taps == 1 and x.shape[2:] == out[2:] and pixels >= _MANY and not any(map(any, params["padding"])):
-        return [
-            call(
-                "ftorch_multiply", _floats(out), weight, x, *others, sizes=(outputs, pixels, channels),
-                outer=(x.shape[0], groups), left=(0, steps[2], *steps[:2]),
-                right=(groups * channels * pixels, channels * pixels, pixels, 1),
-                result=(groups * outputs * pixels, outputs * pixels, pixels), **after,
-            )
-        ]
+        result = call(
+            "ftorch_multiply", _floats(out), weight, x, *others, sizes=(outputs, pixels, channels),
+            outer=(x.shape[0], groups), left=(0, steps[2], *steps[:2]),
+            right=(groups * channels * pixels, channels * pixels, pixels, 1),
+            result=(groups * outputs * pixels, outputs * pixels, pixels), **after,
+        )
+        return [origins.add_last(inputs, result)]
     return _call(
-        "ftorch_convolve", out, (x, weight, *others),
+        "ftorch_convolve", out, inputs, others, origins,
         (x.shape[0], groups, channels, outputs, *steps, int(flipped)), x.shape[2:], out[2:], window,
         params["window_strides"], [low for low, _ in params["padding"]], params["rhs_dilation"],
         params["lhs_dilation"], **after,
     )
 
 
-def _weight_gradient(params, inputs, out, swapped):
+def _weight_gradient(params, inputs, out, swapped, origins):
     x, grad = inputs
     images, groups, taps = x.shape[0], params["batch_group_count"], math.prod(out[2:])
     channels = x.shape[1] // groups
@@ -413,7 +413,7 @@ def _weight_gradient(params, inputs, out, swapped):
         params[name] for name in ("rhs_dilation", "window_strides", "lhs_dilation")
     )
     low = [low for low, _ in params["padding"]]
-    sizes = images, groups
+    sizes, unread = (images, groups), origins.last(inputs, out)
     if swapped:
         steps, by_group = (channels * taps, taps), outputs * channels * taps
     else:
@@ -423,6 +423,8 @@ def _weight_gradient(params, inputs, out, swapped):
             "ftorch_weight_gradient",
             out,
             (x, grad),
+            unread,
+            origins,
             (*sizes, channels, outputs, *steps, by_group, 0),
             x.shape[2:],
             grad.shape[2:],
@@ -439,6 +441,8 @@ def _weight_gradient(params, inputs, out, swapped):
         "ftorch_weight_gradient",
         out,
         (grad, x),
+        unread,
+        origins,
         (*sizes, outputs, channels, *steps[::-1], by_group, 0),
         grad.shape[2:],
         x.shape[2:],
@@ -450,13 +454,14 @@ def _weight_gradient(params, inputs, out, swapped):
     )
 
 
-def _call(name, shape, operands, sizes, extent, out, window, stride, low, dilation, spread, **after):
+def _call(name, shape, operands, others, origins, sizes, extent, out, window, stride, low, dilation, spread, **after):
     """A call on convolution's terms, of one to three dimensions, as one of three."""
     spatial = in_three_dimensions(
         extent=(extent, 1), out=(out, 1), window=(window, 1), stride=(stride, 1), low=(low, 0),
         dilation=(dilation, 1), spread=(spread, 1),
     )
-    return [call(name, _floats(shape), *operands, sizes=sizes, **spatial, **after)]
+    result = call(name, _floats(shape), *operands, *others, sizes=sizes, **spatial, **after)
+    return [origins.add_last(operands, result)]
 
 
 # --- what is computed once ---------------------------------------------------------------

@@ -18,6 +18,13 @@ class Origin(NamedTuple):
     params: dict
 
 
+_LARGE = 1 << 18  # elements of operands and result together
+
+
+def _is_large(operands, shape):
+    return math.prod(shape) + sum(x.size for x in operands) > _LARGE
+
+
 class Origins:
     """The values of a program that are rearrangements of others, and which products read its inputs."""
 
@@ -30,6 +37,7 @@ class Origins:
         self._results: dict[int, Any] = {}  # held, too
         self._zeros: dict[int, Any] = {}
         self._products: list[tuple] = []
+        self._last: list = []  # see `last`
 
     def is_few(self, count, few):
         """Whether XLA makes so few elements sooner, with what is around."""
@@ -49,6 +57,21 @@ class Origins:
         """
         found = [p[2] for p in self._products if p[1] == shape and any(p[0] is x for x in operands)]
         return found[-1:]
+
+    def last(self, operands, shape):
+        """The last large product or convolution, in a list: an operand that the next large one waits for, unread.
+
+        So they run in the program's order. XLA's own goes down a network's whole backward pass before it makes the
+        weights' gradients, so that every activation and every activation's gradient are in memory at one time, and it would
+        take for one call what a checkpoint computes again.
+        """
+        return self._last if _is_large(operands, shape) else []
+
+    def add_last(self, operands, result):
+        """Notes a product or convolution; gives the result."""
+        if _is_large(operands, result.shape):
+            self._last = [result]
+        return result
 
     def add(self, eqn, source, value):
         if eqn.primitive.name in self.NAMES and not isinstance(eqn.invars[0], Literal):

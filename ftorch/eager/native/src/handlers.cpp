@@ -250,8 +250,8 @@ ffi::Error convolve(ffi::ThreadPool pool, Floats x, Floats weight, ffi::Remainin
   return ffi::Error::Success();
 }
 
-// sizes: as above; the steps are the result's.
-ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, Result result, Integers sizes,
+// sizes: as above; the steps are the result's. Further operands are waited for, not read.
+ffi::Error weight_gradient(ffi::ThreadPool pool, Floats x, Floats grad, ffi::RemainingArgs, Result result, Integers sizes,
                            Integers extent, Integers out, Integers window, Integers stride, Integers low,
                            Integers dilation, Integers spread) {
   const Convolution c(sizes, extent, out, window, stride, low, dilation, spread);
@@ -312,7 +312,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_multiply, guarded(multiply_call),
                                   .Attr<Integers>("after").Attr<Integers>("places"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_convolve, guarded(convolve),
                               CALL.RemainingArgs().CONVOLUTION.Attr<Integers>("after").Attr<Integers>("places"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, guarded(weight_gradient), CALL.CONVOLUTION);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_weight_gradient, guarded(weight_gradient), CALL.RemainingArgs().CONVOLUTION);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_multiply_narrow, guarded(multiply_narrow),
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Floats>().Arg<ffi::AnyBuffer>().Ret<Floats>()
                                   .Attr<Integers>("sizes").Attr<Integers>("left").Attr<Integers>("right"));
