@@ -92,6 +92,23 @@ def test_what_replaces_much_is_compiled_when_it_comes_first(monkeypatch, left):
     np.testing.assert_allclose(weight, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_what_replaces_much_does_not_wait_for_a_compilation_beside(monkeypatch):
+    early = donation.EarlyPrograms()
+    early.left = 0
+    monkeypatch.setattr(donation, "early_programs", early)
+    monkeypatch.setattr(donation, "_LARGE", 1 << 18)
+    for size in (233, 239):  # a size class
+        steps(torch, (size, 307), 1)
+    early.left = 1
+    monkeypatch.setattr(program.background, "is_possible", lambda: True)
+    monkeypatch.setattr(program.background, "compile_beside", lambda *given: pytest.fail("compiled beside"))
+    mine, weight = steps(torch, (317, 307), 1)
+    assert early.left == 0
+    theirs, expected = steps(reference, (317, 307), 1)
+    np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+    np.testing.assert_allclose(weight, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_what_came_again_was_not_compiled_for_nothing():
     early, first, second = donation.EarlyPrograms(), program.Program(False, [0], (), ()), object()
     early.left = 1

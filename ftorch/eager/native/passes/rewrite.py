@@ -228,7 +228,7 @@ def _product(eqn, inputs, origins, order=None, *, chain):
                 if attributes["sizes"][2] == 1:
                     return [call("ftorch_outer", _floats(shape), *operands, **attributes)]
                 others, after = chain.take(shape, loops)
-                unread = *origins.before(operands, shape), *origins.last(operands, shape)
+                unread = origins.last(operands, shape) or origins.before(operands, shape)
                 result = call("ftorch_multiply", _floats(shape), *operands, *others, *unread, **attributes, **after)
                 origins.add_product(operands, result)
                 return [origins.add_last(operands, result)]
