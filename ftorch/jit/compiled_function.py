@@ -26,7 +26,6 @@ from ..eager.runtime import capture_trace, value_checks
 from ..eager.runtime.capture_trace import CaptureTrace
 from ..eager.sampling.generator import default_generator
 from ..eager.tensor import Tensor, TensorBase, modes
-from ..fx import GraphModule
 from ..fx._sources import argument_names, users_code
 from ..utils import _pytree as pytree
 from .capture import argument_structure, data_objects
@@ -57,6 +56,7 @@ from .graphs.call_recorder import Break, Recorder
 from .graphs.call_sites import CallSites
 from .graphs.graph_program import GraphProgram, InputNames, call_backend
 from .graphs.subgraphs import graphs_of
+from .graphs.varying_numbers import Sample, Varying, varied
 
 _local = threading.local()
 _MOST_KINDS = 256  # of arguments, for one function
@@ -169,7 +169,9 @@ class Compiled:
         self._classes: set[type] | frozenset = set()  # of arguments that are opened, see `data_objects`
         self._opened: Compiled | None = None  # what makes such calls
         self._pieces: set = set()  # graphs between breaks that the backend was given
-        self._functions: dict = {}  # {a graph's code and its inputs' dtypes: what the backend made of it}
+        self._functions: dict = {}  # {a graph but for its numbers: [(function, `Varying`, `Sample`, its inputs)]}
+        self._seen_numbers: dict = {}  # {place of a number: the values it has had}
+        self._numbers_count = True  # whether other numbers are another kind of call: none is a graph's input
         Compiled.instances.add(self)
         functools.update_wrapper(self, function, updated=())
         self._torchdynamo_orig_callable = function
@@ -332,7 +334,7 @@ class Compiled:
         own = self.entries.get(key)
         if self.dynamic is not False and config.automatic_dynamic_shapes:
             kinds = {
-                without_sizes(k, numbers=not self._is_shared(k))
+                without_sizes(k, numbers=self._numbers_count and not self._is_shared(k))
                 for k, v in self.entries.items() if isinstance(v, list)
             }
             return max(len(kinds), len(own) if isinstance(own, list) else 0)
@@ -482,24 +484,27 @@ class Compiled:
         if not program.calls:
             program.function = program.module.forward
             return
-        code = program.module.code
-        dtypes = tuple(t.dtype for t in (s.get(leaves) for s in program.takes))
-        known = self._functions.setdefault((code, dtypes), [])
-        soon = bool(self.dynamic) or any(getattr(t, "_dynamo_dynamic_indices", None) for t in leaves)
-        if self.dynamic is not False and len(known) > (not soon) and (
-            isinstance(getattr(known[-1], "__self__", known[-1]), GraphModule)
-        ):
-            program.function = known[-1]
-            return
+        sample = Sample(program.module, program.takes, leaves)
+        known = self._functions.setdefault(sample.key, [])
+        varying = None
+        if self.dynamic is not False and (self.dynamic or config.automatic_dynamic_shapes):
+            for function, other, _, order in known:
+                if other is not None and other.fits(sample):
+                    program.function, program.order = function, order
+                    return
+            places = varied(sample, self._seen_numbers, leaves, program.takes, everything=bool(self.dynamic))
+            if places:
+                varying = Varying(sample, places, [k[2] for k in known])
+                self._numbers_count = self._numbers_count and not any(p[0] == "leaf" for p in places)
         try:
-            program.attach(self._backend(), self.settings, leaves)
+            program.attach(self._backend(), self.settings, leaves, varying)
         except exc.BackendCompilerFailed as error:
             if not config.suppress_errors:
                 raise
             logs.logger.warning("%s runs as it is: %s", self._name(), error)
             program.function = program.module.forward
             return
-        known.append(program.function)
+        known.append((program.function, varying, sample, program.order))
 
     @staticmethod
     def _flush_quietly(trace):

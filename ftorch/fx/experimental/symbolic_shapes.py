@@ -472,6 +472,9 @@ def hint_int(value, fallback=None) -> int:
     return int(value)
 
 
+for _class in (SymInt, SymFloat, SymBool):
+    _class.__module__ = "ftorch"  # where users find it
+
 __all__ = [
     "Expr",
     "Guard",

@@ -20,6 +20,7 @@ from ..capture.result_recipes import Making, Results
 from .call_recorder import Call
 from .graph_builder import Builder, Unsayable, input_name
 from .python_numbers import Number
+from .varying_numbers import inputs_of
 
 
 class GraphResults(Results):
@@ -94,6 +95,8 @@ class GraphProgram(CapturedCall):
         self.guards = _guards.of_watch(watch, self.skipped)
         self._guard_inputs()
         self.function: Any = None
+        self.order: list | None = None  # where the function's inputs come from, if some are numbers (`varying_numbers`)
+        self.names = names
 
     @property
     def calls(self) -> int:
@@ -105,13 +108,17 @@ class GraphProgram(CapturedCall):
             and (id(t._ftorch_storage) in self.trace.born or id(t._ftorch_storage) in self.trace.made)
         )
 
-    def attach(self, backend, settings, leaves) -> None:
-        """Lets a backend make the function of the graph.
+    def attach(self, backend, settings, leaves, varying=None) -> None:
+        """Lets a backend make the function of the graph, whose ``varying`` numbers are inputs.
 
         Raises:
             BackendCompilerFailed: it raises, or gives nothing that can be called.
         """
-        self.function = call_backend(backend, self.module, [s.get(leaves) for s in self.takes], settings)
+        examples = [s.get(leaves) for s in self.takes]
+        if varying is not None:
+            self.module, self.order = varying.module(self.module, self.takes, self.names)
+            examples = varying.examples(self.order, examples)
+        self.function = call_backend(backend, self.module, examples, settings)
 
     def take_back(self) -> None:
         """Puts what the recorded call changed back: the backend's function makes that call, too."""
@@ -122,7 +129,7 @@ class GraphProgram(CapturedCall):
 
     def run(self, leaves, originals):
         """Makes a call."""
-        inputs = [s.get(originals) for s in self.takes]
+        inputs = inputs_of(self.order, [s.get(originals) for s in self.takes], originals)
         boxed = getattr(self.function, "_boxed_call", False)
         values = self.function(inputs) if boxed else self.function(*inputs)
         made = _GraphMaking(self, values, leaves, originals, None)
