@@ -59,6 +59,12 @@ class Collectives:
             parts = self._all(what, own, timeout)
             return reduction.finish(reduction.combine(parts), self.size)
         out = empty(own.size, own.dtype)
+        if self.size == 2:
+            # Each sends the other one everything: as many bytes as in two phases, and half the waits for each other.
+            other = 1 - self.rank
+            self._exchange(what, [(other, own)], [(other, out)], timeout)
+            reduction.combine_into([own, out] if self.rank == 0 else [out, own], out)
+            return reduction.finish(out, 2)
         bounds = np.linspace(0, own.size, self.size + 1).astype(int)
         cuts = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:])]
         mine = cuts[self.rank]

@@ -90,11 +90,11 @@ def _fold(function):
 
 
 _BITS = {RedOpType.BAND: np.bitwise_and, RedOpType.BOR: np.bitwise_or, RedOpType.BXOR: np.bitwise_xor}
-_COMBINE = {
-    RedOpType.SUM: _fold(np.add), RedOpType.AVG: _fold(np.add), RedOpType.PREMUL_SUM: _fold(np.add),
-    RedOpType.PRODUCT: _fold(np.multiply), RedOpType.MIN: _fold(np.minimum),
-    RedOpType.MAX: _fold(np.maximum), **{op: _fold(f) for op, f in _BITS.items()},
+_UFUNCS = {
+    RedOpType.SUM: np.add, RedOpType.AVG: np.add, RedOpType.PREMUL_SUM: np.add, RedOpType.PRODUCT: np.multiply,
+    RedOpType.MIN: np.minimum, RedOpType.MAX: np.maximum, **_BITS,
 }
+_COMBINE = {op: _fold(f) for op, f in _UFUNCS.items()}
 
 
 class Reduction:
@@ -126,6 +126,11 @@ class Reduction:
             return parts[0].copy()
         with np.errstate(all="ignore"):
             return self._combine(parts)
+
+    def combine_into(self, parts: list[np.ndarray], out: np.ndarray) -> None:
+        """`combine` of two arrays, in the memory of one of them."""
+        with np.errstate(all="ignore"):
+            _UFUNCS[self.op](parts[0], parts[1], out=out)
 
     def finish(self, total: np.ndarray, count: int) -> np.ndarray:
         """The result of what ``count`` ranks gave."""
