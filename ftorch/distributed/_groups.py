@@ -546,7 +546,10 @@ def is_outside(group, name: str | None = None) -> bool:
 
 def get_rank(group=None) -> int:
     """The calling process' rank in a group; -1 if it is not in it."""
-    return -1 if is_outside(group) else group_of(group).rank()
+    if is_outside(group):
+        return -1
+    default = group_of(None)
+    return default.rank() if group is None or group is default else get_group_rank(group, default.rank())
 
 
 def get_world_size(group=None) -> int:

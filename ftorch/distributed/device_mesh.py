@@ -367,7 +367,7 @@ class DeviceMesh:
 
 
 def _strides(mesh):
-    return tuple(mesh.stride())
+    return tuple(() if n == 1 else s for n, s in zip(mesh.shape, mesh.stride()))  # as PyTorch's layouts write it
 
 
 def _remade(kind, ranks, names):

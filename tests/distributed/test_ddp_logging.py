@@ -118,6 +118,24 @@ def unused_before(t, d, rank):
     return out
 
 
+def of_groups(t, d, rank):
+    """Ranks in groups and in what is none; what meshes print."""
+    from importlib import import_module
+
+    make = import_module(f"{t.__name__}.distributed.device_mesh").init_device_mesh
+    pair, alone = d.new_group([1, 0]), d.new_group([1])
+    meshes = [make("cpu", shape) for shape in ((2,), (1, 2), (2, 1))]
+    named = make("cpu", (2, 1), mesh_dim_names=("a", "b"))
+    return (
+        d.get_rank(pair), d.get_rank(alone), d.get_rank(), said(d.get_rank, "x"), said(d.get_group_rank, "x", 0),
+        [repr(m) for m in (*meshes, named, named["a"], named["b"])],
+    )
+
+
+def test_ranks_and_meshes(two):
+    two.run(of_groups)
+
+
 def test_events_of_collectives(two):
     two.run(collectives)
 
