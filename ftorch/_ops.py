@@ -197,6 +197,46 @@ class OpOverloadPacket:
 REGISTERED: dict[str, OpOverloadPacket] = {}  # "ns::name" -> an op of `torch.library`
 
 
+class HigherOrderOperator:
+    """An op of ``torch.ops.higher_order``: it calls graphs, which are among its arguments.
+
+    >>> import ftorch as torch
+    >>> torch.ops.higher_order.cond(torch.tensor(True), torch.sin, torch.cos, (torch.zeros(1),))
+    (tensor([0.]),)
+    """
+
+    namespace = "higher_order"
+
+    def __init__(self, function):
+        self.__name__ = self._name = function.__name__
+        self.__doc__ = function.__doc__
+        self.__module__ = "torch.ops.higher_order"
+        self._function = function
+
+    def __call__(self, /, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+    def name(self):
+        """The name."""
+        return self._name
+
+    def __str__(self):
+        return self._name
+
+    def __repr__(self):
+        return f"<HigherOrderOperator '{self._name}'>"
+
+    def __deepcopy__(self, memo=None):
+        return self
+
+    def __reduce__(self):
+        return _higher_order, (self._name,)
+
+
+def _higher_order(name):
+    return getattr(ops.higher_order, name)
+
+
 class _OpNamespace(types.ModuleType):
     """The ops of a namespace, as attributes."""
 
@@ -351,9 +391,7 @@ def is_default(value, argument) -> bool:
     """Whether a value of an argument need not be written."""
     if not argument.has_default:
         return False
-    default = list(argument.default) if isinstance(argument.default, tuple) else argument.default
-    if type(value) is list and type(default) is int and argument.type.size:  # one number for all dimensions
-        default = [default] * argument.type.size
+    default = argument.default_value
     return value is None or (type(value) is type(default) and value == default)
 
 

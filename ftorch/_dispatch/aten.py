@@ -12,6 +12,7 @@ import ftorch as torch
 
 from .._ops import OpOverload, OpOverloadPacket
 from ..eager.call import op as _op
+from ..eager.core.schema import parse
 from ..eager.tensor import modes
 
 _FUNCTIONS: dict = {}
@@ -64,7 +65,8 @@ class CompositeOverload(OpOverload):
         self._packet, self._overloadname, self._function = packet, name, function
         base = packet.__name__
         self._form = "inplace" if base.endswith("_") or base in _EFFECTS else "function"
-        self._schema = None
+        text = _SCHEMAS.get(base)
+        self._schema = None if text is None else parse(f"aten::{text}")
 
     def _call(self, args, kwargs):
         hook = _op.hooks.python_overload
@@ -81,6 +83,17 @@ class CompositeOverload(OpOverload):
     @property
     def is_view(self):
         return False
+
+
+# Of composites whose arguments passes ask for by name.
+_STATISTICS = "Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var"
+_SCHEMAS = {
+    "batch_norm": f"batch_norm({_STATISTICS}, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+    "instance_norm": f"instance_norm({_STATISTICS}, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) "
+                     "-> Tensor",
+    "group_norm": "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
+                  "bool cudnn_enabled=True) -> Tensor",
+}
 
 
 class CompositePacket(OpOverloadPacket):
@@ -461,6 +474,21 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
 
 
 @aten
+def _embedding_bag_forward_only(*args, **kwargs):
+    return embedding_bag(*args, **kwargs)
+
+
+@aten
+def convert_element_type(a, dtype):  # of prims
+    return a.to(dtype)
+
+
+@aten
+def _efficientzerotensor(size, *, dtype=None, layout=None, device=None, pin_memory=None):
+    return torch.zeros(tuple(size), dtype=dtype, device=device)
+
+
+@aten
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
     return torch.nn.functional.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
 
@@ -493,6 +521,38 @@ def _native_batch_norm_legit_functional(input, weight, bias, running_mean, runni
         input, weight, bias, mean, var, training, momentum, eps
     )
     return (out, *saved, mean, var)
+
+
+def _not_run(name, input):
+    return NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the '{input.device.type.upper()}' backend. This could be "
+        "because the operator doesn't exist for this backend, or was omitted during the selective/custom build "
+        "process (if using custom build)."
+    )
+
+
+def _norm_of_gpus(name, input, *rest):
+    if input.device.type != "cuda":
+        raise _not_run(name, input)
+    return torch.native_batch_norm(input, *rest)
+
+
+@aten
+def _mkldnn_transpose(self, dim0, dim1):
+    raise _not_run("_mkldnn_transpose", self)  # its layout is none of ours
+
+
+@aten
+def cudnn_batch_norm(input, weight, bias, running_mean, running_var, training, exponential_average_factor, epsilon):
+    found = _norm_of_gpus("cudnn_batch_norm", input, weight, bias, running_mean, running_var, training,
+                          exponential_average_factor, epsilon)
+    return (*found, input.new_empty(0, dtype=torch.uint8))
+
+
+@aten
+def miopen_batch_norm(input, weight, bias, running_mean, running_var, training, exponential_average_factor, epsilon):
+    return _norm_of_gpus("miopen_batch_norm", input, weight, bias, running_mean, running_var, training,
+                         exponential_average_factor, epsilon)
 
 
 @aten

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ftorch as torch
 
-from .._ops import REGISTERED, ops
+from .._ops import REGISTERED, HigherOrderOperator
 from .associative_scan import associative_scan
 from .cond import cond
 from .map import map
@@ -16,46 +16,6 @@ from .scan import scan
 from .while_loop import while_loop
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
-
-
-class HigherOrderOperator:
-    """An op of ``torch.ops.higher_order``: it calls graphs, which are among its arguments.
-
-    >>> import ftorch as torch
-    >>> torch.ops.higher_order.cond(torch.tensor(True), torch.sin, torch.cos, (torch.zeros(1),))
-    (tensor([0.]),)
-    """
-
-    namespace = "higher_order"
-
-    def __init__(self, function):
-        self.__name__ = self._name = function.__name__
-        self.__doc__ = function.__doc__
-        self.__module__ = "torch.ops.higher_order"
-        self._function = function
-
-    def __call__(self, /, *args, **kwargs):
-        return self._function(*args, **kwargs)
-
-    def name(self):
-        """The name."""
-        return self._name
-
-    def __str__(self):
-        return self._name
-
-    def __repr__(self):
-        return f"<HigherOrderOperator '{self._name}'>"
-
-    def __deepcopy__(self, memo=None):
-        return self
-
-    def __reduce__(self):
-        return _find, (self._name,)
-
-
-def _find(name):
-    return getattr(ops.higher_order, name)
 
 
 def _operator(function):
@@ -78,6 +38,31 @@ def _while_loop(condition, body, carried, additional=()):
         lambda *a: _single(condition(*a, *additional)), lambda *a: body(*a, *additional),
         tuple(carried),
     )
+
+
+@_operator
+def _scan(graph, init, xs, additional=()):
+    """A graph over the slices of tensors: it is given what is carried and the slices, and gives the same and results."""
+    count = len(init)
+
+    def step(carry, x):
+        out = graph(*carry, *x, *additional)
+        return list(out[:count]), list(out[count:])
+
+    carry, ys = scan(step, list(init), list(xs))
+    return (*carry, *ys)
+
+
+@_operator
+def _associative_scan(graph, xs, additional=()):
+    """The running results of a graph over two slices."""
+    return tuple(associative_scan(lambda a, b: list(graph(*a, *b, *additional)), list(xs), 0))
+
+
+@_operator
+def _map_impl(graph, xs, additional=()):
+    """A graph of each slice of tensors."""
+    return tuple(map(lambda x: list(graph(*x, *additional)), list(xs)))
 
 
 def _single(value):

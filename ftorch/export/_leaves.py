@@ -15,8 +15,8 @@ from ..eager.tensor import TensorBase
 # name of the composite: ATen's overload and its arguments, by the composite's names. ``name=value``
 # is left out where it is the default, ``name:=value`` is no argument of the composite.
 _RULES = """
-batch_norm: batch_norm.default input weight bias running_mean running_var training momentum eps cudnn:=True
-instance_norm: instance_norm.default input weight bias running_mean running_var use_input_stats momentum eps cudnn:=True
+batch_norm: batch_norm.default input weight bias running_mean running_var training momentum eps cudnn:=False
+instance_norm: instance_norm.default input weight bias running_mean running_var use_input_stats momentum eps cudnn:=False
 chunk: chunk.default input chunks dim=0
 dropout: dropout.default input p training
 dropout_aten: dropout.default input p train
@@ -291,7 +291,7 @@ def _attention_kernel(args, kwargs):
 def _batch_norm_kernel(args, kwargs):
     input, mean, var, weight, bias, eps = args
     return ops.aten.batch_norm.default, (
-        input, weight, bias, mean, var, False, 0.0, eps, True
+        input, weight, bias, mean, var, False, 0.0, eps, False
     ), {}
 
 

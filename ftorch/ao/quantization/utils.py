@@ -142,6 +142,12 @@ def get_quant_type(qconfig):
     )
 
 
+def _parent_name(target: str) -> tuple[str, str]:
+    """(path of the parent, last name) of a path."""
+    parent, _, name = target.rpartition(".")
+    return parent, name
+
+
 def check_min_max_valid(min_val: torch.Tensor, max_val: torch.Tensor) -> bool:
     """Whether a range was seen.
 

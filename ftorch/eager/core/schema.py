@@ -76,7 +76,6 @@ class Argument:
 
     # What `torch._C.Argument` calls these.
     has_default_value = has_default
-    default_value = property(lambda self: self.default)
     kwarg_only = property(lambda self: self.is_keyword_only)
     alias_info = property(lambda self: self.type.alias)
     is_write = property(lambda self: self.type.alias is not None and self.type.alias.is_write)
@@ -98,6 +97,14 @@ class Argument:
         except (ValueError, SyntaxError):
             return text
         return tuple(value) if isinstance(value, list) else value
+
+    @functools.cached_property
+    def default_value(self):
+        """The default as `torch._C.Argument` has it: lists, of one number as many as the type says."""
+        default, size = self.default, self.type.size
+        if isinstance(default, tuple):
+            return list(default)
+        return [default] * size if size and self.type.is_list and isinstance(default, (int, float)) else default
 
     def __str__(self):
         default = "" if self.default_text is None else f"={self.default_text}"

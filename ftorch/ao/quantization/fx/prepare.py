@@ -249,6 +249,19 @@ def _mapping(given, what="prepare"):
     return copy.deepcopy(given)
 
 
+def _save_state(observed: GraphModule, node_name_to_qconfig, node_name_to_scope, prepare_custom_config,
+                equalization_node_name_to_qconfig, qconfig_mapping, is_qat, observed_node_names) -> None:
+    """Keeps what the conversion needs to know at an observed graph module."""
+    observed.meta["_observed_graph_module_attrs"] = ObservedGraphModuleAttrs(
+        node_name_to_qconfig=node_name_to_qconfig, node_name_to_scope=node_name_to_scope,
+        prepare_custom_config=prepare_custom_config, qconfig_mapping=qconfig_mapping, is_qat=is_qat,
+        equalization_node_name_to_qconfig=equalization_node_name_to_qconfig, observed_node_names=observed_node_names,
+    )
+
+
+_insert_obs_or_fq = insert_observer
+
+
 def _equalization_mapping(given):
     if isinstance(given, dict):
         warnings.warn(
@@ -307,17 +320,13 @@ def prepare(model: GraphModule, qconfig_mapping, is_qat, node_name_to_scope, exa
         model, matches, qconfigs, custom, equalizations, backend, observed_node_names, is_qat
     )
     model = GraphModule(model, model.graph)
-    attributes = ObservedGraphModuleAttrs(
-        node_name_to_qconfig=qconfigs, node_name_to_scope=node_name_to_scope, prepare_custom_config=custom,
-        equalization_node_name_to_qconfig=equalizations, qconfig_mapping=qconfig_mapping, is_qat=is_qat,
-        observed_node_names=observed_node_names,
-    )
-    model.meta["_observed_graph_module_attrs"] = attributes
+    _save_state(model, qconfigs, node_name_to_scope, custom, equalizations, qconfig_mapping, is_qat, observed_node_names)
     if is_standalone_module:
         if result is None or not isinstance(result.args[0], Node):
             raise AssertionError(
                 "standalone module only supports returning simple value currently (not tuple, dict etc.)"
             )
+        attributes = model.meta["_observed_graph_module_attrs"]
         attributes.is_observed_standalone_module = True
         attributes.standalone_module_input_quantized_idxs = custom.input_quantized_indexes
         attributes.standalone_module_output_quantized_idxs = custom.output_quantized_indexes

@@ -13,6 +13,7 @@ import ftorch as torch
 from ftorch.ao.quantization.observer import _is_activation_post_process
 from ftorch.ao.quantization.quant_type import QuantType
 from ftorch.ao.quantization.utils import _assert_and_get_unique_device
+from ftorch.ao.quantization.utils import _parent_name as _parent_name
 from ftorch.fx import Graph, GraphModule
 from ftorch.fx.node import Node, map_arg
 
@@ -46,12 +47,6 @@ class ObservedGraphModuleAttrs:
     is_observed_standalone_module: bool = False
     standalone_module_input_quantized_idxs: list[int] | None = None
     standalone_module_output_quantized_idxs: list[int] | None = None
-
-
-def _parent_name(target: str) -> tuple[str, str]:
-    """(path of the parent, last name) of a path."""
-    parent, _, name = target.rpartition(".")
-    return parent, name
 
 
 def _arg_is(node: Node, arg: Any, what: str) -> bool:

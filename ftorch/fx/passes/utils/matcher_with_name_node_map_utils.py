@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ....utils._pytree import tree_unflatten
 from ..._compatibility import compatibility
 from ...graph import Graph
 from ...graph_module import GraphModule
@@ -38,7 +41,10 @@ def _named(pattern: GraphModule) -> tuple[Graph, dict[str, Node]]:
     """The pattern's graph without the names in its result, and the names."""
     graph: Graph = pattern.graph
     output = graph.output_node()
-    *results, names = output.args[0]  # type: ignore[misc]
+    given: Any = output.args[0]
+    if getattr(pattern, "_out_spec", None) is not None:  # exported: its results are leaves
+        given = tree_unflatten(list(given), pattern._out_spec)
+    *results, names = given
     assert isinstance(names, dict), (
         "Expecting the input graph to have a dict output as the last element"
     )

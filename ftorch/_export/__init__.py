@@ -1,0 +1,1 @@
+"""What libraries use of ``torch._export``: exceptions, and switches of its passes."""
