@@ -270,14 +270,13 @@ class ExportedProgram:
         specs = {s.arg.name: s for s in self.graph_signature.input_specs}
         inputs = []
         placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
-        for node in placeholders:
-            if specs[node.name].kind is InputKind.USER_INPUT:
+        for node in placeholders:  # parameters and buffers come before the inputs, as passes of graphs expect
+            spec = specs[node.name]
+            if spec.kind is InputKind.USER_INPUT:
                 made[node] = graph.placeholder(node.target)
                 made[node].meta = dict(node.meta)
                 inputs.append(made[node])
-        for node in placeholders:
-            spec = specs[node.name]
-            if spec.kind is not InputKind.USER_INPUT:
+            else:
                 _register(root, spec, self._tensor_of(spec))
                 made[node] = graph.get_attr(spec.target)
         for node in self.graph.nodes:

@@ -305,7 +305,8 @@ class Graph:
             hook(to_erase)
         to_erase._unlink()
         to_erase._erased = True
-        to_erase._set_arguments((), {})
+        # Numbers stay: passes read them from what they have replaced.
+        to_erase._set_arguments(map_arg(to_erase.args, lambda _: None), map_arg(to_erase.kwargs, lambda _: None))
         self._len -= 1
         self._positions = None
 

@@ -97,7 +97,7 @@ class OrderedSet(MutableSet[T]):
         self._dict = self.symmetric_difference(other)._dict
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, OrderedSet) and list(self) == list(other)
+        return isinstance(other, OrderedSet) and self._dict == other._dict
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -253,12 +253,13 @@ def relayout(t, strides):
 def reshape(self, *shape):
     """The same elements in another shape: a view if one is possible, else a copy."""
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    given = sizes
     try:
         sizes, is_view = _reshaped(self._ftorch_geometry, sizes if shape else (None,))
     except TypeError:
         raise declared.misfit("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", (self, *shape)) from None
-    if is_view:
-        return view_call(OPS["view"], self, (sizes,))
+    if is_view:  # who records it keeps a -1: the sizes of others differ
+        return view_call(OPS["view"], self, (given if _op.special[0] and -1 in given else sizes,))
     copy = contiguous(self)
     if _op.hooks.unsafe_view is not None and (_op.special[0] or copy.__class__ in DISPATCHING):
         copy = _op.hooks.unsafe_view(copy, sizes)

@@ -60,7 +60,7 @@ class _Branch(TraceLevel):
     def begin(self, outer, operator, captured, named):
         self.outer, self.operator, self.captured, self.named = outer, operator, captured, named
         self.outermost = getattr(outer, "outermost", outer)
-        self._own: dict[int, tuple[Any, Traced]] = {}  # what stands for tensors of around
+        self._standing: dict[int, tuple[Any, Traced]] = {}  # what stands for tensors of around
         self._inputs: set[int] = set()  # ids of placeholders' storages
         self.outputs: list = []
         self.spec: Any = None
@@ -87,7 +87,7 @@ class _Branch(TraceLevel):
         with self.graph.inserting_before(first) if first else contextlib.nullcontext():
             node = self.graph.placeholder(name)
         own = self.track(_value(t), node)
-        self._own[id(t)] = (t, own)
+        self._standing[id(t)] = (t, own)
         self._inputs.add(id(own._ftorch_storage))
         return own
 
@@ -95,7 +95,7 @@ class _Branch(TraceLevel):
         """A tensor as one of this level."""
         if isinstance(t, Traced) and t._level is self:
             return t
-        found = self._own.get(id(t))
+        found = self._standing.get(id(t))
         if found is None:
             self.captured[id(t)] = t
             return self.input(t)
@@ -174,7 +174,7 @@ class _Branch(TraceLevel):
     def module(self, single=False):
         """The graph of the function, which has all captured tensors among its inputs."""
         for key, t in self.captured.items():
-            if key not in self._own:
+            if key not in self._standing:
                 self.input(t)
         vars(self.graph).pop("create_node", None)  # the class's own again
         if single:
