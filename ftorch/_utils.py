@@ -167,14 +167,14 @@ def _get_device_index(device, optional: bool = False, allow_cpu: bool = False) -
     if isinstance(device, str):
         device = make(device)
     index = device if isinstance(device, int) else None
-    if device is not None and index is None:
+    if isinstance(device, make):
         if device.type == "cpu" and not allow_cpu:
             raise ValueError(f"Expected a non cpu device, but got: {device}")
         index = -1 if device.type == "cpu" else device.index
     if index is None:
         if not optional:
             raise ValueError(
-                f"Expected a torch.device with a specified index or an integer, but got: {device}"
+                f"Expected a torch.device with a specified index or an integer, but got:{device}"
             )
         from .accelerator import current_device_index, is_available
 

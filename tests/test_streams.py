@@ -38,3 +38,26 @@ def test_classes_have_pytorchs_names():
     for kind in ("Stream", "Event"):
         own, theirs = (set(n for n in dir(getattr(t, kind)) if not n.startswith("_")) for t in (ftorch, torch))
         assert own == theirs
+
+
+_DEVICES = {
+    "number": lambda t: (3,), "text": lambda t: ("cuda:1",), "device": lambda t: (t.device("cuda:2"),),
+    "cpu": lambda t: ("cpu",),
+    "allowed": lambda t: (t.device("cpu"), False, True), "none": lambda t: (None,), "no number": lambda t: ("cuda",),
+    "meta": lambda t: ("meta", False, True), "float": lambda t: (1.5,),
+}
+
+
+@pytest.mark.parametrize("name", _DEVICES)
+def test_indices_of_gpus_are_pytorchs(name):
+    from torch.cuda._utils import _get_device_index
+
+    from ftorch.cuda._utils import _get_device_index as own
+
+    def outcome(t, function):
+        try:
+            return function(*_DEVICES[name](t))
+        except ValueError as error:
+            return str(error)
+
+    assert outcome(ftorch, own) == outcome(torch, _get_device_index)
