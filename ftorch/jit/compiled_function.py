@@ -47,6 +47,7 @@ from .capture.call_signature import (
 from .capture.captured_call import NUMBERS, CapturedCall, Unsupported
 from .capture.program import Captured
 from .capture.python_state import SCALARS
+from .capture.signal_handlers import HandlersOutside
 from .capture.state_watch import Watch
 from .capture.user_code import users_line
 from .capture.value_reads import LookingTrace, note_assertion
@@ -385,7 +386,8 @@ class Compiled:
         trace.on_truth = recorder.note_assertion if recorder else functools.partial(note_assertion, trace)
         watch = trace.watch = Watch(trace)
         capturing = _Capturing(trace)
-        with capture_trace.swapped(trace), capturing:
+        handlers = HandlersOutside(trace, recorder is not None, capturing.resume)
+        with handlers, capture_trace.swapped(trace), capturing:
             try:
                 watch.arguments(args, kwargs)
                 watch.function(self.function)
@@ -401,6 +403,7 @@ class Compiled:
                     where_ = users_line(error.__traceback__)
                     raise exc.TorchRuntimeError(f"{failed_call(*recorder.raised)}{where_}") from None
                 raise
+            handlers.wait()
             if trace.captures and recorder is not None:
                 captured = self._recorded(recorder, trace, watch, leaves, outputs, started, grad_before, (args, kwargs))
             if captured is not None:

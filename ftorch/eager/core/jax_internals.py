@@ -47,6 +47,15 @@ def leave_traces() -> None:
     trace_ctx.set_trace(eval_trace)
 
 
+def swallowed_interrupt(error: BaseException) -> bool:
+    """Whether JAX failed since it took an interrupt for an answer.
+
+    It asks whether a length is a number with an ``except`` of everything (`jax.core.is_constant_dim`), and takes one that
+    was interrupted for a symbol.
+    """
+    return isinstance(error, AttributeError) and error.name == "_get_vars" and isinstance(error.obj, int)
+
+
 def outside_traces():
     """Within, what JAX is asked to compute is computed at once: a signal's handler may have interrupted it while it traces.
     Where a version of JAX keeps that otherwise, constants are folded, too, which is public."""

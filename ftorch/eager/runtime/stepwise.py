@@ -58,9 +58,9 @@ def run_by_steps(code, inputs, ints, floats, wanted, error):
         ({wanted slot: array}, {slot: the error of the step that failed, which it is or depends on}). The error of
         ``None`` is one that no step has: it was raised from outside.
     """
-    failed: dict[int | None, Exception] = {}
+    failed: dict[int | None, BaseException] = {}
     if not isinstance(error, (JaxRuntimeError, MemoryError)):
-        failed[None] = error
+        failed[None] = KeyboardInterrupt() if jax_internals.swallowed_interrupt(error) else error
     if not jax_internals.is_top_level():
         with jax.ensure_compile_time_eval():
             values = _stepwise(code, inputs, ints, floats, wanted, failed, error)

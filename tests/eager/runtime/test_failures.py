@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import linecache
+import sys
 
 import numpy as np
 import pytest
 
 import ftorch as torch
-from ftorch.eager.runtime import program, short_traces, trace_programs
+from ftorch.eager.runtime import background, program, short_traces, trace_programs
 from ftorch.eager.runtime.plan import Plan
 
 
@@ -176,6 +178,38 @@ def test_each_step_of_a_training_step(failing):
             step()
         for key, value in after().items():
             np.testing.assert_allclose(state()[key], value, rtol=1e-5, atol=1e-6, err_msg=f"{name} {key}")
+
+
+def test_an_interrupt_that_jax_swallows(monkeypatch):
+    """It comes where JAX asks whether a length is a number, and takes everything that is raised for a no."""
+    monkeypatch.setattr(program, "_prefers_steps", lambda *_: False)
+    monkeypatch.setattr(background, "ENABLED", False)
+    monkeypatch.setattr(short_traces, "_MOST_STEPS", 0)
+    program._programs.clear()
+    x, interrupts = torch.arange(7.0), 0
+
+    def watch(frame, *_):
+        caller = frame.f_back
+        is_there = frame.f_code.co_name == "is_constant_dim" and caller.f_code.co_filename.endswith("mlir.py")
+        return interrupted if is_there else None
+
+    def interrupted(frame, event, _):
+        nonlocal interrupts
+        if event == "line" and "operator.index" in linecache.getline(frame.f_code.co_filename, frame.f_lineno):
+            interrupts += 1
+            raise KeyboardInterrupt  # ends the tracing, too
+        return interrupted
+
+    y = (x * 2 + 0.5).sin().exp()
+    outer = sys.gettrace()
+    sys.settrace(watch)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            y.sum().item()
+    finally:
+        sys.settrace(outer)
+    assert interrupts == 1
+    np.testing.assert_allclose(y.numpy(), np.exp(np.sin(np.arange(7) * 2 + 0.5)), rtol=1e-5)
 
 
 def test_out_of_memory_caught_and_a_smaller_batch_tried():
