@@ -171,7 +171,7 @@ _IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: a class in C whose attribu
 def _rename(value, name, theirs):
     if isinstance(value, type) and value.__flags__ & _IMMUTABLE_TYPE:
         return  # its name is the one in its C declaration
-    if isinstance(value, (type, types.FunctionType)) and value.__module__ == name:
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and value.__module__ == name:
         value.__module__ = theirs
         if isinstance(value, type):
             for inner in list(vars(value).values()):

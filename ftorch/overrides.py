@@ -6,9 +6,9 @@ import contextlib
 import functools
 import inspect
 import sys
-import types
 
 from ._alias import is_own
+from .eager.core.public_functions import is_function, python_of
 from .eager.core.registry import OVERLOADS
 from .eager.dispatch import overrides as _overrides
 from .eager.dispatch.overrides import (
@@ -95,7 +95,7 @@ def is_tensor_method_or_property(func) -> bool:
 
 @functools.cache
 def _tensor_functions():
-    return frozenset(v for v in vars(Tensor).values() if isinstance(v, types.FunctionType))
+    return frozenset(v for v in vars(Tensor).values() if is_function(v))
 
 
 # --- what can be overridden ----------------------------------------------------------
@@ -150,7 +150,7 @@ def get_ignored_functions() -> set:
         v for _, functions in _namespaces() for n, v in functions.items()
         if n in _IGNORED and callable(v)
     }
-    return found | {vars(Tensor)[n] for n in _IGNORED_METHODS if inspect.isfunction(vars(Tensor).get(n))}
+    return found | {vars(Tensor)[n] for n in _IGNORED_METHODS if is_function(vars(Tensor).get(n))}
 
 
 @functools.cache
@@ -160,9 +160,10 @@ def get_overridable_functions() -> dict:
     for owner, functions in _namespaces():
         found[owner] = [
             v for v in functions.values()
-            if inspect.isfunction(v) and v not in ignored
-            and (is_own(v.__globals__.get("__name__"), "eager") or is_own(v.__module__, "nn.functional"))
-            or hasattr(v, "__ftorch_ops__") and v not in ignored
+            if is_function(v) and v not in ignored and (
+                is_own(python_of(v).__globals__.get("__name__"), "eager") or is_own(v.__module__, "nn.functional")
+                or hasattr(python_of(v), "__ftorch_ops__")
+            )
         ]
     found[Tensor] = [f for f in sorted(_tensor_functions(), key=lambda f: f.__name__)
                      if f not in ignored and f.__name__ not in _IGNORED_METHODS]
@@ -199,8 +200,8 @@ def _stand_in(function):
 
 def _signature(function):
     """The function's signature; of several overloads the first."""
-    definitions = getattr(function, "__ftorch_ops__", None) or OVERLOADS.get(function.__name__)
-    own = inspect.signature(function)
+    definitions = getattr(python_of(function), "__ftorch_ops__", None) or OVERLOADS.get(function.__name__)
+    own = inspect.signature(python_of(function))
     if not definitions or [p.kind for p in own.parameters.values()] != [
         inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     ]:

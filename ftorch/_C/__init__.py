@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..eager.bindings.publishing import MODULES as _MODULES
+from ..eager.bindings.publishing import _VariableFunctionsClass
 from ..eager.core.device import device  # noqa: F401
 from ..eager.core.dtype import dtype  # noqa: F401
 from ..eager.core.errors import _LinAlgError  # noqa: F401
@@ -23,6 +25,8 @@ from ..overrides import (  # noqa: F401
 )
 
 _TensorBase = TensorBase
+_VariableFunctions = _VariableFunctionsClass()
+_linalg, _fft, _special = _MODULES["linalg"], _MODULES["fft"], _MODULES["special"]
 
 
 def _set_grad_enabled(mode: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 def __getattr__(name):
     from .. import ops
-    from ..fx._targets import AT_NN
+    from ..eager.dispatch.faces import AT_NN
     from ..nn import functional
     from ..nn.modules._conversion import _parse_to
 
@@ -16,7 +16,7 @@ def __getattr__(name):
         return _parse_to
     if name == "log_sigmoid":
         return functional.logsigmoid
-    found = getattr(functional, name) if name in AT_NN.split() else getattr(ops.aten, name, None)
+    found = getattr(functional, name) if name in AT_NN else getattr(ops.aten, name, None)
     if found is None or name.startswith("__"):
         raise AttributeError(f"module 'torch._C._nn' has no attribute '{name}'")
     return found

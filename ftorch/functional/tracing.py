@@ -17,6 +17,7 @@ import numpy as np
 
 from ..eager.call import op as _op
 from ..eager.core import api
+from ..eager.core.public_functions import python_of
 from ..eager.dispatch.randomness import FILL
 from ..eager.sampling.generator import Generator
 from ..eager.tensor import TensorBase, from_array, modes
@@ -88,7 +89,7 @@ def _host_function(function, args, kwargs, index):
     """``host(seed, *arrays of the tensors)``: the numbers that a function draws, as an array."""
     is_tensor = [isinstance(a, TensorBase) for a in args]
     rest = [None if t else a for a, t in zip(args, is_tensor)]
-    place = list(inspect.signature(function).parameters).index("generator")
+    place = list(inspect.signature(python_of(function)).parameters).index("generator")
 
     def host(seed, *arrays):
         results: list = []

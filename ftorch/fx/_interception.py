@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 import threading
-import types
 from typing import Any
 
 from ..eager.core import forking
+from ..eager.core.public_functions import is_function
 from ..eager.tensor import Tensor
 from . import _targets
 
@@ -92,7 +92,7 @@ def _show_methods(names):
         if name not in _methods:
             found = tensor_attribute(name)
             _methods[name] = vars(Tensor).get(name, _ABSENT), found
-            is_method = isinstance(found, types.FunctionType)
+            is_method = is_function(found)
             setattr(Tensor, name, _method(name, found) if is_method else _attribute(name, found))
 
 

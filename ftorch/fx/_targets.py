@@ -11,10 +11,13 @@ import functools
 import importlib
 import operator
 import types
+from collections.abc import Callable
 
 import ftorch
 
 from ..eager.core import api
+from ..eager.core.public_functions import is_function
+from ..eager.dispatch.faces import AT_NN, BUILTIN_FUNCTIONALS
 from ..eager.dispatch.overrides import own_signature
 
 # Modules that hold the functions of a namespace of the api under their public names.
@@ -29,18 +32,6 @@ _BASICS = ("_assert",)
 # Functions about the Python object rather than the tensor: a proxy is asked itself.
 _UNRECORDED = frozenset({"is_tensor"})
 
-# `torch.nn.functional` records these calls as they are made; of the others, which PyTorch writes in
-# Python, it records every optional argument by keyword, given or not.
-_AS_CALLED = frozenset(
-    "adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear celu_ channel_shuffle conv1d "
-    "conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity "
-    "elu_ gelu hardshrink hardtanh_ leaky_relu_ linear logsigmoid native_channel_shuffle one_hot "
-    "pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rrelu_ "
-    "scaled_dot_product_attention selu_ softplus softshrink threshold_".split()
-)
-
-# Of these, PyTorch has the following at another path.
-AT_NN = "avg_pool2d avg_pool3d elu_ gelu hardtanh_ leaky_relu_ linear one_hot scaled_dot_product_attention softplus softshrink"
 # Namespaces whose functions are PyTorch's extension module's, by the name ``linalg_det``.
 _IN_C = ("fft", "linalg", "special")
 # Functions of the top level that PyTorch writes in Python.
@@ -49,8 +40,8 @@ _IN_PYTHON = (
     "norm split stft tensordot unique unique_consecutive unravel_index"
 )
 _ELSEWHERE = {
-    **{f"torch.nn.functional.{name}": f"torch.{name}" for name in _AS_CALLED},
-    **{f"torch.nn.functional.{name}": f"torch._C._nn.{name}" for name in AT_NN.split()},
+    **{f"torch.nn.functional.{name}": f"torch.{name}" for name in BUILTIN_FUNCTIONALS},
+    **{f"torch.nn.functional.{name}": f"torch._C._nn.{name}" for name in AT_NN},
     "torch.nn.functional.logsigmoid": "torch._C._nn.log_sigmoid",
     **{f"torch.{name}": f"torch.functional.{name}" for name in _IN_PYTHON.split()},
 }
@@ -95,7 +86,7 @@ def holders() -> list[tuple[dict, dict]]:
         for dictionary in dictionaries:
             functions = {
                 name: value for name, value in own.items()
-                if isinstance(value, types.FunctionType) and name not in _UNRECORDED
+                if is_function(value) and name not in _UNRECORDED
                 and not name.startswith("__") and dictionary.get(name) is value
             }
             found.append((dictionary, functions))
@@ -107,20 +98,20 @@ def _paths() -> dict[int, str]:
     found = {id(getattr(ftorch, name)): f"torch.{name}" for name in _BASICS}
     for path, dictionaries in _namespaces():
         for name, value in dictionaries[0].items():
-            if isinstance(value, types.FunctionType):
+            if is_function(value):
                 if id(value) not in found or (name == value.__name__ and path[:1] != "_"):
                     found[id(value)] = ".".join(filter(None, ("torch", path, name)))
     return found
 
 
 @functools.cache
-def methods() -> dict[str, types.FunctionType]:
+def methods() -> dict[str, Callable]:
     """The functions that are tensor methods and operators, by their names."""
     from ._interception import tensor_attributes
 
     return {
         name: value for name, value in tensor_attributes().items()
-        if isinstance(value, types.FunctionType)
+        if is_function(value)
         and (not name.startswith("_") or name in METHOD_OF_OPERATOR)
     }
 

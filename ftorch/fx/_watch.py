@@ -9,8 +9,9 @@ first (`ftorch.fx._interception`). Calls of functions that a program took out of
 from __future__ import annotations
 
 import functools
-import types
+from collections.abc import Callable
 
+from ..eager.core.public_functions import is_function
 from . import _targets
 from ._interception import Interception, original
 from .proxy import proxies_in
@@ -39,9 +40,9 @@ def _watched_method(function, name):
 
 
 @functools.cache
-def _functions() -> dict[int, types.FunctionType]:
+def _functions() -> dict[int, Callable]:
     """{id of a public function: the one that takes its place}."""
-    found: dict[int, types.FunctionType] = {}
+    found: dict[int, Callable] = {}
     for _, functions in _targets.holders():
         for function in functions.values():
             if id(function) not in found:
@@ -50,7 +51,7 @@ def _functions() -> dict[int, types.FunctionType]:
 
 
 @functools.cache
-def _methods() -> dict[str, types.FunctionType]:
+def _methods() -> dict[str, Callable]:
     return {
         name: _watched_method(function, _targets.METHOD_OF_OPERATOR.get(name, name))
         for name, function in _targets.methods().items()
@@ -70,7 +71,7 @@ class Patches(Interception):
         """Watches the public functions, and those of ``more`` (by id), that a dictionary holds."""
         watched = _functions()
         for key, value in list(scope.items()):
-            value = original(value) if isinstance(value, types.FunctionType) else value
+            value = original(value) if is_function(value) else value
             replacement = (more or {}).get(id(value)) or watched.get(id(value))
             if replacement is not None and isinstance(key, str) and not key.startswith("__"):
                 self.place(scope, key, replacement)

@@ -98,7 +98,7 @@ def _type_repr(obj: object) -> str:
         return f"{module}.{obj.__qualname__}"
     if obj is ...:
         return "..."
-    if isinstance(obj, types.FunctionType):
+    if isinstance(obj, (types.FunctionType, types.BuiltinFunctionType)):
         return obj.__name__
     return repr(obj).replace("ftorch.", "torch.")
 

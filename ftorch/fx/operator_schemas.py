@@ -14,6 +14,7 @@ from .._ops import OpOverload
 from ..eager.core.device import device
 from ..eager.core.dtype import dtype
 from ..eager.core.formats import layout, memory_format
+from ..eager.core.public_functions import python_of
 from ..eager.core.registry import OpDef
 from ..eager.tensor import Tensor, TensorBase
 from . import _targets
@@ -37,7 +38,7 @@ def _definitions(op) -> list[OpDef]:
     """The declared overloads of a public function."""
     if isinstance(op, OpOverload):
         return [op._bound.definition]
-    first = getattr(op, "__ftorch_op__", None)
+    first = getattr(python_of(op), "__ftorch_op__", None)
     if first is None:
         return []
     from ..eager.core.registry import OVERLOADS
@@ -185,7 +186,7 @@ def normalize_function(target: Callable, args: tuple[Any, ...], kwargs: dict[str
         return _normalize_op(target, args, kwargs, arg_types, kwarg_types,
                              normalize_to_only_use_kwargs)
     if _targets.public_path(target) is not None:
-        return args_kwargs_to_normalized(inspect.signature(target), args, kwargs,
+        return args_kwargs_to_normalized(inspect.signature(python_of(target)), args, kwargs,
                                          normalize_to_only_use_kwargs)
     return None
 

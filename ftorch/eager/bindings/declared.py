@@ -74,8 +74,7 @@ class Parser:
         for signature in self._signatures:
             if signature.error(self.name, given, kwargs) is None:
                 named = signature.own_names(kwargs)
-                where = error.__traceback__
-                if named != kwargs and where is not None and where.tb_next is None:  # it has not begun
+                if named != kwargs and not _has_begun(function, error):
                     return function(*args, **named)
                 raise error
         text = mismatch.message(self.name, self._declarations, self.form, args, kwargs)
@@ -92,6 +91,14 @@ def misfit(schema: str, args, kwargs=None, form="method") -> TypeError:
     """
     declaration = Declaration(parse(schema), (form,))
     return TypeError(mismatch.message(declaration.schema.name, [declaration], form, args, kwargs or {}))
+
+
+def _has_begun(function, error) -> bool:
+    """Whether an error was raised inside of a function, and not where its arguments were bound."""
+    where = error.__traceback__
+    while where is not None and where.tb_frame.f_code is not function.__code__:
+        where = where.tb_next
+    return where is not None
 
 
 def _says_itself(error) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from ..call import op as _op
 from ..call.argument_types import type_name
 from ..core import places
+from ..core.public_functions import python_of
 from ..core.schema import Type
 from ..dispatch import overrides
 from ..dispatch.overrides import MISSING
@@ -158,7 +159,7 @@ class Signature:
         parameters = []
         own = next((i for i, a in enumerate(definition.schema.arguments) if a.name == "self"), 0)
         for i, a in enumerate(definition.schema.arguments):
-            if i == own and form != "function":
+            if i == own and not form.endswith("function"):
                 continue
             kind = a.type
             other = _LISTED_TYPES.get((name, a.name))
@@ -193,7 +194,7 @@ class Signature:
                 parameters.append(p)
         if options:
             parameters.append(Parameter(Type("bool", ("?",)), "requires_grad", default="False", keyword_only=True))
-        return cls(parameters, bare=form != "function" and not parameters)
+        return cls(parameters, bare=not form.endswith("function") and not parameters)
 
     @classmethod
     def read(cls, text, form):
@@ -213,7 +214,8 @@ class Signature:
             ))
         if form == "function":
             return cls(parameters)
-        return None if parameters[0].name == "self" else cls([p for p in parameters[1:] if p.name != "out"])
+        written = [p for p in parameters if p.name != "out"]
+        return None if parameters[0].name == "self" else cls(written if form.endswith("function") else written[1:])
 
     def text(self):
         parts = [p.text() for p in self.parameters]
@@ -408,7 +410,7 @@ def _inputs(signature):
 
 
 def _signatures(name, definitions, form):
-    plain = name.removesuffix("_") if form == "inplace" else name
+    plain = name.removesuffix("_") if form.startswith("inplace") else name
     found = [Signature.of(d, plain, form) for d in definitions]
     if form != "function" and plain in _ONLY_FUNCTIONS:
         return found
@@ -424,9 +426,9 @@ def message(name: str, definitions, form: str, args, kwargs) -> str | None:
     """The text of the TypeError for a call that fits none of some overloads; None if it fits the only one.
 
     Args:
-        form: "function", "method" or "inplace"; for the latter two the tensor is the first of ``args``.
+        form: "function", "inplace function", "method" or "inplace"; for the latter two the tensor is the first of ``args``.
     """
-    if form != "function":
+    if not form.endswith("function"):
         args = args[1:]
     signatures = ordered(_signatures(name, definitions, form))
     several = len(signatures) > 1 or name.rstrip("_") in _WITH_OLDER
@@ -472,17 +474,20 @@ def _of_running_call():
 def of_call(frame):
     """The text for the public call that a frame belongs to, if it does not fit its signatures; else None."""
     found = overrides.called(frame)
-    definitions = None if found is None else getattr(found[0], "__ftorch_ops__", None)
+    definitions = None if found is None else getattr(python_of(found[0]), "__ftorch_ops__", None)
     if definitions is None:
         return None
-    function, args, kwargs = found
+    function, args, kwargs = python_of(found[0]), *found[1:]
     form, name = function.__ftorch_form__, function.__name__
     python = function.__dict__.get("__signature__")
     if python is not None:  # it is Python in PyTorch
         return _of_binding(name, python, args, kwargs)
-    if form == "inplace" and not (args and isinstance(args[0], TensorBase)):
-        form = "function"  # `torch.trunc_`
-    given = args if form == "function" else args[1:]
+    return of_arguments(name, definitions, form, args, kwargs)
+
+
+def of_arguments(name, definitions, form, args, kwargs):
+    """The text for arguments that do not fit any signature; None if they fit one."""
+    given = args if form.endswith("function") else args[1:]
     if any(s.error(name, given, kwargs) is None for s in _signatures(name, definitions, form)):
         return None
     return message(name, definitions, form, args, kwargs)

@@ -6,12 +6,11 @@ result's dtype, in words of their own. The tables below hold what differs.
 
 from __future__ import annotations
 
-import warnings
-
 from ..autograd.inplace_history import rebase
 from ..call import op as _op
 from ..call.operands import tensors_of
 from ..core import dtype as _dtype
+from ..core.once import warn_user
 from ..core.registry import STATIC
 from ..tensor import TensorBase, modes
 
@@ -175,13 +174,12 @@ def write_out(op, result, out, operands=()):
         check_overlap(op, operands, out)
     if result.shape != out.shape:
         if out.numel():
-            warnings.warn(
+            warn_user(
                 f"An output with one or more elements was resized since it had shape "
                 f"{list(out.shape)}, which does not match the required output shape "
                 f"{list(result.shape)}. This behavior is deprecated, and in a future PyTorch release "
                 "outputs will not be resized unless they have zero elements. You can explicitly "
                 "reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
-                stacklevel=4,
             )
         out.resize_(result.shape)
         if not result._ftorch_geometry.is_contiguous and result._ftorch_geometry.is_dense:
@@ -207,12 +205,11 @@ def write_made(name, result, out, flat=False):
         result = result.reshape(out.shape)
     elif out.shape != result.shape:
         if name == "arange" and out.numel():
-            warnings.warn(
+            warn_user(
                 f"The number of elements in the out tensor of shape {list(out.shape)} is "
                 f"{out.numel()} which does not match the computed number of elements "
                 f"{result.numel()}. Note that this may occur as a result of rounding error. The out "
                 f"tensor will be resized to a tensor of shape ({result.numel()},).",
-                stacklevel=4,
             )
         out.resize_(result.shape)
     _op.call_inplace(_op.op_named("copy"), (out, result), (False,))

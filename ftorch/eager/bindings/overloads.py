@@ -7,6 +7,7 @@ decide, else as the overload to try first.
 from __future__ import annotations
 
 from ..call import op as _op
+from ..core.public_functions import public_of
 from ..dispatch import overrides
 from .mismatch import message
 
@@ -30,11 +31,11 @@ def overloaded(name: str, bounds: list, form: str):
 
     Args:
         bounds: the `binding.Bound` of each.
-        form: "function", "method" or "inplace".
+        form: "function", "method", "inplace" or "inplace function".
     """
     chosen: dict = {}
     calls: dict = {}
-    inplace = form == "inplace"
+    inplace = form.startswith("inplace")
     writing = [b for b in bounds if form == "function" and "out" in b.definition.forms]
 
     def function(*args, **kwargs):
@@ -56,7 +57,7 @@ def overloaded(name: str, bounds: list, form: str):
                         chosen[key] = bound
                     break
             else:
-                override = _override(function, args, kwargs)
+                override = _override(public_of(function), args, kwargs)
                 if override is not NotImplemented:
                     return override
                 if out is not None:

@@ -22,8 +22,9 @@ from ..core.registry import SCALAR, STATIC, OpDef
 from ..dispatch import overrides
 from ..dispatch.overrides import MISSING
 from ..tensor import TensorBase, from_array
-from . import mismatch, overloads
+from . import mismatch, overloads, publishing, ways
 
+FUNCTIONS, INPLACE = ("function", "inplace function"), ("inplace", "inplace function")  # among the forms
 _SYNONYMS = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which PyTorch takes as well
 
 
@@ -48,7 +49,7 @@ class Bound:
         """Calls the op with one value per schema argument."""
         if self.is_view:
             return view_call(self.definition, values[0], tuple(values[1:]))
-        operands, static = self._sorted(values)
+        operands, static = self.sorted_by_kind(values)
         if out is not None:
             return _op.call_out(self.op, operands, tuple(static), out)
         if inplace:
@@ -63,22 +64,22 @@ class Bound:
     def match(self, args, kwargs):
         """(where it stands, value) of each schema argument; None where the arguments do not fit.
 
-        A place is text in terms of the positional arguments ``a0``, ``a1``, ... and the names of
-        the others; None for a default.
+        A place is the number of a positional argument, (first, count) of a tuple of some, the name of a keyword; None for a
+        default.
         """
         parameters = self.parameters
-        places = [f"a{i}" for i in range(len(args))]
+        places: list = list(range(len(args)))
         if len(args) > len(self.positional):
             if not self._takes_varargs(args):
                 return None
             fixed = len(self.positional) - 1
+            places[fixed:] = [(fixed, len(args) - fixed)]
             args = (*args[:fixed], tuple(args[fixed:]))
-            places[fixed:] = [f"({', '.join(places[fixed:])})"]
         matched: list = [None] * len(parameters)
         for i, (place, value) in enumerate(zip(places, args)):
             kind = self.positional[i][1].type
             if type(value) in _INTEGERS and kind.is_list and i == len(self.positional) - 1:
-                place, value = f"({place},)", (value,)
+                place, value = (place, 1), (value,)
             if not _fits(value, kind, self.definition, i):
                 return None
             matched[i] = place, value
@@ -101,26 +102,30 @@ class Bound:
 
     def compiled(self, matched, args, kwargs, inplace):
         """A function for calls with arguments of the same types; None if more decides than types."""
-        if any(map(keyword.iskeyword, kwargs)) or not all(
-            _by_type(value, argument.type)
-            for (place, value), (_, argument, _) in zip(matched, self.parameters) if place
-        ):
+        if any(map(keyword.iskeyword, kwargs)) or not self.is_by_type(matched):
             return None
-        scope = {f"default{i}": value for i, (place, value) in enumerate(matched) if not place}
-        places = [place or f"default{i}" for i, (place, _) in enumerate(matched)]
+        scope = {f"default{i}": value for i, (place, value) in enumerate(matched) if place is None}
+        places = [f"default{i}" if place is None else _written(place) for i, (place, _) in enumerate(matched)]
         if self.is_view:
             scope.update(_call=view_call, _what=self.definition)
             given = f"{places[0]}, {_tuple_of(places[1:])}"
         else:
             scope.update(_call=_op.call_inplace if inplace else _op.call, _what=self.op)
-            operands, static = self._sorted(places)
+            operands, static = self.sorted_by_kind(places)
             given = f"{_tuple_of(operands)}, {_tuple_of(static)}"
         names = [f"a{i}" for i in range(len(args))] + ["/"] * bool(args)
         names += ["*"] * bool(kwargs) + list(kwargs)
         source = f"lambda {', '.join(names)}: _call(_what, {given})"
         return eval(compile(source, f"<ftorch {self.definition.full_name}>", "eval"), scope)
 
-    def _sorted(self, values):
+    def is_by_type(self, matched):
+        """Whether the arguments' types say that they fit, whatever their values are."""
+        return all(
+            _by_type(value, argument.type)
+            for (place, value), (_, argument, _) in zip(matched, self.parameters) if place is not None
+        )
+
+    def sorted_by_kind(self, values):
         """(operands, static arguments) among one thing per schema argument."""
         operands, static = [], []
         for value, (_, _, kind) in zip(values, self.parameters):
@@ -145,6 +150,13 @@ class Bound:
 
 
 _INTEGERS = (int, *(np.dtype(code).type for code in np.typecodes["AllInteger"]))
+
+
+def _written(place):
+    """A place of `Bound.match` in terms of the positional arguments ``a0``, ``a1``, ... and the names of the others."""
+    if isinstance(place, int):
+        return f"a{place}"
+    return place if isinstance(place, str) else _tuple_of([f"a{i}" for i in range(place[0], sum(place))])
 
 
 def _is_int(value):
@@ -260,7 +272,7 @@ def _with_missing(bound):
 
 def _lenient(bound: Bound, form: str, synonyms, takes_out):
     """`_signature`'s parameters so that any arguments fit: missing ones are `MISSING`, the others ``_extra``, ``_unknown``."""
-    parts = [] if form == "function" else [bound.parameters[0][0]]
+    parts = [] if form in FUNCTIONS else [bound.parameters[0][0]]
     star = False
     for name, argument, kind in bound.parameters[len(parts) :]:
         if argument.is_keyword_only and not star:
@@ -379,7 +391,7 @@ def _source(bound: Bound, form: str, name: str):
         call = f"_op, {_tuple_of(operands)}, {_tuple_of(static)}"
         if takes_out:
             lines.append(f"        if out is not None: return _call_out({call}, out)")
-        lines.append(f"        return {'_call_inplace' if form == 'inplace' else '_call'}({call})")
+        lines.append(f"        return {'_call_inplace' if form in INPLACE else '_call'}({call})")
     # Arguments that the parser refuses may fail anywhere, and have PyTorch's text whatever failed.
     lines.append("    except (TypeError, AttributeError, ValueError, IndexError, RuntimeError): _explain()")
     return "\n".join(lines), defaults
@@ -391,7 +403,7 @@ def _tuple_of(items):
 
 def _is_simple(bound: Bound, form: str):
     """Whether an ordinary signature does: one overload, no varargs."""
-    if form == "function":
+    if form in FUNCTIONS:
         return True
     return not any(
         a.type.is_list and a.type.base in ("int", "SymInt") and not a.is_keyword_only
@@ -399,14 +411,15 @@ def _is_simple(bound: Bound, form: str):
     )
 
 
-def make(name: str, definitions: list[OpDef], form: str):
+def make(name: str, definitions: list[OpDef], form: str, path: str | None = None):
     """The public function, method or in-place method of a name.
 
     Args:
         definitions: the overloads that exist in this form.
-        form: "function", "method" or "inplace".
+        form: "function", "method", "inplace", or for that as a function "inplace function".
+        path: the namespace that it is a builtin function of; of methods "Tensor". None: it is Python's.
     """
-    first = "input" if form == "function" else "self"
+    first = "input" if form in FUNCTIONS else "self"
     bounds = [Bound(d, first) for d in definitions]
     # Overloads with more specific types go first: a list of ints is never a Tensor.
     if len(bounds) == 1 and _is_simple(bounds[0], form):
@@ -419,7 +432,10 @@ def make(name: str, definitions: list[OpDef], form: str):
     function.__ftorch_ops__ = definitions  # type: ignore[attr-defined]
     function.__ftorch_op__ = definitions[0]  # type: ignore[attr-defined]
     function.__ftorch_form__ = form  # type: ignore[attr-defined]
-    return function
+    if path is None:
+        return function
+    learn = ways.learner(name, bounds, form)
+    return publishing.method(function, learn) if path == "Tensor" else publishing.function(function, path, learn)
 
 
 def _document(name, bounds: list[Bound], form):
@@ -434,7 +450,7 @@ def _call_line(name, bound: Bound, form):
     """How an overload is called: ``sum(input, dim, keepdim=False, *, dtype=None) -> Tensor``."""
     parts, star = [], False
     for i, (parameter, argument, _) in enumerate(bound.parameters):
-        if i == 0 and form != "function":
+        if i == 0 and form not in FUNCTIONS:
             continue
         if argument.is_keyword_only and not star:
             parts.append("*")
@@ -454,13 +470,23 @@ def _call_line(name, bound: Bound, form):
 _OPERANDS = (TensorBase, int, float, complex, np.number, np.bool_)
 
 
+def taken_by_operator(op: _op.Op) -> tuple[type, ...]:
+    """The classes of operands that an operator passes on to its op as they are."""
+    return (TensorBase,) if op.name == "matmul" else (TensorBase, int, float, complex)
+
+
+def commutes(op: _op.Op) -> bool:
+    """Whether the number goes second in any case: it is the one that PyTorch takes in full precision."""
+    return op.name in ("add", "mul")
+
+
 def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
     """``__add__`` or ``__radd__`` of a binary op; other operands get a chance by NotImplemented."""
     call, plain = _op.call, _op.PLAIN
     numbers = (int, float, bool, complex)
     no_numbers = op.name == "matmul"
     operands = TensorBase if no_numbers else _OPERANDS
-    commutes, special = op.name in ("add", "mul"), _op.special
+    number_second, special = commutes(op), _op.special
 
     if reflected:
         inverse, product = (
@@ -474,7 +500,7 @@ def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
                 if not overrides.has_say(type(other)):
                     return NotImplemented
             try:
-                if commutes:  # the number has to be the second: it is the one that PyTorch takes in full precision
+                if number_second:
                     return call(op, (self, other, *extra), static)
                 if inverse is not None and not special[0] and self.__class__ in plain and other.__class__ in numbers:
                     return call(product, (call(inverse, (self,), ()), other), ())

@@ -42,9 +42,40 @@ _PYTHON_METHODS = frozenset(
     "share_memory_ storage storage_type __dlpack_device__ __rmatmul__ __pow__ __ipow__ __rpow__ "
     "__rsub__".split()
 )
+# Functions of ``torch.nn.functional`` that are builtins in PyTorch, and those of them that are its extension module's.
+BUILTIN_FUNCTIONALS = frozenset(
+    "adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear celu_ channel_shuffle conv1d "
+    "conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity "
+    "elu_ gelu hardshrink hardtanh_ leaky_relu_ linear logsigmoid native_channel_shuffle one_hot "
+    "pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rrelu_ "
+    "scaled_dot_product_attention selu_ softplus softshrink threshold_".split()
+)
+AT_NN = frozenset(
+    "avg_pool2d avg_pool3d elu_ gelu hardtanh_ leaky_relu_ linear logsigmoid one_hot scaled_dot_product_attention softplus "
+    "softshrink".split()
+)
+# Others that are written in Python in PyTorch: in its package, and in its class of tensors.
+_OF_PACKAGE = frozenset("broadcast_shapes eig from_dlpack lstsq solve symeig".split())
+_OF_CLASS = frozenset("__array_wrap__ __rdiv__ eig lstsq reinforce solve symeig to_sparse_coo unflatten".split())
 _PYTHON_POOLING = frozenset(
     f"{kind}_max_pool{n}d" for kind in ("adaptive", "fractional") for n in (1, 2, 3)
 ) | {"max_pool1d", "max_pool2d", "max_pool3d"}
+
+
+def home(path: str, name: str) -> str | None:
+    """Where PyTorch has the builtin that a public function is: ".", "linalg", "fft", "special", "nn.functional" for its
+    extension's layers; None for functions in Python.
+
+    Args:
+        path: the namespace; "Tensor" for methods.
+    """
+    if path == "Tensor":
+        return None if name in _PYTHON_METHODS | _OF_CLASS else path
+    if path == "_C._nn":
+        return "nn.functional"
+    if path == "nn.functional":
+        return None if name not in BUILTIN_FUNCTIONALS else path if name in AT_NN else "."
+    return path if path in ("linalg", "fft", "special") or path == "." and name not in _PYTHON_FUNCTIONS | _OF_PACKAGE else None
 
 
 def know(function, as_):

@@ -19,6 +19,7 @@ from ..._alias import is_own
 from ..call import op as _op
 from ..call.operands import tensors_of
 from ..core import places
+from ..core.public_functions import is_function, public_of, python_of
 from ..native.contexts import repeatable
 from ..tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
 from . import call_sites, faces, watched_methods
@@ -246,12 +247,12 @@ def _names() -> dict[int, str]:
         for name, value in scope.items():
             if type(value).__name__ == "SimpleNamespace":
                 add(vars(value), f"{path}.{name}")
-            elif inspect.isfunction(value) and not name.startswith("__"):
+            elif is_function(value) and not name.startswith("__"):
                 found.setdefault(id(value), f"{path}.{name}")
 
     add(vars(api), "torch")
     for name, value in vars(Tensor).items():
-        if inspect.isfunction(value):
+        if is_function(value):
             found.setdefault(id(value), f"torch.Tensor.{name}")
             if name.endswith("_") and name != "__init__":  # as a function it is the same object
                 found[id(value)] = f"torch.Tensor.{name}"
@@ -280,7 +281,7 @@ def overridable(function, nested=True, known=None, parser=None):
     @functools.wraps(function)
     def call(*args, **kwargs):
         if modes.levels and modes.levels[-1].composites:
-            result = modes.levels[-1].composite(known or call, args, kwargs)
+            result = modes.levels[-1].composite(known or public_of(call), args, kwargs)
             if result is not NotImplemented:
                 return result
         for value in args:
@@ -310,16 +311,14 @@ def overridable(function, nested=True, known=None, parser=None):
             isinstance(v, TensorBase) for v in overloaded_args(relevant)
         ):
             return function(*args, **kwargs)
-        return handle(call, relevant, args, kwargs)
+        return handle(public_of(call), relevant, args, kwargs)
 
-    if known is not None:
-        faces.know(call, known)
     return call
 
 
 def composition(function):
     """What a composite runs once nobody has taken its call over; None for ops, which have kernels."""
-    inner = getattr(function, "__wrapped__", None)
+    inner = getattr(python_of(function), "__wrapped__", None)
     return inner if isinstance(inner, types.FunctionType) else None
 
 
@@ -333,7 +332,7 @@ def called(frame=None):
     while frame is not None:
         function = public.get(id(frame.f_code))
         if function is not None:
-            return (function, *_arguments(frame))
+            return (public_of(function), *_arguments(frame))
         name = frame.f_code.co_filename
         if name not in _PASSED and not name.startswith("<ftorch "):  # a remembered overload's call
             return None
@@ -343,7 +342,7 @@ def called(frame=None):
 
 def own_signature(function) -> inspect.Signature:
     """The signature of a public function's code, also where the one that is shown is PyTorch's."""
-    function = watched_methods.original(function)
+    function = watched_methods.original(python_of(function))
     if "__signature__" not in function.__dict__:
         return inspect.signature(function)
     declared = function.__dict__.get("__wrapped__")
@@ -561,7 +560,7 @@ def forward_methods(cls, written) -> None:
             value = faces.never(name)
         if isinstance(value, property):
             setattr(cls, name, _forward_property(value))
-        elif inspect.isfunction(value):
+        elif is_function(value):
             setattr(cls, name, _forward(value))
 
 

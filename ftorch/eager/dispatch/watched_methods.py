@@ -12,6 +12,7 @@ import threading
 import types
 
 from ..core import places
+from ..core.public_functions import python_of
 from ..tensor import Tensor, modes
 
 # Python's own protocols of objects, and what overriding needs itself.
@@ -69,7 +70,7 @@ def _prepare() -> None:
         if isinstance(value, property):
             found = [(value.fget, value.__get__), (value.fset, value.__set__)]
         else:
-            found = [(value, value)]
+            found = [(python_of(value), value)]
         for function, known in found:
             if isinstance(function, types.FunctionType) and id(function) not in _watched:
                 _watched[id(function)] = _Watched(function, known)

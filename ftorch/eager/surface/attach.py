@@ -7,6 +7,7 @@ dunders. Composites and hand-written methods are bound beside them. The result i
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import types
@@ -14,7 +15,7 @@ import types
 from .. import functions as composites  # noqa: F401
 from .. import kernels
 from ..autograd import inplace_history, recorded_calls  # noqa: F401
-from ..bindings import declared, outputs, signatures  # noqa: F401
+from ..bindings import declared, outputs, publishing, signatures, ways  # noqa: F401
 from ..call import op as _op
 from ..call.argument_types import type_name
 from ..core import api  # noqa: F401
@@ -69,39 +70,56 @@ def _bind_ops():
     for name, definitions in OVERLOADS.items():
         functions = [d for d in definitions if "function" in d.forms]
         if functions:
-            paths = {p for d in functions for p in d.public}
-            for path in paths:
+            made: dict = {}  # in some places it is the same object
+            for path in sorted({p for d in functions for p in d.public}):
                 here = [d for d in functions if path in d.public]
                 public = _public_name(name, path)
+                home = faces.home(path, public)
                 # As PyTorch's parser calls it: `torch.linalg.det` is "linalg_det".
-                function = signatures.make(_aten_name(name, path), here, "function")
+                function = made.get((home, len(here))) if home == "." else None
+                if function is None:
+                    function = made[home, len(here)] = signatures.make(_aten_name(name, path), here, "function", home)
                 owner = namespace(path)
                 setattr(owner, public, function)
                 for alias in (a for d in here for a in d.aliases):
-                    other = _alias(_aten_name(alias, path), here, "function", function)
+                    home = faces.home(path, _public_name(alias, path))
+                    other = _alias(_aten_name(alias, path), here, "function", function, home)
                     setattr(owner, _public_name(alias, path), other)
         for form, suffix in (("method", ""), ("inplace", "_")):
             own = [d for d in definitions if form in d.forms]
             if own:
-                method = signatures.make(name + suffix, own, form)
-                primary = method
+                primary = None
                 for alias in (name, *(a for d in own for a in d.aliases)):
-                    if alias != name:
-                        method = _alias(alias + suffix, own, form, primary)
-                    if form == "inplace" and all("." not in d.public for d in own):
-                        for path in {p for d in own for p in d.public}:
-                            setattr(namespace(path), alias + suffix, method)
+                    method = _method(alias + suffix, own, form, primary)
+                    primary = primary or method
                     if form == "inplace":
-                        setattr(api, alias + suffix, method)
+                        _bind_inplace(alias + suffix, own, method)
                     setattr(Tensor, alias + suffix, method)
         for definition in definitions:
             if definition.dunder:
                 _bind_dunders(definition)
 
 
-def _alias(name, definitions, form, known):
+def _method(name, definitions, form, known):
+    method = signatures.make(name, definitions, form, faces.home("Tensor", name))
+    if known is not None:
+        faces.know(method, known)
+    return method
+
+
+def _bind_inplace(name, definitions, method):
+    """In-place operators as functions: ``torch.relu_(x)``."""
+    paths = {p for d in definitions for p in d.public} if all("." not in d.public for d in definitions) else ()
+    function = _alias(name, definitions, "inplace function", method, ".")
+    for path in paths:
+        home = faces.home(path, name)
+        setattr(namespace(path), name, function if home == "." else _alias(name, definitions, "inplace function", method, home))
+    setattr(api, name, function)
+
+
+def _alias(name, definitions, form, known, home):
     """A function of another name, which the engine knows as the first one."""
-    function = signatures.make(name, definitions, form)
+    function = signatures.make(name, definitions, form, home)
     faces.know(function, known)
     return function
 
@@ -116,31 +134,41 @@ def _bind_dunders(definition):
     )
     if len(dynamic) == 1:
         for name in definition.dunder:
-            _set_dunder(f"__{name}__", _unary(op, static), definition)
+            learn = None if name == "invert" else ways.operator_learner(op, (0,), static)
+            _set_dunder(f"__{name}__", _unary(op, static), learn, definition)
         return
     extra = (None,) * (len(dynamic) - 2)
+    none = ((None,),) * len(extra)
     for name in definition.dunder:
         dunder = f"__{name}__"
+        takes = signatures.taken_by_operator(op)
         if name == base or not name.endswith(base):
-            _set_dunder(dunder, signatures.binary(op, extra, static, False, dunder), definition)
+            learn = ways.operator_learner(op, (0, 1, *none), static, types=takes)
+            _set_dunder(dunder, signatures.binary(op, extra, static, False, dunder), learn, definition)
         elif name[0] == "r":
-            _set_dunder(dunder, signatures.binary(op, extra, static, True, dunder))
+            first = (0, 1) if signatures.commutes(op) else (1, 0)
+            learn = ways.operator_learner(op, (*first, *none), static, types=takes)
+            _set_dunder(dunder, signatures.binary(op, extra, static, True, dunder), learn)
         else:
-            _set_dunder(dunder, _inplace(op, extra, static), definition, "_")
+            learn = ways.operator_learner(op, (0, 1, *none), static, True, takes)
+            _set_dunder(dunder, _inplace(op, extra, static), learn, definition, "_")
 
 
-def _set_dunder(name, method, definition=None, suffix=""):
+def _set_dunder(name, method, learn, definition=None, suffix=""):
     """Binds an operator; overrides know it as the method of the same meaning, as in PyTorch."""
     overrides.own_code(method, name)
     method.__name__ = method.__qualname__ = name
+    slow = method
+    if faces.home("Tensor", name) is not None:
+        method = publishing.method(slow, learn)
     setattr(Tensor, name, method)
     known = None if definition is None else vars(Tensor).get(definition.name + suffix)
     if name in faces.OPERATORS:
-        overrides.register(method)
+        overrides.register(slow)
         if known is not None:
             faces.know(method, known)
         return
-    overrides.register(method, known)
+    overrides.register(slow, known)
 
 
 def _unary(op, static):
@@ -170,26 +198,34 @@ def _inplace(op, extra, static):
 
 def _bind_composites():
     for c in COMPOSITES:
-        first = None
+        made: dict = {}
         for path in c.public if "function" in c.forms else ():
-            function = first = first or _composite(c, None, "function", path)
-            setattr(namespace(path), c.name, function)
-            for name in c.aliases:
-                setattr(namespace(path), name, _composite(c, name, "function", path, function))
+            for name in (c.name, *c.aliases):
+                key = name, faces.home(path, name)
+                if key not in made:
+                    made[key] = _composite(c, name, "function", path, next(iter(made.values()), None))
+                setattr(namespace(path), name, made[key])
+        first = next(iter(made.values()), None)
         if "method" in c.forms:
-            method = _composite(c, None, "method", ".", first)
+            method = _composite(c, c.name, "method", ".", first)
             setattr(Tensor, c.name, method)
             for name in c.aliases:
                 setattr(Tensor, name, _composite(c, name, "method", ".", first or method))
 
 
-def _composite(composite, alias, form, path, known=None):
-    """A composite's function or method; as another it is known to the engine as the first one."""
+def _composite(composite, name, form, path, known):
+    """A composite's function or method; where there is another already, the engine knows it as that one."""
     # Those of `nn.functional` are Python in PyTorch, too, also where an ATen op has their name.
-    parser = declared.parser(_aten_name(alias or composite.name, path), form) if path in _PARSED else None
+    parser = declared.parser(_aten_name(name, path), form) if path in _PARSED else None
     function = overrides.overridable(composite.function, composite.nested, known, parser)
-    if alias is not None:
-        function.__name__ = function.__qualname__ = alias
+    function.__name__ = function.__qualname__ = _aten_name(name, path)
+    home = faces.home("Tensor" if form == "method" else path, name)
+    if home is not None:
+        publish = publishing.method if form == "method" else functools.partial(publishing.function, path=home)
+        explain = None if parser is None else parser.explain
+        function = publish(function, composition=composite.function, explain=explain)
+    if known is not None:
+        faces.know(function, known)
     return function
 
 
@@ -212,6 +248,8 @@ def _bind_methods():
     for name, value in methods.METHODS.items():
         if type(value) is property and value.fset is None:
             value = _read_only(name, value)
+        elif name in ways.GETTERS:
+            value = publishing.method(value, ways.GETTERS[name], name=name)
         setattr(Tensor, name, value)
     from ..tensor_api import indexing
 
@@ -230,14 +268,16 @@ def _bind_functions():
         (jax_interop, ("from_jax", "from_dlpack")),
     ):
         for name in names:
-            setattr(api, name, getattr(module, name))
+            function = getattr(module, name)
+            setattr(api, name, publishing.function(function, ".") if faces.home(".", name) else function)
     for name in ("clone", "reshape", "as_strided", "numel", "is_floating_point", "is_complex",
                  "is_signed", "resize_as_", "detach", "detach_", "is_conj", "is_neg",
                  "is_same_size", "is_inference"):
         setattr(api, name, _as_function(methods.METHODS[name]))
     api.Tensor = Tensor
     for name in ("real", "imag"):
-        setattr(api, name, overrides.overridable(_part(name), False))
+        function = overrides.overridable(_part(name), False)
+        setattr(api, name, publishing.function(function, ".", composition=function.__wrapped__))
 
 
 def _part(name):
@@ -253,18 +293,19 @@ def _as_function(method):
 
     def function(input, *args, **kwargs):
         if special[0] and overrides.user_mode():
-            return overrides.handle(function, [input], (input, *args), kwargs)
+            return overrides.handle(public, [input], (input, *args), kwargs)
         if input.__class__ not in PLAIN:
             if overrides.asks(input):
-                return overrides.handle(function, [input], (input, *args), kwargs)
+                return overrides.handle(public, [input], (input, *args), kwargs)
             if not isinstance(input, TensorBase):
                 raise TypeError(f"{method.__name__}(): argument 'input' (position 1) must be Tensor, not {type_name(input)}")
         return method(input, *args, **kwargs)
 
     function.__name__ = function.__qualname__ = method.__name__
     function.__doc__ = method.__doc__
-    faces.know(function, method)
-    return function
+    public = publishing.function(function, ".")
+    faces.know(public, method)
+    return public
 
 
 def public_functions() -> dict:

@@ -13,6 +13,7 @@ import os
 import types
 
 from ..core import places
+from ..core.public_functions import KINDS, python_of
 from ..core.registry import OpDef
 from ..tensor import Tensor
 
@@ -104,7 +105,7 @@ def _ordered(parts):
 def _python_signature(function, is_method=False) -> str:
     """The parameters of a Python function, without the types it does not give."""
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(python_of(function))
     except (TypeError, ValueError):
         return "(self, *args: Any, **kwargs: Any) -> Any" if is_method else \
             "(*args: Any, **kwargs: Any) -> Any"
@@ -130,7 +131,7 @@ def _definition(name, value, first, indent="") -> list[str]:
     if not name.isidentifier():
         return []
     is_method = first == "self"
-    ops = getattr(value, "__ftorch_ops__", None) or ()
+    ops = getattr(python_of(value), "__ftorch_ops__", None) or ()
     if not ops:
         return [f"{indent}def {name}{_python_signature(value, is_method)}: ..."]
     lines = []
@@ -144,7 +145,7 @@ def _definition(name, value, first, indent="") -> list[str]:
 
 
 def _is_function(value):
-    return isinstance(value, (types.FunctionType, types.BuiltinFunctionType))
+    return isinstance(value, KINDS)
 
 
 def _tensor_class() -> list[str]:

@@ -11,7 +11,6 @@ import dis
 import functools
 import operator
 import sys
-import types
 from typing import Any, NamedTuple
 
 from ..._dynamo import exc
@@ -19,6 +18,7 @@ from ...eager.call import op as _op
 from ...eager.core import device as _device
 from ...eager.core import dtype as _dtype
 from ...eager.core import places
+from ...eager.core.public_functions import is_function
 from ...eager.dispatch import autocast
 from ...eager.dispatch.overrides import TorchFunctionMode, mode_call, own_signature
 from ...eager.tensor import TensorBase, modes
@@ -283,7 +283,7 @@ def _wrapped(name, function):
 
     method.__name__ = method.__qualname__ = name
     method.__code__ = method.__code__.replace(co_name=name, co_qualname=name)
-    method.__doc__, method.__module__ = function.__doc__, function.__module__
+    method.__doc__, method.__module__ = function.__doc__, getattr(function, "__module__", None) or __name__
     return method
 
 
@@ -317,7 +317,7 @@ def _methods():
             found[name] = _rows(value)
         elif name in _SIZES:
             found[name] = _sized(value) if callable(value) else property(_sized(value.fget))
-        elif isinstance(value, types.FunctionType):
+        elif is_function(value):
             if not (name.startswith("__") and _operator(name) is None or name in _LOOKS):
                 found[name] = _wrapped(name, value)
         elif isinstance(value, property) and name in _ATTRIBUTES:

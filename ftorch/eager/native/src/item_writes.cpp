@@ -6,6 +6,29 @@
 #include <initializer_list>
 
 namespace recording {
+
+bool is_free(PyObject* t) {
+  if (!is_plain(Py_TYPE(t)) || at(t, TENSOR_REQUIRES_GRAD) != Py_False || at(t, TENSOR_META) != Py_None) return false;
+  PyObject* base = at(t, TENSOR_BASE);
+  return base == Py_None || (is_plain(Py_TYPE(base)) && at(base, TENSOR_REQUIRES_GRAD) == Py_False);
+}
+
+PyObject* view_of(PyObject* x, PyObject* geometry, Py_ssize_t delta) {
+  Held offset(PyLong_FromSsize_t(PyLong_AsSsize_t(at(x, TENSOR_OFFSET)) + delta));
+  if (!offset) return nullptr;
+  PyObject* view = new_tensor(at(x, TENSOR_STORAGE));
+  if (!view) return nullptr;
+  PyObject *base = at(x, TENSOR_BASE) == Py_None ? x : at(x, TENSOR_BASE), *version = at(at(x, TENSOR_STORAGE), STORAGE_VERSION);
+  Py_INCREF(geometry);
+  Py_INCREF(base);
+  Py_INCREF(version);
+  replace(view, TENSOR_GEOMETRY, geometry);
+  replace(view, TENSOR_OFFSET, offset.release());
+  replace(view, TENSOR_BASE, base);
+  replace(view, TENSOR_ATTR_VERSION, version);
+  return view;
+}
+
 namespace {
 
 struct Part {
@@ -132,28 +155,9 @@ PyObject* geometry_of(PyObject* whole, const Part& part) {
   return PyObject_CallFunctionObjArgs(known.part_of, whole, name.object, shape.object, stride.object, nullptr);
 }
 
-// Whether a tensor is a plain one of which neither graphs nor transforms know anything.
-bool is_free(PyObject* t) {
-  if (!is_plain(Py_TYPE(t)) || at(t, TENSOR_REQUIRES_GRAD) != Py_False || at(t, TENSOR_META) != Py_None) return false;
-  PyObject* base = at(t, TENSOR_BASE);
-  return base == Py_None || (is_plain(Py_TYPE(base)) && at(base, TENSOR_REQUIRES_GRAD) == Py_False);
-}
-
 PyObject* view_of(PyObject* x, const Part& part) {
   Held geometry(geometry_of(at(x, TENSOR_GEOMETRY), part));
-  if (!geometry) return nullptr;
-  Held offset(PyLong_FromSsize_t(PyLong_AsSsize_t(at(x, TENSOR_OFFSET)) + part.offset));
-  if (!offset) return nullptr;
-  PyObject* view = new_tensor(at(x, TENSOR_STORAGE));
-  if (!view) return nullptr;
-  PyObject *base = at(x, TENSOR_BASE) == Py_None ? x : at(x, TENSOR_BASE), *version = at(at(x, TENSOR_STORAGE), STORAGE_VERSION);
-  Py_INCREF(base);
-  Py_INCREF(version);
-  replace(view, TENSOR_GEOMETRY, geometry.release());
-  replace(view, TENSOR_OFFSET, offset.release());
-  replace(view, TENSOR_BASE, base);
-  replace(view, TENSOR_ATTR_VERSION, version);
-  return view;
+  return geometry ? recording::view_of(x, geometry.object, part.offset) : nullptr;
 }
 
 bool is_ready(PyObject* x) { return zero && PyList_GET_ITEM(known.special, 0) == zero && is_free(x); }

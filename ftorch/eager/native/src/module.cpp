@@ -24,7 +24,7 @@ PyMODINIT_FUNC PyInit__kernels() {
   import_array();
   Owned module(PyModule_Create(&definition));
   if (!module) return nullptr;
-  for (PyMethodDef* methods : {memory_methods, program_methods, codes_methods, context_methods, call_methods, draw_methods})
+  for (PyMethodDef* methods : {memory_methods, program_methods, codes_methods, context_methods, call_methods, draw_methods, function_methods})
     if (PyModule_AddFunctions(module.object, methods) < 0) return nullptr;
   if (!add_memory_type(module.object) || !add_program_type(module.object) || !add_handler_type(module.object) ||
       !add_product_type(module.object)) return nullptr;

@@ -24,6 +24,15 @@ bool overlaps_itself(PyObject* geometry) {
   return false;
 }
 
+PyObject* tuple_of(PyObject* const* values, Py_ssize_t count) {
+  PyObject* made = PyTuple_New(count);
+  for (Py_ssize_t i = 0; made && i < count; i++) {
+    Py_INCREF(values[i]);
+    PyTuple_SET_ITEM(made, i, values[i]);
+  }
+  return made;
+}
+
 namespace {
 
 PyObject *name_anomaly, *name_saved_hooks, *name_deferred;
@@ -110,14 +119,12 @@ int mode(PyObject* name) {
 }
 
 // The plan of a call, borrowed; null where it is to be made, or is not an ordinary one.
-PyObject* find(PyObject* op, Slot plans, Operands& operands, PyObject* values, PyObject* fixed) {
+PyObject* find(PyObject* op, Slot plans, Operands& operands, PyObject* const* values, Py_ssize_t count, PyObject* fixed) {
   if (Py_TYPE(op) != known.op || PyList_GET_ITEM(known.special, 0) != zero) return nullptr;
-  if (!PyList_CheckExact(values) && !PyTuple_CheckExact(values)) return nullptr;
-  Py_ssize_t count = PySequence_Fast_GET_SIZE(values);
   for (Py_ssize_t i = 0; i < count; i++)
-    if (!operands.add(PySequence_Fast_GET_ITEM(values, i))) return nullptr;
+    if (!operands.add(values[i])) return nullptr;
   if (operands.scalars && operands.count && at(op, OP_ALTERNATIVE) != Py_None) {
-    Held all(PySequence_Tuple(values));
+    Held all(tuple_of(values, count));
     operands.instead.object = all ? PyObject_CallObject(at(op, OP_ALTERNATIVE), all.object) : nullptr;
     if (operands.instead.object != Py_None) return nullptr;
   }
@@ -135,15 +142,17 @@ PyObject* find(PyObject* op, Slot plans, Operands& operands, PyObject* values, P
 }
 
 // Makes a plan's checks of values; false with the error that one raised.
-bool check(PyObject* plan, PyObject* values, const Operands& operands) {
+bool check(PyObject* plan, PyObject* const* values, Py_ssize_t count, const Operands& operands) {
   if (at(plan, PLAN_CHECKS) == Py_None) return true;
+  Held all(tuple_of(values, count));
+  if (!all) return false;
   Held tensors(PyList_New(operands.count));
   if (!tensors) return false;
   for (int i = 0; i < operands.count; i++) {
     Py_INCREF(operands.tensors[i]);
     PyList_SET_ITEM(tensors.object, i, operands.tensors[i]);
   }
-  Held done(PyObject_CallFunctionObjArgs(known.check_values, plan, values, tensors.object, known.read, nullptr));
+  Held done(PyObject_CallFunctionObjArgs(known.check_values, plan, all.object, tensors.object, known.read, nullptr));
   return static_cast<bool>(done);
 }
 
@@ -205,9 +214,9 @@ struct Results {
 };
 
 // The result of a call; null without an error where Python has to make it.
-PyObject* recorded(PyObject* op, PyObject* values, PyObject* fixed) {
+PyObject* recorded(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObject* fixed) {
   Operands operands;
-  PyObject *found = find(op, OP_PLANS, operands, values, fixed), *instead = operands.instead.object;
+  PyObject *found = find(op, OP_PLANS, operands, values, count, fixed), *instead = operands.instead.object;
   if (!found && instead && PyTuple_CheckExact(instead) && PyTuple_GET_SIZE(instead) == 3) {
     Held other(PyObject_CallOneArg(known.op_named, PyTuple_GET_ITEM(instead, 0)));
     return other ? call_op(other.object, PyTuple_GET_ITEM(instead, 1), PyTuple_GET_ITEM(instead, 2)) : nullptr;
@@ -225,7 +234,7 @@ PyObject* recorded(PyObject* op, PyObject* values, PyObject* fixed) {
   Node node;
   Storages storages;
   Results results;
-  if (!trace || !check(found, values, operands)) return nullptr;
+  if (!trace || !check(found, values, count, operands)) return nullptr;
   if (tape && !node.prepare(found, operands.tensors, operands.count, operands.numbers, operands.scalars)) return nullptr;
   if (!storages.take(operands, trace.object) || !results.make(found, trace.object)) return nullptr;
   if (tape) {
@@ -238,12 +247,12 @@ PyObject* recorded(PyObject* op, PyObject* values, PyObject* fixed) {
 }
 
 // The tensor that was written to; null without an error where Python has to do it.
-PyObject* written(PyObject* op, PyObject* values, PyObject* fixed) {
+PyObject* written(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObject* fixed) {
   Operands operands;
-  PyObject* found = find(op, OP_INPLACE_PLANS, operands, values, fixed);
+  PyObject* found = find(op, OP_INPLACE_PLANS, operands, values, count, fixed);
   if (!found || !operands.count || at(found, PLAN_SINGLE) != Py_True) return nullptr;
   PyObject *target = operands.tensors[0], *storage = at(target, TENSOR_STORAGE);
-  if (target != PySequence_Fast_GET_ITEM(values, 0) || at(target, TENSOR_META) != Py_None ||
+  if (target != values[0] || at(target, TENSOR_META) != Py_None ||
       PyLong_AsLongLong(at(storage, STORAGE_VERSION)) < 0) return nullptr;
   for (int i = 1; i < operands.count; i++)
     if (operands.tensors[i] != target && at(operands.tensors[i], TENSOR_STORAGE) == storage) return nullptr;
@@ -252,7 +261,7 @@ PyObject* written(PyObject* op, PyObject* values, PyObject* fixed) {
   if (is_written_at_once(storage)) {
     Held plan(found);
     Py_INCREF(found);
-    if (write_now(found, values, operands.tensors, operands.count, operands.numbers, operands.scalars) < 1) return nullptr;
+    if (write_now(found, operands.tensors, operands.count, operands.numbers, operands.scalars) < 1) return nullptr;
     Py_INCREF(target);
     return target;
   }
@@ -262,7 +271,7 @@ PyObject* written(PyObject* op, PyObject* values, PyObject* fixed) {
   Py_INCREF(found);
   Py_XINCREF(way);
   Held plan(found), writing(way), trace(current_trace());
-  if (!trace || !check(found, values, operands)) return nullptr;
+  if (!trace || !check(found, values, count, operands)) return nullptr;
   Storages storages;
   if (!storages.take(operands, trace.object)) return nullptr;
   Step step{found, storages.items, operands.count, operands.numbers, operands.scalars, &storage, 1, true};
@@ -323,11 +332,14 @@ PyObject* record_step(PyObject*, PyObject* const* arguments, Py_ssize_t count, P
   return PyErr_Occurred() ? nullptr : PyObject_Vectorcall(known.record, arguments, count, names);
 }
 
-template <PyObject* (*fast)(PyObject*, PyObject*, PyObject*)>
+template <PyObject* (*fast)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)>
 PyObject* attempt(PyObject* slow, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  if (configured && !names && (count == 2 || count == 3)) {
-    Held nothing(count == 2 ? PyTuple_New(0) : nullptr);
-    PyObject* result = fast(arguments[0], arguments[1], count == 3 ? arguments[2] : nothing.object);
+  PyObject* values = count > 1 ? arguments[1] : nullptr;
+  if (configured && !names && (count == 2 || count == 3) && (PyTuple_CheckExact(values) || PyList_CheckExact(values))) {
+    Held held(PyTuple_CheckExact(values) ? nullptr : PySequence_Tuple(values)), nothing(count == 2 ? PyTuple_New(0) : nullptr);
+    if (held) values = held.object;
+    PyObject* result = PyTuple_CheckExact(values) ? fast(arguments[0], reinterpret_cast<PyTupleObject*>(values)->ob_item, PyTuple_GET_SIZE(values),
+                            count == 3 ? arguments[2] : nothing.object) : nullptr;
     if (result || PyErr_Occurred()) return result;
   }
   return PyObject_Vectorcall(slow, arguments, count, names);
@@ -372,9 +384,20 @@ PyObject* configure(PyObject*, PyObject* arguments) {
 }  // namespace
 
 PyObject* call_op(PyObject* op, PyObject* values, PyObject* fixed) {
-  PyObject* result = recorded(op, values, fixed);
+  PyObject* result = PyTuple_CheckExact(values)
+                         ? recorded(op, reinterpret_cast<PyTupleObject*>(values)->ob_item, PyTuple_GET_SIZE(values), fixed)
+                         : nullptr;
   return result || PyErr_Occurred() ? result : PyObject_CallFunctionObjArgs(known.call, op, values, fixed, nullptr);
 }
+
+PyObject* call_op(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObject* fixed, bool writes) {
+  PyObject* result = writes ? written(op, values, count, fixed) : recorded(op, values, count, fixed);
+  if (result || PyErr_Occurred()) return result;
+  Held all(tuple_of(values, count));
+  return all ? PyObject_CallFunctionObjArgs(writes ? known.call_inplace : known.call, op, all.object, fixed, nullptr) : nullptr;
+}
+
+bool is_simple() { return configured && PyList_GET_ITEM(known.special, 0) == zero; }
 
 bool is_off(PyObject* name) { return mode(name) == 0; }
 

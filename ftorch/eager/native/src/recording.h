@@ -85,6 +85,11 @@ PyObject* current_trace();
 PyObject* new_storage(PyObject* geometry, PyObject* trace);
 PyObject* new_tensor(PyObject* storage);
 
+// Whether a tensor is a plain one of which neither graphs nor transforms know anything.
+bool is_free(PyObject* tensor);
+// A view of such a tensor: its geometry, and how far its first element is from the tensor's.
+PyObject* view_of(PyObject* tensor, PyObject* geometry, Py_ssize_t delta);
+
 struct Step {
   PyObject* plan;
   PyObject* const* storages;
@@ -123,6 +128,10 @@ bool configure_slots(PyObject* classes);
 
 // The results of an op, recorded here or by Python; values and static arguments are tuples.
 PyObject* call_op(PyObject* op, PyObject* values, PyObject* fixed);
+// The same of an array of values; `writes`: the result is written into the first.
+PyObject* call_op(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObject* fixed, bool writes);
+PyObject* tuple_of(PyObject* const* values, Py_ssize_t count);
+bool is_simple();  // whether calls go to nobody but the engine: no modes, levels or hooks
 bool is_off(PyObject* mode);  // of the calling thread
 
 // The engine, see recorded_backward.cpp.

@@ -167,7 +167,7 @@ bool is_written_at_once(PyObject* storage) {
   return at(storage, STORAGE_HOST) != Py_None || PyLong_AsLong(at(at(storage, STORAGE_ROOT), GEOMETRY_NUMEL)) >= known.large;
 }
 
-int write_now(PyObject* plan, PyObject*, PyObject* const* tensors, int given, PyObject* const* numbers, int scalars) {
+int write_now(PyObject* plan, PyObject* const* tensors, int given, PyObject* const* numbers, int scalars) {
   PyObject *target = tensors[0], *storage = at(target, TENSOR_STORAGE), *geometry = at(target, TENSOR_GEOMETRY);
   if (!may_write(storage) || !lie_simply(geometry, at(storage, STORAGE_ROOT)) || overlaps_itself(geometry)) return 0;
   Held way(at(plan, PLAN_WRITES));  // (number, dimension, what it is filled with); of COMPUTE: (number, program, sources)

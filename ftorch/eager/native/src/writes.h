@@ -7,7 +7,7 @@ namespace recording {
 
 // Does what an in-place call says if its target's memory may be written to and there is a loop for it here.
 // 1: done; 0: it was not, and nothing has been changed; -1 with an error.
-int write_now(PyObject* plan, PyObject* values, PyObject* const* tensors, int count, PyObject* const* numbers, int scalars);
+int write_now(PyObject* plan, PyObject* const* tensors, int count, PyObject* const* numbers, int scalars);
 
 // x[.., index, ..] = or += value for index tensors along dimensions (rising) of what a shape, strides and an offset say of a
 // storage; `value`: a plain tensor or a number. Results as of `write_now`.

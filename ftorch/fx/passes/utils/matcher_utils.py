@@ -7,6 +7,7 @@ import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....eager.core.public_functions import python_of
 from ...graph import Graph
 from ...node import Node
 
@@ -210,7 +211,7 @@ def _comparable(p: Node, g: Node):
 
 def _own_signature(function):
     try:
-        return [inspect.signature(function)]
+        return [inspect.signature(python_of(function))]
     except (TypeError, ValueError):
         return []
 

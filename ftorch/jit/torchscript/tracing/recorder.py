@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 import threading
-import types
 import warnings
 
 from ....eager.core.geometry import Size
+from ....eager.core.public_functions import is_function
 from ....eager.dispatch.overrides import TorchFunctionMode
 from ....eager.tensor import Tensor, TensorBase
 from ....fx import _targets
@@ -406,7 +406,7 @@ def _methods():
     """{name of a tensor method or property: the one that records}."""
     found: dict = {
         name: _method(name, method) for name, method in tensor_attributes().items()
-        if isinstance(method, types.FunctionType) and name not in _PASSED and (
+        if is_function(method) and name not in _PASSED and (
             not name.startswith("_") or name in _OPERATORS
         )
     }
