@@ -78,7 +78,7 @@ class Bound:
         matched: list = [None] * len(parameters)
         for i, (place, value) in enumerate(zip(places, args)):
             kind = self.positional[i][1].type
-            if type(value) in _INTEGERS and kind.is_list and i == len(self.positional) - 1:
+            if type(value) in _INTEGERS and kind.is_list and kind.size in (None, 1) and i == len(self.positional) - 1:
                 place, value = (place, 1), (value,)
             if not _fits(value, kind, self.definition, i):
                 return None
