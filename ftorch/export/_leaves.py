@@ -10,6 +10,7 @@ import functools
 import inspect
 
 from .._ops import OpOverload, ops
+from ..eager.core.public_functions import python_of
 from ..eager.tensor import TensorBase
 
 # name of the composite: ATen's overload and its arguments, by the composite's names. ``name=value``
@@ -61,7 +62,7 @@ _TABLE = {
 
 @functools.cache
 def _signature(function):
-    return inspect.signature(function)
+    return inspect.signature(python_of(function))
 
 
 def _bound(function, args, kwargs):

@@ -15,6 +15,7 @@ from ..eager.call import planning
 from ..eager.call.operands import tensors_of
 from ..eager.core import api
 from ..eager.core.geometry import Geometry, Size, geometry, with_bits
+from ..eager.core.public_functions import python_of
 from ..eager.core.registry import OPS, OPTIONAL_TENSOR, SCALAR, OpDef
 from ..eager.core.return_values import named
 from ..eager.dispatch.levels import Level, Wrapped, record_wrapped, save, wrapped_plan
@@ -356,7 +357,7 @@ class BatchLevel(Level):
     def random(self, kind, function, args, kwargs):
         tensors = [a for a in args if isinstance(a, TensorBase)]
         if kind in (ELEMENT, ROWS) and not tensors:
-            return function.__wrapped__(*args, **kwargs)
+            return python_of(function).__wrapped__(*args, **kwargs)
         if self.randomness == "error":
             raise RuntimeError(_ERROR_MODE)
         if self.randomness == "same":
