@@ -42,6 +42,8 @@ def _register():
         found = importlib.import_module("._kernels", __name__)
         if others := codes.differing(found):
             raise ImportError(f"other numbers of {', '.join(others)}")
+        if not hasattr(found, "configure_functions"):
+            raise ImportError("it makes no public functions")
         library = ctypes.CDLL(spec.origin)
         for name in _NAMES:
             target = jax.ffi.pycapsule(getattr(library, name))
