@@ -128,6 +128,7 @@ from .eager.core.formats import (
     sparse_csr,
     strided,
 )
+from .eager.dynamic_shapes import traces as _shared_traces  # noqa: F401  (traces of accelerators share programs)
 from .eager.tensor_api import jax_trees as _jax_trees  # noqa: F401  (tensors in JAX's pytrees)
 from .eager.core.geometry import Size
 from .eager.tensor_api.printing import set_printoptions

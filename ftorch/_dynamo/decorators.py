@@ -28,7 +28,7 @@ def __getattr__(name):
 
 
 def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None) -> None:
-    """Says that a size varies: from the second on, sizes share a program (`ftorch.jit.dynamic_shapes.families`).
+    """Says that a size varies: from the second on, sizes share a program (`ftorch.eager.dynamic_shapes.families`).
 
     Raises:
         AssertionError: ``index`` is neither a number nor a list of some.

@@ -21,6 +21,7 @@ from ..eager.autograd import nodes
 from ..eager.core import device as _device
 from ..eager.core.refcount import PausedCollector
 from ..eager.dispatch import autocast
+from ..eager.dynamic_shapes.families import Family
 from ..eager.native.contexts import repeatable
 from ..eager.runtime import capture_trace, value_checks
 from ..eager.runtime.capture_trace import CaptureTrace
@@ -51,7 +52,6 @@ from .capture.signal_handlers import HandlersOutside
 from .capture.state_watch import Watch
 from .capture.user_code import users_line
 from .capture.value_reads import LookingTrace, note_assertion
-from .dynamic_shapes.families import Family
 from .graphs import logs
 from .graphs.call_recorder import Break, Recorder
 from .graphs.call_sites import CallSites
@@ -551,7 +551,7 @@ class Compiled:
         return (captured, None) if reason is None else (None, reason)
 
     def _share(self, captured, key, leaves):
-        """Lets a program be one for many sizes, see `ftorch.jit.dynamic_shapes.families`."""
+        """Lets a program be one for many sizes, see `ftorch.eager.dynamic_shapes.families`."""
         if self.dynamic is False or not (self.dynamic or config.automatic_dynamic_shapes):
             return
         soon = bool(self.dynamic) or not config.assume_static_by_default or any(

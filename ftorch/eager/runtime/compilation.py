@@ -91,21 +91,11 @@ def element(vector, i):
     return jax.lax.squeeze(jax.lax.slice(vector, (i,), (i + 1,)), (0,))
 
 
-def compile_code(code, live, donated, device, before):
-    """The compiled program of a trace.
-
-    Args:
-        before: for each live slot the input whose value it replaces, or -1.
-    """
-    stats.compilations += 1
-    given_order, order = paired(donated, before)
+def function_of(code, live):
+    """A trace as a function, to be traced: (inputs, integers, floats) -> the live values."""
     walk = list(steps_of(code))
 
-    def program(kept, given, ints, floats):
-        inputs, kept, given = [], iter(kept), dict(zip(given_order, given, strict=True))
-        total = 1 + max((-1 - o for _, operands in walk for o in operands if o < 0), default=-1)
-        for i in range(total):
-            inputs.append(given[i] if i in given else next(kept))
+    def function(inputs, ints, floats):
         i = f = 0
         values = []
         for plan, operands in walk:
@@ -129,11 +119,35 @@ def compile_code(code, live, donated, device, before):
                 values.append(results)
             else:
                 values.extend(results)
-        return [values[live[place]] for place in order]
+        return [values[slot] for slot in live]
 
-    on_cpu = device is _device.CPU
-    function = jitted(program, donates=bool(donated), on_cpu=on_cpu, steps=len(walk), rounded=True)
-    return Compiled(function, given_order, None if order == sorted(order) else order)
+    return function
+
+
+def compile_code(code, live, donated, device, before):
+    """The compiled program of a trace.
+
+    Args:
+        before: for each live slot the input whose value it replaces, or -1.
+    """
+    stats.compilations += 1
+    given_order, order = paired(donated, before)
+    function = function_of(code, [live[place] for place in order])
+    count = 1 + max((-1 - item for item in code if item.__class__ is int and item < 0), default=-1)
+
+    def program(kept, given, ints, floats):
+        kept, given = iter(kept), dict(zip(given_order, given, strict=True))
+        return function([given[i] if i in given else next(kept) for i in range(count)], ints, floats)
+
+    compiled = jitted(
+        program, donates=bool(donated), on_cpu=device is _device.CPU, steps=count_steps(code), rounded=True
+    )
+    return Compiled(compiled, given_order, None if order == sorted(order) else order)
+
+
+def count_steps(code):
+    """Of how many steps a trace is made."""
+    return sum([item.__class__ is not int for item in code])
 
 
 # JAX says so when memory that was offered could not be reused; the executor only offers.

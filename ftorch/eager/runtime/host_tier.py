@@ -16,8 +16,10 @@ from ..host.rules import MissingRule
 from .jaxpr_classes import NotGeneral, merged
 from .scalars import weak
 
-ENABLED = os.environ.get("FTORCH_HOST_TIER", "1") != "0"
-CHECKED = os.environ.get("FTORCH_HOST_TIER") == "check"
+_MODE = os.environ.get("FTORCH_HOST_TIER", "1")
+ENABLED = _MODE not in ("0", "padded")
+CHECKED = _MODE == "check"
+PADDED = _MODE == "padded"  # the CPU does as accelerators do (`ftorch.eager.dynamic_shapes`)
 
 _errors = np.errstate(all="ignore")
 _SCALARS = {"i": np.int64, "f": np.float64, "c": np.complex128}

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import sys
 from time import perf_counter
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,6 +24,10 @@ from .counters import stats
 from .plan import COMPILE_STEP
 from .scalars import numbers_of
 from .stepwise import interpret, last_uses, steps_of
+
+# Set by `ftorch.eager.dynamic_shapes.traces`: (what is known of the trace, device, code, inputs, ints, floats, live) -> the
+# live values by a program that traces of other sizes share, or None.
+shared_run: Any = None
 
 MAX_PROGRAMS = 1024  # compiled programs kept
 _MAX_VARYING = 128  # traces of new sizes whose time is counted
@@ -63,9 +68,12 @@ class Program(Risk):
         moves_much: whether its inputs are large together.
         compiled: {donated inputs: compiled function}.
         compiling: {donated inputs: (function, its `background.Job`)}.
+        shared: what runs it by a program that traces of other sizes share; None: not asked yet; False: there is none.
     """
 
-    __slots__ = ("seen", "varies", "is_small", "moves_much", "again", "spent", "reusable", "compiled", "compiling")
+    __slots__ = (
+        "seen", "varies", "is_small", "moves_much", "again", "spent", "reusable", "compiled", "compiling", "shared",
+    )
 
     def __init__(self, varies, reusable, code, live):
         super().__init__(code, live)
@@ -75,6 +83,7 @@ class Program(Risk):
         self.reusable = reusable
         self.compiled = {}
         self.compiling = {}
+        self.shared: Any = None
 
 
 _LARGE = 1 << 28  # programs that need less are not expected to run out of memory
@@ -153,7 +162,8 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         return
     if device is not _device.CPU:
         inputs = [_device.moved(array, device) for array in inputs]
-    if steps == 1:
+    shares = device is not _device.CPU or host_tier.PADDED
+    if steps == 1 and not shares:
         plan = code[0]
         operands = [inputs[-1 - operand] for operand in code[1:]]
         scalars = numbers_of(plan.scalars, iter(ints), iter(floats)) if plan.scalars else ()
@@ -176,6 +186,12 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
                 known.popitem(last=False)
             host_memory.free_memory.after_new_program()
     program.seen += 1
+    if shares and not program.compiled:
+        results = shared_run(program, device, code, inputs, ints, floats, live)
+        if results is not None:
+            finished += (None, results)
+            stats.programs += 1
+            return
     replaces_much = False  # by steps it would hold both what it replaces and what it makes
     if not program.compiled and _prefers_steps(program, code, steps, again, device):
         replaces_much = device is _device.CPU and donation.early_programs.wants(program, inputs)

@@ -137,7 +137,30 @@ class Lowered:
         self._padding: Any = None
         self._risk: Any = None
         self._sparing: Any = None
-        self.family = None  # see `ftorch.jit.dynamic_shapes.families`
+        self.family = None  # see `ftorch.eager.dynamic_shapes.families`
+
+    @property
+    def avals(self):
+        """Shapes and dtypes of the arrays that it takes."""
+        found = []
+        for operand in self.starts:
+            if operand < 0:
+                root = self.table.roots[-1 - operand]
+            else:
+                step = self.table.steps[self.table.maker[operand]]
+                root = step.plan.geometries[operand - step.slot]
+            found.append(jax.ShapeDtypeStruct(root.shape, root.dtype.numpy))
+        return found
+
+    @property
+    def numbers_avals(self):
+        """Those of its numbers; None where none varies."""
+        return None if self.places is None else jax.ShapeDtypeStruct(self.places.shape, np.float64)
+
+    @property
+    def step_count(self):
+        """Of how many steps it is made."""
+        return len(self.steps)
 
     def function(self, arrays, numbers=None):
         """The outputs for the arrays of ``starts``."""
@@ -186,7 +209,7 @@ class Lowered:
         function = self.jitted()
         operands = (kept, given, numbers)
         if self._padding is not None:
-            operands = self._padding[0](*operands)
+            operands = self._padding.operands(*operands)
         may_fail = self.may_fail()
         if may_fail and given and self._padding is None:
             function = self._sparing = self._sparing or self._compiled(donates=False)
@@ -210,7 +233,7 @@ class Lowered:
     def results(self, raw):
         """The outputs in order, given what the program gave."""
         if self._padding is not None:
-            raw = self._padding[1](raw)
+            raw = self._padding.results(raw)
         return raw if self._places is None else [raw[i] for i in self._places]
 
     def may_fail(self):
@@ -226,7 +249,7 @@ class Lowered:
         if self._jitted is None and self.family is not None:
             found = self.family(self)
             if found is not None:
-                self._jitted, *self._padding = found
+                self._jitted, self._padding = found.run, found
         if self._jitted is None:
             self._jitted = self._compiled(donates=bool(self.donated))
             if list(self.order) != sorted(self.order):

@@ -1,4 +1,4 @@
-"""Rules for parts of arrays: slices, gathers and scatters (`ftorch.jit.dynamic_shapes.padded`)."""
+"""Rules for parts of arrays: slices, gathers and scatters (`ftorch.eager.dynamic_shapes.padded`)."""
 
 from __future__ import annotations
 

@@ -119,22 +119,44 @@ def same_parameters(eqn, other) -> bool:
     return forms[0] == forms[1]
 
 
-class Expression(NamedTuple):
-    """An integer that follows from sizes: a constant and products of some of them.
+class Size(NamedTuple):
+    """A length: a constant and multiples of sizes that vary, ((which, factor), ...)."""
 
-    Attributes:
-        terms: (factor, which sizes are multiplied) of each product.
-    """
-
-    terms: tuple[tuple[int, tuple[int, ...]], ...]
+    terms: tuple[tuple[int, int], ...]
     constant: int
 
-    def at(self, sizes) -> int:
-        """Its value for given sizes."""
-        return self.constant + sum(c * math.prod(sizes[s] for s in which) for c, which in self.terms)
+    def at(self, sizes):
+        """Its value for given sizes, which may be traced."""
+        return sum((sizes[s] * c for s, c in self.terms), self.constant)
+
+    def __add__(self, other: Size) -> Size:  # type: ignore[override]
+        terms = dict(self.terms)
+        for s, c in other.terms:
+            terms[s] = terms.get(s, 0) + c
+        return Size(tuple(sorted(terms.items())), self.constant + other.constant)
+
+    def more(self, constant: int) -> Size:
+        """The length and some more."""
+        return Size(self.terms, self.constant + constant)
 
 
-def infer(values, samples) -> Expression | None:
+Factors = tuple[Size, ...]  # an integer as a product, of a dimension the outermost first
+
+
+def fixed(length: int) -> Factors:
+    """An integer that does not vary."""
+    return (Size((), int(length)),)
+
+
+def product(factors: Factors, sizes):
+    """The value of an integer for given sizes, which may be traced."""
+    return math.prod(f.at(sizes) for f in factors)
+
+
+_NEAR = 16
+
+
+def infer(values, samples) -> Factors | None:
     """How an integer follows from sizes, the simplest first; None if in no known way.
 
     Args:
@@ -142,20 +164,40 @@ def infer(values, samples) -> Expression | None:
     """
     a, b = values
     if a == b:
-        return Expression((), a)
+        return fixed(a)
     one, other = samples
     count = len(one)
     for which in (*((i,) for i in range(count)), *((i, j) for i in range(count) for j in range(i, count))):
         p, q = math.prod(one[i] for i in which), math.prod(other[i] for i in which)
         if p and q and a % p == 0 and b % q == 0 and a // p == b // q:
-            return Expression(((a // p, which),), 0)
-    for i in range(count):
-        change, factor = a - b, one[i] - other[i]
-        if factor and change % factor == 0 and change // factor > 0:
-            c = change // factor
-            return Expression(((c, (i,)),), a - c * one[i])
-    for i in range(count):
-        for j in range(i):
-            if (a - b) == (one[i] + one[j]) - (other[i] + other[j]):
-                return Expression(((1, (i,)), (1, (j,))), a - one[i] - one[j])
+            return *(Size(((i, 1),), 0) for i in which), *(fixed(a // p) if a != p else ())
+    linear = [Size(((i, c),), a - c * one[i]) for i in range(count) if (c := _slope(a, b, one[i], other[i]))]
+    # A length - 1 sooner than four batches + 1, a sum of two sooner than five batches + 3.
+    linear.sort(key=lambda f: (f.terms[0][1], abs(f.constant)))
+    sums = [
+        Size(((j, 1), (i, 1)), a - one[i] - one[j])
+        for i in range(count) for j in range(i) if a - b == one[i] + one[j] - other[i] - other[j]
+    ]
+    near = [f for f in linear if abs(f.constant) <= _NEAR]
+    if near and near[0].terms[0][1] == 1:
+        return (near[0],)
+    if near := [f for f in sums if abs(f.constant) <= _NEAR] + near:
+        return (near[0],)
+    for i in range(count):  # as batch * (length - 1) * features, of a sequence and what follows each element
+        for j in range(count):
+            if i == j or not one[i] or not other[i] or a % one[i] or b % other[i]:
+                continue
+            each, c = a // one[i], _slope(a // one[i], b // other[i], one[j], other[j])
+            if c and each % c == 0 and abs(each // c - one[j]) <= _NEAR:
+                sizes = [Size(((s, 1),), each // c - one[j] if s == j else 0) for s in sorted((i, j))]
+                return *sizes, *(fixed(c) if c != 1 else ())
+    found = linear + sums
+    return (found[0],) if found else None
+
+
+def _slope(a, b, one, other):
+    """How often a size is contained in what changes with it: a positive integer, or None."""
+    change, factor = a - b, one - other
+    if factor and change % factor == 0 and change // factor > 0:
+        return change // factor
     return None

@@ -1,4 +1,4 @@
-"""Rules for this package's own primitives (`ftorch.jit.dynamic_shapes.padded`): attention, depthwise convolution, rows."""
+"""Rules for this package's own primitives (`ftorch.eager.dynamic_shapes.padded`): attention, depthwise convolution, rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from ...eager.kernels.nn.attention import _safe_softmax
-from ...eager.kernels.reduction.ranking import first_of_lines
+from ..kernels.nn.attention import _safe_softmax
+from ..kernels.reduction.ranking import first_of_lines
 from .padded import Unknown, Value, fixed, varies
 from .padded_rules import _highest, _lowest, rule
 

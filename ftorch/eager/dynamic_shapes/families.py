@@ -1,6 +1,7 @@
-"""Programs for many sizes: what ``torch.compile`` compiles once where arguments vary in size.
+"""Programs for many sizes: what is compiled once where a compiled function's arguments, or an accelerator's traces, vary
+in size.
 
-Each new size is captured like a first call: what Python does is right for every size. Its program is
+Each new size is recorded like a first one: what Python does is right for every size. Its program is
 then compared with those of other sizes (`size_dependence`). If it is one of them but for the sizes, it need not be
 compiled: one program that is padded (`padded`) makes all their calls. Scalars that differ, such as the
 number of elements that a mean divides by, are numbers that the shared program is given.
@@ -9,50 +10,54 @@ number of elements that a mean divides by, are numbers that the shared program i
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ...eager.runtime import capture_trace
-from ...eager.runtime import compilation as _compilation
-from ...eager.runtime.counters import stats
-from ..capture.lowering import Lowered
-from .padded import Padded, Unknown, Value, of_expression
-from .size_dependence import Expression, Form, form_of, infer
+from ..core import device as _device
+from ..runtime import capture_trace
+from ..runtime import compilation as _compilation
+from ..runtime.counters import stats
+from .padded import Padded, Unknown, Value
+from .size_dependence import Factors, Form, fixed, form_of, infer, product
 
 _MOST_KEPT = 4  # programs of single sizes that a new one is compared with
 _MOST_FAILURES = 3
 
 
+class Unlowered(Protocol):
+    """A program that is not compiled yet, as a family takes it.
+
+    Attributes:
+        avals: shapes and dtypes of its arrays; ``numbers_avals`` a tree of those of its numbers, which have no size.
+        donated: the arrays whose memory it may take over; ``kept`` the others.
+        order: of its results in the compiled program: first those that replace what is donated.
+        step_count: of how many steps it is made.
+        device: where it runs; None: on the CPU.
+    """
+
+    avals: Any
+    numbers_avals: Any
+    donated: Any
+    kept: Any
+    order: Any
+    step_count: int
+    device: Any
+
+    def function(self, arrays, numbers=None) -> Any:
+        """The results for the arrays."""
+
+
 class Traced:
     """A program as JAX sees it, before it is compiled."""
 
-    def __init__(self, lowered: Lowered):
+    def __init__(self, lowered: Unlowered):
         self.lowered = lowered
-        numbers = () if lowered.places is None else (jax.ShapeDtypeStruct(lowered.places.shape, np.float64),)
-
-        def function(arrays, *numbers):
-            return lowered.function(arrays, *numbers)
-
         with capture_trace.outside_capture():
-            self.closed = jax.make_jaxpr(function)(avals(lowered), *numbers)
+            self.closed = jax.make_jaxpr(lowered.function)(lowered.avals, lowered.numbers_avals)
         self.form: Form = form_of(self.closed)
         self.inputs_at = sum(len(v.aval.shape) for v in self.closed.jaxpr.constvars)  # in the form
-
-
-def avals(lowered: Lowered):
-    """The kinds of the arrays that a program takes."""
-    table, found = lowered.table, []
-    for operand in lowered.starts:
-        if operand < 0:
-            root = table.roots[-1 - operand]
-        else:
-            step = table.steps[table.maker[operand]]
-            root = step.plan.geometries[operand - step.slot]
-        found.append(jax.ShapeDtypeStruct(root.shape, root.dtype.numpy))
-    return found
 
 
 class Template:
@@ -69,8 +74,8 @@ class Template:
             raise Unknown("another program")
         self.origins = _origins(a, b, one)
         self.samples = tuple(tuple(f.integers[i] for i in self.origins) for f in (a, b))
-        self.varying: dict[int, Expression] = {}
-        known: dict[tuple[int, int], Expression | None] = {}
+        self.varying: dict[int, Factors] = {}
+        known: dict[tuple[int, int], Factors | None] = {}
         for i, pair in enumerate(zip(a.integers, b.integers)):
             if pair[0] != pair[1]:
                 if pair not in known:
@@ -100,7 +105,7 @@ class Template:
             return None
         for i, (n, known) in enumerate(zip(form.integers, a.integers)):
             e = self.varying.get(i)
-            if n != (known if e is None else e.at(sizes)):
+            if n != (known if e is None else product(e, sizes)):
                 return None
         lifted = set(self.lifted)
         for i, (x, y) in enumerate(zip(form.scalars, a.scalars)):
@@ -139,35 +144,34 @@ def _origins(a: Form, b: Form, traced):
     for pair in sorted(p for p in pairs if p[0] != p[1]):
         samples = tuple(tuple(f.integers[i] for i in found) for f in (a, b))
         known = infer(pair, samples) if found else None
-        if known is None or known.constant or len(known.terms) > 1:  # not a multiple
+        if known is None or any(f.constant and f.terms or len(f.terms) > 1 for f in known):  # not a multiple
             found.append(pairs[pair])
     return found
 
 
 class Shared:
-    """A padded program: `bound` gives what stands for a program of a single size."""
+    """A padded program."""
 
     def __init__(self, template: Template, lengths):
         self.template, self.lengths = template, lengths
         one, base = template.one.closed, template.one.lowered
         samples, varying = template.samples, template.varying
-        self.dims, at = [], template.one.inputs_at
+        self.inputs: list[Any] = []
+        at = template.one.inputs_at
         for aval in one.in_avals:
-            self.dims.append([
-                varying.get(at + i, Expression((), n)) for i, n in enumerate(aval.shape)
-            ])
+            self.inputs.append(tuple(varying.get(at + i, fixed(n)) for i, n in enumerate(aval.shape)))
             at += len(aval.shape)
-        self.inputs = [tuple(map(of_expression, dims)) for dims in self.dims]
-        self.donated = [p for p in base.donated if not any(e.terms for e in self.dims[p])]
-        self.kept = [p for p in range(len(base.starts)) if p not in self.donated]
+        self.donated = [p for p in base.donated if not any(f.terms for d in self.inputs[p] for f in d)]
+        self.count = len(base.avals)
+        self.kept = [p for p in range(self.count) if p not in self.donated]
         self.outputs: list[Any] = []
         where = [template.one.form.holders[i] for i in template.lifted]
 
         def program(kept, given, numbers, sizes, scalars):
-            arrays: list[Any] = [None] * len(base.starts)
+            arrays: list[Any] = [None] * self.count
             for p, array in (*zip(self.kept, kept), *zip(self.donated, given)):
                 arrays[p] = array
-            arrays += () if numbers is None else (numbers,)
+            arrays += jax.tree.leaves(numbers)
             real = [_compilation.element(sizes, i) for i in range(len(lengths))]
             padded = Padded(samples, lengths, real, dict(zip(where, scalars)))
             results = padded.run(
@@ -179,12 +183,11 @@ class Shared:
             return [results[place].array for place in base.order]
 
         example = [
-            jax.ShapeDtypeStruct([math.prod(f.at(lengths) for f in d) for d in dims], aval.dtype)
+            jax.ShapeDtypeStruct([product(d, lengths) for d in dims], aval.dtype)
             for dims, aval in zip(self.inputs, one.in_avals)
         ]
-        numbers = None if base.places is None else example.pop()
         given = (
-            [example[p] for p in self.kept], [example[p] for p in self.donated], numbers,
+            [example[p] for p in self.kept], [example[p] for p in self.donated], base.numbers_avals,
             np.zeros(len(lengths), np.int64), self.scalars(template.one.form),
         )
         try:
@@ -194,7 +197,10 @@ class Shared:
         except Exception as error:  # of JAX: operands that a rule made do not fit
             raise Unknown(f"{type(error).__name__}: {error}") from error
         stats.compilations += 1
-        self.run = _compilation.jitted(program, donates=bool(self.donated), on_cpu=True, steps=len(base.steps))
+        self.device = base.device or _device.CPU
+        self.run = _compilation.jitted(
+            program, donates=bool(self.donated), on_cpu=self.device is _device.CPU, steps=base.step_count
+        )
         self.places = _compilation.places(base.order)
 
     def scalars(self, form: Form):
@@ -202,43 +208,55 @@ class Shared:
         values = [form.scalars[i] for i in self.template.lifted]
         return [np.int64(v) if isinstance(v, int) else np.float64(v) for v in values]
 
-    def bound(self, traced: Traced, sizes):
-        """For one size: (the program, what makes its operands of those of `Lowered.jitted`, what makes the outputs
-        of its results)."""
-        lowered, scalars = traced.lowered, self.scalars(traced.form)
-        own = np.array(sizes, np.int64)
-        outside = set(self.donated) - set(lowered.donated)
-
-        def prepare(kept, given, numbers):
-            arrays: list[Any] = [None] * len(lowered.starts)
-            for p, array in (*zip(lowered.kept, kept), *zip(lowered.donated, given)):
-                arrays[p] = array
-            arrays = [self._padded(a, d, sizes) for a, d in zip(arrays, self.inputs)]
-            for p in outside:
-                arrays[p] = arrays[p].copy()
-            return [arrays[p] for p in self.kept], [arrays[p] for p in self.donated], numbers, own, scalars
-
-        def finish(results):
-            return [self._cut(results[i], d, sizes) for i, d in zip(self.places, self.outputs)]
-
-        return self.run, prepare, finish
-
-    def _padded(self, array, dims, sizes):
+    def padded(self, array, dims, sizes):
         """An array of true size, with something behind it."""
         if not any(f.terms for d in dims for f in d):
             return array
         true = [f.at(sizes) for d in dims for f in d]
         host = np.zeros([f.at(self.lengths) for d in dims for f in d], array.dtype)
         host[tuple(map(slice, true))] = np.asarray(array).reshape(true)
-        return jnp.asarray(host.reshape([math.prod(f.at(self.lengths) for f in d) for d in dims]))
+        return _compilation.put(host.reshape([product(d, self.lengths) for d in dims]), self.device)
 
-    def _cut(self, array, dims, sizes):
+    def cut(self, array, dims, sizes):
         """The true part of an array."""
         if not any(f.terms for d in dims for f in d):
             return array
         whole = np.asarray(array).reshape([f.at(self.lengths) for d in dims for f in d])
         part = whole[tuple(slice(f.at(sizes)) for d in dims for f in d)]
-        return jnp.asarray(np.ascontiguousarray(part).reshape([math.prod(f.at(sizes) for f in d) for d in dims]))
+        part = np.ascontiguousarray(part).reshape([product(d, sizes) for d in dims])
+        return _compilation.put(part, self.device)
+
+
+class Bound:
+    """A `Shared` program for one size: ``run(*operands(kept, given, numbers))`` gives what `results` takes.
+
+    Attributes:
+        run: the compiled function.
+    """
+
+    def __init__(self, shared: Shared, traced: Traced, sizes):
+        self.shared, self.run, self._sizes = shared, shared.run, sizes
+        self._kept, self._given = list(traced.lowered.kept), list(traced.lowered.donated)
+        self._lengths, self._scalars = np.array(sizes, np.int64), shared.scalars(traced.form)
+        self._outside = set(shared.donated) - set(self._given)
+
+    def operands(self, kept, given, numbers):
+        """What the function takes, of what `Unlowered` describes."""
+        shared = self.shared
+        arrays: list[Any] = [None] * shared.count
+        for p, array in (*zip(self._kept, kept), *zip(self._given, given)):
+            arrays[p] = array
+        arrays = [shared.padded(a, d, self._sizes) for a, d in zip(arrays, shared.inputs)]
+        for p in self._outside:
+            arrays[p] = arrays[p].copy()
+        return (
+            [arrays[p] for p in shared.kept], [arrays[p] for p in shared.donated], numbers, self._lengths, self._scalars
+        )
+
+    def results(self, raw):
+        """The results of true size, in the order of `Unlowered.function`."""
+        shared = self.shared
+        return [shared.cut(raw[i], d, self._sizes) for i, d in zip(shared.places, shared.outputs)]
 
 
 class Family:
@@ -251,14 +269,14 @@ class Family:
 
     def __init__(self, soon: bool):
         self.soon = soon
-        self.single: list[Any] = []  # programs of one size: `Lowered`, or `Traced` once compared
+        self.single: list[Any] = []  # programs of one size: `Unlowered`, or `Traced` once compared
         self.elements: list[int] = []  # of their inputs: the largest is compared first
         self.templates: list[Template] = []
         self.failures = 0
         self.reasons: list[str] = []
 
-    def __call__(self, lowered: Lowered):
-        """What makes a program's calls instead of it; None if it is to be compiled."""
+    def __call__(self, lowered: Unlowered):
+        """The `Bound` program that makes a program's calls instead of it; None if it is to be compiled."""
         if len(self.single) + bool(self.templates) < (1 if self.soon else 2) or (
             self.failures >= _MOST_FAILURES
         ):
@@ -269,17 +287,17 @@ class Family:
             sizes = template.sizes(traced.form)
             if sizes is not None:
                 try:
-                    return template.program(sizes).bound(traced, sizes)
+                    return Bound(template.program(sizes), traced, sizes)
                 except Unknown as error:
                     self.reasons.append(str(error))
         for i in sorted(range(len(self.single)), key=lambda i: self.elements[i], reverse=True):
-            if isinstance(self.single[i], Lowered):
+            if not isinstance(self.single[i], Traced):
                 self.single[i] = Traced(self.single[i])
             try:
                 template = Template(self.single[i], traced)
                 sizes = template.sizes(traced.form)
                 if sizes is not None:
-                    shared = template.program(sizes).bound(traced, sizes)
+                    shared = Bound(template.program(sizes), traced, sizes)
                     self.templates.append(template)
                     return shared
             except Unknown as error:
@@ -290,5 +308,5 @@ class Family:
 
     def _keep(self, program):
         lowered = program.lowered if isinstance(program, Traced) else program
-        self.elements = [*self.elements, sum(a.size for a in avals(lowered))][-_MOST_KEPT:]
+        self.elements = [*self.elements, sum(a.size for a in lowered.avals)][-_MOST_KEPT:]
         self.single = [*self.single, program][-_MOST_KEPT:]

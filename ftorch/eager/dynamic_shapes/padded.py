@@ -20,36 +20,12 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Literal
 
-from ...eager.core.jax_internals import bind
-from .size_dependence import Expression, infer, same_parameters
+from ..core.jax_internals import bind
+from .size_dependence import Factors, Size, fixed, infer, product, same_parameters
 
 
 class Unknown(Exception):
     """Nothing is known of how an operation goes on with padded operands."""
-
-
-class Size(NamedTuple):
-    """A length: a constant and multiples of sizes that vary, ((which, factor), ...)."""
-
-    terms: tuple[tuple[int, int], ...]
-    constant: int
-
-    def at(self, sizes):
-        """Its value for given sizes, which may be traced."""
-        return sum((sizes[s] * c for s, c in self.terms), self.constant)
-
-    def __add__(self, other: Size) -> Size:  # type: ignore[override]
-        terms = dict(self.terms)
-        for s, c in other.terms:
-            terms[s] = terms.get(s, 0) + c
-        return Size(tuple(sorted(terms.items())), self.constant + other.constant)
-
-    def more(self, constant: int) -> Size:
-        """The length and some more."""
-        return Size(self.terms, self.constant + constant)
-
-
-Factors = tuple[Size, ...]  # of a dimension, the outermost first
 
 
 class Free(NamedTuple):
@@ -67,11 +43,6 @@ class Value(NamedTuple):
 
     array: Any
     dims: tuple[Any, ...]
-
-
-def fixed(length: int) -> Factors:
-    """A dimension that does not vary."""
-    return (Size((), int(length)),)
 
 
 def varies(dim) -> bool:
@@ -136,11 +107,11 @@ class Padded:
         found = infer(lengths, self.samples)
         if found is None:
             raise Unknown(f"a length that is {lengths[0]} and {lengths[1]}")
-        return of_expression(found)
+        return found
 
     def padded(self, dim) -> int:
         """How long an array is in a dimension."""
-        return 1 if isinstance(dim, Free) else math.prod(f.at(self.lengths) for f in dim)
+        return 1 if isinstance(dim, Free) else product(dim, self.lengths)
 
     def number(self, lengths):
         """An integer of the two traces as it is in a call."""
@@ -148,7 +119,7 @@ class Padded:
 
     def true(self, dim: Factors):
         """How long it is in truth (traced)."""
-        return math.prod(f.at(self.real) for f in dim)
+        return product(dim, self.real)
 
     def inside(self, dim: Factors):
         """For each place of a dimension whether it is of the true part."""
@@ -220,7 +191,7 @@ class Padded:
     def relaid(self, array, axis, dim: Factors, wanted: Factors):
         """An array with one dimension of other factors, whose product is the same."""
         for sample in (*self.samples, self.lengths):
-            if math.prod(f.at(sample) for f in dim) != math.prod(f.at(sample) for f in wanted):
+            if product(dim, sample) != product(wanted, sample):
                 raise Unknown("dimensions of different lengths")
         places = self.place(self.index(jnp.arange(self.padded(wanted)), wanted), dim)
         return jnp.take(array, places, axis=axis, mode="clip")
@@ -257,7 +228,7 @@ class Padded:
             for which, shape in enumerate(pair.shapes(k)):
                 lengths = tuple(
                     d.lengths[which] if isinstance(d, Free)
-                    else math.prod(f.at(self.samples[which]) for f in d)
+                    else product(d, self.samples[which])
                     for d in v.dims
                 )
                 if lengths != tuple(shape):
@@ -306,17 +277,6 @@ class Padded:
                 self.check(pair, results)
             values.update(zip(eqn.outvars, results, strict=True))
         return [read(one, k, atom) for k, atom in enumerate(one.outvars)]
-
-
-def of_expression(e: Expression) -> Factors:
-    """The dimension whose length an expression is; a product's largest steps come first."""
-    if len(e.terms) == 1 and not e.constant:
-        (c, which), = e.terms
-        rest = fixed(c) if c != 1 else ()
-        return (*(Size(((s, 1),), 0) for s in which), *rest)
-    if any(len(which) != 1 for _, which in e.terms):
-        raise Unknown("a length that is no multiple")
-    return (Size(tuple(sorted((which[0], c) for c, which in e.terms)), e.constant),)
 
 
 def _used(jaxpr):

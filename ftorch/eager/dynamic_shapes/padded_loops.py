@@ -1,4 +1,4 @@
-"""Rules for calls, loops and branches (`ftorch.jit.dynamic_shapes.padded`)."""
+"""Rules for calls, loops and branches (`ftorch.eager.dynamic_shapes.padded`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ...eager.core.jax_internals import scan_counts
+from ..core.jax_internals import scan_counts
 from .padded import Unknown, Value, varies
 from .padded_rules import rule
 
