@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 
 from ..eager.memory.storage import INFERENCE
 from ..eager.native.contexts import repeatable
 from ..eager.runtime.trace import set_birth
 from ..eager.tensor import modes
+
+
+def _without_class(cls):
+    """A function that makes instances, in a decorated class's place."""
+    warnings.warn(
+        "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or "
+        "methods. To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and "
+        "nothing else.", FutureWarning, stacklevel=3)
+    return lambda *args, **kwargs: cls(*args, **kwargs)
 
 
 class DecoratorContextManager:
@@ -27,6 +37,8 @@ class DecoratorContextManager:
     def __call__(self, function):
         if inspect.isgeneratorfunction(function):
             return self._wrap_generator(function)
+        if inspect.isclass(function):
+            function = _without_class(function)
 
         @functools.wraps(function)
         def decorated(*args, **kwargs):
@@ -84,6 +96,8 @@ class _GradMode(DecoratorContextManager):
     def __call__(self, function):
         if inspect.isgeneratorfunction(function):
             return self._wrap_generator(function)
+        if inspect.isclass(function):
+            function = _without_class(function)
         enabled = self.enabled
 
         @functools.wraps(function)

@@ -1,6 +1,6 @@
 """Python's `multiprocessing` with tensors (``torch.multiprocessing``).
 
-Tensors travel between processes as their bytes. New processes are started from scratch (``spawn``): a
+Tensors travel between processes as their bytes, or share their memory (`Tensor.share_memory_`). New processes are started from scratch (``spawn``): a
 process with JAX's threads cannot be forked.
 """
 # ruff: noqa: F403, F401
@@ -8,6 +8,7 @@ process with JAX's threads cannot be forked.
 import multiprocessing
 from multiprocessing import *
 
+from .reductions import init_reductions
 from .spawn import (
     ENV_VAR_PARALLEL_START,
     ProcessContext,
@@ -25,6 +26,8 @@ __all__ = [
     "set_sharing_strategy", "spawn", "start_processes",
 ]
 
+init_reductions()
+
 _strategy = ["file_descriptor"]
 
 
@@ -40,7 +43,8 @@ def get_sharing_strategy() -> str:
 
 def set_sharing_strategy(new_strategy: str) -> None:
     """Accepts a strategy's name. Raises AssertionError for another."""
-    assert new_strategy in get_all_sharing_strategies()
+    if new_strategy not in get_all_sharing_strategies():
+        raise AssertionError(f"invalid sharing strategy {new_strategy!r}, expected one of {get_all_sharing_strategies()}")
     _strategy[0] = new_strategy
 
 

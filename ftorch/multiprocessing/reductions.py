@@ -1,12 +1,20 @@
-"""How tensors and storages travel between processes (``torch.multiprocessing.reductions``): as their bytes."""
+"""How tensors and storages travel between processes (``torch.multiprocessing.reductions``): as their bytes, or, where
+their memory is shared, by its name."""
 
 from __future__ import annotations
 
 import threading
 import weakref
+from multiprocessing.reduction import ForkingPickler
+
+from ..eager.core.device import CPU
+from ..eager.core.geometry import Size, geometry
+from ..eager.memory import shared_memory
+from ..eager.tensor import Tensor, wrap_view
+from ..nn.parameter import Parameter
 
 __all__ = [
-    "SharedCache", "StorageWeakRef", "rebuild_event", "rebuild_storage_empty", "rebuild_tensor",
+    "SharedCache", "StorageWeakRef", "init_reductions", "rebuild_event", "rebuild_storage_empty", "rebuild_tensor",
     "reduce_storage", "reduce_tensor", "shared_cache",
 ]
 
@@ -81,13 +89,31 @@ def reduce_tensor(tensor):
             "support crossing process boundaries.  If you just want to transfer the data, call detach() on "
             "the tensor before serializing (e.g., putting it on the queue)."
         )
-    return tensor.__reduce_ex__(2)
+    cell = tensor._ftorch_storage
+    name = shared_memory.name_of(cell) if type(tensor) in (Tensor, Parameter) else None
+    if name is None:
+        return tensor.__reduce_ex__(2)
+    g = tensor._ftorch_geometry
+    return _rebuild_shared, (name, cell.host.tobytes(), g.dtype, tensor._ftorch_offset, tuple(g.shape), g.stride,
+                             tensor.requires_grad, type(tensor) is Parameter)
+
+
+def _rebuild_shared(name, data, dtype, offset, size, stride, requires_grad, is_parameter):
+    """A tensor of a storage that another process shares."""
+    cell = shared_memory.opened(name, geometry(Size((len(data) // dtype.itemsize,)), dtype, CPU), data)
+    made = wrap_view(cell, geometry(Size(size), dtype, CPU, tuple(stride)), offset, None)
+    return Parameter(made, requires_grad) if is_parameter else made.requires_grad_(requires_grad)
+
+
+def init_reductions() -> None:
+    """Tells `ForkingPickler` how tensors travel."""
+    for kind in (Tensor, Parameter):
+        ForkingPickler.register(kind, reduce_tensor)
 
 
 def rebuild_tensor(cls, storage, metadata):
     """A tensor of a storage: (offset, size, stride, requires_grad)."""
     from .._utils import _rebuild_tensor
-    from ..nn import Parameter
 
     offset, size, stride, requires_grad = metadata
     made = _rebuild_tensor(storage, offset, size, stride)

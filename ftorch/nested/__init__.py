@@ -80,6 +80,8 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
     ])
     """
     layout = _layout(layout)
+    if layout is _formats.strided and not isinstance(tensor_list, list):
+        raise TypeError("Only lists (List[Tensor] and List[List...[Scalar]]) are accepted in nested_tensor")
     parts = [
         (x.detach().clone() if isinstance(x, _Tensor) else _torch.tensor(x)).to(
             dtype=dtype, device=device

@@ -85,7 +85,12 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     device = check_devices(op, tensors) or _device.resolve(None)
     types = [type(s) for s in scalars]
     check_arguments(op, slots, tensors, types)
-    casts, number_dtype = promotion_of(op, definition, slots, tensors, scalars)
+    try:
+        casts, number_dtype = promotion_of(op, definition, slots, tensors, scalars)
+    except RuntimeError:
+        if definition.notices:  # what is said of the operands comes before what is wrong with them
+            give(notices_of(definition, slots, tensors))
+        raise
     check_unsigned(definition, slots, tensors, casts)
     raw, fn = make_function(definition, slots, casts, number_dtype, len(tensors), types, device)
     plan = OpPlan(fn, (), "".join(KINDS[t] for t in types), op.name, device)

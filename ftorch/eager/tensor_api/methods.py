@@ -21,7 +21,7 @@ from ..core import api, fill, formats
 from ..core import dtype as _dtype
 from ..core.geometry import CONJ, NEG, Size, geometry, infer_size, view_stride
 from ..core.registry import OPS
-from ..memory import host_memory
+from ..memory import host_memory, shared_memory
 from ..memory.storage import Storage
 from ..runtime import executor
 from ..tensor import DISPATCHING, PLAIN, TensorBase, extras, from_array, modes, wrap_view
@@ -538,13 +538,15 @@ def as_strided_(self, size, stride, storage_offset=None):
 
 @method
 def share_memory_(self):
-    """Does nothing: processes get tensors by value."""
+    """Moves the storage to memory that other processes have, too; sent to them it is no copy then."""
+    if self.device.type == "cpu":
+        shared_memory.share(self._ftorch_storage)
     return self
 
 
 @method
 def is_shared(self):
-    return False
+    return shared_memory.is_shared(self._ftorch_storage)
 
 
 @method

@@ -16,7 +16,7 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
 from ..core.once import warn_once
-from ..memory import host_memory
+from ..memory import host_memory, shared_memory
 from ..memory.storage import PrivateMap, Storage
 from ..tensor import TensorBase, wrap_view
 
@@ -148,11 +148,13 @@ class _Storage:
         return True
 
     def is_shared(self) -> bool:
-        """Whether other processes have the same memory: only that of mapped files."""
-        return isinstance(self._cell.host, np.memmap)
+        """Whether other processes may have the same memory: that of mapped files."""
+        return shared_memory.is_shared(self._cell)
 
     def share_memory_(self):
-        """Does nothing: processes are sent values."""
+        """Moves the memory to where other processes have it, too."""
+        if self.device.type == "cpu":
+            shared_memory.share(self._cell)
         return self
 
     def is_pinned(self, device=None) -> bool:

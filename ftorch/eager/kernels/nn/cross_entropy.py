@@ -98,8 +98,8 @@ def _picked(scores, target, weight, ignore_index):
     factor = counted.astype(scores.dtype)
     if weight is not None:
         factor = factor * jnp.take(weight.astype(scores.dtype), index, axis=0)
-    # Selected, not multiplied: an ignored sample may have an infinite score.
-    return jnp.where(counted, score, jnp.zeros((), score.dtype)), factor
+    # Selected, not multiplied: an ignored sample may have an infinite score. Minus zero, as its loss is 0.
+    return jnp.where(counted, score, jnp.full((), -0.0, score.dtype)), factor
 
 
 def _reduce_weighted(loss, factor, reduction):

@@ -231,6 +231,14 @@ def _(grad, input, target, weight, size_average, reduce, reduction):
     return d_input, d_target, None
 
 
+def _require_same_size(input, target):
+    if input.shape != target.shape:
+        raise ValueError(
+            f"Target size (torch.Size({sizes(target.shape)})) must be the same as input size "
+            f"(torch.Size({sizes(input.shape)}))"
+        )
+
+
 @op("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, "
     f"{_LEGACY}, Tensor? pos_weight=None) -> Tensor",
     promote="common", promoting="input target", **_PLACE)
@@ -239,11 +247,7 @@ def binary_cross_entropy_with_logits(input, target, weight, size_average, reduce
     """Cross entropy of a binary outcome whose log odds are given."""
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction(reduction)
-    if input.shape != target.shape:
-        raise ValueError(
-            f"Target size (torch.Size({sizes(target.shape)})) must be the same as input size "
-            f"(torch.Size({sizes(input.shape)}))"
-        )
+    _require_same_size(input, target)
     if not is_floating(input):
         raise NotImplementedError(
             f"\"log_sigmoid_cpu\" not implemented for '{dtype_name(input.dtype)}'"
@@ -257,6 +261,9 @@ def binary_cross_entropy_with_logits(input, target, weight, size_average, reduce
     if weight is not None:
         _check_same_shape(loss, weight)
     return reduce_loss(_times(loss, weight), reduction, input.dtype)
+
+
+binary_cross_entropy_with_logits.notice(_require_same_size)  # before the operands are broadcast
 
 
 def _xlogy(x, y):
