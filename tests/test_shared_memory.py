@@ -24,7 +24,9 @@ if __name__ == "__main__":
     part = s[1:]
     print(s.is_shared(), part.is_shared(), torch.ones(2).is_shared(), s.untyped_storage().is_shared())
     shown = ctx.Queue()
-    m = nn.Linear(2, 2).share_memory()
+    m = nn.Linear(2, 2)
+    nn.init.ones_(m.weight)  # whose steps are exact
+    m.share_memory()
     before = m.weight.detach().clone()
     p = ctx.Process(target=work, args=(s, m, shown)); p.start(); print(shown.get()); p.join()
     print(s, s + 1, part, p.exitcode)

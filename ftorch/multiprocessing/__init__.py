@@ -1,7 +1,7 @@
 """Python's `multiprocessing` with tensors (``torch.multiprocessing``).
 
-Tensors travel between processes as their bytes, or share their memory (`Tensor.share_memory_`). New processes are started from scratch (``spawn``): a
-process with JAX's threads cannot be forked.
+Tensors travel between processes as their bytes, or share their memory (`Tensor.share_memory_`). New processes are
+started from scratch (``spawn``): a process with JAX's threads cannot be forked.
 """
 # ruff: noqa: F403, F401
 
