@@ -398,7 +398,7 @@ class _TypedMeta(type):
     dtype = None
 
     def __call__(cls, *args, **kwargs):
-        if cls.dtype is None:
+        if cls.dtype is None or cls.__init__ is not TypedStorage.__init__:
             return type.__call__(cls, *args, **kwargs)
         return type.__call__(TypedStorage, *args, dtype=cls.dtype, **kwargs)
 
