@@ -42,6 +42,27 @@ def test_classes_have_no_names_of_their_own(path):
     assert found == {}
 
 
+@pytest.mark.parametrize("path", [
+    "nn", "nn.modules.pooling", "nn.modules.conv", "optim", "optim.lr_scheduler", "distributions", "distributions.transforms",
+    "distributions.constraints", "utils.data", "autograd.function", "ao.quantization", "ao.nn.quantized", "fx",
+])
+def test_classes_derive_from_each_other_as_theirs(path):
+    """``isinstance(m, nn.Softmax)`` is no question that a ``LogSoftmax`` answers with yes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs, ours = (importlib.import_module(f"{root}.{path}") for root in ("torch", "ftorch"))
+        classes = [
+            (name, a, b) for name in dir(theirs)
+            if isinstance(a := getattr(theirs, name), type) and isinstance(b := getattr(ours, name, None), type)
+            and a.__module__.startswith("torch")
+        ]
+    wrong = {
+        (name, other): issubclass(b, q)
+        for name, a, b in classes for other, p, q in classes if issubclass(a, p) != issubclass(b, q)
+    }
+    assert len(classes) > 1 and wrong == {}
+
+
 def test_tensors_have_no_names_of_their_own():
     known = {"jax", "saddmm"}  # arrays of JAX; an old name that PyTorch has as a function only
     assert names(ftorch.Tensor) - names(torch.Tensor) == known

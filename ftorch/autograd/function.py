@@ -176,7 +176,7 @@ class FunctionMeta(type):
         super().__init__(name, bases, attributes)
 
 
-class Function(metaclass=FunctionMeta):
+class Function(FunctionCtx, metaclass=FunctionMeta):
     """A differentiable operation defined by static methods ``forward`` and ``backward``.
 
     Either ``forward(ctx, *args)``, or ``forward(*args)`` with ``setup_context(ctx, inputs,

@@ -41,23 +41,7 @@ __all__ = [
 ]
 
 
-class LambdaLR(LRScheduler):
-    """The initial rate times a function of the epoch.
-
-    Args:
-        optimizer, last_epoch: those of `LRScheduler`.
-        lr_lambda: the function, or one for each group.
-
-    Raises:
-        ValueError: another number of functions than groups.
-
-    >>> import ftorch as torch
-    >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-    >>> scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
-    >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
-    [0.5]
-    """
-
+class _OfFunctions(LRScheduler):
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         self.optimizer = optimizer
         groups = len(optimizer.param_groups)
@@ -83,6 +67,24 @@ class LambdaLR(LRScheduler):
             if saved is not None:
                 function.__dict__.update(saved)
 
+
+class LambdaLR(_OfFunctions):
+    """The initial rate times a function of the epoch.
+
+    Args:
+        optimizer, last_epoch: those of `LRScheduler`.
+        lr_lambda: the function, or one for each group.
+
+    Raises:
+        ValueError: another number of functions than groups.
+
+    >>> import ftorch as torch
+    >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
+    >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
+    [0.5]
+    """
+
     def get_lr(self):
         self._ftorch_warn_outside_step()
         return [
@@ -91,7 +93,7 @@ class LambdaLR(LRScheduler):
         ]
 
 
-class MultiplicativeLR(LambdaLR):
+class MultiplicativeLR(_OfFunctions):
     """The current rate times a function of the epoch, at each step.
 
     Raises:

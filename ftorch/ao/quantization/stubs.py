@@ -7,14 +7,7 @@ from ...nn import Module
 __all__ = ["DeQuantStub", "QuantStub", "QuantWrapper"]
 
 
-class QuantStub(Module):
-    """The place where a model's input becomes quantized: an identity until the model is converted.
-
-    >>> import ftorch as torch
-    >>> torch.ao.quantization.QuantStub()(torch.ones(2))
-    tensor([1., 1.])
-    """
-
+class _Stub(Module):
     def __init__(self, qconfig=None):
         super().__init__()
         if qconfig:
@@ -24,7 +17,16 @@ class QuantStub(Module):
         return x
 
 
-class DeQuantStub(QuantStub):
+class QuantStub(_Stub):
+    """The place where a model's input becomes quantized: an identity until the model is converted.
+
+    >>> import ftorch as torch
+    >>> torch.ao.quantization.QuantStub()(torch.ones(2))
+    tensor([1., 1.])
+    """
+
+
+class DeQuantStub(_Stub):
     """The place where a model's result becomes floating-point again."""
 
 

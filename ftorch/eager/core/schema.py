@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 from dataclasses import dataclass, field
 
@@ -20,7 +21,10 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True)
 class Alias:
-    """``(a)``, ``(a!)`` or ``(a -> *)``: which arguments and results share memory."""
+    """``(a)``, ``(a!)`` or ``(a -> *)``: which arguments and results share memory.
+
+    A bare ``!`` (``Tensor! out``) is a set of its own, printed ``($0! -> )``: `after` is then the empty name.
+    """
 
     sets: tuple[str, ...]
     is_write: bool = False
@@ -178,7 +182,7 @@ class Schema:
 _HEAD = re.compile(r"(?:(?P<namespace>\w+)::)?(?P<name>[\w]+)(?:\.(?P<overload>\w+))?\(")
 _TYPE = re.compile(
     r"(?P<base>[A-Za-z_][\w.]*)"
-    r"(?:\((?P<alias>[a-z0-9*|]+)(?P<write>!)?(?:\s*->\s*(?P<after>[a-z0-9*|]+))?\))?"
+    r"(?:\((?P<alias>[a-z0-9*|]+)(?P<write>!)?(?:\s*->\s*(?P<after>[a-z0-9*|]+))?\)|(?P<fresh>\s*!))?"
     r"(?P<suffixes>(?:\[\d*\]|\?)*)"
 )
 _SUFFIX = re.compile(r"\[\d*\]|\?")
@@ -204,7 +208,7 @@ def _split(text):
     return parts + [last] if last else parts
 
 
-def _parse_type(text):
+def _parse_type(text, fresh):
     match = _TYPE.match(text)
     if not match:
         raise SchemaError(f"expected a type at {text!r}")
@@ -212,19 +216,21 @@ def _parse_type(text):
     if match["alias"]:
         after = tuple(match["after"].split("|")) if match["after"] else ()
         alias = Alias(tuple(match["alias"].split("|")), bool(match["write"]), after)
+    elif match["fresh"]:
+        alias = Alias((f"${next(fresh)}",), True, ("",))
     return Type(match["base"], tuple(_SUFFIX.findall(match["suffixes"])), alias), match.end()
 
 
-def _parse_argument(text, is_keyword_only):
-    type_, end = _parse_type(text)
+def _parse_argument(text, is_keyword_only, fresh):
+    type_, end = _parse_type(text, fresh)
     name, equals, default = text[end:].strip().partition("=")
     if not name.isidentifier():
         raise SchemaError(f"expected an argument name in {text!r}")
     return Argument(type_, name, default.strip() if equals else None, is_keyword_only)
 
 
-def _parse_return(text):
-    type_, end = _parse_type(text)
+def _parse_return(text, fresh):
+    type_, end = _parse_type(text, fresh)
     return Return(type_, text[end:].strip() or None)
 
 
@@ -243,12 +249,12 @@ def parse(text: str) -> Schema:
     if not head:
         raise SchemaError(f"expected 'name.overload(' in {text!r}")
     close = _closing(text, head.end())
-    arguments, keyword_only = [], False
+    arguments, keyword_only, fresh = [], False, itertools.count()  # numbers of alias sets without a name
     for part in _split(text[head.end() : close]):
         if part == "*":
             keyword_only = True
         else:
-            arguments.append(_parse_argument(part, keyword_only))
+            arguments.append(_parse_argument(part, keyword_only, fresh))
     arrow, returns = text[close + 1 :].strip()[:2], text[close + 1 :].strip()[2:].strip()
     if arrow != "->":
         raise SchemaError(f"expected '->' in {text!r}")
@@ -256,7 +262,7 @@ def parse(text: str) -> Schema:
     parts = _split(returns[1:-1]) if is_tuple else [returns]
     return Schema(
         head["name"], head["overload"] or "", tuple(arguments),
-        tuple(_parse_return(part) for part in parts), head["namespace"] or "", is_tuple,
+        tuple(_parse_return(part, fresh) for part in parts), head["namespace"] or "", is_tuple,
     )
 
 

@@ -173,17 +173,20 @@ class Tanh(Module):
         return torch.tanh(input)
 
 
-class ELU(FunctionModule):
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
-
-    _ftorch_function = "elu"
+class _ExponentialUnit(FunctionModule):
     _ftorch_arguments = ("alpha", "inplace")
 
     def __init__(self, alpha=1.0, inplace=False):
         super().__init__(alpha, inplace)
 
 
-class CELU(ELU):
+class ELU(_ExponentialUnit):
+    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
+
+    _ftorch_function = "elu"
+
+
+class CELU(_ExponentialUnit):
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
 
     _ftorch_function = "celu"
@@ -219,17 +222,20 @@ class GELU(FunctionModule):
         return f"approximate={self.approximate!r}"
 
 
-class Hardshrink(FunctionModule):
-    """``x`` where its size is greater than ``lambd``, else 0."""
-
-    _ftorch_function = "hardshrink"
+class _Shrink(FunctionModule):
     _ftorch_arguments = _ftorch_shown = ("lambd",)
 
     def __init__(self, lambd=0.5):
         super().__init__(lambd)
 
 
-class Softshrink(Hardshrink):
+class Hardshrink(_Shrink):
+    """``x`` where its size is greater than ``lambd``, else 0."""
+
+    _ftorch_function = "hardshrink"
+
+
+class Softshrink(_Shrink):
     """Moves ``x`` towards 0 by ``lambd``, and not beyond."""
 
     _ftorch_function = "softshrink"
@@ -245,22 +251,24 @@ class LeakyReLU(FunctionModule):
         super().__init__(negative_slope, inplace)
 
 
-class LogSigmoid(FunctionModule):
-    """``log(sigmoid(x))``."""
-
-    _ftorch_function = "logsigmoid"
-
+class _WithoutArguments(FunctionModule):
     def __init__(self, *args, **kwargs):
         Module.__init__(self, *args, **kwargs)
 
 
-class Softsign(LogSigmoid):
+class LogSigmoid(_WithoutArguments):
+    """``log(sigmoid(x))``."""
+
+    _ftorch_function = "logsigmoid"
+
+
+class Softsign(_WithoutArguments):
     """``x / (1 + |x|)``."""
 
     _ftorch_function = "softsign"
 
 
-class Tanhshrink(LogSigmoid):
+class Tanhshrink(_WithoutArguments):
     """``x - tanh(x)``."""
 
     _ftorch_function = "tanhshrink"
@@ -302,10 +310,8 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class Softmax(Module):
-    """``exp(x) / sum(exp(x))`` along ``dim``."""
-
-    _ftorch_function = "softmax"
+class _AlongDimension(Module):
+    _ftorch_function: str
 
     def __init__(self, dim=None):
         super().__init__()
@@ -322,13 +328,19 @@ class Softmax(Module):
         return f"dim={self.dim}"
 
 
-class Softmin(Softmax):
+class Softmax(_AlongDimension):
+    """``exp(x) / sum(exp(x))`` along ``dim``."""
+
+    _ftorch_function = "softmax"
+
+
+class Softmin(_AlongDimension):
     """`Softmax` of ``-x``."""
 
     _ftorch_function = "softmin"
 
 
-class LogSoftmax(Softmax):
+class LogSoftmax(_AlongDimension):
     """``log(softmax(x))`` along ``dim``."""
 
     _ftorch_function = "log_softmax"

@@ -274,19 +274,22 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         self.reset_parameters()
 
 
-class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm1d` that learns ``num_features`` from its first input."""
 
     cls_to_become = BatchNorm1d
+    _ftorch_dimensions = BatchNorm1d._ftorch_dimensions
 
 
-class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm2d` that learns ``num_features`` from its first input."""
 
     cls_to_become = BatchNorm2d
+    _ftorch_dimensions = BatchNorm2d._ftorch_dimensions
 
 
-class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm3d` that learns ``num_features`` from its first input."""
 
     cls_to_become = BatchNorm3d
+    _ftorch_dimensions = BatchNorm3d._ftorch_dimensions

@@ -72,8 +72,10 @@ class AlphaDropout(_DropoutNd):
         return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(AlphaDropout):
+class FeatureAlphaDropout(_DropoutNd):
     """`AlphaDropout` of whole channels."""
+
+    _ftorch_function = "feature_alpha_dropout"
 
     def forward(self, input):
         return F.feature_alpha_dropout(input, self.p, self.training)

@@ -100,19 +100,22 @@ class InstanceNorm3d(_InstanceNorm):
     _ftorch_dimensions = (4, 5)
 
 
-class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):
+class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
     """An `InstanceNorm1d` that learns ``num_features`` from its first input."""
 
     cls_to_become = InstanceNorm1d
+    _ftorch_dimensions = InstanceNorm1d._ftorch_dimensions
 
 
-class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):
+class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
     """An `InstanceNorm2d` that learns ``num_features`` from its first input."""
 
     cls_to_become = InstanceNorm2d
+    _ftorch_dimensions = InstanceNorm2d._ftorch_dimensions
 
 
-class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):
+class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
     """An `InstanceNorm3d` that learns ``num_features`` from its first input."""
 
     cls_to_become = InstanceNorm3d
+    _ftorch_dimensions = InstanceNorm3d._ftorch_dimensions

@@ -352,10 +352,7 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
 
-class CosineEmbeddingLoss(_Loss):
-    """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where -1."""
-
-    _ftorch_function = "cosine_embedding_loss"
+class _PairLoss(_Loss):
     _ftorch_options = ("margin",)
 
     def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
@@ -366,7 +363,13 @@ class CosineEmbeddingLoss(_Loss):
         return self._ftorch_call(input1, input2, target)
 
 
-class MarginRankingLoss(CosineEmbeddingLoss):
+class CosineEmbeddingLoss(_PairLoss):
+    """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where -1."""
+
+    _ftorch_function = "cosine_embedding_loss"
+
+
+class MarginRankingLoss(_PairLoss):
     """``max(0, -target * (input1 - input2) + margin)``, with targets 1 and -1."""
 
     _ftorch_function = "margin_ranking_loss"

@@ -13,18 +13,20 @@ from .utils import new_parameter
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-class LocalResponseNorm(FunctionModule):
-    """Divides each channel by a power of the mean square of ``size`` neighbouring channels."""
-
+class _ResponseNorm(FunctionModule):
     _ftorch_function = "local_response_norm"
     _ftorch_arguments = ("size", "alpha", "beta", "k")
     _ftorch_shown = ("size", "alpha=", "beta=", "k=")
+
+
+class LocalResponseNorm(_ResponseNorm):
+    """Divides each channel by a power of the mean square of ``size`` neighbouring channels."""
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1.0):
         super().__init__(size, alpha, beta, k)
 
 
-class CrossMapLRN2d(LocalResponseNorm):
+class CrossMapLRN2d(_ResponseNorm):
     """The older form of `LocalResponseNorm`, of (N, C, H, W)."""
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1):

@@ -115,7 +115,11 @@ class MaxUnpool3d(_MaxUnpoolNd):
     _ftorch_dimensions = 3
 
 
-class AvgPool1d(_Pool):
+class _AvgPoolNd(_Pool):
+    pass
+
+
+class AvgPool1d(_AvgPoolNd):
     """The mean of sliding windows of (N, C, L) or (C, L). See `AvgPool2d`."""
 
     _ftorch_dimensions = 1
@@ -138,19 +142,7 @@ class AvgPool1d(_Pool):
         )
 
 
-class AvgPool2d(_Pool):
-    """The mean of sliding windows of (N, C, H, W) or (C, H, W).
-
-    Args:
-        kernel_size, stride, padding: one int, or one per dimension; the stride is the kernel size
-            by default.
-        ceil_mode: whether windows may go over the end.
-        count_include_pad: whether padding counts in the mean.
-        divisor_override: divide by this number instead.
-    """
-
-    _ftorch_dimensions = 2
-
+class _AvgPoolOfSeveral(_AvgPoolNd):
     def __init__(
         self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
         divisor_override=None,
@@ -170,7 +162,21 @@ class AvgPool2d(_Pool):
         )
 
 
-class AvgPool3d(AvgPool2d):
+class AvgPool2d(_AvgPoolOfSeveral):
+    """The mean of sliding windows of (N, C, H, W) or (C, H, W).
+
+    Args:
+        kernel_size, stride, padding: one int, or one per dimension; the stride is the kernel size
+            by default.
+        ceil_mode: whether windows may go over the end.
+        count_include_pad: whether padding counts in the mean.
+        divisor_override: divide by this number instead.
+    """
+
+    _ftorch_dimensions = 2
+
+
+class AvgPool3d(_AvgPoolOfSeveral):
     """The mean of sliding windows of (N, C, D, H, W) or (C, D, H, W). See `AvgPool2d`."""
 
     _ftorch_dimensions = 3

@@ -36,6 +36,19 @@ def test_the_parts():
     assert parse("add_(Tensor(a!) self, Tensor other) -> Tensor(a!)").is_inplace
 
 
+@pytest.mark.parametrize("text", [
+    "foo::a(Tensor A, Tensor! out) -> ()", "foo::b(Tensor! out) -> Tensor!", "foo::c(Tensor!? x, Tensor![] y) -> Tensor",
+    "foo::d(Tensor(a!)[] x, Tensor ! y, *, Tensor! z) -> ()",
+])
+def test_writes_without_a_name(text):
+    torch = pytest.importorskip("torch")
+    assert [a.is_write for a in parse(text).arguments] == [
+        a.alias_info is not None and a.alias_info.is_write for a in torch._C.parse_schema(text).arguments
+    ]
+    if "[]" not in text:  # of lists PyTorch prints no result's sets
+        assert str(parse(text)).partition(" -> ()")[0] == str(torch._C.parse_schema(text)).partition(" -> ()")[0]
+
+
 @pytest.mark.parametrize("text", ["", "f", "f(", "f(Tensor) -> Tensor", "f(Tensor x)", "f(3 x) -> ()"])
 def test_what_is_no_schema(text):
     with pytest.raises(SchemaError):

@@ -10,9 +10,7 @@ __all__ = ["FXFloatFunctional", "FloatFunctional", "QFunctional"]
 ops = torch.ops.quantized
 
 
-class FXFloatFunctional(torch.nn.Module):
-    """`FloatFunctional` for graphs, which insert the observers themselves."""
-
+class _Operations(torch.nn.Module):
     def forward(self, x):
         raise RuntimeError("FloatFunctional is not intended to use the 'forward'. Please use the underlying operation")
 
@@ -48,7 +46,11 @@ class FXFloatFunctional(torch.nn.Module):
         return self._observed(torch.matmul(x, y))
 
 
-class FloatFunctional(FXFloatFunctional):
+class FXFloatFunctional(_Operations):
+    """`FloatFunctional` for graphs, which insert the observers themselves."""
+
+
+class FloatFunctional(_Operations):
     """Additions, products and joints whose results an observer sees.
 
     >>> import ftorch as torch
