@@ -54,7 +54,19 @@ def overridden(function, args, kwargs):
     return False, None
 
 
-class OpOverload:
+class OperatorBase:
+    """What overloads and higher-order operators have in common."""
+
+
+def __getattr__(name: str):
+    if name == "HigherOrderOperator":
+        from ._higher_order_ops import HigherOrderOperator
+
+        return HigherOrderOperator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class OpOverload(OperatorBase):
     """One overload of an op.
 
     Attributes:

@@ -1,10 +1,16 @@
 """Modules with a leading underscore that published libraries import."""
 
+import collections.abc
+import importlib
 import io
 import linecache
+import os
+import pickle
+import queue
 import random
 import subprocess
 import sys
+import threading
 
 import jax
 import pytest
@@ -344,3 +350,153 @@ def test_methods_of_sparse_tensors_in_scripts(method, tmp_path):
         kinds = [node.kind() for node in script.graph.nodes()]
         found.append((str(script(x)), [kind for kind in kinds if kind != "prim::Constant"]))
     assert found[0] == found[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_operators_of_ones_own_that_take_functions():
+    found = []
+    for library in (reference, ftorch):
+        ops = importlib.import_module(f"{library.__name__}._ops")
+        key = library._C.DispatchKey
+
+        class Twice(ops.HigherOrderOperator):
+            def __init__(self, name):
+                super().__init__(name)
+
+            def __call__(self, function, x):
+                return super().__call__(function, x)
+
+        own, bare = Twice("tests_twice"), Twice("tests_bare")
+
+        @own.py_impl(key.CompositeExplicitAutograd)
+        def _(function, x):
+            return ["plain", *function(function(x)).tolist()]
+
+        @own.py_impl(key.Autograd)
+        def _(function, x, own=own, library=library):
+            with library._C._AutoDispatchBelowAutograd():
+                return ["autograd", *own(function, x)]
+
+        with pytest.raises(NotImplementedError) as error:
+            bare(len, library.ones(1))
+        found.append((
+            own(lambda x: x + 1, library.ones(1)), str(error.value), own.name(), str(own), own.namespace,
+            library.ops.higher_order.tests_twice is own, isinstance(own, ops.OperatorBase),
+            isinstance(library.ops.aten.add.Tensor, ops.OperatorBase),
+        ))
+    assert found[0] == found[1]
+
+
+def test_scopes_of_traces():
+    """fvcore names the modules by them, of whose calls it counts the operations."""
+    found = []
+    for library in (reference, ftorch):
+
+        class Scoped(library.nn.Module):
+            def forward(self, x):
+                state = library._C._get_tracing_state()
+                state.push_scope("a")
+                y = x + 1
+                state.push_scope("b.c")
+                y = y.relu()
+                state.pop_scope()
+                y = y[0]
+                state.pop_scope()
+                return y * 2
+
+        graph, _ = library.jit._get_trace_graph(Scoped(), library.ones(2, 2))
+        nodes = [node for node in graph.nodes() if node.kind() != "prim::Constant"]
+        found.append([(n.kind(), n.scopeName(), n.output().isCompleteTensor(), n.output().type().dim()) for n in nodes])
+    assert found[0] == found[1] and len(found[0]) == 4
+
+
+def test_numbers_of_backward_passes():
+    for library in (reference, ftorch):
+        seen = []
+        number = library._C._current_graph_task_id
+        for _ in range(2):
+            x = library.ones(2, requires_grad=True)
+            y = x * 2
+            y.register_hook(lambda grad: seen.append(number()))
+            (y * 3).sum().backward()
+        assert seen[0] >= 0 and seen[1] != seen[0] and number() == -1
+
+
+def test_sets_in_order():
+    for library in (reference, ftorch):
+        kind = importlib.import_module(f"{library.__name__}.utils._ordered_set").OrderedSet
+        s = kind([3, 1, 3, 2])
+        assert list(s | kind([0])) == [3, 1, 2, 0] and list(s - kind([1])) == [3, 2] and list(reversed(s)) == [2, 1, 3]
+        assert repr(s) == "OrderedSet([3, 1, 2])" and s.pop() == 2 and list(s.union([7], [8])) == [3, 1, 7, 8]
+        assert s.issuperset([1]) and list(s.symmetric_difference([1, 9])) == [3, 9] and s == {1, 3}
+        assert list(s.intersection([1, 2], [1])) == [1] and pickle.loads(pickle.dumps(s)) == s
+        s.difference_update([3])
+        s.update([5])
+        assert list(s) == [1, 5] and isinstance(s, collections.abc.MutableSet)
+        with pytest.raises(KeyError):
+            kind().pop()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_watch_over_workers():
+    for library in (reference, ftorch):
+        utils = importlib.import_module(f"{library.__name__}.utils.data._utils")
+        watch = utils.signal_handling
+        assert utils.HAS_NUMPY and not utils.python_exit_status and utils.worker.ManagerWatchdog().is_alive()
+        child = subprocess.Popen([sys.executable, "-c", "import os; os._exit(3)"])
+        watch._set_worker_pids(1, (child.pid,))
+        with pytest.raises(ValueError, match="only once"):
+            watch._set_worker_pids(1, (child.pid,))
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(RuntimeError, match=rf"{child.pid}\) exited unexpectedly with exit code"):
+            watch._error_if_any_worker_fails()
+        watch._error_if_any_worker_fails()  # once
+        watch._remove_worker_pids(1)
+        with pytest.raises(ValueError, match="Cannot find worker information"):
+            watch._remove_worker_pids(1)
+        child.wait()
+
+
+def test_threads_that_pin():
+    """PyTorch's thread of this kind runs only where there is an accelerator."""
+    utils = importlib.import_module("ftorch.utils.data._utils")
+    given, pinned, done = queue.Queue(), queue.Queue(), threading.Event()
+    broken = utils.ExceptionWrapper((ValueError, ValueError("no"), None), "here")
+    given.put((0, {"a": [1, "b"]}))
+    given.put((1, broken))
+    thread = threading.Thread(target=utils.pin_memory._pin_memory_loop, args=(given, pinned, 0, done, None))
+    thread.start()
+    try:
+        assert pinned.get(timeout=30) == (0, {"a": [1, "b"]}) and pinned.get(timeout=30) == (1, broken)
+    finally:
+        done.set()
+        given.put((2, None))
+        thread.join()
+
+
+def test_small_private_names():
+    for library in (reference, ftorch):
+        x = library.tensor([-1e4, 0.0, 1e4])
+        distributions = library.distributions
+        assert library.allclose(distributions.transforms._clipped_sigmoid(x), library.tensor([0.0, 0.5, 1.0]))
+        P = library.tensor([[2.0, 0.5], [0.5, 1.0]])
+        found = distributions.multivariate_normal._precision_to_scale_tril(P)
+        assert library.allclose(found @ found.T @ P, library.eye(2), atol=1e-6)
+        importlib.import_module(f"{library.__name__}.profiler.profiler")
+        assert library.profiler.profiler._default_schedule_fn(3) == library.profiler.ProfilerAction.RECORD
+        assert library._VF.chunk(library.ones(2), 2)[1].tolist() == [1] and library.cuda._initialized is False
+        assert library._disable_dynamo(lambda y: y + 1)(2) == 3 and library._disable_dynamo()(lambda y: y)(2) == 2
+        groups = library.optim.Optimizer._group_tensors_by_device_and_dtype([[x, x.double()]])
+        assert sorted(str(dtype) for _, dtype in groups) == ["torch.float32", "torch.float64"]
+        assert library.ScriptObject is library._C.ScriptObject
+        assert not library._C._is_tracing() and not library._C._has_xpu and library._C._get_cudnn_enabled()
+        assert library.fx._symbolic_trace.ScriptObject is library.ScriptObject
+        parametrize = library.nn.utils.parametrize
+        assert parametrize._cache_enabled == 0 and parametrize._cache == {}
+        with parametrize.cached():
+            assert parametrize._cache_enabled == 1
+        with pytest.warns(FutureWarning, match="_ConvTransposeMixin. is a deprecated internal class"):
+            library.nn.modules.conv._ConvTransposeMixin(
+                1, 1, (1,), (1,), (0,), (1,), True, (0,), 1, True, "zeros"
+            )
+    assert ftorch.fft.__all__ == reference.fft.__all__

@@ -46,6 +46,42 @@ def _get_tracing_state():
     return None if recorder is None else recorder.Recorder.current
 
 
+def _is_tracing() -> bool:
+    """Whether ``jit.trace`` is recording."""
+    return _get_tracing_state() is not None
+
+
+def _current_graph_task_id() -> int:
+    """The number of the backward pass that is running in this thread; -1 if none is."""
+    from ..eager.autograd.backward import running
+
+    number = running()
+    return -1 if number is None else number
+
+
+def _get_cudnn_enabled() -> bool:
+    """``torch.backends.cudnn.enabled``."""
+    from ..backends import cudnn
+
+    return cudnn.enabled
+
+
+def parse_schema(schema: str):
+    """An operator's schema, parsed.
+
+    Raises:
+        RuntimeError: the text is none.
+
+    >>> import ftorch as torch
+    >>> torch._C.parse_schema("foo::bar(Tensor(a!) x, *, int y=1) -> ()").arguments[1].name
+    'y'
+    """
+    from ..library._custom_op import parse
+
+    return parse(schema)
+
+
+_has_xpu = False
 _jit_settings: dict[str, bool] = {}
 
 

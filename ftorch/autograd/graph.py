@@ -173,7 +173,7 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
 
     def begin():
         """Starts anew in another backward pass."""
-        if state["backward"] is not running():
+        if state["backward"] != running():
             expected = sum(will_run(node) for node in nodes)
             state.update(backward=running(), expected=expected, grads=[None] * len(tensors), count=0)
 

@@ -131,6 +131,8 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "_initialized":
+        return is_initialized()
     if name == "default_generators":
         from ..eager.sampling.generator import default_generator_of
 

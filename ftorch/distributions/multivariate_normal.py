@@ -55,6 +55,11 @@ class ScaleTril(Distribution):
         return self._ftorch_whole(torch.cholesky_inverse(self._unbroadcasted_scale_tril))
 
 
+def _precision_to_scale_tril(P):  # noqa: N803
+    """The lower factor of the covariance whose inverse is P."""
+    return to_scale_tril("precision_matrix", P)
+
+
 def half_log_det(factor):
     """log of the determinant of a triangular matrix: half that of its square."""
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)

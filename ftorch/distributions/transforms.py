@@ -117,6 +117,11 @@ def _inside(probs):
     return torch.clamp(probs, min=info.tiny, max=1.0 - info.eps)
 
 
+def _clipped_sigmoid(x):
+    """The sigmoid, kept off 0 and 1."""
+    return _inside(torch.sigmoid(x))
+
+
 class SigmoidTransform(ByType):
     """y = 1 / (1 + exp(-x))."""
 
@@ -126,7 +131,7 @@ class SigmoidTransform(ByType):
     sign = +1
 
     def _call(self, x):
-        return _inside(torch.sigmoid(x))
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y):
         y = _inside(y)

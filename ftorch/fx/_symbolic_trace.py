@@ -573,3 +573,11 @@ __all__ = [
     "PH", "ProxyableClassMeta", "Tracer", "is_fx_symbolic_tracing", "is_fx_tracing",
     "symbolic_trace", "wrap",
 ]
+
+
+def __getattr__(name: str):
+    if name == "ScriptObject":
+        from ..jit.torchscript.program.objects import ScriptObject
+
+        return ScriptObject
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -169,6 +169,13 @@ class Optimizer:
             type(self).step = self.profile_hook_step(type(self).step)
             type(self).step.hooked = True
 
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices: bool = False):
+        """Groups of the tensors at the same place of several lists: ``{(device, dtype): (lists, places)}``."""
+        from ..utils._foreach_utils import _group_tensors_by_device_and_dtype
+
+        return _group_tensors_by_device_and_dtype(tensorlistlist, with_indices)
+
     def zero_grad(self, set_to_none=True) -> None:
         """Clears the gradients: None, or zeros."""
         for group in self.param_groups:

@@ -6,6 +6,7 @@ from . import (
     DeviceType,
     ProfilerAction,
     ProfilerActivity,
+    _default_schedule_fn,  # noqa: F401
     kineto_available,
     profile,
     schedule,

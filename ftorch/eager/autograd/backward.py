@@ -87,8 +87,11 @@ class _Final(threading.local):
 final = _Final()
 
 
-def running():
-    """A token of the backward that is running; None if none is."""
+_numbers = itertools.count()  # of backward passes
+
+
+def running() -> int | None:
+    """The number of the backward that is running; None if none is."""
     return None if final.nodes is None else final.nodes[3]
 
 
@@ -133,7 +136,7 @@ def _run(roots, retain_graph, inputs):
         for edge in captures:
             by_node.setdefault(edge[0], []).append(edge)
         needed = _leading_to(start, by_node)
-    final.nodes = counts, start, needed, object()
+    final.nodes = counts, start, needed, next(_numbers)
     buffers: dict = {}
     for (node, nr), grad in roots:
         _add_to(buffers.setdefault(node, {}), nr, grad)

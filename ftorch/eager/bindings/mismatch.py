@@ -422,6 +422,11 @@ def _signatures(name, definitions, form):
     return found
 
 
+def texts(name: str, definitions, form: str) -> list[str]:
+    """The signatures of a name as messages write them, without the name."""
+    return [s.text() for s in _signatures(name, definitions, form)]
+
+
 def message(name: str, definitions, form: str, args, kwargs) -> str | None:
     """The text of the TypeError for a call that fits none of some overloads; None if it fits the only one.
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from ..call import op as _op
 from ..core.public_functions import public_of
 from ..dispatch import overrides
-from .mismatch import message
+from . import older
+from .mismatch import message, texts
 
 FEW = 8  # elements of a list or tuple whose types are looked at
 _MAX_RECIPES = 256
@@ -62,7 +63,12 @@ def overloaded(name: str, bounds: list, form: str):
                     return override
                 if out is not None:
                     kwargs["out"] = out
-                raise TypeError(message(name, [b.definition for b in bounds], form, args, kwargs))
+                definitions = [b.definition for b in bounds]
+                if name in older.NAMES:
+                    made = older.call(name, form, args, kwargs, lambda: texts(name, definitions, form))
+                    if made is not NotImplemented:
+                        return made
+                raise TypeError(message(name, definitions, form, args, kwargs))
         return bound.invoke([value for _, value in matched], inplace, out)
 
     function.__name__ = function.__qualname__ = name

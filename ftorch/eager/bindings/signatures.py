@@ -22,7 +22,7 @@ from ..core.registry import SCALAR, STATIC, OpDef
 from ..dispatch import overrides
 from ..dispatch.overrides import MISSING
 from ..tensor import TensorBase, from_array
-from . import mismatch, overloads, publishing, ways
+from . import mismatch, older, overloads, publishing, ways
 
 FUNCTIONS, INPLACE = ("function", "inplace function"), ("inplace", "inplace function")  # among the forms
 _SYNONYMS = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which PyTorch takes as well
@@ -294,13 +294,28 @@ def _stub(*args, **kwargs):
 
 
 def _explain():
-    """In the handler of a public function: raises what PyTorch's parser says of the call, or else what was raised."""
+    """In the handler of a public function: makes the call if an older signature fits, else raises.
+
+    What is raised is what PyTorch's parser says of the call, or else what was raised.
+    """
     # Subclasses are meant for whoever traces.
     asked = type(sys.exc_info()[1]) in (TypeError, AttributeError, ValueError, IndexError, RuntimeError)
     text = mismatch.of_call(sys._getframe(1)) if asked else None
+    if text is not None and (result := _older_call(sys._getframe(1))) is not NotImplemented:
+        return result
     if text is None:
         raise  # noqa: PLE0704
     raise TypeError(text) from None
+
+
+def _older_call(frame):
+    """The result of a public call that a frame belongs to, by a signature of older versions; NotImplemented if there is none."""
+    found = overrides.called(frame)
+    if found is None or found[0].__name__ not in older.NAMES:
+        return NotImplemented
+    function, args, kwargs = found
+    name, form = function.__name__, function.__ftorch_form__
+    return older.call(name, form, args, kwargs, lambda: mismatch.texts(name, function.__ftorch_ops__, form))
 
 
 class _Declared:
@@ -393,7 +408,7 @@ def _source(bound: Bound, form: str, name: str):
             lines.append(f"        if out is not None: return _call_out({call}, out)")
         lines.append(f"        return {'_call_inplace' if form in INPLACE else '_call'}({call})")
     # Arguments that the parser refuses may fail anywhere, and have PyTorch's text whatever failed.
-    lines.append("    except (TypeError, AttributeError, ValueError, IndexError, RuntimeError): _explain()")
+    lines.append("    except (TypeError, AttributeError, ValueError, IndexError, RuntimeError): return _explain()")
     return "\n".join(lines), defaults
 
 

@@ -16,10 +16,14 @@ def warn_once(text: str, category: type[Warning] = UserWarning, stacklevel: int 
 
     Args:
         key: what counts as the same; by default the text.
+        stacklevel: as of `warnings.warn`; 0 for the line that called the package.
     """
     if (key or text) in _given and not always[0]:
         return
     _given.add(key or text)
+    if not stacklevel:
+        warn_user(text, category)
+        return
     warnings.warn(text, category, stacklevel=stacklevel + 1)
 
 

@@ -251,6 +251,19 @@ class Conv3d(_Conv):
         return F.conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
 
+class _ConvTransposeMixin(_ConvTransposeNd):
+    """The older name of what `ConvTranspose1d`, 2d and 3d have in common."""
+
+    def __init__(self, *args, **kwargs):
+        import warnings
+
+        warnings.warn(
+            "`_ConvTransposeMixin` is a deprecated internal class. Please consider using public APIs.",
+            FutureWarning, stacklevel=2,
+        )
+        super().__init__(*args, **kwargs)
+
+
 class ConvTranspose1d(_ConvTransposeNd):
     """The transpose of `Conv1d`. See `ConvTranspose2d`."""
 

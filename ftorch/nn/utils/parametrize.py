@@ -26,11 +26,8 @@ __all__ = [
 _SEQUENCE = "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
 
 
-class _Cache:
-    """What `cached` keeps: how many such blocks are open, and the tensors computed in them."""
-
-    depth = 0
-    values: dict[tuple[int, str], Tensor] = {}
+_cache_enabled = 0  # how many blocks of `cached` are open
+_cache: dict[tuple[int, str], Tensor] = {}  # the tensors computed in them
 
 
 @contextmanager
@@ -44,13 +41,14 @@ def cached():
     ...     layer.weight is layer.weight
     True
     """
-    _Cache.depth += 1
+    global _cache_enabled
+    _cache_enabled += 1
     try:
         yield
     finally:
-        _Cache.depth -= 1
-        if not _Cache.depth:
-            _Cache.values.clear()
+        _cache_enabled -= 1
+        if not _cache_enabled:
+            _cache.clear()
 
 
 def _register(module, name, tensor):
@@ -240,12 +238,12 @@ def _make_class(module):
 def _make_property(module, name):
     def read(self):
         parametrization = self.parametrizations[name]
-        if not _Cache.depth:
+        if not _cache_enabled:
             return parametrization()
         key = id(self), name
-        if key not in _Cache.values:
-            _Cache.values[key] = parametrization()
-        return _Cache.values[key]
+        if key not in _cache:
+            _cache[key] = parametrization()
+        return _cache[key]
 
     def write(self, value):
         self.parametrizations[name].right_inverse(value)

@@ -19,7 +19,7 @@ from ._utils.processes import WorkerDied, WorkerPool
 from ._utils.worker import Job, _IterableDatasetStopIteration, _ResumeIteration, get_worker_info
 from .datapipes.datapipe import IterDataPipe
 from .dataset import Dataset, IterableDataset
-from .graph_settings import apply_shuffle_settings
+from .graph_settings import apply_sharding, apply_shuffle_settings
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
@@ -28,6 +28,15 @@ _T_co = TypeVar("_T_co", covariant=True)
 _T = TypeVar("_T")
 _worker_init_fn_t = Callable[[int], None]
 _collate_fn_t = Callable[[list[_T]], Any]
+
+
+def _sharding_worker_init_fn(worker_init_fn, world_size, rank_id, worker_id) -> None:
+    """What a worker does first for a pipe of data: takes its own part of the processes' and workers' shards."""
+    info = get_worker_info()
+    assert info is not None
+    apply_sharding(info.dataset, world_size * info.num_workers, worker_id * world_size + rank_id)
+    if worker_init_fn is not None:
+        worker_init_fn(worker_id)
 
 
 class _InfiniteConstantSampler(Sampler):

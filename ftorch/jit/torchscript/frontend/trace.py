@@ -159,6 +159,8 @@ def _get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False
     graph = trace(run, (*leaves, *(value for _, value in state.values())), check_trace=False, strict=strict).inlined_graph
     for i, value in enumerate(graph.inputs()):
         value.setDebugName(str(i))
+    for node in graph.walk():
+        node.scope = getattr(node.place, "scope", node.scope)
     if return_inputs:
         return graph, seen[0], seen[1]
     return (graph, seen[0], seen[2]) if _return_inputs_states else (graph, seen[0])

@@ -36,6 +36,11 @@ class GraphType(str):
         shape = inside.partition("=")[0].split(", ")[:-1]  # the last goes on: "strides=[3, 1], ..."
         return [int(size) for size in shape] if all(size.isdigit() for size in shape) else None
 
+    def dim(self) -> int | None:
+        """The number of dimensions that an example had, if it is known."""
+        sizes = self.sizes()
+        return None if sizes is None else len(sizes)
+
     def annotation_str(self) -> str:
         """The text as an annotation."""
         return "Tensor" if self.kind() == "TensorType" else f"{self}"
@@ -151,6 +156,10 @@ class Value:
         name = self.name or ""
         base, dot, digits = name.rpartition(".")
         return base if dot and digits.isdigit() else name
+
+    def isCompleteTensor(self) -> bool:  # noqa: N802
+        """Whether it is a tensor whose dtype, sizes and device an example told."""
+        return self.type().sizes() is not None
 
     def __repr__(self):
         made = str(self.producer).rstrip("\n") if self.producer is not None else ""

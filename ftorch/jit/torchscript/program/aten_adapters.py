@@ -137,6 +137,10 @@ def _convolution(input, weight, bias, stride, padding, dilation, transposed, out
     )
 
 
+def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
+    return getattr(torch, f"conv{input.dim() - 2}d")(input, weight, bias, stride, padding, dilation, groups)
+
+
 def _conv(n):
     @functools.cache
     def function():
@@ -350,7 +354,7 @@ ADAPTED: dict = {
     "view": _view,
     "tensor": _tensor, "as_tensor": _tensor, "to": _to, "slice": _slice, "select": _select,
     "index": _index, "index_put_": _index_put(True), "index_put": _index_put(False),
-    "_convolution": _convolution, **{f"conv{n}d": _conv(n) for n in (1, 2, 3)},
+    "_convolution": _convolution, "_convolution_mode": _convolution_mode, **{f"conv{n}d": _conv(n) for n in (1, 2, 3)},
     **{f"max_pool{n}d": _max_pool(n) for n in (1, 2, 3)},
     **{f"max_pool{n}d_with_indices": _max_pool_with_indices(n) for n in (1, 2, 3)},
     **{f"adaptive_max_pool{n}d": _adaptive_max_pool(n) for n in (1, 2, 3)},

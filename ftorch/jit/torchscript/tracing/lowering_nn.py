@@ -7,7 +7,7 @@ import functools
 import ftorch as torch
 
 from ....eager.dispatch.overrides import own_signature
-from .lowering import _RULES, rule
+from .lowering import _RULES, _declared, rule
 
 # --- networks ------------------------------------------------------------------------
 
@@ -24,6 +24,50 @@ def _(input, running_mean=None, running_var=None, weight=None, bias=None, use_in
       momentum=0.1, eps=1e-5):
     args = [input, weight, bias, running_mean, running_var, use_input_stats, float(momentum), eps]
     return "instance_norm", [*args, True], {}
+
+
+def _convolution(name, n, is_transposed):
+    """What ATen's composite calls of a batch: ``_convolution``, with the settings of cuDNN that a CPU has."""
+
+    def apply(*args, **kwargs):
+        declared = _declared(name, args, kwargs)
+        if declared is None:
+            return None
+        given = [*declared[1], *(None, 1, 0, 0, 1, 1)[len(declared[1]) - 2:]] if is_transposed else [
+            *declared[1], *(None, 1, 0, 1, 1)[len(declared[1]) - 2:]
+        ]
+        if is_transposed:
+            input, weight, bias, stride, padding, output_padding, groups, dilation = given
+        else:
+            input, weight, bias, stride, padding, dilation, groups = given
+            output_padding = 0
+        if input.dim() != n + 2:
+            return declared
+        stride, dilation, output_padding = _each(stride, n), _each(dilation, n), _each(output_padding, n)
+        if isinstance(padding, str):
+            return "_convolution_mode", [input, weight, bias, stride, padding, dilation, groups], {}
+        return "_convolution", [
+            input, weight, bias, stride, _each(padding, n), dilation, is_transposed, output_padding, groups,
+            False, False, True, True,
+        ], {}
+
+    return apply
+
+
+def _each(value, n):
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    return values * n if len(values) == 1 else values
+
+
+for _n in (1, 2, 3):
+    _RULES["any", f"conv{_n}d"] = _convolution(f"conv{_n}d", _n, False)
+    _RULES["any", f"conv_transpose{_n}d"] = _convolution(f"conv_transpose{_n}d", _n, True)
+
+
+@rule("any.convolution")
+def _(*args, **kwargs):
+    declared = _declared("convolution", args, kwargs)
+    return declared and ("_convolution", [*declared[1], False, False, True, True], {})
 
 
 def _dropout(name):
@@ -83,7 +127,7 @@ def _(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_
     return "embedding", [weight, input, index, scale_grad_by_freq, sparse], {}
 
 
-@rule("nn.functional.scaled_dot_product_attention")
+@rule("any.scaled_dot_product_attention")
 def _(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
       enable_gqa=False):
     named = {} if scale is None else {"scale": scale}
@@ -169,12 +213,9 @@ def _(input, size=None, scale_factor=None, mode="nearest", align_corners=None,
     return name, [input, None, *corners, [float(s) for s in scales]], {}
 
 
-@rule("nn.functional.pad")
+@rule("any.pad")
 def _(input, pad, mode="constant", value=None):
-    if mode == "constant":
-        return "constant_pad_nd", [input, list(pad), 0 if value is None else value], {}
-    kind = {"reflect": "reflection", "replicate": "replication"}.get(mode)
-    return kind and (f"{kind}_pad{len(pad) // 2}d", [input, list(pad)], {})
+    return "pad", [input, list(pad), mode, value if value is None else float(value)], {}
 
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}

@@ -21,7 +21,7 @@ from ....nn import Module
 from . import lowering_nn  # noqa: F401  (its rules)
 from .lowering import _RESULT, lower
 from .noted import described, note_call, operands_of
-from .records import Frame, Statement, TracedInt, TracerWarning, Value
+from .records import Frame, ScopedPlace, Statement, TracedInt, TracerWarning, Value
 
 __all__ = ["Recorder"]
 
@@ -110,6 +110,7 @@ class Recorder(metaclass=_PerThread):
         self.paths: dict[int, tuple[str, ...]] = {}
         self.random: list[Statement] = []
         self.units: list = []  # of the programs that it calls
+        self.scopes: list[str] = []  # that its user has opened
         if root is not None:
             for name, module in root.named_modules():
                 path = tuple(filter(None, name.split(".")))
@@ -165,6 +166,21 @@ class Recorder(metaclass=_PerThread):
         """Arguments with Python's own integers in the place of sizes."""
         return _plain(value)
 
+    # --- scopes
+
+    def push_scope(self, name: str) -> None:
+        """Opens a scope: what is recorded until it is closed has its name (``node.scopeName()`` of `_get_trace_graph`)."""
+        self.scopes.append(name)
+
+    def pop_scope(self) -> None:
+        """Closes the scope that was opened last."""
+        self.scopes.pop()
+
+    def noted(self, kind, name, operands):
+        """`note_call`; where scopes are open the place knows them."""
+        place = note_call(kind, name, operands)
+        return ScopedPlace.at(place, "/".join(self.scopes)) if self.scopes else place
+
     # --- calls
 
     def call(self, kind, name, function, args, kwargs):
@@ -184,7 +200,7 @@ class Recorder(metaclass=_PerThread):
         if isinstance(result, TensorBase) or (
             isinstance(result, (tuple, list)) and any(isinstance(r, TensorBase) for r in result)
         ):
-            place = note_call(kind, name, operands_of(self, (*args, *kwargs.values())))
+            place = self.noted(kind, name, operands_of(self, (*args, *kwargs.values())))
             self.record(lowered, result, args, place)
         return result
 
@@ -243,7 +259,7 @@ class Recorder(metaclass=_PerThread):
         finally:
             self.depth -= 1
         before = len(self.frame.items)
-        place = note_call("", "getitem", operands_of(self, (x,)))
+        place = self.noted("", "getitem", operands_of(self, (x,)))
         found = self._viewed(x, index)
         example = x
         for statement in self.frame.items[before:]:
@@ -515,7 +531,7 @@ def _operator_call(function):
         finally:
             recorder.depth -= 1
         if isinstance(result, TensorBase):
-            place = note_call("", self.__name__, operands_of(recorder, args))
+            place = recorder.noted("", self.__name__, operands_of(recorder, args))
             recorder.record((f"{self.namespace}::{self.__name__}", list(args), kwargs), result, (), place)
         return result
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["Frame", "ProgramCall", "Statement", "TracedInt", "TracerWarning", "Value"]
+__all__ = ["Frame", "ProgramCall", "ScopedPlace", "Statement", "TracedInt", "TracerWarning", "Value"]
 
 
 class TracerWarning(Warning):
@@ -19,6 +19,18 @@ class TracerWarning(Warning):
     @staticmethod
     def ignore_lib_warnings():
         """Nothing: the library warns of nothing itself."""
+
+
+class ScopedPlace(tuple):
+    """The place of a call in Python, within scopes that the user has opened."""
+
+    scope: str
+
+    @classmethod
+    def at(cls, place, scope):
+        made = cls(place or ("", 0, 0))
+        made.scope = scope
+        return made
 
 
 @dataclass(eq=False)

@@ -4,6 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
+from queue import Empty, Full
+
+from ftorch._utils import ExceptionWrapper
+
+from . import MP_STATUS_CHECK_INTERVAL
+
+
+def _pin_memory_loop(in_queue, out_queue, device_id, done_event, device) -> None:
+    """What a loader's thread for pinning does until ``done_event``: batches of one queue go pinned into the other.
+
+    Args:
+        in_queue: of (index of the batch, the batch), or (index, `ExceptionWrapper`), which is passed on.
+        device_id, device: the accelerator whose transfers the memory is for.
+    """
+    while not done_event.is_set():
+        try:
+            index, data = in_queue.get(timeout=MP_STATUS_CHECK_INTERVAL)
+        except Empty:
+            continue
+        if not isinstance(data, ExceptionWrapper):
+            try:
+                data = pin_memory(data, device)
+            except Exception:
+                data = ExceptionWrapper(where=f"in pin memory thread for device {device_id}")
+        while not done_event.is_set():
+            try:
+                out_queue.put((index, data), timeout=MP_STATUS_CHECK_INTERVAL)
+                break
+            except Full:
+                continue
 
 
 def pin_memory(data, device=None):

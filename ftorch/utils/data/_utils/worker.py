@@ -90,6 +90,24 @@ class Surroundings:
         sys.argv[:] = self._ftorch_arguments
 
 
+class ManagerWatchdog:
+    """Tells a worker whether the process that started it is alive.
+
+    >>> from ftorch.utils.data._utils.worker import ManagerWatchdog
+    >>> ManagerWatchdog().is_alive()
+    True
+    """
+
+    def __init__(self) -> None:
+        self.manager_pid = os.getppid()
+        self.manager_dead = False
+
+    def is_alive(self) -> bool:
+        """Whether it is the parent still."""
+        self.manager_dead = self.manager_dead or os.getppid() != self.manager_pid
+        return not self.manager_dead
+
+
 @dataclass(frozen=True)
 class _IterableDatasetStopIteration:
     """Instead of a batch: this worker's copy of the stream has ended."""
