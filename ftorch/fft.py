@@ -6,8 +6,7 @@ from .eager.tensor import Tensor  # noqa: F401
 
 globals().update(vars(_api.fft))
 
-__all__ = [
-    "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn",
-    "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn",
-    "hfft", "ihfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift", "Tensor",
-]
+__all__ = (
+    "fft ifft fft2 ifft2 fftn ifftn rfft irfft rfft2 irfft2 rfftn irfftn hfft ihfft fftfreq rfftfreq fftshift ifftshift "
+    "Tensor"
+).split()

@@ -577,7 +577,7 @@ __all__ = [
 
 def __getattr__(name: str):
     if name == "ScriptObject":
-        from ..jit.torchscript.program.objects import ScriptObject
+        from .. import _C
 
-        return ScriptObject
+        return _C.ScriptObject
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -309,7 +309,7 @@ def _explain():
 
 
 def _older_call(frame):
-    """The result of a public call that a frame belongs to, by a signature of older versions; NotImplemented if there is none."""
+    """The result of a public call that a frame belongs to, by an older signature; NotImplemented if there is none."""
     found = overrides.called(frame)
     if found is None or found[0].__name__ not in older.NAMES:
         return NotImplemented
