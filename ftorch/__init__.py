@@ -270,7 +270,7 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(("CompilationUnit", "ScriptFunction", "ScriptModule", "fork", "wait"), "jit"),
     **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter", "Graph", "Node", "Value", "Block"), "_C"),
-    **dict.fromkeys(("ScriptObject", "parse_schema"), "_C"),
+    "parse_schema": "_C",
     **dict.fromkeys(("DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet"), "_C"),
     "Future": "futures",
     "classproperty": "_utils",
