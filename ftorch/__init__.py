@@ -270,7 +270,14 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(("CompilationUnit", "ScriptFunction", "ScriptModule", "fork", "wait"), "jit"),
     **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter", "Graph", "Node", "Value", "Block"), "_C"),
-    "parse_schema": "_C",
+    **dict.fromkeys(
+        (
+            "AnyType", "AwaitType", "BoolType", "ComplexType", "DeviceObjType", "DictType", "FloatType", "FutureType",
+            "IntType", "ListType", "NoneType", "NumberType", "OptionalType", "PyObjectType", "RRefType", "StreamObjType",
+            "StringType", "SymBoolType", "SymIntType", "TensorType", "TupleType", "Type", "UnionType", "parse_schema",
+        ),
+        "_C",
+    ),
     **dict.fromkeys(("DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet"), "_C"),
     "Future": "futures",
     "classproperty": "_utils",

@@ -498,3 +498,36 @@ def test_small_private_names():
         conv = library.nn.modules.conv
         assert issubclass(conv._ConvTransposeMixin, conv._ConvTransposeNd)
     assert ftorch.fft.__all__ == reference.fft.__all__
+
+
+def test_types_of_scripts_as_objects():
+    found = []
+    for library in (reference, ftorch):
+        C = library._C
+        integer, text, tensor = C.IntType.get(), C.StringType.get(), C.TensorType.get()
+        types = [
+            integer, text, tensor, C.FloatType.get(), C.BoolType.get(), C.NoneType.get(), C.NumberType.get(), C.AnyType.get(),
+            C.DeviceObjType.get(), C.StreamObjType.get(), C.ComplexType.get(), C.SymIntType.get(), C.PyObjectType.get(),
+            C.ListType(integer), C.ListType.ofTensors(), C.OptionalType(text), C.OptionalType.ofTensor(),
+            C.DictType(text, C.ListType.ofFloats()), C.TupleType([integer, tensor]), C.TupleType([]),
+            C.UnionType([integer, text]), C.FutureType(tensor), C.RRefType(integer), C.AwaitType(integer),
+        ]
+        with pytest.raises(TypeError, match="No constructor defined"):
+            C.Type()
+        assert library.ListType is C.ListType and issubclass(library.TensorType, library.Type)
+        found.append((
+            [(f"{t}", t.kind(), t.annotation_str, t.str()) for t in types],
+            [[a == b for b in types] for a in types], [[a.isSubtypeOf(b) for b in types] for a in types],
+            f"{C.DictType(text, tensor).getValueType()} {C.ListType(integer).getElementType()}",
+            [f"{t}" for t in C.TupleType([integer, tensor]).elements()],
+        ))
+        graph = library.jit.script(_list_of_sizes).graph
+        kinds = [type(t).__name__ for t in types]
+        assert [k for k in dict.fromkeys(kinds) if isinstance(next(graph.outputs()).type(), getattr(C, k))] == ["ListType"]
+        assert isinstance(next(graph.inputs()).type(), C.TensorType) and isinstance(next(graph.inputs()).type(), C.Type)
+        assert next(graph.outputs()).type().annotation_str == "List[int]"
+    assert found[0] == found[1]
+
+
+def _list_of_sizes(x):
+    return [x.size(0), x.size(1)]

@@ -168,7 +168,13 @@ _LIBRARY = {
 }
 
 
+_TYPES = (
+    "AnyType", "AwaitType", "BoolType", "ComplexType", "DeviceObjType", "DictType", "FloatType", "FutureType", "IntType",
+    "ListType", "NoneType", "NumberType", "OptionalType", "PyObjectType", "RRefType", "StreamObjType", "StringType",
+    "SymBoolType", "SymIntType", "TensorType", "TupleType", "Type", "UnionType",
+)
 _ELSEWHERE = {
+    **dict.fromkeys(_TYPES, "._types"),
     **dict.fromkeys(("Block", "Graph", "Node", "Value"), "..jit.torchscript.graph.ir"),
     **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter"), "._files"),
     "ScriptObject": ".._quantized._tensor",

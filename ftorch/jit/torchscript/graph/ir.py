@@ -41,6 +41,7 @@ class GraphType(str):
         sizes = self.sizes()
         return None if sizes is None else len(sizes)
 
+    @property
     def annotation_str(self) -> str:
         """The text as an annotation."""
         return "Tensor" if self.kind() == "TensorType" else f"{self}"
