@@ -25,6 +25,8 @@ import types
 
 PACKAGES = {"functorch": "ftorch.functorch", "torch": "ftorch"}  # name there: name here
 _HOME = pathlib.Path(__file__).parent
+# Parts of the standard library that PyTorch imports, and which programs use after no import but torch's.
+_LOADED = ("concurrent.futures", "multiprocessing.connection", "multiprocessing.reduction")
 _INSTALLER = "ftorch"  # what the distribution's file INSTALLER says, by which `status` knows it
 
 
@@ -137,6 +139,8 @@ def become(name: str) -> types.ModuleType:
         raise
     finally:
         spec._initializing = False  # type: ignore[attr-defined]
+    for loaded in _LOADED:
+        importlib.import_module(loaded)
     return module
 
 
@@ -250,7 +254,8 @@ def _metadata_files(site=None):
     ftorch is a requirement only where it is installed: where it is on the path otherwise, ``pip install`` of any library that
     needs torch would look for it, and ``pip check`` complain.
     """
-    places = {} if site is None else {"path": [str(site), *sys.path]}
+    # A checkout in which the command is called is not installed, whatever was built in it.
+    places = {"path": [*(() if site is None else [str(site)]), *(p for p in sys.path if p not in ("", os.getcwd()))]}
     installed = any(True for _ in importlib.metadata.distributions(name="ftorch", **places))
     requires = "Requires-Dist: ftorch\n" if installed else ""
     return {

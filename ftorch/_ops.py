@@ -60,9 +60,7 @@ class OperatorBase:
 
 def __getattr__(name: str):
     if name == "HigherOrderOperator":
-        from ._higher_order_ops import HigherOrderOperator
-
-        return HigherOrderOperator
+        return importlib.import_module("._higher_order_ops", __package__).HigherOrderOperator
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -56,6 +56,10 @@ def install(environment, chosen=()) -> None:
     pip = [python, "-m", "pip", "install", "-q"]
     subprocess.run([*pip, "-e", str(ROOT)], check=True)
     subprocess.run([python, "-m", "ftorch", "alias", "install"], check=True)
+    # A library that wants another torch must fail to install, and not replace this one.
+    constraints = pathlib.Path(environment) / "constraints.txt"
+    constraints.write_text(f"torch=={versions(environment, ['torch'])['torch']}\n")
+    pip += ["-c", str(constraints)]
     needed = sorted({need for path in programs(chosen).values() for need in requirements(path)})
     subprocess.run([*pip, *(n for n in needed if n not in ALONE)], check=True)
     alone = [ALONE[n] for n in needed if n in ALONE]

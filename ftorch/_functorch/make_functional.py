@@ -83,5 +83,5 @@ def combine_state_for_ensemble(models):
             "combine_state_for_ensemble: Expected all models to be of the same class."
         )
     functions, parameters, buffers = zip(*(make_functional_with_buffers(m) for m in models))
-    stacked = (tuple(api.stack(group) for group in zip(*state)) for state in (parameters, buffers))
+    stacked = (tuple(api.stack(group).detach() for group in zip(*state)) for state in (parameters, buffers))
     return (functions[0], *stacked)

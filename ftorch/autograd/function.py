@@ -157,6 +157,8 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
         if not isinstance(g, TensorBase):
             raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
         wanted = self.input_geometries[index]
+        if not self.needs_input_grad[position]:
+            return g  # it goes nowhere
         if g.shape != wanted.shape:
             try:
                 g = g.sum_to_size(wanted.shape)

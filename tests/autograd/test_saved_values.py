@@ -1,5 +1,6 @@
 """What nodes show of their calls, and hooks on saved tensors: the same programs in both libraries."""
 
+import importlib
 import pickle
 
 import pytest
@@ -140,3 +141,36 @@ def test_functions_are_pickled_by_name(path):
 ])
 def test_numbers(program):
     assert compare(program) == []
+
+
+@pytest.mark.parametrize("library", ["torch", "ftorch"])
+def test_gradients_that_go_nowhere_have_any_shape(library):
+    """torchdyn's functions return one for times that require none."""
+    torch = importlib.import_module(library)
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, t):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2, torch.ones(2)
+
+    x = torch.ones(3, requires_grad=True)
+    Double.apply(x, torch.ones(3)).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="invalid gradient at index 1"):
+        Double.apply(x, torch.ones(3, requires_grad=True)).sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_stacked_models_are_apart_from_theirs():
+    for library in ("torch", "ftorch"):
+        torch, functorch = importlib.import_module(library), importlib.import_module(
+            "functorch" if library == "torch" else "ftorch.functorch"
+        )
+        _, parameters, buffers = functorch.combine_state_for_ensemble([torch.nn.BatchNorm1d(2) for _ in range(3)])
+        assert [(tuple(p.shape), p.requires_grad) for p in (*parameters, *buffers)] == [
+            ((3, 2), False), ((3, 2), False), ((3, 2), False), ((3, 2), False), ((3,), False),
+        ]

@@ -166,3 +166,24 @@ def test_views_of_one_call_end_with_a_write_to_their_base():
         return piece.grad_fn
 
     both_with_text(run)
+
+
+@pytest.mark.parametrize("torch", [pt, ft], ids=["torch", "ftorch"])
+def test_addresses_stay_while_nobody_writes(torch):
+    """Libraries keep what belongs to a tensor by its address, from the forward pass to the backward (BackPACK)."""
+    seen = []
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(72, 3))
+    for module in net:
+        module.register_forward_hook(lambda module, given, out: seen.extend([given[0], out]))
+    loss = torch.nn.functional.cross_entropy(net(torch.randn(4, 1, 8, 8)), torch.tensor([0, 1, 2, 0]))
+    first = [t.data_ptr() for t in seen]
+    found = []
+    for module in net:
+        module.register_full_backward_hook(lambda *_: found.append([t.data_ptr() for t in seen]))
+    seen_before = [t.data_ptr() for t in seen]
+    loss.backward()
+    copies = [seen[1].clone(), seen[1].detach().clone()]
+    found += [seen_before, [t.data_ptr() for t in seen]]
+    assert all(f == first for f in found)
+    assert first[1] == first[2] and first[3] == first[4] == first[5] == first[6]  # a view, and what is handed on
+    assert len({first[1], *(c.data_ptr() for c in copies)}) == 3
