@@ -4,6 +4,7 @@ import collections.abc
 import importlib
 import io
 import linecache
+import math
 import os
 import pickle
 import queue
@@ -11,6 +12,7 @@ import random
 import subprocess
 import sys
 import threading
+import types
 
 import jax
 import pytest
@@ -490,7 +492,10 @@ def test_small_private_names():
         assert sorted(str(dtype) for _, dtype in groups) == ["torch.float32", "torch.float64"]
         assert library.ScriptObject is library._C.ScriptObject
         assert not library._C._is_tracing() and not library._C._has_xpu and library._C._get_cudnn_enabled()
-        assert library.fx._symbolic_trace.ScriptObject is library.ScriptObject
+        trace = library.fx._symbolic_trace
+        assert trace.ScriptObject is library.ScriptObject and trace.FunctionType is types.FunctionType
+        assert trace.functools.wraps and id(math.sin) in trace.Tracer()._autowrap_function_ids
+        assert trace.Tracer()._autowrap_search == [math]
         parametrize = library.nn.utils.parametrize
         assert parametrize._cache_enabled == 0 and parametrize._cache == {}
         with parametrize.cached():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import copy
+import functools  # noqa: F401  the same
 import inspect
 import math
 import types
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from types import CodeType, FunctionType, ModuleType  # noqa: F401  libraries take them from here
 from typing import Any
 
 from .._alias import is_own
@@ -175,7 +177,8 @@ class Tracer(TracerBase):
             if not name.startswith("_") and callable(value)
         }
         self._autowrap.update((id(f), _create_wrapped_func(f)) for f in autowrap_functions)
-        self._autowrap_modules = list(autowrap_modules)
+        self._autowrap_search = list(autowrap_modules)
+        self._autowrap_function_ids = set(self._autowrap)  # what tracers of libraries' own read
         self.param_shapes_constant = param_shapes_constant
         self.submodule_paths: dict[Module, str] | None = None
         self.root_module_name = ""
@@ -413,7 +416,7 @@ class Tracer(TracerBase):
         new = type(self).__new__(type(self))
         memo[id(self)] = new
         for key, value in self.__dict__.items():
-            is_shared = key in ("_autowrap_search", "_autowrap_modules", "_autowrap")
+            is_shared = key in ("_autowrap_search", "_autowrap")
             new.__dict__[key] = copy.copy(value) if is_shared else copy.deepcopy(value, memo)
         return new
 
@@ -491,7 +494,7 @@ class Tracer(TracerBase):
         for module in self.root.modules():
             patches.watch_scope(vars(module), self._autowrap)
         patches.watch_scope(scope, self._autowrap)
-        for module in self._autowrap_modules:
+        for module in self._autowrap_search:
             patches.watch_scope(vars(module), self._autowrap)
         for (_, name), dictionary in _wrapped_fns_to_patch.items():
             if name not in dictionary and hasattr(builtins, name):
