@@ -274,7 +274,7 @@ _ELSEWHERE = {
         (
             "AnyType", "AwaitType", "BoolType", "ComplexType", "DeviceObjType", "DictType", "FloatType", "FutureType",
             "IntType", "ListType", "NoneType", "NumberType", "OptionalType", "PyObjectType", "RRefType", "StreamObjType",
-            "StringType", "SymBoolType", "SymIntType", "TensorType", "TupleType", "Type", "UnionType", "parse_schema",
+            "StringType", "SymBoolType", "SymIntType", "TensorType", "TupleType", "Type", "UnionType",
         ),
         "_C",
     ),

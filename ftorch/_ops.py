@@ -17,7 +17,7 @@ from typing import Any
 from .eager.bindings.signatures import Bound
 from .eager.core.registry import OVERLOADS, STATIC, OpDef
 from .eager.dispatch import overrides
-from .eager.tensor import PLAIN, modes
+from .eager.tensor import PLAIN, TensorBase, modes
 
 
 class Tag(enum.Enum):
@@ -56,12 +56,6 @@ def overridden(function, args, kwargs):
 
 class OperatorBase:
     """What overloads and higher-order operators have in common."""
-
-
-def __getattr__(name: str):
-    if name == "HigherOrderOperator":
-        return importlib.import_module("._higher_order_ops", __package__).HigherOrderOperator
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class OpOverload(OperatorBase):
@@ -207,24 +201,71 @@ class OpOverloadPacket:
 REGISTERED: dict[str, OpOverloadPacket] = {}  # "ns::name" -> an op of `torch.library`
 
 
-class HigherOrderOperator:
+class HigherOrderOperator(OperatorBase):
     """An op of ``torch.ops.higher_order``: it calls graphs, which are among its arguments.
+
+    One of the user's own is made by a subclass, whose ``__call__`` passes its arguments on; its kernels are
+    registered by `py_impl`.
+
+    Args:
+        function: what it does, or the name of one whose kernels are registered.
 
     >>> import ftorch as torch
     >>> torch.ops.higher_order.cond(torch.tensor(True), torch.sin, torch.cos, (torch.zeros(1),))
     (tensor([0.]),)
     """
 
-    namespace = "higher_order"
-
-    def __init__(self, function):
-        self.__name__ = self._name = function.__name__
-        self.__doc__ = function.__doc__
+    def __init__(self, function, *, cacheable=False):
+        self._function = None if isinstance(function, str) else function
+        self.__name__ = self._name = function if isinstance(function, str) else function.__name__
+        self.__doc__ = self.__doc__ if isinstance(function, str) else function.__doc__
         self.__module__ = "torch.ops.higher_order"
-        self._function = function
+        self.namespace = "higher_order"
+        self.py_kernels: dict = {}  # by dispatch key, or by class of a mode or of tensors
+        self._skipped: set[str] = set()
+        if self._function is None:
+            REGISTERED[f"higher_order::{self._name}"] = self
 
     def __call__(self, /, *args, **kwargs):
-        return self._function(*args, **kwargs)
+        if self._function is not None:
+            return self._function(*args, **kwargs)
+        return self._kernel(args, kwargs)(*args, **kwargs)
+
+    def py_impl(self, k):
+        """Registers a kernel for a dispatch key, or for a class of modes or of tensors: a decorator."""
+
+        def register(kernel):
+            self.py_kernels[getattr(k, "name", k)] = kernel
+            return kernel
+
+        return register
+
+    def py_autograd_impl(self, fn):
+        """Registers the kernel that is called first, where gradients may be wanted."""
+        return self.py_impl(importlib.import_module(".library._keys", __package__).DispatchKey.Autograd)(fn)
+
+    def fallthrough(self, dispatch_key) -> None:
+        """Lets calls pass over a key."""
+        self._skipped.add(dispatch_key.name)
+
+    def has_kernel_for_dispatch_key(self, k) -> bool:
+        """Whether a kernel is registered for a key."""
+        return getattr(k, "name", k) in self.py_kernels
+
+    def _kernel(self, args, kwargs):
+        excluded = importlib.import_module(".library._keys", __package__).excluded
+        tensors = [v for v in overrides.flat_arguments(args, kwargs) if isinstance(v, TensorBase)]
+        for t in tensors:
+            if type(t) in self.py_kernels:
+                return self.py_kernels[type(t)]
+        backend = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}.get(tensors[0].device.type, "CPU") if tensors else "CPU"
+        for key in (f"Autograd{backend}", "Autograd", backend, "CompositeExplicitAutograd"):
+            if key in self.py_kernels and key not in excluded() and key not in self._skipped:
+                return self.py_kernels[key]
+        raise NotImplementedError(
+            f"could not find kernel for HigherOrderOperator {self._name} at dispatch key DispatchKey.Autograd{backend} "
+            f"(resolved from DispatchKey.Autograd{backend})"
+        )
 
     def name(self):
         """The name."""
@@ -234,7 +275,7 @@ class HigherOrderOperator:
         return self._name
 
     def __repr__(self):
-        return f"<HigherOrderOperator '{self._name}'>"
+        return f"<HigherOrderOperator '{self._name}'>" if self._function is not None else object.__repr__(self)
 
     def __deepcopy__(self, memo=None):
         return self

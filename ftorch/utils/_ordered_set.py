@@ -96,11 +96,6 @@ class OrderedSet(MutableSet[T]):
     def symmetric_difference_update(self, other: Iterable[T]) -> None:  # noqa: D102
         self._dict = self.symmetric_difference(other)._dict
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OrderedSet) and self._dict == other._dict
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __ior__(self, other: Any):
         self.update(other)
         return self

@@ -32,20 +32,33 @@ def call(name: str, form: str, args, kwargs, signatures):
         form: "function", "method" or "inplace".
         signatures: gives the texts of those that PyTorch wants instead.
     """
-    is_method = form != "function" and bool(args) and isinstance(args[0], TensorBase)
+    found = _found(name, form, args, kwargs)
+    if found is None:
+        return NotImplemented
+    names, given, is_method = found
+    out = {"out": kwargs["out"]} if "out" in kwargs else {}
+    tensors = [given[n] for n in names if n not in _NUMBERS]
+    numbers = {n: given[n] for n in names if n in _NUMBERS}
+    _warn(name, names[1:] if is_method else names, form, signatures())
+    if form == "function":
+        return getattr(api, name)(*tensors, **numbers, **out)
+    return getattr(tensors[0], name)(*tensors[1:], **numbers)
+
+
+def fits(name: str, form: str, args, kwargs) -> bool:
+    """Whether one of the older signatures fits a call."""
+    return name in NAMES and _found(name, form, args, kwargs) is not None
+
+
+def _found(name, form, args, kwargs):
+    """(the names in their order, {name: value}, whether the tensor is the first argument) of a call, or None."""
+    is_method = form in ("method", "inplace") and bool(args) and isinstance(args[0], TensorBase)
     for order in _ORDERS[name.removesuffix("_")]:
         names = ["self", *(n for n in order if n != "self")] if is_method else order
         given = _given(names, args, kwargs)
-        if given is None:
-            continue
-        out = {"out": kwargs["out"]} if "out" in kwargs else {}
-        tensors = [given[n] for n in names if n not in _NUMBERS]
-        numbers = {n: given[n] for n in names if n in _NUMBERS}
-        _warn(name, names[1:] if is_method else names, form, signatures())
-        if form == "function":
-            return getattr(api, name)(*tensors, **numbers, **out)
-        return getattr(tensors[0], name)(*tensors[1:], **numbers)
-    return NotImplemented
+        if given is not None:
+            return names, given, is_method
+    return None
 
 
 def _given(names, args, kwargs):

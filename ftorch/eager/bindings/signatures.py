@@ -18,6 +18,7 @@ import numpy as np
 from ..autograd.views import view_call
 from ..call import op as _op
 from ..core import dtype as _dtype
+from ..core.public_functions import python_of
 from ..core.registry import SCALAR, STATIC, OpDef
 from ..dispatch import overrides
 from ..dispatch.overrides import MISSING
@@ -313,7 +314,7 @@ def _older_call(frame):
     found = overrides.called(frame)
     if found is None or found[0].__name__ not in older.NAMES:
         return NotImplemented
-    function, args, kwargs = found
+    function, args, kwargs = python_of(found[0]), *found[1:]
     name, form = function.__name__, function.__ftorch_form__
     return older.call(name, form, args, kwargs, lambda: mismatch.texts(name, function.__ftorch_ops__, form))
 

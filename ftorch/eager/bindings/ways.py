@@ -9,7 +9,7 @@ from: the number of an argument, ``(first, count)`` for a tuple of several, or `
 from __future__ import annotations
 
 from ..tensor import TensorBase
-from . import mismatch
+from . import mismatch, older
 from .overloads import FEW
 
 SLOW, CALL, INPLACE, VIEW, OUT = range(5)  # as in ``public_functions.cpp``; OUT: the last operand is what is written to
@@ -51,7 +51,7 @@ def learner(name, bounds, form):
             if matched is None:
                 if len(bounds) == 1:
                     text = mismatch.of_arguments(name, [bound.definition], form, args[:positional], given)
-                    if text is not None:
+                    if text is not None and not older.fits(name, form, args[:positional], given):
                         raise TypeError(text)
                 continue
             if not bound.is_by_type(matched):
