@@ -28,7 +28,7 @@ from ..eager.dispatch import overrides
 from ..eager.dispatch.levels import wrapped_plan
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import DISPATCHING, Tensor, TensorBase, modes
-from . import composition, gradients, view_gradients
+from . import composition, gradients
 
 OVERRIDES: dict[OpDef, dict] = {}  # kernels registered in the place of the engine's
 users = [0]
@@ -464,7 +464,7 @@ def view_gradient(definition, static, base, grad):
     if not _sees([grad]):
         return None
     with gradients.composing:
-        return view_gradients.of_view(definition, static, base, grad)
+        return gradients.of_view(definition, static, base, grad)
 
 
 def _sees(values):

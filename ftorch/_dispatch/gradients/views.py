@@ -1,14 +1,10 @@
-"""Gradients of views as ATen's calls: what `gradients` is for ops. `of_view` undoes one view of a tensor."""
+"""Gradients of views as ATen's calls: what the other rules are for ops. `of_view` undoes one view of a tensor."""
 
 from __future__ import annotations
 
-from .. import _ops
+from .rules import aten_op
 
 _END = 9223372036854775807
-
-
-def _aten(name):
-    return getattr(_ops.ops.aten, name).default
 
 
 def of_view(definition, static, base, grad):
@@ -65,27 +61,27 @@ def _expanded(grad, shape, static):
 
 def _selected(grad, shape, static):
     dim, index = static
-    return _aten("select_backward")(grad, shape, dim, index)
+    return aten_op("select_backward")(grad, shape, dim, index)
 
 
 def _sliced(grad, shape, static):
     dim, start, end, step = (*static, None, None, 1)[:4] if len(static) < 4 else static
     start, end = 0 if start is None else start, _END if end is None else end
-    return _aten("slice_backward")(grad, shape, dim, start, end, step)
+    return aten_op("slice_backward")(grad, shape, dim, start, end, step)
 
 
 def _narrowed(grad, shape, static):
     dim, start, length = static
     start = start + shape[dim] if start < 0 else start
-    return _aten("slice_backward")(grad, shape, dim, start, start + length, 1)
+    return aten_op("slice_backward")(grad, shape, dim, start, start + length, 1)
 
 
 def _diagonal(grad, shape, static):
-    return _aten("diagonal_backward")(grad, shape, *static)
+    return aten_op("diagonal_backward")(grad, shape, *static)
 
 
 def _unfolded(grad, shape, static):
-    return _aten("unfold_backward")(grad, shape, *static)
+    return aten_op("unfold_backward")(grad, shape, *static)
 
 
 def _indexed(grad, shape, static):
@@ -109,7 +105,7 @@ def _indexed(grad, shape, static):
             dim += 1
     for rule, before, arguments in reversed(steps):
         grad = rule(grad, before, arguments)
-    return grad if steps else _aten("alias")(grad)
+    return grad if steps else aten_op("alias")(grad)
 
 
 _RULES = {
