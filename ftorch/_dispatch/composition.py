@@ -8,6 +8,7 @@ calls make it up.
 
 from __future__ import annotations
 
+import math
 import functools
 
 from .. import _ops
@@ -301,6 +302,10 @@ def _unsafe_view(x, size):
     return _ops.ops.aten._unsafe_view.default(x, list(size))
 
 
+def _rows(x):
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
 @_composition("matmul")
 def _matmul(x, y):
     """The products that PyTorch's ``matmul`` is made of."""
@@ -309,13 +314,13 @@ def _matmul(x, y):
     if name is not None:
         return _call(name, x, y)
     if a >= 3 and b in (1, 2):
-        rows = _call("mm" if b == 2 else "mv", x.reshape(-1, x.shape[-1]), y)
+        rows = _call("mm" if b == 2 else "mv", _rows(x), y)
         return _unsafe_view(rows, (*x.shape[:-1], *y.shape[1:]))
     if a < 3 or b < 3:
         return None
     batch = _broadcast(x.shape[:-2], y.shape[:-2])
-    x3 = x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
-    y3 = y.expand(*batch, *y.shape[-2:]).reshape(-1, *y.shape[-2:])
+    x3 = x.expand(*batch, *x.shape[-2:]).reshape(math.prod(batch), *x.shape[-2:])
+    y3 = y.expand(*batch, *y.shape[-2:]).reshape(math.prod(batch), *y.shape[-2:])
     return _unsafe_view(_call("bmm", x3, y3), (*batch, x.shape[-2], y.shape[-1]))
 
 
@@ -327,16 +332,13 @@ def _broadcast(*shapes):
 def _linear(x, weight, bias=None):
     if weight.dim() != 2 or x.dim() < 2:
         return None
-    if bias is not None and x.dim() > 3:
-        return None
     if bias is None:
         turned = weight.t()
         if x.dim() == 2:
             return _call("mm", x, turned)
-        rows = _call("mm", x.reshape(-1, x.shape[-1]), turned)
+        rows = _call("mm", _rows(x), turned)
         return _unsafe_view(rows, (*x.shape[:-1], weight.shape[0]))
-    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    out = api.addmm(bias, rows, weight.t())
+    out = api.addmm(bias, x if x.dim() == 2 else _rows(x), weight.t())
     return out if x.dim() == 2 else out.view(*x.shape[:-1], out.shape[-1])
 
 
@@ -384,7 +386,7 @@ def _where(condition, x, y):
 
 @_composition("outer")
 def _outer(x, y):
-    return None if x.dim() != 1 or y.dim() != 1 else x.reshape(-1, 1) * y
+    return None if x.dim() != 1 or y.dim() != 1 else x.reshape(x.shape[0], 1) * y
 
 
 @_composition("div")

@@ -287,7 +287,7 @@ def _matmul(x, y):
 def _linear(x, weight, bias=None):
     if weight.dim() != 2 or x.dim() not in (2, 3):
         return None
-    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+    rows = x if x.dim() == 2 else x.reshape(x.shape[0] * x.shape[1], x.shape[-1])
     if bias is None:
         out = _op.call(_op.op_named("mm"), (rows, weight.t()))
     else:
