@@ -8,8 +8,8 @@ calls make it up.
 
 from __future__ import annotations
 
-import math
 import functools
+import math
 
 from .. import _ops
 from .._alias import is_own
