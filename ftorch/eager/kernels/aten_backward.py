@@ -1,7 +1,7 @@
 """ATen's backward ops: the gradients of one op each, as graphs and ``__torch_dispatch__`` see them.
 
 Each is the derivative that its forward op declares, by ATen's signature. The engine's own backward passes run
-fused kernels instead; these are what they are made of where somebody looks (`ftorch._dispatch.gradients`).
+fused kernels instead; these are what they are made of where somebody looks (`ftorch._dispatch.gradient_rules`).
 """
 
 from __future__ import annotations

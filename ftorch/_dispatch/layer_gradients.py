@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ...eager.core import api
-from .rules import Missing, aten_op, rule, whole
+from ..eager.core import api
+from .gradient_rules import Missing, aten_op, rule, whole
 
 # --- losses, normalization, convolution, pooling ---------------------------------------------------
 

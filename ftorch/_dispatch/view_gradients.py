@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rules import aten_op
+from .gradient_rules import aten_op
 
 _END = 9223372036854775807
 

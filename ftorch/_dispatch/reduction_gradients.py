@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ...eager.core import api
-from .rules import Missing, aten_op, product_reversed, rule
+from ..eager.core import api
+from .gradient_rules import Missing, aten_op, product_reversed, rule
 
 # --- reductions ------------------------------------------------------------------------------------
 

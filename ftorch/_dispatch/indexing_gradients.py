@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...eager.core import api
-from .rules import Missing, aten_op, options_of, rule, whole
+from ..eager.core import api
+from .gradient_rules import Missing, aten_op, options_of, rule, whole
 
 # --- indexing and joining ----------------------------------------------------------------------
 

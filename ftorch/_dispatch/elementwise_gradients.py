@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ...eager.core import api
-from .rules import (
+from ..eager.core import api
+from .gradient_rules import (
     RULES,
     Missing,
     aten_op,

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import threading
 
-from ... import _ops
-from ...eager.core.formats import strided
-from ...eager.core.registry import OpDef
-from ...eager.native.contexts import repeatable
+from .. import _ops
+from ..eager.core.formats import strided
+from ..eager.core.registry import OpDef
+from ..eager.native.contexts import repeatable
 
 
 class _Composing(threading.local):
