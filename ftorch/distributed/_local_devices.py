@@ -60,14 +60,17 @@ class Places:
             now: how it lies on this part of a larger mesh. Dimensions that neither divides may lie on other parts of it
                 as they do.
         """
+        from .tensor.placement_types import _StridedShard, divides
+
         axes: list = [() for _ in shape]
-        for names, p in zip(self.axes, placements):
-            if p.is_shard():
-                wanted = axes[p.dim] + names
-                if shape[p.dim] % math.prod(self.jax_mesh.shape[name] for name in wanted) == 0:
-                    axes[p.dim] = wanted
+        divided = [(names, p) for names, p in zip(self.axes, placements) if divides(p)]
+        # Strided parts are parts of those that later dimensions of the mesh make.
+        for names, p in sorted(divided, key=lambda found: isinstance(found[1], _StridedShard)):
+            wanted = axes[p.dim] + names
+            if shape[p.dim] % math.prod(self.jax_mesh.shape[name] for name in wanted) == 0:
+                axes[p.dim] = wanted
         if sum(map(len, self.axes)) < len(self.jax_mesh.axis_names):
-            said = {p.dim for p in (*placements, *now) if p.is_shard()}
+            said = {p.dim for p in (*placements, *now) if divides(p)}
             axes = [names if d in said else _ANY for d, names in enumerate(axes)]
         return jax.sharding.NamedSharding(
             self.jax_mesh, jax.sharding.PartitionSpec(*[names if names is _ANY else names or None for names in axes])

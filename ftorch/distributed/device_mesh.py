@@ -295,7 +295,23 @@ class DeviceMesh:
             raise RuntimeError("Cannot concatenate DeviceMeshes derived from different device meshs")
         (root,) = roots.values()
         names = tuple(n for m in device_mesh_list for n in m.mesh_dim_names or ())
-        return root._slice([root._dim(n) for n in names], names)
+        if names == root.mesh_dim_names:
+            return root
+        if root._places is not None:
+            axes = tuple(axes for m in device_mesh_list for axes in m._places.axes)
+            places, groups = _local_devices.Places(root._places.jax_mesh, axes), None
+        else:
+            places, groups = None, [g for m in device_mesh_list for g in m._groups or ()]
+        # Steps along different dimensions of the root add up.
+        position = {rank: i for i, rank in enumerate(root._flat)}
+        own = position[root._flat[0] if root._coordinate is None else torch.distributed.get_rank()] if places is None else 0
+        steps = torch.zeros((), dtype=torch.int64)
+        for m in device_mesh_list:
+            found = torch.tensor([position[r] - own for r in m._flat]).reshape(m._shape)
+            steps = steps.reshape(*steps.shape, *[1] * found.dim()) + found
+        ranks = [root._flat[own + s] for s in steps.reshape(-1).tolist()]
+        return DeviceMesh(root.device_type, torch.tensor(ranks, dtype=torch.int32).reshape(tuple(steps.shape)),
+                          mesh_dim_names=names, _init_backend=False, _root=root, _groups=groups, _places=places)
 
     def _get_root_mesh(self) -> DeviceMesh:
         return self._root or self

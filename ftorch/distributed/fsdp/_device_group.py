@@ -9,7 +9,6 @@ from __future__ import annotations
 import ftorch as torch
 
 from ...utils._pytree import tree_map
-from .._local_devices import Places
 from ..tensor import Replicate
 from ..tensor._redistribute import Redistribute, move
 from ._group import ParameterGroup
@@ -20,16 +19,13 @@ class DeviceGroup(ParameterGroup):
 
     def _exchange_over(self, mesh):
         self.count = mesh.size()
-        for p in self.parameters:
-            if p.spmd is not None:  # what is parallel on other dimensions of the mesh stays so
-                p.local.data = self._laid(p, p.local.detach(), True)
 
     def _laid(self, p, t, is_divided):
         """A parameter's value, or its gradient, divided or whole; parallel along other dimensions of the mesh as it is."""
-        placements = p.sharded.placements if is_divided else [Replicate()] * self.mesh.ndim
-        if p.spmd is None:
-            return move(t, self.mesh, p.shape, placements, placements)
-        return move(t, _Both(self.mesh, p.spmd[0]), p.shape, None, (*p.spmd[1], *placements))
+        mesh, placements = p.sharded.device_mesh, p.sharded.placements
+        if not is_divided:
+            placements = [*[Replicate()] * self.mesh.ndim, *placements[self.mesh.ndim :]]
+        return move(t, mesh, p.shape, None, placements)
 
     def gathered(self) -> list:
         """The whole parameters."""
@@ -60,12 +56,3 @@ class DeviceGroup(ParameterGroup):
 
         moved, whole = x.to(self.mesh._places.device), (Replicate(),) * self.mesh.ndim
         return Redistribute.apply(moved, self.mesh, tuple(x.shape), whole, (Shard(0),) * self.mesh.ndim)
-
-
-class _Both:
-    """Two parts of one mesh as one."""
-
-    def __init__(self, mesh, other):
-        ours, theirs = mesh._places, other._places
-        self.ndim = mesh.ndim + other.ndim
-        self._places = Places(ours.jax_mesh, (*theirs.axes, *ours.axes))

@@ -8,13 +8,17 @@ gradients of whole parameters are reduced to parts in one exchange.
 
 from __future__ import annotations
 
+import math
+
 import ftorch as torch
 
 from ...autograd import Function
 from .. import distributed_c10d as dist
+from ..device_mesh import DeviceMesh
 from ..tensor import DTensor, Replicate, Shard
 from ..tensor._api import distribute_tensor
-from ..tensor._redistribute import part
+from ..tensor._redistribute import move, part
+from ..tensor.placement_types import _StridedShard, divides
 
 
 class ShardedParameter:
@@ -31,9 +35,26 @@ class ShardedParameter:
             self.spmd = full.device_mesh, full.placements, tuple(full.shape)
             full = full.to_local().detach()
             self.shape = tuple(full.shape)
-        made = distribute_tensor(full, mesh, placements, src_data_rank=None)
+            made = self._over_both(full, placements)
+        else:
+            made = distribute_tensor(full, mesh, placements, src_data_rank=None)
         self.sharded = torch.nn.Parameter(made, parameter.requires_grad)
         self.put(self.sharded)
+
+    def _over_both(self, local, placements):
+        """The part of a part, as a tensor over the dimensions of both meshes. Where both divide one dimension,
+        this one divides the pieces of the other: in the whole its parts are strided.
+        """
+        parallel, parallel_placements, shape = self.spmd
+        pieces = math.prod(parallel.size(m) for m, p in enumerate(parallel_placements) if divides(p, self.dim))
+        outer = [*placements[:-1], _StridedShard(self.dim, split_factor=pieces)] if pieces > 1 else placements
+        both = DeviceMesh._concatenate([self.mesh, parallel])
+        placed = [*outer, *parallel_placements]
+        if both._places is not None:
+            part_of_part = move(local, both, shape, None, placed)
+        else:
+            part_of_part = distribute_tensor(local, self.mesh, placements, src_data_rank=None).to_local()
+        return DTensor._made(part_of_part, both, placed, shape)
 
     def put(self, value):
         """Makes a tensor the modules' parameter."""

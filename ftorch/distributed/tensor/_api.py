@@ -15,7 +15,7 @@ from ._redistribute import (
     redistributed,
     with_gradient,
 )
-from .placement_types import Placement, Replicate, Shard
+from .placement_types import Placement, Replicate, along, divides
 
 __all__ = [
     "DTensor", "distribute_module", "distribute_tensor", "empty", "full", "ones", "rand", "randn", "zeros",
@@ -223,7 +223,7 @@ class DTensor(torch.Tensor):
         if shape is None:
             shape = list(local_tensor.shape)
             for m, p in enumerate(placed):
-                if p.is_shard():
+                if divides(p):
                     shape[p.dim] *= mesh.size(m)
         if run_check:
             for m, p in enumerate(placed):
@@ -298,11 +298,11 @@ def _normalized(placements, rank, mesh):
             raise RuntimeError(
                 f"Trying to distribute tensor with unsupported placements {p} on device mesh dimension {m}!"
             )
-        if p.is_shard() and not -rank <= p.dim < rank:
+        if divides(p) and not -rank <= p.dim < rank:
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {p.dim})"
             )
-    return [Shard(p.dim + rank) if p.is_shard() and p.dim < 0 else p for p in placed]
+    return [along(p, p.dim + rank) if divides(p) and p.dim < 0 else p for p in placed]
 
 
 def _rebuilt(local, placements, shape, requires_grad, mesh, is_parameter=False):

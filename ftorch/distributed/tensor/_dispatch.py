@@ -12,7 +12,7 @@ from ._redistribute import global_strides, gradient_placements, redistributed, w
 from ._rules import Decision, Input
 from ._special import SPECIAL
 from ._structure_rules import STRUCTURE
-from .placement_types import Partial, Replicate, Shard
+from .placement_types import Partial, Replicate, Shard, _StridedShard, divides
 
 RULES = {
     **{n: rules.matmul for n in ("matmul", "mm", "bmm", "linear", "addmm", "__matmul__", "mv")},
@@ -55,8 +55,8 @@ def implicit_replication():
 def evenly_divided(shape, mesh, placements):
     sizes = list(shape)
     for m, p in enumerate(placements):
-        if p.is_shard():
-            if sizes[p.dim] % mesh.size(m):
+        if divides(p):
+            if sizes[p.dim] % (mesh.size(m) * getattr(p, "split_factor", 1)):
                 return False
             sizes[p.dim] //= mesh.size(m)
     return True
@@ -144,7 +144,7 @@ def _over_devices(args, kwargs):
 def _keeps_classes(args):
     from .parallel.loss import enabled
 
-    return bool(enabled[0]) and any(p.is_shard(1) for p in getattr(args[0], "placements", ()))
+    return bool(enabled[0]) and any(divides(p, 1) for p in getattr(args[0], "placements", ()))
 
 
 def _on_the_way(targets, i, mesh):
@@ -218,16 +218,16 @@ def _registered(rule, tensors, inputs, args, kwargs):
         return None
     _, outputs, placed = best
     out = outputs[0]
-    size = tensors[0].shape[out.dim] if out.is_shard() and out.dim < tensors[0].dim() else None
+    size = tensors[0].shape[out.dim] if divides(out) and out.dim < tensors[0].dim() else None
     same = [x for x, p in zip(inputs, placed) if p == out]
-    return Decision(list(placed), out, sizes=(out.dim, size) if out.is_shard() and same else None)
+    return Decision(list(placed), out, sizes=(out.dim, size) if divides(out) and same else None)
 
 
 def _both(first, second, decision, mesh, m):
     shape = list(first[0])
-    if decision.output.is_shard() and shape[decision.output.dim] == -1:
+    if divides(decision.output) and shape[decision.output.dim] == -1:
         return first
-    if decision.output.is_shard():
+    if divides(decision.output):
         shape[decision.output.dim] //= mesh.size(m)
     return (shape,)
 
@@ -281,9 +281,10 @@ def _reshape(name, x, tensors, args, kwargs, mesh, m):
         return Decision([Replicate()], Replicate()), (shape,)
     # several mesh dimensions may divide the same one: all of them have to fit
     count = math.prod(
-        mesh.size(i) for i, p in enumerate(tensors[0].placements) if p.is_shard(x.dim)
+        mesh.size(i) for i, p in enumerate(tensors[0].placements) if divides(p, x.dim)
     )
-    out = rules.reshaped(x.shape, shape, x.dim, count) if x.even else None
+    plain = x.even and not any(isinstance(p, _StridedShard) for p in tensors[0].placements)
+    out = rules.reshaped(x.shape, shape, x.dim, count) if plain else None
     if out is None:
         return Decision([Replicate()], Replicate()), (shape,)
     local = list(shape)
@@ -343,12 +344,12 @@ def _wrapped(result, mesh, outputs, sizes, tensors, name):
     if isinstance(result, torch.Tensor):
         shape = list(result.shape)
         for m, p in enumerate(outputs if mesh._places is None else ()):
-            if p.is_shard():
+            if divides(p):
                 shape[p.dim] *= mesh.size(m)
         if name in rules.POINTWISE or name.rstrip("_") in rules.POINTWISE:
             shape = list(torch.broadcast_shapes(*[tuple(t.shape) for t in tensors]))
         for dim, size in sizes:
-            if size is not None and any(p.is_shard(dim) for p in outputs):
+            if size is not None and any(divides(p, dim) for p in outputs):
                 shape[dim] = size
         return DTensor._made(result, mesh, outputs, tuple(shape), global_strides(result, shape))
     if isinstance(result, (tuple, list)):

@@ -7,12 +7,17 @@ import ftorch as torch
 from ...autograd import Function
 from .. import _local_devices
 from .. import distributed_c10d as dist
-from .placement_types import NormPartial, Replicate, Shard
+from .placement_types import NormPartial, Replicate, Shard, _StridedShard, divides, runs
 
 
 def part(size: int, count: int, rank: int) -> tuple[int, int]:
     """(size, start) of a rank's part of a dimension."""
     return Shard.local_shard_size_and_offset(size, count, rank)
+
+
+def part_size(placement, size: int, count: int, rank: int) -> int:
+    """The size of a rank's part of a dimension that a placement divides."""
+    return sum(n for _, n in runs(placement, size, count, rank))
 
 
 def local_shape(shape, mesh, placements, upto: int | None = None, place=None) -> list[int]:
@@ -22,22 +27,22 @@ def local_shape(shape, mesh, placements, upto: int | None = None, place=None) ->
         return sizes
     place = mesh.get_coordinate() if place is None else place
     for m, p in enumerate(placements if upto is None else placements[:upto]):
-        if p.is_shard():
-            sizes[p.dim] = part(sizes[p.dim], mesh.size(m), place[m])[0]
+        if divides(p):
+            sizes[p.dim] = part_size(p, sizes[p.dim], mesh.size(m), place[m])
     return sizes
 
 
 def offsets(shape, mesh, placements, place=None) -> list[int]:
     """Where a process' part begins."""
-    sizes, start = list(shape), [0] * len(shape)
     if mesh._places is not None:
-        return start
+        return [0] * len(shape)
     place = mesh.get_coordinate() if place is None else place
+    kept = [range(size) for size in shape]  # what of each dimension the process has; a list, where that has gaps
     for m, p in enumerate(placements):
-        if p.is_shard():
-            sizes[p.dim], begin = part(sizes[p.dim], mesh.size(m), place[m])
-            start[p.dim] += begin
-    return start
+        if divides(p):
+            found = [kept[p.dim][s : s + n] for s, n in runs(p, len(kept[p.dim]), mesh.size(m), place[m])]
+            kept[p.dim] = found[0] if len(found) == 1 else [i for piece in found for i in piece]
+    return [k[0] if k else k.start if isinstance(k, range) else size for k, size in zip(kept, shape)]
 
 
 def contiguous_strides(shape) -> tuple[int, ...]:
@@ -63,18 +68,18 @@ def global_strides(local, shape) -> tuple[int, ...] | None:
     return tuple(strides)
 
 
-def _pieces(t, dim, count):
-    """The parts of all ranks along a dimension, the last ones empty if need be."""
+def _pieces(t, p, count):
+    """The parts of all ranks, the last ones empty if need be."""
     out = []
     for rank in range(count):
-        size, start = part(t.shape[dim], count, rank)
-        out.append(t.narrow(dim, start, size))
+        found = [t.narrow(p.dim, start, n) for start, n in runs(p, t.shape[p.dim], count, rank)]
+        out.append(found[0] if len(found) == 1 else torch.cat(found, p.dim))
     return out
 
 
-def _unshard(t, dim, size, group):
-    count = group.size()
-    longest = -(-size // count)
+def _unshard(t, p, size, group):
+    count, dim = group.size(), p.dim
+    longest = part_size(p, size, count, 0)
     if t.shape[dim] < longest:
         widened = list(t.shape)
         widened[dim] = longest - t.shape[dim]
@@ -82,15 +87,22 @@ def _unshard(t, dim, size, group):
     t = t.contiguous()
     out = t.new_empty((count, *t.shape))
     dist.all_gather_into_tensor(out.view(-1) if t.dim() == 0 else out.flatten(0, 1), t, group=group)
-    parts = [out[r].narrow(dim, 0, part(size, count, r)[0]) for r in range(count)]
-    return torch.cat(parts, dim)
+    found = []
+    for r in range(count):
+        begin = 0
+        for start, n in runs(p, size, count, r):
+            if n:
+                found.append((start, out[r].narrow(dim, begin, n)))
+            begin += n
+    found.sort(key=lambda run: run[0])
+    return torch.cat([run for _, run in found] or [t], dim)
 
 
-def _reduce_shard(t, dim, op, group):
-    count, size = group.size(), t.shape[dim]
-    longest = -(-size // count)
+def _reduce_shard(t, p, op, group):
+    count, dim, size = group.size(), p.dim, t.shape[p.dim]
+    longest = part_size(p, size, count, 0)
     pieces = []
-    for piece in _pieces(t, dim, count):
+    for piece in _pieces(t, p, count):
         if piece.shape[dim] < longest:
             widened = list(piece.shape)
             widened[dim] = longest - piece.shape[dim]
@@ -98,7 +110,7 @@ def _reduce_shard(t, dim, op, group):
         pieces.append(piece.contiguous())
     out = torch.empty_like(pieces[0])
     dist.reduce_scatter(out, pieces, op=_op(op), group=group)
-    return out.narrow(dim, 0, part(size, count, group.rank())[0])
+    return out.narrow(dim, 0, part_size(p, size, count, group.rank()))
 
 
 def _op(name):
@@ -109,7 +121,7 @@ def _op(name):
 def _reshard(t, source, target, size, group):
     """From parts along one dimension to parts along another: everybody sends a part to everybody."""
     count, rank = group.size(), group.rank()
-    given = [p.contiguous() for p in _pieces(t, target, count)]
+    given = [p.contiguous() for p in _pieces(t, Shard(target), count)]
     got = []
     for r in range(count):
         shape = list(t.shape)
@@ -126,12 +138,14 @@ def _step(t, mesh, m, now, to, shape):
     rank = mesh.get_local_rank(m)
     if now == to:
         return t
-    if now.is_shard() and to.is_replicate():
-        return _unshard(t, now.dim, shape[now.dim], group)
-    if now.is_shard() and to.is_shard():
+    if divides(now) and to.is_replicate():
+        return _unshard(t, now, shape[now.dim], group)
+    if divides(now) and divides(to):
+        if now.dim == to.dim or isinstance(now, _StridedShard) or isinstance(to, _StridedShard):
+            return _step(_step(t, mesh, m, now, Replicate(), shape), mesh, m, Replicate(), to, shape)
         return _reshard(t, now.dim, to.dim, shape[now.dim], group)
-    if now.is_replicate() and to.is_shard():
-        return _pieces(t, to.dim, count)[rank].clone()
+    if now.is_replicate() and divides(to):
+        return _pieces(t, to, count)[rank].clone()
     if isinstance(now, NormPartial):
         from ._special import combined_norms
 
@@ -140,15 +154,15 @@ def _step(t, mesh, m, now, to, shape):
         out = t.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(out, _op(now.reduce_op), group=group)
         return out
-    if now.is_partial() and to.is_shard():
-        return _reduce_shard(t, to.dim, now.reduce_op, group)
+    if now.is_partial() and divides(to):
+        return _reduce_shard(t, to, now.reduce_op, group)
     if now.is_replicate() and to.is_partial():
         if to.reduce_op in ("avg", "max", "min"):
             return t
         if t.is_floating_point() or t.is_complex():
             return t / count
         return t if rank == 0 else torch.zeros_like(t)
-    if now.is_shard() and to.is_partial():
+    if divides(now) and to.is_partial():
         return _step(_step(t, mesh, m, now, Replicate(), shape), mesh, m, Replicate(), to, shape)
     raise RuntimeError(f"redistribution from {now} to {to} is not supported")
 
@@ -161,9 +175,9 @@ def move(t, mesh, shape, now, to):
     changed = [m for m in range(mesh.ndim) if now[m] != to[m]]
     if not changed:
         return t
-    dims = {p.dim for m in changed for p in (now[m], to[m]) if p.is_shard()}
+    dims = {p.dim for m in changed for p in (now[m], to[m]) if divides(p)}
     alone = len(changed) == 1 and not any(
-        p.is_shard() and p.dim in dims for m, p in enumerate(now) if m not in changed
+        divides(p) and p.dim in dims for m, p in enumerate(now) if m not in changed
     )
     if alone:  # nobody else divides these dimensions: one collective
         (m,) = changed
@@ -171,7 +185,7 @@ def move(t, mesh, shape, now, to):
         return _step(t, mesh, m, now[m], to[m], before)
     # Inner divisions are undone before outer ones, and made after them.
     for m in reversed(range(mesh.ndim)):
-        again = now[m].is_shard() and now[m].dim in dims and m >= min(changed)
+        again = divides(now[m]) and now[m].dim in dims and m >= min(changed)
         if now[m] != to[m] or again:
             if not (now[m].is_partial() and to[m].is_partial()):
                 before = local_shape(shape, mesh, now, m)

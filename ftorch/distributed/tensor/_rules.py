@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .placement_types import Partial, Replicate, Shard
+from .placement_types import Partial, Replicate, Shard, along, divides
 
 R = Replicate()
 
@@ -30,7 +30,7 @@ class Input:
     @property
     def dim(self):
         """The dimension that is divided, or None."""
-        return self.placement.dim if self.placement.is_shard() else None
+        return self.placement.dim if divides(self.placement) else None
 
 
 @dataclass
@@ -76,7 +76,7 @@ def pointwise(name, inputs, args, kwargs):
         return Decision([R] * len(inputs), R)
     partial = [i for i in inputs if i.placement.is_partial()]
     sums = partial and all(i.placement.reduce_op in ("sum", "avg") for i in partial)
-    if partial and not any(i.placement.is_shard() for i in inputs):
+    if partial and not any(divides(i.placement) for i in inputs):
         first = partial[0].placement
         scalars = not any(isinstance(a, (int, float)) for a in args[1:2]) and not any(
             isinstance(a, (int, float)) and not isinstance(a, bool) for a in args[:1]
@@ -92,17 +92,17 @@ def pointwise(name, inputs, args, kwargs):
         if i.dim is not None and i.shape[i.dim] != 1:
             aligned = i.dim + rank - len(i.shape)
             if chosen is None or math.prod(i.shape) > chosen[1]:
-                chosen = aligned, math.prod(i.shape)
+                chosen = aligned, math.prod(i.shape), i.placement
     if name.endswith("_") and not name.startswith("__") and inputs:
         own = inputs[0]
-        chosen = None if own.dim is None else (own.dim + rank - len(own.shape), 0)
+        chosen = None if own.dim is None else (own.dim + rank - len(own.shape), 0, own.placement)
     if chosen is None:
         return Decision([R] * len(inputs), R)
     targets = []
     for i in inputs:
         d = chosen[0] - (rank - len(i.shape))
-        targets.append(Shard(d) if d >= 0 and i.shape[d] != 1 else R)
-    return Decision(targets, Shard(chosen[0]))
+        targets.append(along(chosen[2], d) if d >= 0 and i.shape[d] != 1 else R)
+    return Decision(targets, along(chosen[2], chosen[0]))
 
 
 def _dims(value, rank):
@@ -174,12 +174,12 @@ def matmul(name, inputs, args, kwargs):
     def answer(tx, tb, out, tbias=R):
         tw = tb
         if name == "linear":
-            tw = Shard(1 - tb.dim) if tb.is_shard() else tb
+            tw = Shard(1 - tb.dim) if divides(tb) else tb
         chosen = [tx, tw]
         if bias is not None:
             chosen = [tbias, tx, tw] if name != "linear" else [tx, tw, tbias]
         size = None
-        if out.is_shard():
+        if divides(out):
             d = out.dim
             size = b.shape[jb] if d == rank - 1 else (x.shape[d - (rank - ra)] if d - (rank - ra) >= 0 else None)
             size = (d, size)
@@ -192,7 +192,7 @@ def matmul(name, inputs, args, kwargs):
         return Shard(place) if place >= 0 and bias.shape[place] != 1 else R
 
     if x.placement.is_partial() or b.placement.is_partial():
-        terms = x.placement.is_partial() and not b.placement.is_shard()
+        terms = x.placement.is_partial() and not divides(b.placement)
         if terms and x.placement.reduce_op in ("sum", "avg"):
             if bias is None or bias.placement == x.placement:
                 return answer(x.placement, R, x.placement, x.placement)

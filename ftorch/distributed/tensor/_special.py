@@ -7,7 +7,7 @@ import math
 import ftorch as torch
 
 from ._redistribute import global_strides, local_shape, move, offsets
-from .placement_types import NormPartial, Partial, Replicate
+from .placement_types import NormPartial, Partial, Replicate, divides
 
 
 def _made(local, x, placements, shape):
@@ -29,7 +29,7 @@ def norm(func, args, kwargs):
     dense = x.is_floating_point() and x._local_tensor.numel()
     if not plain or not dense or x._local_tensor.requires_grad:
         return NotImplemented
-    if not any(p.is_shard() for p in x.placements) or any(p.is_partial() for p in x.placements):
+    if not any(divides(p) for p in x.placements) or any(p.is_partial() for p in x.placements):
         return NotImplemented
     from ._dispatch import evenly_divided
 
@@ -37,7 +37,7 @@ def norm(func, args, kwargs):
         return NotImplemented
     kind = 2 if order is None or order == "fro" else order
     local = torch.linalg.vector_norm(x._local_tensor, kind)
-    placed = [NormPartial(kind) if p.is_shard() else p for p in x.placements]
+    placed = [NormPartial(kind) if divides(p) else p for p in x.placements]
     return _made(local, x, placed, ())
 
 
@@ -55,7 +55,7 @@ def dropout(func, args, kwargs):
     whole = [Replicate()] * x.device_mesh.ndim
     with torch.no_grad():
         mask = torch.nn.functional.dropout(torch.ones(tuple(x.shape), dtype=x.dtype), p)
-        divided = [q if q.is_shard() else Replicate() for q in x.placements]
+        divided = [q if divides(q) else Replicate() for q in x.placements]
         mask = move(mask, x.device_mesh, tuple(x.shape), whole, divided)
     return _made(x._local_tensor * mask, x, x.placements, x.shape)
 

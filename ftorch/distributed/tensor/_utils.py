@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .placement_types import Shard
+from ._api import _normalized
+from ._redistribute import local_shape, offsets
 
 
 def compute_local_shape_and_global_offset(global_shape, mesh, placements):
@@ -18,14 +19,8 @@ def compute_local_shape_and_global_offset(global_shape, mesh, placements):
     place = mesh.get_coordinate()
     if place is None:
         return (0,), ()
-    shape, offset = list(global_shape), [0] * len(global_shape)
-    for dim, placement in enumerate(placements):
-        if isinstance(placement, Shard):
-            d = placement.dim % max(len(shape), 1)
-            size, start = Shard.local_shard_size_and_offset(shape[d], mesh.size(dim), place[dim])
-            shape[d] = size
-            offset[d] += start
-    return tuple(shape), tuple(offset)
+    placed = _normalized(placements, len(global_shape), mesh)
+    return tuple(local_shape(global_shape, mesh, placed)), tuple(offsets(global_shape, mesh, placed))
 
 
 def compute_local_shape(global_shape, mesh, placements):

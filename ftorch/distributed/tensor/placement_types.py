@@ -53,15 +53,14 @@ class Shard(Placement):
         return f"S({self.dim})"
 
 
-class _StridedShard(Shard):
-    """A `Shard` whose parts were dealt out in several rounds, as PyTorch's FSDP over tensor parallelism makes it.
+class _StridedShard(Placement):
+    """A part of each of ``split_factor`` pieces of a dimension: what data parallelism divides after tensor parallelism.
 
-    Nothing here makes one: libraries ask whether a placement is of this kind.
+    The pieces are those of a later dimension of the mesh, whose `Shard` then picks the part of its own piece.
     """
 
-    def __init__(self, dim: int, *, split_factor: int):
-        super().__init__(dim)
-        self.split_factor = split_factor
+    def __init__(self, dim: int, *, split_factor: int = 1):
+        self.dim, self.split_factor = dim, split_factor
 
     def __eq__(self, other):
         return isinstance(other, _StridedShard) and (self.dim, self.split_factor) == (
@@ -73,6 +72,30 @@ class _StridedShard(Shard):
 
     def __repr__(self):
         return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self):
+        return f"_S({self.dim}, {self.split_factor})"
+
+
+def divides(placement, dim: int | None = None) -> bool:
+    """Whether a placement divides (a dimension of) a tensor, in one part for each process or in strided ones."""
+    return isinstance(placement, (Shard, _StridedShard)) and (dim is None or placement.dim == dim)
+
+
+def along(placement, dim: int):
+    """A placement that divides another dimension in the same way."""
+    return _StridedShard(dim, split_factor=placement.split_factor) if isinstance(placement, _StridedShard) else Shard(dim)
+
+
+def runs(placement, size: int, count: int, rank: int) -> list[tuple[int, int]]:
+    """(start, size) of each run of a dimension that a rank has."""
+    pieces = placement.split_factor if isinstance(placement, _StridedShard) else 1
+    out = []
+    for piece in range(pieces):
+        length, start = Shard.local_shard_size_and_offset(size, pieces, piece)
+        own, begin = Shard.local_shard_size_and_offset(length, count, rank)
+        out.append((start + begin, own))
+    return out
 
 
 class Replicate(Placement):

@@ -13,6 +13,7 @@ from ....nn.modules import module as hooks
 from ... import _functional_collectives, _functional_collectives_impl, _process_group
 from .. import _dispatch, _redistribute
 from .._api import DTensor
+from ..placement_types import divides
 
 __all__ = ["CommDebugMode"]
 
@@ -34,13 +35,13 @@ _FUNCTIONS = {
 
 def _moved_by(now, to):
     """The collective between two placements."""
-    if now.is_shard() and to.is_replicate():
+    if divides(now) and to.is_replicate():
         return "c10d_functional", "all_gather_into_tensor"
-    if now.is_shard() and to.is_shard() and now != to:
+    if divides(now) and divides(to) and now != to:
         return "_dtensor", "shard_dim_alltoall"
     if now.is_partial() and to.is_replicate():
         return "c10d_functional", "all_reduce"
-    if now.is_partial() and to.is_shard():
+    if now.is_partial() and divides(to):
         return "c10d_functional", "reduce_scatter_tensor"
     return None
 
