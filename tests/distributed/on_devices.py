@@ -33,14 +33,15 @@ def trained(t, model, clips, steps=8):
         loss.backward()
         out.append(loss.item())
         if clips:
-            out.append(t.nn.utils.clip_grad_norm_(model.parameters(), 0.5).item())
+            out.append(t.nn.utils.clip_grad_norm_(clips, 0.5).item())
         optimizer.step()
     return out
 
 
-def is_one_kind(model):
-    """Whether all parameters are divided: norms of others can't be combined with theirs, in PyTorch neither."""
-    return len({hasattr(p, "full_tensor") for p in model.parameters()}) == 1
+def clipped(model, way):
+    """The parameters whose gradients are clipped: norms on several meshes can't be combined, in PyTorch neither."""
+    layers = {"tensor parallel": (), "both": (model[0], model[2])}.get(way, (model,))
+    return [p for layer in layers for p in layer.parameters()]
 
 
 def _whole(p):
@@ -90,7 +91,7 @@ def trainings(torch):
     found = {}
     for name, model in _sharded(torch):
         before = set(_compiled())
-        losses = trained(torch, model, is_one_kind(model))
+        losses = trained(torch, model, clipped(model, name))
         programs = [COLLECTIVES.findall(p.read_text()) for p in set(_compiled()) - before]
         found[name] = losses, [_whole(p) for p in model.parameters()], programs
     return found

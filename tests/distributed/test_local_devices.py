@@ -37,7 +37,7 @@ def found(tmp_path_factory):
 def test_training_is_that_of_one_device(found, way):
     losses, weights, _ = found["trainings"][way]
     model = on_devices.built(torch)
-    np.testing.assert_allclose(losses, on_devices.trained(torch, model, way != "tensor parallel"), rtol=3e-5)
+    np.testing.assert_allclose(losses, on_devices.trained(torch, model, on_devices.clipped(model, way)), rtol=3e-5)
     for ours, theirs in zip(weights, model.parameters(), strict=True):
         np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=3e-5)
 

@@ -196,6 +196,38 @@ def fully_sharded(t, d, rank):
     return losses, [p.full_tensor().detach() for p in model.parameters()], shapes, list(model.state_dict())
 
 
+def unsharded(t, d, rank):
+    """Whole parameters are parameters: trained or not as the divided ones are; what is written to them is computed with."""
+    f, p, mesh = _of(t, "fsdp"), _of(t, "tensor.parallel"), mesh_of(t, d, (2, 1), ("dp", "tp"))
+    model = MLP(t)
+    model.up.weight.requires_grad_(False)
+    p.parallelize_module(model, mesh["tp"], {"down": p.RowwiseParallel(input_layouts=_of(t, "tensor").Replicate())})
+    f.fully_shard(model, mesh=mesh["dp"])
+    model.norm.bias.requires_grad_(False)
+    facts, out = [], []
+    model.register_forward_pre_hook(lambda module, args: look())
+
+    def look():
+        for name, q in model.named_parameters():
+            facts.append(str((name, type(q).__name__, isinstance(q, t.nn.Parameter), q.requires_grad, tuple(q.shape))))
+
+    t.manual_seed(10 + rank)
+    x = t.randn(4, 8)
+    for step in range(3):
+        with t.set_grad_enabled(step != 1):
+            model.unshard()
+        look()
+        with t.no_grad():
+            model.up.bias.fill_(step)
+        model(x).square().sum().backward()
+        model.reshard()
+        look()
+        out.append([q.grad if q.grad is None else q.grad.full_tensor() for q in model.parameters()])
+    with t.no_grad():
+        out.append(model(x))
+    return facts, out
+
+
 def grid(t, d, rank):
     n = _of(t, "tensor")
     mesh = mesh_of(t, d, (2, 2), ("data", "model"))
@@ -227,7 +259,8 @@ def hybrid(t, d, rank):
 
 
 @pytest.mark.parametrize("program", [
-    placements, operations, gradients, tensor_parallel, fully_sharded, structure, reduced_gradients, norms, saved,
+    placements, operations, gradients, tensor_parallel, fully_sharded, unsharded, structure, reduced_gradients, norms,
+    saved,
 ])
 def test_two_processes(two, program):
     two.run(program)

@@ -26,7 +26,6 @@ class ShardedParameter:
 
     def __init__(self, owners, parameter, mesh, dim=0, dtype=None):
         self.owners, self.shape, self.mesh = owners, tuple(parameter.shape), mesh
-        self.requires_grad = parameter.requires_grad
         self.spmd = None
         placements = [Replicate()] * (mesh.ndim - 1) + [Shard(dim)]
         self.dim = dim
@@ -62,6 +61,11 @@ class ShardedParameter:
             module._parameters[name] = value
 
     @property
+    def requires_grad(self):
+        """Whether it is trained, at present."""
+        return self.sharded.requires_grad
+
+    @property
     def local(self):
         """The own part, which has the gradient."""
         return self.sharded._local_tensor
@@ -73,7 +77,10 @@ class _Gather(Function):
     @staticmethod
     def forward(ctx, group, *parts):
         ctx.group = group
-        return tuple(group.gathered())
+        # What was gathered without gradients, and perhaps written to since, is what the module uses.
+        whole = group.gathered() if group.whole is None else [w.detach() for w in group.whole]
+        ctx.mark_non_differentiable(*[w for w, p in zip(whole, group.parameters) if not p.requires_grad])
+        return tuple(whole)
 
     @staticmethod
     def backward(ctx, *grads):
@@ -90,6 +97,8 @@ class ParameterGroup:
         self.syncs = self.all_reduces = True
         self.divide_factor = None
         self.whole: list | None = None  # while they are gathered
+        self.is_derived = False  # whether gradients of those go to the parts
+        self.regathered: list | None = None  # whole parameters of a backward
         self.waiting: list | None = None  # gradients that are not reduced yet
         self._keys: dict[int, int] = {}
         self.full_precision = False  # whether parameters are gathered as they are kept
@@ -146,26 +155,30 @@ class ParameterGroup:
 
     def unshard(self) -> None:
         """Puts the whole parameters into the modules."""
-        if self.whole is not None:
+        derived = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters)
+        if self.whole is not None and (self.is_derived or not derived):
             return
-        if torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters):
+        if derived:
             whole = _Gather.apply(self, *[p.local for p in self.parameters])
         else:
-            whole = self.gathered()
-        self.whole = list(whole)
+            whole = [w.requires_grad_(p.requires_grad) for p, w in zip(self.parameters, self.gathered())]
+        self.whole, self.is_derived, self.regathered = list(whole), derived, None
         self._keys = {id(w._ftorch_storage): i for i, w in enumerate(self.whole)}
         for p, w in zip(self.parameters, self.whole):
             p.put(self._shown(p, w))
 
     def _shown(self, p, w):
         if p.spmd is None:
+            w.__class__ = torch.nn.Parameter
             return w
         mesh, placements, shape = p.spmd
-        return DTensor._made(w, mesh, placements, shape)
+        made = DTensor._made(w, mesh, placements, shape)
+        made._is_param = True
+        return made
 
     def reshard(self) -> None:
         """Puts the parts back."""
-        self.whole, self._keys = None, {}
+        self.whole, self.regathered, self._keys = None, None, {}
         for p in self.parameters:
             p.put(p.sharded)
 
@@ -180,15 +193,17 @@ class ParameterGroup:
 
     def again(self, i):
         """A whole parameter, for backward."""
-        if self.whole is None:
-            self.whole = self.gathered()
-        return self.whole[i]
+        if self.whole is not None:
+            return self.whole[i]
+        if self.regathered is None:
+            self.regathered = self.gathered()
+        return self.regathered[i]
 
     # --- gradients ---
 
     def reduced(self, grads) -> list:
         """The own parts of averaged gradients."""
-        self.whole, self._keys = None, {}
+        self.whole, self.regathered, self._keys = None, None, {}
         with torch.no_grad():
             if self.waiting is not None:
                 grads = [

@@ -162,7 +162,8 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         return
     if device is not _device.CPU:
         inputs = [_device.moved(array, device) for array in inputs]
-    shares = device is not _device.CPU or host_tier.PADDED
+    # Padded programs are for one device: what lies on several is divided as its own sizes are.
+    shares = host_tier.PADDED if device is _device.CPU else not _device.is_several(device)
     if steps == 1 and not shares:
         plan = code[0]
         operands = [inputs[-1 - operand] for operand in code[1:]]
