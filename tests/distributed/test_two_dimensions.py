@@ -115,6 +115,54 @@ def _restored(t, d, shape, other=None):
     )
 
 
+def _three(t, d, shape):
+    """Replicas of divided parameters over tensor parallelism; data dimensions in one; columns divided by `fully_shard`, too."""
+    f, p, n = _of(t, "fsdp"), _of(t, "tensor.parallel"), _of(t, "tensor")
+    mesh = d.init_device_mesh("cpu", shape, mesh_dim_names=("replicate", "shard", "tp"))
+    flat = mesh["replicate", "shard"]._flatten("dp")
+    t.manual_seed(30 + flat.get_local_rank())
+    x, out, facts = t.randn(3, 4), [], []
+    for data, dim in ((mesh["replicate", "shard"], 0), (flat, 0), (mesh["shard"], 0), (flat, 1)):
+        model = _model(t, 0)
+        p.parallelize_module(model, mesh["tp"], {"up": p.ColwiseParallel(), "down": p.RowwiseParallel()})
+        f.fully_shard(model, mesh=data, shard_placement_fn=lambda q: n.Shard(dim if q.dim() > 1 else 0))
+        optimizer = t.optim.AdamW(model.parameters(), lr=0.05)
+        out += [_step(t, model, optimizer, x) for _ in range(2)]
+        facts += _facts(dict(model.named_parameters()))
+        out += [(q.full_tensor().detach(), q.grad.full_tensor()) for q in model.parameters()]
+    return facts, out
+
+
+def _built(t, d, shape):
+    """A model without storage is divided, gets its values, and trains with mixed precision and accumulated gradients."""
+    f, p = _of(t, "fsdp"), _of(t, "tensor.parallel")
+    mesh = d.init_device_mesh("cpu", shape, mesh_dim_names=GRIDS)
+    with t.device("meta"):
+        model = _model(t, 0)
+    p.parallelize_module(model, mesh["tp"], {"up": p.ColwiseParallel(), "down": p.RowwiseParallel()})
+    policy = f.MixedPrecisionPolicy(param_dtype=t.bfloat16, reduce_dtype=t.float32)
+    f.fully_shard(model, mesh=mesh["dp"], mp_policy=policy, reshard_after_forward=False)
+    facts = _facts(dict(model.named_parameters())) + [str(q.is_meta) for q in model.parameters()]
+    model.to_empty(device="cpu")
+    values = _model(t, 5).state_dict()
+    n = _of(t, "tensor")
+    with t.no_grad():
+        for name, q in model.named_parameters():
+            q.copy_(n.distribute_tensor(values[name], q.device_mesh, q.placements, src_data_rank=None))
+    facts += _facts(dict(model.named_parameters()))
+    optimizer = t.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    x, losses = _batch(t, mesh), []
+    for i in range(4):
+        model.set_requires_gradient_sync(i % 2 == 1)
+        loss = model(x).float().square().mean()
+        loss.backward()
+        losses.append(loss.detach())
+        if i % 2 == 1:
+            optimizer.step()
+            optimizer.zero_grad()
+    return facts, losses, [q.full_tensor().detach() for q in model.parameters()]
+
+
 def _strided(t, d, shape):
     """Strided parts by themselves: where they lie, and the ways to other placements and back, evenly divided or not."""
     n, placed = _of(t, "tensor"), _of(t, "tensor.placement_types")
@@ -154,8 +202,10 @@ def _on(program, *arguments):
 
 
 for _shape in ((1, 2), (2, 1), (2, 2)):
-    for _program in (_trained, _restored, _strided):
+    for _program in (_trained, _restored, _strided, _built):
         _on(_program, _shape)
+for _shape in ((1, 1, 2), (2, 1, 1), (1, 2, 1), (2, 1, 2), (1, 2, 2)):
+    _on(_three, _shape)
 _on(_trained, (2, 1), 7)  # PyTorch's tensor parallelism computes with layers that it divides evenly only
 _on(_trained, (2, 2), 6)
 _on(_restored, (1, 2), (2, 1))
@@ -163,13 +213,16 @@ _on(_restored, (2, 1), (1, 2))
 
 
 @pytest.mark.parametrize("name", [
-    "_kinds", *(f"{program}_{shape}" for program in ("trained", "restored", "strided") for shape in ("1by2", "2by1")),
-    "trained_2by1_7", "restored_1by2_2by1", "restored_2by1_1by2",
+    "_kinds", *(f"{program}_{shape}" for program in ("trained", "restored", "strided", "built") for shape in ("1by2", "2by1")),
+    "trained_2by1_7", "three_1by1by2", "three_2by1by1", "three_1by2by1",
+    "restored_1by2_2by1", "restored_2by1_1by2",
 ])
 def test_two_processes(two, name):
     two.run(globals()[name])
 
 
-@pytest.mark.parametrize("name", ["trained_2by2", "trained_2by2_6", "restored_2by2", "strided_2by2"])
+@pytest.mark.parametrize("name", [
+    "trained_2by2", "trained_2by2_6", "restored_2by2", "strided_2by2", "three_2by1by2", "three_1by2by2", "built_2by2",
+])
 def test_four_processes(four, name):
     four.run(globals()[name])

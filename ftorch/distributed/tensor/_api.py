@@ -437,7 +437,7 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
             )
         return tensor
     local = tensor.detach()
-    if src_data_rank is not None and mesh._places is None:
+    if src_data_rank is not None and mesh._places is None and not local.is_meta:
         local = local.clone(memory_format=torch.contiguous_format)
         for m in range(mesh.ndim):
             torch.distributed.broadcast(local, group=mesh.get_group(m), group_src=src_data_rank)
