@@ -13,6 +13,7 @@ from ..autograd import set_grad_enabled
 from ..eager.core import api as torch
 from ..eager.tensor import Tensor, TensorBase
 
+StateDict: TypeAlias = dict[str, Any]
 ParamsT: TypeAlias = (
     Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 )

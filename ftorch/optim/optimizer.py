@@ -14,6 +14,7 @@ from ..eager.tensor import Tensor
 from ..utils.hooks import RemovableHandle
 from ._helpers import (  # noqa: F401  (optimizers written for PyTorch import these from here)
     ParamsT,
+    StateDict,
     _default_to_fused_or_foreach,
     _disable_dynamo_if_unsupported,
     _get_capturable_supported_devices,
