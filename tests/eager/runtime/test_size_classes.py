@@ -70,7 +70,7 @@ def test_new_sizes_neither_trace_nor_compile(program, monkeypatch):
         for x in program(torch, n, m, np.random.default_rng(n)):
             x.sum().item()
     calls = []
-    for module, name in ((planning, "_abstract"), (size_classes, "traced"), (host_tier, "_traced")):
+    for module, name in ((planning, "abstract_results"), (size_classes, "traced"), (host_tier, "_traced")):
         kept = getattr(module, name)
         monkeypatch.setattr(
             module,
