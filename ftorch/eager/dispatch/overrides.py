@@ -582,18 +582,19 @@ class TorchFunctionMode:
         raise NotImplementedError
 
     def __enter__(self):
-        modes.function_modes = [*modes.function_modes, self]
-        _op.special[0] += 1
         if faces.is_users(type(self)):
             watched_methods.begin()
+        modes.function_modes = [*modes.function_modes, self]
+        _op.special[0] += 1
         return self
 
     @repeatable
     def __exit__(self, *_):
-        modes.function_modes = modes.function_modes[:-1]
-        _op.special[0] -= 1  # nothing is called in between: what is called again has done nothing yet
+        left = modes.function_modes[:-1]
         if faces.is_users(type(self)):
-            watched_methods.end()
+            watched_methods.end(any([faces.is_users(type(mode)) for mode in left]))
+        modes.function_modes = left
+        _op.special[0] -= 1  # nothing is called in between: what is called again has done nothing yet
 
     @classmethod
     def push(cls, *args, **kwargs):

@@ -22,7 +22,7 @@ NOT_WATCHED = {
 }
 written: list[str] = []  # the names, once all methods are bound
 _watched: dict[int, _Watched] = {}  # id of a function -> what stands for it
-_watching: dict[int, int] = {}  # thread -> how many users' modes are active there
+_watching: set[int] = set()  # the threads in which users' modes are active
 _lock = threading.RLock()
 
 
@@ -83,25 +83,25 @@ def original(function):
 
 
 def begin() -> None:
-    """A user's mode is active in this thread from now on."""
+    """A user's mode is about to be active in this thread. Can be done again."""
     with _lock:
         if not _watched:
             _prepare()
-        thread = threading.get_ident()
-        _watching[thread] = _watching.get(thread, 0) + 1
+        _watching.add(threading.get_ident())
         for watched in _watched.values():
             watched.function.__code__ = watched.code
 
 
-def end() -> None:
-    """One mode fewer; the last one of all threads leaves the functions as they were."""
+def end(left) -> None:
+    """Leaves the functions as they were if no user's mode stays active in any thread. Can be done again.
+
+    Args:
+        left: whether one stays active in this thread.
+    """
     with _lock:
-        thread = threading.get_ident()
-        left = _watching.get(thread, 0) - 1
-        if left > 0:
-            _watching[thread] = left
+        if left:
             return
-        _watching.pop(thread, None)
+        _watching.discard(threading.get_ident())
         if not _watching:
             for watched in _watched.values():
                 watched.function.__code__ = watched.original.__code__
