@@ -143,13 +143,15 @@ class RNNBase(Module):
 
     @_flat_weights.setter
     def _flat_weights(self, weights):
-        # Whoever computes the weights puts them here; it lasts until the parameters change.
+        # Whoever computes the weights puts them here; they last until the next call after a parameter was replaced.
         self.__dict__["_ftorch_given_weights"] = weights
+        self.__dict__["_ftorch_replaced_weight"] = False
 
     def __setattr__(self, name, value):
         given = self.__dict__.get("_ftorch_given_weights")
         if given is not None and name in self._flat_weights_names:
             given[self._flat_weights_names.index(name)] = value
+            self.__dict__["_ftorch_replaced_weight"] = True
         super().__setattr__(name, value)
 
     def _apply(self, fn, recurse=True):
@@ -267,6 +269,8 @@ class RNNBase(Module):
 
     def _ftorch_used_weights(self):
         """What the network computes with; a place for weights that are rounded."""
+        if self.__dict__.get("_ftorch_replaced_weight"):
+            self.__dict__.pop("_ftorch_given_weights", None)
         return self._flat_weights
 
     def _ftorch_call_network(self, input, batch_sizes, hx):
