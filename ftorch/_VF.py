@@ -7,6 +7,10 @@
 
 from __future__ import annotations
 
+from .eager.core import api as _api
+
+globals().update(vars(_api._VF))  # those in front of which `torch` has functions in Python
+
 
 def __getattr__(name: str):
     import ftorch as torch

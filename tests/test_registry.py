@@ -146,7 +146,8 @@ def _short_name(definition, path):
 
 def find(module, definition):
     """The public function of an op, or its method, or the op itself: what both libraries have."""
-    places = [[] if path == "." else path.split(".") for path in definition.public]
+    # By `_VF` PyTorch may choose another overload (that of stft without ``center``): the op itself says which it is.
+    places = [[] if path == "." else path.split(".") for path in definition.public if path != "_VF"]
     names = [(*place, _short_name(definition, ".".join(place))) for place in places]
     if "method" in definition.forms:
         names.append(("Tensor", definition.name))
