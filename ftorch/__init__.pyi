@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 import builtins
 
-from . import _C as _C, __config__ as __config__, _custom_ops as _custom_ops, _decomp as _decomp, _dynamo as _dynamo, _functorch as _functorch, _guards as _guards, _higher_order_ops as _higher_order_ops, _inductor as _inductor, _jit_internal as _jit_internal, _logging as _logging, _prims_common as _prims_common, _subclasses as _subclasses, _tensor as _tensor, _tensor_str as _tensor_str, _weights_only_unpickler as _weights_only_unpickler, accelerator as accelerator, amp as amp, ao as ao, backends as backends, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as distributions, export as export, fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, numa as numa, onnx as onnx, optim as optim, overrides as overrides, package as package, profiler as profiler, quantization as quantization, quasirandom as quasirandom, return_types as return_types, serialization as serialization, signal as signal, sparse as sparse, special as special, storage as storage, testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu, autograd as autograd, random as random
+from . import _C as _C, _VF as _VF, __config__ as __config__, _custom_ops as _custom_ops, _decomp as _decomp, _dynamo as _dynamo, _functorch as _functorch, _guards as _guards, _higher_order_ops as _higher_order_ops, _inductor as _inductor, _jit_internal as _jit_internal, _logging as _logging, _prims_common as _prims_common, _subclasses as _subclasses, _tensor as _tensor, _tensor_str as _tensor_str, _weights_only_unpickler as _weights_only_unpickler, accelerator as accelerator, amp as amp, ao as ao, backends as backends, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as distributions, export as export, fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, numa as numa, onnx as onnx, optim as optim, overrides as overrides, package as package, profiler as profiler, quantization as quantization, quasirandom as quasirandom, return_types as return_types, serialization as serialization, signal as signal, sparse as sparse, special as special, storage as storage, testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu, autograd as autograd, random as random
 from ._toplevel.basics import AcceleratorError as AcceleratorError
 from ._C import Generator as Generator
 from .eager.core.errors import OutOfMemoryError as OutOfMemoryError
@@ -68,29 +68,52 @@ from ._toplevel.basics import sym_sum as sym_sum
 from ._toplevel.basics import thread_safe_generator as thread_safe_generator
 from ._toplevel.basics import typename as typename
 from ._toplevel.settings import use_deterministic_algorithms as use_deterministic_algorithms
+from ._C import AnyType as AnyType
+from ._C import AwaitType as AwaitType
 from ._C import Block as Block
+from ._C import BoolType as BoolType
 from .jit import CompilationUnit as CompilationUnit
+from ._C import ComplexType as ComplexType
+from ._C import DeviceObjType as DeviceObjType
+from ._C import DictType as DictType
 from ._C import DisableTorchFunction as DisableTorchFunction
 from ._C import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ._C import DispatchKey as DispatchKey
 from ._C import DispatchKeySet as DispatchKeySet
 from ._toplevel.streams import Event as Event
+from ._C import FloatType as FloatType
 from .futures import Future as Future
+from ._C import FutureType as FutureType
 from .amp import GradScaler as GradScaler
 from ._C import Graph as Graph
+from ._C import IntType as IntType
+from ._C import ListType as ListType
 from ._C import Node as Node
+from ._C import NoneType as NoneType
+from ._C import NumberType as NumberType
+from ._C import OptionalType as OptionalType
+from ._C import PyObjectType as PyObjectType
 from ._C import PyTorchFileReader as PyTorchFileReader
 from ._C import PyTorchFileWriter as PyTorchFileWriter
+from ._C import RRefType as RRefType
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
 from ._quantized._tensor import ScriptObject as ScriptObject
 from .storage import Storage as Storage
 from .storage import StorageBase as StorageBase
 from ._toplevel.streams import Stream as Stream
+from ._C import StreamObjType as StreamObjType
+from ._C import StringType as StringType
 from .fx.experimental.symbolic_shapes import SymBool as SymBool
+from ._C import SymBoolType as SymBoolType
 from .fx.experimental.symbolic_shapes import SymFloat as SymFloat
 from .fx.experimental.symbolic_shapes import SymInt as SymInt
+from ._C import SymIntType as SymIntType
 from ._ops import Tag as Tag
+from ._C import TensorType as TensorType
+from ._C import TupleType as TupleType
+from ._C import Type as Type
+from ._C import UnionType as UnionType
 from ._C import Value as Value
 from ._toplevel.private_functions import _adaptive_avg_pool2d as _adaptive_avg_pool2d
 from ._toplevel.private_functions import _aminmax as _aminmax
@@ -109,6 +132,7 @@ from ._toplevel.private_functions import _convert_indices_from_coo_to_csr as _co
 from ._toplevel.private_functions import _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo
 from ._toplevel.private_functions import _convolution as _convolution
 from ._toplevel.private_functions import _dim_arange as _dim_arange
+from ._toplevel.private_functions import _disable_dynamo as _disable_dynamo
 from ._toplevel.private_functions import _euclidean_dist as _euclidean_dist
 from ._toplevel.private_functions import _fft_c2c as _fft_c2c
 from ._toplevel.private_functions import _fft_c2r as _fft_c2r
@@ -168,6 +192,7 @@ from .amp.autocast_mode import set_autocast_cpu_enabled as set_autocast_cpu_enab
 from .amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
 from .amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
 from .amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
+from ._toplevel.private_functions import set_vital as set_vital
 from .sparse import sparse_bsc_tensor as sparse_bsc_tensor
 from .sparse import sparse_bsr_tensor as sparse_bsr_tensor
 from .sparse import sparse_compressed_tensor as sparse_compressed_tensor

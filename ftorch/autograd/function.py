@@ -157,7 +157,7 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
         if not isinstance(g, TensorBase):
             raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
         wanted = self.input_geometries[index]
-        if not self.needs_input_grad[position]:
+        if self.edges[index] is None:
             return g  # it goes nowhere
         if g.shape != wanted.shape:
             try:

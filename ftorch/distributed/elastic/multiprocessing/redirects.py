@@ -28,11 +28,11 @@ def redirect(std: str, to_file: str):
     Raises:
         ValueError: for another stream.
 
-    >>> import os, tempfile
+    >>> import os, pathlib, sys, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "log")
     >>> with redirect("stderr", path):
-    ...     _ = os.system("echo said >&2")
-    >>> open(path).read()
+    ...     _ = os.write(sys.stderr.fileno(), b"said\\n")
+    >>> pathlib.Path(path).read_text()
     'said\\n'
     """
     if std not in ("stdout", "stderr"):
