@@ -330,4 +330,5 @@ def test_handlers_get_the_functions_names_and_keywords_of_pytorch():
             if mine != theirs:
                 different.append((path, mine, theirs))
     assert seen > 800
-    assert len(different) <= 20, "\n".join(map(str, different))
+    # Of these `Tensor.backward` only in a process in which a mode was active before.
+    assert len(different) <= 21, "\n".join(map(str, different))

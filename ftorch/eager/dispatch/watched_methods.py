@@ -47,6 +47,7 @@ class _Watched:
             code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
         )
         self.original.__kwdefaults__ = function.__kwdefaults__
+        self.original.__dict__.update(function.__dict__)
         template = _template.__code__
         self.code = template.replace(
             co_consts=tuple(self if c == "the watched function" else c for c in template.co_consts),
