@@ -13,6 +13,7 @@ import inspect
 import types
 
 from ..._alias import is_own
+from . import watched_methods
 
 _canonical: dict[int, object] = {}  # id of a function -> what the engine's own classes know it as
 _faces: dict[int, object] = {}  # id of a function -> what users' handlers get
@@ -159,7 +160,7 @@ def _is_python(function):
     if full is not None:
         owner, _, name = full.rpartition(".")
         return owner == "torch.functional" or (owner == "torch.Tensor" and name in _PYTHON_METHODS)
-    if "__signature__" in function.__dict__:
+    if "__signature__" in watched_methods.original(function).__dict__:
         return True
     if function.__name__ in _PYTHON_POOLING:
         return is_own(function.__module__, "nn") or ".nn." in (function.__module__ or "")

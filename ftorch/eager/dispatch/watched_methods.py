@@ -7,6 +7,7 @@ which asks the mode first: the function objects, which handlers compare (``func 
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 import types
@@ -37,7 +38,7 @@ class _Watched:
     Attributes:
         function: the object that is public.
         original: the same with its own code.
-        code: what the function runs while modes are active.
+        code: what the function runs while modes are active, and shows the ``signature`` of its own code.
     """
 
     def __init__(self, function, known=None):
@@ -48,11 +49,23 @@ class _Watched:
         )
         self.original.__kwdefaults__ = function.__kwdefaults__
         self.original.__dict__.update(function.__dict__)
+        self.signature = inspect.signature(self.original)
         template = _template.__code__
         self.code = template.replace(
             co_consts=tuple(self if c == "the watched function" else c for c in template.co_consts),
             co_freevars=code.co_freevars, co_name=code.co_name, co_qualname=code.co_qualname,
         )
+
+    def begin(self):
+        """Lets calls ask modes. Can be done again."""
+        self.function.__signature__ = self.signature
+        self.function.__code__ = self.code
+
+    def end(self):
+        """Leaves the function as it was. Can be done again."""
+        self.function.__code__ = self.original.__code__
+        if "__signature__" not in self.original.__dict__:
+            self.function.__dict__.pop("__signature__", None)
 
     def __call__(self, args, kwargs):
         if modes.function_modes and not sys._getframe(2).f_code.co_filename.startswith(places.OWN):
@@ -90,7 +103,7 @@ def begin() -> None:
             _prepare()
         _watching.add(threading.get_ident())
         for watched in _watched.values():
-            watched.function.__code__ = watched.code
+            watched.begin()
 
 
 def end(left) -> None:
@@ -105,4 +118,4 @@ def end(left) -> None:
         _watching.discard(threading.get_ident())
         if not _watching:
             for watched in _watched.values():
-                watched.function.__code__ = watched.original.__code__
+                watched.end()
