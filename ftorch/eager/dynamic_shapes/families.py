@@ -24,6 +24,7 @@ from .size_dependence import Factors, Form, fixed, form_of, infer, product
 
 _MOST_KEPT = 4  # programs of single sizes that a new one is compared with
 _MOST_FAILURES = 3
+_MOST_TEMPLATES = 8  # of a family; those that served longest ago go
 
 
 class Unlowered(Protocol):
@@ -273,7 +274,7 @@ class Family:
         self.elements: list[int] = []  # of their inputs: the largest is compared first
         self.templates: list[Template] = []
         self.failures = 0
-        self.reasons: list[str] = []
+        self.reason = ""  # why the last program was not shared
 
     def __call__(self, lowered: Unlowered):
         """The `Bound` program that makes a program's calls instead of it; None if it is to be compiled."""
@@ -283,13 +284,16 @@ class Family:
             self._keep(lowered)
             return None
         traced = Traced(lowered)
-        for template in self.templates:
+        for template in reversed(self.templates):
             sizes = template.sizes(traced.form)
             if sizes is not None:
                 try:
-                    return Bound(template.program(sizes), traced, sizes)
+                    found = Bound(template.program(sizes), traced, sizes)
                 except Unknown as error:
-                    self.reasons.append(str(error))
+                    self.reason = str(error)
+                else:
+                    self._served(template)
+                    return found
         for i in sorted(range(len(self.single)), key=lambda i: self.elements[i], reverse=True):
             if not isinstance(self.single[i], Traced):
                 self.single[i] = Traced(self.single[i])
@@ -298,13 +302,17 @@ class Family:
                 sizes = template.sizes(traced.form)
                 if sizes is not None:
                     shared = Bound(template.program(sizes), traced, sizes)
-                    self.templates.append(template)
+                    self._served(template)
                     return shared
             except Unknown as error:
-                self.reasons.append(str(error))
+                self.reason = str(error)
         self.failures += 1
         self._keep(traced)
         return None
+
+    def _served(self, template):
+        others = [t for t in self.templates if t is not template]
+        self.templates = [*others, template][-_MOST_TEMPLATES:]
 
     def _keep(self, program):
         lowered = program.lowered if isinstance(program, Traced) else program
