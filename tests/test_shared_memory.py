@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
+
+import pytest
+
+import ftorch
+from ftorch.eager.memory import shared_memory
 
 PROGRAM = """
 import sys
@@ -54,3 +60,16 @@ def test_processes_have_shared_storages(tmp_path):
     if os.path.isdir("/dev/shm"):
         left = {name for name in set(os.listdir("/dev/shm")) - before if name.startswith("torch_")}
         assert not left
+
+
+def test_where_there_is_no_room_the_storage_stays(monkeypatch, tmp_path):
+    def full(file, nbytes):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shared_memory, "_allocate", full)
+    monkeypatch.setattr(shared_memory, "_FOLDER", tmp_path)
+    x = ftorch.arange(3.0)
+    said = r"unable to allocate shared memory\(shm\) for file <.*>: No space left on device \(28\)"
+    with pytest.raises(RuntimeError, match=said):
+        x.share_memory_()
+    assert not x.is_shared() and x.tolist() == [0, 1, 2] and not list(tmp_path.iterdir())

@@ -25,20 +25,41 @@ def is_shared(cell: Storage) -> bool:
 
 
 def share(cell: Storage) -> None:
-    """Moves a CPU storage to where other processes have it, if it is not there."""
+    """Moves a CPU storage to where other processes have it, if it is not there.
+
+    Raises:
+        RuntimeError: if there is no room for it; the storage stays where it was.
+    """
     if is_shared(cell) or not cell.nbytes:
         return
     own = cell.share_host()
     file, name = tempfile.mkstemp(prefix=f"torch_{os.getpid()}_", dir=_FOLDER)
     try:
-        os.ftruncate(file, own.nbytes)
-    finally:
-        os.close(file)
-    memory = np.memmap(name, np.uint8, "r+", shape=(own.nbytes,))
-    weakref.finalize(memory._mmap, _remove, name, os.getpid())  # type: ignore[attr-defined]
+        try:
+            _allocate(file, own.nbytes)
+        finally:
+            os.close(file)
+        memory = np.memmap(name, np.uint8, "r+", shape=(own.nbytes,))
+        weakref.finalize(memory._mmap, _remove, name, os.getpid())  # type: ignore[attr-defined]
+    except OSError as error:
+        _remove(name, os.getpid())
+        raise RuntimeError(
+            f"unable to allocate shared memory(shm) for file <{name}>: {error.strerror} ({error.errno})"
+        ) from None
+    except BaseException:
+        _remove(name, os.getpid())
+        raise
     shared = memory.view(own.dtype)
     shared[...] = own.reshape(-1)
     cell.host = shared
+
+
+def _allocate(file, nbytes):
+    # A file that is only made so long gets its pages when they are written: where there is no room, the process ends.
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, nbytes)
+    else:  # macOS
+        os.ftruncate(file, nbytes)
 
 
 def _remove(name, process):
