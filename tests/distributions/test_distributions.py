@@ -15,6 +15,12 @@ from .cases import CASES, PAIRS
 # PyTorch's own, while it draws the expected sample.
 pytestmark = pytest.mark.filterwarnings("ignore:Singular sample detected")
 
+@pytest.fixture(autouse=True, scope="module")
+def _arguments_are_validated():
+    """PyTorch stops that for the whole process when something is compiled by its dynamo."""
+    pt.distributions.Distribution.set_default_validate_args(True)
+
+
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
 
 
