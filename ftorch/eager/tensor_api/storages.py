@@ -415,6 +415,7 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
         args: how many elements, or the elements; nothing for none.
         wrap_storage: an `UntypedStorage` whose memory it is.
 
+    >>> import warnings; warnings.simplefilter("ignore")
     >>> import ftorch as torch
     >>> torch.zeros(3).storage().size()
     3
