@@ -9,7 +9,7 @@ from ...eager.autograd import tape
 from ...eager.memory.storage import Storage
 from ...eager.tensor import TensorBase, wrap, wrap_view
 from ...utils import _pytree as pytree
-from .call_signature import view_of
+from .argument_views import view_of
 from .gradients import FreedNode
 
 
