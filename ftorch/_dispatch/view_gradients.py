@@ -117,6 +117,7 @@ _RULES = {
     "permute": _permuted, "movedim": _moved, "squeeze": _squeezed, "unsqueeze": _unsqueezed,
     "expand": _expanded, "broadcast_to": _expanded, "select": _selected, "slice": _sliced, "narrow": _narrowed,
     "diagonal": _diagonal, "unfold": _unfolded, "_index_select": _indexed, "_index_slice": _indexed,
+    "_index_newaxis": _indexed,
 }
 
 __all__ = ["of_view"]

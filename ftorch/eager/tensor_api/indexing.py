@@ -138,9 +138,13 @@ def _parse(x, index):
             dim += skip
         elif item is None:
             view.append(None)
+            last = "newaxis"
         elif item.__class__ is slice:
-            view.append(_slice(item, g.shape[dim]))
-            dim, last = dim + 1, "slice"
+            part = _slice(item, g.shape[dim])
+            view.append(part)
+            if part != (0, 1, g.shape[dim]):  # a whole slice is none
+                last = "slice"
+            dim += 1
         elif isinstance(item, (bool, np.bool_)):
             view.append(None)
             advanced[_width(view) - 1] = from_array(np.full((1,), bool(item)), g.device)

@@ -17,7 +17,7 @@ from ...eager.core import dtype as _dtype
 from ...eager.dispatch import autocast
 from ...eager.tensor import Tensor, TensorBase, modes, wrap
 from ...utils import _pytree as pytree
-from .argument_views import view_of
+from .argument_views import View, view_of
 from .data_objects import Stand
 from .python_state import SCALARS
 
@@ -74,14 +74,7 @@ def given_back(leaves, originals, outputs):
         new, old = stands[id(t._ftorch_storage)]
         if t is new:
             return old
-        view = view_of(
-            old,
-            t._ftorch_geometry,
-            t._ftorch_offset,
-            t._ftorch_requires_grad,
-            t._base is not None,
-            new._ftorch_geometry,
-        )
+        view = view_of(old, View(t, new), new._ftorch_geometry)
         return t if view is None else view
 
     return pytree.tree_map(original, outputs)

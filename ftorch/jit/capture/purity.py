@@ -195,14 +195,30 @@ def content(value) -> Any:
         return None
 
 
+def is_decimal(value) -> bool:
+    """Whether a value, a class or a module computes by the thread's context of decimal numbers."""
+    return value is decimal or value is decimal.Decimal or isinstance(value, decimal.Decimal)
+
+
+class DecimalContext:
+    """The context by which the thread's decimal numbers are rounded, as a state that is watched."""
+
+    @property
+    def rounding(self):
+        c = decimal.getcontext()
+        return f"{c.prec} {c.rounding} {c.Emin} {c.Emax} {c.capitals} {c.clamp} {sorted(map(str, c.traps.items()))}"
+
+    @rounding.setter
+    def rounding(self, _):
+        """Who changes it calls what is not pure."""
+
+
 def environment() -> dict:
     """The dictionary that ``os.environ`` keeps its variables in."""
     return os.environ._data
 
 
-def is_weak(value) -> bool:
-    """Whether an object refers to others that may vanish."""
-    return isinstance(value, (weakref.ref, *weakref.ProxyTypes))
+WEAK = (weakref.ref, *weakref.ProxyTypes, weakref.WeakValueDictionary, weakref.WeakSet)
 
 
 def module_named(name: str, package: str | None, level: int):

@@ -44,6 +44,7 @@ class _Imported:
 
 
 _IMPORTED = _Imported()
+_DECIMAL = purity.DecimalContext()
 
 
 class Reachable:
@@ -127,6 +128,8 @@ class Reachable:
         if depth > _DEEPEST or len(self._visited) > _MOST:
             self.capture.end(f"{path.partition('.')[0] or kind.__name__} refers to too many objects to be watched")
             return
+        if purity.is_decimal(value):
+            self._place(_DECIMAL, "rounding", _DECIMAL.rounding, True, NOTHING, depth, "decimal.getcontext()")
         self._visited.add(key)
         self.known.add(id(value))
         self.held.append((value, names))
@@ -267,6 +270,9 @@ class Reachable:
                 self.capture.end(f"{path or 'a view'} shows a dictionary")
             elif value and not isinstance(next(iter(value.values())), types.FunctionType):
                 self.capture.end(f"{path or 'a mapping proxy'} shows another dictionary")
+            return
+        if names.attributes is not None and isinstance(value, purity.WEAK):
+            self.capture.end(f"{path or 'a weak reference'} refers to what may vanish")
             return
         if hasattr(kind, "__next__"):
             self.capture.end(f"{path or kind.__name__} is an iterator")

@@ -9,7 +9,7 @@ from ...eager.autograd import tape
 from ...eager.memory.storage import Storage
 from ...eager.tensor import TensorBase, wrap, wrap_view
 from ...utils import _pytree as pytree
-from .argument_views import view_of
+from .argument_views import View, view_of
 from .gradients import FreedNode
 
 
@@ -32,13 +32,14 @@ class Results:
     """
 
     def __init__(self, captured, outputs, leaves, slots):
-        self.captured, self.slots = captured, slots
+        self.captured, self.leaves, self.slots = captured, leaves, slots
         self.given = {id(leaf): i for i, leaf in enumerate(leaves) if isinstance(leaf, TensorBase)}
         self.differentiable: list = []
         self.freed: set[int] = set()
         self._described: dict[int, Any] = {}
         flat, self.spec = pytree.tree_flatten(outputs)
         self.flat = [self._any(value, slots) for value in flat]
+        self.leaves = None  # runs have their own
         self.is_single = len(flat) == 1 and flat[0] is outputs
         self._plain: bool | None = None
 
@@ -74,7 +75,7 @@ class Results:
             return "new", new
         source = captured.sources.storage(storage)
         if source is not None:
-            return "view", source, t._ftorch_geometry, t._ftorch_offset, t._ftorch_requires_grad, t._base is not None
+            return "view", source, View(t, source.get(self.leaves))
         if id(storage) in captured.draws:
             return "draw", captured.draws[id(storage)], storage.root, t._ftorch_requires_grad
         if id(storage) in captured.trace.made:
@@ -162,13 +163,13 @@ class Making:
     def _fresh(self, how):
         kind = how[0]
         if kind == "view":
-            _, source, *seen = how
+            _, source, view = how
             base = source.get(self.leaves)
             if source.kind == "argument" and self.originals[source.key] is not base:
-                view = view_of(self.originals[source.key], *seen, base._ftorch_geometry)
-                if view is not None:
-                    return view
-            return view_of(base, *seen)
+                made = view_of(self.originals[source.key], view, base._ftorch_geometry)
+                if made is not None:
+                    return made
+            return view_of(base, view)
         if kind == "draw":
             t = wrap(Storage(how[2], self.captured.drawn[how[1]]))
             t._ftorch_requires_grad = how[3]

@@ -44,6 +44,8 @@ PROGRAMS = {
     "F.interpolate(i[0],scale_factor=2.,mode='linear'); F.pad(i,(1,1)); F.pad(i,(1,1,1,1),mode='reflect'); "
     "F.pad(i,(1,1,1,1),mode='replicate'); F.adaptive_avg_pool2d(i,1); F.adaptive_avg_pool2d(i,2); "
     "t.linalg.norm(a,'nuc'); t.linalg.norm(a,2); t.linalg.matrix_norm(a); t.fft.fft(x); t.fft.fft(x+0j); t.fft.ifft(x)",
+    "indices": "m[None]; m[None,None]; m[1:,None]; m[None,1:]; m[:,None]; m[1,:]; m[1,None]; m[...,None]; m[:,1:]; "
+    "m[1:,:]; m[...,1]; m[:,:]; m[None,0]; m[0:2]; m[0:2,None]; m[0,0,None]",
     "composed": "t.square(x); t.outer(x,x); F.softsign(x); F.normalize(m); F.rms_norm(m,(3,)); F.selu(x); "
     "F.relu6(x); F.cosine_similarity(m,m); t.linalg.inv(a); t.linalg.solve(a,a); t.linalg.cholesky(a); "
     "t.linalg.eigvalsh(a); t.logdet(a); t.quantile(x,.5); t.diff(x); t.fliplr(a); t.tile(x,(2,)); "

@@ -7,6 +7,7 @@ import array
 import contextvars
 import ctypes
 import datetime
+import decimal
 import functools
 import operator
 import os
@@ -167,6 +168,38 @@ def weak():
         return x * (2 if r() is not None else 3)
 
     return f, [lambda: c.clear()]
+
+
+@case
+def weak_dictionary():
+    class C:
+        v = 1.0
+
+    held = C()
+    known = weakref.WeakValueDictionary(k=held)
+
+    def f(x):
+        return x * known["k"].v
+
+    return f, [lambda: setattr(held, "v", 3.0)]
+
+
+@case
+def decimal_context():
+    def f(x):
+        return x.double() * float(decimal.Decimal(1) / decimal.Decimal(3))
+
+    return f, [lambda: setattr(decimal.getcontext(), "prec", 3)]
+
+
+@case
+def decimal_argument():
+    third = decimal.Decimal(1)
+
+    def f(x):
+        return x.double() * float(third / 3)
+
+    return f, [lambda: setattr(decimal.getcontext(), "prec", 3)]
 
 
 @case
@@ -456,6 +489,11 @@ def module_list_extra():
 
 
 def seen(name, compiled):
+    with decimal.localcontext():
+        return _seen(name, compiled)
+
+
+def _seen(name, compiled):
     random.seed(5)
     np.random.seed(5)
     torch.manual_seed(5)

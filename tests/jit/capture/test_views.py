@@ -1,4 +1,4 @@
-"""``torch.compile``: results that are views of arguments share their memory and their graph."""
+"""``torch.compile``: results that are views of arguments share their memory and their graph, its nodes' names too."""
 
 import pytest
 import torch as reference
@@ -83,3 +83,35 @@ def test_views_of_a_part_from_a_function_that_runs_in_python():
         return (z[1:], z * z.sum().item())
 
     assert _observed(ftorch, function, make) == _observed(reference, function, make)
+
+
+MADE_BY_VIEWS = {
+    **{name: VIEWS[name] for name in ("slice", "only", "transposed", "diagonal", "expanded")},
+    "several": lambda z: (z.t()[:2].unsqueeze(0), z * 2),
+    "reshaped": lambda z: (z.view(-1)[1:], z * 2),
+    "strided": lambda z: (z.as_strided((2, 2), (2, 1), 1), z * 2),
+    "selected": lambda z: (z[1], z[:, 1].expand(2, -1), z * 2),
+    "permuted": lambda z: (z.permute(1, 0).squeeze(), z.movedim(0, 1), z.narrow(0, 1, 1), z * 2),
+}
+
+
+def _nodes(library, function, make):
+    """The names of the nodes between the results that are views of the argument and the argument, in each call."""
+    compiled = function if library is reference else library.compile(function)
+    seen = []
+    for _ in range(3):
+        _, z = make(library)
+        names = []
+        for r in compiled(z):
+            node = r.grad_fn
+            while r._is_view() and node is not None and "Accumulate" not in node.name():
+                names.append(node.name())
+                node = node.next_functions[0][0]
+        seen.append(names)
+    return seen
+
+
+@pytest.mark.parametrize("make", (_leaf, _product))
+@pytest.mark.parametrize("name", MADE_BY_VIEWS)
+def test_nodes_of_views_have_the_names_of_their_calls(name, make):
+    assert _nodes(ftorch, MADE_BY_VIEWS[name], make) == _nodes(reference, MADE_BY_VIEWS[name], make)

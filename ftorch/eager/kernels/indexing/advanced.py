@@ -38,6 +38,11 @@ def index_slice_view(g, items):
     return _follow(g, items)
 
 
+@view("_index_newaxis(Tensor(a) self, int[] items) -> Tensor(a)", forms="")
+def index_newaxis_view(g, items):
+    return _follow(g, items)
+
+
 @op("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", forms="")
 def index(self, indices):
     where = tuple(
