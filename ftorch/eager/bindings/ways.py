@@ -4,15 +4,21 @@ Public functions in C (``native/src/public_functions.cpp``) ask here once for ea
 Python. A way is ``(kind, types, what, operands, static)``: the kind of call; the arguments' types, where a list or tuple is
 ``(type, *types of elements)``; the op or the view's definition; and for each operand and static argument where it comes
 from: the number of an argument, ``(first, count)`` for a tuple of several, or ``(constant,)``.
+
+Where a class of tensors has a say (``__torch_function__``), the way is to ask it, with the arguments as they were written: no
+stack has to be looked through for the call.
 """
 
 from __future__ import annotations
 
-from ..tensor import TensorBase
+from ..core.public_functions import public_of
+from ..dispatch import overrides
+from ..tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
 from . import mismatch, older
 from .overloads import FEW
 
-SLOW, CALL, INPLACE, VIEW, OUT = range(5)  # as in ``public_functions.cpp``; OUT: the last operand is what is written to
+# As in ``public_functions.cpp``. OUT: the last operand is what is written to; ASK: a class of tensors has a say.
+SLOW, CALL, INPLACE, VIEW, OUT, ASK = range(6)
 # What a plain tensor's geometry answers without Python, by the number that stands for it there.
 GETTERS = {"dim": 1, "ndimension": 1, "numel": 2, "nelement": 2, "size": 3, "stride": 4, "is_contiguous": 5}
 
@@ -20,8 +26,31 @@ GETTERS = {"dim": 1, "ndimension": 1, "numel": 2, "nelement": 2, "size": 3, "str
 def types_of(args) -> tuple:
     """The types of arguments, and of the elements of short lists; (type, None) for longer ones."""
     return tuple([
-        type(a) if type(a) not in (list, tuple) else (type(a), *(map(type, a) if len(a) <= FEW else (None,))) for a in args
+        _type_of(a) if type(a) not in (list, tuple) else (type(a), *(map(_type_of, a) if len(a) <= FEW else (None,)))
+        for a in args
     ])
+
+
+def _type_of(value):
+    """A value's type; of tensors whose class has a say `TensorBase`, or `Tensor` where they are plain ones now."""
+    kind = type(value)
+    if not isinstance(value, TensorBase) or kind in PLAIN or kind in DISPATCHING or not overrides.has_say(kind):
+        return kind
+    return TensorBase if modes.subclasses else Tensor
+
+
+def _with_say(values) -> set:
+    """The classes of tensors that have a say in a call."""
+    return {type(v) for v in overrides.flat_arguments(values, {}) if isinstance(v, TensorBase) and overrides.asks(v)}
+
+
+def _ask(args, function, is_operator=False):
+    """The way of a call that a class answers.
+
+    Args:
+        function: the one in Python, which overrides know.
+    """
+    return ASK, types_of(args), overrides.asker(public_of(overrides.known_as[function]), is_operator), (), ()
 
 
 def slow(args):
@@ -39,8 +68,9 @@ def learner(name, bounds, form):
 
     writing = [b for b in bounds if "out" in b.definition.forms]
 
-    def learn(args, names):
+    def learn(args, names, function):
         positional = len(args) - len(names)
+        classes = _with_say(args)
         given = dict(zip(names, args[positional:]))
         kwargs = dict(given)
         out = kwargs.pop("out", None) if form == "function" else None
@@ -56,6 +86,12 @@ def learner(name, bounds, form):
                 continue
             if not bound.is_by_type(matched):
                 break
+            if classes:
+                operands = [value for _, value in matched[:1]] if bound.is_view else bound.sorted_by_kind(
+                    [value for _, value in matched])[0]
+                if len(classes) > 1 or not classes <= _with_say([*operands, out]):
+                    return slow(args)
+                return _ask(args, function)
             sources = [
                 (value,) if place is None else positional + names.index(place) if isinstance(place, str) else place
                 for place, value in matched
@@ -80,9 +116,12 @@ def operator_learner(op, operands, static, is_inplace=False, types=()):
     """
     sources = tuple([(value,) for value in static])
 
-    def learn(args, names):
+    def learn(args, names, function):
         if names or len(args) > 1 and not isinstance(args[1], types):
             return slow(args)
+        classes = _with_say(args)
+        if classes:
+            return _ask(args, function, True) if len(classes) == 1 else slow(args)
         return INPLACE if is_inplace else CALL, types_of(args), op, operands, sources
 
     return learn

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import types
 
 from ..._alias import is_own
@@ -152,6 +153,11 @@ def seen(kind, function, args, kwargs):
     return face, args, kwargs or None
 
 
+def shows_all(kind, function) -> bool:
+    """Whether a class's handler is told of plain tensors among the types: of functions that PyTorch has in Python."""
+    return is_users(kind) and _is_python(function)
+
+
 def _is_python(function):
     """Whether PyTorch's function is written in Python, where it takes part in overriding by itself."""
     if not isinstance(function, types.FunctionType):
@@ -179,22 +185,42 @@ def _parameters(function):
     return own_signature(function), [name for name in declared if name in shown]
 
 
-def _spread(function, args, kwargs):
-    """Arguments that have defaults as keywords, all of them."""
-    if not is_own(getattr(function, "__module__", None)):
-        return args, kwargs
+class _Place(int):
+    """Where an argument is found: among those by position, then those by keyword."""
+
+
+@functools.lru_cache(1 << 12)
+def _spreading(function, positional: int, names: tuple[str, ...]):
+    """(what is given by position, {name: what is given by keyword}), each a `_Place` or a default; None: as it was written.
+
+    Args:
+        positional, names: how many arguments a call gives by position, and those that it names.
+    """
+    places = map(_Place, range(positional + len(names)))
     try:
         found = _parameters(function)
-        bound = None if found is None else found[0].bind(*args, **kwargs)
+        bound = None if found is None else found[0].bind(*itertools.islice(places, positional), **dict(zip(names, places)))
     except (TypeError, ValueError):
-        return args, kwargs
+        return None
     if bound is None:
-        return args, kwargs
+        return None
     bound.apply_defaults()
-    given, positional, keywords = bound.arguments, [], {}
+    by_position, by_keyword = [], {}
     for name, parameter in found[0].parameters.items():
         if parameter.default is inspect.Parameter.empty:
-            positional.append(given[name])
-        elif name in found[1] or name in kwargs:
-            keywords[name] = given[name]
-    return tuple(positional), keywords
+            by_position.append(bound.arguments[name])
+        elif name in found[1] or name in names:
+            by_keyword[name] = bound.arguments[name]
+    return by_position, by_keyword
+
+
+def _spread(function, args, kwargs):
+    """Arguments that have defaults as keywords, all of them."""
+    own = is_own(getattr(function, "__module__", None))
+    found = _spreading(function, len(args), tuple(kwargs)) if own else None
+    if found is None:
+        return args, kwargs
+    given = (*args, *kwargs.values())
+    return tuple([given[v] if v.__class__ is _Place else v for v in found[0]]), {
+        name: given[v] if v.__class__ is _Place else v for name, v in found[1].items()
+    }

@@ -1,8 +1,9 @@
 """``__torch_function__``: tensor subclasses, foreign types and modes that take over calls.
 
-Calls on plain tensors never come here. The call path asks (`_override` and its kin) when an operand is
-of another class, and `levels` when a mode is active. The public function that is being called is
-then found by its code object on the stack, so that plain calls pay nothing for it; composites are
+Calls on plain tensors never come here. Of public functions in C, calls whose tensors are of one class with a say
+have a way of their own, which asks that class with the arguments as they were written (`asker`, see `bindings.ways`).
+Else the call path asks (`_override` and its kin) when an operand is of another class, and `levels` when a mode is
+active: the public function that is being called is then found by its code object on the stack. Composites are
 wrapped (`overridable`), and hand-written methods are forwarded by the subclasses themselves
 (`forward_methods`).
 """
@@ -16,6 +17,7 @@ import types
 from typing import Any
 
 from ..._alias import is_own
+from .. import native
 from ..call import op as _op
 from ..call.operands import tensors_of
 from ..core import places
@@ -33,11 +35,12 @@ _PASSED = {
 
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "<required>"})()  # a required argument that a call lacks
 public: dict[int, object] = {}  # id of a code object -> the public function made of it
+known_as: dict[object, object] = {}  # the function in Python behind a public one -> the public function that it is known as
 
 
 def register(function, as_=None):
     """Remembers a public function (or what it is known as) by its code."""
-    public[id(function.__code__)] = function if as_ is None else as_
+    public[id(function.__code__)] = known_as[function] = function if as_ is None else as_
 
 
 def own_code(function, name):
@@ -65,8 +68,9 @@ def default(cls, func, types, args=(), kwargs=None):
     Raises nothing: NotImplemented if another type's ``__torch_function__`` has to answer.
     """
     kwargs = {} if kwargs is None else kwargs
-    if not all(issubclass(cls, t) for t in types):
-        return NotImplemented
+    for kind in types:
+        if not issubclass(cls, kind):
+            return NotImplemented
     with DisableTorchFunctionSubclass():
         result = func(*args, **kwargs)
     return result if _is_unwrapped(func) else convert(result, cls)
@@ -184,9 +188,34 @@ def handle(function, relevant, args, kwargs):
             return result
     for value in found:
         seen = faces.seen(type(value), function, args, kwargs)
-        result = type(value).__torch_function__(seen[0], types, seen[1], seen[2])
+        named = types
+        if faces.shows_all(type(value), seen[0]) and any(type(v) is Tensor for v in relevant):
+            named = (*types, Tensor)
+        result = type(value).__torch_function__(seen[0], named, seen[1], seen[2])
         if result is not NotImplemented:
             return result
+    raise _declined(function, types)
+
+
+def asker(function, is_operator):
+    """What asks the only class of tensors in a call that has a say, without modes: ``(class, args, kwargs) -> result``.
+
+    Args:
+        is_operator: whether Python asks the other operand where the class declines.
+    """
+
+    def ask(kind, args, kwargs):
+        seen = faces.seen(kind, function, args, kwargs)
+        result = kind.__torch_function__(seen[0], (kind,), seen[1], seen[2])
+        if result is NotImplemented and not is_operator:
+            raise _declined(function, (kind,))
+        return result
+
+    return ask
+
+
+def _declined(function, types):
+    """The error of a call that nobody answered."""
     asked = [f"  - mode object {modes.function_modes[-1]!r}"] if modes.function_modes else []
     asked += [f"  - tensor subclass {t}" for t in types]
     lines = "\n".join(asked)
@@ -196,7 +225,7 @@ def handle(function, relevant, args, kwargs):
         "TORCH_LOGS=not_implemented"
     )
     error._ftorch_declined = True  # type: ignore[attr-defined]
-    raise error
+    return error
 
 
 def declined(error):
@@ -498,6 +527,9 @@ def _function_override(function, args, kwargs):
     return handle(function, relevant, args, kwargs)
 
 
+if native.module is not None:
+    native.module.know_classes(_examined, DISPATCHING)
+
 _op.hooks.override = _override
 _op.hooks.override_view = _override_view
 _op.hooks.function_override = _function_override
@@ -544,6 +576,7 @@ def forward_methods(cls, written) -> None:
         if function is default:  # as in PyTorch: such a class sees calls at one place
             cls.__torch_function__ = classmethod(disabled)
             return
+    has_say(cls)  # for those in C, who ask nobody
     if function is disabled:
         if cls not in DISPATCHING:
             PLAIN.add(cls)

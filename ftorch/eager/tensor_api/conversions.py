@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
+from .. import native
 from ..autograd.nodes import Node
 from ..autograd.tape import edge_of, node_class
 from ..bindings import declared
@@ -497,6 +498,8 @@ def as_subclass(self, cls):
     if not issubclass(cls, TensorBase):
         raise TypeError("Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. "
                         "Make sure your class inherits from Tensor.")
+    if native.module is not None and executor.DEFERRED:
+        return native.module.as_subclass(self, cls)
     out = object.__new__(cls)
     for slot in TensorBase.__slots__:
         setattr(out, slot, getattr(self, slot))

@@ -13,7 +13,8 @@ namespace {
 constexpr int MOST_FUNCTIONS = 3072, MOST_ARGUMENTS = MOST, MOST_WAYS = 24;
 constexpr Py_ssize_t FEW = 8;  // elements of a list whose types are looked at, as in ways.py
 
-enum Kind { SLOW, CALL, INPLACE, VIEW, OUT };  // as in ways.py; OUT: the last operand is what is written to
+// As in ways.py. OUT: the last operand is what is written to; ASK: a class of tensors has a say.
+enum Kind { SLOW, CALL, INPLACE, VIEW, OUT, ASK };
 enum Getter { NONE, DIM, NUMEL, SIZE, STRIDE, IS_CONTIGUOUS };  // what a plain tensor's geometry answers, as in ways.py
 
 // Where a value comes from: an argument, a tuple of some, or it is always the same.
@@ -26,7 +27,7 @@ struct Way {
   Kind kind;
   Py_ssize_t positional, given;  // arguments by position, and all
   PyObject *names, *types;       // of keywords, or null; of all arguments
-  PyObject* what;                // an op, or a view's definition
+  PyObject* what;                // an op, a view's definition, or what asks
   Source operands[MOST_ARGUMENTS], fixed[MOST_ARGUMENTS];
   int operand_count = 0, fixed_count = 0;
   PyObject* constant = nullptr;  // all static arguments, if they are always the same
@@ -44,11 +45,13 @@ struct Function {
 Function* functions[MOST_FUNCTIONS];
 int made = 0;
 PyObject *ordinary = nullptr, *call_view, *call_out;  // the set of classes whose values no override is asked for; functions
+PyObject* any_tensor;  // the class that stands in ways for those that have a say
 
 bool has_type(PyObject* value, PyObject* wanted) {
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
   if (type == wanted) return true;
-  if (wanted == reinterpret_cast<PyObject*>(known.tensor)) return is_plain(Py_TYPE(value));
+  if (wanted == reinterpret_cast<PyObject*>(known.tensor)) return is_plain_now(Py_TYPE(value));
+  if (wanted == any_tensor) return has_say(Py_TYPE(value)) && !is_plain_now(Py_TYPE(value));
   if (!PyTuple_CheckExact(wanted) || PyTuple_GET_ITEM(wanted, 0) != type) return false;
   Py_ssize_t length = PySequence_Fast_GET_SIZE(value);
   if (PyTuple_GET_SIZE(wanted) == 2 && PyTuple_GET_ITEM(wanted, 1) == Py_None) return length > FEW;
@@ -139,26 +142,48 @@ PyObject* follow(const Way& way, PyObject* const* given) {
   return result;
 }
 
-bool is_ordinary(PyObject* value) {
+// What the class of the arguments' tensors that has a say answers; null without an error where several have, or none.
+PyObject* ask(const Way& way, PyObject* const* given, Py_ssize_t positional, PyObject* names) {
+  PyTypeObject* found = nullptr;
+  const auto is_another = [&](PyObject* value) {
+    if (!has_say(Py_TYPE(value))) return false;
+    if (!found) found = Py_TYPE(value);
+    return found != Py_TYPE(value);
+  };
+  for (Py_ssize_t i = 0; i < way.given; i++) {
+    if (is_another(given[i])) return nullptr;
+    if (PyList_CheckExact(given[i]) || PyTuple_CheckExact(given[i]))
+      for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(given[i]); j++)
+        if (is_another(PySequence_Fast_GET_ITEM(given[i], j))) return nullptr;
+  }
+  Held arguments(found ? tuple_of(given, positional) : nullptr), keywords(arguments ? PyDict_New() : nullptr);
+  for (Py_ssize_t i = 0; keywords && names && i < PyTuple_GET_SIZE(names); i++)
+    if (PyDict_SetItem(keywords.object, PyTuple_GET_ITEM(names, i), given[positional + i]) < 0) return nullptr;
+  return keywords ? PyObject_CallFunctionObjArgs(way.what, reinterpret_cast<PyObject*>(found), arguments.object, keywords.object, nullptr)
+                  : nullptr;
+}
+
+// Whether no override is asked for a value, or, `with_say`, only a class of tensors.
+bool is_ordinary(PyObject* value, bool with_say) {
   PyTypeObject* type = Py_TYPE(value);
   if (type == known.tensor || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || value == Py_None ||
       type == &PyUnicode_Type) return true;
   if (type == &PyList_Type || type == &PyTuple_Type) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); i++) {
       PyObject* item = PySequence_Fast_GET_ITEM(value, i);
-      if (PyList_CheckExact(item) || PyTuple_CheckExact(item) || !is_ordinary(item)) return false;
+      if (PyList_CheckExact(item) || PyTuple_CheckExact(item) || !is_ordinary(item, with_say)) return false;
     }
     return true;
   }
-  if (is_plain(type)) return true;
+  if (is_plain_now(type) || (with_say && has_say(type))) return true;
   int found = PySet_Contains(ordinary, reinterpret_cast<PyObject*>(type));
   if (found < 0) PyErr_Clear();
   return found == 1;
 }
 
-bool are_ordinary(PyObject* const* given, Py_ssize_t count) {
+bool are_ordinary(PyObject* const* given, Py_ssize_t count, bool with_say) {
   for (Py_ssize_t i = 0; i < count; i++)
-    if (!is_ordinary(given[i])) return false;
+    if (!is_ordinary(given[i], with_say)) return false;
   return true;
 }
 
@@ -184,7 +209,7 @@ bool read_sources(PyObject* all, Source* into, int& count, Py_ssize_t given) {
 int learn(Function& f, PyObject* const* given, Py_ssize_t positional, Py_ssize_t count, PyObject* names) {
   Held arguments(tuple_of(given, count)), none(names ? nullptr : PyTuple_New(0));
   if (!arguments || (!names && !none)) return -1;
-  Held found(PyObject_CallFunctionObjArgs(f.learn, arguments.object, names ? names : none.object, nullptr));
+  Held found(PyObject_CallFunctionObjArgs(f.learn, arguments.object, names ? names : none.object, f.slow, nullptr));
   if (!found) return -1;
   if (found.object == Py_None || f.count == MOST_WAYS) return 0;  // another thread may have learned meanwhile
   int kind;
@@ -282,13 +307,18 @@ PyObject* enter(Function& f, PyObject* self, PyObject* const* arguments, Py_ssiz
   if (count <= MOST_ARGUMENTS && is_simple() && ordinary) {
     if (f.learn) {
       Way* way = find_way(f, given, positional, names);
-      if (!way && f.count < MOST_WAYS && are_ordinary(given, count)) {
+      if (!way && f.count < MOST_WAYS && are_ordinary(given, count, true)) {
         int learned = learn(f, given, positional, count, names);
         if (learned < 0) return nullptr;
         if (learned) way = find_way(f, given, positional, names);
       }
-      if (way && way->kind != SLOW) return follow(*way, given);
-    } else if (f.composition && are_ordinary(given, count)) {
+      if (way && way->kind == ASK) {
+        PyObject* answer = ask(*way, given, positional, names);
+        if (answer || PyErr_Occurred()) return answer;
+      } else if (way && way->kind != SLOW) {
+        return follow(*way, given);
+      }
+    } else if (f.composition && are_ordinary(given, count, false)) {
       return compose(f, given, positional, names);
     }
   }
@@ -342,7 +372,7 @@ PyObject* configure(PyObject*, PyObject* arguments) {
   Py_INCREF(arguments);
   // Python names a class by this in the texts of its own errors.
   reinterpret_cast<PyTypeObject*>(base)->tp_name = "torch._C.TensorBase";
-  ordinary = set;
+  ordinary = set, any_tensor = base;
   call_view = view;
   call_out = out;
   Py_RETURN_NONE;

@@ -64,7 +64,7 @@ struct Operands {
 
   // Whether a view's place in the graph, if there is one, is what it says: see `grad_fn_of` and `joined_graph`.
   static bool is_current(PyObject* t, PyObject* base) {
-    if (!is_plain(Py_TYPE(base))) return false;
+    if (!is_plain_now(Py_TYPE(base))) return false;
     if (at(base, TENSOR_REQUIRES_GRAD) == Py_False) return true;
     PyObject *own = at(t, TENSOR_ATTR_VERSION), *version = at(at(t, TENSOR_STORAGE), STORAGE_VERSION);
     return own == version || PyLong_AsLongLong(own) == PyLong_AsLongLong(version);
@@ -89,7 +89,7 @@ struct Operands {
       key[keys++] = reinterpret_cast<PyObject*>(type);
       return true;
     }
-    if (type != &PyList_Type && type != &PyTuple_Type) return is_plain(type) && add_tensor(o);
+    if (type != &PyList_Type && type != &PyTuple_Type) return is_plain_now(type) && add_tensor(o);
     Py_ssize_t length = PySequence_Fast_GET_SIZE(o);
     if (lengths == MOST) return false;
     PyObject* number = PyLong_FromSsize_t(length);
@@ -100,7 +100,7 @@ struct Operands {
     owned[lengths++] = key[keys++] = number;
     for (Py_ssize_t i = 0; i < length; i++) {
       PyObject* item = PySequence_Fast_GET_ITEM(o, i);
-      if (is_plain(Py_TYPE(item))) {
+      if (is_plain_now(Py_TYPE(item))) {
         if (!add_tensor(item)) return false;
       } else if (item == Py_None && keys < 2 * MOST) {
         key[keys++] = item;
@@ -414,6 +414,9 @@ PyMethodDef call_methods[] = {
      "item_of(x, index): the view, or None."},
     {"write_item", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(recording::write_item)), METH_FASTCALL,
      "write_item(x, index, value): whether it was written; a view to be written to; or None."},
+    {"as_subclass", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(recording::as_subclass)), METH_FASTCALL,
+     "as_subclass(tensor, class): the same tensor as an instance of a subclass."},
+    {"know_classes", recording::know_classes, METH_VARARGS, "know_classes(classes that were looked at, those with __torch_dispatch__)."},
     {"number_of", recording::number_of, METH_O, "number_of(tensor): its only element, or None: see `item`."},
     {"run_short", recording::run_short_trace, METH_O, "run_short(trace): whether it was run as a short one: see short_traces.py."},
     {"live", recording::live, METH_VARARGS, "live(trace, owners): (slots, their storages) that are referred to elsewhere."},

@@ -11,6 +11,8 @@ PyObject *zero, *name_grad;
 
 namespace {
 
+PyObject *examined = nullptr, *dispatches = nullptr, *name_subclasses;  // see `know_classes`
+
 PyObject *name_cpu, *name_acquire, *name_release, *name_cut, *name_load;
 
 // Where in the trace each operand is: a slot, or -1 - an input. False: it is not simply there.
@@ -172,6 +174,26 @@ bool is_plain(PyTypeObject* type) {
   return false;
 }
 
+bool has_say(PyTypeObject* type) {
+  if (!examined || !PyType_IsSubtype(type, known.tensor)) return false;
+  PyObject* found = PyDict_GetItemWithError(examined, reinterpret_cast<PyObject*>(type));
+  const int dispatching = found == Py_True ? PySet_Contains(dispatches, reinterpret_cast<PyObject*>(type)) : 1;
+  if (dispatching < 0 || !found) PyErr_Clear();
+  return dispatching == 0;
+}
+
+bool is_plain_now(PyTypeObject* type) { return is_plain(type) || (has_say(type) && is_off(name_subclasses)); }
+
+// `overrides._examined` and the classes with a `__torch_dispatch__`.
+PyObject* know_classes(PyObject*, PyObject* arguments) {
+  PyObject *classes, *set;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyDict_Type, &classes, &PySet_Type, &set)) return nullptr;
+  Py_INCREF(arguments);  // for good, with what is in it
+  name_subclasses = PyUnicode_InternFromString("subclasses");
+  examined = classes, dispatches = set;
+  Py_RETURN_NONE;
+}
+
 bool is_number(PyObject* value, long number) {
   int overflow;
   return value && PyLong_Check(value) && PyLong_AsLongAndOverflow(value, &overflow) == number && !overflow;
@@ -208,6 +230,21 @@ PyObject* new_tensor(PyObject* storage) {
   for (Slot slot : {TENSOR_GRAD_FN, TENSOR_GRAD, TENSOR_BASE, TENSOR_META}) put(t, slot, Py_None);
   put(t, TENSOR_OUTPUT_NR, zero);
   put(t, TENSOR_ATTR_VERSION, zero);
+  return t;
+}
+
+// A tensor of another class that is the same: in the same memory and at the same place in the graph.
+PyObject* as_subclass(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 2 || !PyType_IsSubtype(Py_TYPE(arguments[0]), known.tensor->tp_base) || !PyType_Check(arguments[1]) ||
+      !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(arguments[1]), known.tensor->tp_base)) {
+    PyErr_SetString(PyExc_TypeError, "as_subclass takes a tensor and a class of such");
+    return nullptr;
+  }
+  Held nothing(PyTuple_New(0));
+  PyObject* t = nothing ? PyBaseObject_Type.tp_new(reinterpret_cast<PyTypeObject*>(arguments[1]), nothing.object, nullptr) : nullptr;
+  for (int slot = TENSOR_STORAGE; t && slot <= TENSOR_META; slot++) {
+    at(t, static_cast<Slot>(slot)) = Py_XNewRef(at(arguments[0], static_cast<Slot>(slot)));
+  }
   return t;
 }
 

@@ -77,6 +77,10 @@ constexpr int MOST = 16;  // operands of a step that is recorded here
 constexpr int MOST_RESULTS = 8;
 
 bool is_plain(PyTypeObject* type);
+// Subclasses with a `__torch_function__`: what a tensor's class is, and whether calls in this thread are not for it to answer,
+// so that its tensors are plain ones here. False for classes that Python has not looked at yet.
+bool has_say(PyTypeObject* type);
+bool is_plain_now(PyTypeObject* type);
 bool is_number(PyObject* value, long number);  // whether an attribute is this small integer
 
 // The calling thread's trace for the CPU (a new reference); null if it is none that steps are simply appended to.
@@ -84,6 +88,8 @@ PyObject* current_trace();
 
 PyObject* new_storage(PyObject* geometry, PyObject* trace);
 PyObject* new_tensor(PyObject* storage);
+PyObject* as_subclass(PyObject*, PyObject* const* arguments, Py_ssize_t count);
+PyObject* know_classes(PyObject*, PyObject* arguments);
 
 // Whether a tensor is a plain one of which neither graphs nor transforms know anything.
 bool is_free(PyObject* tensor);
