@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..core import api as torch
-from ..core import dtype as dtypes
-from ..core.composite import composite
+from ...core import api as torch
+from ...core import dtype as dtypes
+from ...core.composite import composite
 
 
 @composite(public="nn.functional")

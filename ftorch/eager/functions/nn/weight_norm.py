@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..core import api
-from ..core.composite import composite
-from ..kernels._common import wrap_dim
+from ...core import api
+from ...core.composite import composite
+from ...kernels._common import wrap_dim
 
 
 @composite()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..core import api as torch
-from ..core.composite import composite
-from ..tensor import Tensor
+from ...core import api as torch
+from ...core.composite import composite
+from ...tensor import Tensor
 
 
 def _weights(params, has_biases, has_projection):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 
-from ..core import api as torch
-from ..core.composite import composite
+from ...core import api as torch
+from ...core.composite import composite
 
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
 _RANK = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}

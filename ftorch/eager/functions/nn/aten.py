@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..bindings.outputs import write_same
-from ..core import api as torch
-from ..core import dtype as _dtype
-from ..core.composite import composite
+from ...bindings.outputs import write_same
+from ...core import api as torch
+from ...core import dtype as _dtype
+from ...core.composite import composite
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")

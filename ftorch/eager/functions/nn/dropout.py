@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 
-from .. import sampling
-from ..core import api as torch
-from ..core import dtype as dtypes
-from ..core.composite import composite
-from ..dispatch.randomness import LIKE, randomized
-from .random_inplace import is_simple, new_like
+from ... import sampling
+from ...core import api as torch
+from ...core import dtype as dtypes
+from ...core.composite import composite
+from ...dispatch.randomness import LIKE, randomized
+from ..random_inplace import is_simple, new_like
 
 # SELU's saturation value, -scale * alpha: what alpha dropout replaces elements by.
 _SATURATION = 1.7580993408473766

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 
-from ..call.op import call, call_inplace, op_named
-from ..core import api as torch
-from ..core.composite import composite
-from ..core.dtype import float64
+from ...call.op import call, call_inplace, op_named
+from ...core import api as torch
+from ...core.composite import composite
+from ...core.dtype import float64
 
 _BOTH = ". nn.functional"
 

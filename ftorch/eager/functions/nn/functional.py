@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import warnings
 
-from ..call.op import hooks
-from ..core import api as torch
-from ..core import dtype as dtypes
-from ..core.composite import composite
-from ..tensor import modes
+from ...call.op import hooks
+from ...core import api as torch
+from ...core import dtype as dtypes
+from ...core.composite import composite
+from ...tensor import modes
 
 
 def _front_end(name):

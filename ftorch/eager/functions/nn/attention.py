@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 
-from ..core import api as torch
-from ..core import dtype as dtypes
-from ..core.composite import composite
+from ...core import api as torch
+from ...core import dtype as dtypes
+from ...core.composite import composite
 
 
 @composite(public="nn.functional")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ..core import api as torch
-from ..core.composite import composite
+from ...core import api as torch
+from ...core.composite import composite
 
 
 def _check(input, linear_weight, linear_bias):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..core import api as torch
-from ..core.composite import composite
-from ..kernels.nn._windows import check_reduction
+from ...core import api as torch
+from ...core.composite import composite
+from ...kernels.nn._windows import check_reduction
 
 _REDUCTIONS = ("none", "mean", "sum")
 

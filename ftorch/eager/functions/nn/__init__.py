@@ -1,0 +1,1 @@
+"""Functions of ``torch.nn.functional`` that are made of other calls."""
