@@ -10,6 +10,9 @@ OPTIONAL = {
     "alias",
     "created",
     "custom_function",
+    "first_gradient",
+    "gradient",
+    "lifted",
     "python",
     "python_composite",
     "python_disabled",
@@ -17,6 +20,8 @@ OPTIONAL = {
     "python_view",
     "subclass",
     "subclass_view",
+    "unsafe_view",
+    "view_gradient",
 }
 
 
