@@ -12,9 +12,10 @@ from .._dynamo.backends import get_default_backend, set_default_backend
 from .._dynamo.backends import list_backends as _list_backends
 from ..eager.runtime import capture_trace
 from ..eager.tensor import TensorBase
-from ..jit.compiled_function import Compiled, is_compiling, not_compiling
+from ..jit.compiled_function import Compiled, is_compiling
 from ..jit.compiled_function import stance as _stance
 from ..jit.compiler import compile
+from ..jit.compiling import not_compiling
 from ..utils import _pytree as pytree
 from . import config
 from ._cache import load_cache_artifacts, save_cache_artifacts

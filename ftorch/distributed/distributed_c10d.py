@@ -2,6 +2,7 @@
 # ruff: noqa: F401, F811
 
 from ..futures import Future
+from ._backends import DebugLevel, get_debug_level, set_debug_level
 from ._collectives import (
     _all_gather_base,
     _coalescing_manager,
@@ -29,13 +30,11 @@ from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreErr
 from ._groups import (
     Backend,
     BackendConfig,
-    DebugLevel,
     GroupMember,
     _world,
     destroy_process_group,
     get_backend,
     get_backend_config,
-    get_debug_level,
     get_default_backend_for_device,
     get_global_rank,
     get_group_rank,
@@ -59,7 +58,6 @@ from ._groups import (
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
-    set_debug_level,
     set_debug_level_from_env,
     shrink_group,
     split_group,

@@ -24,7 +24,7 @@ from ..eager.call import op as _op
 from ..eager.call.op import to_numpy
 from ..eager.call.operands import normalize
 from ..eager.core.registry import STATIC
-from ..fx.experimental.proxy_tensor import Kernel
+from ..fx.experimental._trace_level import Kernel
 from ..fx.experimental.symbolic_shapes import SymInt
 from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree

@@ -23,7 +23,8 @@ from ..eager.core.geometry import Size
 from ..eager.dispatch.randomness import FILL
 from ..eager.tensor import TensorBase, modes
 from ..functional.functional_call import swapped
-from ..fx.experimental.proxy_tensor import Traced, TraceLevel, _kernel
+from ..fx.experimental._trace_level import kernel_of
+from ..fx.experimental.proxy_tensor import Traced, TraceLevel
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..nn import Module, Parameter
@@ -198,7 +199,7 @@ class ExportLevel(TraceLevel):
         if self.renames:
             return _leaves.kernel(definition.name, found)
         if form == "function" and _is_composite(found[0]):
-            return _kernel(op, static, form), tuple(operands), {}
+            return kernel_of(op, static, form), tuple(operands), {}
         return found
 
     def _record_view(self, definition, x, static):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-import threading
 import types
 import weakref
 
@@ -19,10 +18,7 @@ from .._dynamo import config, exc
 from .._dynamo.utils import counters
 from ..eager.autograd import nodes
 from ..eager.core import device as _device
-from ..eager.core.refcount import PausedCollector
-from ..eager.dispatch import autocast
 from ..eager.dynamic_shapes.families import Family
-from ..eager.native.contexts import repeatable
 from ..eager.runtime import capture_trace, value_checks
 from ..eager.runtime.capture_trace import CaptureTrace
 from ..eager.sampling.generator import default_generator
@@ -52,6 +48,12 @@ from .capture.signal_handlers import HandlersOutside
 from .capture.state_watch import Watch
 from .capture.user_code import users_line
 from .capture.value_reads import LookingTrace, note_assertion
+from .compiling import (
+    Capturing,
+    Event,
+    is_compiling,
+    stance,
+)
 from .graphs import logs
 from .graphs.call_recorder import Break, Recorder
 from .graphs.call_sites import CallSites
@@ -59,87 +61,10 @@ from .graphs.graph_program import GraphProgram, InputNames, call_backend
 from .graphs.subgraphs import graphs_of
 from .graphs.varying_numbers import Sample, Varying, varied
 
-_local = threading.local()
 _MOST_KINDS = 256  # of arguments, for one function
 _MOST_PIECES = 16  # graphs between breaks, after which calls are not looked at any more
 _BACKENDS = f"{__name__.partition('.')[0]}._dynamo.backends"
 _MOST_BROKEN = 3  # sizes of one kind of call that gave no program; those after them are not captured
-
-
-class _Capturing:
-    """Within, a call is captured into a trace; where that does not come to its end, the trace is an ordinary one afterwards,
-    whose steps run when they are needed."""
-
-    def __init__(self, trace):
-        self.trace = trace
-        self.collector: PausedCollector | None = None
-
-    def __enter__(self):
-        self.depth, self.cache = getattr(_local, "depth", 0), autocast.state.cache
-        try:
-            self.collector = PausedCollector()
-            _local.depth, autocast.state.cache = self.depth + 1, {}
-        except BaseException as error:
-            self.__exit__(type(error))
-            raise
-        return self
-
-    def resume(self):
-        """Lets Python collect cycles again."""
-        if self.collector is not None:
-            self.collector.resume()
-
-    @repeatable
-    def __exit__(self, kind, *_):
-        _local.depth, autocast.state.cache = self.depth, self.cache
-        self.resume()
-        if kind is not None:
-            self.trace.on_break = None
-            self.trace.end("an exception was raised")
-
-
-class Stance:
-    """How compiled functions behave now (``torch.compiler.set_stance``)."""
-
-    name = "default"
-    backend = None  # what is captured meanwhile is compiled with
-
-
-stance = Stance()
-
-
-def is_compiling() -> bool:
-    """Whether a function is being captured now."""
-    return getattr(_local, "depth", 0) > 0
-
-
-@contextlib.contextmanager
-def compiling():
-    """Within, `is_compiling` says so, and compiled functions are part of what is captured."""
-    _local.depth = getattr(_local, "depth", 0) + 1
-    try:
-        yield
-    finally:
-        _local.depth -= 1
-
-
-@contextlib.contextmanager
-def not_compiling():
-    """Within, code runs in Python, whatever is being captured around it."""
-    outer, _local.depth = getattr(_local, "depth", 0), 0
-    try:
-        yield
-    finally:
-        _local.depth = outer
-
-
-class Event:
-    """What happened in a capture, for `explain`: a program, or why there is none."""
-
-    __slots__ = ("captured", "reason", "where")
-
-    def __init__(self, captured, reason, where=""):
-        self.captured, self.reason, self.where = captured, reason, where
 
 
 class Compiled:
@@ -385,7 +310,7 @@ class Compiled:
         captured = reason = None
         trace.on_truth = recorder.note_assertion if recorder else functools.partial(note_assertion, trace)
         watch = trace.watch = Watch(trace)
-        capturing = _Capturing(trace)
+        capturing = Capturing(trace)
         handlers = HandlersOutside(trace, recorder is not None, capturing.resume)
         with handlers, capture_trace.swapped(trace), capturing:
             try:

@@ -19,6 +19,12 @@ from ..eager.core import api as torch
 from ..eager.core import dtype as dtypes
 from ..eager.core import formats
 from ..eager.tensor import Tensor
+from ._comparison_texts import (
+    is_bitwise,
+    make_scalar_mismatch_msg,
+    matches_of,
+    tensor_text,
+)
 
 _TOLERANCES = {
     dtypes.float16: (1e-3, 1e-5),
@@ -323,7 +329,7 @@ class TensorLikePair(Pair):
         elif actual.layout is formats.jagged:
             self._compare_regular_values_close(actual.values(), expected.values(), **options)
         else:
-            if _is_bitwise(actual) and (self.rtol or self.atol):
+            if is_bitwise(actual) and (self.rtol or self.atol):
                 raise ErrorMeta(
                     AssertionError, f"Rtol={self.rtol} and atol={self.atol} are not supported for bitwise comparison of "
                     "low dimensional floats. Please use rtol=0.0 and atol=0.0.",
@@ -370,13 +376,13 @@ class TensorLikePair(Pair):
 
     def _compare_regular_values_close(self, actual, expected, *, rtol, atol, equal_nan, identifier=None):
         a, e = to_numpy(actual), to_numpy(expected)
-        matches = _matches(a, e, rtol, atol, equal_nan)
+        matches = matches_of(a, e, rtol, atol, equal_nan)
         if matches.all():
             return
         if a.ndim == 0:
             text = make_scalar_mismatch_msg(a.item(), e.item(), rtol=rtol, atol=atol, identifier=identifier)
         else:
-            text = _tensor_text(a, e, matches, rtol, atol, identifier, _is_bitwise(actual))
+            text = tensor_text(a, e, matches, rtol, atol, identifier, is_bitwise(actual))
         self._fail(AssertionError, text)
 
     def extra_repr(self) -> Sequence[str]:
@@ -392,10 +398,6 @@ _PARTS = {  # layout -> (its name, the methods that give the parts of a tensor)
     formats.sparse_bsc: ("BSC", _COLUMNS),
 }
 _UNSIGNED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)  # they promote with nothing
-
-
-def _is_bitwise(tensor):
-    return tensor.dtype.is_floating_point and tensor.dtype.itemsize == 1
 
 
 # --- taking values apart -------------------------------------------------------------
@@ -534,104 +536,6 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
 
 
 # --- numbers and texts ---------------------------------------------------------------
-
-
-def _wide(array):
-    """An array in which differences are exact enough and do not overflow."""
-    if array.dtype.kind in "bui":
-        return array.astype(np.int64)
-    return array if array.dtype.kind in "fc" else array.astype(np.float32)
-
-
-def _matches(a, e, rtol, atol, equal_nan):
-    with np.errstate(all="ignore"):
-        equal = a == e
-        if a.dtype.kind in "bui" and not (rtol or atol):
-            return np.asarray(equal)
-        x, y = _wide(a), _wide(e)
-        allowed = atol + np.abs(rtol * y) if y.dtype.kind in "fc" else atol + rtol * np.abs(y)
-        close = equal | (np.isfinite(y) & (np.abs(x - y) <= allowed))
-        if equal_nan:
-            close = close | (np.isnan(x) & np.isnan(y))
-    return np.asarray(close)
-
-
-def _differences(text_of, absolute, relative, rtol, atol):
-    lines = []
-    for kind, (difference, index), allowed in (
-        ("absolute", absolute, atol), ("relative", relative, rtol)
-    ):
-        line = text_of(kind, difference, index)
-        lines.append(line if rtol == 0 and atol == 0 else f"{line} (up to {allowed} allowed)")
-    return "\n".join(lines)
-
-
-def _header(what, identifier, rtol, atol):
-    if identifier is not None:
-        what = identifier(what) if callable(identifier) else identifier
-    return f"{what} are not {'equal' if rtol == 0 and atol == 0 else 'close'}!\n\n"
-
-
-def make_scalar_mismatch_msg(actual, expected, *, rtol: float, atol: float,
-                             identifier: str | Callable[[str], str] | None = None) -> str:
-    """The text for two numbers that differ.
-
-    Args:
-        actual, expected: the numbers.
-        rtol, atol: the tolerances.
-        identifier: what they are called, or a function that makes that of the usual name.
-    """
-    absolute = abs(actual - expected)
-    relative = float("inf") if expected == 0 else absolute / abs(expected)
-    return (
-        f"{_header('Scalars', identifier, rtol, atol)}Expected {expected} but got {actual}.\n"
-        + _differences(lambda kind, d, _: f"{kind.title()} difference: {d}", (absolute, None),
-                       (relative, None), rtol, atol)
-    )
-
-
-def make_tensor_mismatch_msg(actual: Tensor, expected: Tensor, matches: Tensor, *, rtol: float, atol: float,
-                             identifier: str | Callable[[str], str] | None = None) -> str:
-    """The text for two tensors that differ.
-
-    Args:
-        actual, expected: the tensors, of one shape and dtype.
-        matches: which elements are close, a boolean of their shape.
-        rtol, atol: the tolerances.
-        identifier: what they are called, or a function that makes that of the usual name.
-    """
-    arrays = (to_numpy(t) for t in (actual, expected, matches))
-    return _tensor_text(*arrays, rtol, atol, identifier, _is_bitwise(actual))
-
-
-def _tensor_text(a, e, matches, rtol, atol, identifier, is_bitwise=False):
-    wrong, total = int((~matches).sum()), matches.size
-    counts = f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})\n"
-    if is_bitwise:  # of eight bits: differences say nothing
-        first = tuple(int(i) for i in np.argwhere(~matches)[0])
-        header = _header("Tensor-likes", identifier, 0, 0).replace("equal", "'equal'")
-        return f"{header}{counts}The first mismatched element is at index {first}."
-    x, y = (_wide(v) if v.dtype.kind in "bui" else v for v in (a, e))
-    with np.errstate(all="ignore"):
-        absolute = np.where(matches, 0, np.abs(x - y))
-        relative = np.where(matches, 0, absolute / np.abs(y))
-
-    def greatest(values):
-        if values.dtype.kind not in "fiu":
-            values = values.astype(np.float32)
-        place = int(np.argmax(values))
-        index = tuple(int(i) for i in np.unravel_index(place, values.shape))
-        return values.reshape(-1)[place].item(), index
-
-    if x.dtype.kind == "i":  # PyTorch divides integers in the default dtype
-        with np.errstate(all="ignore"):
-            quotient = absolute.astype(np.float32) / np.abs(y).astype(np.float32)
-        relative = np.where(matches, np.float32(0), quotient)
-    return (
-        _header("Tensor-likes", identifier, rtol, atol) + counts
-        + _differences(lambda kind, d, i: f"Greatest {kind} difference: {d} at index {i}",
-                       greatest(absolute), greatest(relative), rtol, atol)
-    )
 
 
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg="") -> None:

@@ -18,7 +18,7 @@ from ..core import places
 from ..core.public_functions import python_of
 from ..core.schema import Type
 from ..dispatch import overrides
-from ..dispatch.overrides import MISSING
+from ..dispatch.running_calls import MISSING
 from ..tensor import TensorBase
 
 _CALLS = places.own_file("eager/call/")

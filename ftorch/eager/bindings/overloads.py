@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..call import op as _op
 from ..core.public_functions import public_of
-from ..dispatch import overrides
+from ..dispatch import running_calls
 from . import older
 from .mismatch import message, texts
 
@@ -72,7 +72,7 @@ def overloaded(name: str, bounds: list, form: str):
         return bound.invoke([value for _, value in matched], inplace, out)
 
     function.__name__ = function.__qualname__ = name
-    overrides.own_code(function, name)
+    running_calls.own_code(function, name)
     return function
 
 

@@ -20,8 +20,8 @@ from ..call import op as _op
 from ..core import dtype as _dtype
 from ..core.public_functions import python_of
 from ..core.registry import SCALAR, STATIC, OpDef
-from ..dispatch import overrides
-from ..dispatch.overrides import MISSING
+from ..dispatch import overrides, running_calls
+from ..dispatch.running_calls import MISSING
 from ..tensor import TensorBase, from_array
 from . import mismatch, older, overloads, publishing, ways
 
@@ -356,7 +356,7 @@ def _single(bound: Bound, form: str, name: str):
             real = scope[name]
             function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
             function.__code__ = real.__code__
-            overrides.register(function)  # by its code, which is new
+            running_calls.register(function)  # by its code, which is new
         return function
 
     def declaration():
@@ -443,7 +443,7 @@ def make(name: str, definitions: list[OpDef], form: str, path: str | None = None
     else:
         function = overloads.overloaded(name, bounds, form)
     function.__module__ = "ftorch"
-    overrides.register(function)
+    running_calls.register(function)
     function.__doc__ = _document(name, bounds, form)
     function.__ftorch_ops__ = definitions  # type: ignore[attr-defined]
     function.__ftorch_op__ = definitions[0]  # type: ignore[attr-defined]
@@ -544,7 +544,7 @@ def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
 
         method = forward_method
     method.__name__ = name
-    overrides.own_code(method, name)
+    running_calls.own_code(method, name)
     return method
 
 

@@ -12,7 +12,7 @@ stack has to be looked through for the call.
 from __future__ import annotations
 
 from ..core.public_functions import public_of
-from ..dispatch import overrides
+from ..dispatch import overrides, running_calls
 from ..tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
 from . import mismatch, older
 from .overloads import FEW
@@ -50,7 +50,7 @@ def _ask(args, function, is_operator=False):
     Args:
         function: the one in Python, which overrides know.
     """
-    return ASK, types_of(args), overrides.asker(public_of(overrides.known_as[function]), is_operator), (), ()
+    return ASK, types_of(args), overrides.asker(public_of(running_calls.known_as[function]), is_operator), (), ()
 
 
 def slow(args):

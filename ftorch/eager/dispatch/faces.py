@@ -175,7 +175,7 @@ def _is_python(function):
 
 @functools.cache
 def _parameters(function):
-    from .overrides import own_signature
+    from .running_calls import own_signature
 
     declared = own_signature(function).parameters
     shown = inspect.signature(function).parameters

@@ -21,7 +21,7 @@ from ..call.argument_types import type_name
 from ..core import api  # noqa: F401
 from ..core.composite import COMPOSITES
 from ..core.registry import OVERLOADS
-from ..dispatch import autocast, faces, levels, overrides, watched_methods  # noqa: F401
+from ..dispatch import autocast, faces, levels, overrides, running_calls, watched_methods  # noqa: F401
 from ..tensor import PLAIN, Tensor, TensorBase, subclassed
 from ..tensor_api import (  # noqa: F401
     conversions,
@@ -156,7 +156,7 @@ def _bind_dunders(definition):
 
 def _set_dunder(name, method, learn, definition=None, suffix=""):
     """Binds an operator; overrides know it as the method of the same meaning, as in PyTorch."""
-    overrides.own_code(method, name)
+    running_calls.own_code(method, name)
     method.__name__ = method.__qualname__ = name
     slow = method
     if faces.home("Tensor", name) is not None:
@@ -164,11 +164,11 @@ def _set_dunder(name, method, learn, definition=None, suffix=""):
     setattr(Tensor, name, method)
     known = None if definition is None else vars(Tensor).get(definition.name + suffix)
     if name in faces.OPERATORS:
-        overrides.register(slow)
+        running_calls.register(slow)
         if known is not None:
             faces.know(method, known)
         return
-    overrides.register(slow, known)
+    running_calls.register(slow, known)
 
 
 def _unary(op, static):
@@ -328,7 +328,7 @@ def _bind_overrides():
     watched_methods.written += [*methods.METHODS, "__getitem__", "__setitem__"]
     for name, method in methods.METHODS.items():
         if isinstance(method, types.FunctionType):
-            overrides.register(method)
+            running_calls.register(method)
     faces.complete(Tensor, vars(api))
 
 

@@ -16,99 +16,10 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
 from ..core.once import warn_once
-from ..memory import host_memory, shared_memory
-from ..memory.storage import PrivateMap, Storage
+from ..memory import shared_memory
+from ..memory.storage import Storage
 from ..tensor import TensorBase, wrap_view
-
-
-def _bytes_of(cell: Storage) -> np.ndarray:
-    """The storage's bytes in memory order; shared with it on the CPU."""
-    if cell.root.device is _device.CPU:
-        return cell.share_host().reshape(-1).view(np.uint8)
-    return np.array(_read(cell))
-
-
-def _read(cell: Storage) -> np.ndarray:
-    """The bytes in memory order, to be read."""
-    if cell.host is not None:
-        return cell.host.reshape(-1).view(np.uint8)
-    if not cell.nbytes:
-        return np.empty(0, np.uint8)
-    order = cell.memory_order()
-    return np.ascontiguousarray(np.asarray(cell.value()).transpose(order)).reshape(-1).view(np.uint8)
-
-
-def _cell_of(memory: np.ndarray, dtype=_dtype.uint8, where=_device.CPU) -> Storage:
-    """A storage whose memory is a flat NumPy array."""
-    cell = Storage(geometry(Size((memory.size,)), dtype, where))
-    if where is _device.CPU:
-        cell.host = memory
-    elif where is not _device.META:
-        cell.array = _device.put(memory, where)
-    return cell
-
-
-def _new_cell(nbytes: int, dtype, device) -> Storage:
-    where = _device.resolve(device)
-    if where is _device.META:
-        return Storage(geometry(Size((nbytes // dtype.itemsize,)), dtype, where))
-    host_memory.check((nbytes,), np.dtype(np.uint8))
-    memory = aligned_empty((nbytes // dtype.itemsize,), dtype.numpy)
-    memory.view(np.uint8)[...] = 0
-    return _cell_of(memory, dtype, where)
-
-
-def _map(filename, shared: bool, nbytes: int) -> np.ndarray:
-    """A file's bytes as an array: writes go to the file if ``shared``, which then is made as long."""
-    filename = os.fspath(filename)
-    if shared:
-        if not os.path.exists(filename) or os.path.getsize(filename) < nbytes:
-            with open(filename, "ab") as file:
-                file.truncate(nbytes)
-        return np.memmap(filename, np.uint8, "r+", shape=(nbytes,)) if nbytes else np.empty(0, np.uint8)
-    try:
-        size = os.path.getsize(filename)
-    except OSError as error:
-        raise RuntimeError(
-            f"unable to open file <{filename}> in read-only mode: {error.strerror} ({error.errno})"
-        ) from None
-    nbytes = nbytes or size
-    if nbytes > size:
-        raise RuntimeError(f"file <{filename}> has {size} bytes, fewer than the {nbytes} asked for")
-    if not nbytes:
-        return np.empty(0, np.uint8)
-    return np.memmap(filename, np.uint8, "c", shape=(nbytes,)).view(PrivateMap)
-
-
-_ORDERS = {"native": "=", "little": "<", "big": ">"}
-
-
-def _from_buffer(buffer, dtype, byte_order, count, offset) -> np.ndarray:
-    if dtype.itemsize > 1 and byte_order is None:
-        raise ValueError("byte_order is needed for elements of several bytes: 'native', 'little' or 'big'")
-    if byte_order is not None and byte_order not in _ORDERS:
-        raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little' or 'native')")
-    data = np.frombuffer(buffer, np.uint8)
-    if not 0 <= offset <= data.size:
-        raise ValueError(
-            f"offset must be non-negative and no greater than buffer length ({data.size}), but got {offset}"
-        )
-    size = data.size - offset if count < 0 else count * dtype.itemsize
-    if size % dtype.itemsize:
-        raise ValueError(
-            f"buffer size ({data.size}) must be a multiple of element size ({dtype.itemsize})"
-        )
-    if offset + size > data.size:
-        raise ValueError(
-            f"buffer has only {data.size - offset} elements after offset {offset}, but specified a size of "
-            f"{count}"
-        )
-    memory = aligned_empty((size,))
-    memory[...] = data[offset : offset + size]
-    memory = memory.view(dtype.numpy)
-    if byte_order is not None and not np.dtype(np.int16).newbyteorder(_ORDERS[byte_order]).isnative:
-        memory = memory.byteswap()
-    return memory
+from .storage_memory import bytes_of, cell_of, map_file, memory_of_buffer, new_cell, read_bytes
 
 
 class _Storage:
@@ -205,9 +116,9 @@ class UntypedStorage(_Storage):
     def __init__(self, size=0, *, device=None, _cell=None):
         if _cell is None:
             if isinstance(size, int):
-                _cell = _new_cell(size, _dtype.uint8, device)
+                _cell = new_cell(size, _dtype.uint8, device)
             else:
-                _cell = _cell_of(self._values(size), _dtype.uint8, _device.resolve(device))
+                _cell = cell_of(self._values(size), _dtype.uint8, _device.resolve(device))
         self._cell = _cell
 
     @staticmethod
@@ -240,7 +151,7 @@ class UntypedStorage(_Storage):
         Raises:
             RuntimeError: the file cannot be read, or is too short.
         """
-        return UntypedStorage(_cell=_cell_of(_map(filename, shared, nbytes)))
+        return UntypedStorage(_cell=cell_of(map_file(filename, shared, nbytes)))
 
     @staticmethod
     def from_buffer(buffer, *, dtype=_dtype.uint8, byte_order=None, count=-1, offset=0) -> UntypedStorage:
@@ -250,8 +161,8 @@ class UntypedStorage(_Storage):
             dtype, byte_order: how its elements are written, ``"native"``, ``"little"`` or ``"big"``.
             count: how many elements, -1 for all; offset: the bytes before them.
         """
-        memory = _from_buffer(buffer, dtype, byte_order, count, offset)
-        return UntypedStorage(_cell=_cell_of(memory.view(np.uint8)))
+        memory = memory_of_buffer(buffer, dtype, byte_order, count, offset)
+        return UntypedStorage(_cell=cell_of(memory.view(np.uint8)))
 
     size = _Storage.nbytes
     __len__ = _Storage.nbytes
@@ -269,9 +180,9 @@ class UntypedStorage(_Storage):
             start, stop, step = index.indices(self.nbytes())
             if step != 1:
                 raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
-            memory = _bytes_of(self._cell)[start:stop] if start < stop else np.empty(0, np.uint8)
-            return UntypedStorage(_cell=_cell_of(memory, where=self._cell.root.device))
-        return int(_read(self._cell)[_place(index, self.nbytes(), "torch.UntypedStorage")])
+            memory = bytes_of(self._cell)[start:stop] if start < stop else np.empty(0, np.uint8)
+            return UntypedStorage(_cell=cell_of(memory, where=self._cell.root.device))
+        return int(read_bytes(self._cell)[_place(index, self.nbytes(), "torch.UntypedStorage")])
 
     def __setitem__(self, index, value):
         if not isinstance(index, (int, slice)):
@@ -280,7 +191,7 @@ class UntypedStorage(_Storage):
             value &= 255
         elif not isinstance(value, _Storage):
             raise RuntimeError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
-        _bytes_of(self._cell)[index] = _read(value._cell) if isinstance(value, _Storage) else value
+        bytes_of(self._cell)[index] = read_bytes(value._cell) if isinstance(value, _Storage) else value
         self._cell.version += 1
 
     def __iter__(self):
@@ -288,13 +199,13 @@ class UntypedStorage(_Storage):
 
     def tolist(self) -> list[int]:
         """The bytes as a list."""
-        return _read(self._cell).tolist()
+        return read_bytes(self._cell).tolist()
 
     def fill_(self, value):
         """Sets all bytes to a number."""
         if not isinstance(value, int):
             raise RuntimeError(f"fill_ expects int, but got {type(value).__name__}")
-        _bytes_of(self._cell)[...] = value
+        bytes_of(self._cell)[...] = value
         self._cell.version += 1
         return self
 
@@ -303,7 +214,7 @@ class UntypedStorage(_Storage):
         if not isinstance(nbytes, int):
             raise RuntimeError(f"resize_ expects an int, but got {type(nbytes).__name__}")
         cell = self._cell
-        old = _read(cell)
+        old = read_bytes(cell)
         new = aligned_empty((nbytes,))
         new[...] = 0
         new[: min(nbytes, old.size)] = old[:nbytes]
@@ -316,19 +227,19 @@ class UntypedStorage(_Storage):
         """Copies another storage's bytes."""
         if source.nbytes() != self.nbytes():
             raise RuntimeError(f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes")
-        _bytes_of(self._cell)[:] = _read(source._cell)
+        bytes_of(self._cell)[:] = read_bytes(source._cell)
         self._cell.version += 1
         return self
 
     def clone(self):
         """A copy."""
-        return UntypedStorage(_cell=_cell_of(_read(self._cell).copy(), where=self.device))
+        return UntypedStorage(_cell=cell_of(read_bytes(self._cell).copy(), where=self.device))
 
     def __copy__(self):
         return self.clone()
 
     def __reduce__(self):
-        return _rebuild, (None, _read(self._cell).tobytes())
+        return _rebuild, (None, read_bytes(self._cell).tobytes())
 
     def __deepcopy__(self, memo):
         memo = memo.setdefault("torch", {})
@@ -341,7 +252,7 @@ class UntypedStorage(_Storage):
         where = _device.canonical(_device.device(device))
         if where == self.device:
             return self
-        return UntypedStorage(_cell=_cell_of(_read(self._cell), where=where))
+        return UntypedStorage(_cell=cell_of(read_bytes(self._cell), where=where))
 
     def cpu(self):
         """The storage on the CPU."""
@@ -358,7 +269,7 @@ class UntypedStorage(_Storage):
     def byteswap(self, dtype):
         """Reverses the bytes of each element of a dtype (of each part, if it is complex)."""
         width = dtype.itemsize // (2 if dtype.is_complex else 1)
-        memory = _bytes_of(self._cell)
+        memory = bytes_of(self._cell)
         memory.reshape(-1, width)[...] = memory.reshape(-1, width)[:, ::-1].copy()
         self._cell.version += 1
 
@@ -369,7 +280,7 @@ class UntypedStorage(_Storage):
 
     def _write_file(self, f, is_real_file, save_size, element_size):
         """Writes the bytes to an open file, the number of elements before them if ``save_size``."""
-        data = _read(self._cell)
+        data = read_bytes(self._cell)
         if save_size:
             f.write((data.size // element_size).to_bytes(8, "little"))
         f.write(data.tobytes())
@@ -436,17 +347,17 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
                 raise TypeError(f"Argument 'wrap_storage' must be UntypedStorage, but got {type(wrap_storage)}")
             self._cell = wrap_storage._cell
         elif not args or isinstance(args[0], int):
-            self._cell = _new_cell((args[0] if args else 0) * self.dtype.itemsize, self.dtype, device)
+            self._cell = new_cell((args[0] if args else 0) * self.dtype.itemsize, self.dtype, device)
         else:
             values = np.array(list(args[0])).astype(self.dtype.numpy)
-            self._cell = _cell_of(values, self.dtype, _device.resolve(device))
+            self._cell = cell_of(values, self.dtype, _device.resolve(device))
 
     @classmethod
     def from_buffer(cls, buffer, *, dtype=None, device=None, byte_order=None, count=-1, offset=0):
         """A copy of a buffer's elements (see `UntypedStorage.from_buffer`)."""
         dtype = cls.dtype or dtype or _dtype.get_default_dtype()
-        memory = _from_buffer(buffer, dtype, byte_order, count, offset)
-        return TypedStorage(_cell_of(memory, dtype, _device.resolve(device)), dtype=dtype)
+        memory = memory_of_buffer(buffer, dtype, byte_order, count, offset)
+        return TypedStorage(cell_of(memory, dtype, _device.resolve(device)), dtype=dtype)
 
     _from_buffer = from_buffer
 
@@ -489,13 +400,13 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if not isinstance(index, int):
             raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
-        return _read(self._cell).view(self.dtype.numpy)[_place(index, self.size(), "torch.TypedStorage")].item()
+        return read_bytes(self._cell).view(self.dtype.numpy)[_place(index, self.size(), "torch.TypedStorage")].item()
 
     _getitem = __getitem__
 
     def __setitem__(self, index, value):
-        value = _read(value._cell).view(value.dtype.numpy) if isinstance(value, TypedStorage) else value
-        _bytes_of(self._cell).view(self.dtype.numpy)[index] = value
+        value = read_bytes(value._cell).view(value.dtype.numpy) if isinstance(value, TypedStorage) else value
+        bytes_of(self._cell).view(self.dtype.numpy)[index] = value
         self._cell.version += 1
 
     _setitem = __setitem__
@@ -519,7 +430,7 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
 
     def tolist(self) -> list:
         """The elements as a list."""
-        return _read(self._cell).view(self.dtype.numpy).tolist()
+        return read_bytes(self._cell).view(self.dtype.numpy).tolist()
 
     def __iter__(self):
         return iter(self.tolist())
@@ -537,7 +448,7 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
         return self.clone()
 
     def __reduce__(self):
-        return _rebuild, (self.dtype, _read(self._cell).tobytes())
+        return _rebuild, (self.dtype, read_bytes(self._cell).tobytes())
 
     def __deepcopy__(self, memo):
         return self._wrapped(self.untyped().__deepcopy__(memo))
@@ -557,8 +468,8 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
     def _to(self, dtype):
         if dtype is self.dtype:
             return self
-        values = _read(self._cell).view(self.dtype.numpy).astype(dtype.numpy)
-        return TypedStorage(_cell_of(values, dtype, self.device), dtype=dtype)
+        values = read_bytes(self._cell).view(self.dtype.numpy).astype(dtype.numpy)
+        return TypedStorage(cell_of(values, dtype, self.device), dtype=dtype)
 
     @property
     def _legacy_name(self):
@@ -602,8 +513,8 @@ def _rebuild(dtype, data: bytes):
     memory = aligned_empty((len(data),))
     memory[...] = np.frombuffer(data, np.uint8)
     if dtype is None:
-        return UntypedStorage(_cell=_cell_of(memory))
-    return TypedStorage(_cell_of(memory.view(dtype.numpy), dtype), dtype=dtype)
+        return UntypedStorage(_cell=cell_of(memory))
+    return TypedStorage(cell_of(memory.view(dtype.numpy), dtype), dtype=dtype)
 
 
 _LEGACY = {

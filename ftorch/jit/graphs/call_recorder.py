@@ -20,7 +20,8 @@ from ...eager.core import dtype as _dtype
 from ...eager.core import places
 from ...eager.core.public_functions import is_function
 from ...eager.dispatch import autocast
-from ...eager.dispatch.overrides import TorchFunctionMode, mode_call, own_signature
+from ...eager.dispatch.overrides import TorchFunctionMode, mode_call
+from ...eager.dispatch.running_calls import own_signature
 from ...eager.tensor import TensorBase, modes
 from ...fx import _interception
 from ...fx._interception import Interception, tensor_attributes
@@ -110,7 +111,7 @@ class Recorder(TorchFunctionMode):
     """
 
     def __init__(self, root=None, keeps_numbers=False, strict=False, sites=None):
-        from ..compiled_function import is_compiling
+        from ..compiling import is_compiling
 
         self.sites = sites
 

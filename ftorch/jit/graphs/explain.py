@@ -118,7 +118,7 @@ class _Steps(capture_trace.CaptureTrace):
 
 def record(function, args, kwargs):
     """(what a call did, as a `Recorder` notes it; its result; the guards in words; what the user calls results)."""
-    from ..compiled_function import compiling
+    from ..compiling import compiling
 
     frame = sys._getframe()
     recorder = Recorder(frame, sites=CallSites(frame))

@@ -22,17 +22,8 @@ from ._cases import (
     UNITTEST_ARGS,
     AssertRaisesContextIgnoreNotImplementedError,
     NoTest,
-    ObjectPair,
-    RelaxedBooleanPair,
-    RelaxedNumberPair,
-    SetPair,
-    StringPair,
-    TensorOrArrayPair,
     TestCase,
     TestCaseBase,
-    TypedStoragePair,
-    TypePair,
-    UnittestPair,
     discover_test_cases_recursively,
     get_test_names,
     has_corresponding_torch_dtype,
@@ -55,6 +46,17 @@ from ._flags import (
     _check_module_exists,
 )
 from ._matrices import *  # noqa: F403
+from ._pairs import (
+    ObjectPair,
+    RelaxedBooleanPair,
+    RelaxedNumberPair,
+    SetPair,
+    StringPair,
+    TensorOrArrayPair,
+    TypedStoragePair,
+    TypePair,
+    UnittestPair,
+)
 from ._parametrization import (
     _TestParametrizer,
     compose_parametrize_fns,

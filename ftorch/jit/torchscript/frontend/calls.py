@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import ftorch
 
-from ....eager.dispatch.overrides import own_signature
+from ....eager.dispatch.running_calls import own_signature
 from ....fx import _targets
 from ....nn.modules.batchnorm import check_dims
 from ..program.builtins import fork, wait

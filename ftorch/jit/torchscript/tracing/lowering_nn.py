@@ -6,7 +6,7 @@ import functools
 
 import ftorch as torch
 
-from ....eager.dispatch.overrides import own_signature
+from ....eager.dispatch.running_calls import own_signature
 from .lowering import _RULES, _declared, rule
 
 # --- networks ------------------------------------------------------------------------

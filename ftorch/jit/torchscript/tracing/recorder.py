@@ -19,51 +19,23 @@ from ....fx import _targets
 from ....fx._interception import Interception, original, tensor_attribute, tensor_attributes
 from ....nn import Module
 from . import lowering_nn  # noqa: F401  (its rules)
+from .intercepted_names import (
+    EFFECTS,
+    FROZEN,
+    ITERATION,
+    LENGTH,
+    LISTS,
+    LOOKS,
+    OPERATORS,
+    PASSED,
+    PROPERTIES,
+    RANDOM,
+)
 from .lowering import _RESULT, lower
 from .noted import described, note_call, operands_of
 from .records import Frame, ScopedPlace, Statement, TracedInt, TracerWarning, Value
 
 __all__ = ["Recorder"]
-
-
-_LOOKS = {
-    "__bool__": "Converting a tensor to a Python boolean", "__int__": "Converting a tensor to a "
-    "Python integer", "__float__": "Converting a tensor to a Python float", "__index__":
-    "Converting a tensor to a Python index", "item": "Converting a tensor to a Python number",
-    "tolist": "Converting a tensor to a Python list", "numpy": "Converting a tensor to a NumPy "
-    "array", "__array__": "Converting a tensor to a NumPy array",
-}
-_FROZEN = (
-    " might cause the trace to be incorrect. We can't record the data flow of Python values, so "
-    "this value will be treated as a constant in the future. This means that the trace might not "
-    "generalize to other inputs!"
-)
-_ITERATION = (
-    "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different "
-    "shape won't change the number of iterations executed (and might lead to errors or silently "
-    "give incorrect results)."
-)
-_LENGTH = (
-    "Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would "
-    "be tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give "
-    "incorrect results."
-)
-# Tensor attributes that are ops.
-_PROPERTIES = {"T": "numpy_T", "mT": "mT", "H": "matrix_H", "mH": "mH", "real": "real",
-               "imag": "imag", "data": "detach"}
-# Methods that give a value to Python, or are about the object.
-_PASSED = frozenset(
-    "backward dim element_size get_device is_complex is_contiguous is_floating_point is_pinned item "
-    "numel ndimension numpy requires_grad_ retain_grad size stride storage_offset tolist __format__ "
-    "data_ptr is_same_size untyped_storage storage register_hook cpu_ share_memory_ is_inference "
-    "is_signed type_ jax has_names as_subclass".split()
-)
-_OPERATORS = frozenset(
-    f"__{n}__" for n in (
-        "add radd sub rsub mul rmul truediv rtruediv pow rpow matmul rmatmul mod floordiv eq ne lt le gt "
-        "ge and or xor neg invert abs iadd isub imul itruediv iand ior getitem setitem"
-    ).split()
-)
 
 
 class _Stored(TorchFunctionMode):
@@ -237,16 +209,16 @@ class Recorder(metaclass=_PerThread):
             if not inplace:
                 self.bind(result, results[0])
         else:
-            shape = "list" if isinstance(result, list) or op in _LISTS else "tuple"
+            shape = "list" if isinstance(result, list) or op in LISTS else "tuple"
             results = []
             for r in result:
                 results.append(self.bind(r, Value(hint, frame=self.frame)))
         for value, r in zip(results, [result] if isinstance(result, TensorBase) else result):
             given = [v for v in _flat([operands, named]) if isinstance(v, Value)]
             value.detail = described(r, given) if isinstance(r, TensorBase) else ""
-        statement = Statement(op, operands, named, results, shape, writes or op in _EFFECTS, place)
+        statement = Statement(op, operands, named, results, shape, writes or op in EFFECTS, place)
         self.frame.items.append(statement)
-        if op in _RANDOM and not (op.endswith("dropout") and not positional[2]):
+        if op in RANDOM and not (op.endswith("dropout") and not positional[2]):
             self.random.append(statement)
 
     def getitem(self, x, index, function):
@@ -422,31 +394,23 @@ def _methods():
     """{name of a tensor method or property: the one that records}."""
     found: dict = {
         name: _method(name, method) for name, method in tensor_attributes().items()
-        if is_function(method) and name not in _PASSED and (
-            not name.startswith("_") or name in _OPERATORS
+        if is_function(method) and name not in PASSED and (
+            not name.startswith("_") or name in OPERATORS
         )
     }
-    for name, text in _LOOKS.items():
+    for name, text in LOOKS.items():
         if hasattr(Tensor, name):
             found[name] = _look(name, text)
-    found["__iter__"], found["__len__"] = _warned("__iter__", _ITERATION), _warned("__len__", _LENGTH)
+    found["__iter__"], found["__len__"] = _warned("__iter__", ITERATION), _warned("__len__", LENGTH)
     shape = tensor_attribute("shape")
     found["shape"] = property(lambda t: _sizes(t, shape.__get__(t)))
     found["numel"] = found["nelement"] = _count(tensor_attribute("numel"))
     found["size"] = _size_method(tensor_attribute("size"))
-    for name, op in _PROPERTIES.items():
+    for name, op in PROPERTIES.items():
         attribute = tensor_attribute(name)
         if isinstance(attribute, property):
             found[name] = _property(op, attribute)
     return found
-
-
-_LISTS = frozenset("chunk split split_with_sizes unbind tensor_split".split())
-_EFFECTS = frozenset({"batch_norm", "instance_norm"})
-_RANDOM = frozenset(
-    "dropout feature_dropout alpha_dropout bernoulli rand randn rand_like randn_like randint normal "
-    "multinomial bernoulli_ normal_ uniform_ random_ exponential_".split()
-)
 
 
 def _plain(value):
@@ -553,7 +517,7 @@ def _warned(name, text):
 
 
 def _look(name, text):
-    return _warned(name, text + _FROZEN)
+    return _warned(name, text + FROZEN)
 
 
 def _sizes(t, plain):

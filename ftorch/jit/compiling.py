@@ -1,0 +1,88 @@
+"""Whether the calling thread is compiling, and what it is to do with calls of compiled functions."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+from ..eager.core.refcount import PausedCollector
+from ..eager.dispatch import autocast
+from ..eager.native.contexts import repeatable
+
+local = threading.local()
+
+
+class Capturing:
+    """Within, a call is captured into a trace; where that does not come to its end, the trace is an ordinary one afterwards,
+    whose steps run when they are needed."""
+
+    def __init__(self, trace):
+        self.trace = trace
+        self.collector: PausedCollector | None = None
+
+    def __enter__(self):
+        self.depth, self.cache = getattr(local, "depth", 0), autocast.state.cache
+        try:
+            self.collector = PausedCollector()
+            local.depth, autocast.state.cache = self.depth + 1, {}
+        except BaseException as error:
+            self.__exit__(type(error))
+            raise
+        return self
+
+    def resume(self):
+        """Lets Python collect cycles again."""
+        if self.collector is not None:
+            self.collector.resume()
+
+    @repeatable
+    def __exit__(self, kind, *_):
+        local.depth, autocast.state.cache = self.depth, self.cache
+        self.resume()
+        if kind is not None:
+            self.trace.on_break = None
+            self.trace.end("an exception was raised")
+
+
+class Stance:
+    """How compiled functions behave now (``torch.compiler.set_stance``)."""
+
+    name = "default"
+    backend = None  # what is captured meanwhile is compiled with
+
+
+stance = Stance()
+
+
+def is_compiling() -> bool:
+    """Whether a function is being captured now."""
+    return getattr(local, "depth", 0) > 0
+
+
+@contextlib.contextmanager
+def compiling():
+    """Within, `is_compiling` says so, and compiled functions are part of what is captured."""
+    local.depth = getattr(local, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        local.depth -= 1
+
+
+@contextlib.contextmanager
+def not_compiling():
+    """Within, code runs in Python, whatever is being captured around it."""
+    outer, local.depth = getattr(local, "depth", 0), 0
+    try:
+        yield
+    finally:
+        local.depth = outer
+
+
+class Event:
+    """What happened in a capture, for `explain`: a program, or why there is none."""
+
+    __slots__ = ("captured", "reason", "where")
+
+    def __init__(self, captured, reason, where=""):
+        self.captured, self.reason, self.where = captured, reason, where
