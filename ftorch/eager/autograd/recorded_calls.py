@@ -36,6 +36,7 @@ _SLOTS = (
     (Geometry, "shape stride numel dtype device bits is_contiguous _reads _views"),
     (view.Layout, "reads writes"),
     (Trace, "lock code owners inputs input_of ints floats steps birth replaced recording running device"),
+    (value_checks.Checks, "bounds"),
     (Run, "content live keep finished around is_over"),
     (short_traces.ShortTrace, "seen run kinds"),
     (executor.Stats, "ops programs"),

@@ -40,13 +40,14 @@ class Op:
     """An operator as it is called: its definition and the plans made so far.
 
     Attributes:
+        found: what `planning` found out about calls, by their size classes' signatures.
         definition: the `OpDef` (for derived ops, such as backward ops, an object like it).
         plans: (static, operand keys...) -> `Plan`.
         alternative: see `OpDef.instead`.
     """
 
     __slots__ = ("definition", "name", "plans", "inplace_plans", "host",
-                 "alternative", "classes", "__weakref__")
+                 "alternative", "classes", "found", "__weakref__")
 
     def __init__(self, definition):
         self.definition = definition
@@ -56,6 +57,7 @@ class Op:
         self.plans: dict = {}
         self.inplace_plans: dict = {}
         self.classes = ClassTable()
+        self.found: dict = {}
         _ALL_OPS.add(self)
 
     def __repr__(self):
@@ -74,6 +76,7 @@ def clear_plans():
         op.plans.clear()
         op.inplace_plans.clear()
         op.classes = ClassTable()
+        op.found = {}
 
 
 def read(t) -> Storage:

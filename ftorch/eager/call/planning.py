@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from typing import Any, NamedTuple
 
 import jax
 
@@ -21,7 +22,7 @@ from ..runtime.capture_trace import unwatched
 from ..runtime.executor import COMPLEX, FLOAT, INT, Plan, record, translate_error
 from ..runtime.plan import remember
 from ..runtime.value_checks import bind_checks, give, notices_of
-from ..tensor import wrap
+from ..tensor import PLAIN, wrap
 from .argument_types import check_arguments
 from .call_checks import check_devices, check_required, check_unsigned, promotion_of
 from .kernel_functions import (
@@ -33,7 +34,7 @@ from .kernel_functions import (
     make_function,
     trace_kernel,
 )
-from .operands import hashable
+from .operands import hashable, holds_tensors
 from .promotion import (
     pointwise_stride,
     preserved,
@@ -81,9 +82,17 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     """
     definition = op.definition
     slots, tensors, scalars, names = laid_out(definition, operands, static)
+    types = [type(s) for s in scalars]
+    signature = None
+    if by_class and definition.known is None and definition.runs_kernels and all([t.__class__ in PLAIN for t in tensors]):
+        signature = size_classes.signature(slots, tensors, types)
+        found = None if signature is None else op.found.get(signature.key)
+        if found is not None and (check_devices(op, tensors) or _device.resolve(None)) is _device.CPU:
+            known = op.classes.known(signature)
+            if known is not None:
+                return _of_class(op, found, known, slots, tensors, types, static, names)
     check_required(op, definition, slots, scalars)
     device = check_devices(op, tensors) or _device.resolve(None)
-    types = [type(s) for s in scalars]
     check_arguments(op, slots, tensors, types)
     try:
         casts, number_dtype = promotion_of(op, definition, slots, tensors, scalars)
@@ -109,7 +118,7 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     try:
         known = None
         if by_class:
-            known = _known_results(op, slots, tensors, types, casts, number_dtype, device, check)
+            known = _known_results(op, slots, tensors, types, casts, number_dtype, device, check, signature)
         if known is not None:
             plan.instance, (results, plan.is_single) = known, known.results()
         else:
@@ -131,27 +140,67 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     plan.differentiable = definition.differentiable and any(
         g.dtype.category >= 2 for g in plan.geometries
     )
-    plan.checks = bind_checks(definition, slots, _fitting(definition, slots, types, plan.geometry), notices)
+    plan.checks = bind_checks(definition, slots, _fitting(definition, slots, types, plan.geometry), notices, tensors)
     plan.result_type = None if plan.is_single else result_type(definition)
     plan.backwards = {}
     plan.scalar_types = types
     plan.raw = raw
     plan.inplace = False
+    if signature is not None and plan.instance is None and signature.sizes:
+        op.classes.wait(signature, plan)
+    if plan.instance is not None and signature is not None and stored is None and plan.fn is fn and not notices:
+        if len(op.found) >= _MOST_FOUND:
+            op.found.clear()
+        op.found[signature.key] = Found(casts, number_dtype, plan.element, plan.differentiable)
     return plan
 
 
-def _known_results(op, slots, tensors, types, casts, number_dtype, device, check):
+class Found(NamedTuple):
+    """What follows from a call's signature, whatever its sizes are: see the attributes of `OpPlan`."""
+
+    casts: dict
+    number_dtype: dict
+    element: Any
+    differentiable: bool
+
+
+_MOST_FOUND = 1024  # of one op
+
+
+def _of_class(op, found, known, slots, tensors, types, static, names):
+    """The plan of a call of a size class that was planned at other sizes."""
+    definition = op.definition
+    raw, fn = make_function(definition, slots, found.casts, found.number_dtype, len(tensors), types, _device.CPU)
+    plan = OpPlan(fn, (), "".join([KINDS[t] for t in types]), op.name, _device.CPU)
+    plan.instance, (results, plan.is_single) = known, known.results()
+    plan.geometries = _result_geometries(definition, results, tensors, _device.CPU, None, slots)
+    if tensors:
+        _check_memory(plan.geometries, _device.CPU)
+    plan.geometry = plan.geometries[0] if plan.geometries else None
+    plan.element, plan.differentiable = found.element, found.differentiable
+    plan.op, plan.static = op, static
+    plan.inputs = tuple([t._ftorch_geometry for t in tensors])
+    plan.structure = Structure(slots, static, types, names)
+    plan.checks = bind_checks(definition, slots, _fitting(definition, slots, types, plan.geometry), (), tensors)
+    plan.result_type = None if plan.is_single else result_type(definition)
+    plan.backwards, plan.scalar_types, plan.raw, plan.inplace = {}, types, raw, False
+    return plan
+
+
+def _known_results(op, slots, tensors, types, casts, number_dtype, device, check, found):
     """The `size_classes.Instance` of a call whose results' shapes need no tracing, or None.
 
     Args:
         check: raises errors about sizes that the kernel finds before it computes.
+        found: the call's signature, if it was asked for already.
     """
     definition = op.definition
     if device is not _device.CPU or not definition.runs_kernels:
         return None
     if definition.known is not None:
         return definition.known.instance(slots, tensors, types)
-    found = size_classes.signature(slots, tensors, types)
+    if found is None:  # it was not asked for
+        found = size_classes.signature(slots, tensors, types)
     if found is None or not found.sizes:
         check()
         return None
@@ -166,7 +215,19 @@ def _known_results(op, slots, tensors, types, casts, number_dtype, device, check
         with unwatched():
             return trace_kernel(definition, at, casts, number_dtype, structs, types)
 
-    return op.classes.find(found, trace)
+    known = op.classes.find(found, trace)
+    if op.classes.stale:
+        _forget_stale(op)
+    return known
+
+
+def _forget_stale(op):
+    """Sizes that came before their class had a program are planned anew when they come again: by the class."""
+    stale, op.classes.stale = op.classes.stale, []
+    for plans in (op.plans, op.inplace_plans):
+        for key, plan in list(plans.items()):
+            if any(plan is other for other in stale) and plan.compiled is None and not plan.pinned:
+                plans.pop(key, None)
 
 
 def samples(plan) -> list[OpPlan]:
@@ -346,11 +407,13 @@ def create(op, args, device, dtype, stride):
         plan = op.plans.get(key)
     except TypeError:  # a list
         plan = None
-    if plan is None:
         static = hashable(static, definition)
         key = (*map(type, operands), *static, device, dtype, stride)
         plan = op.plans.get(key)
     if plan is None:
+        if holds_tensors(static):  # sizes that are tensors
+            static = hashable(static, definition)
+            key = (*map(type, operands), *static, device, dtype, stride)
         if device is not _device.META:
             _device.to_jax(device)
         plan = build(op, operands, static)

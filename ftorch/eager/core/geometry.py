@@ -115,7 +115,7 @@ class Geometry:
         "expanse", "is_zero_dim", "_reads", "_views",
     )
 
-    def __init__(self, shape, stride, dtype, device, bits=0):
+    def __init__(self, shape, stride, dtype, device, bits=0, contiguous=False):
         self.shape = shape
         self.stride = stride
         self.dtype = dtype
@@ -124,6 +124,11 @@ class Geometry:
         self.numel = math.prod(shape)
         self.ndim = len(shape)
         self.is_zero_dim = not shape
+        self._reads = {}
+        self._views = {}
+        if contiguous:  # it is known to be
+            self.is_contiguous, self.is_dense, self.expanse = True, not bits, self.numel
+            return
         self.is_contiguous = _is_dense_in(shape, stride, range(self.ndim))
         self.is_dense = not bits and (
             self.is_contiguous or _is_dense_in(shape, stride, memory_order(stride, shape))
@@ -131,8 +136,6 @@ class Geometry:
         self.expanse = (
             1 + sum((n - 1) * s for n, s in zip(shape, stride)) if self.numel else 0
         )
-        self._reads = {}
-        self._views = {}
 
     def __repr__(self):
         return f"Geometry({tuple(self.shape)}, {self.stride}, {self.dtype}, {self.device})"
@@ -170,7 +173,10 @@ def geometry(shape, dtype: Dtype, device: _device.device, stride=None) -> Geomet
             shape = Size(shape)
         if stride is None:
             # Both spellings of a contiguous geometry must be one object.
-            found = geometry(shape, dtype, device, contiguous_stride(shape))
+            full = (shape, contiguous_stride(shape), dtype, device)
+            found = _INTERNED.get(full)
+            if found is None:
+                found = _INTERNED[full] = Geometry(*full, contiguous=True)
         else:
             found = Geometry(shape, tuple(stride), dtype, device)
         if len(_INTERNED) >= _INTERN_LIMIT:

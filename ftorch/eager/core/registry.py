@@ -61,6 +61,7 @@ class OpDef:
         backward: the declared derivative or None (then ``jax.vjp`` of the kernel is used).
         backward_saves: names of the arguments and results that the derivative reads.
         checks: functions that look at the values of index arguments before the op runs.
+        passing: for some of them what values pass (`check`).
         dtype_checks: functions that look at the operands' dtypes when a call is planned.
         alternative: the function that says which op runs instead (`instead`).
         element: what each element of the result is: a number, "scalar" (the op's), or None (`every`).
@@ -102,6 +103,7 @@ class OpDef:
         self.backward: Callable | None = None
         self.backward_saves: tuple[str, ...] = ()
         self.checks: list = []
+        self.passing: dict[Callable, Callable] = {}
         self.notices: list = []
         self.dtype_checks: list = []
         self.backend_kernels: dict[str, Callable] = {}
@@ -131,20 +133,26 @@ class OpDef:
         self.backward, self.backward_saves = function, tuple(parameters[1:])
         return self
 
-    def check(self, function=None, *, waits=False):
+    def check(self, function=None, *, waits=False, passes=None):
         """Declares a check of values, given NumPy arrays of the arguments that it names.
 
         It raises PyTorch's exception (an index out of range) before the op runs. Values that are
         still pending are not checked, unless ``waits`` (True, or a function of static arguments):
         then they are computed, for errors that programs rely on (a singular matrix). A parameter
         annotated `Shape` is an argument of which only the shape is read: it may be pending.
+
+        ``passes`` says, for the loops in C, which values pass: of the same parameters (tensors as their geometries, static
+        values; None for the rest) it makes tuples (parameter, or (parameter, place in the list), lowest, bound) of
+        integers that have to be in ``lowest <= value < bound``, or None: only the check itself can say.
         """
         if function is None:
-            return functools.partial(self.check, waits=waits)
+            return functools.partial(self.check, waits=waits, passes=passes)
         names = tuple(inspect.signature(function).parameters)
         unknown = set(names) - set(self.argument_names)
         if unknown:
             raise RegistrationError(f"{self.full_name}: check of {sorted(unknown)}")
+        if passes is not None:
+            self.passing[function] = passes
         self.checks.append((names, function, waits))
         return self
 

@@ -7,6 +7,7 @@ arrays lie in memory, as `passes.views.Origins` does for traced values.
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,10 +40,53 @@ def call(name, results, operands, over, attributes):
     made = [module.empty(tuple(r.shape), r.dtype) for r in (results if many else (results,))]
     for operand, result in ({over: 0} if isinstance(over, int) else over or {}).items():
         np.copyto(made[result], operands[operand])
-    operands = [x if type(x) is Strided else np.ascontiguousarray(x) for x in operands]
-    kinds = "".join(map(_kind, attributes.values()))
-    _handler(name, tuple(attributes), kinds)(operands, made, list(map(_attribute, attributes.values())))
+    dense = [x if type(x) is Strided else np.ascontiguousarray(x) for x in operands]
+    handler = _handler(name, tuple(attributes), "".join(map(_kind, attributes.values())))
+    values = tuple(map(_attribute, attributes.values()))
+    handler(dense, made, values)
+    if _noted.calls is not None:
+        _noted.calls.append((handler, values, operands, made, over))
     return made if many else made[0]
+
+
+class _Noted(threading.local):
+    """The calling thread's calls of kernels since `prepared` began to note them."""
+
+    calls: list | None = None
+
+
+_noted = _Noted()
+
+
+def prepared(given, count, compute, many):
+    """(what ``compute`` gives, that call of a kernel as a function of the same ``given``, or None).
+
+    What the functions of `passes` find out follows from shapes and layouts: a call for dense arrays of the same shapes is the
+    same call of the same kernel, if there was one, of just these arrays, whose results are what is wanted.
+
+    Args:
+        given: ``count`` arrays and, behind them, sizes.
+        compute: gives a list of results, or None.
+        many: whether the function gives a tuple.
+    """
+    _noted.calls = calls = []
+    try:
+        found = compute()
+    finally:
+        _noted.calls = None
+    if found is None or len(calls) != 1:
+        return found, None
+    handler, values, operands, made, over = calls[0]
+    arrays = given[:count]
+    taken = [next((i for i, x in enumerate(arrays) if x is operand), None) for operand in operands]
+    if over is not None or None in taken or len(found) != len(made) or any(a is not b for a, b in zip(found, made)):
+        return found, None
+    if not all(x.__class__ is np.ndarray and x.flags.c_contiguous and x.flags.aligned for x in arrays):
+        return found, None
+    like = (*((x.shape, x.dtype) for x in arrays), *given[count:])
+    results = tuple((x.shape, x.dtype) for x in made)
+    values = tuple(tuple(v) if isinstance(v, list) else v for v in values)
+    return found, module.Prepared(handler, values, like, tuple(taken), results, many)
 
 
 class Origin(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from time import perf_counter
 from typing import Any
 
@@ -174,10 +173,12 @@ def remember(plans: dict, key, plan, most=512):
     host_memory.fragmentation.new_plan()
     if len(plans) <= most:
         return
-    with contextlib.suppress(KeyError, RuntimeError, StopIteration):  # another thread was here
+    try:
         for _ in range(8):
             oldest = next(iter(plans))
             held = plans.pop(oldest)
             if not held.pinned and held.compiled is None:
                 return
             plans[oldest] = held
+    except (KeyError, RuntimeError, StopIteration):  # another thread was here
+        return

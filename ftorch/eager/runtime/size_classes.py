@@ -28,6 +28,7 @@ from .jaxpr_classes import ClassProgram, NotGeneral, merged
 _EXACT_BELOW = 4  # sizes that kernels treat in their own ways: none, one (broadcast), two, three (a cross product)
 _MOST = 1024  # classes of one op
 _MOST_SYMBOLS = 8
+_MOST_WAITING = 4  # plans of one signature
 _SPANS = ((5, 40), (41, 150), (60, 400), (130, 700))  # of the sizes at the sample points, small ones first
 _lock = forking.rlock()
 
@@ -265,11 +266,18 @@ class Known:
 
 
 class ClassTable:
-    """The classes of one op."""
+    """The classes of one op.
 
-    __slots__ = ("levels", "classes", "general")
+    Attributes:
+        waiting: {signature: plans that were made for their sizes alone, before its class got a program}.
+        stale: such plans whose class has one now.
+    """
+
+    __slots__ = ("levels", "classes", "general", "waiting", "stale")
 
     def __init__(self):
+        self.waiting: dict = {}
+        self.stale: list = []
         self.levels: dict = {}  # {signature: (how its sizes are sampled, indices of the fixed ones)}
         self.classes: dict = {}
         self.general: dict = {}  # {`_outline` of signatures: the general classes}
@@ -310,6 +318,16 @@ class ClassTable:
                         continue
             return instance(one, sizes)
 
+    def wait(self, found: Signature, plan) -> None:
+        """Notes a plan that was made for its sizes alone."""
+        if self.levels.get(found.key, (FREE,))[0] == EXACT:
+            return
+        if len(self.waiting) >= _MOST:
+            self.waiting.clear()
+        plans = self.waiting.setdefault(found.key, [])
+        if len(plans) < _MOST_WAITING:
+            plans.append(plan)
+
     def _generalize(self, one, found, trace, level, fixed):
         """Whether a class got its program; else the next way of sampling is tried for its signature."""
         try:
@@ -324,6 +342,7 @@ class ClassTable:
             one.program, one.is_single = merged(jaxprs, points), singles[0]
             one.points = points
             self.general.setdefault(_outline(found.key), []).append(one)
+            self.stale += self.waiting.pop(found.key, ())
             return True
         except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
             same = tuple(i for i, (a, b) in enumerate(zip(one.first, found.sizes)) if a == b)

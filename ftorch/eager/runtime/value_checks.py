@@ -35,12 +35,14 @@ class Checks:
         notices: texts of warnings that each call gives, or functions that make them or raise.
         passed: the array (weakly) and the offset of each, when they passed last: arrays never change, and
             loops come with the same index again and again.
+        bounds: (place of a tensor, or of a number as ``-1 - place``, lowest, bound) of the integers that pass, if that is
+            all there is to check; C looks at these first. None: it is not.
     """
 
-    __slots__ = ("bound", "reads", "passed", "notices")
+    __slots__ = ("bound", "reads", "passed", "notices", "bounds")
 
-    def __init__(self, bound, notices=()):
-        self.bound, self.notices = bound, notices
+    def __init__(self, bound, notices=(), bounds=None):
+        self.bound, self.notices, self.bounds = bound, notices, bounds
         tags = [slot for slots, _, _ in bound for slot in slots]
         reads = {slot[1] for slot in tags if slot[0] == "t"}
         reads.update(j for slot in tags if slot[0] == "l" for j in slot[1] if j is not None)
@@ -88,7 +90,7 @@ def give(notices):
             warn_user(text)
 
 
-def bind_checks(definition, slots, more=(), notices=()):
+def bind_checks(definition, slots, more=(), notices=(), tensors=()):
     """The `Checks` of a plan, or None where the op has none; ``more`` are bound already."""
     if not definition.checks:
         return Checks(tuple(more), notices) if more or notices else None
@@ -101,7 +103,37 @@ def bind_checks(definition, slots, more=(), notices=()):
             if annotations.get(name) in (Shape, "Shape") and wanted[i][0] == "t":
                 wanted[i] = ("shape", wanted[i][1])
         bound.append((tuple(wanted), function, _waits(waits, slots, position)))
-    return Checks(tuple(bound), notices)
+    return Checks(tuple(bound), notices, None if more or notices else _bounds(definition, slots, position, tensors))
+
+
+def _bounds(definition, slots, position, tensors):
+    """See `Checks`."""
+    found = []
+    for names, function, waits in definition.checks:
+        passes = definition.passing.get(function)
+        if passes is None or waits:
+            return None
+        given = []
+        for name in names:
+            tag, *at = slots[position[name]]
+            if tag == "t":
+                given.append(tensors[at[0]]._ftorch_geometry)
+            elif tag == "l":
+                given.append([None if j is None else tensors[j]._ftorch_geometry for j in at[0]])
+            else:
+                given.append(static_value(at[0]) if tag == "v" else None)
+        bounds = passes(*given)
+        if bounds is None:
+            return None
+        for name, lowest, bound in bounds:
+            name, place = name if name.__class__ is tuple else (name, None)
+            tag, at = slots[position[name]]
+            if tag == "s":
+                at = -1 - at
+            elif place is not None:
+                at = at[place]
+            found.append((at, lowest, bound))
+    return tuple(found)
 
 
 def _waits(rule, slots, position):

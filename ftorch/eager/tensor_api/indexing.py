@@ -281,6 +281,9 @@ def getitem(x, index):
             found = _masked(x, index)
             if found is not None:
                 return found
+        elif index.__class__ in PLAIN and index._ftorch_geometry.dtype is int64 and index._ftorch_geometry.ndim:
+            if x._ftorch_geometry.ndim:
+                return call(op_named("index.Tensor"), (x, (index,)), ())
         index = _with_numbers(index)
         key = _basic_key(index)
         if key is not None:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch as pt
 
+from ftorch.eager.host import RULES
 from ftorch.eager.host import native_calls as calls
+from ftorch.eager.host.rules import Form
 from ftorch.eager.native import direct, module
 
 pytestmark = pytest.mark.skipif(not calls.available, reason="without a compiler")
@@ -456,3 +458,55 @@ def test_threads_do_not_change_bits_of_kernels():
     finally:
         module.set_threads(before)
     assert all(f == found[0] for f in found)
+
+
+# --- calls that came before -------------------------------------------------------------
+
+
+def test_a_call_that_came_is_made_again_without_its_pass(monkeypatch):
+    """Of the same shapes and dense; for others the pass is asked."""
+    form = Form(np.dtype(np.float32), 2)
+    step = RULES["ftorch_softmax"].make({"logarithm": False}, [form], [form])
+    asked, kernel_calls = [], direct.call
+    monkeypatch.setattr(direct, "call", lambda *given: asked.append(given) or kernel_calls(*given))
+    rng = np.random.default_rng(0)
+
+    def check(x):
+        (found,) = step(x, (x.shape,))
+        np.testing.assert_allclose(found, pt.from_numpy(x.copy()).softmax(1).numpy(), rtol=1e-6)
+
+    for count, shape in enumerate([(4, 50), (4, 51), (5, 50)], 1):
+        for _ in range(3):
+            check(rng.normal(size=shape).astype(np.float32))
+        assert len(asked) == count
+    check(rng.normal(size=(50, 4)).astype(np.float32).T)  # not dense
+    check(rng.normal(size=(8, 50)).astype(np.float32)[::2])
+    assert len(asked) == 5
+    check(rng.normal(size=(4, 50)).astype(np.float32))
+    for columns in range(60, 100):  # they do not pile up
+        check(rng.normal(size=(columns, 7)).astype(np.float32))
+
+
+def test_sizes_behind_the_arrays_are_part_of_a_call():
+    x = np.random.default_rng(0).normal(size=(3, 20)).astype(np.float32)
+    forms = [Form(np.dtype(np.float32), 2)], [Form(np.dtype(np.float32), 2), Form(np.dtype(np.int32), 2)]
+    step = RULES["top_k"].make({"axis": 1, "operand": None}, *forms)
+    for k in (5, 2, 5, 7, 2):
+        values, places = step(x, k, ((3, k), (3, k)))
+        expected = pt.from_numpy(x).topk(k)
+        np.testing.assert_array_equal(values, expected.values.numpy())
+        np.testing.assert_array_equal(places, expected.indices.numpy())
+
+
+def test_prepared_calls_refuse_what_they_do_not_fit():
+    handler = module.Handler("ftorch_softmax", ("sizes",), "q")
+    x = np.ones((2, 3), np.float32)
+    like = ((x.shape, x.dtype), "size")
+    call = module.Prepared(handler, ((2, 3, 0),), like, (0,), ((x.shape, x.dtype),), False)
+    np.testing.assert_allclose(call(x, "size"), 1 / 3, rtol=1e-6)
+    for other in (x.T, x.astype(np.float64), np.ones((3, 2), np.float32), np.ones((2, 6), np.float32)[:, ::2], [1.0]):
+        assert call(other, "size") is None
+    assert call(x, "another") is None and call(x) is None
+    for wrong in (((0, 1, 2), 1), ((0,), (((2, 3), 5),)), ((2,), ((x.shape, x.dtype),))):
+        with pytest.raises((TypeError, ValueError)):
+            module.Prepared(handler, ((2, 3, 0),), like, *wrong, False)

@@ -92,7 +92,7 @@ def test_rules_of_numpy_are_not_called(name, monkeypatch):
     function, *arrays = CASES[name]
     called = []
     monkeypatch.setattr(direct, "call", lambda name, *rest, real=direct.call: called.append(name) or real(name, *rest))
-    closed = jax.make_jaxpr(function)(*arrays)
+    closed = jax.make_jaxpr(lambda *given: function(*given))(*arrays)  # steps of its own: they know no calls
     evaluate(closed, *arrays)
     assert called, name
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import ftorch
+from ftorch.eager.call import op as call_op
 from ftorch.eager.runtime import executor, inplace_writes
 
 BOTH = (ftorch, torch)
@@ -390,3 +391,40 @@ def test_nothing_is_compiled_for_a_write():
         x[i % ROWS] = float(i)
         x[i % ROWS, 3:50].add_(2)
     assert executor.stats.compilations == 0
+
+
+@pytest.mark.skipif(call_op.in_c is None, reason="without a compiler")
+@pytest.mark.parametrize("name", ["row", "index_copy_", "index_add_", "x[index]", "scatter_"])
+def test_what_one_number_stands_for_is_written_in_c(name, monkeypatch):
+    """``ones`` and ``zeros`` are one number, repeated, in memory: what is written of them is written without Python."""
+    index = ftorch.tensor([2, 5])
+    constant = ftorch.full((2, COLUMNS), 3.0)
+    row, columns = ftorch.full((COLUMNS,), 4.0), ftorch.tensor([[1, 3]])
+    some = ftorch.full((1, 2), 5.0)
+    calls = {
+        "row": lambda x: x.__setitem__(7, row),
+        "index_copy_": lambda x: x.index_copy_(0, index, constant),
+        "index_add_": lambda x: x.index_add_(0, index, constant),
+        "x[index]": lambda x: x.__setitem__(index, constant),
+        "scatter_": lambda x: x.scatter_(1, columns, some),
+    }
+    x, expected = _made(ftorch), np.array(_made(ftorch).tolist(), np.float32)
+    _own(x)
+    expected[0, 0] = 0
+    for t in (constant, row, some):
+        t.sum().item()  # it has a value
+    calls[name](x)
+    by_python = []
+    change = inplace_writes._change
+    monkeypatch.setattr(inplace_writes, "_change", lambda *given: by_python.append(given) or change(*given))
+    calls[name](x)
+    assert not by_python
+    if name == "row":
+        expected[7] = 4
+    elif name == "scatter_":
+        expected[0, [1, 3]] = 5
+    elif name == "index_add_":
+        expected[[2, 5]] += 6
+    else:
+        expected[[2, 5]] = 3
+    np.testing.assert_array_equal(x.numpy(), expected)

@@ -8,6 +8,8 @@ import torch as oracle
 
 import ftorch as torch
 from ftorch.eager.call import planning
+from ftorch.eager.call.op import op_named
+from ftorch.eager.core.registry import STATIC
 from ftorch.eager.runtime import host_tier, size_classes
 from ftorch.eager.runtime.counters import stats
 
@@ -146,3 +148,53 @@ def test_warnings_of_a_size_come_once():
         return [str(w.message) for w in found]
 
     assert said(torch) == said(oracle)
+
+
+def test_the_first_size_that_comes_again_has_the_class_too():
+    """What was planned before there was a class is planned anew: its trace is one of sizes that vary, not compiled at once."""
+
+    def step(n):
+        x = torch.arange(float(n * n)).reshape(n, n)
+        return ((x - 3).sin() * x.tanh() + x.t()).cumsum(0).sum(1).argsort().tolist()
+
+    def plans():
+        return [plan for name in ("sub.Tensor", "sin", "tanh", "cumsum") for plan in op_named(name).plans.values()]
+
+    sizes = (131, 137, 139)
+    first = [step(n) for n in sizes]
+    stats.reset()
+    assert [step(n) for n in sizes] == first
+    assert stats.compilations == 0
+    again = [plan for plan in plans() if plan.geometry.shape == (131, 131)]
+    assert again and all(plan.instance is not None for plan in again)
+
+
+@pytest.mark.parametrize("make", [
+    lambda n: torch.ones(n, 5).add(torch.ones(5), alpha=2), lambda n: torch.ones(n, 5, dtype=torch.bfloat16) * 2,
+    lambda n: torch.arange(n) / 3, lambda n: torch.zeros(n, 6, dtype=torch.int32).t().sum(0),
+    lambda n: torch.full((n,), 2) == 2,
+    lambda n: torch.cat([torch.ones(n, 2), torch.ones(n + 1, 2, dtype=torch.float64)]),
+    lambda n: torch.ones(n, 4)[torch.tensor([1, 2])], lambda n: torch.ones(n, 4).softmax(0),
+])
+def test_plans_of_a_class_are_those_made_alone(make, monkeypatch):
+    """What follows from the signature is not found out again for each size, and is the same."""
+    pairs, of_class = [], planning._of_class
+
+    def both(op, found, known, slots, tensors, types, static, names):
+        plan = of_class(op, found, known, slots, tensors, types, static, names)
+        given = iter(tensors)
+        operands = [
+            None if slot[0] == "n" else types[slot[1]](1) if slot[0] == "s"
+            else next(given) if slot[0] == "t" else [None if j is None else next(given) for j in slot[1]]
+            for kind, slot in zip(op.definition.kinds, slots, strict=True) if kind != STATIC
+        ]
+        pairs.append((plan, planning.build(op, operands, static, by_class=False)))
+        return plan
+
+    monkeypatch.setattr(planning, "_of_class", both)
+    results = [make(n) for n in (150, 157, 164, 171)]
+    assert pairs and len(results) == 4
+    for plan, alone in pairs:
+        for name in ("geometries", "element", "differentiable", "scalars", "is_single", "inputs", "result_type"):
+            assert getattr(plan, name) == getattr(alone, name), name
+        assert (plan.checks is None) == (alone.checks is None)

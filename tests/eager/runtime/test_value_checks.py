@@ -7,6 +7,7 @@ import torch as pt
 
 import ftorch as ft
 from ftorch.eager.call import op as call_op
+from ftorch.eager.runtime import value_checks
 
 CALLS = {
     "index": lambda t, i: t.arange(5.0)[i],
@@ -108,3 +109,49 @@ def test_integers_are_checked_only_where_some_do_not_fit():
         for target in (t.zeros(3, dtype=t.int64), t.zeros(1 << 17, dtype=t.int64)[:1]):
             with pytest.raises(RuntimeError, match="value cannot be converted to type int64_t without overflow"):
                 target.fill_(1 << 63)
+
+
+# What bounds decide: (call, index or divisor that passes, ones that do not).
+BOUNDED = {
+    "index": (lambda t, i: t.arange(10.0).reshape(5, 2)[i], [[0, 4, -5]], [[5], [-6], [0, 9]]),
+    "indices": (lambda t, i: t.arange(10.0).reshape(5, 2)[i, t.tensor([1, -2])], [[3, -5]], [[5, 0], [0, -6]]),
+    "embedding": (lambda t, i: t.nn.functional.embedding(i, t.ones(3, 2)), [[0, 2]], [[-1], [3]]),
+    "index_select": (lambda t, i: t.arange(10.0).reshape(5, 2).index_select(1, i), [[1, 0]], [[2], [-1]]),
+    "gather": (lambda t, i: t.arange(5.0).gather(0, i), [[0, 4]], [[5], [-1]]),
+    "index_add": (lambda t, i: t.zeros(5).index_add(-1, i, t.ones(2)), [[0, 4]], [[5, 0], [-1, 0]]),
+    "index_copy": (lambda t, i: t.zeros(5).index_copy(0, i, t.ones(2)), [[0, 4]], [[5, 0], [-1, 0]]),
+    "divisor": (lambda t, i: t.tensor([7, -8]) // i, [3, -3, 2.5, 1 << 40], [0]),
+    "divisor of a byte": (lambda t, i: t.tensor([7, 9], dtype=t.uint8) % i, [3, 127, 255], [0]),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_bounds_and_checks_agree(name):
+    """Few values that are known are looked at in C; PyTorch says which pass, and what is said of the others."""
+    call, right, wrong = BOUNDED[name]
+
+    def outcome(t, value):
+        given = t.tensor(value) if isinstance(value, list) else value
+        try:
+            return call(t, given).tolist()
+        except (IndexError, RuntimeError) as error:
+            return error.__class__, str(error)
+
+    for value in (*right, *wrong, *right):
+        for _ in range(3):  # the plan is known from the second on
+            assert outcome(ft, value) == outcome(pt, value)
+
+
+@pytest.mark.skipif(call_op.in_c is None, reason="without a compiler")
+def test_few_known_indices_are_checked_without_python(monkeypatch):
+    def calls(n):
+        index = ft.tensor([n, 3])
+        return x[index], x.gather(0, index), ft.nn.functional.embedding(index, table), x.long() // (n + 1)
+
+    x, table = ft.arange(10.0), ft.ones(5, 2)
+    calls(0)  # plans are made
+    looked, given = [], value_checks._given
+    monkeypatch.setattr(value_checks, "_given", lambda *values: looked.append(values) or given(*values))
+    for n in range(5):
+        calls(n)
+    assert not looked

@@ -66,7 +66,13 @@ def _wrapped(i, size):
     return jnp.where(i < 0, i + size, i)
 
 
-@index.check
+def _within(self, indices):
+    if any(i is not None and i.dtype.category != 1 for i in indices):
+        return None
+    return [(("indices", d), -self.shape[d], self.shape[d]) for d, i in enumerate(indices) if i is not None]
+
+
+@index.check(passes=_within)
 def _(self: Shape, indices):
     for d, i in enumerate(indices):
         if i is not None and i.size and i.dtype.kind == "i":

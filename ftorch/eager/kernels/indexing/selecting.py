@@ -13,6 +13,7 @@ from .._common import broadcast_shapes, dtype_name, is_complex, up, wrap_dim
 from .scatter import (
     UNCHECKED,
     WITHIN,
+    bounds_within,
     check_reduction,
     first_outside,
     number,
@@ -68,7 +69,7 @@ def _(grad, *, self, dim, index):
     return _add_slices(total, dim, index, up(grad)).astype(grad.dtype), None
 
 
-@index_select.check
+@index_select.check(passes=bounds_within)
 def _(self: Shape, dim, index):
     dim = wrap_dim(dim, self.ndim)
     wrong = first_outside(index, 0, size_at(self, dim))
@@ -143,7 +144,7 @@ def index_add(self, dim, index, source, alpha):
 index_add.changing("add rows")
 
 
-@index_add.check
+@index_add.check(passes=bounds_within)
 def _(self: Shape, dim, index):
     dim = wrap_dim(dim, self.ndim)
     wrong = first_outside(index, 0, size_at(self, dim))
@@ -225,7 +226,7 @@ def _(grad, *, dim, index, source):
 index_copy.changing("set rows")
 
 
-@index_copy.check
+@index_copy.check(passes=bounds_within)
 def _(self: Shape, dim, index):
     dim = wrap_dim(dim, self.ndim)
     wrong = first_outside(index, 0, size_at(self, dim))

@@ -23,6 +23,7 @@ enum Slot {
   LAYOUT_READS, LAYOUT_WRITES,
   TRACE_LOCK, TRACE_CODE, TRACE_OWNERS, TRACE_INPUTS, TRACE_INPUT_OF, TRACE_INTS, TRACE_FLOATS, TRACE_STEPS, TRACE_BIRTH,
   TRACE_REPLACED, TRACE_RECORDING, TRACE_RUNNING, TRACE_DEVICE,
+  CHECKS_BOUNDS,
   RUN_CONTENT, RUN_LIVE, RUN_KEEP, RUN_FINISHED, RUN_AROUND, RUN_OVER, SHORT_SEEN, SHORT_RUN, SHORT_KINDS,
   STATS_OPS, STATS_PROGRAMS, EXTRAS_HOOKS, EXTRAS_ACCUMULATOR, ACCUMULATE_VARIABLE, SLOTS
 };
@@ -143,6 +144,9 @@ bool is_off(PyObject* mode);  // of the calling thread
 // The engine, see recorded_backward.cpp.
 PyObject* walk(PyObject*, PyObject* arguments);
 PyObject* dependencies(PyObject*, PyObject* roots);
+
+// Whether the values that a plan's checks look at are known and small in number, and pass: see value_bounds.cpp.
+bool are_within(PyObject* checks, PyObject* const* tensors, int count, PyObject* const* numbers, int scalars);
 
 // Runs what a trace holds, with the trace's lock, if it is short and has a function: see short_runs.cpp. 1: done; 0: it is
 // for Python to run; -1 with an error.

@@ -16,9 +16,24 @@ bool lie_simply(PyObject* geometry, PyObject* root) {
 
 namespace {
 
-bool is_usual(PyArrayObject* array) {
-  return PyArray_IS_C_CONTIGUOUS(array) && PyArray_ISALIGNED(array) && PyArray_ISNOTSWAPPED(array) &&
-         !PyDataType_REFCHK(PyArray_DESCR(array)) && regions::is_known(PyArray_ITEMSIZE(array));
+bool has_usual_elements(PyArrayObject* array) {
+  return PyArray_ISALIGNED(array) && PyArray_ISNOTSWAPPED(array) && !PyDataType_REFCHK(PyArray_DESCR(array)) &&
+         regions::is_known(PyArray_ITEMSIZE(array));
+}
+
+bool is_usual(PyArrayObject* array) { return PyArray_IS_C_CONTIGUOUS(array) && has_usual_elements(array); }
+
+// The elements of a whole array where they lie: one number may stand for all of them (`ones`), or they are in another order.
+bool find_strided(PyArrayObject* array, PyObject* shape, Region& region) {
+  const int rank = PyArray_NDIM(array);
+  if (rank > regions::MOST_DIMENSIONS || rank != PyTuple_GET_SIZE(shape) || !has_usual_elements(array)) return false;
+  region.rank = rank, region.item = PyArray_ITEMSIZE(array), region.type = PyArray_TYPE(array);
+  for (int d = 0; d < rank; d++) {
+    region.shape[d] = PyArray_DIM(array, d), region.step[d] = PyArray_STRIDE(array, d);
+    if (region.shape[d] != PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, d)) || region.step[d] < 0) return false;
+  }
+  region.data = PyArray_BYTES(array);
+  return true;
 }
 
 }  // namespace
@@ -119,7 +134,9 @@ int Source::read(PyObject* tensor, PyObject* target) {
     if (!PyArray_CheckExact(seen)) return 0;
   }
   PyArrayObject* elements = reinterpret_cast<PyArrayObject*>(array.object);
-  return is_usual(elements) && find(elements, tensor, region);
+  if (!PyArray_IS_C_CONTIGUOUS(elements))
+    return geometry == at(storage, STORAGE_ROOT) && find_strided(elements, at(geometry, GEOMETRY_SHAPE), region);
+  return has_usual_elements(elements) && find(elements, tensor, region);
 }
 
 bool may_write(PyObject* storage) {
