@@ -6,10 +6,11 @@
     python tools/libraries.py suites ENVIRONMENT REFERENCE SOURCES RESULTS [LIBRARY[:PATH] ...]    # their own tests
     python tools/libraries.py compare RESULTS [LIBRARY ...]        # what of them passes on PyTorch and not here
     python tools/libraries.py table ENVIRONMENT RESULTS            # writes that into docs/libraries.md
+    python tools/libraries.py walk ENVIRONMENT REFERENCE [PACKAGE ...]    # imports every module of what is installed
 
-The last three are described in ``library_suites.py``. Each program is a file of ``tools/library_programs/``, which
-says in its first line what to install, prints what it finds out, and raises where something is wrong. No library is
-patched, nothing is stubbed: ``import torch`` is all they do.
+The last one is described in ``library_walk.py``, the three before in ``library_suites.py``. Each program is a file of
+``tools/library_programs/``, which says in its first line what to install, prints what it finds out, and raises where
+something is wrong. No library is patched, nothing is stubbed: ``import torch`` is all they do.
 """
 
 from __future__ import annotations
@@ -150,6 +151,10 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] and arguments[0] in ("suites", "compare", "table") and len(arguments) > 1:
         own_tests(arguments[0], arguments[1:])
         return 0
+    if arguments[:1] == ["walk"] and len(arguments) > 2:
+        import library_walk
+
+        return int(library_walk.walk(arguments[1], arguments[2], arguments[3:]) > 0)
     if arguments[:1] == ["names"]:
         print("\n".join(programs()))
         return 0

@@ -7,8 +7,9 @@
 ENVIRONMENT is one that ``install`` made, with the libraries in it; REFERENCE one with PyTorch, whose packages are put
 in front for the second run. SOURCES holds a checkout of each library by its name, made where it is missing. A process
 runs ``FTORCH_SUITE_FILES`` files of tests (8), each with a limit of time (``FTORCH_SUITE_LIMIT``, seconds);
-``FTORCH_SUITE_JOBS`` of them run at a time; ``FTORCH_SUITE_SAMPLE`` is the most tests of a file. RESULTS keeps a
-file for each library; runs of a part are added to it.
+``FTORCH_SUITE_JOBS`` of them run at a time; ``FTORCH_SUITE_SAMPLE`` is the most tests of a file and
+``FTORCH_SUITE_SAMPLE_FILES`` the most files of a library. RESULTS keeps a file for each library; runs of a part are
+added to it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import zlib
 
 TOOLS = pathlib.Path(__file__).resolve().parent
 SUITES = json.loads((TOOLS / "library_suites.json").read_text())
@@ -51,12 +53,13 @@ def test_files(folder: pathlib.Path, paths) -> list[str]:
         at = folder / path
         files = [at] if at.is_file() else sorted({f for p in PATTERNS for f in at.rglob(p)})
         found += [str(file.relative_to(folder)) for file in files]
-    return found
+    most = int(os.environ.get("FTORCH_SUITE_SAMPLE_FILES", "0")) or len(found)
+    return sorted(sorted(found, key=lambda name: zlib.crc32(name.encode()))[:most])
 
 
-def _environment(library: str, reference, outcomes: str) -> dict[str, str]:
+def _environment(library: str, reference, folder: pathlib.Path, outcomes: str) -> dict[str, str]:
     environ = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    front = [str(TOOLS)]
+    front = [str(TOOLS), *(str(folder / part) for part in SUITES[library].get("path", ()))]
     if reference is not None:
         (packages,) = pathlib.Path(reference).glob("lib/python*/site-packages")
         front.insert(0, str(packages))
@@ -80,7 +83,7 @@ def run_files(library: str, environment, reference, folder: pathlib.Path, files)
             *SUITES[library].get("arguments", ()), *files,
         ]
         done = subprocess.run(
-            command, cwd=folder, env=_environment(library, reference, outcomes), stdin=subprocess.DEVNULL,
+            command, cwd=folder, env=_environment(library, reference, folder, outcomes), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         )
         found: dict[str, dict[str, list]] = {file: {} for file in files}

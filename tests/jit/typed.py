@@ -37,6 +37,26 @@ def chosen(x: Union[int, str]):
     return len(x)
 
 
+def exhausted(x: Union[float, int, str], y: int) -> Tuple[int, int]:
+    if isinstance(x, str):
+        z = len(x)
+    elif not isinstance(x, (float, (bool, list))):
+        z = x + 1
+    elif isinstance(x, float):
+        z = int(x)
+    else:  # no type is left: nothing of it is compiled
+        raise ValueError(f"neither: {type(x)}")
+    if not isinstance(y, (bool, (int, tuple))):
+        raise ValueError(f"neither: {type(y)}")
+    return z, y
+
+
+def described(x: torch.Tensor):
+    if x.dim() > 3:
+        raise TypeError(f"of {type(x)}")
+    return x + 1
+
+
 def best(n: int):
     found: Optional[int] = None
     for i in range(n):
@@ -147,6 +167,7 @@ def keyword(x, *, y: int):
 
 ACCEPTED = {
     "refined": [(None, 3), (4, 1)], "guarded": [(None,), (1,)], "asserted": [(2,), (torch.tensor(3),)],
+    "exhausted": [("abc", 1), (1, 2), (2.5, 3)], "described": [(torch.ones(2),)],
     "chosen": [(1,), ("ab",)], "best": [(0,), (3,)], "collected": [(4,)],
     "indexed": [(torch.arange(8.0).reshape(2, 4), [1, 0])], "arithmetic": [(3, 1.5), (True, 2)],
     "methods": [(torch.arange(8.0).reshape(2, 4),)],

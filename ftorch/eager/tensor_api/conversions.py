@@ -32,7 +32,7 @@ from ..tensor import (
     wrap_view,
 )
 from .jax_interop import dlpack, dlpack_device, jax_array
-from .methods import METHODS, clone, is_contiguous, method, write_array
+from .methods import METHODS, asked, clone, is_contiguous, method, write_array
 from .numpy_interop import numpy
 
 # --- dtype and device ----------------------------------------------------------------
@@ -111,6 +111,11 @@ def to(self, *args, **kwargs):
     if len(flags) > 1:
         copy = flags[1]
     if other is not None:
+        if other.__class__ not in PLAIN:
+            named = {"copy": copy} if copy and len(flags) < 2 else {}
+            named |= {} if memory_format is None else {"memory_format": memory_format}
+            if (result := asked("to", self, other, *flags, **named)) is not NotImplemented:
+                return result
         dtype, where = other._ftorch_geometry.dtype, other._ftorch_geometry.device
     if isinstance(dtype, type):
         dtype = _PYTHON_DTYPES[dtype]
@@ -161,7 +166,9 @@ def type_as(self, other):
     """``self.type(other.type())``."""
     if not isinstance(other, TensorBase):
         raise declared.misfit("type_as(Tensor self, Tensor other) -> Tensor", (self, other))
-    return to(self, other)
+    if other.__class__ not in PLAIN and (result := asked("type_as", self, other)) is not NotImplemented:
+        return result
+    return to(self, other._ftorch_geometry.device, other._ftorch_geometry.dtype)
 
 
 def type_(self, dtype=None, non_blocking=False):

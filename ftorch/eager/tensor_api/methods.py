@@ -41,6 +41,13 @@ def attribute(getter):
     return getter
 
 
+def asked(name, self, other, *args, **kwargs):
+    """What the class of a method's second tensor makes of the call; NotImplemented where it has no say."""
+    if not modes.subclasses:
+        return NotImplemented
+    return _op.hooks.function_override(METHODS[name], (self, other, *args), kwargs)
+
+
 # --- geometry ------------------------------------------------------------------------
 
 METHODS["shape"] = property(lambda self: self._ftorch_geometry.shape)
@@ -160,6 +167,8 @@ def is_inference(self):
 @method
 def is_set_to(self, tensor):
     """Whether both are the same part of the same storage."""
+    if tensor.__class__ not in PLAIN and (result := asked("is_set_to", self, tensor)) is not NotImplemented:
+        return result
     return (
         self._ftorch_storage is tensor._ftorch_storage and self._ftorch_geometry == tensor._ftorch_geometry
         and self._ftorch_offset == tensor._ftorch_offset
@@ -168,6 +177,8 @@ def is_set_to(self, tensor):
 
 @method
 def is_same_size(self, other):
+    if other.__class__ not in PLAIN and (result := asked("is_same_size", self, other)) is not NotImplemented:
+        return result
     return self._ftorch_geometry.shape == other._ftorch_geometry.shape
 
 
@@ -291,18 +302,24 @@ def _reshaped(g, shape):
 
 @method
 def reshape_as(self, other):
+    if other.__class__ not in PLAIN and (result := asked("reshape_as", self, other)) is not NotImplemented:
+        return result
     return reshape(self, other.shape)
 
 
 @method
 def view_as(self, other):
     """``self.view(other.size())``."""
+    if other.__class__ not in PLAIN and (result := asked("view_as", self, other)) is not NotImplemented:
+        return result
     return view_call(OPS["view"], self, (other.shape,))
 
 
 @method
 def expand_as(self, other):
     """``self.expand(other.size())``."""
+    if other.__class__ not in PLAIN and (result := asked("expand_as", self, other)) is not NotImplemented:
+        return result
     return view_call(OPS["expand"], self, (other.shape, False))
 
 
@@ -456,6 +473,9 @@ def _grow(t, cell, needed):
 
 @method
 def resize_as_(self, the_template, memory_format=formats.contiguous_format):
+    if the_template.__class__ not in PLAIN:
+        if (result := asked("resize_as_", self, the_template)) is not NotImplemented:
+            return result
     return resize_(self, *the_template.shape)
 
 

@@ -291,16 +291,14 @@ def _annotate(c, node):
 
 def instance_types(c, given) -> list[str]:
     """The types that ``isinstance`` is asked for, as TorchScript writes them."""
-    kinds = []
-    for n in given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]:
-        known = None if isinstance(n, (ast.Subscript, ast.BinOp)) else c.static_value(n)
-        if known in (list, dict, tuple):
-            kinds.append(known.__name__)
-        elif known in (typing.List, typing.Dict, typing.Tuple):  # noqa: UP006
-            kinds.append(known.__name__.lower())
-        else:
-            kinds.append(str(c.type(n)))
-    return kinds
+    if isinstance(given, (ast.Tuple, ast.List)):  # also one within another
+        return [kind for n in given.elts for kind in instance_types(c, n)]
+    known = None if isinstance(given, (ast.Subscript, ast.BinOp)) else c.static_value(given)
+    if known in (list, dict, tuple):
+        return [known.__name__]
+    if known in (typing.List, typing.Dict, typing.Tuple):  # noqa: UP006
+        return [known.__name__.lower()]
+    return [str(c.type(given))]
 
 
 def _isinstance(c, node):
@@ -377,9 +375,14 @@ def _super(c, node):
     raise c.error("super() is not supported: call the base class's function by its name", node)
 
 
+def _type(c, node):
+    """A Python function to scripts, of a tensor, as PyTorch's is; it fails when it is called."""
+    return _called(c.program.python_function(type), *_arguments(c, node))
+
+
 _SPECIAL: dict = {
     isinstance: _isinstance, getattr: _getattr, hasattr: _hasattr, fork: _fork, wait: _wait,
-    check_dims: _check_dims, warnings.warn: _warn, len: _len, super: _super,
+    check_dims: _check_dims, warnings.warn: _warn, len: _len, super: _super, type: _type,
     typing.cast: _annotate, ftorch.is_tensor: lambda c, node: _called(
         "isinstance", [c.expr(node.args[0]), ast.Name("Tensor", ast.Load())]),
 }

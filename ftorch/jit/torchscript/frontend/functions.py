@@ -79,6 +79,7 @@ class FunctionCompiler(Statements, Expressions):
         self.attributes: dict[str, Type] = {}  # of a script class: what it sets of itself
         self.parameters: dict[str, Type] = {}
         self.types: dict[str, Type] = {}  # of the parameters, and of variables that declare theirs
+        self.narrowed: dict[str, list[Type]] = {}  # what of a declared type is left within a branch
         self.body: list[ast.stmt] = []  # what the text is made of
         self.returns: Type | None = None  # the result's: declared, or known once it is compiled
         self.self_name: str | None = None
@@ -348,18 +349,43 @@ class FunctionCompiler(Statements, Expressions):
 
     def instance_truth(self, node, classes) -> bool | None:
         """What the type that a variable declares says of ``isinstance``."""
+        fits = self.fits(node, classes)
+        return fits[0][1] if fits and len({fit for _, fit in fits}) == 1 else None
+
+    def fits(self, node, classes) -> list[tuple[Type, bool]]:
+        """Which of the types that a variable may have here are instances of classes; empty if none can tell."""
         if not isinstance(node, ast.Name) or node.id in self.statics or node.id not in self.types:
-            return None
+            return []
         kind = self.types[node.id]
-        if kind.name == "Optional":
-            alternatives = (*kind.args, NONE)
-        else:
-            alternatives = kind.args if kind.name == "Union" else (kind,)
-        if any(a.name not in _DISTINCT for a in alternatives):
-            return None
+        alternatives = self.narrowed.get(node.id)
+        if alternatives is None:
+            if kind.name == "Optional":
+                alternatives = [*kind.args, NONE]
+            else:
+                alternatives = list(kind.args) if kind.name == "Union" else [kind]
+        if any(a.name not in _DISTINCT and not a.name.startswith("__torch__.") for a in alternatives):
+            return []
         wanted = instance_types(self, classes)
-        fits = [any(str(a) == k or a.name.lower() == k for k in wanted) for a in alternatives]
-        return fits[0] if len(set(fits)) == 1 else None
+        return [(a, any(str(a) == k or a.name.lower() == k for k in wanted)) for a in alternatives]
+
+    def branches(self, test) -> tuple[dict[str, list[Type]], dict[str, list[Type]]]:
+        """What is left of declared types where a condition holds, and where it does not."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            holds, fails = self.branches(test.operand)
+            return fails, holds
+        if not (isinstance(test, ast.Call) and len(test.args) == 2):
+            return self.narrowed, self.narrowed
+        function = self.value(test.func)
+        if not isinstance(function, Known) or function.value is not isinstance:
+            return self.narrowed, self.narrowed
+        fits = self.fits(test.args[0], test.args[1])
+        if not fits:
+            return self.narrowed, self.narrowed
+        name = test.args[0].id  # type: ignore[attr-defined]
+        return (
+            self.narrowed | {name: [kind for kind, fit in fits if fit]},
+            self.narrowed | {name: [kind for kind, fit in fits if not fit]},
+        )
 
     def value(self, node):
         """A `Known`, or the expression to be evaluated at run time."""

@@ -14,6 +14,12 @@ from .context import Known, MethodRef, ModuleRef, NotSupportedError
 __all__ = ["Statements"]
 
 
+def _assigned(body) -> set[str]:
+    """The names that statements assign to."""
+    nodes = (node for statement in body for node in ast.walk(statement))
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
 class Statements:
     """The part of `FunctionCompiler` that writes statements."""
 
@@ -83,6 +89,7 @@ class Statements:
     def bind(self, name):
         self.locals.add(name)
         self.statics.pop(name, None)
+        self.narrowed.pop(name, None)
 
     def target(self, t, s=None):
         if isinstance(t, ast.Name):
@@ -159,10 +166,16 @@ class Statements:
         test = self.expr(s.test)
         before = dict(self.statics)
         names = set(self.locals)
+        narrowed, (holds, fails) = self.narrowed, self.branches(s.test)
+        self.narrowed = dict(holds)
         body = self.block(s.body)
         after, self.statics = self.statics, dict(before)
         in_body, self.locals = self.locals, names
+        self.narrowed = dict(fails)
         orelse = self.block(s.orelse)
+        # What a branch assigns to has its declared type behind it.
+        assigned = _assigned(s.body) | _assigned(s.orelse)
+        self.narrowed = {k: v for k, v in narrowed.items() if k not in assigned}
         self.statics = {k: v for k, v in self.statics.items() if after.get(k) is v}
         self.locals = self.locals | in_body
         return ast.If(test, body or [ast.Pass()], orelse)
@@ -174,9 +187,9 @@ class Statements:
         return ast.While(self.expr(s.test), self.block(s.body) or [ast.Pass()], [])
 
     def forget_assigned(self, body):
-        for n in (n for s in body for n in ast.walk(s)):
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
-                self.statics.pop(n.id, None)
+        for name in _assigned(body):
+            self.statics.pop(name, None)
+            self.narrowed.pop(name, None)
 
     def sliced(self, node):
         """The modules of ``self.layers[1:]``, or None."""
