@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..eager.core import api
+from ..eager.core.formats import contiguous_format
 from .gradient_rules import (
     RULES,
     Missing,
@@ -68,11 +69,21 @@ for _table, _made in ((_ELEMENTWISE_OF_INPUT, _of_input), (_ELEMENTWISE_OF_RESUL
 
 for _name in ("neg", "negative"):
     RULES[_name] = lambda saved, grad, _: grad.neg()
-for _name in ("clone", "positive", "copy", "contiguous"):
+for _name in ("clone", "positive", "contiguous"):
     RULES[_name] = lambda saved, grad, _: grad
 for _name in ("floor", "ceil", "round", "trunc", "sign", "sgn", "frac"):
     RULES[_name] = lambda saved, grad, _: aten_op("zeros_like")(grad)
 RULES["frac"] = lambda saved, grad, _: grad
+
+
+@rule("copy")
+def _copy(saved, grad, index):
+    return grad if index else aten_op("zeros_like")(grad, memory_format=contiguous_format)
+
+
+@rule("fill zero")
+def _fill(saved, grad, index):
+    return grad.sum() if index else aten_op("zeros_like")(grad)
 
 
 @rule("_to_copy")

@@ -6,19 +6,17 @@ the gradients.
 
 from __future__ import annotations
 
-from ..fx import Graph, GraphModule
+from ..fx import Graph, GraphModule, Node
+from ._aot_autograd.min_cut import Weights, is_several, saved_by_min_cut
 
 __all__ = ["default_partition", "min_cut_rematerialization_partition"]
 
-# Ops that cost little beside reading their operands.
-_CHEAP = frozenset(
-    "add sub mul div neg exp log sin cos tanh sigmoid relu gt lt ge le eq ne where rsqrt sqrt pow abs "
-    "clamp t transpose permute view reshape expand unsqueeze squeeze".split()
-)
 
+def default_partition(joint_module: GraphModule, _joint_inputs, *, num_fwd_outputs: int,
+                      static_lifetime_input_indices=None, static_lifetime_input_nodes=None):
+    """(forward, backward): what the function itself calls, and what its gradients call.
 
-def default_partition(joint_module: GraphModule, _joint_inputs, *, num_fwd_outputs: int, **_):
-    """(forward, backward): the forward graph gives, besides its results, all that the other one needs.
+    The forward graph gives, besides the results, all that the other one reads of it.
 
     >>> import ftorch as torch
     >>> from ftorch._functorch.partitioners import default_partition
@@ -30,51 +28,72 @@ def default_partition(joint_module: GraphModule, _joint_inputs, *, num_fwd_outpu
     ...     torch.fx.symbolic_trace(Joint()), None, num_fwd_outputs=1)
     >>> result, *saved = forward(torch.zeros(1))
     >>> len(saved), backward(*saved, torch.ones(1))
-    (2, [tensor([0.])])
+    (2, (tensor([0.]),))
     """
-    return _partition(joint_module, num_fwd_outputs, lambda node: True)
+    joint_module.graph.eliminate_dead_code()
+    late = _late(joint_module)
+    saved = [
+        node for node in joint_module.graph.nodes
+        if node.op != "output" and node not in late and not is_several(node)
+        and not (node.op == "get_attr" and isinstance(getattr(joint_module, node.target, None), GraphModule))
+        and any(user in late or user.op == "output" and _is_gradient(joint_module, node, num_fwd_outputs)
+                for user in node.users)
+    ]
+    return _cut(joint_module, saved, num_fwd_outputs)
 
 
 def min_cut_rematerialization_partition(joint_module: GraphModule, _joint_inputs, compiler="inductor",
-                                        *, num_fwd_outputs: int, **_):
-    """`default_partition` whose backward graph computes again what follows cheaply from what is kept."""
-    return _partition(joint_module, num_fwd_outputs, lambda node: not _is_cheap(node))
+                                        *, num_fwd_outputs: int, static_lifetime_input_indices=None):
+    """(forward, backward), where the backward graph computes again what costs less so than to be kept.
+
+    What is kept is the least cut of the graph between the forward and the backward pass, whose edges weigh what
+    their tensors take of memory.
+    """
+    _without_repetitions(joint_module)
+    weights = Weights(joint_module.graph, _output_nodes(joint_module, num_fwd_outputs))
+    if not weights.has_backward:
+        return default_partition(joint_module, _joint_inputs, num_fwd_outputs=num_fwd_outputs)
+    forward, backward = _cut(joint_module, saved_by_min_cut(weights), num_fwd_outputs)
+    return forward, _as_late_as_needed(backward)
 
 
-def _is_cheap(node):
-    if node.op not in ("call_function", "call_method"):
-        return False
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    return name.partition(".")[0] in _CHEAP
+def _is_tangent(node):
+    return node.op == "placeholder" and "tangents" in str(node.target)
 
 
-def _partition(joint, count, keeps):
-    inputs = joint.graph.find_nodes(op="placeholder")
-    tangents = {n for n in inputs if n.name.startswith("tangents")}
-    late = set(tangents)  # what depends on gradients
-    for node in joint.graph.nodes:
-        if node.op != "output" and any(i in late for i in node.all_input_nodes):
+def _late(joint):
+    """The nodes of the backward pass: by their tags, or what depends on tangents."""
+    nodes = [n for n in joint.graph.nodes if n.op != "output"]
+    late = {n for n in nodes if _is_tangent(n)}
+    if any("partitioner_tag" in n.meta for n in nodes):
+        ends = [i for i, n in enumerate(nodes)
+                if n.meta.get("partitioner_tag") == "is_forward" or n.op == "placeholder" and n not in late]
+        return late | set(nodes[max(ends, default=-1) + 1 :])
+    for node in nodes:
+        if any(i in late for i in node.all_input_nodes):
             late.add(node)
-    given = list(joint.graph.output_node().args[0])
-    results, grads = given[:count], given[count:]
-    saved, again, seen = [], [], set()
-    stack = [i for n in joint.graph.nodes if n in late for i in n.all_input_nodes]
-    stack += [g for g in grads if g is not None]
-    while stack:
-        node = stack.pop(0)
-        if node in late or node in seen:
-            continue
-        seen.add(node)
-        if node.op == "get_attr" or node.op != "placeholder" and not keeps(node):
-            again.append(node)
-            stack.extend(node.all_input_nodes)
-        else:
-            saved.append(node)
-    order = {n: i for i, n in enumerate(joint.graph.nodes)}
-    saved.sort(key=order.__getitem__)
-    taken = [n for n in inputs if n not in tangents]
-    forward = _extract(joint, taken, [*results, *saved])
-    backward = _extract(joint, [*saved, *(n for n in inputs if n in tangents)], grads)
+    return late
+
+
+def _output_nodes(joint, count):
+    flat = list(joint.graph.output_node().args[0])
+    return flat[:count], flat[count:]
+
+
+def _is_gradient(joint, node, count):
+    return any(node is g for g in _output_nodes(joint, count)[1])
+
+
+def _cut(joint, saved, count):
+    results, grads = _output_nodes(joint, count)
+    inputs = joint.graph.find_nodes(op="placeholder")
+    tangents = [n for n in inputs if _is_tangent(n)]
+    backward = _extract(joint, [*saved, *tangents], grads)
+    used = {n.target for n in backward.graph.find_nodes(op="placeholder") if n.users}
+    kept = [n for n in saved if n.name in used]
+    if len(kept) < len(saved):
+        saved, backward = kept, _extract(joint, [*kept, *tangents], grads)
+    forward = _extract(joint, [n for n in inputs if n not in tangents], [*results, *saved])
     return forward, backward
 
 
@@ -84,7 +103,7 @@ def _extract(joint, inputs, outputs):
     for node in inputs:
         known[node] = graph.placeholder(node.name)
         known[node].meta = dict(node.meta)
-    needed, stack = set(), [o for o in outputs if o is not None]
+    needed, stack = set(), [o for o in outputs if isinstance(o, Node)]
     while stack:
         node = stack.pop()
         if node not in known and node not in needed:
@@ -93,6 +112,42 @@ def _extract(joint, inputs, outputs):
     for node in joint.graph.nodes:
         if node in needed:
             known[node] = graph.node_copy(node, known.__getitem__)
-    graph.output([None if o is None else known[o] for o in outputs])
+    graph.output(tuple(known[o] if isinstance(o, Node) else o for o in outputs))
     graph.lint()
     return GraphModule(joint, graph)
+
+
+def _without_repetitions(joint):
+    """Makes equal calls of a graph one."""
+    from ..fx.passes.dialect.common.cse_pass import CSEPass
+
+    graph = joint.graph
+    graph.eliminate_dead_code()
+    if (found := CSEPass()(joint)) is not None and found.modified:
+        codegen = graph._codegen
+        joint.graph = found.graph_module.graph
+        joint.graph.set_codegen(codegen)
+        joint.recompile()
+
+
+def _as_late_as_needed(module):
+    """A backward graph in which what is computed again stands before what reads it."""
+    nodes = list(module.graph.nodes)
+    order = {n: i for i, n in enumerate(nodes)}
+    first = min((order[u] for n in nodes if _is_tangent(n) for u in n.users), default=None)
+    if first is None:
+        return module
+    graph, known = Graph(), {}
+    for node in nodes:
+        if node.op == "placeholder":
+            known[node] = graph.node_copy(node, known.__getitem__)
+    for node in nodes[first:]:
+        needed, stack = set(), [node]
+        while stack:
+            current = stack.pop()
+            if current not in known and current not in needed:
+                needed.add(current)
+                stack.extend(current.all_input_nodes)
+        for current in sorted(needed, key=order.__getitem__):
+            known[current] = graph.node_copy(current, known.__getitem__)
+    return GraphModule(module, graph)

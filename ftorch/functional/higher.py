@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 from ..eager.dispatch.levels import Wrapped
+from ..eager.tensor import modes
 from .eager_transforms import jacrev
 from .forward import jacfwd
 
@@ -21,8 +24,9 @@ def hessian(func, argnums=0):
 def functionalize(func, *, remove="mutations"):
     """The function with its mutations removed (``torch.func.functionalize``).
 
-    There is nothing to remove: recorded programs consist of pure functions, a write being a new value
-    of a storage. Inputs that the function changes in place are changed, as in PyTorch.
+    Outside of `make_fx` there is nothing to remove: recorded programs consist of pure functions, a write being a
+    new value of a storage. Inputs that the function changes in place are changed, as in PyTorch. Within `make_fx`
+    the graph has no writes: they become new values, and a copy into each changed input at the end.
 
     Args:
         remove: "mutations" or "mutations_and_views".
@@ -39,7 +43,16 @@ def functionalize(func, *, remove="mutations"):
             "remove='mutations_and_views': In addition to the above, all aliasing operators "
             "{view} will be replaced with their non-aliasing counterparts, {view}_copy.\n"
         )
-    return func
+
+    @functools.wraps(func)
+    def wrapped(*args, **kwargs):
+        for level in reversed(modes.levels):
+            result = level.functionalize(func, args, kwargs, remove == "mutations_and_views")
+            if result is not NotImplemented:
+                return result
+        return func(*args, **kwargs)
+
+    return wrapped
 
 
 def debug_unwrap(tensor, *, recurse=True):

@@ -367,7 +367,7 @@ class Compiled:
     def _recorder(self, root):
         """What notes the public calls of a capture, for backends that want a graph of them."""
         backend = self._backend()
-        if backend is None or getattr(backend, "takes_aten", False):
+        if backend is None:
             return None
         return Recorder(root, keeps_numbers=True, strict=self.fullgraph, sites=CallSites(sys._getframe(1)))
 

@@ -94,6 +94,8 @@ def test_aot_function():
     assert seen[0][0] == ["primals_1", "primals_2"] and "aten.sigmoid" in seen[0][1]
     with ft.no_grad():
         call(x, y)
+    assert len(seen) == 2  # as PyTorch's: the graphs of the first call
+    call(ft.randn(2), ft.randn(2))
     assert seen[2][0] == ["arg0_1", "arg1_1"]
 
 
@@ -103,14 +105,14 @@ def test_aot_module(capsys):
     assert [n for n, _ in compiled.named_parameters()] == ["orig_module.weight", "orig_module.bias"]
     x = ft.randn(4, 3)
     compiled(x).sum().backward()
-    assert ft.allclose(net.weight.grad, x.sum(0).expand(2, 3)) and "linear" in capsys.readouterr().out
+    assert ft.allclose(net.weight.grad, x.sum(0).expand(2, 3)) and "addmm" in capsys.readouterr().out
     within = ft.compile(net, backend=lambda gm, inputs: aot_module_simplified(gm, inputs, nop))
     assert ft.allclose(within(x), net(x))
     assert ft.allclose(memory_efficient_fusion(ft.sin)(x), x.sin())
 
 
 @pytest.mark.parametrize("partition, saved", [
-    (default_partition, 3), (min_cut_rematerialization_partition, 1),
+    (default_partition, 3), (min_cut_rematerialization_partition, 2),
 ])
 def test_partitions(partition, saved):
     class Joint(ft.nn.Module):

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..._functorch._aot_autograd.utils import make_boxed_func  # noqa: F401  (backends take it from here)
 from ...eager.call.op import read
 from ...eager.memory.storage import Storage
 from ...eager.tensor import wrap
@@ -109,28 +110,26 @@ def eager_noexcept(gm, example_inputs=None, **_):
 
 
 class AotAutograd:
-    """A backend of compilers for graphs of ATen's operators, forward and backward (`aot_autograd`).
+    """A backend of compilers for graphs of ATen's operators, forward and backward (`aot_autograd`)."""
 
-    Attributes:
-        takes_aten: `Compiled` hands such a backend its programs, not graphs of public calls.
-    """
-
-    takes_aten = True
-
-    def __init__(self, fw_compiler=None, bw_compiler=None, inference_compiler=None, decompositions=None):
-        self.decompositions = decompositions
+    def __init__(self, fw_compiler=None, bw_compiler=None, inference_compiler=None, decompositions=None,
+                 **options):
+        self.decompositions, self.options = decompositions, options
         self.forward = fw_compiler or eager
         self.backward = bw_compiler or self.forward
         self.inference = inference_compiler or self.forward
 
     def __call__(self, gm, example_inputs=None, **_):
         """The function of a graph of public calls."""
-        from ...jit.compiled_function import Compiled
+        from ..._functorch.aot_autograd import aot_module_simplified
 
-        return Compiled(gm.forward, backend=self)
+        return aot_module_simplified(
+            gm, example_inputs or (), self.forward, self.backward, decompositions=self.decompositions,
+            inference_compiler=self.inference, **self.options,
+        )
 
 
-def aot_autograd(fw_compiler=None, bw_compiler=None, inference_compiler=None, decompositions=None, **_):
+def aot_autograd(fw_compiler=None, bw_compiler=None, inference_compiler=None, decompositions=None, **options):
     """A backend of compilers of graphs (``torch._dynamo.backends.common.aot_autograd``).
 
     Args:
@@ -138,6 +137,7 @@ def aot_autograd(fw_compiler=None, bw_compiler=None, inference_compiler=None, de
             ``bw_compiler`` with that of the backward pass, where there is one; ``inference_compiler``
             with the forward graph of calls that nobody differentiates. The others take its place.
         decompositions: {op: function} that the graphs are written with (`torch._decomp`).
+        options: further ones of `aot_module_simplified`: ``partition_fn``.
 
     >>> import ftorch as torch
     >>> from ftorch._dynamo.backends.common import aot_autograd
@@ -148,19 +148,7 @@ def aot_autograd(fw_compiler=None, bw_compiler=None, inference_compiler=None, de
     ['aten.sin.default', 'aten.add.Tensor']
     tensor([1.])
     """
-    return AotAutograd(fw_compiler, bw_compiler, inference_compiler, decompositions)
-
-
-def make_boxed_func(f):
-    """A function of a list of inputs, which it empties."""
-
-    def boxed(args):
-        given = list(args)
-        args.clear()
-        return f(*given)
-
-    boxed._boxed_call = True
-    return boxed
+    return AotAutograd(fw_compiler, bw_compiler, inference_compiler, decompositions, **options)
 
 
 register_backend(inductor)

@@ -46,6 +46,16 @@ class SavedWrapped:
         self.storage, self.version = t._ftorch_storage, t._ftorch_storage.version
 
 
+class SavedDetached(SavedWrapped):
+    """A saved result of a level that records calls: it is detached when it is saved, and when it comes back."""
+
+    __slots__ = ()
+
+    def __init__(self, t):
+        self.kept = t._level.detach(t)
+        self.storage, self.version = t._ftorch_storage, t._ftorch_storage.version
+
+
 class SavedOutside:
     """A saved tensor that comes back itself, with its place in the graph: one from outside a transform
     level, or one that a custom function saved."""
@@ -85,6 +95,10 @@ def unpack(saved, node, edge, in_graph=False):
             raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                             f"{type(t).__name__}")
         t = wrap_view(t._ftorch_storage, t._ftorch_geometry, t._ftorch_offset, None)
+    elif saved.__class__ is SavedDetached:
+        if saved.storage.version != saved.version:
+            raise RuntimeError(_modified(saved.kept, saved.version, node, edge))
+        t = saved.kept._level.detach(saved.kept)
     elif saved.__class__ is SavedWrapped:
         t = saved.kept
         if saved.storage.version != saved.version:

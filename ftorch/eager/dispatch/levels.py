@@ -90,6 +90,18 @@ class Level:
         """The result of a control flow operator that the level takes as a whole, or NotImplemented."""
         return NotImplemented
 
+    def functionalize(self, function, args, kwargs, copies):
+        """The result of a function whose writes the level records as new values, or NotImplemented.
+
+        Args:
+            copies: whether views become copies, too.
+        """
+        return NotImplemented
+
+    def save_result(self, t):
+        """What a node keeps of a result of its own call."""
+        return save(self, t)
+
     def relaid(self, t, strides):
         """A fresh tensor of the level was given a memory layout."""
 
@@ -299,7 +311,7 @@ def record_wrapped(plan, level, tensors, scalars, outputs, beside=None, pick=Non
     for nr, (out, differentiable) in enumerate(zip(outputs, backward.differentiable)):
         if differentiable:
             out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr = True, node, nr
-    node.saved = [save(level, tensors[i] if i >= 0 else outputs[-1 - i]) for i in backward.saved]
+    node.saved = [save(level, tensors[i]) if i >= 0 else level.save_result(outputs[-1 - i]) for i in backward.saved]
     return node
 
 

@@ -416,6 +416,8 @@ def _expanded(advanced):
 
 def setitem(x, index, value):
     """``x[index] = value``; the value is broadcast and cast."""
+    if special[0] and not isinstance(value, TensorBase) and any(level.sees_aten for level in modes.levels):
+        value = _value_tensor(value, x)  # ATen assigns tensors
     written = _write_item(x, index, value)
     if written is True:
         return None
@@ -519,6 +521,9 @@ def _assign(part, value):
             value = value.expand(part.shape)  # a tensor written to itself
         elif value.shape != part.shape:
             _check_fits(value, part)
+            if special[0] and not value.ndim and any(level.sees_aten for level in modes.levels):
+                part.fill_(value)
+                return
         part.copy_(value)
     elif isinstance(value, (int, float, complex, np.integer, np.bool_)):
         if part.dtype in _NARROW and isinstance(value, float) and abs(value) > 448:  # a fill refuses what overflows

@@ -9,6 +9,7 @@ from typing import Any
 from ... import _ops
 from ..._dispatch import python_dispatch
 from ..._subclasses.fake_tensor import fake_like
+from ...autograd.grad_mode import no_grad
 from ...eager.autograd import derivatives, inplace_history, saved_tensors, tape
 from ...eager.autograd.views import ViewNode, view_call
 from ...eager.call import op as _op
@@ -50,6 +51,7 @@ class Kernel:
         return self.function(*args, **kwargs)
 
 
+_UNREAD = frozenset("masked_fill fill masked_scatter copy where".split())  # their gradients read no elements of the target
 _LAYOUTS = (formats.contiguous_format, formats.channels_last, formats.channels_last_3d)
 
 
@@ -179,14 +181,20 @@ class TraceLevel(Level):
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
             inplace_history.check_inplace(target)
-        node = self.record(op, operands, static, "inplace")
         if recorded:
             scalars = [o for o in operands
                        if not isinstance(o, (TensorBase, list, tuple, type(None)))]
             backward = derivatives.of_plan(plan, mask, tape.node_class)
+            reads = op.name not in _UNREAD and any(i >= 0 and tensors[i] is target for i in backward.saved)
+            if reads:  # what the gradient reads is written over
+                with no_grad():
+                    before = target.clone()
+                tensors = [before if t is target else t for t in tensors]
+        node = self.record(op, operands, static, "inplace")
+        if recorded:
             history = backward.node_class(backward, scalars)
-            history.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
-            history.saved = [saved_tensors.save(tensors[i] if i >= 0 else target) for i in backward.saved]
+            history.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors_of(operands), mask))
+            history.saved = [saved_tensors.save(tensors[i]) if i >= 0 else None for i in backward.saved]
         with self.below():
             _op.call_inplace(op, self._inner(operands), static)
         if isinstance(target, Traced):
@@ -194,6 +202,7 @@ class TraceLevel(Level):
         target._ftorch_storage.version += 1
         if recorded:
             inplace_history.rebase(target, history)
+            history.saved = [s if i >= 0 else self.save_result(target) for s, i in zip(history.saved, backward.saved)]
         return target
 
     def _record_view(self, definition, x, static) -> Node:
@@ -223,16 +232,21 @@ class TraceLevel(Level):
         node = self._record_view(definition, x, static)
         with self.below():
             value = view_call(definition, x._inner, static)
-        out = self.track(value, node)
-        out._base = x if x._base is None else x._base
-        out._ftorch_offset = value._ftorch_offset
-        out._ftorch_storage = x._ftorch_storage
-        out._ftorch_attr_version = x._ftorch_storage.version
+        out = self._as_view(self.track(value, node), x)
         if x._ftorch_requires_grad and modes.grad and value._ftorch_geometry.dtype.category >= 2:
             kind = tape.node_class(derivatives.node_name(definition), ViewNode)
             history = kind(definition, static, x._ftorch_geometry)
             history.edges = (tape.edge_of(x),)
             out._grad_fn, out._ftorch_requires_grad = history, True
+        return out
+
+    @staticmethod
+    def _as_view(out, x):
+        """A tensor of the level as a view of another one: with its memory."""
+        out._base = x if x._base is None else x._base
+        out._ftorch_offset = out._inner._ftorch_offset
+        out._ftorch_storage = x._ftorch_storage
+        out._ftorch_attr_version = x._ftorch_storage.version
         return out
 
     def custom(self, function, args):

@@ -13,7 +13,8 @@ from typing import Any
 
 from ... import _ops
 from ..._dispatch import composition, python_dispatch
-from ...eager.autograd import tape
+from ..._subclasses.fake_tensor import fake_like
+from ...eager.autograd import saved_tensors, tape
 from ...eager.autograd.views import ViewNode
 from ...eager.call import op as _op
 from ...eager.core.dtype import get_default_dtype
@@ -73,7 +74,7 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
     @functools.wraps(f)
     def traced(*args):
         trace = _trace_for_all_sizes if tracing_mode == "symbolic" else _trace
-        kind = _DecomposingLevel if options.get("pre_dispatch") else AtenLevel
+        kind = DecomposingLevel if options.get("pre_dispatch") else AtenLevel
         return trace(lambda: kind(table), f, args)
 
     return traced
@@ -82,7 +83,7 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
 _PIECES = frozenset("split _method_split chunk unbind".split())
 
 
-class _DecomposingLevel(TraceLevel):
+class DecomposingLevel(TraceLevel):
     """Runs functions of a table, {name of an op: function}, in place of some ops."""
 
     def __init__(self, table=()):
@@ -113,7 +114,7 @@ class _DecomposingLevel(TraceLevel):
         return super().call(op, operands, static)
 
 
-class AtenLevel(_DecomposingLevel):
+class AtenLevel(DecomposingLevel):
     """Records ATen's ops, as a ``__torch_dispatch__`` sees them: composites and gradients as what they call."""
 
     sees_aten = True
@@ -144,6 +145,7 @@ class AtenLevel(_DecomposingLevel):
     def lifted(self, t):
         """A tensor of given numbers was made within the trace."""
         self._lifted[id(t)] = t
+        self.node_of(t)
 
     def _target(self, op, operands, static, form):
         return python_dispatch.overload_seen(op, operands, static, form)
@@ -187,9 +189,24 @@ class AtenLevel(_DecomposingLevel):
             value = target(*self._inner(args), **dict(zip(kwargs, self._inner(kwargs.values()))))
         return self.results(value, node)
 
+    def functionalize(self, function, args, kwargs, copies):
+        """Runs a function, and records what it calls without writes (`functionalization`)."""
+        from .functionalization import Section
+
+        section = Section(self, copies)
+        result = function(*args, **kwargs)
+        section.end(pytree.tree_leaves((args, kwargs, result)))
+        return result
+
     def detach(self, t):
         node = self.graph.call_function(_ops.ops.aten.detach.default, (t._node,), name="detach")
         return self.track(t._inner.detach(), node)
+
+    def save_result(self, t):
+        """Results of their own calls are kept detached, as PyTorch's nodes keep them."""
+        if t._grad_fn is None or modes.saved_hooks or modes.differentiating:
+            return super().save_result(t)
+        return saved_tensors.SavedDetached(t)
 
     def _is_own(self, values):
         return any(isinstance(v, Traced) and v._level is self for v in values)
@@ -209,6 +226,7 @@ class AtenLevel(_DecomposingLevel):
         with self.below():
             value = function(*self._inner(args), **kwargs)
         empty = self.graph.call_function(aten.empty_like.default, (self.node_of(x),), name="empty_like")
+        empty.meta["val"] = fake_like(value)
         node = self.graph.call_function(aten.bernoulli_.default, (empty, *((p,) if p != 0.5 else ())), name="bernoulli_")
         return self.track(value, node)
 
@@ -227,6 +245,9 @@ class AtenLevel(_DecomposingLevel):
         x, weight, bias, *running = self._own(given)
         args = (x, weight, bias, *running, training, momentum, eps)
         beside = self._call_of(_ops.ops.aten.native_batch_norm.default, args, {})
+        for t in running if training else ():
+            if t is not None:
+                t._ftorch_storage.version += 1
         if training:
             op, operands = _op.op_named("_batch_norm_train"), (x, *running, weight, bias, momentum)
         else:
@@ -245,7 +266,7 @@ class AtenLevel(_DecomposingLevel):
         if x._ftorch_requires_grad and modes.grad:
             return NotImplemented
         target, given = composition.pieces(_ops.ops.aten, name.removeprefix("_method_"), *args)
-        return tuple(self._call_of(target, given, {}))
+        return tuple(self._as_view(part, x) for part in self._call_of(target, given, {}))
 
     def created(self, t, args, **options):
         out = super().created(t, args, **options)

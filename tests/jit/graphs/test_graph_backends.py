@@ -135,7 +135,7 @@ def test_a_backend_replaces_functions_and_is_trained_through():
 
     net = ft.nn.Sequential(ft.nn.Linear(3, 4), ft.nn.ReLU(), ft.nn.Linear(4, 2))
     compiled = ft.compile(net, backend=smooth)
-    optimizer = ft.optim.SGD(net.parameters(), lr=0.1)
+    optimizer = ft.optim.SGD(net.parameters(), lr=0.01)
     x, losses = ft.randn(5, 3), []
     for _ in range(5):
         expected = net[2](functional.gelu(net[0](x)))
@@ -229,7 +229,7 @@ def test_graphs_of_aten_for_both_passes():
         with ft.no_grad():
             compiled(x)
         assert [name for name, *_ in seen] == ["forward", "backward", "inference"]
-        assert "torch.ops.aten.sin.default" in seen[0][2] and "sin_backward" in seen[1][2]
+        assert "torch.ops.aten.sin.default" in seen[0][2] and "torch.ops.aten.cos.default" in seen[1][2]
 
 
 def test_backends_hand_graphs_on():

@@ -1,0 +1,356 @@
+"""Recorded calls without their writes: what PyTorch's functionalization makes of a graph of ATen's ops.
+
+A tensor of the graph is a `Functional`: its value now, and the views that lead to it from what owns the memory
+(`_Owner`). A write gives the tensor a new value, which is carried through the inverses of its views into the
+owner; another tensor of that memory is taken anew when it is read next. Views themselves read nothing. The order
+of the calls is PyTorch's.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..._ops import OpOverload, ops
+from ..._subclasses.fake_tensor import fake_like
+from ..graph import Graph
+from ..node import Node, map_arg
+
+aten = ops.aten
+_VIEWS = frozenset(
+    "alias as_strided detach diagonal expand lift_fresh permute select slice split split_with_sizes squeeze t "
+    "transpose unbind unsqueeze view _unsafe_view view_as_real view_as_complex unfold".split()
+)
+_SEVERAL = frozenset("split split_with_sizes unbind".split())
+_SCATTERED = frozenset("select slice diagonal as_strided".split())
+_SAME = frozenset("alias detach lift_fresh".split())
+_DRAWS = {"bernoulli_": ("bernoulli", "p")}  # with another name of the overload
+_META = ("stack_trace", "nn_module_stack", "partitioner_tag", "custom")
+
+
+class _Owner:
+    """Memory: its value as a whole, and how often it was written."""
+
+    def __init__(self, node: Node):
+        self.base, self.generation = node, 0
+
+
+class Functional:
+    """A tensor: its value, and the views by which it is seen in its memory, ``(target, args, kwargs, example, item)``."""
+
+    def __init__(self, node: Node, owner: _Owner, metas: tuple = ()):
+        self.node, self.owner, self.metas, self.generation = node, owner, metas, 0
+
+
+def _is_write(target):
+    return isinstance(target, OpOverload) and target._form == "inplace" and target._opname.endswith("_")
+
+
+class Functionalization:
+    """Emits calls into a graph, functional ones.
+
+    Args:
+        graph: gets the calls.
+        copies: views become copies (``view_copy``), too.
+
+    Attributes:
+        tensors: {node as it was recorded: what it is now}.
+    """
+
+    def __init__(self, graph: Graph, copies: bool = False):
+        self.graph, self.copies = graph, copies
+        self.tensors: dict[Node, Any] = {}
+        self._origin: dict = {}
+        self._statistics: dict[Node, list] = {}  # of normalizations that train: what is written next
+
+    def given(self, old: Node, new: Node) -> Functional:
+        """Declares a tensor from outside."""
+        found = self.tensors[old] = Functional(new, _Owner(new))
+        return found
+
+    def is_written(self, old: Node) -> bool:
+        """Whether somebody wrote to the memory of a tensor."""
+        return self.tensors[old].owner.generation > 0
+
+    # --- emitting
+
+    def _call(self, target, args, kwargs=None, like: Any = None, name=None) -> Node:
+        if self.copies and getattr(target, "_opname", None) in _VIEWS:
+            target, name = _copying(target), None
+        name = name or (getattr(target, "_opname", None) or target.__name__).partition(".")[0]
+        node = self.graph.call_function(target, tuple(args), kwargs or {}, name=name)
+        node.meta.update(self._origin)
+        if like is not None:
+            node.meta["val"] = like
+        return node
+
+    def _seen(self, base: Node, metas: Iterable) -> Node:
+        for target, args, kwargs, example, item in metas:
+            base = self._call(target, (base, *args), kwargs, like=example)
+            if item is not None:
+                base = self._item(base, item)
+        return base
+
+    def _item(self, node, i):
+        return self._call(operator.getitem, (node, i), like=node.meta["val"][i], name="getitem")
+
+    def sync(self, t: Functional) -> Node:
+        """A tensor's value, taken anew if its memory was written since."""
+        if t.generation != t.owner.generation:
+            if t.metas:
+                t.node = self._seen(t.owner.base, t.metas)
+            else:
+                t.node = t.owner.base
+            t.generation = t.owner.generation
+        return t.node
+
+    def value(self, old: Node) -> Any:
+        """The node of a recorded node's value."""
+        found = self.tensors[old]
+        return self.sync(found) if isinstance(found, Functional) else found
+
+    def arguments(self, value):
+        """Nested operands with the nodes of their values."""
+        return map_arg(value, self.value)
+
+    def write(self, t: Functional, new: Node) -> None:
+        """Makes a node's value that of a tensor, and of what lies in its memory."""
+        value, owner = new, t.owner
+        if t.metas:
+            befores = [owner.base]
+            for meta in t.metas[:-1]:
+                befores.append(self._seen(befores[-1], (meta,)))
+            for before, meta in zip(reversed(befores), reversed(t.metas)):
+                value = self._undone(before, meta, value)
+        owner.base = value
+        owner.generation += 1
+        self.sync(t)
+
+    def _undone(self, before: Node, meta, value: Node) -> Node:
+        """A whole with a value in the place that a view sees of it."""
+        target, args, kwargs, example, item = meta
+        name, like = target._opname, before.meta["val"]
+        if name in _SAME:
+            return value
+        if name in _SCATTERED:
+            scatter = getattr(aten, f"{name}_scatter").default
+            return self._call(scatter, (before, value, *args), kwargs, like=like)
+        if name == "unbind":
+            dim = args[0] if args else 0
+            return self._call(aten.select_scatter.default, (before, value, dim, item), like=like)
+        if name in _SEVERAL:
+            dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
+            start = sum(int(part.shape[dim]) for part in example[:item])
+            stop = start + int(example[item].shape[dim])
+            return self._call(aten.slice_scatter.default, (before, value, dim, start, stop), like=like)
+        if name in ("t", "transpose"):
+            return self._call(target, (value, *args), kwargs, like=like)
+        if name == "permute":
+            rank = len(args[0])
+            inverse = sorted(range(rank), key=lambda d: args[0][d] % rank)
+            return self._call(target, (value, inverse), like=like)
+        if name == "unsqueeze":
+            return self._call(aten.squeeze.dim, (value, args[0]), like=like)
+        if name == "squeeze":
+            dims = range(len(like.shape)) if not args else args[0] if isinstance(args[0], (list, tuple)) else [args[0]]
+            for d in sorted(d % max(len(like.shape), 1) for d in dims):
+                if like.shape[d] == 1:
+                    value = self._call(aten.unsqueeze.default, (value, d), like=value.meta["val"].unsqueeze(d))
+            return value
+        if name in ("view", "_unsafe_view"):
+            if target is getattr(aten.view, "dtype", None):
+                return self._call(target, (value, like.dtype), like=like)
+            return self._call(aten.view.default, (value, list(like.shape)), like=like)
+        if name in ("view_as_real", "view_as_complex"):
+            back = aten.view_as_complex if name == "view_as_real" else aten.view_as_real
+            return self._call(back.default, (value,), like=like)
+        raise RuntimeError(f"a write through {target} cannot be made functional")
+
+    # --- nodes
+
+    def node(self, old: Node) -> None:
+        """Emits what stands for a recorded call."""
+        target = old.target
+        self._origin = {k: old.meta[k] for k in _META if k in old.meta}
+        name = getattr(target, "_opname", "")
+        whole = old.args[0] if old.args and isinstance(old.args[0], Node) else None
+        source = None if whole is None else self.tensors[whole]
+        if isinstance(source, Functional) and name in _VIEWS and isinstance(target, OpOverload):
+            self._view(old, source)
+        elif target is operator.getitem and isinstance(source, list):
+            self.tensors[old] = source[old.args[1]]
+        elif target is operator.getitem and whole in self._statistics:
+            self._made(old, self.graph.node_copy(old, self.value))
+            if old.args[1] == 2:  # the last of the op that was recorded
+                for t, i in self._statistics.pop(whole):
+                    self.write(t, self._item(self.value(whole), i))
+        elif name == "native_batch_norm" and isinstance(target, OpOverload):
+            self._batch_norm(old)
+        elif _is_write(target):
+            assert source is not None
+            self._inplace(old, source)
+        elif _mutated(target):
+            self._mutating(old)
+        else:
+            if any(isinstance(self.tensors[n], list) for n in old.all_input_nodes):
+                raise RuntimeError(f"{target} takes a list of views")
+            node = self.graph.node_copy(old, self.value)
+            self._made(old, node)
+
+    def _made(self, old, node):
+        is_several = isinstance(node.meta.get("val"), (tuple, list))
+        self.tensors[old] = node if is_several else Functional(node, _Owner(node))
+
+    def _view(self, old, source):
+        args, kwargs = self.arguments(tuple(old.args[1:])), self.arguments(dict(old.kwargs))
+        example = old.meta.get("val")
+        node = self._call(old.target, (source.node, *args), kwargs, like=example)
+        if old.target._opname in _SEVERAL:
+            self.tensors[old] = [
+                Functional(self._item(node, i), source.owner,
+                           (*source.metas, (old.target, args, kwargs, example, i)))
+                for i in range(len(example))
+            ]
+            return
+        meta = (old.target, args, kwargs, example, None)
+        self.tensors[old] = Functional(node, source.owner, (*source.metas, meta))
+
+    def _inplace(self, old, source):
+        args, kwargs = self.arguments(tuple(old.args)), self.arguments(dict(old.kwargs))
+        self.tensors[old] = source
+        target, like = old.target, source.node.meta.get("val")
+        found = functional_form(target)
+        if target._opname == "bernoulli_" and len(args) == 1:
+            args = (*args, 0.5)  # the other op has no default
+        if found is None:
+            fresh = self._call(aten.clone.default, args[:1], like=like)
+            new = self._call(target, (fresh, *args[1:]), kwargs, like=like)
+        else:
+            val = None if target._opname in _DRAWS else _example(found, args, kwargs)  # an example would draw
+            new = self._call(found, args, kwargs, like=like if val is None else val)
+            if val is not None and like is not None and val.dtype != like.dtype:
+                options = {"dtype": like.dtype, "layout": like.layout}
+                new = self._call(aten._to_copy.default, (new,), options, like=like)
+        self.write(source, new)
+
+    def _batch_norm(self, old):
+        """The normalization, whose running statistics are written to where it trains."""
+        x, weight, bias, mean, var, training, *rest = self.arguments(tuple(old.args))
+        like = old.meta["val"]
+        if not training:
+            target = aten._native_batch_norm_legit_no_training.default
+            self._made(old, self._call(target, (x, weight, bias, mean, var, *rest), like=like))
+        elif mean is None:
+            target = aten._native_batch_norm_legit.no_stats
+            self._made(old, self._call(target, (x, weight, bias, training, *rest), like=like))
+        else:
+            stats = [n.meta["val"] for n in (mean, var)]
+            target = aten._native_batch_norm_legit_functional.default
+            node = self._call(target, (x, weight, bias, mean, var, training, *rest), like=(*like, *stats))
+            self._made(old, node)
+            self._statistics[old] = [(self.tensors[n], i) for n, i in zip(old.args[3:5], (3, 4))]
+
+    def _mutating(self, old):
+        """A call of an operator that writes to its arguments: to copies of them, which are their values then."""
+        schema = old.target._schema
+        written = {a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write}
+        names = [a.name for a in schema.arguments]
+        copies = []
+
+        def fresh(name, value):
+            if name not in written or not isinstance(value, Node):
+                return self.arguments(value)
+            t, now = self.tensors[value], self.value(value)
+            copies.append((t, self._call(aten.clone.default, (now,), like=now.meta.get("val"))))
+            return copies[-1][1]
+
+        args = tuple(fresh(n, v) for n, v in zip(names, old.args))
+        kwargs = {n: fresh(n, v) for n, v in old.kwargs.items()}
+        node = self._call(old.target, args, kwargs, like=old.meta.get("val"), name=old.name)
+        self._made(old, node)
+        for t, new in copies:
+            self.write(t, new)
+
+
+class Section:
+    """What a level records from now on, which is made functional when it ends."""
+
+    def __init__(self, level, copies: bool):
+        self.level, self.copies, graph = level, copies, level.graph
+        self.before = set(graph.nodes)
+        self.names = set(graph._graph_namespace._used_names), dict(graph._graph_namespace._counts)
+
+    def end(self, values) -> None:
+        """Replaces the recorded calls.
+
+        Args:
+            values: tensors that are read on, arguments of the function among them.
+        """
+        level, graph = self.level, self.level.graph
+        recorded = [n for n in graph.nodes if n not in self.before]
+        names = graph._graph_namespace
+        names._used_names, names._counts = self.names
+        outside = list(dict.fromkeys(i for n in recorded for i in n.all_input_nodes if i in self.before))
+        aside, olds = Graph(), {}
+        for node in outside:
+            olds[node] = aside.placeholder(node.name)
+            olds[node].meta = node.meta
+        for node in recorded:
+            olds[node] = aside.node_copy(node, olds.__getitem__)
+        for node in reversed(recorded):
+            graph.erase_node(node)
+        functional, constants = Functionalization(graph, self.copies), {}
+        for node in (*outside, *recorded):
+            old = olds[node]
+            if node.op == "get_attr":
+                made = node if node in self.before else graph.get_attr(node.target)
+                made.meta["val"] = fake_like(getattr(level.root, node.target))
+                constants[node] = made
+                functional.given(old, made)
+            elif node in self.before:
+                functional.given(old, node)
+            else:
+                functional.node(old)
+        for name, node in level._constant_nodes.items():
+            level._constant_nodes[name] = constants.get(node, node)
+        own = [t for t in values if getattr(t, "_level", None) is level and t._node in olds]
+        tensors = [functional.tensors[olds[t._node]] for t in own]
+        nodes = [functional.sync(t) for t in tensors]
+        written = {}
+        for node in outside:
+            if node.op == "placeholder" and functional.is_written(olds[node]):
+                whole = functional.tensors[olds[node]]
+                new = functional.sync(whole)
+                written[id(whole)] = functional._call(aten.copy_.default, (node, new), like=node.meta["val"])
+        for t, found, node in zip(own, tensors, nodes):
+            t._node = written.get(id(found), node)
+
+
+def _mutated(target) -> bool:
+    if not isinstance(target, OpOverload) or target.namespace == "aten":
+        return False
+    return any(a.alias_info is not None and a.alias_info.is_write for a in target._schema.arguments)
+
+
+def functional_form(target: OpOverload) -> OpOverload | None:
+    """The overload of ATen that computes what one that writes in place does; None if there is none."""
+    name, overload = _DRAWS.get(target._opname, (target._opname[:-1], target._overloadname))
+    packet = getattr(aten, name, None)
+    return None if packet is None else getattr(packet, overload, None)
+
+
+def _copying(target):
+    packet = getattr(aten, "_unsafe_view" if target._opname == "_unsafe_view" else f"{target._opname}_copy", None)
+    return getattr(packet, target._overloadname, target)
+
+
+def _example(target: Callable, args, kwargs):
+    """A fake result of a call, or None where fake tensors cannot say."""
+    def example(node):
+        return node.meta["val"]
+
+    try:
+        return target(*map_arg(args, example), **map_arg(kwargs, example))
+    except (RuntimeError, KeyError, TypeError):
+        return None
