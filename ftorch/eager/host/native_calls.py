@@ -95,6 +95,27 @@ def _single(name, dtypes):
     return run_program
 
 
+@override("add", "sub", "mul", "max", "min")
+def _(params, inputs, outputs, plain, name):
+    """Operands that are repeated along each other's dimensions: NumPy's loops go along the last one, of two perhaps."""
+    dtype, rank = inputs[0].dtype, inputs[0].ndim
+    if rank < 2 or inputs[1].ndim != rank or any(x.dtype != dtype for x in (inputs[1], outputs[0])):
+        return None
+    if dtype.name not in DTYPES or not supports(name, dtype):
+        return None
+    program, numpy = elementwise((dtype, dtype), ((name, dtype, 0, 1),), (2,)), plain()
+
+    def both(x, y):
+        mine, other = x.shape, y.shape
+        if mine != other:
+            shape = tuple([m if n == 1 else n for m, n in zip(mine, other)])
+            if mine != shape and other != shape and 0 not in shape:
+                return program((x, y), shape)[0]
+        return numpy(x, y)
+
+    return both
+
+
 @override(*REDUCTIONS)
 def _(params, inputs, outputs, plain, name):
     axes, dtype = tuple(params["axes"]), inputs[0].dtype

@@ -28,7 +28,7 @@ from .jaxpr_classes import ClassProgram, NotGeneral, merged
 _EXACT_BELOW = 4  # sizes that kernels treat in their own ways: none, one (broadcast), two, three (a cross product)
 _MOST = 1024  # classes of one op
 _MOST_SYMBOLS = 8
-_MOST_WAITING = 4  # plans of one signature
+_MOST_WAITING = 256  # signatures of one op whose first plans are known
 _SPANS = ((5, 40), (41, 150), (60, 400), (130, 700))  # of the sizes at the sample points, small ones first
 _lock = forking.rlock()
 
@@ -322,10 +322,10 @@ class ClassTable:
         """Notes a plan that was made for its sizes alone."""
         if self.levels.get(found.key, (FREE,))[0] == EXACT:
             return
-        if len(self.waiting) >= _MOST:
+        if len(self.waiting) >= _MOST_WAITING:
             self.waiting.clear()
         plans = self.waiting.setdefault(found.key, [])
-        if len(plans) < _MOST_WAITING:
+        if len(plans) < 4:  # sizes at which a class may be tried and fail
             plans.append(plan)
 
     def _generalize(self, one, found, trace, level, fixed):
