@@ -9,6 +9,7 @@ program takes longer.
 
 from __future__ import annotations
 
+import contextlib
 from time import perf_counter
 from typing import Any
 
@@ -32,6 +33,8 @@ _MOST = 2048  # traces known
 _int64, _float64, _complex128 = np.int64, np.float64, np.complex128
 _errstate = np.errstate
 known: dict[tuple, Any] = {}
+# Hashes of traces that came once: most of new sizes never come again, and should not keep their plans.
+_once: dict[int, None] = {}
 
 
 class ShortTrace:
@@ -60,7 +63,7 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
     short = None
     if steps <= _MOST_STEPS and not again and live and device is _device.CPU and not _device.forked[0]:
         short = _find(code, live)
-        if short.run is not False:
+        if short is not None and short.run is not False:
             found = _results(short, code, live, inputs, ints, floats)
             if found is not None:
                 finished += (None, found)
@@ -76,13 +79,25 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
 
 
 def _find(code, live):
+    """What is known of a trace; None if it comes for the first time."""
     key = (*code, None, *live)
     short = known.get(key)
     if short is None:
-        if len(known) >= _MOST:
-            known.pop(next(iter(known)), None)
-        short = known[key] = ShortTrace(code)
+        mark = hash(key)
+        if mark not in _once:
+            _note(_once, mark, None)
+            return None
+        short = ShortTrace(code)
+        short.seen = 1
+        _note(known, key, short)
     return short
+
+
+def _note(table, key, value):
+    if len(table) >= _MOST:
+        with contextlib.suppress(StopIteration, RuntimeError):  # another thread was here
+            table.pop(next(iter(table)), None)
+    table[key] = value
 
 
 def _compare(short, start, arrays):

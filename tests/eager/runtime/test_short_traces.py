@@ -132,3 +132,16 @@ def test_what_computes_inside_of_a_run_in_c_has_its_values():
     assert y.item() == 85
     assert seen == [(85, 65)]
     assert threads.cpu.running == ()
+
+
+def test_traces_that_come_once_keep_nothing(monkeypatch):
+    """Most of new sizes never come again: neither they nor their plans are kept, and marks of them are bounded."""
+    monkeypatch.setattr(short_traces, "known", {})
+    monkeypatch.setattr(short_traces, "_once", {})
+    monkeypatch.setattr(short_traces, "_MOST", 16)
+    for n in range(2000, 2040):
+        assert (torch.ones(n) * 2).sum().item() == 2 * n
+    assert not short_traces.known and 0 < len(short_traces._once) <= 16
+    for _ in range(2):
+        assert (torch.ones(2039) * 2).sum().item() == 2 * 2039
+    assert len(short_traces.known) == 1
