@@ -23,7 +23,7 @@ from ..eager.core import formats as _formats
 from ..eager.core.geometry import CONJ, NEG, Size, geometry, memory_order
 from ..eager.memory.storage import Storage
 from ..eager.tensor import DISPATCHING, Tensor, wrap, wrap_view
-from ..eager.tensor_api.storages import TypedStorage, UntypedStorage
+from ..eager.tensor_api.storages import BaseStorage, UntypedStorage
 
 # Dtypes that files name by the class of a typed storage; the others come as UntypedStorage.
 _TYPED = {
@@ -405,10 +405,9 @@ class _TensorReducer:
         return saved
 
     def persistent_id(self, obj):
-        if isinstance(obj, UntypedStorage):
-            obj = self.storage_of(obj._cell, _dtype.uint8, _UNTYPED)
-        elif isinstance(obj, TypedStorage):
-            obj = self.storage_of(obj._cell, obj.dtype)
+        if isinstance(obj, BaseStorage):
+            is_untyped = isinstance(obj, UntypedStorage)
+            obj = self.storage_of(obj._cell, *((_dtype.uint8, _UNTYPED) if is_untyped else (obj.dtype,)))
         if isinstance(obj, SavedStorage):
             key, location = self._keys[id(obj.cell)], self._location_tag(obj)
             return self.storage_id(obj.type, key, location, obj.count)

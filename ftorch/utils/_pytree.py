@@ -92,8 +92,11 @@ class TreeSpec:
         if type is None:
             self.num_nodes = self.num_leaves = 1
         else:
-            self.num_nodes = 1 + sum(child.num_nodes for child in children_specs)
-            self.num_leaves = sum(child.num_leaves for child in children_specs)
+            nodes, leaves = 1, 0
+            for child in children_specs:
+                nodes += child.num_nodes
+                leaves += child.num_leaves
+            self.num_nodes, self.num_leaves = nodes, leaves
 
     def __repr__(self, indent: int = 0) -> str:
         if self.is_leaf():
@@ -213,7 +216,7 @@ class TreeSpec:
                 f"but the spec refers to a pytree that holds {self.num_leaves} "
                 f"items ({self})."
             )
-        return self._unflatten(iter(leaves))
+        return leaves[0] if self.type is None else self._unflatten(iter(leaves))
 
     def _unflatten(self, leaves):
         if self.type is None:
@@ -296,6 +299,11 @@ def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
 _is_leaf = tree_is_leaf
 
 
+def _is_plain_leaf(tree, is_leaf):
+    """Whether a tree is seen to be a leaf at the first look: most are, tensors above all."""
+    return is_leaf is None and type(tree) not in SUPPORTED_NODES and not isinstance(tree, tuple)
+
+
 def _flatten_into(tree, leaves, is_leaf):
     node_type = _get_node_type(tree)
     node = SUPPORTED_NODES.get(node_type)
@@ -318,6 +326,8 @@ def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeS
     >>> leaves, _pytree.tree_unflatten("xyz", spec)
     ([1, 2, 3], {'a': ['x', 'y'], 'b': 'z'})
     """
+    if _is_plain_leaf(tree, is_leaf):
+        return [tree], _LEAF_SPEC
     leaves: list[Any] = []
     spec = _flatten_into(tree, leaves, is_leaf)
     return leaves, spec
@@ -368,6 +378,8 @@ def tree_map(func: Callable, tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = Non
     >>> _pytree.tree_map(lambda a, b: a + b, {"x": 1, "y": (2, 3)}, {"x": 10, "y": (20, 30)})
     {'x': 11, 'y': (22, 33)}
     """
+    if not rests and _is_plain_leaf(tree, is_leaf):
+        return func(tree)
     leaves, spec = tree_flatten(tree, is_leaf)
     return spec.unflatten([*map(func, leaves, *(spec.flatten_up_to(rest) for rest in rests))])
 
@@ -447,6 +459,8 @@ def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec,
                               is_leaf: IsLeaf = None) -> list[Any] | None:
     """The leaves of a tree that is a prefix of a structure, each as often as it stands for a leaf
     there; None if it is no prefix. What ``in_dims`` of ``vmap`` goes through."""
+    if _is_plain_leaf(tree, is_leaf):
+        return [tree] * treespec.num_leaves
     result: list[Any] = []
 
     def repeat(leaf, subtree):

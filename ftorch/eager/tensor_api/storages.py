@@ -22,7 +22,7 @@ from ..tensor import TensorBase, wrap_view
 from .storage_memory import bytes_of, cell_of, map_file, memory_of_buffer, new_cell, read_bytes
 
 
-class _Storage:
+class BaseStorage:
     """What both kinds of storages have in common, over `_cell`."""
 
     _cell: Storage
@@ -102,7 +102,7 @@ def _place(index, size: int, kind: str):
 _KNOWN: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
 
 
-class UntypedStorage(_Storage):
+class UntypedStorage(BaseStorage):
     """The bytes that one or several tensors share.
 
     Args:
@@ -164,8 +164,8 @@ class UntypedStorage(_Storage):
         memory = memory_of_buffer(buffer, dtype, byte_order, count, offset)
         return UntypedStorage(_cell=cell_of(memory.view(np.uint8)))
 
-    size = _Storage.nbytes
-    __len__ = _Storage.nbytes
+    size = BaseStorage.nbytes
+    __len__ = BaseStorage.nbytes
 
     def element_size(self) -> int:
         """1: elements are bytes."""
@@ -189,9 +189,9 @@ class UntypedStorage(_Storage):
             raise RuntimeError(f"can't index a torch.UntypedStorage with {type(index).__name__}")
         if isinstance(value, int):
             value &= 255
-        elif not isinstance(value, _Storage):
+        elif not isinstance(value, BaseStorage):
             raise RuntimeError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
-        bytes_of(self._cell)[index] = read_bytes(value._cell) if isinstance(value, _Storage) else value
+        bytes_of(self._cell)[index] = read_bytes(value._cell) if isinstance(value, BaseStorage) else value
         self._cell.version += 1
 
     def __iter__(self):
@@ -288,7 +288,7 @@ class UntypedStorage(_Storage):
     def __eq__(self, other):
         return isinstance(other, UntypedStorage) and self._cell is other._cell
 
-    __hash__ = _Storage.__hash__
+    __hash__ = BaseStorage.__hash__
 
     def __repr__(self):
         lines = "".join(f" {b}\n" for b in self.tolist())
@@ -319,7 +319,7 @@ class _TypedMeta(type):
         return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
 
 
-class TypedStorage(_Storage, metaclass=_TypedMeta):
+class TypedStorage(BaseStorage, metaclass=_TypedMeta):
     """A storage seen as elements of one dtype (the older interface).
 
     Args:
@@ -385,10 +385,10 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
         return self.dtype.itemsize
 
     _element_size = element_size
-    _data_ptr = _Storage.data_ptr
-    _nbytes = _Storage.nbytes
-    _is_shared = _Storage.is_shared
-    _share_memory_ = _Storage.share_memory_
+    _data_ptr = BaseStorage.data_ptr
+    _nbytes = BaseStorage.nbytes
+    _is_shared = BaseStorage.is_shared
+    _share_memory_ = BaseStorage.share_memory_
 
     def tensor(self):
         """The elements as a tensor of one dimension that shares the memory."""
@@ -498,7 +498,7 @@ class TypedStorage(_Storage, metaclass=_TypedMeta):
     def __eq__(self, other):
         return isinstance(other, TypedStorage) and self._cell is other._cell and self.dtype is other.dtype
 
-    __hash__ = _Storage.__hash__
+    __hash__ = BaseStorage.__hash__
 
     def __repr__(self):
         lines = "".join(f" {v}\n" for v in self.tolist())
