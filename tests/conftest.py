@@ -10,7 +10,7 @@ from . import processes
 
 def pytest_configure(config):
     # One persistent cache for all workers and later runs: a test's time is mostly XLA's compiler.
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and config.pluginmanager.hasplugin("cacheprovider"):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
