@@ -97,10 +97,20 @@ class Interpreter:
             raise RuntimeError(*e.args) from e
 
     def boxed_run(self, args_list: list[Any]) -> Any:
-        """Runs the graph on a list of values, which is emptied: they are freed when used up."""
+        """Runs the graph on a list of values, which is emptied: they are freed when used up.
+
+        Raises:
+            RuntimeError: unless there is one for each placeholder.
+        """
         args, self.env = list(args_list), {}
-        args_list.clear()
         placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
+        if len(args) != len(placeholders):
+            kind = "missing" if len(args) < len(placeholders) else "extra"
+            raise RuntimeError(
+                f"Interpreter.boxed_run expected {len(placeholders)} arguments for placeholders but received "
+                f"{len(args)} ({kind} arguments)"
+            )
+        args_list.clear()
         env = dict(zip(placeholders, args))
         del args
         return self.run(initial_env=env, enable_io_processing=False)

@@ -57,7 +57,7 @@ from .compiling import (
 from .graphs import logs
 from .graphs.call_recorder import Break, Recorder
 from .graphs.call_sites import CallSites
-from .graphs.graph_program import GraphProgram, InputNames, call_backend
+from .graphs.graph_program import GraphProgram, InputNames, call_backend, places_in_graph
 from .graphs.subgraphs import graphs_of
 from .graphs.varying_numbers import Sample, Varying, varied
 
@@ -305,6 +305,7 @@ class Compiled:
         looks = recorder is not None or self.fullgraph
         trace = LookingTrace(on_break, self.fullgraph, recorder) if looks else CaptureTrace(_device.CPU, on_break)
         drawn = None if recorder is None else default_generator.get_state()
+        places = None if recorder is None else places_in_graph(leaves)
         grad_before = modes.grad
         started = next(nodes._sequence)
         captured = reason = None
@@ -344,7 +345,7 @@ class Compiled:
             else:
                 reason = trace.broken
         if isinstance(captured, GraphProgram):
-            captured.take_back()
+            captured.take_back(places)
             default_generator.set_state(drawn)
             self._attach(captured, originals)
             self._keep(key, leaves, captured, None, "")

@@ -82,11 +82,14 @@ def trace(function: Callable, args: list, *, joint: bool, decompositions=None, p
     grads = modes.grad if joint else False
     with fork_rng(), autograd.set_grad_enabled(grads), level:
         prefix = "primals_{}" if joint and loss is None else "arg{}_1"
-        inputs, nodes = [], []
+        leaves = []
         for i, a in enumerate(args):
             name = names[i] if names else prefix.format(i + (joint and loss is None))
-            nodes.append(level.graph.placeholder(name))
-            inputs.append(_input(level, a, nodes[-1]))
+            leaves.append(_input(level, a, level.graph.placeholder(name)))
+        # What is no leaf may be written to.
+        inputs = [level.identity(t) if isinstance(t, TensorBase) and t.requires_grad and not a.is_leaf else t
+                  for t, a in zip(leaves, args)]
+        wanted = [isinstance(t, TensorBase) and t.requires_grad for t in leaves]
         starts = [t._ftorch_storage.version if isinstance(t, TensorBase) else 0 for t in inputs]
         flat, spec = pytree.tree_flatten(function(*inputs))
         mutated = [i for i, t in enumerate(inputs)
@@ -97,7 +100,7 @@ def trace(function: Callable, args: list, *, joint: bool, decompositions=None, p
         gradients: list = []
         forward = set(level.graph.nodes)
         if joint:
-            gradients, tangents = _differentiated(level, inputs, results, None if loss is None else len(mutated) + loss)
+            gradients, tangents = _differentiated(level, leaves, wanted, results, None if loss is None else len(mutated) + loss)
         given = level.arguments(tuple([t if isinstance(t, TensorBase) else t for t in results] + gradients))
     for node in level.graph.nodes:
         if joint:
@@ -133,12 +136,11 @@ def _output(t, inputs) -> OutputInfo:
     return OutputInfo(True, argument, is_argument, (), t.requires_grad)
 
 
-def _differentiated(level, inputs, results, loss):
+def _differentiated(level, leaves, wanted, results, loss):
     """The gradients of the inputs, and which results have tangents."""
+    sources = [t for t, w in zip(leaves, wanted) if w]
     if loss is not None:
-        wanted = [t for t in inputs if isinstance(t, TensorBase) and t.requires_grad]
-        found = iter(autograd.grad(results[loss], wanted, allow_unused=True))
-        return [next(found) for t in inputs if isinstance(t, TensorBase) and t.requires_grad], []
+        return list(autograd.grad(results[loss], sources, allow_unused=True)), []
     last = None
     for node in level.graph.nodes:
         if node.op != "placeholder":
@@ -155,13 +157,10 @@ def _differentiated(level, inputs, results, loss):
         tangents.append(i)
         given.append(level.track(value, last))
     level.graph._insert = at
-    wanted = [t for t in inputs if isinstance(t, TensorBase) and t.requires_grad]
     found: Any = iter(())
-    if tangents and wanted:
-        found = iter(autograd.grad([results[i] for i in tangents], wanted, given, allow_unused=True))
-    return [
-        next(found, None) if isinstance(t, TensorBase) and t.requires_grad else None for t in inputs
-    ], tangents
+    if tangents and sources:
+        found = iter(autograd.grad([results[i] for i in tangents], sources, given, allow_unused=True))
+    return [next(found, None) if w else None for w in wanted], tangents
 
 
 def _functional(graph: Graph, root: Module, results) -> tuple[Graph, Functionalization]:

@@ -63,7 +63,16 @@ class Specialized:
         return found
 
     def __call__(self, args: list):
-        return self.prepare(args)(args)
+        call = self.prepare(args)
+        if call.traced.mutated and _overlap(args, call.traced.mutated):
+            return self.function(*args)  # the graph knows nothing of memory that arguments share
+        return call(args)
+
+
+def _overlap(args, mutated):
+    """Whether an argument that is written to shares memory with another."""
+    storages = [id(a._ftorch_storage) if isinstance(a, TensorBase) else None for a in args]
+    return any(storages.count(storages[i]) > 1 for i in mutated)
 
 
 def _compiled(function, args, compilers, wanted) -> _Call:
@@ -88,7 +97,7 @@ class _Call:
         traced = self.traced
         news, values = values[: len(traced.mutated)], values[len(traced.mutated) :]
         for i, new in zip(traced.mutated, news):
-            if args[i].requires_grad and new.requires_grad and modes.grad:
+            if new.requires_grad and modes.grad:
                 args[i].copy_(new)
             else:
                 with autograd.no_grad():

@@ -120,9 +120,17 @@ class GraphProgram(CapturedCall):
             examples = varying.examples(self.order, examples)
         self.function = call_backend(backend, self.module, examples, settings)
 
-    def take_back(self) -> None:
-        """Puts what the recorded call changed back: the backend's function makes that call, too."""
+    def take_back(self, graph) -> None:
+        """Puts what the recorded call changed back: the backend's function makes that call, too.
+
+        Args:
+            graph: where the arguments were in autograd's graph before (`places_in_graph`).
+        """
         self.trace.take_back()
+        for t, node, number, requires_grad, version in graph:
+            if t._grad_fn is not node:
+                t._grad_fn, t._ftorch_output_nr = node, number
+                t._ftorch_requires_grad, t._ftorch_attr_version = requires_grad, version
         for place, _ in self.rebound:
             place.set(place.value)
         self.rebound = []
@@ -136,6 +144,13 @@ class GraphProgram(CapturedCall):
         for place, how in self.puts:
             place.set(made(how))
         return self.results.build(made)
+
+
+def places_in_graph(leaves) -> list[tuple]:
+    """Where arguments and their bases are in autograd's graph, for `GraphProgram.take_back`."""
+    tensors = {id(t): t for leaf in leaves if isinstance(leaf, TensorBase) for t in (leaf, leaf._base) if t is not None}
+    return [(t, t._grad_fn, t._ftorch_output_nr, t._ftorch_requires_grad, t._ftorch_attr_version)
+            for t in tensors.values()]
 
 
 def call_backend(backend, module, examples, settings=None):
