@@ -343,15 +343,23 @@ class _Aten(_OpNamespace):
         return sorted({*OVERLOADS, *super().__dir__()})
 
 
+class _Prims(_Aten):
+    """PyTorch's primitives; those that `_prims` does not define are ATen's operators of their names."""
+
+    def _packet(self, name):
+        prims = importlib.import_module("._prims", __package__)  # it registers them
+        return REGISTERED.get(f"prims::{name}") or super()._packet(prims._ATEN.get(name, name))
+
+
 class _Ops(types.ModuleType):
-    """The root: ``aten`` and ``prims`` hold the same ops."""
+    """The root of all operators."""
 
     __file__ = "_ops.py"
 
     def __init__(self):
         super().__init__("torch.ops")
         self.aten = _Aten("aten")
-        self.prims = self.aten
+        self.prims = _Prims("prims")
         self.loaded_libraries: set[str] = set()
 
     def load_library(self, path):

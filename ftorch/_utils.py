@@ -182,6 +182,13 @@ def _get_device_index(device, optional: bool = False, allow_cpu: bool = False) -
     return index
 
 
+def _is_privateuse1_backend_available() -> bool:
+    """Whether somebody registered a device type of his own, whose module says that there is one."""
+    torch = sys.modules[__package__]
+    module = getattr(torch, torch._C._get_privateuse1_backend_name(), None)
+    return bool((available := getattr(module, "is_available", None)) and available())
+
+
 def _get_available_device_type() -> str | None:
     """The type of the accelerator, or None."""
     from .accelerator import current_accelerator

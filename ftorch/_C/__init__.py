@@ -100,6 +100,8 @@ _jit_set_profiling_executor = _jit_setting("profiling_executor", True)
 _jit_set_profiling_mode = _jit_setting("profiling_mode", True)
 _jit_set_texpr_fuser_enabled = _jit_setting("texpr_fuser", True)
 _jit_set_nvfuser_enabled = _jit_setting("nvfuser", False)
+_get_graph_executor_optimize = _jit_setting("graph_executor_optimize", True)
+_jit_set_num_profiled_runs = _jit_setting("num_profiled_runs", 1)
 _jit_override_can_fuse_on_cpu = _jit_setting("can_fuse_on_cpu", False)
 _jit_override_can_fuse_on_gpu = _jit_setting("can_fuse_on_gpu", True)
 
@@ -138,6 +140,13 @@ def _set_math_sdp_allow_fp16_bf16_reduction(allow: bool) -> None:
     """Does nothing: attention's sums are float32."""
 
 
+def _get_cpu_capability() -> str:
+    """The widest vector instructions of the CPU, by PyTorch's names: ``"AVX512"``, ``"AVX2"``, ``"DEFAULT"``."""
+    from ..backends import cpu
+
+    return cpu.get_cpu_capability()
+
+
 def _get_default_device() -> str:
     """The type of the default device."""
     from ..eager.core.device import get_default_device
@@ -174,6 +183,15 @@ _TYPES = (
     "SymBoolType", "SymIntType", "TensorType", "TupleType", "Type", "UnionType",
 )
 _ELSEWHERE = {
+    **dict.fromkeys(("ScriptFunction", "ScriptMethod"), "..jit.torchscript.program.modules"),
+    **dict.fromkeys(("ScriptDict", "ScriptList"), "..jit.torchscript.program.containers"),
+    **dict.fromkeys(
+        ("_TorchFunctionState", "_get_torch_function_state", "_set_torch_function_state", "_pop_torch_function_stack",
+         "_push_on_torch_function_stack"),
+        "._torch_function",
+    ),
+    **dict.fromkeys(("AggregationType", "LockingLogger", "NoopLogger"), "..jit._logging"),
+    "FileCheck": "..testing",
     **dict.fromkeys(_TYPES, "._types"),
     **dict.fromkeys(("Block", "Graph", "Node", "Value"), "..jit.torchscript.graph.ir"),
     **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter"), "._files"),
@@ -207,6 +225,8 @@ def __getattr__(name: str):
         return importlib.import_module(f"{__name__}._nn")
     if name in ("_fft", "_linalg", "_special"):
         return _namespace(name)
+    if name == "_autograd":
+        return importlib.import_module(f"{__name__}._autograd")
     if name == "_cpu":
         return importlib.import_module("..cpu", __name__)
     if name in _ELSEWHERE:

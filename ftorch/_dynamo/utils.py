@@ -41,3 +41,61 @@ def disable_cache_limit():
         yield
     finally:
         config.recompile_limit, config.accumulated_recompile_limit = before
+
+
+def ifdynstaticdefault(count1, count2):
+    """The first where sizes are constants until they change, the second where they are symbols at once."""
+    from . import config
+
+    return count1 if config.assume_static_by_default else count2
+
+
+def clone_input(x, *, dtype=None):
+    """A copy of a tensor with its strides, also where elements overlap; leaves keep that they require gradients.
+
+    >>> import ftorch as torch
+    >>> from ftorch._dynamo.utils import clone_input
+    >>> clone_input(torch.zeros(3).expand(2, 3)).stride()
+    (0, 1)
+    """
+    from ..autograd import no_grad
+    from ..eager.core import api as torch
+    from ..eager.core.formats import strided
+
+    if hasattr(x, "fake_mode"):  # a fake tensor has no values to copy
+        return x
+    with no_grad():
+        if x.layout != strided or x.is_quantized:
+            made = x.clone()
+        else:
+            span = sum((n - 1) * step for n, step in zip(x.shape, x.stride())) + 1 if x.numel() else 0
+            flat = torch.empty(span, dtype=dtype or x.dtype, device=x.device)
+            made = flat.as_strided(x.shape, x.stride())
+            flat.copy_(x.as_strided((span,), (1,)))
+        if x.is_leaf:
+            made.requires_grad_(x.requires_grad)
+            if x.grad is not None:
+                made.grad = clone_input(x.grad, dtype=dtype)
+        return made
+
+
+def same(ref, res, tol=1e-4, equal_nan=False, **_) -> bool:
+    """Whether two nested results are close."""
+    from ..eager.core import api as torch
+    from ..eager.tensor import TensorBase
+
+    if isinstance(ref, (list, tuple)):
+        return len(ref) == len(res) and all(same(a, b, tol, equal_nan) for a, b in zip(ref, res))
+    if isinstance(ref, dict):
+        return ref.keys() == res.keys() and all(same(ref[k], res[k], tol, equal_nan) for k in ref)
+    if isinstance(ref, TensorBase):
+        return torch.allclose(ref, res, tol, tol, equal_nan)
+    return ref == res
+
+
+def __getattr__(name):
+    if name == "LazyString":  # logs stand above
+        import importlib
+
+        return importlib.import_module(f"{__package__.rpartition('.')[0]}._logging").LazyString
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,10 +6,17 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import jax
 
 import ftorch as torch
+
+from ..utils._ordered_set import OrderedSet  # noqa: F401
+
+GPU_TYPES = ["cuda", "mps", "xpu", "mtia"]  # the types of accelerators
+T = TypeVar("T")
 
 
 def clear_caches() -> None:
@@ -67,3 +74,60 @@ def fresh_cache(cache_entries: dict | None = None, dir: str | None = None, delet
 
 
 fresh_inductor_cache = fresh_cache
+
+
+def get_gpu_type() -> str:
+    """The type of the accelerator that is there, or ``"cuda"``."""
+    accelerator = torch.accelerator.current_accelerator()
+    return accelerator.type if accelerator is not None else "cuda"
+
+
+def is_gpu(device: str | None) -> bool:
+    """Whether a device type is an accelerator's.
+
+    >>> from ftorch._inductor.utils import is_gpu
+    >>> is_gpu("cuda"), is_gpu("cpu")
+    (True, False)
+    """
+    return device in GPU_TYPES
+
+
+def is_big_gpu(index_or_device=0) -> bool:
+    """Whether a GPU is large enough to look for the best of several kernels: XLA does that, so never here."""
+    return False
+
+
+def get_gpu_shared_memory() -> int:
+    """The bytes of memory that a GPU's block of threads shares: 0, as no kernel is written for it here."""
+    return 0
+
+
+def ceildiv(number: int, denom: int) -> int:
+    """The quotient, rounded up.
+
+    >>> from ftorch._inductor.utils import ceildiv
+    >>> ceildiv(7, 2)
+    4
+    """
+    return -(number // -denom)
+
+
+def unique(it: Iterable[T]):
+    """The objects without those that came before."""
+    return {id(x): x for x in it}.values()
+
+
+def argsort(seq: Sequence, *, reverse: bool = False) -> list[int]:
+    """The indices that sort a sequence; of equal elements those behind come first, as the kernels' loops want them.
+
+    >>> from ftorch._inductor.utils import argsort
+    >>> argsort([3, 1, 2])
+    [1, 2, 0]
+    """
+    return sorted(reversed(range(len(seq))), key=seq.__getitem__)[::-1 if reverse else 1]
+
+
+def get_dtype_size(dtype) -> int:
+    """The bytes of an element."""
+    return dtype.itemsize
+

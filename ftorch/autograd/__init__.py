@@ -53,3 +53,21 @@ def _disable_profiler():
     import sys
 
     sys.modules["ftorch.profiler._collector"].active().suspend()
+
+
+def kineto_available() -> bool:
+    """Whether there is a profiler of PyTorch's kind: here JAX's takes its place, by the same interface."""
+    return True
+
+
+def _calculate_shape(output, grad, is_grads_batched: bool):
+    """The shapes of an output and of a gradient for it, without the batch's dimension.
+
+    Raises:
+        RuntimeError: a batch for an edge of the graph.
+    """
+    if isinstance(output, graph.GradientEdge):
+        if is_grads_batched:
+            raise RuntimeError("Batched grads are not supported with GradientEdge")
+        return output.node._input_metadata[output.output_nr].shape, grad.shape
+    return output.shape, grad.shape[1:] if is_grads_batched else grad.shape

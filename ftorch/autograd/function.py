@@ -393,3 +393,31 @@ class InplaceFunction(Function):
 
 class NestedIOFunction(Function):
     """Kept for old code; use `Function`."""
+
+
+def _nested_map(condition, fn, condition_msg=None):
+    """A function of nested lists, tuples and dictionaries that replaces those leaves for which a condition is true.
+
+    Raises:
+        ValueError: when it meets another leaf than None.
+
+    >>> from ftorch.autograd.function import _nested_map
+    >>> _nested_map(lambda x: isinstance(x, int), str)([1, (2, None)])
+    ['1', ('2', None)]
+    """
+    def mapped(value):
+        if condition(value):
+            return fn(value)
+        if value is None:
+            return None
+        if isinstance(value, (list, tuple)):
+            items = map(mapped, value)
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(value, dict):
+            return {key: mapped(item) for key, item in value.items()}
+        accepted = f". Accepted types: {condition_msg}, or lists/tuples of them" if condition_msg else ""
+        kind = type(value)
+        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        raise ValueError(f"Auto nesting doesn't know how to process an input object of type {name}{accepted}")
+
+    return mapped

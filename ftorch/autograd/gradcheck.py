@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -55,6 +56,16 @@ def _outputs(func, inputs):
     return tuple(o for o in _tensors(func(*inputs)) if _is_inexact(o))
 
 
+def _iter_tensors(x, only_requiring_grad: bool = False):
+    """The tensors of nested iterables, or those of them that require gradients."""
+    if isinstance(x, TensorBase):
+        if x.requires_grad or not only_requiring_grad:
+            yield x
+    elif isinstance(x, Iterable) and not isinstance(x, str):
+        for item in x:
+            yield from _iter_tensors(item, only_requiring_grad)
+
+
 # --- finite differences --------------------------------------------------------------
 
 
@@ -100,6 +111,31 @@ def _numerical(func, inputs, t, outputs, eps, part):
         for jacobian, column in zip(jacobians, columns):
             jacobian[i] = np.asarray(column).reshape(-1)
     return jacobians
+
+
+def _get_numerical_jacobian(fn, inputs, outputs=None, target=None, eps=1e-3, is_forward_ad=False):
+    """For each tensor of ``target`` (the inputs) that requires gradients, its Jacobians for all outputs.
+
+    Args:
+        target: tensors that ``fn`` reads; they are changed for a moment.
+        is_forward_ad: outputs may be complex.
+
+    Raises:
+        ValueError: an output is complex.
+    """
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    outputs = _tensors(fn(*inputs)) if outputs is None else outputs
+    if not is_forward_ad and any(o.is_complex() for o in outputs):
+        raise ValueError("Expected output to be non-complex. get_numerical_jacobian no longer supports functions that return "
+                         "complex outputs.")
+    found = []
+    for t in _iter_tensors(inputs if target is None else target, True):
+        jacobians = _numerical(fn, inputs, t, outputs, eps, np.asarray)
+        found.append(tuple(
+            torch.from_numpy(j).to(t.dtype if t.is_complex() or not o.is_complex() else o.dtype)
+            for j, o in zip(jacobians, outputs)
+        ))
+    return found
 
 
 # --- backward ------------------------------------------------------------------------

@@ -85,12 +85,19 @@ class DisableTorchFunctionSubclass:
         modes.subclasses = self.previous
 
 
+class HiddenModes(list):
+    """The modes that see calls while they are not to: none. ``former`` are those that come back."""
+
+    def __init__(self, former):
+        self.former = former
+
+
 class DisableTorchFunction(DisableTorchFunctionSubclass):
     """Inside, neither subclasses nor modes see calls."""
 
     def __enter__(self):
         self.previous, self.modes = modes.subclasses, modes.function_modes
-        modes.subclasses, modes.function_modes = False, []
+        modes.subclasses, modes.function_modes = False, HiddenModes(self.modes)
 
     @repeatable
     def __exit__(self, *_):

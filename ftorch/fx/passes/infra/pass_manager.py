@@ -28,6 +28,24 @@ def this_before_that_pass_constraint(this: Callable, that: Callable) -> Callable
     return lambda a, b: not (a is that and b is this)
 
 
+def _topological_sort_passes(passes: list[Callable], constraints: list[Callable]) -> list[Callable]:
+    """The passes in an order that fits the constraints.
+
+    Raises:
+        RuntimeError: they contradict each other.
+    """
+    pending, order = list(passes), []
+    while pending:
+        ready = next(
+            (p for p in pending if all(c(p, other) for c in constraints for other in pending if other is not p)), None,
+        )
+        if ready is None:
+            raise RuntimeError(f"Circular dependency detected within the following passes: {pending}")
+        order.append(ready)
+        pending.remove(ready)
+    return order
+
+
 class PassManager:
     """Runs passes over a module.
 
@@ -98,18 +116,7 @@ class PassManager:
         Raises:
             RuntimeError: they contradict each other.
         """
-        pending, order = list(self.passes), []
-        while pending:
-            ready = next(
-                (p for p in pending
-                 if all(c(p, other) for c in self.constraints for other in pending if other is not p)),
-                None,
-            )
-            if ready is None:
-                raise RuntimeError(f"Circular dependency detected within the passes {pending}")
-            order.append(ready)
-            pending.remove(ready)
-        self.passes = order
+        self.passes = _topological_sort_passes(self.passes, self.constraints)
         self._validated = True
 
     def __call__(self, module: Module) -> PassResult:

@@ -13,6 +13,7 @@ import zlib
 import ftorch
 
 from ....nn import Module
+from ..program.containers import ScriptDict, ScriptList
 from ..program.modules import ScriptFunction, ScriptModule
 from ..program.objects import Function
 from ..program.services import services
@@ -94,8 +95,8 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
         made = script_function(obj)
         made.__doc__ = obj.__doc__
         return made
-    if _isinstance(obj, (list, dict)):
-        return obj
+    if type(obj) in (list, dict):
+        return ScriptList(obj) if type(obj) is list else ScriptDict(obj)
     if type(obj).__module__ == "builtins":
         raise TypeError(f"{type(obj)} is a built-in class")
     raise RuntimeError(f"Could not get name of python class object: {obj!r}")

@@ -81,6 +81,8 @@ def _items(value):
 def _list(value, t, instance):
     if isinstance(value, TensorBase):
         raise _refused(value)
+    if hasattr(value, "_type") and value._type == t:  # a `ScriptList`: the program has its elements in common
+        return value._data
     return [cast(v, t.args[0], instance) for v in _items(value)]
 
 
@@ -92,6 +94,8 @@ def _tuple(value, t, instance):
 
 
 def _dict(value, t, instance):
+    if hasattr(value, "_type") and value._type == t:
+        return value._data
     if not isinstance(value, dict):
         raise _refused(value)
     key, item = t.args

@@ -1,0 +1,61 @@
+"""Where a reference's function is found: what a public module, tensors or ATen's operators have by its name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+
+_ROOT = __package__.rpartition(".")[0]
+
+_OTHER_NAMES = {"swap_axes": "swapaxes", "trunc_divide": "div_trunc"}
+
+
+def finder(module: str, public: str) -> tuple[Callable[[str], object], list[str]]:
+    """A ``__getattr__`` for a module of references, and its ``__all__``.
+
+    Args:
+        module: the full name of the module of references.
+        public: the name below the root of the module whose functions they are, ``""`` for the root itself.
+    """
+    found = importlib.import_module(f"{_ROOT}.{public}" if public else _ROOT)
+
+    def __getattr__(name: str):  # noqa: N807
+        if not name.startswith("__"):
+            value = _value(found, _OTHER_NAMES.get(name, name))
+            if value is not None:
+                return value
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return __getattr__, names(found)
+
+
+def names(module: ModuleType) -> list[str]:
+    """The public functions of a module, sorted."""
+    return sorted(
+        name for name in dir(module)
+        if not name.startswith("_") and callable(value := getattr(module, name)) and not isinstance(value, type)
+    )
+
+
+def _value(public, name):
+    torch = importlib.import_module(_ROOT)
+    if name == "div_trunc":
+        return lambda a, b: torch.div(a, b, rounding_mode="trunc")
+    value = getattr(public, name, None)
+    if callable(value) and not isinstance(value, (type, ModuleType)):
+        return value
+    value = getattr(torch.Tensor, name, None)
+    if value is None and name[0] == "r":
+        value = getattr(torch.Tensor, f"__{name}__", None)  # rpow, rtruediv, ...
+    if value is not None:
+        return value if callable(value) else lambda a: getattr(a, name)
+    if name == "copy_to":
+        return torch.Tensor.copy_
+    writing = getattr(torch.Tensor, f"{name}_", None)
+    if writing is not None:  # exponential, cauchy, ...: only in place
+        return lambda a, *args, **kwargs: writing(a.clone(), *args, **kwargs)
+    function = getattr(public, name.removesuffix("_"), None)
+    if function is not None:
+        return lambda a, *args, **kwargs: a.copy_(function(a, *args, **kwargs))
+    return getattr(torch.ops.aten, name, None)

@@ -1,0 +1,5 @@
+"""The package ``packaging`` by the name that PyTorch's copy has (``torch._vendor.packaging``)."""
+
+from . import version
+
+__all__ = ["version"]
