@@ -140,10 +140,11 @@ def own_tests(command: str, arguments: list[str]) -> None:
         suites.compare(arguments[0], arguments[1:])
     else:
         environment, results = arguments
-        text, mark, _ = TABLE.read_text().partition(MEASURED)
+        text, mark, before = TABLE.read_text().partition(MEASURED)
         if not mark:
             raise SystemExit(f"{TABLE} has no line {MEASURED}")
-        TABLE.write_text(f"{text}{mark}\n\n{suites.table(results, versions(environment, list(suites.SUITES)))}\n")
+        known = versions(environment, list(suites.SUITES))
+        TABLE.write_text(f"{text}{mark}\n\n{suites.table(results, known, before)}\n")
 
 
 def main(arguments: list[str]) -> int:

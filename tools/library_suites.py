@@ -186,9 +186,9 @@ def compare(results, chosen=()) -> None:
                 print(f"  slow: {ours} s, PyTorch {theirs} s: {test}")
 
 
-def table(results, versions) -> str:
-    """The rows of the page."""
-    lines = ["| library | tests | pass on PyTorch | of those that ended pass here | |", "|---|---|---|---|---|"]
+def table(results, versions, before: str = "") -> str:
+    """The rows of the page; those of libraries that have no results now are kept from what was there before."""
+    rows = {line.split()[1]: line for line in before.splitlines() if line.startswith("| ") and line.split()[1] in SUITES}
     for kept in sorted(pathlib.Path(results).glob("*.json")):
         found = json.loads(kept.read_text())
         ended, failed = differences(found)
@@ -199,11 +199,12 @@ def table(results, versions) -> str:
         share = 100 * (len(ended) - len(failed)) / len(ended)
         reasons = collections.Counter(_kind(row[2]) for row in failed.values()).most_common(2)
         most = "; ".join(f"{n}: {why.replace('|', '/')[:80]}" for why, n in reasons)
-        lines.append(
+        rows[kept.stem] = (
             f"| {kept.stem} {versions.get(kept.stem, '')} | {files} files | {passed:,} | "
             f"{len(ended) - len(failed):,} of {len(ended):,} ({share:.1f} %) | {most} |"
         )
-    return "\n".join(lines)
+    head = ["| library | tests | pass on PyTorch | of those that ended pass here | |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *(rows[library] for library in sorted(rows))])
 
 
 if __name__ == "__main__":

@@ -131,6 +131,13 @@ def _are_functorch_transforms_active() -> bool:
     return bool(modes.transforming)
 
 
+def _is_alias_of(tensor: object, other: object, /) -> bool:
+    """Whether both are tensors of the same storage."""
+    if not (isinstance(tensor, TensorBase) and isinstance(other, TensorBase)):
+        return False
+    return tensor._ftorch_storage is other._ftorch_storage
+
+
 def _get_math_sdp_allow_fp16_bf16_reduction() -> bool:
     """Whether attention's sums may be of narrow numbers: never; they are float32."""
     return False
