@@ -62,8 +62,8 @@ def run(roots, *, retain_graph, create_graph, inputs=None):
             order, None where nothing arrived.
     """
     outer, waiting, around = modes.grad, final.callbacks, final.nodes
-    modes.grad, final.callbacks = create_graph, []
     try:
+        modes.grad, final.callbacks = create_graph, []
         keep = retain_graph or create_graph
         if final.compiler is None:
             result = _run(roots, keep, inputs)

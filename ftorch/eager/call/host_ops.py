@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import device as _device
+from ..core.errors import translate_error
 from ..core.geometry import Size, geometry
 from ..core.return_values import result_type
 from ..memory.storage import KEPT_BYTES
@@ -43,7 +44,10 @@ def run_host(op, operands, static, to_numpy):
     raw, fn = make_function(
         definition, slots, casts, numbers, len(tensors), [type(s) for s in scalars], None
     )
-    results = fn(*map(to_numpy, tensors), *scalars)
+    try:
+        results = fn(*map(to_numpy, tensors), *scalars)
+    except MemoryError as error:
+        raise translate_error(error) from None
     if not isinstance(results, tuple):
         results = (results,)
     arrays, geometries = [], []

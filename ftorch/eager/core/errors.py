@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 
@@ -43,7 +44,10 @@ def translate_error(error: BaseException, name: str = "") -> BaseException:
         return error
     text = str(error).split("\n--------------------")[0]
     if isinstance(error, MemoryError):
-        return RuntimeError(cannot_allocate(_bytes(text), name) + (f": {text}" if text else ""))
+        nbytes = _bytes_of_array(error)
+        if nbytes is not None:
+            return RuntimeError(cannot_allocate(nbytes, name))
+        return RuntimeError(cannot_allocate(None, name) + (f": {text}" if text else ""))
     if isinstance(error, jax.errors.JaxRuntimeError):
         first = text.splitlines()[0] if text else "the computation failed"
         if "Out of memory allocating" in text:  # XLA's words on the CPU
@@ -59,7 +63,6 @@ def translate_error(error: BaseException, name: str = "") -> BaseException:
     return error.with_traceback(None)
 
 
-
 def cannot_allocate(nbytes, name: str = "") -> str:
     """What PyTorch says where memory on the CPU does not suffice.
 
@@ -72,6 +75,27 @@ def cannot_allocate(nbytes, name: str = "") -> str:
         f"{name + ': ' if name else ''}[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: "
         f"can't allocate memory: you tried to allocate {wanted} bytes. Error code 12 (Cannot allocate memory)"
     )
+
+
+def another(error: BaseException) -> BaseException:
+    """An error that says the same, to be raised: it holds the frames that it goes through, and what lies in their variables,
+    as long as somebody keeps it. Classes that are not known here may not be made like this: theirs is given back."""
+    kind = type(error)
+    if kind is OutOfMemoryError or kind.__module__ == "builtins":
+        return kind(*error.args)
+    return error.with_traceback(None)
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether an error from below says that memory did not suffice."""
+    text = str(error) if isinstance(error, jax.errors.JaxRuntimeError) else ""
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "Out of memory" in text
+
+
+def _bytes_of_array(error):
+    """How many bytes NumPy asked for, if it is NumPy's error."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    return None if shape is None or dtype is None else math.prod(shape) * dtype.itemsize
 
 
 def _bytes(text):

@@ -16,6 +16,7 @@ import os
 import sys
 from typing import Any
 
+from .. import native
 from ..core.errors import cannot_allocate
 
 try:
@@ -171,6 +172,12 @@ class FreeMemory:
         self.others = _resident() - self._used()
         self.given_back += 1
 
+    def give_all_back(self):
+        """Gives back what waits to be used again, too: memory did not suffice."""
+        if native.module is not None:
+            native.module.release_memory()
+        self.give_back()
+
     def look(self):
         """Gives pages back if there are more than the largest program needs."""
         if self._library is None or not self.given_back:
@@ -178,7 +185,6 @@ class FreeMemory:
         used = self._used()
         if _resident() - self.others - used > min(self.temporary, self._LARGEST) + self._SLACK + used // 20:
             self.give_back()
-
 
     def after_new_program(self):
         """Gives pages back, now and then, that making programs has left scattered among what stays."""

@@ -19,7 +19,7 @@ from jax.errors import JaxRuntimeError
 from ..._toplevel.arrays import aligned_copy, aligned_empty, is_aligned_memory
 from ..core import device as _device
 from ..core import jax_internals
-from ..core.errors import translate_error
+from ..core.errors import another, translate_error
 from ..core.geometry import Geometry, Size, geometry, memory_order
 from ..core.refcount import ATTRIBUTE, LISTED
 
@@ -149,7 +149,7 @@ class Storage:
         A buffer that nobody else holds any more is taken over, so that later reads are free.
         """
         if self.error is not None:
-            raise self.error.with_traceback(None)  # storages may share it
+            raise another(self.error)  # storages may share it
         host = self.host
         if host is None:
             if self.root.device is _device.META:

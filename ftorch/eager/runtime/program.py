@@ -52,7 +52,7 @@ class Risk:
             definitions = [getattr(item.op, "definition", None) for item in self.code if item.__class__ is not int]
             self.calls_back = any(getattr(definition, "calls_back", False) for definition in definitions)
             self.bytes, self.code = _most_bytes(self.code, self.live), None
-        return self.calls_back or (self.bytes > _LARGE and self.bytes > host_memory.available())
+        return self.calls_back or (self.bytes > _LARGE and _MARGIN * self.bytes > host_memory.available())
 
 
 class Program(Risk):
@@ -86,7 +86,8 @@ class Program(Risk):
         self.shared: Any = None
 
 
-_LARGE = 1 << 28  # programs that need less are not expected to run out of memory
+_LARGE = 1 << 26  # programs that need less are not expected to run out of memory
+_MARGIN = 1.25  # what XLA takes, of what the steps' results take: 1.18 were seen
 
 
 def _most_bytes(code, live):

@@ -9,7 +9,8 @@ import numpy as np
 from jax.errors import JaxRuntimeError
 
 from ..core import jax_internals
-from ..core.errors import translate_error
+from ..core.errors import is_of_memory, translate_error
+from ..memory.host_memory import free_memory
 from .scalars import numbers_of
 
 
@@ -59,6 +60,8 @@ def run_by_steps(code, inputs, ints, floats, wanted, error):
         ``None`` is one that no step has: it was raised from outside.
     """
     failed: dict[int | None, BaseException] = {}
+    if is_of_memory(error):
+        free_memory.give_all_back()
     if not isinstance(error, (JaxRuntimeError, MemoryError)):
         failed[None] = KeyboardInterrupt() if jax_internals.swallowed_interrupt(error) else error
     if not jax_internals.is_top_level():
@@ -109,11 +112,15 @@ def _attempt(plan, operands, numbers, values, slots, failed, error):
             except Exception as own:
                 first = own
             try:  # what does not come again came from outside: another thread, or the handler of a signal
+                if is_of_memory(first):
+                    free_memory.give_all_back()
                 results = jax.block_until_ready(plan.run(arrays, numbers))
-                failed[None] = first
+                if not is_of_memory(first):
+                    failed[None] = first
                 return results
             except Exception as own:
                 found = translate_error(own, plan.name)
+                found.__context__ = None  # whose frames hold arrays
     failed.update(dict.fromkeys(slots, found))
     return ()
 

@@ -13,6 +13,7 @@ from numpy import ndarray
 from .. import native
 from ..core import device as _device
 from ..core import forking
+from ..core.errors import another
 from ..core.jax_internals import outside_traces
 from ..core.refcount import LISTED, RELIABLE
 from ..memory.storage import Storage
@@ -234,7 +235,7 @@ class Trace:
                 storage.array = array
                 storage.trace = None
         if first is not None and not run.is_over:
-            raise first from None
+            raise another(first) from None
         if outside is not None:
             raise outside
 

@@ -6,13 +6,17 @@ operands hold and gives others: of the steps, just those that these need.
 
 from __future__ import annotations
 
+import gc
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.errors import JaxRuntimeError
 
 from ...eager.core import device as _device
+from ...eager.core.errors import is_of_memory, translate_error
 from ...eager.core.quiet import quiet
+from ...eager.memory.host_memory import free_memory
 from ...eager.runtime import compilation as _compilation
 from ...eager.runtime import donation, forked
 from ...eager.runtime.counters import stats
@@ -216,10 +220,22 @@ class Lowered:
         elif not self._ran and given:
             kept, given, *rest = operands
             operands = (kept, donation.prepare(function, kept, given, rest, self.device), *rest)
-        if may_fail:
-            finished.append(jax.block_until_ready(function(*operands)))
-        else:
-            finished.extend(map(function, *[(operand,) for operand in operands]))
+        try:
+            if may_fail:
+                finished.append(jax.block_until_ready(function(*operands)))
+            else:
+                finished.extend(map(function, *[(operand,) for operand in operands]))
+        except (JaxRuntimeError, MemoryError) as error:
+            if not is_of_memory(error):
+                raise
+            gc.collect()  # what an earlier capture that failed has left
+            free_memory.give_all_back()
+            if not may_fail:
+                raise translate_error(error) from None
+            try:
+                finished.append(jax.block_until_ready(function(*operands)))
+            except JaxRuntimeError as again:
+                raise translate_error(again) from None
         self._ran = True
         return self.results(finished[0])
 
@@ -240,8 +256,12 @@ class Lowered:
         """Whether nothing is given away and the program waited for: it calls Python back, or may want more memory
         than there is."""
         if self._risk is None:
-            code = [item for s in self.steps for item in (s.plan, *s.operands)]
-            self._risk = Risk(code, ())
+            places: dict[int, int] = {}  # of the steps' results, counted as in a trace that has these steps only
+            for s in self.steps:
+                for k in range(len(s.plan.geometries)):
+                    places[s.slot + k] = len(places)
+            code = [item for s in self.steps for item in (s.plan, *[places.get(o, -1) for o in s.operands])]
+            self._risk = Risk(code, [places[o] for o in self.outputs if o in places])
         return self._risk.may_fail()
 
     def jitted(self):

@@ -8,6 +8,7 @@ gradients, tensors put into Python objects, and what the backward pass needs of 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 from typing import Any
@@ -352,9 +353,11 @@ class Captured(CapturedCall):
             with capture_trace.outside_capture():
                 lowered.call(kept, given, lowered.numbers(self.floats), finished)
             values = self._put(lowered, finished, node)
-        except BaseException:
+        except BaseException as error:
             if finished:
                 self._put(lowered, finished, node)
+            elif isinstance(error, Exception):
+                self._take_apart()
             raise
         executor.stats.programs += 1
         if self.checks:
@@ -362,6 +365,12 @@ class Captured(CapturedCall):
         if escaped:
             return "a tensor was kept outside of the function's results"
         return None
+
+    def _take_apart(self):
+        """Lets what was recorded run as an ordinary trace: what does not depend on what fails in it gets its value."""
+        self.trace.captures = False
+        with contextlib.suppress(Exception):  # what failed as a whole is what the call raises
+            self.trace.flush()
 
     def _put(self, lowered, finished, node):
         """Gives what was recorded its values. What was interrupted can be done again."""

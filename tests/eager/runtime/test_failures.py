@@ -6,12 +6,14 @@ import gc
 import linecache
 import sys
 
+import jax
 import numpy as np
 import pytest
 
 import ftorch as torch
 from ftorch.eager.runtime import background, program, short_traces, trace_programs
 from ftorch.eager.runtime.plan import Plan
+from ftorch.jit.capture import lowering
 
 
 class _Failing:
@@ -114,7 +116,7 @@ def test_a_program_that_fails_as_a_whole_runs_by_steps(monkeypatch):
     program._programs.clear()
 
 
-def _training(seed=0):
+def _training(seed=0, reads=True):
     torch.manual_seed(seed)
     model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.Tanh(), torch.nn.Linear(128, 4))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -125,7 +127,7 @@ def _training(seed=0):
         loss = torch.nn.functional.cross_entropy(model(x), y)
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss.item() if reads else loss
 
     def state():
         found = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
@@ -296,3 +298,57 @@ def test_failures_hold_no_memory(failing):
             torch.sinh(t + 1).sum().item()
     gc.collect()
     assert len(gc.get_objects()) < count + 200
+
+
+def test_a_compiled_call_for_which_memory_does_not_suffice(failing, monkeypatch):
+    """At its first call: what was recorded is taken apart there, not where the weights are read."""
+    def no_memory(*_, **__):
+        def program(*_):
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1234567 bytes.")
+        return program
+
+    step, state = _training(reads=False)
+    step()
+    before = state()
+    compiled = torch.compile(step)
+    with monkeypatch.context() as patch:
+        patch.setattr(lowering.Lowered, "_compiled", no_memory)
+        failing("cross_entropy", "linear")
+        with pytest.raises(RuntimeError, match="DefaultCPUAllocator.*: you tried to allocate 1234567 bytes"):
+            compiled()
+        assert _equal(state(), before)
+    failing()
+    compiled()
+    want, after = _training()
+    want(), want()
+    for key, value in after().items():
+        np.testing.assert_allclose(state()[key], value, rtol=1e-5, atol=1e-6)
+
+
+def test_compiled_programs_know_what_they_need(monkeypatch):
+    monkeypatch.setattr(program, "_LARGE", 1 << 10)
+    monkeypatch.setattr(program.host_memory, "available", lambda: 1 << 10)
+    f = torch.compile(lambda x: (x.exp() + 1).sum())
+    f(torch.ones(100, 100))
+    assert f.events[0].captured.forward.may_fail()
+
+
+def test_what_raises_keeps_no_frames(failing):
+    """Frames hold what lies in their variables: a step's results, of which there may be more than memory for."""
+    failing("sinh")
+    y = torch.sinh(torch.ones(30) + 1)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="sinh"):
+            y.numpy()
+        error = y._ftorch_storage.error
+        assert error.__traceback__ is None and error.__context__ is None
+
+
+def test_kernels_on_the_host_run_out_of_memory_in_pytorchs_words():
+    oracle = pytest.importorskip("torch")
+    errors = []
+    for library in (torch, oracle):
+        with pytest.raises(RuntimeError) as raised:
+            library.bincount(library.tensor([10**13]))
+        errors.append((type(raised.value), str(raised.value).splitlines()[0]))
+    assert errors[0] == errors[1]
