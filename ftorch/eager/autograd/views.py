@@ -87,7 +87,7 @@ def _as_strided_adjoint(grad, base, static):
         # The gradient of a place in memory is shared among the elements that lie there.
         ones = api.ones(base.shape, dtype=base.dtype, device=base.device)
         whole = api.div(whole, strided_adjoint(ones, flat, base, before))
-    return wrap_view(whole._ftorch_storage, base, before, None)
+    return as_strided(whole, base.shape, base.stride, before)
 
 
 def _apply_rule(definition, g: Geometry, static):
@@ -128,6 +128,9 @@ def view_call(definition: OpDef, x, static=()):
             return view_call(definition, x, hashable(static, definition))
         if len(memo) > _MEMO_LIMIT:
             memo.clear()
+        last = g.shape[-1] * g.dtype.itemsize if g.shape and not definition.differentiable else 0
+        if x._ftorch_offset and last and last % static[0].itemsize == 0:
+            _rescaled(x._ftorch_offset, g.dtype, static[0], definition)  # told before what is wrong with the strides
         found = memo[key] = _apply_rule(definition, g, static)
     return make_view(definition, x, static, found[0], found[1])
 
@@ -141,10 +144,15 @@ def make_view(definition, x, static, view: Geometry, delta: int):
             offset = _rescaled(offset, x._ftorch_geometry.dtype, view.dtype, definition)
         elif type(x._ftorch_storage.host) is PrivateMap:
             x._ftorch_storage.reinterpret(view.dtype)
+    if not definition.differentiable:  # autograd knows nothing of it: no base, and no graph
+        out = wrap_view(x._ftorch_storage, view, offset + delta, None)
+        if x._ftorch_meta is not None:
+            _inherit(x, out)
+        return out
     out = wrap_view(x._ftorch_storage, view, offset + delta, x if base is None else base)
     if x._ftorch_requires_grad or (base is not None and joined_graph(x)):
         if modes.grad:
-            if view.dtype.category >= 2 and definition.differentiable:
+            if view.dtype.category >= 2:
                 node = node_class(derivatives.node_name(definition), ViewNode)(
                     definition, static, x._ftorch_geometry
                 )

@@ -80,3 +80,11 @@ def is_in_format(g: Geometry, wanted: memory_format) -> bool:
         return False
     expected = channels_last_stride(g.shape)
     return all(n == 1 or s == e for n, s, e in zip(g.shape, g.stride, expected))
+
+
+def suggested(g: Geometry) -> memory_format:
+    """The format that a tensor like this one gets (ATen's ``suggest_memory_format``)."""
+    for format_ in (channels_last, channels_last_3d):
+        if not g.is_contiguous and is_in_format(g, format_):
+            return format_
+    return contiguous_format

@@ -102,7 +102,7 @@ class Geometry:
     Attributes:
         shape: a `Size`.
         stride: elements to step over, per dimension.
-        is_contiguous: in PyTorch's sense (dimensions of size 1 do not matter).
+        is_contiguous: in PyTorch's sense (dimensions of size 1 do not matter, nothing does without elements).
         is_dense: whether the elements fill a range of memory without gaps or overlaps, so that a
             storage can hold them as its root.
         expanse: the number of storage elements from the first to behind the last.
@@ -129,7 +129,7 @@ class Geometry:
         if contiguous:  # it is known to be
             self.is_contiguous, self.is_dense, self.expanse = True, not bits, self.numel
             return
-        self.is_contiguous = _is_dense_in(shape, stride, range(self.ndim))
+        self.is_contiguous = not self.numel or _is_dense_in(shape, stride, range(self.ndim))
         self.is_dense = not bits and (
             self.is_contiguous or _is_dense_in(shape, stride, memory_order(stride, shape))
         )
@@ -150,8 +150,6 @@ class Geometry:
 def _is_dense_in(shape, stride, order):
     step = 1
     for dim in reversed(order):
-        if shape[dim] == 0:
-            return True
         if shape[dim] != 1:
             if stride[dim] != step:
                 return False

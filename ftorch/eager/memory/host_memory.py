@@ -96,6 +96,23 @@ def check(shape, dtype) -> None:
         raise RuntimeError(cannot_allocate(nbytes)) from None
 
 
+def check_countable(shape, itemsize: int) -> None:
+    """Raises PyTorch's error if sizes, strides or bytes of a tensor do not fit into 64 bits.
+
+    Raises:
+        RuntimeError: by which of them it is.
+    """
+    numel = math.prod(shape)
+    if numel < 1 << 32 and (numel or max(shape, default=0) < 1 << 31):
+        return
+    if numel >= 1 << 63:
+        raise RuntimeError("numel: integer multiplication overflow")
+    if math.prod(max(n, 1) for n in shape[1:]) >= 1 << 63:
+        raise RuntimeError("Stride calculation overflowed")
+    if numel * itemsize >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+
+
 class Fragmentation:
     """Gives pages of freed memory back where blocks of ever new sizes have torn the heap.
 

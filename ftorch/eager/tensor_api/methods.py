@@ -446,6 +446,7 @@ def resize_(self, *sizes, memory_format=None):
     shape = Size(sizes)
     if memory_format is formats.preserve_format:
         raise RuntimeError("Unsupported memory format Preserve")
+    host_memory.check_countable(shape, self.dtype.itemsize)
     stride = formats.strides_for(shape, memory_format) if memory_format is not None else None
     if shape == self._ftorch_geometry.shape and stride in (None, self._ftorch_geometry.stride):
         return self
@@ -472,11 +473,14 @@ def _grow(t, cell, needed):
 
 
 @method
-def resize_as_(self, the_template, memory_format=formats.contiguous_format):
+def resize_as_(self, the_template, memory_format=None):
+    """Changes the size in place to another tensor's (see `resize_`); the memory format, too, for ``preserve_format``."""
     if the_template.__class__ not in PLAIN:
         if (result := asked("resize_as_", self, the_template)) is not NotImplemented:
             return result
-    return resize_(self, *the_template.shape)
+    if memory_format is formats.preserve_format:
+        memory_format = formats.suggested(the_template._ftorch_geometry)
+    return resize_(self, *the_template.shape, memory_format=memory_format)
 
 
 _WIDE = {float: _dtype.float64, complex: _dtype.complex128}

@@ -280,6 +280,8 @@ def index_put(self, indices, values, accumulate):
     tensor([3., 0., 0.])
     """
     if values.dtype != self.dtype:
+        if not any(i is not None and i.dtype in _MASKS for i in indices):
+            _put(self, indices, values.astype(self.dtype), accumulate)  # a wrong shape is told first
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{dtype_name(self.dtype)} for the destination and {dtype_name(values.dtype)} for the "
