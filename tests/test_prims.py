@@ -34,6 +34,8 @@ CASES = {
     "split_dim, wrong": lambda t: t._prims.split_dim(_range(t, 2, 6), 1, 4),
     "transpose": lambda t: t._prims.transpose(_range(t, 2, 3, 4), (2, 0, 1)),
     "squeeze": lambda t: t._prims.squeeze(_range(t, 1, 3, 1), (0, 2)),
+    "expand_dims": lambda t: t._prims.expand_dims(_range(t, 2, 3), (0, 1)),
+    "expand_dims, wrong": lambda t: t._prims.expand_dims(_range(t, 2, 3), (0, 2)),
     "rev": lambda t: t._prims.rev(_range(t, 2, 3), (1,)),
     "convert_element_type": lambda t: t._prims.convert_element_type(t.tensor([1.7, -2.2]), t.int32),
     "shift_right_logical": lambda t: t.ops.prims.shift_right_logical(t.tensor([8, 5, 1]), t.tensor([1, 0, 3]))

@@ -18,6 +18,7 @@ import math
 
 import ftorch as torch
 
+from .._prims_common import canonicalize_dims
 from ..library import Library
 
 prim = Library("prims", "FRAGMENT")
@@ -38,7 +39,6 @@ _ATEN = {
     "bessel_j0": "special_bessel_j0", "bessel_j1": "special_bessel_j1", "erf_inv": "erfinv", "erfcx": "special_erfcx",
     "ndtri": "special_ndtri", "spherical_bessel_j0": "special_spherical_bessel_j0", "zeta": "special_zeta",
     "shift_left": "bitwise_left_shift", "shift_right_arithmetic": "bitwise_right_shift", "view_of": "alias",
-    "expand_dims": "unsqueeze",
 }
 _PLAIN = """
     abs acos acosh asin asinh atan atanh cos cosh bitwise_not ceil conj_physical digamma erf erfc exp expm1 exp2 fill floor
@@ -282,6 +282,13 @@ def _sink_tokens(tokens):
     """Ends the order of effects."""
 
 
+def expand_dims(a, dimensions, ndim=None):
+    """A view with dimensions of length 1 at the places that they have in the result; places that the tensor has, too."""
+    for dim in sorted(canonicalize_dims(a.dim() if ndim is None else ndim, dimensions)):
+        a = a.unsqueeze(dim)
+    return a
+
+
 def maximum_value(dtype):
     """The largest finite value of a dtype.
 
@@ -307,4 +314,4 @@ def __getattr__(name: str):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = sorted({*_definitions, *_PLAIN, *_ATEN, "RETURN_TYPE", "maximum_value", "minimum_value"})
+__all__ = sorted({*_definitions, *_PLAIN, *_ATEN, "RETURN_TYPE", "expand_dims", "maximum_value", "minimum_value"})
