@@ -403,12 +403,28 @@ _UNSIGNED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)  # they promote with n
 # --- taking values apart -------------------------------------------------------------
 
 
-def _unwrap_dtensor_for_comparison(value):
-    """The whole of a tensor that is spread over processes; other values as they are."""
+def _unwrap_dtensor_for_comparison(actual, expected):
+    """Two values that are compared: of two tensors laid out alike over a mesh the parts of this process.
+
+    Raises:
+        AssertionError: if they are laid out in different ways. TypeError: if only one is spread over a mesh.
+    """
     import sys
 
     spread = sys.modules.get(f"{__package__.rpartition('.')[0]}.distributed.tensor")
-    return value.full_tensor() if spread is not None and isinstance(value, spread.DTensor) else value
+    kinds = (False, False) if spread is None else (isinstance(actual, spread.DTensor), isinstance(expected, spread.DTensor))
+    if not any(kinds):
+        return actual, expected
+    if not all(kinds):
+        raise TypeError(
+            "Comparing a DTensor to a non-DTensor is ambiguous. Call .full_tensor() to compare the full logical tensor "
+            "or .to_local() to compare the local shard."
+        )
+    for name, plural in (("placements", "placements"), ("device_mesh", "device meshes")):
+        one, other = getattr(actual, name), getattr(expected, name)
+        if one != other:
+            raise AssertionError(f"DTensor {plural} do not match: {one} != {other}")
+    return actual.to_local(), expected.to_local()
 
 
 def originate_pairs(actual: Any, expected: Any, *, pair_types: Sequence[type[Pair]],
@@ -534,6 +550,7 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
     Greatest relative difference: 0.20000000298023224 at index (1,) (up to 1.3e-06 allowed)
     """
     __tracebackhide__ = True
+    actual, expected = _unwrap_dtensor_for_comparison(actual, expected)
     errors = not_close_error_metas(
         actual, expected, pair_types=(NonePair, BooleanPair, NumberPair, TensorLikePair),
         allow_subclasses=allow_subclasses, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device,
