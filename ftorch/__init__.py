@@ -164,6 +164,7 @@ _PACKAGES = frozenset(
         "_C",
         "_VF",
         "__config__",
+        "__future__",
         "_jit_internal",
         "_native",
         "_prims",
@@ -368,7 +369,7 @@ for _space, _functions in (("linalg", _api.linalg), ("fft", _api.fft), ("special
 
 # Modules of the standard library that PyTorch's own imports leave behind: programs write `torch.os`.
 _STANDARD = frozenset(
-    "__future__ builtins ctypes functools glob importlib inspect math os platform sys textwrap threading "
+    "builtins ctypes functools glob importlib inspect math os platform sys textwrap threading "
     "warnings".split()
 )
 

@@ -18,7 +18,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False):
     indices = indices.detach()
 
     def backward(grad):
-        rows, values = indices.reshape(-1), grad.reshape(-1, shape[1])
+        rows, values = indices.reshape(-1), grad.reshape(indices.numel(), shape[1])
         if padding_idx != -1:
             kept = (rows != padding_idx).nonzero().reshape(-1)
             rows, values = rows.index_select(0, kept), values.index_select(0, kept)
@@ -39,6 +39,11 @@ def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample
         None if per_sample_weights is None else per_sample_weights.detach(), include_last_offset,
         padding_idx,
     )
+    if not indices.numel():
+        shape = tuple(weight.shape)
+        pattern = CooPattern(torch.empty(1, 0, dtype=int64, device=weight.device), shape)
+        nothing = torch.empty(0, shape[1], dtype=weight.dtype, device=weight.device)
+        return record("EmbeddingBag", [weight], with_check, lambda grad: [pattern.build(nothing)])
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
     rows = embedding(weight, indices, padding)
     if padding_idx is not None:
@@ -52,8 +57,6 @@ def embedding_bag(weight, indices, offsets, mode, scale_grad_by_freq, per_sample
             mode = "sum"
         per_sample_weights = kept if per_sample_weights is None else per_sample_weights * kept
     each = torch.arange(indices.shape[0], dtype=indices.dtype, device=indices.device)
-    if not indices.numel():
-        return with_check
     return torch._embedding_bag(
         rows, each, offsets, mode, False, per_sample_weights, include_last_offset, None
     )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 
+from ... import __future__ as _settings
 from ...autograd import no_grad
 from ...eager.core import api as torch
 from ...eager.core import dtype as dtypes
 from ...eager.core.device import device as as_device
 from ...eager.tensor import Tensor
+from ...utils._swap import swap_tensors
+from ..parameter import Parameter
 
 
 def _parse_to(*args, device=None, dtype=None, non_blocking=False, tensor=None, memory_format=None):
@@ -39,22 +42,56 @@ class Conversion:
     _parameters: dict
 
     def _apply(self, fn, recurse=True):
-        """Replaces every parameter, gradient and buffer by ``fn`` of it, parameters in place."""
+        """Replaces every parameter, gradient and buffer by ``fn`` of it, parameters in place.
+
+        Raises:
+            RuntimeError: parameters are to be exchanged (`ftorch.__future__`), and one cannot be.
+        """
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for parameter in self._parameters.values():
+        for name, parameter in self._parameters.items():
             if parameter is None:
                 continue
             grad = parameter.grad
-            with no_grad():
-                parameter.data = fn(parameter)
-                if grad is not None:
-                    grad.data = fn(grad)
+            if _settings.get_swap_module_params_on_conversion():
+                self._ftorch_swap(name, parameter, fn)
+            elif _settings.get_overwrite_module_params_on_conversion():
+                with no_grad():
+                    new = Parameter(fn(parameter), parameter.requires_grad)
+                    if grad is not None:
+                        new.grad = fn(grad).requires_grad_(grad.requires_grad)
+                self._parameters[name] = new
+            else:
+                with no_grad():
+                    parameter.data = fn(parameter)
+                    if grad is not None:
+                        grad.data = fn(grad)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
+
+    def _ftorch_swap(self, name, parameter, fn):
+        """Exchanges a parameter, and then its gradient, with ``fn`` of it."""
+        grad = parameter.grad
+        with no_grad():
+            new = Parameter(fn(parameter), parameter.requires_grad)
+        parameter.grad = None
+        try:
+            swap_tensors(parameter, new)
+        except Exception as error:
+            parameter.grad = grad
+            raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{name}") from error
+        if grad is None:
+            return
+        with no_grad():
+            new_grad = fn(grad).requires_grad_(grad.requires_grad)
+        try:
+            swap_tensors(grad, new_grad)
+        except Exception as error:
+            raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{name}.grad") from error
+        parameter.grad = grad
 
     def apply(self, fn):
         """Calls ``fn`` with every submodule and then this module; for initialisation.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections import OrderedDict
 
 from ...autograd import Function, is_grad_enabled
 from ...eager.tensor import Tensor
@@ -38,22 +37,37 @@ def add_hook(table, hook, *marks, prepend=False) -> RemovableHandle:
     return handle
 
 
+def _table(name):
+    return property(lambda self: self.namespace[name])
+
+
 class GlobalHooks:
-    """The hooks of all modules."""
+    """The hooks of all modules: the tables of a namespace, under the names that they have there.
+
+    The namespace is `module`'s, and a table is looked up at each use: programs put other tables
+    under these names, as they do with PyTorch.
+    """
 
     def __init__(self):
-        self.forward_pre = OrderedDict()
-        self.forward = OrderedDict()
-        self.forward_with_kwargs = OrderedDict()
-        self.forward_always_called = OrderedDict()
-        self.backward_pre = OrderedDict()
-        self.backward = OrderedDict()
-        self.is_full_backward: bool | None = None
-        self.buffer_registration = OrderedDict()
-        self.module_registration = OrderedDict()
-        self.parameter_registration = OrderedDict()
-        # What a call looks at: one test says that no hook of a call is registered.
-        self.of_calls = (self.forward_pre, self.forward, self.backward_pre, self.backward)
+        self.namespace = {}
+
+    forward_pre = _table("_global_forward_pre_hooks")
+    forward = _table("_global_forward_hooks")
+    forward_with_kwargs = _table("_global_forward_hooks_with_kwargs")
+    forward_always_called = _table("_global_forward_hooks_always_called")
+    backward_pre = _table("_global_backward_pre_hooks")
+    backward = _table("_global_backward_hooks")
+    buffer_registration = _table("_global_buffer_registration_hooks")
+    module_registration = _table("_global_module_registration_hooks")
+    parameter_registration = _table("_global_parameter_registration_hooks")
+
+    @property
+    def is_full_backward(self) -> bool | None:
+        return self.namespace["_global_is_full_backward_hook"]
+
+    @is_full_backward.setter
+    def is_full_backward(self, value: bool):
+        self.namespace["_global_is_full_backward_hook"] = value
 
 
 GLOBAL = GlobalHooks()

@@ -7,8 +7,10 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 from itertools import chain
 
+from ... import __future__ as _settings
 from ...autograd import no_grad
 from ...eager.tensor import Tensor
+from ...utils._swap import swap_tensors
 from ..parameter import Parameter, is_lazy
 from ._hooks import WrappedHook, add_hook
 
@@ -37,6 +39,25 @@ def _unreachable(method):
         "issue at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report "
         "this bug."
     )
+
+
+def _as_parameter(value, requires_grad):
+    if isinstance(value, Parameter):
+        return value.requires_grad_(requires_grad)
+    return Parameter(value, requires_grad=requires_grad)
+
+
+def _swap_in(current, value, assign):
+    """Exchanges a module's tensor with what `Tensor.module_load` makes of a state's."""
+    new = current.module_load(value, assign=assign)
+    if new is current or new is value:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning one "
+            "of the inputs in module_load"
+        )
+    if isinstance(current, Parameter):
+        new = _as_parameter(new, current.requires_grad)
+    swap_tensors(current, new)
 
 
 class StateDict:
@@ -209,22 +230,23 @@ class StateDict:
                 "in the module instead of copying them in place?)",
                 stacklevel=3,
             )
+        swap = _settings.get_swap_module_params_on_conversion()
         try:
             with no_grad():
+                if swap:
+                    _swap_in(current, value, assign)
+                    return None
                 if not assign:
                     current.copy_(value)
                     return None
                 if isinstance(current, Parameter):
-                    if isinstance(value, Parameter):
-                        value.requires_grad_(current.requires_grad)
-                    else:
-                        value = Parameter(value, requires_grad=current.requires_grad)
+                    value = _as_parameter(value, current.requires_grad)
                 setattr(self, name, value)
         except Exception as error:
             return (
-                f'While copying the parameter named "{key}", whose dimensions in the model are '
-                f"{current.size()} and whose dimensions in the checkpoint are {value.size()}, an "
-                f"exception occurred : {error.args}."
+                f'While {"swapping" if swap else "copying"} the parameter named "{key}", whose '
+                f"dimensions in the model are {current.size()} and whose dimensions in the checkpoint "
+                f"are {value.size()}, an exception occurred : {error.args}."
             )
         return None
 

@@ -47,15 +47,17 @@ _HOOK_TABLES = (
     "_load_state_dict_post_hooks",
 )
 
-_global_pre, _global_post, _global_backward_pre, _global_backward = GLOBAL.of_calls
-# PyTorch's names of them: libraries look here for hooks that others have registered.
-_global_forward_pre_hooks, _global_forward_hooks = _global_pre, _global_post
-_global_backward_pre_hooks, _global_backward_hooks = _global_backward_pre, _global_backward
-_global_forward_hooks_with_kwargs = GLOBAL.forward_with_kwargs
-_global_forward_hooks_always_called = GLOBAL.forward_always_called
-_global_buffer_registration_hooks = GLOBAL.buffer_registration
-_global_module_registration_hooks = GLOBAL.module_registration
-_global_parameter_registration_hooks = GLOBAL.parameter_registration
+# The hooks of all modules, under PyTorch's names: libraries look here for hooks that others have
+# registered, and put tables of their own here.
+_global_forward_pre_hooks, _global_forward_hooks = OrderedDict(), OrderedDict()
+_global_backward_pre_hooks, _global_backward_hooks = OrderedDict(), OrderedDict()
+_global_is_full_backward_hook: bool | None = None
+_global_forward_hooks_with_kwargs = OrderedDict()
+_global_forward_hooks_always_called = OrderedDict()
+_global_buffer_registration_hooks = OrderedDict()
+_global_module_registration_hooks = OrderedDict()
+_global_parameter_registration_hooks = OrderedDict()
+GLOBAL.namespace = globals()
 
 
 def _indented(text: str) -> str:
@@ -127,7 +129,8 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
         if not (
             self._forward_hooks or self._forward_pre_hooks
             or self._backward_hooks or self._backward_pre_hooks
-            or _global_post or _global_pre or _global_backward or _global_backward_pre
+            or _global_forward_hooks or _global_forward_pre_hooks
+            or _global_backward_hooks or _global_backward_pre_hooks
         ):
             return self.forward(*args, **kwargs)
         return self._ftorch_call_with_hooks(args, kwargs)
@@ -158,8 +161,8 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
 
     def _ftorch_forward_hook_table(self):
         tables = (
-            ("global module", _global_post, GLOBAL.forward_with_kwargs,
-             GLOBAL.forward_always_called),
+            ("global module", _global_forward_hooks, _global_forward_hooks_with_kwargs,
+             _global_forward_hooks_always_called),
             ("module", self._forward_hooks, self._forward_hooks_with_kwargs,
              self._forward_hooks_always_called),
         )
@@ -170,7 +173,7 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
     def _ftorch_run_hooks(self, progress, called):
         full, older = self._get_backward_hooks()
         before_backward = self._get_backward_pre_hooks()
-        for hook_id, hook in (*_global_pre.items(), *self._forward_pre_hooks.items()):
+        for hook_id, hook in (*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()):
             args, kwargs, _ = progress
             if hook_id in self._forward_pre_hooks_with_kwargs:
                 out = hook(self, args, kwargs)

@@ -342,7 +342,7 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
     norm = picked.norm(norm_type, 1, keepdim=True)
     # Rows named twice are written twice, with the same values.
     scaled = torch.where(norm > max_norm, picked * (max_norm / (norm + 1e-7)), picked)
-    table.index_copy_(0, rows, scaled)
+    table.index_copy_(0, rows.to(dtypes.int64), scaled)
     return input
 
 

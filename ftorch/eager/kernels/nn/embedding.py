@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ...core.dtype import float64
 from ...core.registry import Shape, op
 from .._common import dtype_name, up
 from .._primitives import primitive
@@ -199,7 +200,7 @@ _PLAIN_BAGS = primitive(
 
 
 @embedding_bag.check
-def _(weight: Shape, indices, offsets, include_last_offset):
+def _(weight: Shape, indices, offsets, mode, include_last_offset, padding_idx):
     if offsets is not None and offsets.size and offsets[0] != 0:
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
@@ -213,6 +214,11 @@ def _(weight: Shape, indices, offsets, include_last_offset):
     if first_outside(indices, 0, weight.shape[0]) is not None:
         wrong = (indices < 0) | (indices >= weight.shape[0])
         at = int(np.argmax(wrong))
+        if mode == "max" or padding_idx is not None or weight.dtype == float64:  # PyTorch's other kernel
+            raise RuntimeError(
+                "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
+                f"{indices.reshape(-1)[at]}"
+            )
         raise RuntimeError(
             f"Index {at} of input takes value {indices.reshape(-1)[at]} which is not in the valid range [0, "
             f"{weight.shape[0]})"

@@ -15,6 +15,7 @@ from ....eager.core.formats import layout, memory_format, qscheme
 from ....eager.tensor import TensorBase
 from ....fx.graph import Graph
 from ....nn import Module, ParameterDict, ParameterList
+from ....nn.parameter import is_lazy
 from ..program.modules import ScriptFunction, is_compiled, wrap_module
 from ..program.objects import CompilationUnitData
 from ..program.places import Places
@@ -487,12 +488,25 @@ def script_module(module: Module):
     program = Program()
     for m in module.modules():
         if not is_compiled(m):
+            _check_initialized(m)
             program.module_program(m)
     program.module_program(module).methods()
     for m in module.modules():
         if m is not module and not isinstance(m, (ParameterList, ParameterDict)) and not is_compiled(m):
             _try_methods(program.module_program(m))
     return wrap_module(Builder(program).build(module))
+
+
+def _check_initialized(module: Module):
+    """Raises: parameters or buffers have no shape yet, whose module has not been called."""
+    cls = type(module)
+    for kind, tensors in (("parameters", module._parameters), ("buffers", module._buffers)):
+        for name, tensor in tensors.items():
+            if is_lazy(tensor):
+                raise RuntimeError(
+                    f"'{cls.__module__}.{cls.__qualname__}' has uninitialized {kind} {name}. Did you forget "
+                    "to run a forward pass?"
+                )
 
 
 def _try_methods(inner: _ModuleProgram):
