@@ -24,6 +24,7 @@ from ._toplevel.basics import (
     _check_type,
     _check_value,
     _check_with,
+    _debug_has_internal_overlap,
 )
 from ._toplevel.picklable import name_functions as _name_functions
 from ._toplevel.settings import *
@@ -132,8 +133,9 @@ from .eager.dynamic_shapes import traces as _shared_traces  # noqa: F401  (trace
 from .eager.tensor_api import jax_trees as _jax_trees  # noqa: F401  (tensors in JAX's pytrees)
 from .eager.core.geometry import Size
 from .eager.tensor_api.printing import set_printoptions
+from .eager.tensor_api.legacy_storages import storage_classes as _storage_classes
+from .eager.tensor_api.legacy_storages import storage_types as _storage_types
 from .eager.tensor_api.storages import TypedStorage, UntypedStorage
-from .eager.tensor_api.storages import storage_types as _storage_types
 from .eager.tensor import Tensor
 from .eager.tensor_api.legacy_types import tensor_types as _tensor_types
 from .random import (

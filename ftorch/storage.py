@@ -1,21 +1,30 @@
 """Storages of tensors (``torch.storage``)."""
 
+from .eager.tensor_api.legacy_storages import LegacyStorage as _LegacyStorage  # noqa: F401
+from .eager.tensor_api.legacy_storages import (
+    dtype_to_storage_type_map as _dtype_to_storage_type_map,  # noqa: F401
+)
+from .eager.tensor_api.legacy_storages import (
+    storage_type_to_dtype_map as _storage_type_to_dtype_map,  # noqa: F401
+)
 from .eager.tensor_api.storages import TypedStorage, UntypedStorage
 
 
 class _Instances(type):
     def __instancecheck__(cls, other):
-        return isinstance(other, UntypedStorage)
+        return isinstance(other, UntypedStorage) if cls is StorageBase else type.__instancecheck__(cls, other)
 
     def __subclasscheck__(cls, other):
-        return cls is StorageBase and issubclass(other, UntypedStorage)
+        return issubclass(other, UntypedStorage) if cls is StorageBase else type.__subclasscheck__(cls, other)
 
 
-class StorageBase(metaclass=_Instances):
-    """What PyTorch's storages of bytes inherit from: every `UntypedStorage` is an instance."""
+class StorageBase(UntypedStorage, metaclass=_Instances):
+    """What PyTorch's storages of bytes inherit from: every `UntypedStorage` is an instance. Only subclasses are made."""
 
     def __new__(cls, *args, **kwargs):
-        raise RuntimeError("StorageBase cannot be constructed: use torch.UntypedStorage.")
+        if cls is StorageBase:
+            raise RuntimeError("Cannot directly construct StorageBase; subclass it and then construct that")
+        return super().__new__(cls)
 
 
 __all__ = ["TypedStorage", "UntypedStorage"]

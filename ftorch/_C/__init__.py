@@ -199,6 +199,11 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(("AggregationType", "LockingLogger", "NoopLogger"), "..jit._logging"),
     "FileCheck": "..testing",
+    "StorageBase": "..storage",
+    **dict.fromkeys(
+        ("_get_deterministic_fill_uninitialized_memory", "_set_deterministic_fill_uninitialized_memory"),
+        "..utils.deterministic",
+    ),
     **dict.fromkeys(_TYPES, "._types"),
     **dict.fromkeys(("Block", "Graph", "Node", "Value"), "..jit.torchscript.graph.ir"),
     **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter"), "._files"),

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..eager.core import device as _device
 from ..eager.core import dtype as _dtype
+from ..eager.core.geometry import has_internal_overlap
 from ..eager.dispatch import overrides
 from ..eager.tensor import Tensor
 from ..eager.tensor_api.numpy_interop import from_numpy
@@ -188,8 +189,16 @@ def _check_not_implemented(cond, message=None) -> None:
 
 def _assert_async(cond, message: str | None = None) -> None:
     """Raises RuntimeError unless the one element of a tensor is not zero."""
+    if (n := cond.numel()) != 1:
+        raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if n else 'no values'} is ambiguous")
     if not cond.item():
         raise RuntimeError(message or "Expected Tensor with single nonzero value, but got zero")
+
+
+def _debug_has_internal_overlap(self) -> int:
+    """Whether elements of a tensor lie at one memory location: 0 if not, 1 if so, 2 where the strides do not tell at once."""
+    where = self._ftorch_geometry
+    return 0 if where.is_dense else 1 if has_internal_overlap(where) else 2
 
 
 def _check_tensor_all_with(error_type, cond, message=None) -> None:

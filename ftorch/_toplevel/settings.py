@@ -36,6 +36,8 @@ _threads["inter"] = _threads["intra"]
 def _set_threads(kind, name, n):
     if not isinstance(n, int) or isinstance(n, bool):
         raise RuntimeError(f"{name} expects an int, but got {type(n).__name__}")
+    if not -(1 << 31) <= n < 1 << 31:
+        raise ValueError(f"Overflow when unpacking long{'' if -(1 << 63) <= n < 1 << 63 else ' long'}")
     if n <= 0:
         raise RuntimeError(f"{name} expects a positive integer")
     _threads[kind] = n

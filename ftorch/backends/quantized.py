@@ -6,4 +6,4 @@ from . import make_flags as _make_flags
 
 supported_engines = ["qnnpack", "onednn", "x86", "fbgemm"]
 
-_make_flags(__name__, values={"engine": supported_engines}, engine="x86")
+_make_flags(__name__, values={"engine": supported_engines}, freezes=False, engine="x86")

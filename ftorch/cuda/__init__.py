@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ..eager.core import device as _device
 from ..eager.runtime.executor import OutOfMemoryError
+from ..eager.tensor_api.legacy_storages import storage_types as _storage_types
 from ..eager.tensor_api.legacy_types import tensor_types as _tensor_types
-from ..eager.tensor_api.storages import storage_types as _storage_types
 from .allocator import (
     CUDAPluggableAllocator,
     MemPool,

@@ -60,6 +60,8 @@ class NestedTensor(Tensor):
         kwargs = kwargs or {}
         name = overrides.called_name(func)
         first = next(a for a in overrides.flat_arguments(args, kwargs) if isinstance(a, NestedTensor))
+        if name == "is_same_size":
+            return _same_size(*args, **kwargs)
         if first._offsets is not None:
             if name in _jagged.METHODS:
                 return _jagged.METHODS[name](*args, **kwargs)
@@ -449,3 +451,23 @@ def to_padded(input, padding, output_size=None):
         widths = [w for d in range(x.dim() - 1, -1, -1) for w in (0, size[d + 1] - x.shape[d])]
         padded.append(torch.nn.functional.pad(x, widths, value=padding))
     return torch.stack(padded)
+
+
+def _same_size(self, other) -> bool:
+    """``self.is_same_size(other)``: nested tensors of components of the same sizes.
+
+    Raises:
+        RuntimeError: one of them is not nested.
+        ValueError: the same, where the other one is jagged.
+    """
+    nested = [isinstance(x, NestedTensor) for x in (self, other)]
+    if any(isinstance(x, NestedTensor) and x._offsets is not None for x in (self, other)):
+        for name, x in (("self", self), ("other", other)):
+            if not isinstance(x, NestedTensor) or x._offsets is None:
+                raise ValueError(f"NestedTensor is_same_size_default(self: jt_all, other: jt_all): expected {name} to be a "
+                                 "jagged layout NestedTensor")
+        return self.size() == other.size()
+    if not all(nested):
+        are = ["nested" if x else "not nested" for x in nested]
+        raise RuntimeError(f"Expected both self and other to be nested tensors. Self is {are[0]}. While Other is {are[1]}.")
+    return [x.shape for x in self.unbind()] == [x.shape for x in other.unbind()]

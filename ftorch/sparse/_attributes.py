@@ -214,6 +214,8 @@ def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False,
                memory_format=None):
     if layout is formats.strided:
         return torch.zeros(input.shape, dtype=dtype or input.dtype, device=input.device)
+    if memory_format is not None and input.layout is formats.sparse_coo:
+        raise RuntimeError("memory format option is only supported by strided tensors")
     return emptied(input, dtype).requires_grad_(requires_grad)
 
 

@@ -8,6 +8,16 @@ import types
 from ..eager.core import fill as _fill
 
 
+def _get_deterministic_fill_uninitialized_memory() -> bool:
+    return _fill.is_wanted
+
+
+def _set_deterministic_fill_uninitialized_memory(mode: bool) -> None:
+    if type(mode) is not bool:
+        raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
+    _fill.is_wanted = mode
+
+
 class _Deterministic(types.ModuleType):
     @property
     def fill_uninitialized_memory(self) -> bool:
@@ -16,9 +26,7 @@ class _Deterministic(types.ModuleType):
 
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, mode):
-        if type(mode) is not bool:
-            raise TypeError(f"mode must be a bool, but got {type(mode)}")
-        _fill.is_wanted = mode
+        _set_deterministic_fill_uninitialized_memory(mode)
 
 
 sys.modules[__name__].__class__ = _Deterministic

@@ -51,7 +51,11 @@ class Size(tuple):
 
     def __add__(self, other):
         if not isinstance(other, tuple):
-            return NotImplemented
+            reflected = getattr(type(other), "__radd__", None)  # an array's, a Proxy's
+            result = NotImplemented if reflected is None else reflected(other, self)
+            if result is NotImplemented:
+                raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to torch.Size")
+            return result
         return tuple.__new__(Size, tuple.__add__(self, other))
 
     def __radd__(self, other):

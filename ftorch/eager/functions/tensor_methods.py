@@ -110,6 +110,10 @@ def dim_order(self, ambiguity_check=False):
     >>> torch.ones(2, 3, 4).transpose(0, 1).dim_order()
     (1, 0, 2)
     """
+    if self.is_sparse:
+        raise AttributeError(
+            f"Can't get dim order on sparse type: {self.type()} Use Tensor.to_dense() to convert to a dense tensor first."
+        )
     formats = ambiguity_check if isinstance(ambiguity_check, list) else ()
     if ambiguity_check is not True and ambiguity_check is not False and (
         not isinstance(ambiguity_check, list) or not all(isinstance(f, memory_format) for f in formats)
@@ -151,8 +155,10 @@ def const_data_ptr(self):
 
 @composite("method")
 def storage_type(self):
-    """The type of the storage."""
-    return type(self._typed_storage())
+    """The older class of the storage, ``torch.FloatStorage``; None on the meta device, and where there is none."""
+    from ..tensor_api.legacy_storages import storage_type
+
+    return storage_type(self._typed_storage())
 
 
 @composite("method")

@@ -128,6 +128,12 @@ class _TypeMeta(type):
     dtype: _dtype.dtype
     device_type: str
 
+    def __new__(mcs, name, bases, body):
+        for base in bases:
+            if isinstance(base, _TypeMeta):
+                raise TypeError(f"type '{base.__module__}.{base.__name__}' is not an acceptable base type")
+        return type.__new__(mcs, name, bases, body)
+
     def __instancecheck__(cls, instance):
         return (
             isinstance(instance, TensorBase)

@@ -405,10 +405,16 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         cell.array = _empty_array((0,), self.dtype)
         size, stride = (0,), (1,)
     elif isinstance(source, TensorBase):
+        if source.dtype is not self.dtype:
+            raise RuntimeError(f"Could not set tensor of type {source.dtype.c_name} to a tensor of type {self.dtype.c_name}")
         cell = source._ftorch_storage
         if size is None:
             storage_offset, size, stride = source._ftorch_offset, source.shape, source.stride()
     else:
+        kind = getattr(source, "dtype", self.dtype)
+        if kind is not self.dtype:
+            raise RuntimeError(f"Expected a Storage of type {self.dtype.c_name} or an UntypedStorage, but got type "
+                               f"{kind.scalar_name} for argument 1 'storage'")
         cell = source._cell
         if size is None:
             size = (cell.nbytes // self.dtype.itemsize,)
@@ -418,6 +424,12 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if extent * self.dtype.itemsize > cell.nbytes and self.device.type != "meta":
         from .storages import UntypedStorage
 
+        if size == self.shape and where.stride == self.stride():  # as in PyTorch, where only a new size makes room
+            raise RuntimeError(
+                f"setStorage: sizes {list(size)}, strides {list(stride or ())}, storage offset {storage_offset}, and itemsize "
+                f"{self.dtype.itemsize} requiring a storage size of {extent * self.dtype.itemsize} are out of bounds for "
+                f"storage of size {cell.nbytes}"
+            )
         UntypedStorage.of(cell).resize_(extent * self.dtype.itemsize)
     self._ftorch_storage, self._ftorch_offset = cell, storage_offset
     self._ftorch_geometry = where

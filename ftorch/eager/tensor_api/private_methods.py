@@ -62,6 +62,11 @@ def _is_zerotensor(self):
 
 
 @method
+def _fix_weakref(self):
+    """Does nothing: weak references to a tensor are Python's own."""
+
+
+@method
 def _conj(self):
     return self.conj()
 

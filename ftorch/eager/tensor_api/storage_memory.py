@@ -31,6 +31,27 @@ def read_bytes(cell: Storage) -> np.ndarray:
     return np.ascontiguousarray(np.asarray(cell.value()).transpose(order)).reshape(-1).view(np.uint8)
 
 
+def is_meta(cell: Storage) -> bool:
+    return cell.root.device is _device.META
+
+
+def meta_cell(nbytes: int, dtype) -> Storage:
+    """A storage on the meta device."""
+    return Storage(geometry(Size((nbytes // dtype.itemsize,)), dtype, _device.META))
+
+
+def write(cell: Storage, index, values, dtype=np.uint8) -> None:
+    """Writes elements of the memory, seen as of a dtype, and counts it; on the meta device there are none."""
+    if not is_meta(cell):
+        memory = bytes_of(cell)
+        memory.view(dtype)[index] = values
+        if cell.root.device is not _device.CPU:
+            root = cell.root
+            cell.set(_device.put(cell._logical(memory.view(root.dtype.numpy)), root.device))
+            return
+    cell.version += 1
+
+
 def cell_of(memory: np.ndarray, dtype=_dtype.uint8, where=_device.CPU) -> Storage:
     """A storage whose memory is a flat NumPy array."""
     cell = Storage(geometry(Size((memory.size,)), dtype, where))
@@ -44,7 +65,7 @@ def cell_of(memory: np.ndarray, dtype=_dtype.uint8, where=_device.CPU) -> Storag
 def new_cell(nbytes: int, dtype, device) -> Storage:
     where = _device.resolve(device)
     if where is _device.META:
-        return Storage(geometry(Size((nbytes // dtype.itemsize,)), dtype, where))
+        return meta_cell(nbytes, dtype)
     host_memory.check((nbytes,), np.dtype(np.uint8))
     memory = aligned_empty((nbytes // dtype.itemsize,), dtype.numpy)
     memory.view(np.uint8)[...] = 0

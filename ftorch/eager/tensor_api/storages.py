@@ -19,7 +19,18 @@ from ..core.once import warn_once
 from ..memory import shared_memory
 from ..memory.storage import Storage
 from ..tensor import TensorBase, wrap_view
-from .storage_memory import bytes_of, cell_of, map_file, memory_of_buffer, new_cell, read_bytes
+from .storage_arguments import check_made, check_wrapped, where
+from .storage_memory import (
+    bytes_of,
+    cell_of,
+    is_meta,
+    map_file,
+    memory_of_buffer,
+    meta_cell,
+    new_cell,
+    read_bytes,
+    write,
+)
 
 
 class BaseStorage:
@@ -64,6 +75,8 @@ class BaseStorage:
 
     def share_memory_(self):
         """Moves the memory to where other processes have it, too."""
+        if is_meta(self._cell):
+            raise RuntimeError("_share_fd_: only available on CPU")
         if self.device.type == "cpu":
             shared_memory.share(self._cell)
         return self
@@ -84,6 +97,26 @@ class BaseStorage:
             host = getattr(host, "base", None)
         name = getattr(host, "filename", None)
         return None if name is None else os.fspath(name)
+
+    def _fix_weakref(self) -> None:
+        """Does nothing: weak references to a storage are Python's own."""
+
+    def _readable(self) -> np.ndarray:
+        """The bytes, to be read.
+
+        Raises:
+            NotImplementedError: on the meta device.
+        """
+        if is_meta(self._cell):
+            raise NotImplementedError("Not available for 'meta' device type")
+        return read_bytes(self._cell)
+
+    def _lines(self) -> str:
+        values = "..." if is_meta(self._cell) else " " + "\n ".join(map(str, self.tolist()))  # type: ignore[attr-defined]
+        return values + "\n"
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.nbytes()
 
     def __hash__(self):
         return id(self._cell)
@@ -112,6 +145,8 @@ class UntypedStorage(BaseStorage):
     >>> torch.zeros(3).untyped_storage().nbytes()
     12
     """
+
+    __module__ = "ftorch.storage"
 
     def __init__(self, size=0, *, device=None, _cell=None):
         if _cell is None:
@@ -180,9 +215,10 @@ class UntypedStorage(BaseStorage):
             start, stop, step = index.indices(self.nbytes())
             if step != 1:
                 raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+            self._readable()
             memory = bytes_of(self._cell)[start:stop] if start < stop else np.empty(0, np.uint8)
             return UntypedStorage(_cell=cell_of(memory, where=self._cell.root.device))
-        return int(read_bytes(self._cell)[_place(index, self.nbytes(), "torch.UntypedStorage")])
+        return int(self._readable()[_place(index, self.nbytes(), "torch.UntypedStorage")])
 
     def __setitem__(self, index, value):
         if not isinstance(index, (int, slice)):
@@ -191,22 +227,20 @@ class UntypedStorage(BaseStorage):
             value &= 255
         elif not isinstance(value, BaseStorage):
             raise RuntimeError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
-        bytes_of(self._cell)[index] = read_bytes(value._cell) if isinstance(value, BaseStorage) else value
-        self._cell.version += 1
+        write(self._cell, index, read_bytes(value._cell) if isinstance(value, BaseStorage) else value)
 
     def __iter__(self):
         return iter(self.tolist())
 
     def tolist(self) -> list[int]:
         """The bytes as a list."""
-        return read_bytes(self._cell).tolist()
+        return self._readable().tolist()
 
     def fill_(self, value):
         """Sets all bytes to a number."""
         if not isinstance(value, int):
             raise RuntimeError(f"fill_ expects int, but got {type(value).__name__}")
-        bytes_of(self._cell)[...] = value
-        self._cell.version += 1
+        write(self._cell, ..., value)
         return self
 
     def resize_(self, nbytes):
@@ -214,6 +248,9 @@ class UntypedStorage(BaseStorage):
         if not isinstance(nbytes, int):
             raise RuntimeError(f"resize_ expects an int, but got {type(nbytes).__name__}")
         cell = self._cell
+        if is_meta(cell):
+            cell.root = meta_cell(nbytes, cell.root.dtype).root
+            return self
         old = read_bytes(cell)
         new = aligned_empty((nbytes,))
         new[...] = 0
@@ -227,12 +264,13 @@ class UntypedStorage(BaseStorage):
         """Copies another storage's bytes."""
         if source.nbytes() != self.nbytes():
             raise RuntimeError(f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes")
-        bytes_of(self._cell)[:] = read_bytes(source._cell)
-        self._cell.version += 1
+        write(self._cell, ..., read_bytes(source._cell) if not is_meta(self._cell) else None)
         return self
 
     def clone(self):
         """A copy."""
+        if is_meta(self._cell):
+            return UntypedStorage(_cell=meta_cell(self.nbytes(), _dtype.uint8))
         return UntypedStorage(_cell=cell_of(read_bytes(self._cell).copy(), where=self.device))
 
     def __copy__(self):
@@ -291,8 +329,7 @@ class UntypedStorage(BaseStorage):
     __hash__ = BaseStorage.__hash__
 
     def __repr__(self):
-        lines = "".join(f" {b}\n" for b in self.tolist())
-        return f"{lines}[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+        return f"{self._lines()}[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
 def warn_of_typed() -> None:
@@ -303,23 +340,7 @@ def warn_of_typed() -> None:
         "tensor.untyped_storage() instead of tensor.storage()", stacklevel=3)
 
 
-class _TypedMeta(type):
-    """``torch.FloatStorage``: a `TypedStorage` of one dtype, by ``isinstance``, too."""
-
-    dtype = None
-
-    def __call__(cls, *args, **kwargs):
-        if cls.dtype is None or cls.__init__ is not TypedStorage.__init__:
-            return type.__call__(cls, *args, **kwargs)
-        return type.__call__(TypedStorage, *args, dtype=cls.dtype, **kwargs)
-
-    def __instancecheck__(cls, instance):
-        if cls.dtype is None:
-            return type.__instancecheck__(cls, instance)
-        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
-
-
-class TypedStorage(BaseStorage, metaclass=_TypedMeta):
+class TypedStorage(BaseStorage):
     """A storage seen as elements of one dtype (the older interface).
 
     Args:
@@ -334,28 +355,31 @@ class TypedStorage(BaseStorage, metaclass=_TypedMeta):
     [1, 2]
     """
 
-    dtype: _dtype.dtype = None  # type: ignore[assignment]
+    __module__ = "ftorch.storage"
+
+    dtype: _dtype.dtype
 
     def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
-        self.dtype = dtype or type(self).dtype or _dtype.get_default_dtype()
-        if args and isinstance(args[0], (Storage, UntypedStorage)):
-            wrap_storage, args = args[0], args[1:]
-        if isinstance(wrap_storage, Storage):
-            self._cell = wrap_storage
-        elif wrap_storage is not None:
-            if not isinstance(wrap_storage, UntypedStorage):
-                raise TypeError(f"Argument 'wrap_storage' must be UntypedStorage, but got {type(wrap_storage)}")
-            self._cell = wrap_storage._cell
-        elif not args or isinstance(args[0], int):
-            self._cell = new_cell((args[0] if args else 0) * self.dtype.itemsize, self.dtype, device)
+        if args and isinstance(args[0], Storage):  # our own
+            self._cell, self.dtype = args[0], dtype
+            return
+        if wrap_storage is not None:
+            check_wrapped(UntypedStorage, args, wrap_storage, dtype, device)
+            self._cell, self.dtype = wrap_storage._cell, dtype
+            return
+        self.dtype = dtype or _dtype.get_default_dtype()
+        check_made(args)
+        place = where(device)
+        if not args or isinstance(args[0], int):
+            self._cell = new_cell((args[0] if args else 0) * self.dtype.itemsize, self.dtype, place)
         else:
             values = np.array(list(args[0])).astype(self.dtype.numpy)
-            self._cell = cell_of(values, self.dtype, _device.resolve(device))
+            self._cell = cell_of(values, self.dtype, place)
 
     @classmethod
     def from_buffer(cls, buffer, *, dtype=None, device=None, byte_order=None, count=-1, offset=0):
         """A copy of a buffer's elements (see `UntypedStorage.from_buffer`)."""
-        dtype = cls.dtype or dtype or _dtype.get_default_dtype()
+        dtype = getattr(cls, "_dtype", None) or dtype or _dtype.get_default_dtype()
         memory = memory_of_buffer(buffer, dtype, byte_order, count, offset)
         return TypedStorage(cell_of(memory, dtype, _device.resolve(device)), dtype=dtype)
 
@@ -364,8 +388,8 @@ class TypedStorage(BaseStorage, metaclass=_TypedMeta):
     @classmethod
     def from_file(cls, filename, shared=False, size=0, *, dtype=None):
         """A file's elements, mapped into memory (see `UntypedStorage.from_file`)."""
-        dtype = cls.dtype or dtype or _dtype.get_default_dtype()
-        return TypedStorage(UntypedStorage.from_file(filename, shared, size * dtype.itemsize), dtype=dtype)
+        dtype = getattr(cls, "_dtype", None) or dtype or _dtype.get_default_dtype()
+        return TypedStorage(UntypedStorage.from_file(filename, shared, size * dtype.itemsize)._cell, dtype=dtype)
 
     def untyped(self) -> UntypedStorage:
         """The storage without a dtype."""
@@ -400,14 +424,16 @@ class TypedStorage(BaseStorage, metaclass=_TypedMeta):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if not isinstance(index, int):
             raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
-        return read_bytes(self._cell).view(self.dtype.numpy)[_place(index, self.size(), "torch.TypedStorage")].item()
+        return self._readable().view(self.dtype.numpy)[_place(index, self.size(), "torch.TypedStorage")].item()
 
     _getitem = __getitem__
 
     def __setitem__(self, index, value):
-        value = read_bytes(value._cell).view(value.dtype.numpy) if isinstance(value, TypedStorage) else value
-        bytes_of(self._cell).view(self.dtype.numpy)[index] = value
-        self._cell.version += 1
+        if not isinstance(index, (int, slice)):
+            raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
+        if isinstance(value, BaseStorage):
+            raise RuntimeError(f"cannot set item with value type {type(value)}")
+        write(self._cell, index, value, self.dtype.numpy)
 
     _setitem = __setitem__
 
@@ -417,26 +443,25 @@ class TypedStorage(BaseStorage, metaclass=_TypedMeta):
         return self
 
     def copy_(self, source, non_blocking=None):
-        """Copies another storage's elements, converted."""
-        self[:] = source
+        """Copies another storage's bytes."""
+        self.untyped().copy_(source.untyped())
         return self
 
     def resize_(self, size):
         """Changes the number of elements."""
         self.untyped().resize_(size * self.dtype.itemsize)
-        return self
 
     _resize_ = resize_
 
     def tolist(self) -> list:
         """The elements as a list."""
-        return read_bytes(self._cell).view(self.dtype.numpy).tolist()
+        return self._readable().view(self.dtype.numpy).tolist()
 
     def __iter__(self):
         return iter(self.tolist())
 
     def _wrapped(self, storage):
-        return self if storage._cell is self._cell else TypedStorage(storage, dtype=self.dtype)
+        return self if storage._cell is self._cell else TypedStorage(storage._cell, dtype=self.dtype)
 
     _new_wrapped_storage = _wrapped
 
@@ -468,12 +493,14 @@ class TypedStorage(BaseStorage, metaclass=_TypedMeta):
     def _to(self, dtype):
         if dtype is self.dtype:
             return self
+        if is_meta(self._cell):
+            return TypedStorage(meta_cell(self.size() * dtype.itemsize, dtype), dtype=dtype)
         values = read_bytes(self._cell).view(self.dtype.numpy).astype(dtype.numpy)
         return TypedStorage(cell_of(values, dtype, self.device), dtype=dtype)
 
     @property
     def _legacy_name(self):
-        name = self.dtype.scalar_name if self.dtype in _LEGACY else None
+        name = self.dtype.scalar_name if self.dtype in LEGACY else None
         return None if name is None else f"{name}Storage"
 
     def pickle_storage_type(self) -> str:
@@ -501,9 +528,8 @@ class TypedStorage(BaseStorage, metaclass=_TypedMeta):
     __hash__ = BaseStorage.__hash__
 
     def __repr__(self):
-        lines = "".join(f" {v}\n" for v in self.tolist())
         return (
-            f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size "
+            f"{self._lines()}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size "
             f"{self.size()}]"
         )
 
@@ -517,10 +543,11 @@ def _rebuild(dtype, data: bytes):
     return TypedStorage(cell_of(memory.view(dtype.numpy), dtype), dtype=dtype)
 
 
-_LEGACY = {
-    _dtype.float64, _dtype.float32, _dtype.float16, _dtype.bfloat16, _dtype.int64, _dtype.int32, _dtype.int16,
-    _dtype.int8, _dtype.uint8, _dtype.bool, _dtype.complex128, _dtype.complex64,
-}
+LEGACY = (  # the dtypes of which there are classes (`legacy_storages`), in PyTorch's order
+    _dtype.float64, _dtype.float32, _dtype.float16, _dtype.int64, _dtype.int32, _dtype.int16, _dtype.int8, _dtype.uint8,
+    _dtype.bool, _dtype.bfloat16, _dtype.complex128, _dtype.complex64, _dtype.qint8, _dtype.qint32, _dtype.quint8,
+    _dtype.quint4x2, _dtype.quint2x4,
+)
 _CONVERSIONS = {
     "double": _dtype.float64, "float": _dtype.float32, "half": _dtype.float16, "bfloat16": _dtype.bfloat16,
     "long": _dtype.int64, "int": _dtype.int32, "short": _dtype.int16, "char": _dtype.int8,
@@ -536,7 +563,7 @@ def _conversion(name, dtype):
         return self._to(dtype)
 
     def untyped(self):
-        return TypedStorage(self, dtype=_dtype.uint8)._to(dtype)
+        return TypedStorage(self._cell, dtype=_dtype.uint8)._to(dtype)
 
     for cls, function in ((TypedStorage, typed), (UntypedStorage, untyped)):
         function.__name__, function.__qualname__ = name, f"{cls.__name__}.{name}"
@@ -548,27 +575,8 @@ for _name, _to in _CONVERSIONS.items():
     _conversion(_name, _to)
 
 
-def _on_gpu(self, *args, device=None, **kwargs):
-    TypedStorage.__init__(self, *args, device="cuda" if device is None else device, **kwargs)
-
-
-def storage_types(module: str = "torch") -> dict[str, type]:
-    """{"FloatStorage": type, ...}: the older classes, one for each dtype.
-
-    Args:
-        module: where they are: ``"torch"``, or ``"torch.cuda"`` for storages on a GPU.
-    """
-    own = {"__module__": module} | ({"__init__": _on_gpu} if module == "torch.cuda" else {})
-    return {
-        f"{d.scalar_name}Storage": _TypedMeta(
-            f"{d.scalar_name}Storage", (TypedStorage,), {"dtype": d, **own}
-        )
-        for d in _LEGACY
-    }
-
-
 def as_tensor_of(storage) -> TensorBase:
     """A storage as a tensor that shares its memory; of bytes, if it has no dtype."""
     if isinstance(storage, UntypedStorage):
-        storage = TypedStorage(storage, dtype=_dtype.uint8)
+        storage = TypedStorage(storage._cell, dtype=_dtype.uint8)
     return storage.tensor()
