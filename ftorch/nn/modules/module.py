@@ -212,7 +212,7 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
                 )
             result = backward_hook.setup_output_hook(result)
         if older:
-            _hooks.attach_older_backward_hooks(self, older, result)
+            _hooks.attach_older_backward_hooks(self, older, args, result)
         return result
 
     def compile(self, *args, **kwargs) -> None:
