@@ -10,6 +10,8 @@ import ftorch
 MADE = [
     "empty(2)", "empty(2, dtype=torch.complex64)", "empty(2, dtype=torch.int8)", "empty(2, dtype=torch.uint8)",
     "empty(3, dtype=torch.bool)", "empty(2, dtype=torch.uint16)", "empty(2, dtype=torch.bfloat16)",
+    "empty(2, dtype=torch.uint64)", "empty_strided((2, 2), (1, 2), dtype=torch.uint64)",
+    "ones(2, dtype=torch.uint64).resize_(4)", "empty(2, dtype=torch.uint64, out=torch.ones(1, dtype=torch.uint64))",
     "empty_like(torch.ones(2, 2))",
     "ones(2).new_empty(2)", "empty_strided((2,), (2,))", "ones(2).new_empty_strided((2,), (1,))", "ones(2).resize_(4)",
     "empty_permuted((2, 3), (1, 0))", "Tensor(2)", "empty(2, out=torch.ones(1))", "ones(2).resize_as_(torch.ones(3))",

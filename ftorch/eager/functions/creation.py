@@ -61,6 +61,8 @@ def make(name, kernel, args, dtype, layout, device, requires_grad, out=None, str
     if layout is not None or requires_grad:
         check_options(name, dtype, layout, requires_grad)
     if fill.is_deterministic and kernel == "empty" and (value := fill.value(dtype)) is not None:
+        if value == (1 << 64) - 1:
+            value = -1  # kernels take integers of int64: uint64's largest is none, but what -1 wraps to
         if out is not None:
             return out.resize_(args[0]).fill_(value)
         kernel, args = "full", (args[0], value)
