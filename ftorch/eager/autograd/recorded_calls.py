@@ -23,7 +23,7 @@ from . import derivatives, nodes, tape
 
 # Classes and their slots, in the order of `Slot` in ``recording.h``.
 _SLOTS = (
-    (_op.Op, "plans inplace_plans alternative"),
+    (_op.Op, "plans inplace_plans alternative exclusive"),
     (planning.OpPlan, "checks differentiable backwards result_type device is_single geometries scalars writes"),
     (derivatives.Backward, "op mask wanted saved differentiable node_class first"),
     (tape.OpNode, "edges sequence tensor_hooks node_pre_hooks post_hooks _metadata trace backward saved scalars"),

@@ -67,9 +67,7 @@ _WORDS = {name: text for text, names in _MESSAGES.items() for name in names.spli
 # Operators that write while they read: not even the same memory will do. The first argument of the
 # second group is copied before.
 _NO_OVERLAP = frozenset("cat gather index_select kthvalue masked_select take take_along_dim".split())
-_NO_OVERLAP_BUT_SELF = frozenset(
-    "scatter scatter_add scatter_reduce index_add index_copy index_reduce".split()
-)
+_NO_OVERLAP_BUT_SELF = _op.EXCLUSIVE - {"index_fill", "index_put", "put"}
 
 
 def check_overlap(op, operands, out):

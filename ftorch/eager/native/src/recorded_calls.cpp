@@ -256,7 +256,8 @@ PyObject* written(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObj
   if (target != values[0] || at(target, TENSOR_META) != Py_None ||
       PyLong_AsLongLong(at(storage, STORAGE_VERSION)) < 0) return nullptr;
   for (int i = 1; i < operands.count; i++)
-    if (operands.tensors[i] != target && at(operands.tensors[i], TENSOR_STORAGE) == storage) return nullptr;
+    if (at(operands.tensors[i], TENSOR_STORAGE) == storage && (operands.tensors[i] != target || at(op, OP_EXCLUSIVE) == Py_True))
+      return nullptr;
   if (operands.grad && mode(name_grad) != 0) return nullptr;
   if (!is_empty(name_differentiating)) return nullptr;
   if (is_written_at_once(storage)) {
