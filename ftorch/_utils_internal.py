@@ -9,7 +9,9 @@ import warnings
 from collections.abc import Callable
 from functools import wraps
 
-torch_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from .eager.core import places
+
+torch_parent = os.path.dirname(places.PACKAGE.rstrip(os.sep))
 
 TEST_MASTER_ADDR, TEST_MASTER_PORT = "127.0.0.1", 29500
 USE_GLOBAL_DEPS, USE_RTLD_GLOBAL_WITH_LIBTORCH, REQUIRES_SET_PYTHON_MODULE = True, False, False
