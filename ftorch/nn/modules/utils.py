@@ -50,3 +50,21 @@ def clones(module, n: int) -> list:
 def new_parameter(*shape, device=None, dtype=None):
     """A parameter that is still to be initialised."""
     return Parameter(torch.empty(shape, device=device, dtype=dtype))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict, prefix: str) -> None:
+    """Takes ``prefix`` from the keys of a state that have it, in place, and from its metadata's.
+
+    >>> import ftorch as torch
+    >>> state = torch.nn.Sequential(torch.nn.Linear(1, 1)).state_dict()
+    >>> torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "0.")
+    >>> list(state), list(state._metadata)
+    (['weight', 'bias'], [''])
+    """
+    for key in list(state_dict):
+        if key.startswith(prefix):
+            state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", {})
+    for key in list(metadata):
+        if key and (key == prefix.replace(".", "") or key.startswith(prefix)):
+            metadata[key[len(prefix) :]] = metadata.pop(key)
