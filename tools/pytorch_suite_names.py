@@ -1,0 +1,147 @@
+"""Lets PyTorch's own test files be imported over ftorch: its test helpers, and stand-ins for what ftorch lacks.
+
+Loaded by the ``conftest.py`` that ``pytorch_suites.py`` writes. PyTorch's helpers (``torch.testing._internal``) come from
+an installed PyTorch, as source; nothing else of it is imported. A name that ftorch lacks and an import statement asks
+for is written down, and replaced by a class that does nothing, so that the rest of a file can run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import importlib.abc
+import importlib.util
+import os
+import sys
+import types
+from pathlib import Path
+
+HELPERS = "torch.testing._internal"
+# Asked for as attributes while PyTorch's helpers are imported.
+ATTRIBUTES = (
+    "torch.cuda.jiterator", "torch.jiterator_unary", "torch.jiterator_binary", "torch.jiterator_2inputs_2outputs",
+    "torch.jiterator_4inputs_with_extra_args", "torch.jiterator_binary_return_by_ref", "torch.backends.python_native",
+    "torch.ops.aten._flash_attention_forward", "torch.ops.aten._efficient_attention_forward",
+    "torch.ops.aten._flash_attention_backward", "torch.ops.aten._efficient_attention_backward",
+)
+missing: set[str] = set()
+
+
+class _Nothing(type):
+    """A class of which every attribute is a function that says False, as every call does."""
+
+    available_dsls = all_dsls = ()
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: cls if args and callable(args[0]) else False
+
+    def __call__(cls, *args, **kwargs):
+        return False
+
+
+def stand_in(name: str) -> type:
+    """A class in place of something missing, which is written down."""
+    missing.add(name)
+    body = {"__doc__": f"Missing: {name}", "__class_getitem__": classmethod(lambda cls, _: cls)}
+    return _Nothing(name.rpartition(".")[2], (), body)
+
+
+class Helpers(importlib.abc.MetaPathFinder):
+    """Finds PyTorch's test helpers in an installed PyTorch."""
+
+    def __init__(self, site: Path):
+        self.site = site
+
+    def find_spec(self, name, path, target=None):
+        if not name.startswith(f"{HELPERS}."):
+            return None
+        base = self.site / name.replace(".", "/")
+        if base.with_suffix(".py").exists():
+            return importlib.util.spec_from_file_location(name, base.with_suffix(".py"))
+        if (base / "__init__.py").exists():
+            return importlib.util.spec_from_file_location(name, base / "__init__.py", submodule_search_locations=[str(base)])
+        return None
+
+
+class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Makes an empty module of each that PyTorch has and ftorch lacks, unless ftorch itself asks."""
+
+    def __init__(self, site: Path, package: str):
+        self.site, self.package = site, package
+
+    def find_spec(self, name, path, target=None):
+        base = self.site / name.replace(".", "/")
+        if not name.startswith("torch.") or not (base.with_suffix(".py").exists() or base.is_dir()):
+            return None
+        frame = sys._getframe(1)
+        while frame and ("importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__):
+            frame = frame.f_back
+        if frame and frame.f_code.co_filename.startswith(self.package):
+            return None
+        missing.add(f"{name} (module)")
+        return importlib.util.spec_from_loader(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        pass
+
+
+def _attribute(dotted: str) -> None:
+    path, _, name = dotted.rpartition(".")
+    owner = importlib.import_module("torch")
+    for part in path.split(".")[1:]:
+        owner = getattr(owner, part)
+    try:
+        getattr(owner, name)
+    except AttributeError:
+        object.__setattr__(owner, name, stand_in(dotted))
+
+
+def install(reference: str, listing: str) -> None:
+    """Puts ftorch in PyTorch's place in this process.
+
+    Args:
+        reference: the ``site-packages`` that an installed PyTorch lies in.
+        listing: the file to which the missing names are added at the end.
+    """
+    import ftorch
+
+    ftorch.install_as_torch()
+    site, package = Path(reference), os.path.dirname(ftorch.__file__)
+    for name in [n for n in sys.modules if n.startswith((HELPERS, f"f{HELPERS}"))]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, Helpers(site))
+    sys.meta_path.append(Absent(site, package))
+    plain = builtins.__import__
+
+    def importing(name, scope=None, local=None, fromlist=(), level=0):
+        own = scope is not None and str(scope.get("__file__", "")).startswith(package)
+        if own or level or name.partition(".")[0] not in ("torch", "functorch"):
+            return plain(name, scope, local, fromlist, level)
+        parts = name.split(".")
+        for i in range(2, len(parts)):  # a module of ftorch may be a package of PyTorch's
+            parent = plain(".".join(parts[:i]), None, None, ("__name__",), 0)
+            if not hasattr(parent, "__path__"):
+                parent.__path__ = []
+        found = plain(name, scope, local, fromlist, level)
+        for wanted in fromlist or ():
+            if wanted != "*" and isinstance(found, types.ModuleType) and not hasattr(found, wanted):
+                try:
+                    importlib.import_module(f"{name}.{wanted}")
+                except ImportError:
+                    setattr(found, wanted, stand_in(f"{name}.{wanted}"))
+        return found
+
+    builtins.__import__ = importing
+    for dotted in ATTRIBUTES:
+        _attribute(dotted)
+
+    def write():
+        with open(listing, "a") as file:
+            file.writelines(f"{name}\n" for name in sorted(missing))
+
+    atexit.register(write)

@@ -1,0 +1,130 @@
+"""Runs PyTorch's own test files over ftorch and over PyTorch, and says what passes there and not here.
+
+    python tools/pytorch_suites.py convert SOURCE FOLDER            # tests adapted to a device, back to the CPU
+    python tools/pytorch_suites.py run FOLDER torch FILE [PYTEST OPTIONS]
+    python tools/pytorch_suites.py run FOLDER ftorch FILE [PYTEST OPTIONS]
+    python tools/pytorch_suites.py compare FOLDER FILE ...
+
+SOURCE is the ``test`` folder of PyTorch's repository, or of https://github.com/Ascend/pytorch, which has most of the
+same files for another device and is small. FILE is a path in it without ``.py``, such as ``nn/test_embedding``. The
+names that ftorch lacks are added to ``FOLDER/missing.txt``; see ``pytorch_suite_names.py``. Files of another version of
+PyTorch fail in part on PyTorch, too: only what passes there counts.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as tree
+from collections import Counter
+from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parent
+CONFTEST = '''import os, sys
+
+sys.path[:0] = [{tests!r}, {functorch!r}, {tools!r}]
+if os.environ["SUITE"] == "ftorch":
+    from pytorch_suite_names import install
+
+    install({reference!r}, {listing!r})
+'''
+# What a device's adaptation of the files says, and what they said before.
+RULES = [
+    (r"^(\s*)import torch_npu(\.\w+)*( as \w+)?\s*$", r"\1pass"),
+    (r"from torch_npu\.testing\.testcase import", "from torch.testing._internal.common_utils import"),
+    (r"torch_npu\.testing\.(common_utils|common_distributed)", r"torch.testing._internal.\1"),
+    (r"torch_npu\.testing\._internal\.", "torch.testing._internal."),
+    (r"torch_npu\.npu|torch\.npu", "torch.cuda"),
+    (r"torch_npu", "torch"),
+    (r"(?<![A-Za-z])npu(?!t)", "cuda"),
+    (r"(?<![A-Za-z])NPU", "CUDA"),
+    (r"TEST_MULTINPU", "TEST_MULTIGPU"),
+    (r"PRIVATEUSE1", "CUDA"),
+    (r"privateuse1", "cpu"),
+    (r"""only_for=\(?(["'])cuda["'],?\)?""", r"only_for=\1cpu\1"),
+    (r"torch\.cuda\.get_device_name\(0\)", "'none'"),
+    (r"^(torch\.cuda\.\w+\(.*\))$", r"# \1"),
+    (r"^from jit\.(\w+) import (.*)$", r"try:\n    from jit.\1 import \2\nexcept ImportError:\n    pass"),
+]
+
+
+def convert(source: Path, folder: Path) -> None:
+    """Copies a folder of tests, each file as PyTorch has it for the CPU."""
+    tests = folder / "test"
+    for file in (f for f in source.rglob("*") if f.is_file()):
+        to = tests / file.relative_to(source)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix != ".py":
+            shutil.copy(file, to)
+            continue
+        text = file.read_text(errors="replace")
+        for pattern, replacement in RULES:
+            text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+        to.write_text(text)
+    found = importlib.util.find_spec("torch")
+    assert found and found.origin, "PyTorch is not installed here"
+    (folder / "conftest.py").write_text(CONFTEST.format(
+        tests=str(tests), functorch=str(tests / "functorch"), tools=str(TOOLS), listing=str(folder / "missing.txt"),
+        reference=str(Path(found.origin).parents[1]),
+    ))
+
+
+def run(folder: Path, library: str, file: str, options) -> int:
+    """Runs one file; its outcomes go to ``FOLDER/LIBRARY/FILE.xml``."""
+    outcome = folder / library / f"{file}.xml"
+    outcome.parent.mkdir(parents=True, exist_ok=True)
+    path = os.pathsep.join(p for p in (str(TOOLS.parent), os.environ.get("PYTHONPATH")) if p)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(folder),
+         "--confcutdir", str(folder), "-W", "ignore", "--timeout", "60", "--tb", "short", "--junitxml", str(outcome),
+         f"{file}.py", *options],
+        cwd=folder / "test", env={**os.environ, "SUITE": library, "PYTHONPATH": path}, check=False,
+    ).returncode
+
+
+def outcomes(path: Path) -> dict[str, tuple[str, str]]:
+    """By test: "pass", "fail" or "skip", and the message."""
+    found = {}
+    for case in tree.parse(path).getroot().iter("testcase"):
+        said = {child.tag: child.get("message") or "" for child in case}
+        kind = "fail" if {"failure", "error"} & set(said) else "skip" if "skipped" in said else "pass"
+        found[f"{case.get('classname')}::{case.get('name')}"] = kind, next(iter(said.values()), "")
+    return found
+
+
+def compare(folder: Path, files) -> None:
+    """Prints, for each file, how many pass, and one of each family of those that pass on PyTorch only."""
+    for file in files:
+        theirs, ours = (outcomes(folder / library / f"{file}.xml") for library in ("torch", "ftorch"))
+        wanted = [test for test, (kind, _) in theirs.items() if kind == "pass"]
+        here = {test: ours.get(test, ("not collected", "")) for test in wanted}
+        passed = sum(kind == "pass" for kind, _ in here.values())
+        print(f"{file}: {len(wanted)} of {len(theirs)} pass on PyTorch, {passed} of them here")
+        seen: Counter = Counter()
+        for test, (kind, message) in here.items():
+            stem = re.sub(r"(_cpu.*|_(float|int|uint|complex|bfloat)\d+.*)$", "", test)
+            seen[stem] += kind != "pass"
+            if kind != "pass" and seen[stem] == 1:
+                print(f"    {test}: {kind}: {message.splitlines()[0][:200] if message else ''}")
+
+
+def main(arguments) -> int:
+    if len(arguments) < 3 or arguments[0] not in ("convert", "run", "compare"):
+        print(__doc__)
+        return 2
+    command, *rest = arguments
+    if command == "convert":
+        convert(Path(rest[0]).resolve(), Path(rest[1]).resolve())
+    elif command == "run":
+        return run(Path(rest[0]).resolve(), rest[1], rest[2], rest[3:])
+    else:
+        compare(Path(rest[0]).resolve(), rest[1:])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
