@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 import builtins
 
-from . import _C as _C, _VF as _VF, __config__ as __config__, _custom_ops as _custom_ops, _decomp as _decomp, _dynamo as _dynamo, _functorch as _functorch, _guards as _guards, _higher_order_ops as _higher_order_ops, _inductor as _inductor, _jit_internal as _jit_internal, _logging as _logging, _native as _native, _prims as _prims, _prims_common as _prims_common, _refs as _refs, _subclasses as _subclasses, _tensor as _tensor, _tensor_str as _tensor_str, _utils_internal as _utils_internal, _vendor as _vendor, _weights_only_unpickler as _weights_only_unpickler, accelerator as accelerator, amp as amp, ao as ao, backends as backends, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as distributions, export as export, fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, numa as numa, onnx as onnx, optim as optim, overrides as overrides, package as package, profiler as profiler, quantization as quantization, quasirandom as quasirandom, return_types as return_types, serialization as serialization, signal as signal, sparse as sparse, special as special, storage as storage, testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu, autograd as autograd, random as random
+from . import _C as _C, _VF as _VF, __config__ as __config__, __future__ as __future__, _custom_ops as _custom_ops, _decomp as _decomp, _dynamo as _dynamo, _functorch as _functorch, _guards as _guards, _higher_order_ops as _higher_order_ops, _inductor as _inductor, _jit_internal as _jit_internal, _logging as _logging, _native as _native, _prims as _prims, _prims_common as _prims_common, _refs as _refs, _subclasses as _subclasses, _tensor as _tensor, _tensor_str as _tensor_str, _utils_internal as _utils_internal, _vendor as _vendor, _weights_only_unpickler as _weights_only_unpickler, accelerator as accelerator, amp as amp, ao as ao, backends as backends, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as distributions, export as export, fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, numa as numa, onnx as onnx, optim as optim, overrides as overrides, package as package, profiler as profiler, quantization as quantization, quasirandom as quasirandom, return_types as return_types, serialization as serialization, signal as signal, sparse as sparse, special as special, storage as storage, testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu, autograd as autograd, random as random
 from ._toplevel.basics import AcceleratorError as AcceleratorError
 from ._C import Generator as Generator
 from .eager.core.errors import OutOfMemoryError as OutOfMemoryError
 from .eager.core.geometry import Size as Size
-from .eager.tensor_api.storages import TypedStorage as TypedStorage
-from .eager.tensor_api.storages import UntypedStorage as UntypedStorage
+from .storage import TypedStorage as TypedStorage
+from .storage import UntypedStorage as UntypedStorage
 from ._toplevel.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .eager.core.dtype import can_cast as can_cast
 from ._toplevel.basics import compiled_with_cxx11_abi as compiled_with_cxx11_abi
@@ -232,6 +232,11 @@ IntStorage: Any
 IntTensor: Any
 LongStorage: Any
 LongTensor: Any
+QInt32Storage: Any
+QInt8Storage: Any
+QUInt2x4Storage: Any
+QUInt4x2Storage: Any
+QUInt8Storage: Any
 ShortStorage: Any
 ShortTensor: Any
 _mkldnn: layout
@@ -414,6 +419,7 @@ class Tensor:
     def _coalesced_(self, *args: Any) -> Any: ...
     def _conj(self) -> Any: ...
     def _conj_physical(self) -> Any: ...
+    def _fix_weakref(self) -> Any: ...
     _has_symbolic_sizes_strides: bool
     def _indices(self, *args: Any) -> Any: ...
     def _is_all_true(self) -> Any: ...
