@@ -9,8 +9,6 @@ long (`activate`), and by the way of foreign classes (`ftorch.eager.dispatch.ove
 from __future__ import annotations
 
 import functools
-import operator
-import threading
 from types import SimpleNamespace
 
 from .. import _ops
@@ -23,27 +21,16 @@ from ..eager.core import api
 from ..eager.core.device import get_default_device
 from ..eager.core.formats import preserve_format
 from ..eager.core.registry import OPS, OpDef
-from ..eager.core.schema import parse
 from ..eager.dispatch import overrides
 from ..eager.dispatch.levels import wrapped_plan
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import DISPATCHING, Tensor, TensorBase, modes
 from . import composition, gradients
+from .dispatch_state import DeclaredKernels, DisableTorchDispatch, state  # noqa: F401
+from .function_overloads import METHODS, FunctionOverload
 
 OVERRIDES: dict[OpDef, dict] = {}  # kernels registered in the place of the engine's
 users = [0]
-
-
-class _State(threading.local):
-    """The thread's stack of modes, and whether any of this is switched off."""
-
-    def __init__(self):
-        self.stack: list = []
-        self.off = False
-        self.declared = False
-
-
-state = _State()
 
 
 def activate() -> None:
@@ -115,31 +102,6 @@ def _refused(name, method):
         return method(self, *args, **kwargs)
 
     return call
-
-
-class _Off:
-    """Within, an attribute of the state is set."""
-
-    name = "off"
-
-    def __enter__(self):
-        self._outer = getattr(state, self.name)
-        setattr(state, self.name, True)
-        return self
-
-    @repeatable
-    def __exit__(self, *_):
-        setattr(state, self.name, self._outer)
-
-
-class DisableTorchDispatch(_Off):
-    """Within, neither modes nor subclasses see calls."""
-
-
-class DeclaredKernels(_Off):
-    """Within, declared ops run the engine's kernels."""
-
-    name = "declared"
 
 
 disabled = overrides.dispatch_disabled  # the `__torch_dispatch__` of ordinary classes
@@ -557,55 +519,6 @@ def _indexed(x, items):
 
 
 # --- functions and methods that are no ops of the engine -----------------------------
-
-
-class FunctionOverload(_ops.OpOverload):
-    """A public function or a method as an overload of ``torch.ops.aten``."""
-
-    def __init__(self, name, function, schema=None, overload="default"):
-        packet = _ops.OpOverloadPacket(name)
-        packet._overloads[overload] = self
-        self._packet, self._overloadname = packet, overload
-        self._form = "inplace" if name.endswith("_") else "function"
-        arguments = ()
-        if self._form == "inplace":
-            arguments = (parse(f"{name}(Tensor(a!) self) -> Tensor(a!)").arguments[0],)
-        self._schema = schema and parse(schema) or SimpleNamespace(
-            name=f"aten::{name}", arguments=arguments, returns=(), is_view=False, overload_name="",
-            is_mutable=bool(arguments),
-        )
-        self._function = function
-
-    def _call(self, args, kwargs):
-        return self._function(*args, **kwargs)
-
-
-def _to_copy(x, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False,
-             memory_format=None):
-    return x.to(device=device, dtype=dtype, memory_format=memory_format, copy=True)
-
-
-METHODS = {
-    "detach": FunctionOverload(
-        "detach", lambda x: x.detach(), "aten::detach(Tensor(a) self) -> Tensor(a)"
-    ),
-    "_to_copy": FunctionOverload(
-        "_to_copy", _to_copy,
-        "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device"
-        "=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None)"
-        " -> Tensor",
-    ),
-    "_local_scalar_dense": FunctionOverload(
-        "_local_scalar_dense", lambda x: x.item(), "aten::_local_scalar_dense(Tensor self) -> Scalar"
-    ),
-    "lift_fresh": FunctionOverload(
-        "lift_fresh", lambda x: x, "aten::lift_fresh(Tensor(a) self) -> Tensor(a)"
-    ),
-    **{  # the parts of sparse tensors
-        name: FunctionOverload(name, operator.methodcaller(name), f"aten::{name}(Tensor(a) self) -> Tensor(a)")
-        for name in ("values", "indices", "crow_indices", "col_indices", "ccol_indices", "row_indices")
-    },
-}
 
 
 def _method(name, x, **named):
