@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import math
 import operator
-from collections import deque
 
 from ...eager.tensor import TensorBase
 from ...fx import Graph, Node
@@ -138,55 +137,6 @@ class Weights:
         return False
 
 
-class _Flow:
-    """The greatest flow through a graph of named nodes, by shortest paths."""
-
-    def __init__(self):
-        self.edges: dict[object, dict[object, float]] = {}
-
-    def add(self, a, b, capacity):
-        self.edges.setdefault(a, {})[b] = capacity
-        self.edges.setdefault(b, {}).setdefault(a, 0)
-
-    def _path(self):
-        seen, queue = {"source": None}, deque(["source"])
-        while queue:
-            a = queue.popleft()
-            for b, left in self.edges.get(a, {}).items():
-                if left > 0 and b not in seen:
-                    seen[b] = a
-                    if b == "sink":
-                        return seen
-                    queue.append(b)
-        return None
-
-    def behind(self) -> set:
-        """The nodes on the sink's side of the cut that is next to it."""
-        while (seen := self._path()) is not None:
-            path, at = [], "sink"
-            while seen[at] is not None:
-                path.append((seen[at], at))
-                at = seen[at]
-            amount = min(self.edges[a][b] for a, b in path)
-            if amount == math.inf:
-                raise RuntimeError("AOT Autograd failed to partition the joint forward-backward graph.")
-            for a, b in path:
-                self.edges[a][b] -= amount
-                self.edges[b][a] += amount
-        into: dict = {}
-        for a, targets in self.edges.items():
-            for b, left in targets.items():
-                if left > 0:
-                    into.setdefault(b, []).append(a)
-        found, stack = {"sink"}, ["sink"]
-        while stack:
-            for a in into.get(stack.pop(), ()):
-                if a not in found:
-                    found.add(a)
-                    stack.append(a)
-        return found
-
-
 def _kept_from(weights: Weights) -> set[Node]:
     """The nodes that must not be computed again."""
     kept = {n for n in weights.nodes
@@ -237,18 +187,24 @@ def _first_that_does_not_fuse(weights, starts, last):
 
 def saved_by_min_cut(weights: Weights) -> list[Node]:
     """The nodes whose tensors the forward pass gives to the backward pass."""
-    flow = _Flow()
+    import networkx
+
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(("source", "sink"))
     for node in _kept_from(weights):
-        flow.add("source", (node, 0), math.inf)
+        graph.add_edge("source", (node, 0), capacity=math.inf)
     for node in weights.nodes:
         if node in weights.after:
-            flow.add((node, 0), "sink", math.inf)
+            graph.add_edge((node, 0), "sink", capacity=math.inf)
             continue
         if node in weights.backward:
-            flow.add((node, 1), "sink", math.inf)
-        flow.add((node, 0), (node, 1), weights.weight(node))
+            graph.add_edge((node, 1), "sink", capacity=math.inf)
+        graph.add_edge((node, 0), (node, 1), capacity=weights.weight(node))
         for user in node.users:
             if user.op != "output":
-                flow.add((node, 1), (user, 0), math.inf)
-    behind = flow.behind()
+                graph.add_edge((node, 1), (user, 0), capacity=math.inf)
+    try:
+        _, (_, behind) = networkx.minimum_cut(graph, "source", "sink")
+    except networkx.NetworkXUnbounded:
+        raise RuntimeError("AOT Autograd failed to partition the joint forward-backward graph.") from None
     return [n for n in weights.nodes if (n, 0) not in behind and (n, 1) in behind]

@@ -43,6 +43,8 @@ class Derived:
     keywords = ()
     element = None
     fitting = ()
+    exclusive = False
+    expanded = compared = None
     runs_kernels = False
     known = None  # an object whose ``instance(slots, tensors)`` says the results without tracing
     calls_back = False  # whether the kernel calls Python from within the program

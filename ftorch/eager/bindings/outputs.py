@@ -64,10 +64,8 @@ _MESSAGES = {
 }
 _WORDS = {name: text for text, names in _MESSAGES.items() for name in names.split()}
 
-# Operators that write while they read: not even the same memory will do. The first argument of the
-# second group is copied before.
+# Operators that write while they read: not even the same memory will do. Exclusive ones copy their first argument before.
 _NO_OVERLAP = frozenset("cat gather index_select kthvalue masked_select take take_along_dim".split())
-_NO_OVERLAP_BUT_SELF = _op.EXCLUSIVE - {"index_fill", "index_put", "put"}
 
 
 def check_overlap(op, operands, out):
@@ -79,7 +77,7 @@ def check_overlap(op, operands, out):
     definition = op.definition
     if definition.name in _NO_OVERLAP:
         overlaps, read = _op.overlaps, operands
-    elif definition.name in _NO_OVERLAP_BUT_SELF:
+    elif definition.exclusive:
         overlaps, read = _op.overlaps, operands[1:]
     elif definition.promote is not None or definition.layout == "pointwise":
         overlaps, read = _op.partly_overlaps, operands

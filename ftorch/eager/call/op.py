@@ -37,12 +37,6 @@ _MAX_PLANS = 4096  # of one op
 special = [0]  # how many levels, modes or hooks are active in any thread
 
 
-# Operators that write while they read: nothing that they read but the target may lie in the target.
-EXCLUSIVE = frozenset(
-    "scatter scatter_add scatter_reduce index_add index_copy index_reduce index_fill index_put put".split()
-)
-
-
 class Op:
     """An operator as it is called: its definition and the plans made so far.
 
@@ -51,7 +45,7 @@ class Op:
         definition: the `OpDef` (for derived ops, such as backward ops, an object like it).
         plans: (static, operand keys...) -> `Plan`.
         alternative: see `OpDef.instead`.
-        exclusive: whether nothing that it reads may lie in what it writes to in place.
+        exclusive: see `OpDef.overlap`.
     """
 
     __slots__ = ("definition", "name", "plans", "inplace_plans", "host",
@@ -62,7 +56,7 @@ class Op:
         self.name = definition.name
         self.host = definition.host
         self.alternative = getattr(definition, "alternative", None)
-        self.exclusive = definition.name in EXCLUSIVE
+        self.exclusive = getattr(definition, "exclusive", False)
         self.plans: dict = {}
         self.inplace_plans: dict = {}
         self.classes = ClassTable()
@@ -338,19 +332,18 @@ def _call_inplace(op: Op, operands, static=()):
             hooks.check_inplace(target)  # before errors about values
         value_checks.check_values(plan, operands, tensors, read)
     to_itself = op.name == "copy" and operands[1] is target
+    definition = op.definition
     if has_overlap(target) and not to_itself:
-        if op.name in _DEPRECATED_ON_EXPANDED:
-            warn_user(f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
-                      f"operation. This also applies to advanced indexing e.g. {_DEPRECATED_ON_EXPANDED[op.name]}")
-        elif op.name not in _IDEMPOTENT:
+        if definition.expanded is None:
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a "
                 "single memory location. Please clone() the tensor before performing the operation."
             )
+        if definition.expanded:
+            warn_user(f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+                      f"operation. This also applies to advanced indexing e.g. {definition.expanded}")
     share = overlaps if op.exclusive else partly_overlaps
-    # What these write is read before: the number of one, the elements of the other.
-    read_first = {"masked_fill": 2, "masked_scatter": 2}.get(op.name)
-    for t in tensors[1:read_first]:
+    for t in tensors[1 : definition.compared]:
         if t._ftorch_storage is target._ftorch_storage and (op.exclusive or t is not target) and share(t, target):
             raise RuntimeError(OVERLAP)
     if target._ftorch_storage.version < 0 and not modes.inference:
@@ -386,12 +379,6 @@ def check_captured(target, full_name):
             "This is not supported; please rewrite the function being transformed to explicitly "
             "accept the mutated Tensor(s) as inputs."
         )
-
-
-_IDEMPOTENT = ("fill", "zero")  # may write to an expanded tensor
-_DEPRECATED_ON_EXPANDED = {
-    "index_fill": "tensor[mask] = scalar", "index_put": "tensor[indices] = tensor", "masked_fill": "tensor[mask] = scalar",
-}
 
 
 def has_overlap(t):

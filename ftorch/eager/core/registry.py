@@ -66,6 +66,9 @@ class OpDef:
         alternative: the function that says which op runs instead (`instead`).
         element: what each element of the result is: a number, "scalar" (the op's), or None (`every`).
         changes: what part of its first operand the result differs in (`changing`), or None.
+        exclusive: whether nothing that an in-place form reads may lie in what it writes to (`overlap`).
+        expanded: what in-place forms make of expanded targets (`overlap`).
+        compared: how many of the tensors, the target among them, are asked whether they lie in it (`overlap`).
         fitting: names of the arguments whose numbers the results' dtype must be able to hold (`fits`).
         precise: the place of the operand that half precision gets in float32 if it is a number or 0-d (`wide`).
     """
@@ -76,6 +79,9 @@ class OpDef:
     known = None  # what says the results of derived ops without tracing: see `planning`
     element: int | str | None = None
     changes: str | None = None
+    exclusive = False
+    expanded: str | None = None
+    compared: int | None = None
     fitting: tuple[tuple[str, bool], ...] = ()
     precise: int | None = None
 
@@ -204,6 +210,19 @@ class OpDef:
                 `index_put`. The in-place form then changes memory without running the kernel, where indices are in range.
         """
         self.changes = what
+        return self
+
+    def overlap(self, exclusive=False, expanded=None, compared=None):
+        """Declares what in-place forms make of memory that the target has several times, or that is read, too.
+
+        Args:
+            exclusive: nothing that is read, but the target, may lie in the target, not even in the same places; by default it
+                may, as long as each element is read where it is written.
+            expanded: the target may be expanded: "" for those for which it is as good as another, else an example of
+                indexing that does the same, for the warning that it is deprecated.
+            compared: how many tensors, the target among them, are asked; those behind are read before anything is written.
+        """
+        self.exclusive, self.expanded, self.compared = exclusive, expanded, compared
         return self
 
     def fits(self, names, halves=True, floats=False):

@@ -85,6 +85,8 @@ def fill_scalar(self, value):
 
 
 fill_scalar.every()
+for _kernel in (fill_tensor, fill_scalar):
+    _kernel.overlap(expanded="")
 fill_scalar.fits("value", halves=lambda g: g.numel != 1, floats=True)  # PyTorch fills single elements apart
 
 
@@ -99,6 +101,7 @@ def zero(self):
 
 
 zero.every(0)
+zero.overlap(expanded="")
 
 
 @zero.derivative

@@ -60,6 +60,9 @@ def masked_fill_scalar(self, mask, value):
 
 
 masked_fill_scalar.fits("value")
+# The number in a tensor is read before.
+masked_fill.overlap(expanded="tensor[mask] = scalar", compared=2)
+masked_fill_scalar.overlap(expanded="tensor[mask] = scalar")
 
 
 def _ranks(mask):
@@ -98,6 +101,9 @@ def masked_scatter(self, mask, source):
     if not source.size or not x.size:
         return x
     return jnp.where(mask, _from_source(mask, source), x)
+
+
+masked_scatter.overlap(compared=2)
 
 
 @masked_scatter.check
@@ -293,6 +299,7 @@ def index_put(self, indices, values, accumulate):
 
 
 index_put.changing("places")
+index_put.overlap(exclusive=True, expanded="tensor[indices] = tensor")
 
 
 @index_put.derivative

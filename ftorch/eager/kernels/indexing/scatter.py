@@ -450,3 +450,4 @@ def _(grad, *, self, dim, index, value, reduce, result):
 for _kernel in (gather, scatter, scatter_value, scatter_add, scatter_reduce, scatter_src_reduce,
                 scatter_value_reduce):
     _kernel.check(_check_within, passes=bounds_within)
+    _kernel.overlap(exclusive=_kernel is not gather)

@@ -142,6 +142,7 @@ def index_add(self, dim, index, source, alpha):
 
 
 index_add.changing("add rows")
+index_add.overlap(exclusive=True)
 
 
 @index_add.check(passes=bounds_within)
@@ -224,6 +225,7 @@ def _(grad, *, dim, index, source):
 
 
 index_copy.changing("set rows")
+index_copy.overlap(exclusive=True)
 
 
 @index_copy.check(passes=bounds_within)
@@ -294,6 +296,8 @@ def _check_filled(self: Shape, dim, index):
 index_fill.check(_check_filled)
 index_fill_scalar.check(_check_filled)
 index_fill_scalar.changing("fill rows")
+for _kernel in (index_fill, index_fill_scalar):
+    _kernel.overlap(exclusive=True, expanded="tensor[mask] = scalar")
 
 
 def _spread(index, dim, source):
@@ -337,6 +341,9 @@ def _(grad, *, self, dim, index, source, reduce, include_self, result):
 def _(self: Shape, dim, index):
     if first_outside(index, 0, size_at(self, wrap_dim(dim, self.ndim))) is not None:
         raise IndexError("index out of range in self")
+
+
+index_reduce.overlap(exclusive=True)
 
 
 # --- into the flattened tensor -------------------------------------------------------
@@ -431,6 +438,7 @@ def _(grad, *, index, source, accumulate):
 
 
 put.check(_check_flat)
+put.overlap(exclusive=True)
 put.notice(lambda accumulate: None if accumulate else determinism.alert("put_"))
 
 
