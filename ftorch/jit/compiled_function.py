@@ -46,6 +46,7 @@ from .capture.program import Captured
 from .capture.python_state import SCALARS
 from .capture.signal_handlers import HandlersOutside
 from .capture.state_watch import Watch
+from .capture.static_look import attribute
 from .capture.user_code import users_line
 from .capture.value_reads import LookingTrace, note_assertion
 from .compiling import (
@@ -145,7 +146,7 @@ class Compiled:
             or modes.anomaly or config.disable or stance.name == "force_eager"
         ):
             return self.function(*args, **kwargs)
-        if not kwargs and all(a.__class__ is Tensor for a in args):
+        if not kwargs and all(type(a) is Tensor for a in args):
             leaves, spec = args, len(args)
         else:
             leaves, spec = argument_structure.flatten(args, kwargs)
@@ -153,7 +154,7 @@ class Compiled:
                 return self._call_opened(args, kwargs)
         originals = leaves
         for t in originals:
-            if isinstance(t, TensorBase) and t._ftorch_geometry is not t._ftorch_storage.root:
+            if issubclass(type(t), TensorBase) and t._ftorch_geometry is not t._ftorch_storage.root:
                 leaves = stand_ins(originals)
                 break
         key = (spec, tuple(map(argument_key, leaves)), aliases(leaves), modes_key())
@@ -481,7 +482,7 @@ class Compiled:
         if self.dynamic is False or not (self.dynamic or config.automatic_dynamic_shapes):
             return
         soon = bool(self.dynamic) or not config.assume_static_by_default or any(
-            getattr(t, "_dynamo_dynamic_indices", None) for t in leaves
+            attribute(t, "_dynamo_dynamic_indices") for t in leaves
         )
         kind = without_sizes(key, numbers=False)
         forward, backward = self._families.setdefault(kind, (Family(soon), Family(soon)))
@@ -514,7 +515,7 @@ class Compiled:
             counters["frames"]["ok"] += 1
             counters["stats"]["calls_captured"] += captured.calls
             counters["stats"]["unique_graphs"] += 1
-        if any(not isinstance(leaf, (TensorBase, *SCALARS)) for leaf in leaves):
+        if any(not issubclass(type(leaf), (TensorBase, *SCALARS)) for leaf in leaves):
             self._held.append(leaves)
         if captured is None:
             logs.graph_break(self._name(), reason, where)

@@ -11,7 +11,7 @@ class _Unusual(Exception):
 
 
 def _outline(tree, leaves):
-    cls = tree.__class__
+    cls = type(tree)
     if cls is Tensor:
         leaves.append(tree)
         return None
@@ -19,7 +19,7 @@ def _outline(tree, leaves):
         return dict, tuple(tree), tuple([_outline(part, leaves) for part in tree.values()])
     if cls is tuple or cls is list:
         return cls, tuple([_outline(part, leaves) for part in tree])
-    if cls in pytree.SUPPORTED_NODES or isinstance(tree, tuple):
+    if cls in pytree.SUPPORTED_NODES or issubclass(cls, tuple):
         raise _Unusual
     leaves.append(tree)
     return None

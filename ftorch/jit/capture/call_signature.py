@@ -20,17 +20,19 @@ from ...utils import _pytree as pytree
 from .argument_views import View, view_of
 from .data_objects import Stand
 from .python_state import SCALARS
+from .static_look import module_of
 
 
 def argument_key(leaf):
     """What of an argument is part of a call's kind."""
-    if isinstance(leaf, TensorBase):
+    kind = type(leaf)
+    if issubclass(kind, TensorBase):
         g = leaf._ftorch_geometry
         root = None if g is leaf._ftorch_storage.root else (leaf._ftorch_offset, leaf._ftorch_storage.root)
-        return g, root, leaf._ftorch_requires_grad, type(leaf), leaf._grad_fn is None
-    if isinstance(leaf, SCALARS):
-        return (type(leaf), leaf) if leaf == leaf else (type(leaf), "nan")
-    if isinstance(leaf, _VALUES):
+        return g, root, leaf._ftorch_requires_grad, kind, leaf._grad_fn is None
+    if issubclass(kind, SCALARS):
+        return (kind, leaf) if leaf == leaf else (kind, "nan")
+    if issubclass(kind, _VALUES):
         return leaf
     return id(leaf)
 
@@ -40,7 +42,7 @@ _VALUES = (_dtype.dtype, _device.device, Stand)
 
 def stand_in(t):
     """A tensor of its own memory for a part of another's: programs do not depend on where it lies."""
-    if not isinstance(t, TensorBase) or t._ftorch_geometry is t._ftorch_storage.root or type(t) is not Tensor or (
+    if not issubclass(type(t), TensorBase) or t._ftorch_geometry is t._ftorch_storage.root or type(t) is not Tensor or (
         t._ftorch_geometry.device is not _device.CPU
     ):
         return t
@@ -57,9 +59,9 @@ def stand_in(t):
 
 def stand_ins(leaves):
     """Arguments with stand-ins for parts of tensors, unless two are parts of one."""
-    count = collections.Counter(id(t._ftorch_storage) for t in leaves if isinstance(t, TensorBase))
+    count = collections.Counter(id(t._ftorch_storage) for t in leaves if issubclass(type(t), TensorBase))
     return [
-        stand_in(t) if isinstance(t, TensorBase) and count[id(t._ftorch_storage)] == 1 else t
+        stand_in(t) if issubclass(type(t), TensorBase) and count[id(t._ftorch_storage)] == 1 else t
         for t in leaves
     ]
 
@@ -69,7 +71,7 @@ def given_back(leaves, originals, outputs):
     stands = {id(new._ftorch_storage): (new, old) for new, old in zip(leaves, originals) if new is not old}
 
     def original(t):
-        if not isinstance(t, TensorBase) or id(t._ftorch_storage) not in stands:
+        if not issubclass(type(t), TensorBase) or id(t._ftorch_storage) not in stands:
             return t
         new, old = stands[id(t._ftorch_storage)]
         if t is new:
@@ -83,15 +85,15 @@ def given_back(leaves, originals, outputs):
 def share_parts(leaves):
     """Whether two arguments are parts of one tensor."""
     return any(
-        isinstance(t, TensorBase) and t._ftorch_geometry is not t._ftorch_storage.root
-        and any(s is not t and isinstance(s, TensorBase) and s._ftorch_storage is t._ftorch_storage for s in leaves)
+        issubclass(type(t), TensorBase) and t._ftorch_geometry is not t._ftorch_storage.root
+        and any(s is not t and issubclass(type(s), TensorBase) and s._ftorch_storage is t._ftorch_storage for s in leaves)
         for t in leaves
     )
 
 
 def is_array(leaf):
     """Whether a value is NumPy's."""
-    return type(leaf).__module__ == "numpy"
+    return module_of(type(leaf)) == "numpy"
 
 
 def aliases(leaves):
@@ -100,7 +102,7 @@ def aliases(leaves):
         return ()
     first: dict[int, int] = {}
     return tuple(
-        first.setdefault(id(t._ftorch_storage), i) for i, t in enumerate(leaves) if isinstance(t, TensorBase)
+        first.setdefault(id(t._ftorch_storage), i) for i, t in enumerate(leaves) if issubclass(type(t), TensorBase)
     )
 
 
@@ -127,7 +129,7 @@ def returned(leaves, originals, outputs):
 
 def other_device(leaves):
     """Whether an argument lies on another device than the CPU."""
-    return any(isinstance(t, TensorBase) and t._ftorch_geometry.device is not _device.CPU for t in leaves)
+    return any(issubclass(type(t), TensorBase) and t._ftorch_geometry.device is not _device.CPU for t in leaves)
 
 
 def has_overrides(leaves):
@@ -135,7 +137,7 @@ def has_overrides(leaves):
     from ...nn import Buffer, Parameter
 
     plain = (Tensor, Parameter, Buffer)
-    return any(isinstance(t, TensorBase) and type(t) not in plain for t in leaves)
+    return any(issubclass(type(t), TensorBase) and type(t) not in plain for t in leaves)
 
 
 def without_sizes(key, numbers=True):

@@ -7,10 +7,11 @@ from typing import Any
 from ...eager.runtime.capture_trace import CaptureTrace
 from ...eager.tensor import TensorBase
 from . import guards as _guards
-from .python_state import MISSING
+from .python_state import snapshot
 from .result_recipes import Results
 from .sources import Source, Sources
 from .state_watch import Watch
+from .static_look import MISSING, is_a
 
 NUMBERS = "a hyperparameter of an optimizer changed"
 
@@ -66,7 +67,7 @@ class CapturedCall:
         trace, sources = self.trace, self.sources
         for place in watch.places.values():
             now = place.get()
-            if isinstance(now, TensorBase) and now is not place.value and (
+            if is_a(now, TensorBase) and now is not place.value and (
                 id(now) not in sources.of_tensor and not self.is_born(now._ftorch_storage)
                 and id(now._ftorch_storage) not in trace.made
             ):
@@ -81,23 +82,23 @@ class CapturedCall:
         """Rebindings to repeat: [(place, new value)]."""
         places, containers = watch.changes()
         for place, now in places:
-            if isinstance(now, TensorBase) or isinstance(place.value, TensorBase):
+            if is_a(now, TensorBase) or is_a(place.value, TensorBase):
                 self.rebound.append((place, now))
-                if isinstance(now, TensorBase) and isinstance(place.value, TensorBase):
+                if is_a(now, TensorBase) and is_a(place.value, TensorBase):
                     continue
-            elif isinstance(now, (bool, str, type(None))):
+            elif is_a(now, (bool, str, type(None))):
                 self.rebound.append((place, now))
             else:
                 raise Unsupported(f"{place.name} is changed by each call")
         for container, before, name in containers:
-            before_ = dict(before) if isinstance(container, dict) else None
-            if before_ is None or any(k not in container for k in before_):
+            before_ = dict(before) if is_a(container, dict) else None
+            if before_ is None or before_.keys() - dict(snapshot(container)).keys():
                 raise Unsupported(f"{name or 'a container'} is changed by each call")
-            for key, now in container.items():
+            for key, now in snapshot(container):
                 old = before_.get(key, MISSING)
                 if now is old:
                     continue
-                if not isinstance(now, (TensorBase, bool, str, type(None))):
+                if not is_a(now, (TensorBase, bool, str, type(None))):
                     raise Unsupported(f"{name or 'a container'}[{key!r}] is changed by each call")
                 self.rebound.append((_Item(container, key, old), now))
         for state in watch.modules.values():
@@ -119,7 +120,7 @@ class CapturedCall:
 
     def _rebound(self, slots):
         self.puts = [
-            (place, self.results.describe(now, slots) if isinstance(now, TensorBase) else ("constant", now))
+            (place, self.results.describe(now, slots) if is_a(now, TensorBase) else ("constant", now))
             for place, now in self.rebound
         ]
 

@@ -16,8 +16,10 @@ from ...eager.core import dtype as _dtype
 from ...eager.tensor import TensorBase
 from ...utils import _pytree as pytree
 from .python_state import SCALARS
+from .static_look import MISSING, in_class, is_a, mro_of, scope_of, vars_of
 
 _DATA = (TensorBase, *SCALARS, _dtype.dtype, _device.device)
+_MAKERS = (object.__new__, types.SimpleNamespace.__new__)
 _DEEPEST = 4  # objects in objects
 NONE = frozenset()  # of classes, and there will be none
 
@@ -44,15 +46,16 @@ def is_data(value, classes: set[type], depth=0) -> bool:
         classes: is given its class and those of objects in it.
     """
     cls = type(value)
-    makes = cls.__new__ in (object.__new__, types.SimpleNamespace.__new__)
-    if not makes or depth > _DEEPEST or isinstance(value, (type, types.FunctionType, TensorBase)) or (
-        callable(value) or hasattr(cls, "__next__") or hasattr(cls, "__del__")
-        or any("__slots__" in vars(c) for c in cls.__mro__[:-1]) or not hasattr(value, "__dict__")
-    ):
+    plain = (
+        in_class(cls, "__new__") in _MAKERS and type(in_class(cls, "__getattribute__")) is types.WrapperDescriptorType
+        and not any(in_class(cls, name) is not MISSING for name in ("__next__", "__del__"))
+        and not any("__slots__" in vars_of(c) for c in mro_of(cls)[:-1])
+    )
+    if not plain or depth > _DEEPEST or callable(value) or is_a(value, (type, TensorBase)) or scope_of(value) is None:
         return False
     classes.add(cls)
-    leaves = pytree.tree_leaves(vars(value))
-    return all(isinstance(x, _DATA) or is_data(x, classes, depth + 1) for x in leaves)
+    leaves = pytree.tree_leaves(scope_of(value))
+    return all(is_a(x, _DATA) or is_data(x, classes, depth + 1) for x in leaves)
 
 
 def classes_of(leaves, held, method) -> set[type]:
@@ -66,7 +69,7 @@ def classes_of(leaves, held, method) -> set[type]:
     found: set[type] = set()
     for x in leaves:
         classes: set[type] = set()
-        if known.get(type(x), x) is not x and not hasattr(type(x), method) and is_data(x, classes):
+        if known.get(type(x), x) is not x and in_class(type(x), method) is MISSING and is_data(x, classes):
             found |= classes
     return found
 

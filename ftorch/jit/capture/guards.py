@@ -12,8 +12,9 @@ from typing import Any
 from ..._alias import is_own
 from ...eager.tensor import TensorBase
 from .purity import content
-from .python_state import MISSING, SCALARS, Place, unchanged
+from .python_state import SCALARS, Place, builtin_of, unchanged
 from .state_watch import Watch
+from .static_look import MISSING, in_class, is_a
 
 
 @dataclass(frozen=True)
@@ -95,28 +96,27 @@ class Guards:
 
     def equal(self, expression: str, value, text: str) -> None:
         """``expression`` is the number, string or constant ``value``."""
-        if value is None or isinstance(value, bool) or value is MISSING:
+        if value is None or is_a(value, bool) or value is MISSING:
             known = "MISSING" if value is MISSING else repr(value)
             self.add(f"{expression} is {known}", f"{text} is {value!r}", "CONSTANT_MATCH", value)
-        elif value != value:
-            self.add(f"({expression} != {expression})", f"{text} is nan", "EQUALS_MATCH", value)
-        elif value == 0 and not isinstance(value, int):  # zeros have signs
-            self.add(f"repr({expression}) == {repr(value)!r}", f"{text} == {value!r}", "EQUALS_MATCH", value)
-        else:
-            # Twice the same expression is cheap: both are look-ups.
-            self.add(
-                f"{expression} == {self.name(value)} and "
-                f"{expression}.__class__ is {self.name(type(value))}",
-                f"{text} == {value!r}", "EQUALS_MATCH", value,
-            )
+            return
+        is_kind = f"type({expression}) is {self.name(type(value))}"  # first: another's `==` is not asked
+        if value != value:
+            self.add(f"{is_kind} and ({expression} != {expression})", f"{text} is nan", "EQUALS_MATCH", value)
+            return
+        # Zeros have signs. Twice the same expression is cheap: both are look-ups.
+        is_zero = value == 0 and not is_a(value, int)
+        same = f"repr({expression}) == {repr(value)!r}" if is_zero else f"{expression} == {self.name(value)}"
+        self.add(f"{is_kind} and {same}", f"{text} == {value!r}", "EQUALS_MATCH", value)
 
     def value(self, expression: str, value, text: str) -> None:
         """``expression`` is what it was: an equal scalar, a tensor of the same kind, the same object."""
-        if isinstance(value, SCALARS) or value is MISSING:
+        if is_a(value, SCALARS) or value is MISSING:
             self.equal(expression, value, text)
-        elif isinstance(value, TensorBase):
+        elif is_a(value, TensorBase):
             self.add(
-                f"getattr({expression}, '_ftorch_geometry', None) is {self.name(value._ftorch_geometry)} and "
+                f"issubclass(type({expression}), {self.name(TensorBase)}) and "
+                f"{expression}._ftorch_geometry is {self.name(value._ftorch_geometry)} and "
                 f"{expression}._ftorch_requires_grad is {value._ftorch_requires_grad}",
                 f"{text} is a tensor of shape {list(value.shape)}", "TENSOR_MATCH", value,
             )
@@ -129,11 +129,16 @@ class Guards:
         holder = self.name(place.holder)
         self.about = {
             "module": self.owners.get(id(place.holder)),
-            "is_global": isinstance(place.holder, dict) and "__builtins__" in place.holder,
+            "is_global": is_a(place.holder, dict) and "__builtins__" in place.holder,
         }
-        if place.attribute:
+        slot = in_class(type(place.holder), place.key) if place.attribute else MISSING
+        if place.key == "__class__" and place.attribute:
+            expression = f"type({holder})"
+        elif type(slot) is types.MemberDescriptorType:
+            expression = f"{self.name(slot)}.__get__({holder})"  # an empty one raises: `check` says that guards fail
+        elif place.attribute:
             expression = f"getattr({holder}, {place.key!r}, MISSING)"
-        elif place.value is MISSING or not isinstance(place.holder, (dict, types.MappingProxyType)):
+        elif place.value is MISSING or not is_a(place.holder, (dict, types.MappingProxyType)):
             expression = f"{holder}.get({place.key!r}, MISSING)"
         else:
             expression = f"{holder}[{place.key!r}]"  # where it is gone, `check` says that guards fail
@@ -143,25 +148,29 @@ class Guards:
     def container(self, container, before, text: str) -> None:
         """A container has what it had."""
         c = self.name(container)
-        length = f"len({c}) == {len(before)}", f"len({text}) == {len(before)}"
-        if isinstance(container, (set, frozenset)):
+        kind = builtin_of(container)
+        plain = type(container) is kind  # of others, what their classes make of `len` and indices is not asked
+        size = f"len({c})" if plain else f"{self.name(kind)}.__len__({c})"
+        item = f"{c}[{{}}]".format if plain else f"{self.name(kind)}.__getitem__({c}, {{}})".format
+        length = f"{size} == {len(before)}", f"len({text}) == {len(before)}"
+        if issubclass(kind, (set, frozenset)):
             self.add(*length)
-            self.add(f"{c} == {self.name(frozenset(before))}", f"{text} has the same elements")
+            self.add(f"{self.name(frozenset(before))} == {c}", f"{text} has the same elements")
             return
-        is_dict = isinstance(container, dict)
+        is_dict = kind is dict
         values = [v for _, v in before] if is_dict else before
-        if len(before) > _FEW and all(isinstance(v, SCALARS) for v in values):
+        if len(before) > _FEW and all(is_a(v, SCALARS) for v in values):
             self._scope.setdefault("unchanged", unchanged)
             self.add(f"unchanged({c}, {self.name(before)})", f"{text} has the same elements")
             return
         if is_dict:
             self.add(f"[*dict.keys({c})] == {self.name([k for k, _ in before])}", f"the keys of {text} are the same")
             for k, v in before:
-                self.value(f"{c}[{self.name(k)}]", v, f"{text}[{k!r}]")
+                self.value(item(self.name(k)), v, f"{text}[{k!r}]")
             return
         self.add(*length)
         for i, v in enumerate(values):
-            self.value(f"{c}[{i}]", v, f"{text}[{i}]")
+            self.value(item(i), v, f"{text}[{i}]")
 
     def buffer(self, value, before, text: str) -> None:
         """An array of NumPy, or another buffer, has the elements that it had."""
@@ -203,7 +212,7 @@ def of_watch(watch: Watch, skip: set[int]) -> Guards:
         skip: ids of places and containers that need none: the program sets them itself.
     """
     guards = Guards()
-    guards.owners = {id(s.module.__dict__): s.module for s in watch.modules.values()}
+    guards.owners = {id(s.scope): s.module for s in watch.modules.values()}
     for place in watch.places.values():
         if id(place) not in skip:
             guards.place(place)
@@ -217,8 +226,8 @@ def of_watch(watch: Watch, skip: set[int]) -> Guards:
         module = state.module
         kind = type(module).__name__
         guards.about = {"module": module}
-        d = guards.name(module.__dict__)
-        if "forward" not in module.__dict__:
+        d = guards.name(state.scope)
+        if "forward" not in state.scope:
             guards.add(f"'forward' not in {d}", f"{kind}.forward is the class's")
         for key, value in state.plain.items():
             guards.equal(f"{d}[{key!r}]", value, f"{kind}.{key}")
@@ -236,7 +245,7 @@ def of_watch(watch: Watch, skip: set[int]) -> Guards:
             guards.add(f"len({guards.name(table)}) == {count}", f"the parts of {kind} are {count}")
         for key, child in state.children.items():
             guards.add(
-                f"{guards.name(module._modules)}[{key!r}] is {guards.name(child)}", f"{kind}.{key}",
+                f"{guards.name(state.parts)}[{key!r}] is {guards.name(child)}", f"{kind}.{key}",
                 "ID_MATCH", child,
             )
     guards.about = {}

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from ..._alias import is_own
+from .static_look import attribute, is_a, module_of, mro_of, vars_of
 
 # --- functions
 
@@ -77,18 +78,18 @@ def is_pure(function) -> bool:
     """Whether a function of C, as Python's profiler gives it, depends on nothing but its arguments, and changes no others."""
     name = getattr(function, "__name__", "")
     owner = getattr(function, "__self__", None)
-    if owner is None or isinstance(owner, types.ModuleType):
+    if owner is None or is_a(owner, types.ModuleType):
         kind = getattr(function, "__objclass__", None)
         if kind is not None:
             return _is_pure_method(name, kind)
-        module = getattr(function, "__module__", None) or getattr(owner, "__name__", None) or "builtins"
+        module = getattr(function, "__module__", None) or attribute(owner, "__name__") or "builtins"
         root = module.partition(".")[0]
         if root == "numpy":
             return name not in _NUMPY_IMPURE and not module.startswith("numpy.random")
         if module in _MODULES:
             return name not in _IMPURE
         return name in _OF_OTHERS.get(module, ()) or root in _LIBRARIES or is_own(module)
-    if isinstance(owner, type):
+    if is_a(owner, type):
         if name in ("__new__", "__init_subclass__", "__subclasshook__"):
             return _is_pure_method(name, owner) or is_python_class(owner)
         if name in ("mro", "__subclasses__", "__instancecheck__", "__subclasscheck__", "__dir__"):
@@ -106,11 +107,12 @@ def _is_pure_method(name, kind):
         return False
     if issubclass(kind, _OWNERS) or kind is object:
         return True
-    module = kind.__module__.partition(".")[0]
-    if module in _LIBRARIES or is_own(kind.__module__):
+    module = module_of(kind)
+    root = module.partition(".")[0]
+    if root in _LIBRARIES or is_own(module):
         return True
-    if module == "numpy":
-        return not kind.__module__.startswith("numpy.random")
+    if root == "numpy":
+        return not module.startswith("numpy.random")
     if name in vars(object) or name == "__reduce_ex__":
         return True
     base = c_base(kind)
@@ -138,11 +140,11 @@ _DESCRIPTORS = (
 
 def is_python_class(kind: type) -> bool:
     """Whether a class was written in Python: it has no descriptors of C of its own."""
-    scope = vars(kind)
+    scope = vars_of(kind)
     if getattr(scope.get("__new__"), "__self__", None) is kind:
         return False
     return not any(
-        isinstance(v, _DESCRIPTORS) and v.__objclass__ is kind and k not in ("__dict__", "__weakref__")
+        is_a(v, _DESCRIPTORS) and v.__objclass__ is kind and k not in ("__dict__", "__weakref__")
         for k, v in scope.items()
     )
 
@@ -150,7 +152,7 @@ def is_python_class(kind: type) -> bool:
 @functools.lru_cache(1 << 12)
 def c_base(kind: type) -> type:
     """The first class that a class inherits from which is not written in Python."""
-    for base in kind.__mro__:
+    for base in mro_of(kind):
         if not is_python_class(base):
             return base
     return object
@@ -158,7 +160,7 @@ def c_base(kind: type) -> type:
 
 def of_library(value) -> bool:
     """Whether an object is this package's, or JAX's."""
-    module = type(value).__module__
+    module = module_of(type(value))
     return is_own(module) or module.partition(".")[0] in _LIBRARIES
 
 
@@ -184,7 +186,7 @@ def is_unknown(value) -> bool:
 
 def content(value) -> Any:
     """What is in a buffer now, as guards compare it; None if it cannot be told or is too long."""
-    if isinstance(value, np.ndarray):
+    if is_a(value, np.ndarray):
         if value.dtype.hasobject or value.nbytes > LARGEST_BUFFER:
             return None
         return value.shape, value.dtype.str, value.tobytes()
@@ -197,7 +199,7 @@ def content(value) -> Any:
 
 def is_decimal(value) -> bool:
     """Whether a value, a class or a module computes by the thread's context of decimal numbers."""
-    return value is decimal or value is decimal.Decimal or isinstance(value, decimal.Decimal)
+    return value is decimal or value is decimal.Decimal or is_a(value, decimal.Decimal)
 
 
 class DecimalContext:

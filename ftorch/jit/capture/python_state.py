@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 import types
+from collections.abc import Iterator
+from typing import Any
 
 from ..._alias import is_own
+from .static_look import MISSING, in_class, is_a, module_of, mro_of, scope_of
 
 SCALARS = (int, float, bool, str, bytes, complex, type(None))
 
 
 def same_scalar(a, b):
     """Whether two values are equal numbers or strings of one type."""
-    if type(a) is not type(b) or not isinstance(a, SCALARS):
+    if type(a) is not type(b) or not is_a(a, SCALARS):
         return False
     return (a == b and (a != 0 or str(a) == str(b))) or (a != a and b != b)
 
 
-_BUILTIN = (dict, list, tuple, set, frozenset)
+_BUILTIN = (dict, list, tuple, set, frozenset, collections.deque)
+
+
+def builtin_of(container) -> type:
+    """Python's own container that a container's class inherits from."""
+    return next(k for k in _BUILTIN if is_a(container, k))
 
 
 def snapshot(container):
     """What is in a container now. Subclasses' own ``__len__`` and ``__iter__`` are not asked."""
-    kind = next((k for k in _BUILTIN if isinstance(container, k)), None)
-    if kind is dict:
-        return tuple(dict.items(container))
-    return tuple(container if kind is None else kind.__iter__(container))
+    kind = builtin_of(container)
+    return tuple(dict.items(container) if kind is dict else kind.__iter__(container))
+
+
+def length(container) -> int:
+    """The number of a container's elements, of which subclasses are not asked either."""
+    return builtin_of(container).__len__(container)
 
 
 def restore(container, before):
     """Makes a container have again what a `snapshot` says."""
-    if isinstance(container, (tuple, frozenset)):
+    if is_a(container, (tuple, frozenset)):
         return
     container.clear()
-    (container.update if isinstance(container, (dict, set)) else container.extend)(before)
+    (container.update if is_a(container, (dict, set)) else container.extend)(before)
 
 
 def unchanged(container, before):
@@ -41,9 +53,9 @@ def unchanged(container, before):
     now = snapshot(container)
     if len(now) != len(before):
         return False
-    if not isinstance(container, dict) and all(map(operator.is_, now, before)):
+    if not is_a(container, dict) and all(map(operator.is_, now, before)):
         return True
-    if isinstance(container, dict):
+    if is_a(container, dict):
         for (k, v), (key, w) in zip(now, before):
             if (v is not w and not same_scalar(v, w)) or (k is not key and k != key):
                 return False
@@ -58,30 +70,40 @@ class ModuleState:
 
     def __init__(self, module):
         self.module = module
+        kind = type(module)
+        self.scope: dict[str, Any] = scope_of(module) or {}
+        parameters, buffers, self.parts = (self.scope[k] for k in ("_parameters", "_buffers", "_modules"))
         # The user's own modules are watched by what their code reads.
-        library = any(
-            is_own(c.__module__) and c.__name__ != "Module" for c in type(module).__mro__
-        )
+        library = any(is_own(module_of(c)) and c.__name__ != "Module" for c in mro_of(kind))
         self.plain = {
-            k: v for k, v in module.__dict__.items()
-            if isinstance(v, SCALARS) and (library or k == "training")
+            k: v for k, v in self.scope.items() if is_a(v, SCALARS) and (library or k == "training")
         }
-        self.tables = [
-            (table, dict(table)) for table in (module._parameters, module._buffers)
-        ]
-        self.children = dict(module._modules)
+        self.tables = [(table, dict(table)) for table in (parameters, buffers)]
+        self.children = dict(self.parts)
         # How many parts there are matters to what goes through them all.
-        own = not type(module).__module__.startswith("ftorch")
-        holds = own or type(module).__name__ in ("ParameterList", "ParameterDict", "BufferList", "BufferDict")
+        own = not module_of(kind).startswith("ftorch")
+        holds = own or kind.__name__ in ("ParameterList", "ParameterDict", "BufferList", "BufferDict")
         self.lengths = [
             (table, len(table)) for table, counts in (
-                (module._modules, own or module._modules), (module._parameters, holds), (module._buffers, holds)
+                (self.parts, own or self.parts), (parameters, holds), (buffers, holds)
             ) if counts
         ]
         self.hooks = [
             (table, tuple(table.values())) for name in self.HOOKS
-            if (table := module.__dict__.get(name)) is not None
+            if (table := self.scope.get(name)) is not None
         ]
+
+
+def modules_in(module) -> Iterator[Any]:
+    """A module and those in it, each once, as ``modules()`` gives them."""
+    seen, waiting = set(), [module]
+    while waiting:
+        module = waiting.pop()
+        if id(module) not in seen:
+            seen.add(id(module))
+            yield module
+            parts = (scope_of(module) or {}).get("_modules", {})
+            waiting += [m for m in reversed([*parts.values()]) if m is not None]
 
 
 class OptimizerState:
@@ -89,14 +111,15 @@ class OptimizerState:
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
-        self.state = optimizer.state
-        self.groups = [_Group(g) for g in optimizer.param_groups]
+        self.scope: dict[str, Any] = scope_of(optimizer) or {}
+        self.state = self.scope["state"]
+        self.groups = [_Group(g) for g in self.scope["param_groups"]]
 
     def unchanged(self):
-        optimizer = self.optimizer
-        return optimizer.state is self.state and len(optimizer.param_groups) == len(
-            self.groups
-        ) and all(map(_Group.holds, self.groups, optimizer.param_groups))
+        groups = self.scope["param_groups"]
+        return self.scope["state"] is self.state and len(groups) == len(self.groups) and (
+            all(map(_Group.holds, self.groups, groups))
+        )
 
 
 class _Group:
@@ -120,14 +143,20 @@ class _Group:
 
 def _option(value):
     """What of a hyperparameter is part of the program: of numbers, whether they are zero."""
-    if isinstance(value, (bool, str, type(None))):
+    if is_a(value, (bool, str, type(None))):
         return value
-    if isinstance(value, (int, float)):
+    if is_a(value, (int, float)):
         return value == 0
     return type(value)
 
 
-MISSING = object()
+def look(holder, key):
+    """What an object has as an attribute; raises ``AttributeError`` or ``ValueError`` if it has none.
+
+    Slots are read as such. What else is read so are a thread's own objects, cells, and states of this package.
+    """
+    slot = in_class(type(holder), key)
+    return slot.__get__(holder) if type(slot) is types.MemberDescriptorType else getattr(holder, key)
 
 
 class Place:
@@ -147,14 +176,14 @@ class Place:
     def get(self):
         if self.attribute:
             try:
-                return getattr(self.holder, self.key)
+                return look(self.holder, self.key) if self.key != "__class__" else type(self.holder)
             except (AttributeError, ValueError):
                 return MISSING
         return self.holder.get(self.key, MISSING)
 
     def set(self, value):
         if self.attribute:
-            object.__setattr__(self.holder, self.key, value) if not isinstance(
+            object.__setattr__(self.holder, self.key, value) if not is_a(
                 self.holder, types.CellType
             ) else setattr(self.holder, self.key, value)
         elif value is MISSING:

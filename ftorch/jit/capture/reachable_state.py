@@ -19,7 +19,17 @@ from ..._alias import is_own
 from ...eager.tensor import TensorBase
 from . import purity
 from .code_names import EVERYTHING, NOTHING, Names
-from .python_state import MISSING, SCALARS, ModuleState, OptimizerState, Place, snapshot
+from .python_state import (
+    SCALARS,
+    ModuleState,
+    OptimizerState,
+    Place,
+    length,
+    look,
+    modules_in,
+    snapshot,
+)
+from .static_look import MISSING, attribute, in_class, is_a, module_of, mro_of, scope_of, vars_of
 from .user_code import is_users
 
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
@@ -83,18 +93,18 @@ class Reachable:
 
     def function(self, function, names=None):
         """Notes a function's closure and defaults."""
-        while isinstance(function, functools.partial):
-            for value in (*function.args, *function.keywords.values()):
+        while is_a(function, functools.partial):
+            for value in (*attribute(function, "args"), *attribute(function, "keywords").values()):
                 self.visit(value, names or NOTHING, 1, "")
-            function = function.func
-        if isinstance(function, types.MethodType):
+            function = attribute(function, "func")
+        if is_a(function, types.MethodType):
             self.visit(function.__self__, names or NOTHING, 1, "self")
             function = function.__func__
-        code = getattr(function, "__code__", None)
-        while code is not None and not is_users(code.co_filename):  # a decorator's, of a library
-            function = getattr(function, "__wrapped__", None)
-            code = getattr(function, "__code__", None)
-        if not isinstance(function, types.FunctionType):
+        code = attribute(function, "__code__")
+        while type(code) is types.CodeType and not is_users(code.co_filename):  # a decorator's, of a library
+            function = attribute(function, "__wrapped__")
+            code = attribute(function, "__code__")
+        if not is_a(function, types.FunctionType):
             return
         own = self._codes.get(code)
         if own is None:
@@ -116,14 +126,14 @@ class Reachable:
     def visit(self, value, names, depth, path):
         """Notes what code with the given names can read of a value."""
         kind = type(value)
-        if isinstance(value, SCALARS):
+        if is_a(value, SCALARS):
             return
         key = (id(value), id(names))
         if key in self._visited:
             return
-        if isinstance(value, TensorBase):
-            if value.__dict__:
-                self._scope(value.__dict__, names, depth, path)
+        if is_a(value, TensorBase):
+            if scope := scope_of(value):
+                self._scope(scope, names, depth, path)
             return
         if depth > _DEEPEST or len(self._visited) > _MOST:
             self.capture.end(f"{path.partition('.')[0] or kind.__name__} refers to too many objects to be watched")
@@ -133,32 +143,32 @@ class Reachable:
         self._visited.add(key)
         self.known.add(id(value))
         self.held.append((value, names))
-        if isinstance(value, _CONTAINERS):
+        if is_a(value, _CONTAINERS):
             self._container(value, names, depth, path)
-            if value.__class__ not in _PLAIN and getattr(value, "__dict__", None):
+            if kind not in _PLAIN and scope_of(value):
                 self._attributes(value, names, depth, path)
-        elif isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+        elif is_a(value, (types.FunctionType, types.MethodType, functools.partial)):
             self.function(value, names)
-        elif isinstance(value, type):
+        elif is_a(value, type):
             if self._is_users_class(value):
                 self._class(value, names, depth, path)
-        elif isinstance(value, types.ModuleType):
+        elif is_a(value, types.ModuleType):
             self._module(value, names, depth, path)
-        elif isinstance(value, purity.IMMUTABLE) or isinstance(value, purity.HARMLESS):
+        elif is_a(value, purity.IMMUTABLE) or is_a(value, purity.HARMLESS):
             return
         else:
             self._object(value, kind, names, depth, path)
 
     def _container(self, value, names, depth, path):
         if id(value) not in self.containers:
-            if len(value) > _LARGEST:
-                self.capture.end(f"{path or 'a container'} has {len(value)} elements, too many to be watched")
+            if length(value) > _LARGEST:
+                self.capture.end(f"{path or 'a container'} has {length(value)} elements, too many to be watched")
                 return
             self.containers[id(value)] = (value, snapshot(value), path)
-        is_dict = isinstance(value, dict)
+        is_dict = is_a(value, dict)
         for item in self.containers[id(value)][1]:
             item = item[1] if is_dict else item
-            if not isinstance(item, SCALARS):
+            if not is_a(item, SCALARS):
                 self.visit(item, names, depth + 1, path)
 
     def _scope(self, scope, names, depth, path):
@@ -172,7 +182,9 @@ class Reachable:
             self.places[id(scope), name] = Place(scope, name, MISSING, False, path)
 
     def _module(self, module, names, depth, path):
-        scope, root, own = module.__dict__, module.__name__.partition(".")[0], is_own(module.__name__)
+        scope: dict[str, Any] = scope_of(module) or {}
+        name = str(scope.get("__name__"))
+        root, own = name.partition(".")[0], is_own(name)
         if root in ("jax", "jaxlib"):
             return
         if (
@@ -192,17 +204,17 @@ class Reachable:
             return
         for name in wanted:
             value = scope[name]
-            if isinstance(value, (types.FunctionType, type, types.BuiltinFunctionType)):
+            if is_a(value, (types.FunctionType, type, types.BuiltinFunctionType)):
                 continue
-            if module.__name__ == "numpy.random" and callable(value):
+            if scope["__name__"] == "numpy.random" and callable(value):
                 self.capture.end(f"{path}.{name} was called")
             elif value is sys.modules:
                 # Which modules there are changes by imports only, which make them more.
                 self._place(_IMPORTED, "count", len(value), True, names, depth + 1, f"{path}.{name}")
-            elif isinstance(value, types.ModuleType):
-                if value.__name__.partition(".")[0] == root:
+            elif is_a(value, types.ModuleType):
+                if str((scope_of(value) or {}).get("__name__")).partition(".")[0] == root:
                     self.visit(value, names, depth + 1, f"{path}.{name}")
-            elif isinstance(value, SCALARS):
+            elif is_a(value, SCALARS):
                 if not own or not name.startswith("_"):
                     self._place(scope, name, value, False, names, depth + 1, f"{path}.{name}")
             elif not own and root != "numpy" and value is not os.environ:
@@ -213,80 +225,79 @@ class Reachable:
 
     @staticmethod
     def _is_users_module(module):
-        file = getattr(module, "__file__", None)
-        name = module.__name__
+        file, name = attribute(module, "__file__"), str(attribute(module, "__name__"))
         return (is_users(file) if file else name.partition(".")[0] not in sys.stdlib_module_names) and (
             not is_own(name)
         )
 
     @staticmethod
     def _is_users_class(kind):
-        return is_users(getattr(sys.modules.get(kind.__module__), "__file__", None) or "<user>") and (
-            not purity.is_standard(kind.__module__)
-        )
+        module = module_of(kind)
+        return is_users(attribute(sys.modules.get(module), "__file__") or "<user>") and not purity.is_standard(module)
 
     def _object(self, value, kind, names, depth, path):
         from ...nn import Module
         from ...optim import Optimizer
         from ...optim.lr_scheduler import LRScheduler
 
-        if isinstance(value, Module):
-            for m in value.modules():
+        if is_a(value, Module):
+            for m in modules_in(value):
                 if id(m) not in self.modules:
                     self.modules[id(m)] = ModuleState(m)
                     self.known.add(id(m))
-                if not is_own(type(m).__module__):
+                scope = self.modules[id(m)].scope
+                if not is_own(module_of(type(m))):
                     self._attributes(m, names, depth, path)
-                elif m._forward_hooks or m._forward_pre_hooks:
-                    for hook in (*m._forward_hooks.values(), *m._forward_pre_hooks.values()):
+                else:
+                    for hook in (*scope["_forward_hooks"].values(), *scope["_forward_pre_hooks"].values()):
                         self.visit(hook, names, depth, "hook")
-                for p in m._parameters.values():
-                    if p is not None and p.__dict__:
+                for p in scope["_parameters"].values():
+                    if p is not None and scope_of(p):
                         self.visit(p, names, depth, path)
             return
-        if isinstance(value, Optimizer):
+        scope: dict[str, Any] = scope_of(value) or {}
+        if is_a(value, Optimizer) and "param_groups" in scope and "state" in scope:  # not another's, shown by properties
             if id(value) not in self.optimizers:
                 self.optimizers[id(value)] = OptimizerState(value)
             if names.attributes is not None and "param_groups" in names.attributes:
-                self._container(value.param_groups, names, depth, f"{path}.param_groups")
+                self._container(scope["param_groups"], names, depth, f"{path}.param_groups")
             return
-        if isinstance(value, LRScheduler):
-            self.visit(value.optimizer, EVERYTHING, depth, "optimizer")
+        if is_a(value, LRScheduler):
+            self.visit(scope.get("optimizer"), EVERYTHING, depth, "optimizer")
             for name in ("_last_lr", "last_epoch"):
                 if names.attributes is not None and (
                     name in names.attributes or f"get{name}" in names.attributes
                 ):
-                    self._place(value.__dict__, name, value.__dict__.get(name), False, names,
-                                depth, f"{path}.{name}")
+                    self._place(scope, name, scope.get(name), False, names, depth, f"{path}.{name}")
             return
-        if isinstance(value, logging.Logger):
-            while value is not None:
+        if is_a(value, logging.Logger):
+            while scope:
                 for name in ("level", "disabled", "parent"):
-                    self._place(value.__dict__, name, value.__dict__.get(name), False, NOTHING, depth, f"{path}.{name}")
-                value = value.parent
+                    self._place(scope, name, scope.get(name), False, NOTHING, depth, f"{path}.{name}")
+                scope = scope_of(scope.get("parent")) or {}
             return
-        if isinstance(value, types.MappingProxyType) or kind in _VIEWS:
+        if is_a(value, types.MappingProxyType) or kind in _VIEWS:
             if kind in _VIEWS:
                 self.capture.end(f"{path or 'a view'} shows a dictionary")
-            elif value and not isinstance(next(iter(value.values())), types.FunctionType):
+            elif value and not is_a(next(iter(value.values())), types.FunctionType):
                 self.capture.end(f"{path or 'a mapping proxy'} shows another dictionary")
             return
-        if names.attributes is not None and isinstance(value, purity.WEAK):
+        if names.attributes is not None and is_a(value, purity.WEAK):
             self.capture.end(f"{path or 'a weak reference'} refers to what may vanish")
             return
-        if hasattr(kind, "__next__"):
+        if in_class(kind, "__next__") is not MISSING:
             self.capture.end(f"{path or kind.__name__} is an iterator")
             return
         if purity.of_library(value):
             self._attributes(value, names, depth, path)
             return
-        if isinstance(value, purity.BUFFERS):
+        if is_a(value, purity.BUFFERS):
             self._buffer(value, path)
         elif names.attributes is not None and purity.is_unknown(value):
             self.capture.end(f"{path or 'an object'} is of {kind.__name__}, a class whose state cannot be watched")
             return
-        standard = purity.is_library(kind.__module__) and kind is not types.SimpleNamespace
-        if standard and names.attributes is not None and not isinstance(value, (threading.local, property)):
+        standard = purity.is_library(module_of(kind)) and kind is not types.SimpleNamespace
+        if standard and names.attributes is not None and not is_a(value, (threading.local, property)):
             names = EVERYTHING  # the library's methods read what they want
         self._attributes(value, names, depth, path)
 
@@ -300,46 +311,51 @@ class Reachable:
     def _class(self, kind, names, depth, path):
         """Notes what the user's classes that a class inherits from say."""
         seen: set = set()
-        for base in (*kind.__mro__, *type(kind).__mro__):
-            if base.__module__ == "builtins" or not self._is_users_class(base):
+        for base in (*mro_of(kind), *mro_of(type(kind))):
+            if module_of(base) == "builtins" or not self._is_users_class(base):
                 continue
-            scope = vars(base)
+            scope = vars_of(base)
             for name in list(scope) if names.attributes is None else names.attributes & scope.keys():
                 if not name.startswith("__") and name not in seen:
                     self._class_item(scope, name, names, depth, path)
             if names.attributes is not None:
                 for name in names.attributes - scope.keys() - seen - _OF_TYPES:
-                    if hasattr(kind, name):
+                    if in_class(kind, name) is not MISSING or in_class(type(kind), name) is not MISSING:
                         self._absent(scope, name, f"{path}.{name}")
                 seen |= names.attributes & scope.keys()
 
     def _class_item(self, scope, name, names, depth, path):
         item = scope[name]
-        if isinstance(item, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+        if is_a(item, (types.GetSetDescriptorType, types.MemberDescriptorType)):
             return
         self._place(scope, name, item, False, names, depth + 1, f"{path}.{name}")
-        if isinstance(item, (staticmethod, classmethod)):
-            self.visit(item.__func__, names, depth + 1, path)
+        if is_a(item, (staticmethod, classmethod)):
+            self.visit(attribute(item, "__func__"), names, depth + 1, path)
 
     def _attributes(self, value, names, depth, path):
         kind = type(value)
-        own = is_own(kind.__module__)
+        own = is_own(module_of(kind))
         every = own or names.attributes is None
-        scope = getattr(value, "__dict__", None)
-        if isinstance(value, threading.local):
-            for name in names.attributes or value.__dict__:
-                if hasattr(value, name) or name in names.asked:
-                    at = getattr(value, name, MISSING)
+        if is_a(value, threading.local):
+            if in_class(kind, "__getattribute__") is not vars(threading.local)["__getattribute__"]:
+                self.capture.end(f"{path or 'an object'} is of {kind.__name__}, whose attributes are each thread's own")
+                return
+            scope = look(value, "__dict__")
+            for name in names.attributes or scope:
+                at = scope.get(name, in_class(kind, name))
+                if name in scope or is_a(at, SCALARS) or (at is MISSING and name in names.asked):
                     self._place(value, name, at, True, names, depth + 1, f"{path}.{name}")
+            self._class(kind, names, depth, path)
             return
-        if isinstance(scope, dict):
+        scope = scope_of(value)
+        if scope is not None:
             for name in list(scope) if every else names.attributes & scope.keys():
-                if own and not isinstance(scope[name], (*SCALARS, TensorBase)):
+                if own and not is_a(scope[name], (*SCALARS, TensorBase)):
                     continue
                 self._place(scope, name, scope[name], False, names, depth + 1, f"{path}.{name}")
         if own or every:
             return
-        self._named_of_class(value, kind, scope if isinstance(scope, dict) else None, names, depth, path)
+        self._named_of_class(value, kind, scope, names, depth, path)
 
     def _named_of_class(self, value, kind, scope, names, depth, path):
         """Notes what an object's class has of the names, and where the object or another class may come to have it."""
@@ -353,21 +369,24 @@ class Reachable:
             self.places[id(value), "__class__"] = Place(value, "__class__", kind, True, f"{path}.__class__")
         found: set = set()
         above = []  # classes before the one that has a name
-        for base in kind.__mro__:
-            if base.__module__ == "builtins" or is_own(base.__module__):
+        for base in mro_of(kind):
+            if module_of(base) == "builtins" or is_own(module_of(base)):
                 continue
-            for name in getattr(base, "__slots__", ()):
-                if isinstance(name, str) and names.wants(name) and hasattr(value, name):
-                    self._place(value, name, getattr(value, name), True, names, depth + 1, f"{path}.{name}")
-            for name in (wanted & vars(base).keys()) - found:
+            own = vars_of(base)
+            for name in wanted & own.keys() if "__slots__" in own else ():
+                if type(own[name]) is types.MemberDescriptorType:
+                    at = attribute(value, name, MISSING)
+                    if at is not MISSING:
+                        self._place(value, name, at, True, names, depth + 1, f"{path}.{name}")
+            for name in (wanted & own.keys()) - found:
                 found.add(name)
-                self._class_item(vars(base), name, names, depth, path)
+                self._class_item(own, name, names, depth, path)
                 for other in above:
-                    self._absent(vars(other), name, f"{path}.{name}")
-                if scope is not None and not isinstance(vars(base)[name], property):
+                    self._absent(vars_of(other), name, f"{path}.{name}")
+                if scope is not None and not is_a(own[name], property):
                     self._absent(scope, name, f"{path}.{name}")
             above.append(base)
         if scope is not None:
             for name in (wanted & names.asked) - found:
-                if not hasattr(kind, name):
+                if in_class(kind, name) is MISSING:
                     self._absent(scope, name, f"{path}.{name}")

@@ -11,6 +11,7 @@ from ...eager.tensor import TensorBase, wrap, wrap_view
 from ...utils import _pytree as pytree
 from .argument_views import View, view_of
 from .gradients import FreedNode
+from .static_look import is_a, scope_of
 
 
 class New:
@@ -33,7 +34,7 @@ class Results:
 
     def __init__(self, captured, outputs, leaves, slots):
         self.captured, self.leaves, self.slots = captured, leaves, slots
-        self.given = {id(leaf): i for i, leaf in enumerate(leaves) if isinstance(leaf, TensorBase)}
+        self.given = {id(leaf): i for i, leaf in enumerate(leaves) if is_a(leaf, TensorBase)}
         self.differentiable: list = []
         self.freed: set[int] = set()
         self._described: dict[int, Any] = {}
@@ -44,9 +45,9 @@ class Results:
         self._plain: bool | None = None
 
     def _any(self, value, slots):
-        if isinstance(value, TensorBase):
+        if is_a(value, TensorBase):
             return self.describe(value, slots)
-        if type(value) in (list, tuple, dict) or (isinstance(value, tuple) and _holds(value)):
+        if type(value) in (list, tuple, dict) or (is_a(value, tuple) and _holds(value)):
             flat, spec = pytree.tree_flatten(value)
             return "tree", spec, [self._any(v, slots) for v in flat]
         parts = _parts(value)
@@ -215,18 +216,18 @@ class Making:
 def _parts(value):
     """[(key, whether it is an item, value)] of a new object that holds tensors, else None."""
     found = []
-    if isinstance(value, dict):
-        found += [(k, True, v) for k, v in value.items()]
-    scope = getattr(value, "__dict__", None)
-    if isinstance(scope, dict) and not isinstance(value, type) and not callable(value):
+    if is_a(value, dict):
+        found += [(k, True, v) for k, v in dict.items(value)]
+    scope = scope_of(value) if not is_a(value, type) else None
+    if scope is not None and not callable(value):
         found += [(k, False, v) for k, v in scope.items()]
     return found if any(_holds(v) for _, _, v in found) else None
 
 
 def _holds(value):
     """Whether there is a tensor in a value."""
-    if isinstance(value, TensorBase):
+    if is_a(value, TensorBase):
         return True
-    if isinstance(value, (list, tuple)):
+    if is_a(value, (list, tuple)):
         return any(map(_holds, value))
     return bool(_parts(value))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ...eager.runtime.capture_trace import CaptureTrace
 from ...eager.tensor import TensorBase
+from .python_state import look
 from .state_watch import Watch
+from .static_look import is_a
 
 
 class Source:
@@ -24,7 +26,7 @@ class Source:
         if kind == "grad":
             return self.holder.get(leaves)._grad
         if kind == "attribute":
-            return getattr(self.holder, self.key)
+            return look(self.holder, self.key)
         return self.holder
 
     @property
@@ -49,7 +51,7 @@ class Sources:
         self.of_tensor: dict[int, Source] = {}
         self.held: list = []
         for number, leaf in enumerate(leaves):
-            if isinstance(leaf, TensorBase):
+            if is_a(leaf, TensorBase):
                 self._add(leaf, Source("argument", None, number))
         for state in watch.modules.values():
             for table, before in state.tables:
@@ -58,26 +60,26 @@ class Sources:
                         self._add(t, Source("item", table, key))
         for state in watch.optimizers.values():
             for p, entry in state.state.items():
-                if isinstance(entry, dict):
+                if is_a(entry, dict):
                     for key, value in entry.items():
-                        if isinstance(value, TensorBase):
+                        if is_a(value, TensorBase):
                             self._add(value, Source("item", entry, key))
-            for group in state.optimizer.param_groups:
+            for group in state.scope["param_groups"]:
                 for key, value in group.items():
-                    if isinstance(value, TensorBase):
+                    if is_a(value, TensorBase):
                         self._add(value, Source("item", group, key))
         for place in watch.places.values():
-            if isinstance(place.value, TensorBase):
+            if is_a(place.value, TensorBase):
                 kind = "attribute" if place.attribute else "item"
                 self._add(place.value, Source(kind, place.holder, place.key, place.label))
         for container, before, _ in watch.containers.values():
-            if isinstance(container, dict):
+            if is_a(container, dict):
                 for key, value in before:
-                    if isinstance(value, TensorBase):
+                    if is_a(value, TensorBase):
                         self._add(value, Source("item", container, key))
-            elif isinstance(container, (list, tuple)):
+            elif is_a(container, (list, tuple)):
                 for i, value in enumerate(before):
-                    if isinstance(value, TensorBase):
+                    if is_a(value, TensorBase):
                         self._add(value, Source("item", container, i))
         for variable, before, _ in trace.grads.values():
             if before is not None:

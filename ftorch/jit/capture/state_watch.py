@@ -23,8 +23,9 @@ from ...eager.tensor import TensorBase
 from . import purity
 from .code_names import EVERYTHING, NOTHING
 from .code_names import Names as _Names
-from .python_state import MISSING, restore, same_scalar, unchanged
+from .python_state import restore, same_scalar, unchanged
 from .reachable_state import Reachable
+from .static_look import MISSING, attribute, in_class, is_a, scope_of
 from .user_code import is_made, is_users
 
 _LOGGING = frozenset(("debug", "info", "warning", "error", "critical", "exception", "log", "warn"))
@@ -72,6 +73,13 @@ def _codes_of_collector():
         if not hasattr(callback, "__code__"):
             callback = getattr(callback, "__func__", type(callback).__call__)
         yield getattr(callback, "__code__", None)
+
+
+def _function_of(method):
+    """The function of Python that a class's item is, or wraps, or None."""
+    if is_a(method, (staticmethod, classmethod)):
+        method = attribute(method, "__func__")
+    return method if type(method) is types.FunctionType else None
 
 
 class Watch(Reachable):
@@ -171,7 +179,7 @@ class Watch(Reachable):
         if frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_OF_OBJECTS:
             return
         for name, value in frame.f_locals.items():
-            if id(value) in self.known and not callable(value) and not isinstance(value, types.ModuleType):
+            if id(value) in self.known and not callable(value) and not is_a(value, types.ModuleType):
                 self.visit(value, EVERYTHING, 1, name)
 
     def _calls_from_library(self, frame):
@@ -209,10 +217,10 @@ class Watch(Reachable):
         names = code.co_varnames[: code.co_argcount]
         first = frame.f_locals.get(names[0]) if names else None
         is_inner = any(code in maker.co_consts for maker in self._entered)
-        method = getattr(type(first), code.co_name, None)
-        if getattr(method, "__code__", None) is code:
-            maker = getattr(type(first).__init__, "__code__", None)
-            if maker not in self._entered and not isinstance(first, TensorBase):
+        method = _function_of(in_class(type(first), code.co_name))
+        if method is not None and method.__code__ is code:
+            maker = _function_of(in_class(type(first), "__init__"))
+            if getattr(maker, "__code__", None) not in self._entered and not is_a(first, TensorBase):
                 self.visit(first, self._codes[code], 0, names[0])
             if code.co_freevars and not is_inner:
                 self.function(method)
@@ -256,7 +264,7 @@ class Watch(Reachable):
                 self.visit(module, names, 0, name)
         for name, value in frame.f_locals.items():
             # What the function made itself is nothing that it depends on.
-            if id(value) in self.known or hasattr(value, "param_groups"):
+            if id(value) in self.known or "param_groups" in (scope_of(value) or ()):
                 self.visit(value, names, 0, name)
 
     # --- afterwards
