@@ -45,6 +45,7 @@ class Derived:
     fitting = ()
     exclusive = False
     expanded = compared = None
+    anywhere = ()
     runs_kernels = False
     known = None  # an object whose ``instance(slots, tensors)`` says the results without tracing
     calls_back = False  # whether the kernel calls Python from within the program

@@ -16,15 +16,16 @@ _ARITHMETIC = ("add", "sub", "mul", "div", "floor_divide")  # all their argument
 
 
 class MixedDevices(RuntimeError):
-    """Tensors of the CPU beside some over several devices (`device.over`): they are put there.
+    """Tensors of the CPU beside some of another device, where they are put if they may be.
 
     Attributes:
         device: the latter.
+        places: of the operands that may be on the CPU; None for all of them.
     """
 
-    def __init__(self, text, device):
+    def __init__(self, text, device, places):
         super().__init__(text)
-        self.device = device
+        self.device, self.places = device, places
 
 
 def check_devices(op, tensors):
@@ -39,7 +40,9 @@ def check_devices(op, tensors):
                 )
                 for several, other in ((device, g.device), (g.device, device)):
                     if other is _device.CPU and _device.is_several(several):
-                        raise MixedDevices(text, several)
+                        raise MixedDevices(text, several, None)
+                if op.definition.anywhere and _device.CPU in (device, g.device):
+                    raise MixedDevices(text, g.device if device is _device.CPU else device, op.definition.anywhere)
                 raise RuntimeError(text)
             device, first_zero = g.device, g.is_zero_dim
     return device

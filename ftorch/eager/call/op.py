@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import native
+from ..core import device as _device
 from ..core import dtype as dtypes
 from ..core.geometry import has_internal_overlap
 from ..core.once import warn_user
@@ -253,7 +254,7 @@ def _call(op: Op, operands, static=()):
         try:
             plan = planning.build(op, operands, static)
         except call_checks.MixedDevices as mixed:
-            return call(op, _moved(operands, mixed.device), static)
+            return call(op, _moved(operands, mixed), static)
         remember(op.plans, key, plan)
     if plan.checks:
         value_checks.check_values(plan, operands, tensors, read)
@@ -266,13 +267,21 @@ def _call(op: Op, operands, static=()):
     return plan.wrap_results([wrap(s) for s in results])
 
 
-def _moved(operands, device):
-    """Operands, of which all tensors are on a device."""
-    return tuple([
-        o.to(device) if isinstance(o, Tensor)
-        else _moved(o, device) if o.__class__ in (list, tuple) else o
-        for o in operands
-    ])
+def _moved(operands, mixed):
+    """Operands, with those of the CPU that may be there on the others' device.
+
+    Raises:
+        MixedDevices: if that were none.
+    """
+    def moved(o):
+        if isinstance(o, Tensor):
+            return o.to(mixed.device) if o._ftorch_geometry.device is _device.CPU else o
+        return tuple(map(moved, o)) if o.__class__ in (list, tuple) else o
+
+    found = tuple([moved(o) if mixed.places is None or i in mixed.places else o for i, o in enumerate(operands)])
+    if all(f is o or f == () for f, o in zip(found, operands)):
+        raise mixed from None
+    return found
 
 
 in_c = native.module if executor.DEFERRED else None
@@ -323,7 +332,7 @@ def _call_inplace(op: Op, operands, static=()):
         except call_checks.MixedDevices as mixed:
             if target._ftorch_geometry.device is not mixed.device:
                 raise
-            return call_inplace(op, _moved(operands, mixed.device), static)
+            return call_inplace(op, _moved(operands, mixed), static)
         if plan.geometry.shape != target._ftorch_geometry.shape:
             return hooks.resized(op, operands, static)
         remember(op.inplace_plans, key, plan)

@@ -70,6 +70,7 @@ class OpDef:
         expanded: what in-place forms make of expanded targets (`overlap`).
         compared: how many of the tensors, the target among them, are asked whether they lie in it (`overlap`).
         fitting: names of the arguments whose numbers the results' dtype must be able to hold (`fits`).
+        anywhere: places of the operands that may be on the CPU beside an accelerator's (`of_any_device`).
         precise: the place of the operand that half precision gets in float32 if it is a number or 0-d (`wide`).
     """
 
@@ -82,6 +83,7 @@ class OpDef:
     exclusive = False
     expanded: str | None = None
     compared: int | None = None
+    anywhere: tuple[int, ...] = ()
     fitting: tuple[tuple[str, bool], ...] = ()
     precise: int | None = None
 
@@ -234,6 +236,11 @@ class OpDef:
             floats: also in float32; and in bfloat16 where in float16.
         """
         self.fitting = tuple((name, halves, floats) for name in names.split())
+        return self
+
+    def of_any_device(self, names):
+        """Declares arguments that may be on the CPU where the others are on an accelerator: they are put there."""
+        self.anywhere = tuple(map(self.argument_names.index, names.split()))
         return self
 
     def wide(self, name):

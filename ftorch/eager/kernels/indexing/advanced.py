@@ -61,6 +61,9 @@ def index(self, indices):
     return self.at[where].get(mode="clip", wrap_negative_indices=False)
 
 
+index.of_any_device("indices")
+
+
 def _wrapped(i, size):
     i = i.astype(jnp.int64)
     return jnp.where(i < 0, i + size, i)

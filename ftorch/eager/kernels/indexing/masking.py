@@ -299,7 +299,7 @@ def index_put(self, indices, values, accumulate):
 
 
 index_put.changing("places")
-index_put.overlap(exclusive=True, expanded="tensor[indices] = tensor")
+index_put.overlap(exclusive=True, expanded="tensor[indices] = tensor").of_any_device("indices")
 
 
 @index_put.derivative

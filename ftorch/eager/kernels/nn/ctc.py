@@ -108,6 +108,9 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction
     return out.reshape(()) if log_probs.ndim == 2 else out
 
 
+ctc_loss.of_any_device("targets input_lengths target_lengths")
+
+
 def _finished(losses, zero_infinity):
     return jnp.where(losses > -_IMPOSSIBLE / 2, 0.0 if zero_infinity else jnp.inf, losses)
 

@@ -237,6 +237,9 @@ def _rnn_layer(input, hx, w_ih, w_hh, b_ih, b_hh, batch_sizes, mode, reverse):
     return _layer(mode, input, (hx,), w_ih, w_hh, b_ih, b_hh, None, batch_sizes, reverse)
 
 
+_rnn_layer.of_any_device("batch_sizes")
+
+
 @_rnn_layer.derivative
 def _(grad, result, input, hx, w_ih, w_hh, b_ih, b_hh, batch_sizes, mode, reverse):
     *found, d_b_ih, d_b_hh, _ = _layer_gradient(
@@ -252,6 +255,9 @@ def _(grad, result, input, hx, w_ih, w_hh, b_ih, b_hh, batch_sizes, mode, revers
 )
 def _lstm_layer(input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse):
     return _layer("lstm", input, (hx, cx), w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse)
+
+
+_lstm_layer.of_any_device("batch_sizes")
 
 
 @_lstm_layer.derivative

@@ -1,0 +1,34 @@
+"""``python -m tests.accelerator FILE [NAME ...]``: programs on a GPU, or on the emulated one, results to a file."""
+
+import pickle
+import sys
+import traceback
+import warnings
+
+import jax
+
+if all(d.platform == "cpu" for d in jax.devices()):
+    from . import emulated  # noqa: F401
+
+import ftorch
+
+from .programs import PROGRAMS
+from .results import plain
+
+
+def main(path, *names):
+    found = {}
+    for name in names or PROGRAMS:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found[name] = plain(PROGRAMS[name](ftorch, "cuda"))
+        except Exception:
+            found[name] = traceback.format_exc()
+        print(name, "raised" if isinstance(found[name], str) else "", flush=True)
+    with open(path, "wb") as file:
+        pickle.dump(found, file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
