@@ -36,23 +36,50 @@ def t_device(device):
 
 # --- tensors ---------------------------------------------------------------------------------------------------------
 
+
 @program
 def moves(t, device):
     x = numbers(t, "cpu", 3, 4)
     y = x.to(device)
     z = y.to(device, t.float64, non_blocking=True)
-    return x, y, z, y.cpu(), y.to(x), y is y.to(device), kind(y.device, device), kind((y + 1).device, device), z.to("cpu", t.int32)
+    return (
+        x,
+        y,
+        z,
+        y.cpu(),
+        y.to(x),
+        y is y.to(device),
+        kind(y.device, device),
+        kind((y + 1).device, device),
+        z.to("cpu", t.int32),
+    )
 
 
 @program
 def factories(t, device):
     made = [
-        t.zeros(2, 3, device=device), t.ones(2, dtype=t.int8, device=device), t.full((2,), 1.5, device=device),
-        t.arange(5, device=device), t.arange(0, 1, 0.3, device=device), t.linspace(0, 1, 7, device=device), t.eye(3, 4, device=device),
-        t.tensor([[1, 2], [3, 4]], device=device), t.tensor(3.5, device=device), t.as_tensor(np.arange(4.0), device=device),
-        t.empty(0, 3, device=device), t.tril_indices(3, 3, device=device), t.logspace(0, 2, 5, device=device), t.hann_window(6, device=device),
+        t.zeros(2, 3, device=device),
+        t.ones(2, dtype=t.int8, device=device),
+        t.full((2,), 1.5, device=device),
+        t.arange(5, device=device),
+        t.arange(0, 1, 0.3, device=device),
+        t.linspace(0, 1, 7, device=device),
+        t.eye(3, 4, device=device),
+        t.tensor([[1, 2], [3, 4]], device=device),
+        t.tensor(3.5, device=device),
+        t.as_tensor(np.arange(4.0), device=device),
+        t.empty(0, 3, device=device),
+        t.tril_indices(3, 3, device=device),
+        t.logspace(0, 2, 5, device=device),
+        t.hann_window(6, device=device),
     ]
-    like = [t.zeros_like(made[0]), t.full_like(made[1], 7), made[2].new_ones(3), made[2].new_tensor([1, 2.0]), t.ones_like(made[0], device="cpu")]
+    like = [
+        t.zeros_like(made[0]),
+        t.full_like(made[1], 7),
+        made[2].new_ones(3),
+        made[2].new_tensor([1, 2.0]),
+        t.ones_like(made[0], device="cpu"),
+    ]
     return made, like, [kind(x.device, device) for x in made + like[:-1]], like[-1].device.type
 
 
@@ -68,15 +95,31 @@ def default_device(t, device):
 @program
 def scalars_of_the_cpu_mix(t, device):
     x = numbers(t, device, 3)
-    return x + t.tensor(2.0), t.tensor(2.0) * x, t.where(x > 0, x, t.tensor(0.0)), x.clamp(min=t.tensor(0.0, device=device)), x / 3, 1 - x
+    return (
+        x + t.tensor(2.0),
+        t.tensor(2.0) * x,
+        t.where(x > 0, x, t.tensor(0.0)),
+        x.clamp(min=t.tensor(0.0, device=device)),
+        x / 3,
+        1 - x,
+    )
 
 
 @program
 def devices_do_not_mix(t, device):
     x, w = numbers(t, device, 3, 3), numbers(t, "cpu", 3, 3)
     found = []
-    for call in (lambda: x + w, lambda: x @ w, lambda: t.cat([x, w]), lambda: t.nn.functional.linear(x, w), lambda: x.numpy(),
-                 lambda: np.asarray(x), lambda: t.where(x > 0, x, w), lambda: x.index_select(0, t.tensor([1])), lambda: x.add_(w)):
+    for call in (
+        lambda: x + w,
+        lambda: x @ w,
+        lambda: t.cat([x, w]),
+        lambda: t.nn.functional.linear(x, w),
+        lambda: x.numpy(),
+        lambda: np.asarray(x),
+        lambda: t.where(x > 0, x, w),
+        lambda: x.index_select(0, t.tensor([1])),
+        lambda: x.add_(w),
+    ):
         try:
             call()
             found.append(None)
@@ -110,35 +153,71 @@ def writes(t, device):
 @program
 def printing(t, device):
     x = t.arange(6, device=device).reshape(2, 3) / 4
-    return [repr(v).replace(f", device='{x.device}'", "") for v in (x, x.bool(), x[0, 1], t.zeros(0, device=device), t.nn.Parameter(x))]
+    return [
+        repr(v).replace(f", device='{x.device}'", "")
+        for v in (x, x.bool(), x[0, 1], t.zeros(0, device=device), t.nn.Parameter(x))
+    ]
 
 
 @program
 def looks(t, device):
     x = numbers(t, device, 4, 3)
-    return x.sum().item(), bool((x > 0).any()), x.tolist(), int(x.argmax()), float(x[1, 2]), len(x), [r.sum().item() for r in x], (x == x).all().item()
+    return (
+        x.sum().item(),
+        bool((x > 0).any()),
+        x.tolist(),
+        int(x.argmax()),
+        float(x[1, 2]),
+        len(x),
+        [r.sum().item() for r in x],
+        (x == x).all().item(),
+    )
 
 
 @program
 def shapes_that_depend_on_values(t, device):
     x = integers(t, device, 5, 40)
-    return x.nonzero(), x.unique(return_inverse=True, return_counts=True), x[x > 2], t.masked_select(x, x < 2), t.bincount(x), \
-        t.where(x == 3), t.repeat_interleave(x[:5], x[:5]), t.unique_consecutive(x.sort().values), t.argwhere(x == 1), x.nonzero().shape[0]
+    return (
+        x.nonzero(),
+        x.unique(return_inverse=True, return_counts=True),
+        x[x > 2],
+        t.masked_select(x, x < 2),
+        t.bincount(x),
+        t.where(x == 3),
+        t.repeat_interleave(x[:5], x[:5]),
+        t.unique_consecutive(x.sort().values),
+        t.argwhere(x == 1),
+        x.nonzero().shape[0],
+    )
 
 
 @program
 def dtypes(t, device):
     x = numbers(t, device, 7) * 20
     names = "float64 float32 float16 bfloat16 int64 int32 int16 int8 bool complex64 complex128".split()
-    return [x.to(getattr(t, n)) for n in names], [(x.to(getattr(t, n)) + 1).dtype == getattr(t, n) for n in names], x.abs().to(t.uint8)
+    return (
+        [x.to(getattr(t, n)) for n in names],
+        [(x.to(getattr(t, n)) + 1).dtype == getattr(t, n) for n in names],
+        x.abs().to(t.uint8),
+    )
 
 
 @program
 def products(t, device):
     a, b = numbers(t, device, 33, 65), numbers(t, device, 65, 17, seed=1)
     batch = numbers(t, device, 5, 8, 9), numbers(t, device, 5, 9, 4, seed=1)
-    return a @ b, t.mm(a.double(), b.double()), batch[0] @ batch[1], t.einsum("bij,bjk->ik", *batch), t.addmm(a @ b, a, b, beta=0.5), a @ b[:, 0], \
-        ((a.half() @ b.half()).float() - a @ b).abs().max().item() < 0.05, ((a.bfloat16() @ b.bfloat16()).float() - a @ b).abs().max().item() < 0.3, t.baddbmm(batch[0] @ batch[1], *batch), t.outer(a[0], b[0])
+    return (
+        a @ b,
+        t.mm(a.double(), b.double()),
+        batch[0] @ batch[1],
+        t.einsum("bij,bjk->ik", *batch),
+        t.addmm(a @ b, a, b, beta=0.5),
+        a @ b[:, 0],
+        ((a.half() @ b.half()).float() - a @ b).abs().max().item() < 0.05,
+        ((a.bfloat16() @ b.bfloat16()).float() - a @ b).abs().max().item() < 0.3,
+        t.baddbmm(batch[0] @ batch[1], *batch),
+        t.outer(a[0], b[0]),
+    )
 
 
 @program
@@ -152,25 +231,92 @@ def full_precision(t, device):
 @program
 def reductions(t, device):
     x = numbers(t, device, 9, 11)
-    return x.sum(), x.sum(0), x.mean(1, keepdim=True), x.std(), x.var(0, unbiased=False), x.max(1), x.min(), x.argmin(0), x.prod(1), x.norm(), \
-        x.logsumexp(1), x.cumsum(0), x.cumprod(1), x.median(1), x.amax((0, 1)), x.any(0), x.count_nonzero(), x.sort(0), x.topk(3, 1), x.kthvalue(2, 0), \
-        x.quantile(0.3, 0), x.cummax(0), x.softmax(1), x.log_softmax(0), t.histc(x, 5), x.argsort(1), t.logcumsumexp(x, 0), x.aminmax()
+    return (
+        x.sum(),
+        x.sum(0),
+        x.mean(1, keepdim=True),
+        x.std(),
+        x.var(0, unbiased=False),
+        x.max(1),
+        x.min(),
+        x.argmin(0),
+        x.prod(1),
+        x.norm(),
+        x.logsumexp(1),
+        x.cumsum(0),
+        x.cumprod(1),
+        x.median(1),
+        x.amax((0, 1)),
+        x.any(0),
+        x.count_nonzero(),
+        x.sort(0),
+        x.topk(3, 1),
+        x.kthvalue(2, 0),
+        x.quantile(0.3, 0),
+        x.cummax(0),
+        x.softmax(1),
+        x.log_softmax(0),
+        t.histc(x, 5),
+        x.argsort(1),
+        t.logcumsumexp(x, 0),
+        x.aminmax(),
+    )
 
 
 @program
 def pointwise(t, device):
     x = numbers(t, device, 50)
     p = x.abs() + 0.1
-    return [getattr(x, n)() for n in "exp sin cos tan tanh sigmoid erf abs neg sign ceil floor round trunc atan sinh cosh relu square frac expm1".split()], \
-        [getattr(p, n)() for n in "log sqrt rsqrt lgamma digamma log1p reciprocal log2 log10 i0".split()], x.pow(3), p.pow(x), x.fmod(0.7), \
-        x.remainder(0.7), t.atan2(x, p), x.clamp(-1, 1), t.lerp(x, p, 0.3), t.hypot(x, p), x.erfinv() if False else (x / 4).erfinv(), t.special.gammainc(p, p), \
-        t.nn.functional.gelu(x), t.nn.functional.silu(x), t.nn.functional.softplus(x), x.isnan(), t.maximum(x, -x), x // 0.3, t.addcmul(x, x, p), t.logaddexp(x, p)
+    return (
+        [
+            getattr(x, n)()
+            for n in (
+                "exp sin cos tan tanh sigmoid erf abs neg sign ceil floor round trunc atan sinh cosh relu square frac "
+                "expm1"
+            ).split()
+        ],
+        [getattr(p, n)() for n in "log sqrt rsqrt lgamma digamma log1p reciprocal log2 log10 i0".split()],
+        x.pow(3),
+        p.pow(x),
+        x.fmod(0.7),
+        x.remainder(0.7),
+        t.atan2(x, p),
+        x.clamp(-1, 1),
+        t.lerp(x, p, 0.3),
+        t.hypot(x, p),
+        x.erfinv() if False else (x / 4).erfinv(),
+        t.special.gammainc(p, p),
+        t.nn.functional.gelu(x),
+        t.nn.functional.silu(x),
+        t.nn.functional.softplus(x),
+        x.isnan(),
+        t.maximum(x, -x),
+        x // 0.3,
+        t.addcmul(x, x, p),
+        t.logaddexp(x, p),
+    )
 
 
 @program
 def integers_and_bits(t, device):
     x, y = integers(t, device, 100, 20), integers(t, device, 7, 20, seed=1) + 1
-    return x // y, x % y, x & y, x | y, x ^ y, ~x, x << y, x >> y, x / y, -x, x.gcd(y), x ** 2, t.bitwise_not(x.to(t.uint8)), x.to(t.uint8) * 3, x.float().floor_divide(3)
+    return (
+        x // y,
+        x % y,
+        x & y,
+        x | y,
+        x ^ y,
+        ~x,
+        x << y,
+        x >> y,
+        x / y,
+        -x,
+        x.gcd(y),
+        x**2,
+        t.bitwise_not(x.to(t.uint8)),
+        x.to(t.uint8) * 3,
+        x.float().floor_divide(3),
+    )
 
 
 @program
@@ -178,18 +324,56 @@ def gathers_and_scatters(t, device):
     x, i = numbers(t, device, 6, 4), integers(t, device, 6, 3, 4, seed=3)
     s = numbers(t, device, 3, 4, seed=4)
     rows = t.tensor([0, 0, 5], device=device)
-    return x.gather(0, i), t.zeros_like(x).scatter_add(0, i, s), x.scatter(0, i[:1], s[:1]), x.index_add(0, rows, s), x.index_copy(0, rows[1:], s[1:]), \
-        x.index_fill(0, rows, 2.0), x.scatter_reduce(0, i, s, "amax"), x.index_put((rows, rows % 4), s[:, 0], accumulate=True), x.take(i), \
-        x.take_along_dim(i, 0), t.nn.functional.embedding(i, x), t.nn.functional.one_hot(i, 6), x.roll(2, 0), x.flip(1), x.rot90(), x.tril(), x.diagonal(), \
-        t.searchsorted(x[:, 0].sort().values, s[:, 0].contiguous()), t.bucketize(s, x[0].sort().values), x.masked_fill(x > 0, 0), x.unfold(0, 3, 2)
+    return (
+        x.gather(0, i),
+        t.zeros_like(x).scatter_add(0, i, s),
+        x.scatter(0, i[:1], s[:1]),
+        x.index_add(0, rows, s),
+        x.index_copy(0, rows[1:], s[1:]),
+        x.index_fill(0, rows, 2.0),
+        x.scatter_reduce(0, i, s, "amax"),
+        x.index_put((rows, rows % 4), s[:, 0], accumulate=True),
+        x.take(i),
+        x.take_along_dim(i, 0),
+        t.nn.functional.embedding(i, x),
+        t.nn.functional.one_hot(i, 6),
+        x.roll(2, 0),
+        x.flip(1),
+        x.rot90(),
+        x.tril(),
+        x.diagonal(),
+        t.searchsorted(x[:, 0].sort().values, s[:, 0].contiguous()),
+        t.bucketize(s, x[0].sort().values),
+        x.masked_fill(x > 0, 0),
+        x.unfold(0, 3, 2),
+    )
 
 
 @program
 def shapes(t, device):
     x = numbers(t, device, 4, 6, 2)
-    return x.view(8, 6), x.permute(2, 0, 1), x.reshape(-1), x.transpose(0, 1).contiguous(), t.cat([x, x], 1), t.stack([x, x]), x.split(2, 1), x.chunk(2), \
-        x.expand(3, 4, 6, 2), x.repeat(1, 2, 1), x.squeeze(), x[None], x.unbind(2), x.movedim(0, 2), t.nn.functional.pad(x, (1, 2, 0, 1)), x.flatten(1), \
-        t.meshgrid(x[0, :, 0], x[1, :, 1], indexing="ij"), t.cartesian_prod(x[0, :2, 0], x[1, :3, 1]), t.block_diag(x[0], x[1]), t.nn.functional.pixel_shuffle(x.reshape(1, 4, 6, 2), 2)
+    return (
+        x.view(8, 6),
+        x.permute(2, 0, 1),
+        x.reshape(-1),
+        x.transpose(0, 1).contiguous(),
+        t.cat([x, x], 1),
+        t.stack([x, x]),
+        x.split(2, 1),
+        x.chunk(2),
+        x.expand(3, 4, 6, 2),
+        x.repeat(1, 2, 1),
+        x.squeeze(),
+        x[None],
+        x.unbind(2),
+        x.movedim(0, 2),
+        t.nn.functional.pad(x, (1, 2, 0, 1)),
+        x.flatten(1),
+        t.meshgrid(x[0, :, 0], x[1, :, 1], indexing="ij"),
+        t.cartesian_prod(x[0, :2, 0], x[1, :3, 1]),
+        t.block_diag(x[0], x[1]),
+        t.nn.functional.pixel_shuffle(x.reshape(1, 4, 6, 2), 2),
+    )
 
 
 @program
@@ -197,17 +381,44 @@ def linear_algebra(t, device):
     x = numbers(t, device, 5, 5, dtype="float64")
     p = x @ x.mT + t.eye(5, device=device, dtype=t.float64)
     b = numbers(t, device, 5, 2, dtype="float64", seed=1)
-    return t.linalg.solve(x, b), t.linalg.inv(x), t.linalg.cholesky(p), t.linalg.eigvalsh(p), t.linalg.svdvals(x), t.linalg.det(x), t.linalg.slogdet(p), \
-        t.linalg.qr(x)[1].abs(), t.linalg.lstsq(numbers(t, device, 7, 5, dtype="float64"), numbers(t, device, 7, 2, dtype="float64", seed=2)).solution, \
-        t.linalg.pinv(x), t.linalg.matrix_exp(x), t.linalg.eigvals(x).abs().sort().values, t.linalg.lu_factor(x)[0], t.cholesky_solve(b, t.linalg.cholesky(p)), \
-        t.linalg.matrix_rank(p), t.linalg.norm(x, 2), t.linalg.solve_triangular(p.tril(), b, upper=False), t.triu(x), t.cross(x[:3, :3], x[2:, :3], dim=1), t.linalg.matrix_power(x, 3)
+    return (
+        t.linalg.solve(x, b),
+        t.linalg.inv(x),
+        t.linalg.cholesky(p),
+        t.linalg.eigvalsh(p),
+        t.linalg.svdvals(x),
+        t.linalg.det(x),
+        t.linalg.slogdet(p),
+        t.linalg.qr(x)[1].abs(),
+        t.linalg.lstsq(
+            numbers(t, device, 7, 5, dtype="float64"), numbers(t, device, 7, 2, dtype="float64", seed=2)
+        ).solution,
+        t.linalg.pinv(x),
+        t.linalg.matrix_exp(x),
+        t.linalg.eigvals(x).abs().sort().values,
+        t.linalg.lu_factor(x)[0],
+        t.cholesky_solve(b, t.linalg.cholesky(p)),
+        t.linalg.matrix_rank(p),
+        t.linalg.norm(x, 2),
+        t.linalg.solve_triangular(p.tril(), b, upper=False),
+        t.triu(x),
+        t.cross(x[:3, :3], x[2:, :3], dim=1),
+        t.linalg.matrix_power(x, 3),
+    )
 
 
 @program
 def fourier(t, device):
     x = numbers(t, device, 4, 16)
-    return t.fft.fft(x), t.fft.rfft(x), t.fft.irfft(t.fft.rfft(x)), t.fft.fft2(x), t.fft.fftshift(x), t.stft(x, 8, return_complex=True, window=t.hann_window(8, device=device)), \
-        t.view_as_real(t.fft.ifft(x).resolve_conj())
+    return (
+        t.fft.fft(x),
+        t.fft.rfft(x),
+        t.fft.irfft(t.fft.rfft(x)),
+        t.fft.fft2(x),
+        t.fft.fftshift(x),
+        t.stft(x, 8, return_complex=True, window=t.hann_window(8, device=device)),
+        t.view_as_real(t.fft.ifft(x).resolve_conj()),
+    )
 
 
 @program
@@ -223,21 +434,33 @@ def random_numbers(t, device):
     p = t.randperm(100, device=device)
     drop = t.nn.functional.dropout(t.ones(20_000, device=device), 0.25)
     chosen = t.multinomial(t.tensor([0.1, 0.2, 0.7], device=device), 10_000, replacement=True)
-    return bool((a == again).all()), abs(a.mean().item()) < 0.05, abs(a.std().item() - 1) < 0.05, 0 <= u.min().item() < u.max().item() < 1, same, \
-        p.sort().values, abs((drop == 0).float().mean().item() - 0.25) < 0.02, abs((chosen == 2).float().mean().item() - 0.7) < 0.03, \
-        t.bernoulli(t.full((10_000,), 0.3, device=device)).mean().item() > 0.2, t.randint(0, 5, (1000,), device=device).unique(), \
-        t.empty(10_000, device=device).exponential_().min().item() > 0, t.empty(100, device=device).uniform_(2, 3).floor(), kind(g.device, device)
+    return (
+        bool((a == again).all()),
+        abs(a.mean().item()) < 0.05,
+        abs(a.std().item() - 1) < 0.05,
+        0 <= u.min().item() < u.max().item() < 1,
+        same,
+        p.sort().values,
+        abs((drop == 0).float().mean().item() - 0.25) < 0.02,
+        abs((chosen == 2).float().mean().item() - 0.7) < 0.03,
+        t.bernoulli(t.full((10_000,), 0.3, device=device)).mean().item() > 0.2,
+        t.randint(0, 5, (1000,), device=device).unique(),
+        t.empty(10_000, device=device).exponential_().min().item() > 0,
+        t.empty(100, device=device).uniform_(2, 3).floor(),
+        kind(g.device, device),
+    )
 
 
 # --- autograd, transforms --------------------------------------------------------------------------------------------
+
 
 @program
 def gradients(t, device):
     x, w = numbers(t, device, 4, 3).requires_grad_(), numbers(t, device, 3, 2, seed=1).requires_grad_()
     y = (x @ w).tanh().pow(2).sum()
     y.backward()
-    gx, = t.autograd.grad((x ** 3).sum(), x, create_graph=True)
-    second, = t.autograd.grad(gx.sum(), x)
+    (gx,) = t.autograd.grad((x**3).sum(), x, create_graph=True)
+    (second,) = t.autograd.grad(gx.sum(), x)
     seen = []
     x.register_hook(lambda g: seen.append(kind(g.device, device)))
     (x * 2).sum().backward()
@@ -257,12 +480,12 @@ def custom_function(t, device):
         @staticmethod
         def forward(ctx, x):
             ctx.save_for_backward(x)
-            return x ** 3
+            return x**3
 
         @staticmethod
         def backward(ctx, g):
-            x, = ctx.saved_tensors
-            return 3 * x ** 2 * g
+            (x,) = ctx.saved_tensors
+            return 3 * x**2 * g
 
     x = numbers(t, device, 5).requires_grad_()
     Cube.apply(x).sum().backward()
@@ -272,10 +495,17 @@ def custom_function(t, device):
 @program
 def transforms(t, device):
     w, x = numbers(t, device, 3, 3), numbers(t, device, 6, 3, seed=1)
+
     def f(w, x):
         return (w @ x).sin().sum()
-    return t.func.vmap(t.func.grad(f), (None, 0))(w, x), t.func.jacrev(lambda x: w @ x.sin())(x[0]), t.func.hessian(f, 1)(w, x[0]), \
-        t.func.jvp(lambda x: x.exp(), (x,), (x,)), t.vmap(lambda v: v.sum())(x)
+
+    return (
+        t.func.vmap(t.func.grad(f), (None, 0))(w, x),
+        t.func.jacrev(lambda x: w @ x.sin())(x[0]),
+        t.func.hessian(f, 1)(w, x[0]),
+        t.func.jvp(lambda x: x.exp(), (x,), (x,)),
+        t.vmap(lambda v: v.sum())(x),
+    )
 
 
 @program
@@ -287,6 +517,7 @@ def checkpointing(t, device):
 
 
 # --- training --------------------------------------------------------------------------------------------------------
+
 
 def layers(t, device):
     t.manual_seed(0)
@@ -316,13 +547,20 @@ def _train_with(name, **options):
         net = layers(t, device)
         optimizer = getattr(t.optim, name)(net.parameters(), **options)
         return trained(t, device, net, optimizer, classes(t, device, 8, 6), t.nn.functional.cross_entropy, clip=1.0)
+
     run.__name__ = f"trains_with_{name}" + "".join(f"_{k}" for k in options if k != "lr")
     return program(run)
 
 
 for _name, _options in [
-    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}), ("Adam", {"lr": 0.01}), ("AdamW", {"lr": 0.01, "fused": True}), ("Adam", {"lr": 0.01, "foreach": True}),
-    ("RMSprop", {"lr": 0.01}), ("Adagrad", {"lr": 0.1}), ("NAdam", {"lr": 0.01}), ("Adam", {"lr": 0.01, "capturable": True}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    ("Adam", {"lr": 0.01}),
+    ("AdamW", {"lr": 0.01, "fused": True}),
+    ("Adam", {"lr": 0.01, "foreach": True}),
+    ("RMSprop", {"lr": 0.01}),
+    ("Adagrad", {"lr": 0.1}),
+    ("NAdam", {"lr": 0.01}),
+    ("Adam", {"lr": 0.01, "capturable": True}),
 ]:
     if _name != "Adam" or "capturable" not in _options:  # `capturable` is an accelerator's: PyTorch refuses it on the CPU
         _train_with(_name, **_options)
@@ -332,16 +570,37 @@ for _name, _options in [
 def trains_a_convolutional_network(t, device):
     t.manual_seed(0)
     nn = t.nn
-    net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, groups=2, stride=2),
-                        nn.GroupNorm(2, 8), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4)).to(device)
-    result = trained(t, device, net, t.optim.SGD(net.parameters(), 0.1, momentum=0.9), classes(t, device, 4, 3, 12, 12), t.nn.functional.cross_entropy)
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, groups=2, stride=2),
+        nn.GroupNorm(2, 8),
+        nn.SiLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 4),
+    ).to(device)
+    result = trained(
+        t,
+        device,
+        net,
+        t.optim.SGD(net.parameters(), 0.1, momentum=0.9),
+        classes(t, device, 4, 3, 12, 12),
+        t.nn.functional.cross_entropy,
+    )
     return result, net.eval()(numbers(t, device, 2, 3, 12, 12, seed=5))
 
 
 @program
 def trains_channels_last(t, device):
     t.manual_seed(0)
-    net = t.nn.Sequential(t.nn.Conv2d(3, 8, 3), t.nn.BatchNorm2d(8), t.nn.ReLU(), t.nn.ConvTranspose2d(8, 4, 2, stride=2)).to(device).to(memory_format=t.channels_last)
+    net = (
+        t.nn.Sequential(t.nn.Conv2d(3, 8, 3), t.nn.BatchNorm2d(8), t.nn.ReLU(), t.nn.ConvTranspose2d(8, 4, 2, stride=2))
+        .to(device)
+        .to(memory_format=t.channels_last)
+    )
     x = numbers(t, device, 2, 3, 8, 8).to(memory_format=t.channels_last)
     y = net(x)
     y.square().mean().backward()
@@ -352,16 +611,20 @@ def trains_channels_last(t, device):
 def trains_a_transformer(t, device):
     t.manual_seed(0)
     nn = t.nn
+
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
             self.words = nn.Embedding(20, 16)
-            self.body = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True), 2, enable_nested_tensor=False)
+            self.body = nn.TransformerEncoder(
+                nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True), 2, enable_nested_tensor=False
+            )
             self.head = nn.Linear(16, 20)
 
         def forward(self, x):
             mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
             return self.head(self.body(self.words(x), mask=mask, is_causal=True))
+
     net = Net().to(device)
     optimizer = t.optim.AdamW(net.parameters(), 1e-3)
     schedule = t.optim.lr_scheduler.CosineAnnealingLR(optimizer, 5)
@@ -393,7 +656,11 @@ def trains_an_lstm(t, device):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses, nn.GRU(4, 5).to(device)(numbers(t, device, 6, 2, 4)), nn.RNNCell(4, 5).to(device)(numbers(t, device, 2, 4))
+    return (
+        losses,
+        nn.GRU(4, 5).to(device)(numbers(t, device, 6, 2, 4)),
+        nn.RNNCell(4, 5).to(device)(numbers(t, device, 2, 4)),
+    )
 
 
 @program
@@ -473,15 +740,22 @@ def loads_data(t, device):
 @program
 def copies_of_modules(t, device):
     import copy
+
     net = layers(t, device)
     twin = copy.deepcopy(net)
     with t.no_grad():
         net[0].weight.zero_()
     back = copy.deepcopy(net).cpu()
-    return twin(numbers(t, device, 2, 6)), back[0].weight, kind(twin[0].weight.device, device), net.half()[0].weight.dtype == t.float16
+    return (
+        twin(numbers(t, device, 2, 6)),
+        back[0].weight,
+        kind(twin[0].weight.device, device),
+        net.half()[0].weight.dtype == t.float16,
+    )
 
 
 # --- functions of nn -------------------------------------------------------------------------------------------------
+
 
 @program
 def attention(t, device):
@@ -494,17 +768,29 @@ def attention(t, device):
     mha = t.nn.MultiheadAttention(8, 2, batch_first=True)
     t.manual_seed(1)
     mha.load_state_dict({n: t.randn(p.shape) for n, p in mha.state_dict().items()})
-    return out, q.grad, f(q, k, v, attn_mask=mask), f(q, k[:, :2], v[:, :2], enable_gqa=True), mha.to(device)(q[:, 0], k[:, 0], v[:, 0]), \
-        f(*(x.detach().bfloat16() for x in (q, k, v))).float().mean() < 1
+    return (
+        out,
+        q.grad,
+        f(q, k, v, attn_mask=mask),
+        f(q, k[:, :2], v[:, :2], enable_gqa=True),
+        mha.to(device)(q[:, 0], k[:, 0], v[:, 0]),
+        f(*(x.detach().bfloat16() for x in (q, k, v))).float().mean() < 1,
+    )
 
 
 @program
 def convolutions(t, device):
     f = t.nn.functional
     x1, x2, x3 = numbers(t, device, 2, 4, 13), numbers(t, device, 2, 4, 9, 8), numbers(t, device, 1, 2, 5, 6, 7)
-    return f.conv1d(x1, numbers(t, device, 6, 4, 3), padding="same"), f.conv2d(x2, numbers(t, device, 6, 2, 3, 3), stride=2, dilation=2, groups=2, padding=2), \
-        f.conv3d(x3, numbers(t, device, 3, 2, 2, 2, 2)), f.conv_transpose2d(x2, numbers(t, device, 4, 3, 3, 3), stride=2, output_padding=1), \
-        f.unfold(x2, 3), f.fold(f.unfold(x2, 3), (9, 8), 3), f.conv2d(x2.double(), numbers(t, device, 6, 4, 3, 3, dtype="float64"))
+    return (
+        f.conv1d(x1, numbers(t, device, 6, 4, 3), padding="same"),
+        f.conv2d(x2, numbers(t, device, 6, 2, 3, 3), stride=2, dilation=2, groups=2, padding=2),
+        f.conv3d(x3, numbers(t, device, 3, 2, 2, 2, 2)),
+        f.conv_transpose2d(x2, numbers(t, device, 4, 3, 3, 3), stride=2, output_padding=1),
+        f.unfold(x2, 3),
+        f.fold(f.unfold(x2, 3), (9, 8), 3),
+        f.conv2d(x2.double(), numbers(t, device, 6, 4, 3, 3, dtype="float64")),
+    )
 
 
 @program
@@ -512,9 +798,19 @@ def pools_and_samples(t, device):
     f = t.nn.functional
     x = numbers(t, device, 2, 3, 9, 8)
     grid = numbers(t, device, 2, 4, 4, 2) / 2
-    return f.max_pool2d(x, 3, 2, 1, return_indices=True), f.avg_pool2d(x, 2, ceil_mode=True), f.adaptive_avg_pool2d(x, (4, 3)), f.adaptive_max_pool2d(x, 3), \
-        f.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False), f.interpolate(x, (5, 5), mode="nearest"), f.interpolate(x, (20, 17), mode="bicubic", align_corners=True), \
-        f.grid_sample(x, grid, align_corners=False), f.affine_grid(numbers(t, device, 2, 2, 3), (2, 3, 4, 4), align_corners=False), f.lp_pool2d(x, 2, 3), f.pad(x, (1, 1, 2, 2), mode="reflect")
+    return (
+        f.max_pool2d(x, 3, 2, 1, return_indices=True),
+        f.avg_pool2d(x, 2, ceil_mode=True),
+        f.adaptive_avg_pool2d(x, (4, 3)),
+        f.adaptive_max_pool2d(x, 3),
+        f.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False),
+        f.interpolate(x, (5, 5), mode="nearest"),
+        f.interpolate(x, (20, 17), mode="bicubic", align_corners=True),
+        f.grid_sample(x, grid, align_corners=False),
+        f.affine_grid(numbers(t, device, 2, 2, 3), (2, 3, 4, 4), align_corners=False),
+        f.lp_pool2d(x, 2, 3),
+        f.pad(x, (1, 1, 2, 2), mode="reflect"),
+    )
 
 
 @program
@@ -522,10 +818,25 @@ def losses(t, device):
     f = t.nn.functional
     x, y, i = numbers(t, device, 6, 5), numbers(t, device, 6, 5, seed=1), integers(t, device, 5, 6)
     p = t.log_softmax(numbers(t, device, 10, 2, 5), 2)
-    return f.cross_entropy(x, i), f.cross_entropy(x, y.softmax(1), label_smoothing=0.1), f.nll_loss(x.log_softmax(1), i), f.mse_loss(x, y), f.l1_loss(x, y), f.smooth_l1_loss(x, y), \
-        f.huber_loss(x, y), f.binary_cross_entropy_with_logits(x, (y > 0).float()), f.kl_div(x.log_softmax(1), y.softmax(1), reduction="batchmean"), f.cosine_similarity(x, y), \
-        f.triplet_margin_loss(x, y, -x), f.ctc_loss(p, t.tensor([[1, 2], [3, 4]], device=device), t.tensor([10, 10]), t.tensor([2, 2])), f.multi_margin_loss(x, i), \
-        f.gaussian_nll_loss(x, y, x.abs()), f.poisson_nll_loss(x, y.abs()), t.cdist(x, y), f.pairwise_distance(x, y)
+    return (
+        f.cross_entropy(x, i),
+        f.cross_entropy(x, y.softmax(1), label_smoothing=0.1),
+        f.nll_loss(x.log_softmax(1), i),
+        f.mse_loss(x, y),
+        f.l1_loss(x, y),
+        f.smooth_l1_loss(x, y),
+        f.huber_loss(x, y),
+        f.binary_cross_entropy_with_logits(x, (y > 0).float()),
+        f.kl_div(x.log_softmax(1), y.softmax(1), reduction="batchmean"),
+        f.cosine_similarity(x, y),
+        f.triplet_margin_loss(x, y, -x),
+        f.ctc_loss(p, t.tensor([[1, 2], [3, 4]], device=device), t.tensor([10, 10]), t.tensor([2, 2])),
+        f.multi_margin_loss(x, i),
+        f.gaussian_nll_loss(x, y, x.abs()),
+        f.poisson_nll_loss(x, y.abs()),
+        t.cdist(x, y),
+        f.pairwise_distance(x, y),
+    )
 
 
 @program
@@ -533,7 +844,17 @@ def normalizations(t, device):
     f = t.nn.functional
     x = numbers(t, device, 4, 6, 5)
     mean, var = t.zeros(6, device=device), t.ones(6, device=device)
-    return f.layer_norm(x, (5,)), f.batch_norm(x, mean, var, training=True), mean, var, f.group_norm(x, 3), f.instance_norm(x), f.normalize(x, dim=1), f.rms_norm(x, (5,)), f.local_response_norm(x, 2)
+    return (
+        f.layer_norm(x, (5,)),
+        f.batch_norm(x, mean, var, training=True),
+        mean,
+        var,
+        f.group_norm(x, 3),
+        f.instance_norm(x),
+        f.normalize(x, dim=1),
+        f.rms_norm(x, (5,)),
+        f.local_response_norm(x, 2),
+    )
 
 
 @program
@@ -541,7 +862,16 @@ def sparse(t, device):
     x = numbers(t, device, 5, 4) * (numbers(t, device, 5, 4, seed=1) > 0)
     s, c = x.to_sparse(), x.to_sparse_csr()
     y = numbers(t, device, 4, 3, seed=2)
-    return s @ y, c @ y, s.to_dense(), s.coalesce().indices(), s.coalesce().values(), c.crow_indices(), t.sparse.sum(s), kind(s.device, device)
+    return (
+        s @ y,
+        c @ y,
+        s.to_dense(),
+        s.coalesce().indices(),
+        s.coalesce().values(),
+        c.crow_indices(),
+        t.sparse.sum(s),
+        kind(s.device, device),
+    )
 
 
 @program
@@ -556,14 +886,25 @@ def distributions(t, device):
     d = t.distributions
     x = numbers(t, device, 4, 3)
     normal, categorical = d.Normal(x, x.exp()), d.Categorical(logits=x)
-    return normal.log_prob(x + 1), categorical.log_prob(t.tensor([0, 1, 2, 0], device=device)), categorical.entropy(), d.kl_divergence(normal, d.Normal(x * 0, x * 0 + 1)), \
-        normal.rsample().shape, d.Bernoulli(logits=x).entropy(), d.MultivariateNormal(x[0], t.eye(3, device=device)).log_prob(x), d.Gamma(x.exp(), x.exp()).log_prob(x.exp()), kind(normal.sample().device, device)
+    return (
+        normal.log_prob(x + 1),
+        categorical.log_prob(t.tensor([0, 1, 2, 0], device=device)),
+        categorical.entropy(),
+        d.kl_divergence(normal, d.Normal(x * 0, x * 0 + 1)),
+        normal.rsample().shape,
+        d.Bernoulli(logits=x).entropy(),
+        d.MultivariateNormal(x[0], t.eye(3, device=device)).log_prob(x),
+        d.Gamma(x.exp(), x.exp()).log_prob(x.exp()),
+        kind(normal.sample().device, device),
+    )
 
 
 @program
 def quantized_products(t, device):
     x, w = integers(t, device, 256, 32, 64) - 128, integers(t, device, 256, 48, 64, seed=1) - 128
-    return t._int_mm(x.to(t.int8), w.to(t.int8).t()), t.fake_quantize_per_tensor_affine(numbers(t, device, 5), 0.1, 0, -128, 127)
+    return t._int_mm(x.to(t.int8), w.to(t.int8).t()), t.fake_quantize_per_tensor_affine(
+        numbers(t, device, 5), 0.1, 0, -128, 127
+    )
 
 
 @program
@@ -579,15 +920,29 @@ def functional_calls(t, device):
     net = layers(t, device)
     params = {n: p.detach() for n, p in net.named_parameters()}
     x, y = classes(t, device, 8, 6)[0]
+
     def loss(params, x, y):
         return t.nn.functional.cross_entropy(t.func.functional_call(net, params, (x[None],)), y[None])
+
     return t.func.vmap(t.func.grad(loss), (None, 0, 0))(params, x, y)
 
 
 @program
 def complex_numbers(t, device):
     x = t.complex(numbers(t, device, 3, 3), numbers(t, device, 3, 3, seed=1))
-    return x @ x.mH, x.abs(), x.angle(), x.real, x.imag.contiguous(), x.conj() * 2, t.polar(x.abs(), x.angle()), t.linalg.det(x), x.exp(), x.sum(), t.view_as_real(x)
+    return (
+        x @ x.mH,
+        x.abs(),
+        x.angle(),
+        x.real,
+        x.imag.contiguous(),
+        x.conj() * 2,
+        t.polar(x.abs(), x.angle()),
+        t.linalg.det(x),
+        x.exp(),
+        x.sum(),
+        t.view_as_real(x),
+    )
 
 
 @program

@@ -22,8 +22,25 @@ ROUNDED = {"xla_allow_excess_precision": False}  # numbers of 16 bits are rounde
 _CPU_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 # The emitters that make code of each fusion through MLIR want 1 MB and 6 ms for one: a network of eight blocks 310 MB
 # instead of 100, for programs that run as fast. Short ones of elementwise steps are faster with them.
-_LONG_OPTIONS = {**_CPU_OPTIONS, "xla_cpu_use_fusion_emitters": False}
+_LONG_OPTIONS = {**_CPU_OPTIONS, "xla_cpu_use_fusion_emitters": False}  # the last is in jaxlib until 0.10
 _LONG = 128  # steps
+
+
+@functools.cache
+def _cpu_options(is_long, rounded):
+    """The options for a program on the CPU, as far as this jaxlib has them."""
+    wanted = {**(_LONG_OPTIONS if is_long else _CPU_OPTIONS), **(ROUNDED if rounded else {})}
+    return wanted if _compiles(wanted) else {n: v for n, v in wanted.items() if _compiles({n: v})}
+
+
+def _compiles(options):
+    try:
+        jax.jit(int, compiler_options=options, out_shardings=_cpu()).lower().compile()
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return False
+    return True
 
 
 @functools.cache
@@ -46,10 +63,8 @@ def jitted(program, *, donates, on_cpu, steps, rounded=False):
     if on_cpu:
         # Where its inputs are is said: JAX would compile again for those that it has put elsewhere
         # by default (new ones) and those that another program gave, which are bound to a device.
-        options = {"compiler_options": _LONG_OPTIONS if steps > _LONG else _CPU_OPTIONS, "in_shardings": _cpu()}
+        options = {"compiler_options": _cpu_options(steps > _LONG, rounded), "in_shardings": _cpu()}
         program = rewritten(program, donated=1, rounded=rounded)
-        if rounded:
-            options["compiler_options"] = {**options["compiler_options"], **ROUNDED}
     return jax.jit(program, donate_argnums=(1,) if donates else (), **options)
 
 
