@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from .. import _decomp
+from ..ao.quantization.fx import _decomposed as _quantized_decomposed  # noqa: F401  its operators are registered
 
 decompositions = dict(_decomp.core_aten_decompositions())
 

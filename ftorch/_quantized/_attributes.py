@@ -257,6 +257,8 @@ def setitem(self, index, value):
 
 @quantized_op()
 def index_put_(self, indices, values, accumulate=False):
+    if isinstance(values, QuantizedTensor):
+        raise RuntimeError("Value argument for quantized input_put should not be quantized")
     self._ints.index_put_(indices, _values_for(self, values))
     return self
 
@@ -310,6 +312,11 @@ def isclose(input, other, *args, **kwargs):
 
 def _ordering(name, results):
     def ordered(input, *args, **kwargs):
+        if name in ("max", "min") and not isinstance(input._quantizer, q.PerTensor):
+            raise RuntimeError(
+                f"{name.capitalize()} operator for quantized tensors only works for per tensor quantized tensors. Please "
+                "open an issue on https://github.com/pytorch/pytorch/issues if you need per channel quantized tensor support."
+            )
         found = getattr(torch, name)(integers(input), *args, **kwargs)
         if isinstance(found, Tensor):
             return with_integers(input, found) if results else found
@@ -344,9 +351,10 @@ def _ends_with(dims, rank) -> bool:
 
 @quantized_op("mean")
 def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    _affine(input)
     dims = tuple(range(input.dim())) if dim is None or dim == () or dim == [] else dim
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
-    if dtype is None and input.dim() and "channel" not in str(input.qscheme()) and input.is_contiguous() and (
+    if dtype is None and input.dim() and input.is_contiguous() and (
             _ends_with(dims, input.dim())):
         # PyTorch averages the integers of innermost dimensions, half to even; elsewhere it averages their values.
         average = integers(input).double().mean(dims, keepdim).round()

@@ -5,14 +5,19 @@ from __future__ import annotations
 from ..eager.core import api as torch
 from ..eager.tensor import Tensor
 from . import _quantizer as q
-from ._tensor import QuantizedTensor, build, integers, per_tensor, quantized_op, real
+from ._tensor import QuantizedTensor, adopt, build, integers, per_tensor, quantized_op, real, with_integers
+
+
+# Other sizes of the same elements in the same order; whatever else moves elements needs one scale.
+_RESHAPING = frozenset("view reshape flatten unflatten view_as reshape_as ravel unsqueeze squeeze alias channel_shuffle "
+                       "pixel_shuffle pixel_unshuffle max_pool2d".split())
 
 
 def _part(quantizer, dim, start, end, step, drops):
     """The quantizer of a slice of a dimension, or of one index of it (``drops``)."""
     scales, zeros, axis = quantizer.scales, quantizer.zero_points, quantizer.axis
     if dim == axis:
-        scales, zeros = scales[start:end:step], zeros[start:end:step]
+        scales, zeros = scales[start:end:step].contiguous(), zeros[start:end:step].contiguous()
         if scales.numel() == 1:
             return q.PerTensor(scales.item(), zeros.item())
     return q.PerChannel(scales, zeros, axis - (drops and dim < axis))
@@ -25,8 +30,12 @@ def per_channel_moved(func, name, t, args, kwargs):
         return _indexed(t, args[1])
     if name in ("select", "narrow", "slice", "unbind"):
         return _sliced(name, t, args[1:], kwargs)
+    if name in ("split", "chunk", "tensor_split", "unsafe_split", "unsafe_chunk", "hsplit", "vsplit", "dsplit"):
+        return _cut(t, func(*args, **kwargs))
     if name in ("index_select", "gather", "masked_select", "take_along_dim"):
         per_tensor(t, name)
+    if name not in _RESHAPING:
+        raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
     out = func(*args, **kwargs)
     if name == "unsqueeze":
         dim = args[1] if len(args) > 1 else kwargs["dim"]
@@ -36,13 +45,15 @@ def per_channel_moved(func, name, t, args, kwargs):
         )
     if name == "squeeze":
         return build(out, q.PerChannel(quantizer.scales, quantizer.zero_points, _squeezed_axis(t, args[1:], kwargs)))
-    if not isinstance(out, Tensor) or name in ("t", "transpose", "permute", "T", "as_strided"):
-        raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
-    if out.dim() <= quantizer.axis:
-        raise RuntimeError("length of scales must equal to channel, expected "
-                           f"{out.numel()} got, {quantizer.scales.numel()}")
-    quantizer.check(out.shape)
-    return build(out, quantizer)
+    return build(out, quantizer)  # whether the scales still fit is asked when numbers are
+
+
+def _cut(t, parts):
+    """Parts of the integers along one dimension, each with the quantizer of its channels."""
+    places = [p.storage_offset() - t._ints.storage_offset() for p in parts]
+    dim = next((d for d in range(t.dim()) if any(p.shape[d] != t.shape[d] for p in parts)), 0)
+    starts = [at // t.stride()[dim] for at in places]
+    return tuple(_piece(t, dim, start, start + p.shape[dim], 1) for start, p in zip(starts, parts))
 
 
 def _squeezed_axis(t, args, kwargs):
@@ -58,10 +69,10 @@ def _squeezed_axis(t, args, kwargs):
 
 def _indexed(t, index):
     index = index if isinstance(index, tuple) else (index,)
-    dim, dims = 0, t.dim()
+    dim = 0
     for i, each in enumerate(index):
         if each is Ellipsis:
-            dim += dims - (len(index) - 1)
+            dim += t.dim() - dim - sum(each is not None for each in index[i + 1 :])
             continue
         if isinstance(each, slice):
             start, stop, step = each.indices(t.shape[dim])
@@ -70,7 +81,9 @@ def _indexed(t, index):
             dim += 1
         elif isinstance(each, int) and not isinstance(each, bool):
             t = _one(t, dim, each)
-            dims -= 1
+        elif each is None:
+            t = t.unsqueeze(dim)
+            dim += 1
         else:
             raise RuntimeError("Only per_tensor quantized quantized tensors are supported by index.")
         if not isinstance(t._quantizer, q.PerChannel):
@@ -108,6 +121,35 @@ def _sliced(name, t, args, kwargs):
     dim, start, end, step = (*args, *((0, None, None, 1)[len(args) :]))
     start, end, step = slice(start, end, step).indices(t.shape[dim])
     return _piece(t, dim % t.dim(), start, end, step)
+
+
+def _in_place(name):
+    def change(self, *args, **kwargs):
+        return adopt(self, getattr(self, name)(*args, **kwargs))
+
+    change.__name__ = f"{name}_"
+    setattr(QuantizedTensor, f"{name}_", quantized_op(f"{name}_")(change))
+
+
+for _name in ("t", "transpose", "squeeze", "unsqueeze"):
+    _in_place(_name)
+
+
+@quantized_op()
+def resize_(self, *size, memory_format=None):
+    """Another size, in place; as many elements as fit stay as they are."""
+    if not isinstance(self._quantizer, q.PerTensor):
+        raise RuntimeError("Can only resize quantized tensors with per-tensor schemes!")
+    self._ints.resize_(*size)
+    return adopt(self, build(self._ints, self._quantizer, self.dtype))
+
+
+@quantized_op()
+def repeat_interleave(input, repeats, dim=None, *, output_size=None):
+    """Each element several times."""
+    if not isinstance(input._quantizer, q.PerTensor):
+        raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
+    return with_integers(input, torch.repeat_interleave(integers(input), repeats, dim, output_size=output_size))
 
 
 # --- joining -------------------------------------------------------------------------

@@ -161,12 +161,14 @@ class PerChannel:
 
     def quantized(self, x, dtype):
         """The integers nearest to real numbers."""
+        self.check(x.shape)
         inverse = 1.0 / self.along(self.scales, x.dim()).to(_dtype.float32)
         zero = self.along(self.zero_points, x.dim()).to(_dtype.float32)
         return clipped(torch.round(x * inverse + zero), dtype)
 
     def real(self, ints):
         """The numbers that integers stand for."""
+        self.check(ints.shape)
         scale = self.along(self.scales, ints.dim()).to(_dtype.float32)
         if self.floating:
             return (ints.to(_dtype.float32) - self.along(self.zero_points, ints.dim())) * scale
@@ -183,6 +185,8 @@ class PerChannel:
 
     def check(self, shape):
         """Raises RuntimeError unless there is a scale for each channel of a tensor of a shape."""
+        if len(shape) <= self.axis:
+            raise RuntimeError("Channel axis out of range in per channel affine quantization.")
         channels = shape[self.axis]
         for name, values in (("scales", self.scales), ("zero_points", self.zero_points)):
             if values.numel() != channels:

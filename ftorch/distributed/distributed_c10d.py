@@ -97,7 +97,7 @@ from .rendezvous import register_rendezvous_handler, rendezvous
 
 ProcessGroupGloo = ProcessGroup
 reduce_op = ReduceOp
-_MPI_AVAILABLE = _UCC_AVAILABLE = _XCCL_AVAILABLE = False
+_MPI_AVAILABLE = _UCC_AVAILABLE = _XCCL_AVAILABLE = _TORCHCOMM_AVAILABLE = False
 _GLOO_AVAILABLE = True
 
 GroupName = str

@@ -16,6 +16,7 @@ _PROGRAMS = (
     "o.quantize_per_token(x, *o.choose_qparams_per_token_asymmetric(x, t.int8), -128, 127, t.int8)",
     "o.dequantize_per_token(i, *o.choose_qparams_per_token_asymmetric(x, t.int8), -128, 127, t.int8, t.float32)",
     "o.quantize_per_channel_group(w, s, t.zeros(4, 2), -8, 7, t.int8, 4)",
+    "o.quantize_per_channel_group(w, s / 3, t.zeros(4, 2), -128, 127, t.int8, 4)",
     "o.dequantize_per_channel_group(i[0, :4], s[:3], None, -8, 7, t.int8, 4, t.float32)",
 )
 

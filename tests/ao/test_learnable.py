@@ -63,3 +63,24 @@ def test_limits():
 def test_limits_of_quantized_dtypes(name):
     mine, theirs = (torch.iinfo(getattr(torch, name)) for torch in (ftorch, reference))
     assert (mine.min, mine.max, mine.bits) == (theirs.min, theirs.max, theirs.bits)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int32"])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_zero_points_that_are_no_integers(per_channel, kind):
+    def program(torch):
+        torch.manual_seed(0)
+        x = torch.randn(3, 40, requires_grad=True)
+        scale = torch.tensor([0.3, 0.1, 0.7])
+        zero_point = torch.tensor([1.6, 2.5, 7.3]).to(getattr(torch, kind))
+        if per_channel:
+            y = torch.fake_quantize_per_channel_affine(x, scale, zero_point, 0, 0, 15)
+        else:
+            y = torch.fake_quantize_per_tensor_affine(x, scale[:1], zero_point[:1], 0, 15)
+        y.sum().backward()
+        return [y.detach(), x.grad, type(y.grad_fn).__name__]
+
+    expected, found = (program(library) for library in (reference, ftorch))
+    np.testing.assert_allclose(found[0].numpy(), expected[0].numpy(), rtol=1e-6)
+    np.testing.assert_array_equal(found[1].numpy(), expected[1].numpy())
+    assert found[2] == expected[2]

@@ -228,3 +228,47 @@ def test_drawings_of_block_masks(sizes):
         return [str(mask), repr(mask), mask.to_string(), mask.to_string(grid_size=3, limit=1), mask.to_string((4, 2))]
 
     agree(drawn)
+
+
+def _laid_out(package):
+    """Queries, keys and values as projections leave them: heads after positions in memory."""
+    package.manual_seed(0)
+    q, k, v = (package.randn(2, n, 4, 8).transpose(1, 2) for n in (5, 7, 7))
+    packed = (part.view(2, 5, 4, 8).transpose(1, 2) for part in package.randn(2, 5, 96).split(32, -1))
+    return {"t": package, "q": q, "k": k, "v": v, "packed": tuple(packed), "mask": package.randn(5, 7),
+            "allowed": package.ones(5, 7, dtype=package.bool).tril(1), "one": q[:, :, :1],
+            "attend": package.nn.functional.scaled_dot_product_attention}
+
+
+@pytest.mark.parametrize("program", (
+    "attend(q, k, v)", "attend(q, k, v, is_causal=True)", "attend(q, k, v, mask)", "attend(q, k, v, allowed)",
+    "attend(*packed)", "attend(*packed, is_causal=True)", "attend(one, k, v)", "attend(q[:1], k[:1], v[:1])",
+    "attend(q, k[:, :2], v[:, :2], enable_gqa=True)", "attend(q[0], k[0], v[0])", "attend(q, k, v[..., :4])",
+    "attend(q, k[:1], v[:1])", "attend(q[:1].expand(2, -1, -1, -1), k, v)", "attend(q.contiguous(), k, v)",
+    "attend(t.randn(2, 4, 8, 5).mT, k, v)", "attend(q.double(), k.double(), v.double())",
+    "attend(q, k, v).transpose(1, 2).view(2, 5, 32)",
+))
+def test_results_lie_in_memory_as_queries_do(program):
+    ours, theirs = (eval(program, _laid_out(package)) for package in PACKAGES)
+    assert ours.stride() == theirs.stride() and ours.shape == theirs.shape
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("program", (
+    "attend(q, k, v, mask, is_causal=True)", "attend(q, k, v, allowed, is_causal=True)",
+    "attend(q, k[:, :2], v[:, :2], mask, is_causal=True, enable_gqa=True)",
+    "attend(q[0], k[0], v[0], mask, is_causal=True)", "attend(q, k, v[..., :4], mask, is_causal=True)",
+    "attend(q, k, v, mask.requires_grad_(), is_causal=True)",
+))
+def test_masks_beside_the_causal_one(program):
+    def outcome(package):
+        try:
+            return eval(program, _laid_out(package)).detach().numpy()
+        except RuntimeError as error:
+            return str(error)
+
+    ours, theirs = map(outcome, PACKAGES)
+    if isinstance(theirs, str):
+        assert ours == theirs
+    else:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)

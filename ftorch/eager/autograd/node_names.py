@@ -38,6 +38,8 @@ _SAME = {  # each name: the functions whose nodes have it
     "DiagEmbed": "diagflat", "Roll": "fft_fftshift fft_ifftshift", "Cumsum": "cumulative_trapezoid",
     "FftR2C": "fft_rfft fft_rfft2 fft_rfftn", "FftC2R": "fft_irfft fft_irfft2 fft_irfftn fft_hfft fft_hfft2 "
     "fft_hfftn", "FftC2C": "fft_fft2 fft_fftn fft_ifft2 fft_ifftn fft_ihfft2 fft_ihfftn",
+    "FakeQuantizePerTensorAffineCachemask": "fake_quantize_per_tensor_affine",
+    "FakeQuantizePerChannelAffineCachemask": "fake_quantize_per_channel_affine",
     "Conj": "fft_ihfft", "MaxPool2DWithIndices": "max_pool2d", "MaxPool3DWithIndices": "max_pool3d",
 }
 _NAMES = {name: f"{node}Backward0" for node, names in _SAME.items() for name in names.split()} | {
@@ -176,6 +178,8 @@ def _power(call):
 
 
 _RULES = {
+    "fake_quantize_per_tensor_affine": lambda call: "FakeQuantizePerTensorAffineCachemask"
+    f"{'TensorQparams' if len(call.dims) > 1 else ''}Backward0",
     **{name: _reduced(name) for name in _LOSSES},
     **{f"conv{kind}{n}d": _convolution for kind in ("", "_transpose") for n in (1, 2, 3)},
     "cross_entropy": _cross_entropy, "linear": _linear, "matmul": _matmul, "pow": _power,

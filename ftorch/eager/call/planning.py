@@ -312,7 +312,8 @@ def _result_geometries(definition, results, tensors, device, stored, slots):
     channels = definition.layout == "channels" and any(map(is_channels_last, inputs[:2]))
     dtypes = declared or [dtype_of_result(r.dtype, stored) for r in results]
     if callable(definition.layout):
-        static = {n: s[1] for n, s in zip(definition.argument_names, slots, strict=True) if s[0] == "v"}
+        given = zip(definition.argument_names, slots, strict=True)
+        static = {n: s[1] if s[0] == "v" else None for n, s in given if s[0] in "vn"}
         strides = definition.layout(inputs, static, [tuple(r.shape) for r in results])
         return tuple(
             geometry(Size(r.shape), dtype, device, stride)

@@ -238,7 +238,7 @@ def quantize_per_channel_group(input, scales, zero_points, quant_min, quant_max,
     """Integers of a matrix, with a scale (rows, groups) for each group of columns in a row."""
     rows = _in_groups(input, scales, group_size)
     scales, zero_points = scales.reshape(-1, 1), zero_points.reshape(-1, 1)
-    found = rows.div(scales).add(zero_points).round().clamp(quant_min, quant_max)
+    found = rows.mul(1.0 / scales).add(zero_points).round().clamp(quant_min, quant_max)
     return found.to(dtype).reshape_as(input)
 
 

@@ -32,7 +32,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
-    if is_causal and attn_mask is not None and not query.is_nested:
+    if is_causal and attn_mask is not None and not query.is_nested and not _takes_both(query, key, value, attn_mask,
+                                                                                       dropout_p, enable_gqa):
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     factor = None
     if dropout_p > 0.0:
@@ -43,6 +44,15 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         factor = _dropout_factor(query, key, dropout_p, enable_gqa)
     return torch._scaled_dot_product_attention(
         query, key, value, attn_mask, factor, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+
+
+def _takes_both(query, key, value, attn_mask, dropout_p, enable_gqa):
+    """Whether PyTorch's kernel for the CPU runs, which leaves out what comes later beside what a mask says."""
+    return (
+        dropout_p == 0.0 and not attn_mask.requires_grad
+        and all(x.dim() == 4 and x.shape[3] == query.shape[3] and x.shape[0] == query.shape[0] for x in (key, value))
+        and query.dim() == 4 and key.shape[1] == value.shape[1] and (enable_gqa or key.shape[1] == query.shape[1])
     )
 
 

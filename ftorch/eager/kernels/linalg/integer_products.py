@@ -152,6 +152,8 @@ def weight_int8pack_mm(self, mat2, scales):
         raise RuntimeError(f"{name} : expect B.size(1) == {self.shape[1]}")
     if scales.ndim != 1 or scales.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"{name} : expect scales to be 1d tensor with size {mat2.shape[0]}")
+    if scales.dtype != self.dtype:
+        raise RuntimeError(f"expected scalar type {dtype_name(self.dtype)} but found {dtype_name(scales.dtype)}")
     wide = _WEIGHTS8.bind(self.astype(np.float32)[None], mat2[None])[0][0]
     return (wide * scales.astype(np.float32)).astype(self.dtype)
 

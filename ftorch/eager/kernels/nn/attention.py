@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ...core.geometry import permuted_stride
 from ...core.registry import op
 from .._common import dtype_name, is_complex, is_floating, opmath
 from .._primitives import primitive
@@ -136,9 +137,30 @@ def _heads(x):
 # --- the op -----------------------------------------------------------------------------------
 
 
+def _is_fused(query, key, value, gqa):
+    """Whether PyTorch's fused kernel for the CPU takes operands of these geometries, whose result lies as the query does."""
+    operands = (query, key, value)
+    return (
+        all(g.ndim == 4 and g.shape[3] == query.shape[3] and g.stride[3] == 1 for g in operands)
+        and all(g.shape[2] and g.shape[0] == query.shape[0] for g in operands)
+        and key.shape[1] == value.shape[1]
+        and (key.shape[1] == query.shape[1] or bool(gqa))
+    )
+
+
+def _result_layout(inputs, static, shapes):
+    dropped = "dropout_factor" not in static  # which has what are no tensors
+    if dropped or not _is_fused(*inputs[:3], static.get("enable_gqa")):
+        return [None]
+    query = inputs[0]
+    if query.is_dense:
+        return [query.stride]
+    return [permuted_stride(shapes[0], sorted(range(4), key=lambda d: -(query.stride[d] or math.inf)))]
+
+
 @op("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, "
     "Tensor? attn_mask=None, Tensor? dropout_factor=None, bool is_causal=False, *, "
-    "float? scale=None, bool enable_gqa=False) -> Tensor")
+    "float? scale=None, bool enable_gqa=False) -> Tensor", layout=_result_layout)
 def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, is_causal, scale,
                                  enable_gqa):
     """Softmax of scaled scores times values; ``dropout_factor`` multiplies the softmax."""

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.registry import op
-from .._common import up, wrap_dim
+from .._common import dtype_name, up, wrap_dim
 from ..reduction.reductions import not_implemented
 
 _KERNEL = "fake_quantize_tensor_cachemask_kernel_type_handling"
@@ -27,7 +27,11 @@ def _check_zero_point(zero_point, quant_min, quant_max):
 def _levels(x, scale, zero_point):
     wide = up(x)
     scale = jnp.asarray(scale).astype(wide.dtype)
-    return jnp.round(wide * (1 / scale)) + jnp.asarray(zero_point).astype(wide.dtype), scale
+    zero_point = jnp.asarray(zero_point)
+    shift = zero_point.astype(wide.dtype)
+    if jnp.issubdtype(zero_point.dtype, jnp.floating):  # which is no level itself: added before it is rounded
+        return jnp.round(wide * (1 / scale) + shift), scale
+    return jnp.round(wide * (1 / scale)) + shift, scale
 
 
 def _quantized(x, scale, zero_point, quant_min, quant_max):
@@ -61,11 +65,16 @@ def fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_ma
     return _quantized(self, scale, zero_point, quant_min, quant_max)
 
 
+def _whole(zero_point):
+    """One zero point as the kernel of one scale reads it: without what comes after the point."""
+    return jnp.trunc(zero_point.reshape(())).astype(np.int32)
+
+
 @op("fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, "
     "int quant_min, int quant_max) -> Tensor", layout="preserve")
 def per_tensor_by_tensors(self, scale, zero_point, quant_min, quant_max):
     _check(self, quant_min, quant_max, _KERNEL)
-    return _quantized(self, scale.reshape(()), zero_point.reshape(()), quant_min, quant_max)
+    return _quantized(self, scale.reshape(()), _whole(zero_point), quant_min, quant_max)
 
 
 for _op in (fake_quantize_per_tensor_affine, per_tensor_by_tensors):
@@ -73,7 +82,7 @@ for _op in (fake_quantize_per_tensor_affine, per_tensor_by_tensors):
     @_op.derivative
     def _(grad, self, scale, zero_point, quant_min, quant_max):
         if hasattr(scale, "reshape"):
-            scale, zero_point = scale.reshape(()), zero_point.reshape(())
+            scale, zero_point = scale.reshape(()), _whole(zero_point)
             return _passed(grad, self, scale, zero_point, quant_min, quant_max), None, None
         return _passed(grad, self, scale, zero_point, quant_min, quant_max)
 
@@ -102,6 +111,9 @@ def fake_quantize_per_channel_affine(self, scale, zero_point, axis, quant_min, q
         raise RuntimeError("scale and zero-point need to have the same dimensions")
     if scale.shape[0] != self.shape[wrap_dim(axis, self.ndim)]:
         raise RuntimeError("dimensions of scale and zero-point are not consistent with input tensor")
+    kind = dtype_name(zero_point.dtype)
+    if kind not in ("Int", "Float", "Half"):
+        raise RuntimeError(f"Zero-point must be Int32, Float or Half, found {kind}")
     _check(self, quant_min, quant_max, "fake_quantize_channel_cachemask_cpu_type_handling")
     if axis < 0:
         raise RuntimeError("`axis` must be between 0 and number of dimensions of input")
