@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from ..eager.core import api as torch
-from ..eager.tensor import Tensor
 from . import _quantizer as q
-from ._tensor import QuantizedTensor, adopt, build, integers, per_tensor, quantized_op, real, with_integers
-
+from ._tensor import (
+    QuantizedTensor,
+    adopt,
+    build,
+    integers,
+    per_tensor,
+    quantized_op,
+    real,
+    with_integers,
+)
 
 # Other sizes of the same elements in the same order; whatever else moves elements needs one scale.
 _RESHAPING = frozenset("view reshape flatten unflatten view_as reshape_as ravel unsqueeze squeeze alias channel_shuffle "

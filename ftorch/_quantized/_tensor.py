@@ -224,7 +224,8 @@ MOVING = frozenset(
     "reshape_as select narrow slice split chunk unbind unsafe_chunk unsafe_split tensor_split swapaxes swapdims "
     "movedim moveaxis repeat tile flip index_select contiguous clone detach as_strided channel_shuffle "
     "pixel_shuffle pixel_unshuffle max_pool2d take_along_dim gather masked_select T mT unfold "
-    "ravel broadcast_to alias diagonal max_pool3d hsplit vsplit dsplit roll rot90 fliplr flipud adjoint H mH select_copy".split()
+    "ravel broadcast_to alias diagonal max_pool3d "
+    "hsplit vsplit dsplit roll rot90 fliplr flipud adjoint H mH select_copy".split()
 )
 _FREE = frozenset("contiguous clone detach alias".split())
 
