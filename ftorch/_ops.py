@@ -7,7 +7,6 @@ tensor([4., 4.])
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import importlib
@@ -16,6 +15,7 @@ from typing import Any
 
 from .eager.bindings.signatures import Bound
 from .eager.core.registry import OVERLOADS, STATIC, OpDef
+from .eager.core.schema import in_place, qualified
 from .eager.dispatch import overrides
 from .eager.tensor import PLAIN, TensorBase, modes
 
@@ -72,7 +72,7 @@ class OpOverload(OperatorBase):
     def __init__(self, packet, definition, form="function"):
         self._packet = packet
         schema = definition.schema
-        self._schema = schema if schema.namespace else dataclasses.replace(schema, namespace="aten")
+        self._schema = qualified(in_place(schema) if form == "inplace" else schema)
         self._overloadname = definition.schema.overload or "default"
         self._bound = Bound(definition, "self")
         self._form = form

@@ -6,12 +6,14 @@ arguments ATen orders otherwise than Python does, and those that only exact grap
 
 from __future__ import annotations
 
+import functools
+
 import ftorch as torch
 
 from .._ops import OpOverload, OpOverloadPacket
 from ..eager.call import op as _op
-from ..eager.core.schema import parse
 from ..eager.tensor import modes
+from .aten_schemas import schema_of
 
 _FUNCTIONS: dict = {}
 _REDUCTIONS = ("none", "mean", "sum")
@@ -63,8 +65,10 @@ class CompositeOverload(OpOverload):
         self._packet, self._overloadname, self._function = packet, name, function
         base = packet.__name__
         self._form = "inplace" if base.endswith("_") or base in _EFFECTS else "function"
-        text = _SCHEMAS.get(base)
-        self._schema = None if text is None else parse(f"aten::{text}")
+
+    @functools.cached_property
+    def _schema(self):
+        return schema_of(self._packet.__name__, self._overloadname)
 
     def _call(self, args, kwargs):
         hook = _op.hooks.python_overload
@@ -81,17 +85,6 @@ class CompositeOverload(OpOverload):
     @property
     def is_view(self):
         return False
-
-
-# Of composites whose arguments passes ask for by name.
-_STATISTICS = "Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var"
-_SCHEMAS = {
-    "batch_norm": f"batch_norm({_STATISTICS}, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-    "instance_norm": f"instance_norm({_STATISTICS}, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) "
-                     "-> Tensor",
-    "group_norm": "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
-                  "bool cudnn_enabled=True) -> Tensor",
-}
 
 
 # ATen's arguments behind input and target; ``reduction`` is a number there.

@@ -6,7 +6,7 @@ import operator
 from types import SimpleNamespace
 
 from .. import _ops
-from ..eager.core.schema import parse
+from ..eager.core.schema import parse, qualified
 
 
 class FunctionOverload(_ops.OpOverload):
@@ -20,7 +20,7 @@ class FunctionOverload(_ops.OpOverload):
         arguments = ()
         if self._form == "inplace":
             arguments = (parse(f"{name}(Tensor(a!) self) -> Tensor(a!)").arguments[0],)
-        self._schema = schema and parse(schema) or SimpleNamespace(
+        self._schema = schema and qualified(parse(schema)) or SimpleNamespace(
             name=f"aten::{name}", arguments=arguments, returns=(), is_view=False, overload_name="",
             is_mutable=bool(arguments),
         )

@@ -287,7 +287,10 @@ class Functionalizer:
                     "torch.randn, or outside the program"
                 )
             overload = getattr(packet, node.target._overloadname)
-            new = self.call(overload, *args, like=like, **kwargs)
+            rule = self.rules.get(overload)
+            new = NotImplemented if rule is None else rule(self, node, *args, **kwargs)
+            if new is NotImplemented:
+                new = self.call(overload, *args, like=like, **kwargs)
             given = node.meta.get("val")
             wanted = target.meta.get("val")
             if wanted is not None and given is not None and _result_dtype(node, args) != wanted.dtype:
@@ -452,7 +455,8 @@ def default_table() -> CustomDecompTable:
         "linear": _linear, "conv1d": _conv(1), "conv2d": _conv(2), "conv3d": _conv(3),
         aten.softmax.int: _softmax("_softmax"), aten.log_softmax.int: _softmax("_log_softmax"),
         "max_pool2d": _first("max_pool2d_with_indices"), "layer_norm": _layer_norm,
-        "batch_norm": _batch_norm, "dropout": _dropout, "lift_fresh_copy": _fresh,
+        "batch_norm": _batch_norm,
+        **dict.fromkeys(("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"), _dropout), "lift_fresh_copy": _fresh,
     }
     table = CustomDecompTable()
     for op, builder in builders.items():

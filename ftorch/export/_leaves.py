@@ -19,10 +19,6 @@ _RULES = """
 batch_norm: batch_norm.default input weight bias running_mean running_var training momentum eps cudnn:=False
 instance_norm: instance_norm.default input weight bias running_mean running_var use_input_stats momentum eps cudnn:=False
 chunk: chunk.default input chunks dim=0
-dropout: dropout.default input p training
-dropout_aten: dropout.default input p train
-feature_dropout: feature_dropout.default input p train
-alpha_dropout: alpha_dropout.default input p training
 flatten: flatten.using_ints input start_dim=0 end_dim=-1
 gru: gru.input input hx params has_biases num_layers dropout train bidirectional batch_first
 lstm: lstm.input input hx params has_biases num_layers dropout train bidirectional batch_first
@@ -228,8 +224,22 @@ def _random(name):
     return rule
 
 
+def _dropout(name):
+    def rule(given):
+        at = f"{name}_" if given.get("inplace") else name
+        training = given["training"] if "training" in given else given["train"]
+        return getattr(ops.aten, at).default, (given["input"], given["p"], training), {}
+
+    return rule
+
+
+# Functions of `torch.nn.functional` say whether they write; ``torch.dropout_`` and its kin say it by their names.
+_DROPOUTS = ("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout")
+
+
 _TABLE.update(
     {
+        **{n: _dropout(n) for name in _DROPOUTS for n in (name, f"{name}_")},
         **{n: _of_sizes(n) for n in ("zeros", "ones", "empty")},
         **{n: _of_new(n) for n in ("new_zeros", "new_ones", "new_empty", "new_full")},
         **{n: _like(n) for n in ("zeros_like", "ones_like", "empty_like", "full_like")},
@@ -269,10 +279,8 @@ def leaf(function, args, kwargs):
         given = _bound(function, args, kwargs)
     except TypeError:
         return None
-    if given.get("inplace"):
+    if given.get("inplace") and name not in _DROPOUTS:
         return None
-    if name == "dropout" and "train" in given:
-        rule = _TABLE["dropout_aten"]
     if name in ("batch_norm", "instance_norm") and "cudnn_enabled" in given:
         return getattr(ops.aten, name).default, tuple(given.values()), {}
     return rule(given)

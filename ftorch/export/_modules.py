@@ -33,16 +33,17 @@ PREFIXES = {InputKind.PARAMETER: "p", InputKind.BUFFER: "b", InputKind.CONSTANT_
 
 @contextlib.contextmanager
 def module_stack(module, level, called):
-    """Keeps ``level.stack``: which modules are being called."""
+    """Keeps ``level.stack``: which modules are being called, by keys that say how often they were before."""
     handles = []
+    calls: dict[str, int] = {}
 
     def watch(path, m):
         name = f"{type(m).__module__}.{type(m).__qualname__}".replace("ftorch.", "torch.", 1)
 
         def enter(*_):
-            key = "L__self__" + ("_" + path.replace(".", "_") if path else "")
             called.setdefault(path, name)
-            level.stack[f"{key}@{len(level.stack)}"] = (path, name)
+            before = calls[path] = calls.get(path, -1) + 1
+            level.stack[f"L__self__{path}" + (f"@{before}" if before else "")] = (path, name)
 
         def leave(*_):
             level.stack.popitem()

@@ -9,6 +9,7 @@ from typing import Any
 
 from .._ops import ops
 from ..eager.tensor import TensorBase
+from ..fx import _node_source
 from ..fx._codegen import PyTreeCodeGen, PyTreeInfo
 from ..fx.experimental.symbolic_shapes import Expr, SymInt
 from ..fx.graph import Graph
@@ -274,20 +275,24 @@ class ExportedProgram:
             spec = specs[node.name]
             if spec.kind is InputKind.USER_INPUT:
                 made[node] = graph.placeholder(node.target)
-                made[node].meta = dict(node.meta)
+                made[node].meta = {**node.meta, "from_node": _source(node)}
                 inputs.append(made[node])
             else:
                 _register(root, spec, self._tensor_of(spec))
                 made[node] = graph.get_attr(spec.target)
+                made[node].meta = {**node.meta, "from_node": _unlifted(node)}
         for node in self.graph.nodes:
             if node.op == "get_attr":  # a graph in the graph
                 _assign_attr(_attribute(self._graph_module, node.target), root, node.target)
         if check_guards and inputs:
             root.add_module("_guards_fn", _GuardsFn(self._checks()))
-            graph.call_module("_guards_fn", tuple(inputs))
+            guards = graph.call_module("_guards_fn", tuple(inputs))
+            calls = (n.meta["nn_module_stack"] for n in self.graph.nodes if "nn_module_stack" in n.meta)
+            guards.meta["nn_module_stack"] = next(calls, {})
         for node in self.graph.nodes:
             if node.op not in ("placeholder", "output"):
                 made[node] = graph.node_copy(node, lambda n: made[n])
+                made[node].meta["from_node"] = _source(node)
         self._write_back(graph, made)
         names, keywords = self._argument_names()
         call = self.call_spec
@@ -314,7 +319,8 @@ class ExportedProgram:
                 graph.call_function(
                     ops.aten.copy_.default, (made[by_name[name]], made[value]), name="copy_"
                 )
-        graph.output(tuple(made[v] if v in made else v for v in _hashable(users, made)))
+        out = graph.output(tuple(made[v] if v in made else v for v in _hashable(users, made)))
+        out.meta["from_node"] = _unlifted(self.graph.output_node())
 
     def _checks(self):
         placeholders = {n.name: n for n in self.graph.nodes if n.op == "placeholder"}
@@ -399,6 +405,19 @@ class ExportedProgram:
         )
 
     __repr__ = __str__
+
+
+def _source(node):
+    """What ``meta["from_node"]`` says of a node of `ExportedProgram.module` that is a copy."""
+    return [_node_source.NodeSource(node, "ExportedProgram.module()", _node_source.NodeSourceAction.CREATE)]
+
+
+def _unlifted(node):
+    """The same of a node that an input or the outputs of the program were replaced by."""
+    actions = [_node_source.NodeSourceAction.CREATE, _node_source.NodeSourceAction.REPLACE]
+    made = _node_source.NodeSource(node, "ExportedProgram.module().unlift()", actions)
+    made.from_node = _source(node)
+    return [made]
 
 
 def _attribute(module, path):

@@ -28,7 +28,7 @@ class Declaration(NamedTuple):
 
 
 @functools.cache
-def _lines() -> dict[str, list[tuple[tuple[str, ...], str]]]:
+def lines() -> dict[str, list[tuple[tuple[str, ...], str]]]:
     """{ATen's name: [(forms, schema)]}"""
     found: dict[str, list] = {}
     with open(places.own_file("eager/functions/schemas.txt"), encoding="utf-8") as file:
@@ -51,7 +51,7 @@ class Parser:
 
     @functools.cached_property
     def _declarations(self) -> list[Declaration]:
-        return [Declaration(parse(text), forms) for forms, text in _lines()[self.name] if self.form in forms]
+        return [Declaration(parse(text), forms) for forms, text in lines()[self.name] if self.form in forms]
 
     @functools.cached_property
     def _signatures(self):
@@ -116,4 +116,4 @@ def _says_itself(error) -> bool:
 
 def parser(name: str, form: str) -> Parser | None:
     """That of a composite; None where it is Python in PyTorch, too."""
-    return Parser(name, form) if any(form in forms for forms, _ in _lines().get(name, ())) else None
+    return Parser(name, form) if any(form in forms for forms, _ in lines().get(name, ())) else None

@@ -9,6 +9,7 @@ is read off it.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import itertools
 import re
@@ -232,6 +233,28 @@ def _parse_argument(text, is_keyword_only, fresh):
 def _parse_return(text, fresh):
     type_, end = _parse_type(text, fresh)
     return Return(type_, text[end:].strip() or None)
+
+
+def qualified(schema: Schema) -> Schema:
+    """The schema as overloads of ``torch.ops`` show it: its namespace, ``aten`` if it has none, is part of the name.
+
+    >>> qualified(parse("relu(Tensor self) -> Tensor")).name
+    'aten::relu'
+    """
+    return dataclasses.replace(schema, name=f"{schema.namespace or 'aten'}::{schema.name}", namespace="")
+
+
+def in_place(schema: Schema) -> Schema:
+    """The schema of an op's in-place form.
+
+    >>> str(in_place(parse("aten::addr(Tensor self, Tensor vec1) -> Tensor")))
+    'aten::addr_(Tensor(a!) self, Tensor vec1) -> Tensor(a!)'
+    """
+    written = dataclasses.replace(schema.arguments[0].type, alias=Alias(("a",), is_write=True))
+    first = dataclasses.replace(schema.arguments[0], type=written)
+    return dataclasses.replace(
+        schema, name=f"{schema.name}_", arguments=(first, *schema.arguments[1:]), returns=(Return(written),), is_tuple=False
+    )
 
 
 def parse(text: str) -> Schema:

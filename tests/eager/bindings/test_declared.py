@@ -60,7 +60,7 @@ def test_methods_of_the_class_ask_for_an_object():
 
 
 def test_the_schemas_are_pytorchs():
-    for name, lines in declared._lines().items():
+    for name, lines in declared.lines().items():
         known = {str(s).removeprefix("aten::") for s in pt._C._jit_get_schemas_for_operator(f"aten::{name}")}
         for forms, schema in lines:
             assert schema in known

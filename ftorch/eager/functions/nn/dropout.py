@@ -81,19 +81,15 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """`alpha_dropout` of whole channels."""
     _check(p)
-    if not training:
-        return input
-    return _dropped(input, p, inplace=inplace, per_channel=True, alpha=True)
+    return (torch.feature_alpha_dropout_ if inplace else torch.feature_alpha_dropout)(input, p, training)
 
 
 def _channel_dropout(input, p, training, inplace, unbatched):
     """Dropout of channels; an ``unbatched`` input gets a batch of one for it."""
-    if not training:
-        return input
+    drop = torch.feature_dropout_ if inplace else torch.feature_dropout  # which graphs keep whole
     if not unbatched:
-        return _dropped(input, p, inplace=inplace, per_channel=True)
-    batch = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
-    out = _dropped(batch, p, inplace=inplace, per_channel=True)
+        return drop(input, p, training)
+    out = drop(input.unsqueeze_(0) if inplace else input.unsqueeze(0), p, training)
     return out.squeeze_(0) if inplace else out.squeeze(0)
 
 
