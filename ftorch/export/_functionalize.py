@@ -456,7 +456,8 @@ def default_table() -> CustomDecompTable:
         aten.softmax.int: _softmax("_softmax"), aten.log_softmax.int: _softmax("_log_softmax"),
         "max_pool2d": _first("max_pool2d_with_indices"), "layer_norm": _layer_norm,
         "batch_norm": _batch_norm,
-        **dict.fromkeys(("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"), _dropout), "lift_fresh_copy": _fresh,
+        **dict.fromkeys(("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"), _dropout),
+        "lift_fresh_copy": _fresh,
     }
     table = CustomDecompTable()
     for op, builder in builders.items():
