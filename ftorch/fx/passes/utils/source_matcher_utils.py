@@ -64,6 +64,8 @@ def _source_of(node: Node, wanted):
     if stack:
         name, source = stack[-1]
         return (name, source) if source in wanted else None
+    if node.op != "call_function":  # what checks the guards of a program is in no module
+        return None
     for path, kind in reversed(list(node.meta.get("nn_module_stack", {}).values())):
         for source in wanted:
             if kind is source or kind == (qualified_name(source) if callable(source) else source):
