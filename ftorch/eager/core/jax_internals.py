@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import threading
 import time
 import types
@@ -30,6 +31,21 @@ def _top_level_state():
 
 
 _TOP_LEVEL = _top_level_state()
+
+
+def _without_tracebacks():
+    """Makes JAX note no line of Python with what it traces. Under Python 3.11 it writes over memory where a garbage
+    collection begins as it does, whose finalizers use JAX, too. Only its own messages about traced functions name lines by
+    them; exceptions have Python's."""
+    try:
+        from jaxlib._jax import set_tracebacks_enabled
+    except ImportError:
+        return
+    set_tracebacks_enabled(False)
+
+
+if sys.version_info < (3, 12):
+    _without_tracebacks()
 
 
 def is_top_level() -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import linecache
+import os
+import subprocess
 import sys
 
 import jax
@@ -352,3 +354,43 @@ def test_kernels_on_the_host_run_out_of_memory_in_pytorchs_words():
             library.bincount(library.tensor([10**13]))
         errors.append((type(raised.value), str(raised.value).splitlines()[0]))
     assert errors[0] == errors[1]
+
+
+_FINALIZERS = """
+import gc
+import jax
+import jax.numpy as jnp
+import ftorch as torch
+
+calls, right = 0, 0
+
+class Cycle:
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        global calls, right
+        calls += 1
+        if calls % 3 == 0:
+            function = lambda x: jnp.sin(x * calls + 1).sum(0)
+            right += jax.eval_shape(function, jax.ShapeDtypeStruct((2 + calls, 3), "float32")).shape == (3,)
+        Cycle()
+
+gc.set_threshold(37, 2, 2)
+Cycle(), Cycle()
+for n in range(40):
+    jax.jit(lambda x: jax.nn.softmax((x @ x.T) + n).sum()).trace(jnp.ones((3, 4)))
+gc.set_threshold(0)
+print(calls > 100, right == calls // 3, flush=True)
+"""
+
+
+def test_jax_traces_in_collections_that_begin_while_it_traces():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)  # with a folder it takes longer until memory is overwritten
+    environment["FTORCH_CACHE_DIR"] = "0"
+    done = subprocess.run(
+        [sys.executable, "-c", _FINALIZERS + "import os; os._exit(0)"], capture_output=True, text=True, timeout=120,
+        env=environment,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True\n", "")
