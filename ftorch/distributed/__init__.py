@@ -8,7 +8,12 @@ from . import distributed_c10d
 from ._bucket import GradBucket
 from .device_mesh import DeviceMesh, init_device_mesh
 from .distributed_c10d import *  # noqa: F403
-from .distributed_c10d import _all_gather_base, _coalescing_manager, _reduce_scatter_base
+from .distributed_c10d import (
+    _all_gather_base,
+    _coalescing_manager,
+    _make_nccl_premul_sum,
+    _reduce_scatter_base,
+)
 
 
 def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:

@@ -21,7 +21,7 @@ class Backend(str):
     backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
     default_device_backend_map = {"cpu": "gloo", "cuda": "nccl", "xpu": "xccl", "mps": "gloo"}
     backend_capability: dict[str, list[str]] = {
-        "gloo": ["cpu", "cuda", "xpu"], "nccl": ["cuda"], "ucc": ["cpu", "cuda"], "mpi": ["cpu", "cuda"],
+        "gloo": ["cpu", "cuda"], "nccl": ["cuda"], "ucc": ["cpu", "cuda"], "mpi": ["cpu", "cuda"],
         "xccl": ["xpu"], "fake": ["cpu", "cuda", "hpu", "xpu"],
     }
     _plugins: dict[str, Any] = {}
@@ -110,11 +110,9 @@ def set_debug_level_from_env() -> None:
     """Reads ``TORCH_DISTRIBUTED_DEBUG``.
 
     Raises:
-        RuntimeError: for another value than OFF, INFO, DETAIL.
+        ValueError: for another value than OFF, INFO, DETAIL.
     """
     name = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()
     if name not in DebugLevel.__members__:
-        raise RuntimeError(
-            f"The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL, got {name}"
-        )
+        raise ValueError("The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL.")
     _debug[0] = DebugLevel[name]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from functools import wraps
+
+from typing_extensions import deprecated
 
 import ftorch as torch
 
@@ -90,6 +93,25 @@ def _sync(kind, async_op, **given):
     return made
 
 
+def _renamed(function, name, says):
+    """A function under its earlier name, which warns."""
+    @deprecated(f"`torch.distributed.{name}` {says}. Please use `torch.distributed.{function.__name__}` instead.",
+                category=FutureWarning)
+    @wraps(function)
+    def earlier(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    earlier.__name__ = earlier.__qualname__ = name
+    earlier.__doc__ = f"`{function.__name__}`."
+    return earlier
+
+
+_LATER = (
+    "`torch.distributed.{}` will be deprecated. If you must use it, please revisit our documentation later at "
+    "https://pytorch.org/docs/main/distributed.html#collective-functions"
+)
+
+
 def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     """Combines a tensor over all processes, in place.
 
@@ -105,6 +127,7 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     return _done(group_of(group).allreduce([tensor], opts), async_op)
 
 
+@deprecated(_LATER.format("all_reduce_coalesced"), category=FutureWarning)
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
     """`all_reduce` of several tensors of one dtype, as one."""
     tensors = [tensors] if isinstance(tensors, torch.Tensor) else tensors
@@ -151,6 +174,7 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
     return _done(group_of(group).allgather([tensor_list], [tensor], opts), async_op)
 
 
+@deprecated(_LATER.format("all_gather_coalesced"), category=FutureWarning)
 def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, async_op=False):
     """`all_gather` of several tensors at once."""
     if is_outside(group, "all_gather_coalesced"):
@@ -165,17 +189,20 @@ def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, asy
     return work.get_future() if async_op else _done(work, False)
 
 
-def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
+def all_gather_single(output_tensor, input_tensor, group=None, async_op=False):
     """The tensors of all processes, joined or stacked along the first dimension."""
     check_tensor(input_tensor, "input_tensor")
     check_tensor(output_tensor, "output_tensor")
-    if is_outside(group, "all_gather_into_tensor"):
+    if is_outside(group, "all_gather_single"):
         return None
     opts = _sync(options.AllgatherOptions, async_op)
     return _done(group_of(group)._allgather_base(output_tensor, input_tensor, opts), async_op)
 
 
-all_gather_single = _all_gather_base = all_gather_into_tensor
+all_gather_into_tensor = _renamed(all_gather_single, "all_gather_into_tensor", "is deprecated")
+_all_gather_base = _renamed(
+    all_gather_single, "_all_gather_base", "is a private function and will be deprecated"
+)
 
 
 def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None):
@@ -227,17 +254,20 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=Fal
     return _done(group_of(group).reduce_scatter([output], [input_list], opts=opts), async_op)
 
 
-def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=False):
+def reduce_scatter_single(output, input, op=ReduceOp.SUM, group=None, async_op=False):
     """`reduce_scatter` of one tensor, cut along the first dimension."""
     check_tensor(output, "output")
     check_tensor(input, "input")
-    if is_outside(group, "reduce_scatter_tensor"):
+    if is_outside(group, "reduce_scatter_single"):
         return None
     opts = _sync(options.ReduceScatterOptions, async_op, reduceOp=check_op(op))
     return _done(group_of(group)._reduce_scatter_base(output, input, opts), async_op)
 
 
-reduce_scatter_single = _reduce_scatter_base = reduce_scatter_tensor
+reduce_scatter_tensor = _renamed(reduce_scatter_single, "reduce_scatter_tensor", "is deprecated")
+_reduce_scatter_base = _renamed(
+    reduce_scatter_single, "_reduce_scatter_base", "is a private function and will be deprecated"
+)
 
 
 def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False):

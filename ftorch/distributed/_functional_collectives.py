@@ -66,7 +66,7 @@ class _AllGather(Function):
         size = group.size()
         x = x.contiguous()
         out = x.new_empty((x.shape[0] * size, *x.shape[1:]))
-        dist.all_gather_into_tensor(out, x, group)
+        dist.all_gather_single(out, x, group)
         return torch.cat(out.chunk(size), dim) if dim else out
 
     @staticmethod
@@ -86,7 +86,7 @@ class _ReduceScatter(Function):
         if dim:
             x = torch.cat(x.chunk(size, dim))
         out = x.new_empty((x.shape[0] // size, *x.shape[1:]))
-        dist.reduce_scatter_tensor(out, x.contiguous(), op, group)
+        dist.reduce_scatter_single(out, x.contiguous(), op, group)
         return out
 
     @staticmethod

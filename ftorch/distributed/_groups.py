@@ -39,7 +39,8 @@ class _World:
         self.configs: dict[ProcessGroup, str] = {}
         self.store: Store | None = None
         self.host = "127.0.0.1"
-        self.count = 0
+        self.count = 0  # of groups that all processes have made, beside the default one
+        self.local: dict[str, int] = {}  # by members, the last of those that only they have made
 
     @property
     def pg_map(self):
@@ -168,6 +169,11 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
         init_method = "env://"
     if timeout is not None and not isinstance(timeout, timedelta):
         raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
+    if device_id is not None and (
+        not torch.accelerator.is_available() or device_id.index is None
+        or device_id.type != torch.accelerator.current_accelerator().type
+    ):
+        raise ValueError("init_process_group device_id parameter must be an accelerator with an index")
     name = Backend(backend) if backend else Backend("undefined")
     _check_available(name)
     limit = timeout or default_pg_timeout
@@ -203,9 +209,13 @@ def _check_available(name):
                 )
             continue
         if backend in ("mpi", "ucc", "xccl"):
-            raise RuntimeError(f"Distributed package doesn't have {backend.upper()} built in")
+            raise RuntimeError(
+                f"Distributed package doesn't have {backend.upper()} built in."
+                + (" MPI is only included if you build PyTorch from source on a host that has MPI installed."
+                   if backend == "mpi" else "")
+            )
         if backend != "fake":
-            raise ValueError(f"Invalid backend: '{backend}'")
+            raise AssertionError(f"Unknown backend type {backend}")
 
 
 def _make(backend, name, ranks, own, store, timeout, description, pg_options=None):
@@ -301,14 +311,15 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None,
             raise ValueError(f"ranks list must not contain duplicate entries, got {ranks}")
     else:
         ranks = list(range(size))
-    _world.count += 1
-    name = str(_world.count)
     if use_local_synchronization:
         if world.rank() not in ranks:
             return None
-        members = "_".join(map(str, ranks))
-        same = sum(n.startswith(f"local_{members}_") for n in _world.by_name)
+        members = "_".join(map(str, ranks))  # others do not know of it, so it must not count
+        _world.local[members] = same = _world.local.get(members, -1) + 1
         name = f"local_{members}_{same}"
+    else:
+        _world.count += 1
+        name = str(_world.count)
     if world.rank() not in ranks:
         return NOT_A_MEMBER
     backend = Backend(backend) if backend else Backend(get_backend(world))
@@ -469,8 +480,8 @@ def get_default_backend_for_device(device) -> str:
 
 
 def get_pg_count() -> int:
-    """How many groups there are."""
-    return len(_world.ranks)
+    """How many groups all processes have made, those included that the calling one is not in."""
+    return _world.count + (_world.default_pg is not None)
 
 
 def get_process_group_ranks(group) -> list[int]:

@@ -32,7 +32,7 @@ class Mailbox:
         listener = self.mesh.listener
         while not self.mesh.closed and len(self.readers) < self.mesh.size - 1:
             with listener.changed:
-                keys = [k for k in listener.arrived if k[0] == self.mesh.name and k[2] == CHANNEL]
+                keys = [k for k in listener.arrived if k[0] == self.mesh.key and k[2] == CHANNEL]
                 if not keys:
                     listener.changed.wait(5.0)
                     continue

@@ -30,20 +30,29 @@ def flat(t) -> np.ndarray:
     return np.ascontiguousarray(to_numpy(t.detach())).reshape(-1)
 
 
-def fill(t, array) -> None:
-    """Puts elements into a tensor, in place and past autograd. The array is the tensor's from then on."""
+def fill(t, array, *, counts: bool = True) -> None:
+    """Puts elements into a tensor, in place and past autograd. The array is the tensor's from then on.
+
+    Args:
+        counts: whether that is a new version of the tensor, by which autograd knows what has changed.
+    """
     array = np.ascontiguousarray(array).reshape(tuple(t.shape))
     target = t._ftorch_storage
+    before = target.version
     whole = t._ftorch_geometry is target.root and target.host is None and array.base is not None
     if whole and type(t) in (torch.Tensor, torch.nn.Parameter) and capture_trace.capturing() is None:
         # A dense tensor takes over the memory: a write of 64 MB would cost as much as its exchange.
         executor.move(Storage(target.root, put_array(array, target.root.device)), target)
+        if not counts:
+            target.version = before
         return
     with torch.no_grad():
         value = from_array(array)
         if value.device != t.device:
             value = value.to(t.device)
         t.detach().copy_(value)
+    if not counts:
+        target.version = before
 
 
 def _new(t):
@@ -158,7 +167,8 @@ class ProcessGroup:
         if getattr(opts.reduceOp, "factor", None) is not None:
             own = flat(t * opts.reduceOp.factor)
         return self._submit(
-            opts, "all_reduce", [t], lambda: self._collectives.all_reduce(own, reduction, limit), lambda r: fill(t, r), [t]
+            opts, "all_reduce", [t], lambda: self._collectives.all_reduce(own, reduction, limit),
+            lambda r: fill(t, r, counts=False), [t]
         )
 
     def _allreduce_sparse(self, t, opts):
@@ -212,7 +222,7 @@ class ProcessGroup:
         reduction = Reduction(op or opts.reduceOp, own.dtype)
         return self._submit(
             opts, "reduce", [t], lambda: self._collectives.reduce(own, root, reduction, limit),
-            lambda r: r is None or fill(t, r), [t],
+            lambda r: r is None or fill(t, r, counts=False), [t],
         )
 
     def broadcast(self, tensors, root=None, opts=None) -> Work:
@@ -224,7 +234,7 @@ class ProcessGroup:
         data, limit = (flat(t) if self._rank == root else _new(t)), self._seconds(opts)
         return self._submit(
             opts, "broadcast", [t], lambda: self._collectives.broadcast(data, root, limit),
-            lambda _: self._rank == root or fill(t, data), [t],
+            lambda _: self._rank == root or fill(t, data, counts=False), [t],
         )
 
     def _check_root(self, name, root):
@@ -328,7 +338,7 @@ class ProcessGroup:
         out, given, limit = _new(t), [flat(p) for p in parts], self._seconds(opts)
         return self._submit(
             opts, "scatter", parts, lambda: self._collectives.scatter(out, given, root, limit),
-            lambda _: fill(t, out), [t],
+            lambda _: fill(t, out, counts=False), [t],
         )
 
     def reduce_scatter(self, output_tensors, input_tensors=None, op=None, opts=None) -> Work:
@@ -400,7 +410,7 @@ class ProcessGroup:
         arrays = self._pieces(out, output, output_splits)
         return self._submit(
             opts, "all_to_all", [input], lambda: self._collectives.all_to_all(parts, arrays, limit),
-            lambda _: fill(output, out), [output],
+            lambda _: fill(output, out, counts=False), [output],
         )
 
     all_to_all_single = alltoall_base
@@ -518,7 +528,7 @@ class _Receive(Work):
                         f"recv: a message of {array.size} elements from rank {self._source} does not "
                         f"fit a tensor of {self._tensor.numel()}"
                     )
-                fill(self._tensor, array)
+                fill(self._tensor, array, counts=False)
             except BaseException as error:
                 self._error = error
             if self._over is not None:

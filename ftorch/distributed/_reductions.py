@@ -24,6 +24,9 @@ class RedOpType(Enum):
     def __str__(self):
         return f"RedOpType.{self.name}"
 
+    def __int__(self):
+        return self.value
+
     def __call__(self):  # `ReduceOp(op)` of what is one
         return self
 

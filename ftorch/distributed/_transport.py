@@ -11,6 +11,7 @@ dtype and shape) and the length. A rank that calls something else than its peers
 from __future__ import annotations
 
 import os
+import secrets
 import select
 import socket
 import struct
@@ -43,6 +44,7 @@ class Listener:
         self.socket = _wire.listen(host)
         self.host, self.port = host, self.socket.getsockname()[1]
         self.arrived: dict[tuple, socket.socket] = {}
+        self.meshes: set[str] = set()  # the keys of those that are open
         self.changed = threading.Condition()
         threading.Thread(target=self._accept, name="collectives", daemon=True).start()
 
@@ -60,13 +62,16 @@ class Listener:
             return
         try:
             peer.settimeout(_wire.HANDSHAKE_SECONDS)
-            mesh, rank, channel = _wire.unpack(_wire.receive_frame(peer, 1 << 12))
+            key, rank, channel = _wire.unpack(_wire.receive_frame(peer, 1 << 12))
         except (OSError, EOFError, ValueError, TypeError):
             peer.close()
             return
         _tune(peer)
         with self.changed:
-            self.arrived[mesh, rank, channel] = peer
+            if key not in self.meshes:  # the group has ended
+                peer.close()
+                return
+            self.arrived[key, rank, channel] = peer
             self.changed.notify_all()
 
     def take(self, key, timeout: float) -> socket.socket | None:
@@ -74,6 +79,24 @@ class Listener:
         with self.changed:
             self.changed.wait_for(lambda: key in self.arrived, timeout)
             return self.arrived.pop(key, None)
+
+    def open(self) -> str:
+        """A key by which peers name one mesh: that of no other one, nor of an earlier group of the same name."""
+        key = secrets.token_hex(8)
+        with self.changed:
+            self.meshes.add(key)
+        return key
+
+    def close(self, key: str) -> None:
+        """Takes no more connections for a mesh, and lets go of those that nobody asked for."""
+        with self.changed:
+            self.meshes.discard(key)
+            left = [k for k in self.arrived if k[0] == key]
+            connections = [self.arrived.pop(k) for k in left]
+            self.changed.notify_all()
+        for connection in connections:
+            _shut(connection, socket.SHUT_RDWR)
+            connection.close()
 
 
 def _tune(connection):
@@ -112,7 +135,7 @@ class Mesh:
     """The connections of one group, seen from one rank.
 
     Args:
-        name: the same in all processes, and that of no other group.
+        name: the same in all processes: what errors call the group.
         host: where this process listens.
     """
 
@@ -121,12 +144,15 @@ class Mesh:
         self.listener = Listener.at(host) if size > 1 else None
         self.outgoing: dict[tuple, socket.socket] = {}
         self.incoming: dict[tuple, socket.socket] = {}
-        self.addresses: dict[int, tuple[str, int]] = {}
+        self.addresses: dict[int, tuple[str, int, str]] = {}
         self.lock = threading.Lock()
         self.closed = False
         self.failure: RuntimeError | None = None  # of an earlier collective
+        self.key = self.listener.open() if self.listener is not None else ""
         if self.listener is not None:
-            store.set(f"address/{rank}", _wire.pack([host, self.listener.port]))
+            # A store that outlives the group (a launcher's, say) holds addresses of earlier ones.
+            self.use = store.add(f"uses/{rank}", 1)
+            store.set(f"address/{self.use}/{rank}", _wire.pack([host, self.listener.port, self.key]))
 
     def sender(self, peer: int, timeout: float, channel: str = "") -> socket.socket:
         """The connection on which this rank sends to another one."""
@@ -134,15 +160,17 @@ class Mesh:
         if found is None:
             with self.lock:
                 if peer not in self.addresses:
-                    self.store.wait([f"address/{peer}"])
-                    self.addresses[peer] = tuple(_wire.unpack(self.store.get(f"address/{peer}")))
+                    place = f"address/{self.use}/{peer}"
+                    self.store.wait([place])
+                    self.addresses[peer] = tuple(_wire.unpack(self.store.get(place)))
+            host, port, key = self.addresses[peer]
             try:
-                found = _wire.connect(*self.addresses[peer], timeout)
+                found = _wire.connect(host, port, timeout)
             except OSError as error:
                 raise RuntimeError(
                     f"Connection closed by peer: rank {peer} of {self.name} cannot be reached ({error})"
                 ) from None
-            _wire.send_frame(found, _wire.pack([self.name, self.rank, channel]))
+            _wire.send_frame(found, _wire.pack([key, self.rank, channel]))
             _tune(found)
             self.outgoing[peer, channel] = found
         return found
@@ -151,7 +179,7 @@ class Mesh:
         """The connection on which another rank sends to this one."""
         found = self.incoming.get((peer, channel))
         if found is None:
-            found = self.listener.take((self.name, peer, channel), timeout)
+            found = self.listener.take((self.key, peer, channel), timeout)
             if found is None:
                 raise self.late(timeout, [peer], "connect")
             self.incoming[peer, channel] = found
@@ -179,6 +207,8 @@ class Mesh:
             connection.close()
         self.outgoing.clear()
         self.incoming.clear()
+        if self.listener is not None:
+            self.listener.close(self.key)
 
     def exchange(self, number: int, what: int, sends, receives, timeout: float) -> None:
         """Sends and receives blocks at the same time.

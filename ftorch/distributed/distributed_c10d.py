@@ -132,7 +132,7 @@ _get_object_coll_device = _get_pg_default_device
 
 
 def _get_process_group_name(group) -> str:
-    return group.group_name
+    return _world.pg_names.get(group, "None")
 
 
 def _find_or_create_pg_by_ranks_and_tag(tag, ranks, stride):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import warnings
 from datetime import timedelta
 
 import pytest
@@ -181,6 +184,67 @@ def waiting(t, d, rank):
     return d.get_rank(), d.get_world_size(), d.is_initialized(), d.get_pg_count() >= 1
 
 
+def of_members(t, d, rank):
+    """A group that only its member makes does not count for those that all make behind it."""
+    before = d.get_pg_count()
+    own = d.new_group([0], use_local_synchronization=True) if rank == 0 else None
+    both = d.new_group([0, 1])
+    x = t.ones(1)
+    d.all_reduce(x, group=both)
+    d.new_group([1])
+    counted = d.get_pg_count() - before
+    names = [d.distributed_c10d._get_process_group_name(g) for g in (None, own) if rank == 0]
+    d.destroy_process_group(both)
+    return x, counted, names[:1], d.distributed_c10d._get_process_group_name(both)
+
+
+def past_versions(t, d, rank):
+    """Collectives write past autograd: what it has saved counts as unchanged."""
+    x = t.ones(3, requires_grad=True)
+    y, z = x.exp(), x.detach().clone()
+    d.all_reduce(y)
+    d.broadcast(z, 0)
+    d.all_gather([z[:1], z[1:2]], t.ones(1))
+    versions = y._version, z._version
+    y.sum().backward()
+    return versions, x.grad
+
+
+def warns(t, d, rank):
+    """What has another name by now warns; its successors do not."""
+    said = []
+    for call in (
+        lambda: d.all_gather_into_tensor(t.zeros(2), t.ones(1)), lambda: d.reduce_scatter_tensor(t.zeros(1), t.ones(2)),
+        lambda: d._all_gather_base(t.zeros(2), t.ones(1)), lambda: d._reduce_scatter_base(t.zeros(1), t.ones(2)),
+        lambda: d.all_reduce_coalesced([t.ones(1)]), lambda: d.all_gather_coalesced([[t.zeros(1)], [t.zeros(1)]], [t.ones(1)]),
+        lambda: d.all_gather_single(t.zeros(2), t.ones(1)), lambda: d.reduce_scatter_single(t.zeros(1), t.ones(2)),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        said += [[(w.category.__name__, str(w.message)) for w in caught]]
+    return said
+
+
+def again(t, d, rank):
+    """A group of the same name and ranks gets nothing of what was sent in an earlier one."""
+    folder, came = [tempfile.mkdtemp()], []
+    d.broadcast_object_list(folder, 0)
+    for i in range(3):
+        d.destroy_process_group()
+        d.init_process_group("gloo", init_method=f"file://{folder[0]}/{i}", rank=rank, world_size=2,
+                             timeout=timedelta(seconds=40))
+        x = t.full((2,), float(i))
+        if rank == 0:
+            sent = d.isend(x, 1, tag=5)
+            if i:
+                sent.wait()
+        elif i:
+            d.recv(x.zero_(), 0, tag=5)
+            came.append(x)
+        d.all_reduce(y := t.ones(1))
+        came.append(y)
+    return came
 
 
 ERRORS = {
@@ -217,7 +281,17 @@ ERRORS = {
     "backend of no group": lambda t, d, r: d.get_backend(3),
     "end of no group": lambda t, d, r: d.destroy_process_group(3),
     "subgroups": lambda t, d, r: d.new_subgroups(),
+    "level": lambda t, d, r: level(d),
+    "number": lambda t, d, r: int(d.ReduceOp.RedOpType.SUM) / 0,
 }
+
+
+def level(d):
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "much"
+    try:
+        d.set_debug_level_from_env()
+    finally:
+        del os.environ["TORCH_DISTRIBUTED_DEBUG"]
 
 
 def errors(t, d, rank):
@@ -232,7 +306,7 @@ def errors(t, d, rank):
 
 PROGRAMS = [
     reductions, sizes, layouts, sparse, broadcasts, gathers, reduce_and_scatter, exchanges, handles, objects,
-    messages, groups, coalesced, waiting, errors,
+    messages, groups, coalesced, waiting, of_members, past_versions, warns, again, errors,
 ]
 
 

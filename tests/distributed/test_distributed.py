@@ -28,7 +28,7 @@ def alone(t):
         d.broadcast_object_list(objects, src=0)
         d.broadcast(x, 0)
         d.reduce(x, 0)
-        d.all_gather_into_tensor(joined, x)
+        d.all_gather_single(joined, x)
         d.scatter(scattered, [t.ones(2)], src=0)
         d.barrier()
         group = d.new_group([0])

@@ -138,7 +138,7 @@ class ParameterGroup:
                 ]
                 own = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
                 everybody = own.new_empty(own.numel() * self.count)
-                dist.all_gather_into_tensor(everybody, own, group=self.process_group)
+                dist.all_gather_single(everybody, own, group=self.process_group)
                 rows = everybody.view(self.count, -1).split([x.numel() for x in parts], 1)
                 for i, row in zip(places, rows):
                     out[i] = self._assembled(self.parameters[i], row)
@@ -237,7 +237,7 @@ class ParameterGroup:
                 columns.append(g.reshape(self.count, -1))
             joined = torch.cat(columns, 1) if len(columns) > 1 else columns[0].contiguous()
             own = joined.new_empty(joined.shape[1])
-            dist.reduce_scatter_tensor(own, joined.reshape(-1).div(factor), group=self.process_group)
+            dist.reduce_scatter_single(own, joined.reshape(-1).div(factor), group=self.process_group)
             if self.replicas is not None and self.all_reduces:
                 dist.all_reduce(own, group=self.replicas)
             for (i, _), piece in zip(found, own.split([c.shape[1] for c in columns])):

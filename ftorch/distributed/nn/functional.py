@@ -114,14 +114,14 @@ class _AllGatherBase(Function):
     def forward(ctx, output, tensor, group):
         ctx.group = group
         out = torch.empty_like(output)
-        dist.all_gather_into_tensor(out, tensor.contiguous(), group=group)
+        dist.all_gather_single(out, tensor.contiguous(), group=group)
         return out
 
     @staticmethod
     def backward(ctx, grad):
         size = dist.get_world_size(ctx.group)
         out = grad.new_empty((grad.shape[0] // size, *grad.shape[1:]))
-        dist.reduce_scatter_tensor(out, grad.contiguous(), group=ctx.group)
+        dist.reduce_scatter_single(out, grad.contiguous(), group=ctx.group)
         return None, out, None
 
 

@@ -86,7 +86,7 @@ def _unshard(t, p, size, group):
         t = torch.cat([t, t.new_zeros(widened)], dim)
     t = t.contiguous()
     out = t.new_empty((count, *t.shape))
-    dist.all_gather_into_tensor(out.view(-1) if t.dim() == 0 else out.flatten(0, 1), t, group=group)
+    dist.all_gather_single(out.view(-1) if t.dim() == 0 else out.flatten(0, 1), t, group=group)
     found = []
     for r in range(count):
         begin = 0

@@ -56,7 +56,7 @@ def allreduce_hook(state: DefaultState, grad) -> None:
 def reduce_scatter_hook(state: DefaultState, grad, output) -> None:
     """The own part of the average, into ``output``."""
     grad.div_(state.gradient_predivide_factor)
-    dist.reduce_scatter_tensor(output, grad, group=state.process_group)
+    dist.reduce_scatter_single(output, grad, group=state.process_group)
     output.div_(state.gradient_postdivide_factor)
 
 
