@@ -6,9 +6,11 @@ from __future__ import annotations
 class GradBucket:
     """Gradients of several parameters in one flat tensor (``torch.distributed.GradBucket``)."""
 
-    def __init__(self, index, buffer, parameters, sizes, is_last):
+    divisor: int | None  # what the default hook divides by, if it is not the number of processes
+
+    def __init__(self, index, buffer, parameters, sizes, is_last, divisor=None):
         self._index, self._buffer, self._parameters = index, buffer, parameters
-        self._sizes, self._is_last = sizes, is_last
+        self._sizes, self._is_last, self.divisor = sizes, is_last, divisor
 
     def index(self) -> int:
         """The bucket's number; buckets are reduced in that order."""

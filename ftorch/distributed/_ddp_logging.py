@@ -81,10 +81,10 @@ def logging_data(ddp) -> dict:
     reducer, parameters = ddp.reducer, ddp.reducer.parameters
     times = reducer.times
     sizes = [p.numel() * p.element_size() for p in parameters]
-    buckets = ", ".join(str(sum(sizes[i] for i in indices)) for indices in reducer.buckets)
     dtypes = dict.fromkeys(str(p.dtype).removeprefix("torch.") for p in parameters)
     data = {
-        "backend_name": torch.distributed.get_backend(ddp.process_group), "bucket_sizes": buckets,
+        "backend_name": torch.distributed.get_backend(ddp.process_group),
+        "bucket_sizes": reducer.sizes_of(reducer.first_buckets),
         "cuda_visible_devices": _given("CUDA_VISIBLE_DEVICES"), "device_ids": ", ".join(map(str, ddp.device_ids or ())),
         "dtypes": ", ".join(_DTYPES.get(d, d) for d in dtypes),
         "gloo_device_transport": _given("GLOO_DEVICE_TRANSPORT"), "gloo_socket_ifname": _given("GLOO_SOCKET_IFNAME"),
@@ -102,7 +102,7 @@ def logging_data(ddp) -> dict:
         data["static_graph"] = 1
     if ddp._comm_hooks:
         data["comm_hook"] = getattr(ddp._comm_hooks[0][0], "__qualname__", "")
-    data |= times.latest
+    data |= times.latest | reducer.noted
     if times.error is not None:
         data |= {"error": times.error, "has_error": 1, "iteration": times.iteration}
     return data

@@ -1,8 +1,10 @@
 """Gradients averaged over processes while backward runs: the engine of `DistributedDataParallel`.
 
-Parameters are put into buckets in the reverse of their order, in which gradients mostly come. When
-the gradients of a bucket are there and those of all buckets before it, its flat tensor is given to
-the communication hook; at the end of backward the averages are put into ``grad``.
+At first all parameters are in one bucket. The second iteration's forward makes buckets of some bytes, in the order in
+which gradients came in the first backward of rank 0; where unused parameters are looked for, there are such buckets
+from the beginning, in the reverse of the parameters' order. When the gradients of a bucket are there and those of all
+buckets before it, its flat tensor is given to the communication hook; at the end of backward the averages are put into
+``grad``.
 """
 
 from __future__ import annotations
@@ -41,28 +43,31 @@ _TWICE = (
 )
 
 
-def buckets_of(parameters, first: int, limit: int) -> list[list[int]]:
-    """Indices of parameters by bucket: of one dtype and device, of some bytes, the last parameters first."""
+def buckets_of(parameters, order, limits) -> list[list[int]]:
+    """Indices of parameters by bucket, in the order in which buckets are full.
+
+    Args:
+        order: the indices in the order in which they are put in.
+        limits: bytes at which a bucket is full: of the first ones of a dtype and device; the last is that of all others.
+    """
     open_: dict = {}
     made: list[list[int]] = []
-    for i in reversed(range(len(parameters))):
+    for i in order:
         p = parameters[i]
-        key = p.dtype, str(p.device)
-        indices, size = open_.get(key, ([], 0))
+        indices, size, full = open_.get(key := (p.dtype, str(p.device)), ([], 0, 0))
         indices.append(i)
         size += p.numel() * p.element_size()
-        if size >= (first if not made else limit):
+        if size >= limits[min(full, len(limits) - 1)]:
             made.append(indices)
-            open_.pop(key, None)
+            open_[key] = [], 0, full + 1
         else:
-            open_[key] = (indices, size)
-    made += [indices for indices, _ in open_.values()]
-    return made
+            open_[key] = indices, size, full
+    return made + [indices for indices, _, _ in open_.values() if indices]
 
 
 def all_reduce_hook(group, bucket) -> Future:
     """The default hook: the average over the group's processes."""
-    buffer = bucket.buffer().div_(group.size())
+    buffer = bucket.buffer().div_(group.size() if bucket.divisor is None else bucket.divisor)
     work = dist.all_reduce(buffer, group=group, async_op=True)
     return work.get_future().then(lambda f: f.value()[0])
 
@@ -71,18 +76,23 @@ class Reducer:
     """Averages the gradients of parameters over the processes of a group.
 
     Args:
-        bucket_bytes: the size of a bucket. ``first_bytes``: of the first.
+        limits: bytes of the first buckets; the last is that of all others.
         as_views: whether gradients become views of buckets.
         finds_unused: whether parameters that a loss does not reach are looked for.
+        from_the_first: whether the first iteration has the limits' buckets, too.
     """
 
-    def __init__(self, parameters, group, bucket_bytes=25 << 20, first_bytes=1 << 20, as_views=False,
-                 finds_unused=False, static=False, names=None):
+    def __init__(self, parameters, group, limits=(1 << 20, 25 << 20), as_views=False, finds_unused=False, static=False,
+                 names=None, from_the_first=False):
         self.parameters, self.group = list(parameters), group
         self.as_views, self.finds_unused, self.static = as_views, finds_unused, static
         self.names = names or []
-        self.buckets = buckets_of(self.parameters, first_bytes, bucket_bytes)
-        self.bucket_of = {i: b for b, indices in enumerate(self.buckets) for i in indices}
+        self.limits = list(limits)
+        at_first = self.limits if from_the_first or finds_unused and not static else [float("inf")]
+        self._take(sorted(buckets_of(self.parameters, range(len(self.parameters)), at_first))[::-1])
+        self.first_buckets, self.rebuilt, self.iterations = self.buckets, False, 0
+        self.noted: dict = {}
+        self.order: list[int] = []  # in which gradients came
         self.hook, self.hook_state = all_reduce_hook, group
         self.armed = False
         self.used_in_graph: set[int] | None = None  # with a static graph, after the first iteration
@@ -96,12 +106,47 @@ class Reducer:
         ]
         self.finished = True
 
+    def _take(self, buckets):
+        self.buckets = buckets
+        self.bucket_of = {i: b for b, indices in enumerate(buckets) for i in indices}
+
+    def rebuild(self) -> bool:
+        """Makes buckets in the order in which gradients came, once; whether it did. All processes must call it."""
+        if self.rebuilt or self.finds_unused and not self.static or self.iterations < (2 if self.static else 1):
+            return False
+        order = list(dict.fromkeys([*self.order, *reversed(range(len(self.parameters)))]))
+        if self.group.size() > 1:
+            given = torch.tensor(order, dtype=torch.int32)
+            dist.broadcast(given, group=self.group, group_src=0)
+            order = given.tolist()
+        self._take(buckets_of(self.parameters, order, self.limits))
+        self._clear()
+        self.rebuilt = True
+        return True
+
+    def note(self) -> None:
+        """Keeps what `ftorch.distributed._ddp_logging` says of the last iteration's buckets."""
+        self.noted = {
+            "has_rebuilt_buckets": int(self.rebuilt), "unused_parameter_size": self._sum(self.unused),
+            "prev_iteration_grad_ready_order_indices": ", ".join(map(str, self.fired)),
+        }
+        if self.rebuilt:
+            self.noted["rebuilt_bucket_sizes"] = self.sizes_of(self.buckets)
+            self.noted["rebuilt_per_bucket_param_indices"] = ", ".join(" ".join(map(str, b)) for b in self.buckets)
+
+    def _sum(self, indices):
+        return sum(p.numel() * p.element_size() for p in (self.parameters[i] for i in indices))
+
+    def sizes_of(self, buckets) -> str:
+        """The bytes of buckets, as text."""
+        return ", ".join(str(self._sum(b)) for b in buckets)
+
     def _hook_of(self, i):
         return lambda p: self._arrived(i)
 
     def _clear(self):
         self.ready: set[int] = set()
-        self.fired: set[int] = set()
+        self.fired: dict[int, None] = {}  # in order
         self.left = [len(b) for b in self.buckets]
         self.futures: list = [None] * len(self.buckets)
         self.next = 0
@@ -147,7 +192,9 @@ class Reducer:
                     self._mark(unused)
         if i in self.ready and not self.static:
             raise RuntimeError(_TWICE)
-        self.fired.add(i)
+        self.fired[i] = None
+        if not self.rebuilt:
+            self.order = [*self.order, i] if i not in self.order else [j for j in self.order if j != i] + [i]
         if self.static:
             return  # gradients that come several times are complete at the end
         self._mark(i)
@@ -171,7 +218,7 @@ class Reducer:
             ]
             buffer = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
             sizes = [p.numel() for p in parameters]
-            bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1)
+            bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1, self.divisor)
             self.futures[b] = self.hook(self.hook_state, bucket)
 
     def _used_anywhere(self):
@@ -198,6 +245,7 @@ class Reducer:
                 result = result[0] if isinstance(result, (list, tuple)) else result
                 self._put(b, result, used)
         self.armed, self.finished, self.touched = False, True, set()
+        self.iterations += 1
         self.times.end()
 
     def _put(self, b, buffer, used):
@@ -213,7 +261,9 @@ class Reducer:
                 p.grad.copy_(part)
 
     def shadow(self) -> None:
-        """The part of a process that has no more inputs in one backward of the others."""
+        """The part of a process that has no more inputs in one iteration of the others."""
+        self.rebuild()
+        self.iterations += 1
         for b, indices in enumerate(self.buckets):
             parameters = [self.parameters[i] for i in indices]
             sizes = [p.numel() for p in parameters]

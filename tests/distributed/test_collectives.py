@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from datetime import timedelta
 
@@ -228,23 +227,32 @@ def warns(t, d, rank):
 
 def again(t, d, rank):
     """A group of the same name and ranks gets nothing of what was sent in an earlier one."""
-    folder, came = [tempfile.mkdtemp()], []
-    d.broadcast_object_list(folder, 0)
-    for i in range(3):
-        d.destroy_process_group()
-        d.init_process_group("gloo", init_method=f"file://{folder[0]}/{i}", rank=rank, world_size=2,
-                             timeout=timedelta(seconds=40))
-        x = t.full((2,), float(i))
-        if rank == 0:
-            sent = d.isend(x, 1, tag=5)
-            if i:
-                sent.wait()
-        elif i:
-            d.recv(x.zero_(), 0, tag=5)
-            came.append(x)
-        d.all_reduce(y := t.ones(1))
-        came.append(y)
-    return came
+    store = d.distributed_c10d._get_default_store()
+    number = store.add(f"again {rank}", 1)
+
+    def made(i):
+        place = d.PrefixStore(f"again {number}, {i}", store)
+        return d.ProcessGroup(place, rank, 2, timedelta(seconds=40), "same name")
+
+    group = made(0)
+    group.barrier().wait()
+    if rank:
+        group.shutdown()
+    d.barrier()
+    if not rank:
+        group.send([t.zeros(2)], 1, 5)
+        group.shutdown()
+    d.barrier()
+    for i in (1, 1):  # the second time in the same place of the store
+        group, x = made(i), t.full((2,), 3.0)
+        if rank:
+            group.recv([x.zero_()], 0, 5).wait()
+            assert x.tolist() == [3, 3]
+        else:
+            group.send([x], 1, 5)
+        group.allreduce([y := t.ones(1)]).wait()
+        assert y.item() == 2
+        group.shutdown()
 
 
 ERRORS = {
@@ -306,7 +314,7 @@ def errors(t, d, rank):
 
 PROGRAMS = [
     reductions, sizes, layouts, sparse, broadcasts, gathers, reduce_and_scatter, exchanges, handles, objects,
-    messages, groups, coalesced, waiting, of_members, past_versions, warns, again, errors,
+    messages, groups, coalesced, waiting, of_members, past_versions, warns, errors,
 ]
 
 
@@ -332,6 +340,10 @@ def mismatched(t, d, rank):
     x = t.ones(1)
     d.all_reduce(x)
     assert x.item() == 2
+
+
+def test_again(two):
+    two.run(again, libraries=("ftorch",))
 
 
 def test_mismatch(two):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 
@@ -188,7 +190,97 @@ def functional(t, d, rank):
     return [f.wait_tensor(o) for o in outs]
 
 
+def crossed(t):
+    """A module whose layers run in another order than they are declared in."""
+    class Net(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = t.nn.Linear(30, 30), t.nn.Linear(30, 30)
+            self.c, self.d = t.nn.Linear(30, 100), t.nn.Linear(100, 30)
+
+        def forward(self, x):
+            return self.a(self.d(self.c(self.b(x))))
+
+    t.manual_seed(0)
+    return Net()
+
+
+def rebuilt_buckets(t, d, rank):
+    """Which parameters are in which bucket, before and after gradients have come once."""
+    out = []
+
+    def hook(state, bucket):
+        out.append((bucket.index(), bucket.is_last(), [tuple(p.shape) for p in bucket.parameters()], bucket.buffer().shape))
+        work = d.all_reduce(bucket.buffer(), async_op=True)
+        return work.get_future().then(lambda f: f.value()[0] / 2)
+
+    mb = 1 / 1024
+    for options in (
+        {}, {"bucket_cap_mb": 25}, {"bucket_cap_mb": 5 * mb}, {"bucket_cap_mb_list": [4 * mb, 8 * mb, 1]},
+        {"bucket_cap_mb": 5 * mb, "find_unused_parameters": True}, {"bucket_cap_mb": 5 * mb, "static_graph": True},
+        {"bucket_cap_mb": 5 * mb, "gradient_as_bucket_view": True},
+    ):
+        net = t.nn.parallel.DistributedDataParallel(crossed(t), **options)
+        net.register_comm_hook(None, hook)
+        for i in range(4):
+            net(t.ones(2, 30) * (rank + i + 1)).sum().backward()
+            if not i and "static_graph" in options:
+                del out[-1]  # there PyTorch gives each bucket the number 0
+        out.append([p.grad.sum().to(t.float64).round() for p in net.parameters()])
+    return out
+
+
+def kept_apart(t, d, rank):
+    """What is to be ignored, and buffers that are not to be synchronized, stay as each process has them."""
+    def made():
+        net = t.nn.Sequential(t.nn.Linear(2, 2), t.nn.BatchNorm1d(2))
+        with t.no_grad():
+            for i, x in enumerate([*net.parameters(), net[1].running_mean]):
+                x.fill_(i + 10.0 * rank)
+        return net
+
+    out = []
+    for ignored, options in (
+        ((), {}), ((), {"broadcast_buffers": False}), ((), {"forward_sync_buffers": False}),
+        ((), {"broadcast_buffers": True, "forward_sync_buffers": False}), (("0.bias", "1.running_mean"), {}),
+    ):
+        net = made()
+        net._ddp_params_and_buffers_to_ignore = list(ignored)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ddp = t.nn.parallel.DistributedDataParallel(net, **options)
+        out.append([str(w.message) for w in caught])
+        out.append((ddp.broadcast_buffers, ddp.forward_sync_buffers, list(net.state_dict().values())))
+    return out
+
+
+def divided_by_those_left(t, d, rank):
+    join = __import__(f"{t.__name__}.distributed.algorithms.join", fromlist=["x"]).Join
+    out = []
+    for initial in (True, False):
+        t.manual_seed(0)
+        net = t.nn.parallel.DistributedDataParallel(t.nn.Linear(2, 1, bias=False))
+        with join([net], divide_by_initial_world_size=initial):
+            for i in range(2 + 2 * rank):
+                net.zero_grad()
+                net(t.full((1, 2), rank + i + 1.0)).sum().backward()
+                out.append(net.module.weight.grad.clone())
+    return out
+
+
+def refused(t, d, rank):
+    from ..oracle import outcome
+
+    wrap, line = t.nn.parallel.DistributedDataParallel, t.nn.Linear
+    calls = (
+        lambda: wrap(line(2, 2), device_ids=[0]), lambda: wrap(line(2, 2), output_device=1),
+        lambda: wrap(line(2, 2)).register_comm_hook(None, lambda a, b: None),
+    )
+    return [(type(e).__name__, str(e)) for _, e in map(outcome, calls)]
+
+
 PROGRAMS = [
+    rebuilt_buckets, kept_apart, divided_by_those_left, refused,
     plain, small_buckets, static, accumulated, unused, missing, buffers, compressed, own_hook, uneven,
     several_inputs_error, derivatives, functional,
 ]

@@ -61,7 +61,8 @@ def sparse(t, d, rank):
 KEYS = (
     "backend_name bucket_sizes dtypes module_name device_ids broadcast_buffers bucket_cap_bytes find_unused_parameters "
     "gradient_as_bucket_view has_sync_bn is_multi_device_module num_parameter_tensors output_device rank world_size "
-    "total_parameter_size_bytes iteration gloo_num_threads has_error error"
+    "total_parameter_size_bytes iteration gloo_num_threads has_error error bucket_sizes rebuilt_bucket_sizes "
+    "prev_iteration_grad_ready_order_indices has_rebuilt_buckets rebuilt_per_bucket_param_indices unused_parameter_size"
 ).split()
 TIMES = "forward_compute_time backward_compute_time backward_comm_time avg_forward_compute_time".split()
 

@@ -12,6 +12,16 @@ import ftorch as torch
 
 from ..modules.module import Module
 
+_EARLIER_NAME = (
+    "`broadcast_buffers` is deprecated. Use `forward_sync_buffers` instead. IMPORTANT: unlike "
+    "`broadcast_buffers=False`, `forward_sync_buffers=False` still syncs buffers at init. If you rely on buffers NOT being "
+    "synced at init (e.g. rank-local buffers), keep using `broadcast_buffers=False` until `init_sync_buffers` is available."
+)
+_BOTH_NAMES = (
+    "Both `broadcast_buffers` and `forward_sync_buffers` were specified. `broadcast_buffers` is deprecated and its value is "
+    "ignored when `forward_sync_buffers` is provided."
+)
+
 
 def _join_classes():
     from ...distributed.algorithms.join import Join, Joinable, JoinHook
@@ -64,13 +74,15 @@ class DistributedDataParallel(Module):
     """
 
     _active_ddp_module = None
+    _divide_by_initial_world_size = True
 
-    def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True,
+    def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=None,
                  init_sync=True, process_group=None, bucket_cap_mb=None,
                  find_unused_parameters=False, check_reduction=False,
                  gradient_as_bucket_view=False, static_graph=False,
                  delay_all_reduce_named_params=None, param_to_hook_all_reduce=None,
-                 mixed_precision=None, device_mesh=None, skip_all_reduce_unused_params=False):
+                 mixed_precision=None, device_mesh=None, skip_all_reduce_unused_params=False,
+                 bucket_cap_mb_list=None, batched_grad_copy=False, forward_sync_buffers=None):
         super().__init__()
         dist = torch.distributed
         if process_group is not None and device_mesh is not None:
@@ -93,6 +105,13 @@ class DistributedDataParallel(Module):
             )
         if device_ids is not None and len(device_ids) > 1:
             raise ValueError("device_ids can only be None or contain a single element.")
+        kinds = {p.device for p in module.parameters()}
+        if (device_ids or output_device is not None) and all(d.type == "cpu" for d in kinds):
+            raise ValueError(
+                "DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-"
+                f"device GPU modules or CPU modules, but got device_ids {device_ids}, output_device {output_device}, and "
+                f"module parameters {kinds}."
+            )
         if process_group is None:
             process_group = dist.distributed_c10d._get_default_group()
         for _, p in trained:
@@ -107,14 +126,20 @@ class DistributedDataParallel(Module):
         self.device_ids, self.output_device = device_ids, output_device
         self.device = trained[0][1].device
         self.device_type = self.device.type
-        self.broadcast_buffers = broadcast_buffers
+        syncs = broadcast_buffers is not False or forward_sync_buffers is not None
+        self.forward_sync_buffers = syncs if forward_sync_buffers is None else forward_sync_buffers
+        if broadcast_buffers is not None:
+            warnings.warn(_BOTH_NAMES if forward_sync_buffers is not None else _EARLIER_NAME, FutureWarning, stacklevel=2)
         self.find_unused_parameters = find_unused_parameters
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.static_graph = static_graph
         self.mixed_precision = mixed_precision
         self.require_backward_grad_sync = True
         self.require_forward_param_sync = True
-        self.bucket_bytes_cap = int((bucket_cap_mb or 25) * 1024 * 1024)
+        sizes = [int(mb * (1 << 20)) for mb in bucket_cap_mb_list or ([25] if bucket_cap_mb is None else [bucket_cap_mb])]
+        self.bucket_bytes_cap = max(sizes)
+        self.bucket_cap_mb_list = bucket_cap_mb_list
+        self._bucket_limits = [1 << 20, *sizes] if bucket_cap_mb is None and not bucket_cap_mb_list else sizes
         self._parameter_names = [n for n, _ in trained]
         self._comm_hooks: list = []
         from ...distributed import _reducer
@@ -122,21 +147,20 @@ class DistributedDataParallel(Module):
         parameters = [p for _, p in trained]
         if init_sync and process_group.size() > 1:
             _reducer.verify_parameters(process_group, parameters)
-            self._sync_module_states([*module.parameters(), *module.buffers()])
-        self._make_reducer(parameters, bucket_cap_mb)
+            held = [*module.named_parameters(), *(module.named_buffers() if syncs else ())]
+            self._sync_module_states([t for n, t in held if n not in ignored])
+        self._make_reducer(parameters)
         self._ddp_join_init()
 
     def _raise(self, text):
         raise RuntimeError(text)
 
-    def _make_reducer(self, parameters, bucket_cap_mb=None):
+    def _make_reducer(self, parameters):
         from ...distributed._reducer import Reducer
 
-        first = min(1 << 20, self.bucket_bytes_cap) if bucket_cap_mb is None else self.bucket_bytes_cap
         self.reducer = Reducer(
-            parameters, self.process_group, self.bucket_bytes_cap, first,
-            self.gradient_as_bucket_view, self.find_unused_parameters, self.static_graph,
-            self._parameter_names,
+            parameters, self.process_group, self._bucket_limits, self.gradient_as_bucket_view,
+            self.find_unused_parameters, self.static_graph, self._parameter_names, bool(self.bucket_cap_mb_list),
         )
 
     def _log_and_throw(self, err_type, err_msg):
@@ -227,9 +251,9 @@ class DistributedDataParallel(Module):
         if self._join_config.enable:
             Join, *_ = _join_classes()
             work = Join.notify_join_context(self)
-            if work:
-                from ...distributed import _reducer  # noqa: F401
-
+            if work:  # the number of those that have not joined
+                work.wait()
+                self.reducer.divisor = None if self._divide_by_initial_world_size else int(work.result()[0].item())
         if synchronizes:
             self.reducer.check_finished()
             self.reducer.times.begin()
@@ -237,6 +261,10 @@ class DistributedDataParallel(Module):
             self._check_global_sync(synchronizes)
         if self.broadcast_buffers and self.require_forward_param_sync and synchronizes:
             self._sync_buffers()
+        if synchronizes:
+            if self.reducer.times.samples:
+                self.reducer.note()
+            self.reducer.rebuild()
         if self.mixed_precision is not None:
             output = self._cast_forward(inputs, kwargs)
         else:
@@ -273,6 +301,15 @@ class DistributedDataParallel(Module):
             inputs, kwargs = tree_map(cast, inputs), tree_map(cast, kwargs)
         return functional_call(self.module, values, inputs, kwargs)
 
+    @property
+    def broadcast_buffers(self) -> bool:
+        """The earlier name of ``forward_sync_buffers``."""
+        return self.forward_sync_buffers
+
+    @broadcast_buffers.setter
+    def broadcast_buffers(self, value):
+        self.forward_sync_buffers = value
+
     def will_sync_module_buffers(self) -> bool:
         """Whether the next forward gives all processes the buffers of rank 0."""
         buffers = any(True for _ in self.module.buffers())
@@ -297,14 +334,14 @@ class DistributedDataParallel(Module):
         """Lets ``hook(state, bucket)``, which gives a future of a tensor, reduce the buckets' gradients.
 
         Raises:
-            TypeError: if it is not callable. ValueError: for wrong annotations.
+            TypeError: if it is not callable. ValueError: for wrong annotations. KeyError: if no parameter is ``bucket``.
         """
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
         signature = inspect.signature(hook)
         from ...distributed._bucket import GradBucket
 
-        annotation = getattr(signature.parameters.get("bucket"), "annotation", inspect._empty)
+        annotation = signature.parameters["bucket"].annotation
         if annotation not in (inspect._empty, GradBucket) and "GradBucket" not in str(annotation):
             raise ValueError(
                 "Communication hook: bucket annotation should be dist.GradBucket."
@@ -366,8 +403,7 @@ def _hook_class():
 
     class _DDPJoinHook(JoinHook):
         def __init__(self, ddp, divide_by_initial_world_size):
-            if not divide_by_initial_world_size:
-                warnings.warn("gradients are divided by the number of processes", stacklevel=2)
+            ddp._divide_by_initial_world_size, ddp.reducer.divisor = divide_by_initial_world_size, None
             self.ddp = ddp
 
         def main_hook(self):
