@@ -145,7 +145,8 @@ def set_model_state_dict(model, model_state_dict, *, options=None):
     for name, value in given.items():
         key, like = own.get(_clean(name), (name, None))
         values[key] = _placed(value, like)
-    return model.load_state_dict(values, strict=options.strict)
+    on_meta = any(isinstance(v, torch.Tensor) and v.is_meta for _, v in own.values())
+    return model.load_state_dict(values, strict=options.strict, assign=on_meta)
 
 
 def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:

@@ -3,12 +3,14 @@
 from . import wrap
 from ._fully_shard import (
     CPUOffloadPolicy,
+    DataParallelMeshDims,
     FSDPModule,
     MixedPrecisionPolicy,
     OffloadPolicy,
     UnshardHandle,
     fully_shard,
     register_fsdp_forward_method,
+    share_comm_ctx,
 )
 from .api import (
     BackwardPrefetch,
@@ -29,10 +31,10 @@ from .api import (
 from .fully_sharded_data_parallel import FullyShardedDataParallel, OptimStateKeyType
 
 __all__ = [
-    "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "FSDPModule", "FullOptimStateDictConfig",
+    "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "DataParallelMeshDims", "FSDPModule", "FullOptimStateDictConfig",
     "FullStateDictConfig", "FullyShardedDataParallel", "MixedPrecision", "MixedPrecisionPolicy",
     "LocalOptimStateDictConfig", "LocalStateDictConfig", "OffloadPolicy", "OptimStateDictConfig",
     "OptimStateKeyType", "ShardedOptimStateDictConfig", "ShardedStateDictConfig", "ShardingStrategy",
     "StateDictConfig", "StateDictSettings", "StateDictType", "UnshardHandle",
-    "fully_shard", "register_fsdp_forward_method", "wrap",
+    "fully_shard", "register_fsdp_forward_method", "share_comm_ctx", "wrap",
 ]

@@ -40,7 +40,7 @@ class DeviceGroup(ParameterGroup):
             if g is not None:
                 g = g if factor == 1 else g * factor
                 g = self._laid(p, g.to(self.policy.reduce_dtype or g.dtype), True).to(p.local.dtype)
-            elif p.requires_grad:
+            elif p.requires_grad and self.reduces_unused:
                 g = torch.zeros_like(p.local)
             out.append(g)
         return out

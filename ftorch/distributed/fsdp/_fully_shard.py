@@ -6,17 +6,20 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import deprecated
+
 import ftorch as torch
 
 from ...eager.core.device import jax_devices
 from ...utils._pytree import tree_map
-from ..device_mesh import init_device_mesh
+from ..device_mesh import DeviceMesh, init_device_mesh
+from ..tensor import DTensor
 from ._device_group import DeviceGroup
 from ._group import ParameterGroup, ShardedParameter, _View
 
 __all__ = [
-    "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle",
-    "fully_shard", "register_fsdp_forward_method",
+    "CPUOffloadPolicy", "DataParallelMeshDims", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle",
+    "fully_shard", "register_fsdp_forward_method", "share_comm_ctx",
 ]
 
 
@@ -74,6 +77,9 @@ class FSDPModule:
         self._fsdp_state.group.unshard()
         return UnshardHandle() if async_op else None
 
+    def __deepcopy__(self, memo):
+        raise AssertionError("FSDP does not support deepcopy. Please use state dict for serialization.")
+
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
         """Whether backward reduces gradients; else they wait until it does."""
         for state in self._states(recurse):
@@ -104,7 +110,56 @@ class FSDPModule:
         """What gradients' sums are divided by, instead of the number of processes."""
         self._fsdp_state.group.divide_factor = factor
 
-    set_reduce_scatter_divide_factor = set_gradient_divide_factor
+    @deprecated("Use `set_gradient_divide_factor` instead", category=DeprecationWarning)
+    def set_reduce_scatter_divide_factor(self, factor: float) -> None:
+        """The earlier name of `set_gradient_divide_factor`."""
+        self.set_gradient_divide_factor(factor)
+
+    def set_reduce_scatter_unused_params(self, reduce_scatter_unused_params: bool, *, recurse: bool = True) -> None:
+        """Whether parameters that had no gradient are reduced, too, as zeros: processes may use different ones."""
+        for state in self._states(recurse):
+            state.group.reduces_unused = reduce_scatter_unused_params
+
+    def set_all_reduce_hook(self, hook, *, stream=None) -> None:
+        """Lets ``hook(gradients)`` change the flat part of gradients that was reduced, in place."""
+        self._fsdp_state.group.hook = hook
+
+    def set_custom_all_gather(self, comm) -> None:
+        """Gathers by ``comm(output_tensor, input_tensor, group)``, into what ``comm.allocate(size, dtype=, device=)`` makes."""
+        self._fsdp_state.group.gathers = comm
+
+    def set_custom_reduce_scatter(self, comm) -> None:
+        """Reduces gradients by ``comm(output_tensor, input_tensor, group, op)``, as `set_custom_all_gather`."""
+        self._fsdp_state.group.reduces = comm
+
+    def reset_iter_state(self) -> None:
+        """After a forward or backward that failed: parts are the parameters, gradients that wait are dropped."""
+        for state in self._states(True):
+            while getattr(state, "hooks", None):
+                state.hooks.pop().__exit__(None, None, None)
+            state.depth, state.group.waiting = 0, None
+            state.group.reshard()
+
+    def set_post_optim_event(self, event) -> None:
+        """Accepted: exchanges begin when the values that they read are there."""
+
+    def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
+        """Accepted: backward gathers a parameter when its value is asked for."""
+
+    def set_allocate_memory_from_process_group_for_comm(self, enable: bool) -> None:
+        """Accepted: groups have no memory of their own."""
+
+    def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
+        """Accepted: reductions are sums, of what was divided before."""
+
+    def set_reduce_scatter_max_input_buffers(self, max_input_buffers: int, *, recurse: bool = True) -> None:
+        """Accepted: one buffer is under way."""
+
+    def set_separate_reduce_scatter_group(self, enable: bool = True, *, recurse: bool = True) -> None:
+        """Accepted: exchanges do not overlap."""
+
+    def _set_unshard_async_op(self, async_op: bool) -> None:
+        """Accepted: exchanges do not overlap."""
 
 
 class _State:
@@ -142,6 +197,7 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
         mesh: 1-d: parts; 2-d: parts along the second dimension, replicas along the first.
         reshard_after_forward: whether whole parameters are given up between forward and backward (by
             default for all but the outermost).
+        dp_mesh_dims: which dimensions of a mesh that the parameters lie on already (`DataParallelMeshDims`).
         shard_placement_fn: ``f(parameter)``: the dimension (``Shard(d)``) to divide.
 
     >>> import ftorch as torch
@@ -162,12 +218,19 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
                 f"fully_shard does not support containers that do not implement forward: {m}"
             )
         if isinstance(m, FSDPModule):
-            raise ValueError("Module that has already been applied fully_shard cannot be applied again")
+            raise AssertionError(
+                "Each distinct composable distributed API can only be applied to a module once. fully_shard has already "
+                f"been applied to the following module:\n{m}"
+            )
     mesh = mesh or _default_mesh()
+    lie: dict = {}  # where whole parameters lie, that do on more than the mesh
+    if dp_mesh_dims is not None:
+        mesh, lie = _data_mesh(mesh, dp_mesh_dims, modules)
     if mesh.ndim not in (1, 2):
         raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
     if mesh.ndim == 2 and mesh.mesh_dim_names is None:
         raise AssertionError("Please init the 2D mesh for HSDP with mesh_dim_names specified")
+    _check_reshard(reshard_after_forward, mesh.size(mesh.ndim - 1))
     policy = mp_policy or MixedPrecisionPolicy()
     ignored = list(ignored_params or ())
     managed = list(dict.fromkeys(m for root in modules for m in _managed(root)))
@@ -175,6 +238,7 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     for p, owners in _owners(managed, ignored):
         placed = shard_placement_fn(p) if shard_placement_fn is not None else None
         made = ShardedParameter(owners, p, mesh, placed.dim if placed is not None else 0)
+        made.spmd = lie.get(id(p), made.spmd)
         made.sharded._fsdp_sharded = True
         sharded.append(made)
     group = (ParameterGroup if mesh._places is None else DeviceGroup)(
@@ -187,7 +251,89 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
         m.__class__ = type(f"FSDP{kind.__name__}", (FSDPModule, kind), {})
         m.register_forward_pre_hook(functools.partial(_before, state), prepend=True, with_kwargs=True)
         m.register_forward_hook(functools.partial(_after, state), always_call=True)
+        m.register_state_dict_pre_hook(functools.partial(_parts_again, state))
+        m._register_load_state_dict_pre_hook(functools.partial(_parts_again, state))
     return module
+
+
+def _parts_again(state, *_):
+    state.group.reshard()
+
+
+def _check_reshard(given, count):
+    if isinstance(given, bool) or given is None:
+        return
+    if not isinstance(given, int):
+        raise ValueError(
+            f"reshard_after_forward should be a bool or an int representing the group size to reshard to, not {given}"
+        )
+    if given < 1 or given > count or count % given:
+        raise ValueError(
+            f"If passing reshard_after_forward as an int, it should be a factor of {count}, not {given}"
+        )
+
+
+@dataclass
+class DataParallelMeshDims:
+    """Which dimensions of a mesh on which parameters lie already are `fully_shard`'s.
+
+    Args:
+        shard: the name of the dimension along which parts lie, or several. ``replicate``: that of replicas.
+
+    Raises:
+        ValueError: for none of them.
+    """
+
+    shard: str | tuple[str, ...] | None = None
+    replicate: str | tuple[str, ...] | None = None
+
+    def __post_init__(self):
+        if self.shard is None and self.replicate is None:
+            raise ValueError("At least one of shard or replicate must be set in DataParallelMeshDims")
+
+    @property
+    def shard_names(self) -> tuple[str, ...]:
+        """The names of ``shard``."""
+        return (self.shard,) if isinstance(self.shard, str) else tuple(self.shard or ())
+
+    @property
+    def replicate_names(self) -> tuple[str, ...]:
+        """The names of ``replicate``."""
+        return (self.replicate,) if isinstance(self.replicate, str) else tuple(self.replicate or ())
+
+
+def share_comm_ctx(modules) -> None:
+    """Accepted: modules have no streams of their own. Raises ValueError for one that `fully_shard` was not called on."""
+    for module in modules:
+        if not isinstance(module, FSDPModule):
+            raise ValueError(f"Expects list of FSDPModules but got {module}")
+
+
+def _data_mesh(mesh, dims, modules):
+    """The dimensions of a mesh that divide data, and by parameters where they lie. The modules' parameters, which lie on all
+    of the mesh, become tensors on the other dimensions, or plain ones where there are none."""
+    if mesh.mesh_dim_names is None:
+        raise ValueError("mesh must have mesh_dim_names when dp_mesh_dims is provided")
+    names = [*dims.replicate_names, *dims.shard_names]
+    for name in names:
+        if name not in mesh.mesh_dim_names:
+            raise ValueError(f"Mesh dim name '{name}' not found in mesh.mesh_dim_names {mesh.mesh_dim_names}")
+    others, lie = tuple(n for n in mesh.mesh_dim_names if n not in names), {}
+    for module, name, p in [(m, n, p) for root in modules for m in _managed(root) for n, p in m._parameters.items()]:
+        if p is None or hasattr(p, "_fsdp_sharded"):
+            continue
+        if not isinstance(p, DTensor):
+            raise ValueError(
+                "When dp_mesh_dims is provided, all parameters must be DTensors on the full SPMD mesh (e.g. via "
+                f"distribute_module). Got plain tensor for parameter '{name}'."
+            )
+        local, placed = p._local_tensor.detach(), dict(zip(mesh.mesh_dim_names, p.placements))
+        made = DTensor._made(local, mesh[others], [placed[n] for n in others], tuple(p.shape)) if others else local
+        module._parameters[name] = own = torch.nn.Parameter(made, p.requires_grad)
+        lie[id(own)] = mesh, p.placements, tuple(p.shape), *map(mesh.mesh_dim_names.index, names)
+    parts = [mesh[n] if len(n) > 1 else mesh[n[0]] for n in (dims.replicate_names, dims.shard_names) if n]
+    flat = [part._flatten("_".join(part.mesh_dim_names)) if part.ndim > 1 else part for part in parts]
+    return flat[0] if len(flat) == 1 else DeviceMesh._concatenate(flat), lie
 
 
 def _default_mesh():

@@ -44,7 +44,7 @@ class ShardedParameter:
         """The part of a part, as a tensor over the dimensions of both meshes. Where both divide one dimension,
         this one divides the pieces of the other: in the whole its parts are strided.
         """
-        parallel, parallel_placements, shape = self.spmd
+        parallel, parallel_placements, shape, *_ = self.spmd
         pieces = math.prod(parallel.size(m) for m, p in enumerate(parallel_placements) if divides(p, self.dim))
         outer = [*placements[:-1], _StridedShard(self.dim, split_factor=pieces)] if pieces > 1 else placements
         both = DeviceMesh._concatenate([self.mesh, parallel])
@@ -54,6 +54,16 @@ class ShardedParameter:
         else:
             part_of_part = distribute_tensor(local, self.mesh, placements, src_data_rank=None).to_local()
         return DTensor._made(part_of_part, both, placed, shape)
+
+    def adopt(self):
+        """Takes what was put in the place of the part since, by ``load_state_dict(assign=True)``, say."""
+        module, name = self.owners[0]
+        now = module._parameters[name]
+        if now is self.sharded or not isinstance(now, DTensor):
+            return
+        self.sharded = now if isinstance(now, torch.nn.Parameter) else torch.nn.Parameter(now, now.requires_grad)
+        self.sharded._fsdp_sharded = True
+        self.put(self.sharded)
 
     def put(self, value):
         """Makes a tensor the modules' parameter."""
@@ -77,6 +87,7 @@ class _Gather(Function):
     @staticmethod
     def forward(ctx, group, *parts):
         ctx.group = group
+        ctx.set_materialize_grads(False)
         # What was gathered without gradients, and perhaps written to since, is what the module uses.
         whole = group.gathered() if group.whole is None else [w.detach() for w in group.whole]
         ctx.mark_non_differentiable(*[w for w, p in zip(whole, group.parameters) if not p.requires_grad])
@@ -96,6 +107,9 @@ class ParameterGroup:
         self._exchange_over(mesh)
         self.syncs = self.all_reduces = True
         self.divide_factor = None
+        self.reduces_unused = False  # whether parameters that had no gradient get zeros
+        self.hook = None  # called with reduced gradients
+        self.gathers, self.reduces = dist.all_gather_single, dist.reduce_scatter_single
         self.whole: list | None = None  # while they are gathered
         self.is_derived = False  # whether gradients of those go to the parts
         self.regathered: list | None = None  # whole parameters of a backward
@@ -137,12 +151,17 @@ class ParameterGroup:
                     for i in places
                 ]
                 own = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
-                everybody = own.new_empty(own.numel() * self.count)
-                dist.all_gather_single(everybody, own, group=self.process_group)
+                everybody = self._room(self.gathers, own.numel() * self.count, own)
+                self.gathers(everybody, own, group=self.process_group)
                 rows = everybody.view(self.count, -1).split([x.numel() for x in parts], 1)
                 for i, row in zip(places, rows):
                     out[i] = self._assembled(self.parameters[i], row)
         return out
+
+    @staticmethod
+    def _room(exchange, count, like):
+        allocate = getattr(exchange, "allocate", None)
+        return like.new_empty(count) if allocate is None else allocate((count,), dtype=like.dtype, device=like.device)
 
     def _assembled(self, p, rows):
         """A parameter of its padded parts."""
@@ -155,6 +174,9 @@ class ParameterGroup:
 
     def unshard(self) -> None:
         """Puts the whole parameters into the modules."""
+        if self.whole is None:
+            for p in self.parameters:
+                p.adopt()
         derived = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters)
         if self.whole is not None and (self.is_derived or not derived):
             return
@@ -171,9 +193,9 @@ class ParameterGroup:
         if p.spmd is None:
             w.__class__ = torch.nn.Parameter
             return w
-        mesh, placements, shape = p.spmd
+        mesh, placements, shape, *terms = p.spmd
         made = DTensor._made(w, mesh, placements, shape)
-        made._is_param = True
+        made._is_param, made._terms = True, tuple(terms)
         return made
 
     def reshard(self) -> None:
@@ -219,7 +241,7 @@ class ParameterGroup:
         out: list = [None] * len(grads)
         by_dtype: dict = {}
         for i, g in enumerate(grads):
-            if self.parameters[i].requires_grad:
+            if self.parameters[i].requires_grad and (g is not None or self.reduces_unused):
                 g = torch.zeros(self.parameters[i].shape, dtype=self._dtype(self.parameters[i].local)) if (
                     g is None
                 ) else g
@@ -236,10 +258,12 @@ class ParameterGroup:
                     g = torch.cat([g, g.new_zeros((missing, *g.shape[1:]))])
                 columns.append(g.reshape(self.count, -1))
             joined = torch.cat(columns, 1) if len(columns) > 1 else columns[0].contiguous()
-            own = joined.new_empty(joined.shape[1])
-            dist.reduce_scatter_single(own, joined.reshape(-1).div(factor), group=self.process_group)
+            own = self._room(self.reduces, joined.shape[1], joined)
+            self.reduces(own, joined.reshape(-1).div(factor), op=dist.ReduceOp.SUM, group=self.process_group)
             if self.replicas is not None and self.all_reduces:
                 dist.all_reduce(own, group=self.replicas)
+            if self.hook is not None:
+                self.hook(own)
             for (i, _), piece in zip(found, own.split([c.shape[1] for c in columns])):
                 out[i] = self._own_part(self.parameters[i], piece)
         return out

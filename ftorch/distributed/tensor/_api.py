@@ -65,6 +65,9 @@ class DTensor(torch.Tensor):
     >>> dist.destroy_process_group()
     """
 
+    # Dimensions of the mesh on which it is whole and takes gradients that are terms of a sum as they are.
+    _terms: tuple[int, ...] = ()
+
     @classmethod
     def _made(cls, local, mesh, placements, shape, strides=None):
         strides = contiguous_strides(shape) if strides is None else strides
@@ -165,6 +168,8 @@ class DTensor(torch.Tensor):
     def data(self, value):
         self._local_tensor.data = value._local_tensor
         self._spec = value._spec
+        with torch._C.DisableTorchFunctionSubclass():
+            torch.Tensor.data.__set__(self, value)  # its own dtype, device and shape
 
     def __repr__(self, *, tensor_contents=None):
         placed = "".join(f"{p!r}, " for p in self.placements)

@@ -116,7 +116,10 @@ def call(func, args, kwargs):
     local = []
     for i, (x, to) in enumerate(zip(tensors, targets)):
         t = redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, to)
-        local.append(with_gradient(t, mesh, tuple(x.shape), *_on_the_way(targets, i, mesh)))
+        comes, leaves_as = _on_the_way(targets, i, mesh)
+        for m in x._terms:
+            leaves_as[m] = comes[m]
+        local.append(with_gradient(t, mesh, tuple(x.shape), comes, leaves_as))
     if replicated:
         for t, to in zip(local, targets):
             if all(p.is_replicate() for p in to):
@@ -130,7 +133,19 @@ def call(func, args, kwargs):
         result = func(*local_arguments, **local_options)
     if inplace:
         return tensors[0]
-    return _wrapped(result, mesh, outputs, sizes, tensors, name)
+    result = _wrapped(result, mesh, outputs, sizes, tensors, name)
+    if any(x._terms for x in known):
+        _hand_on(result, tensors)
+    return result
+
+
+def _hand_on(result, operands):
+    """What is computed of parameters alone gives them gradients as they want them: terms of a sum."""
+    derived = [x for x in operands if x._local_tensor.requires_grad]
+    if derived and all(x._terms == derived[0]._terms for x in derived):
+        for made in tree_flatten(result)[0]:
+            if hasattr(made, "_spec"):
+                made._terms = derived[0]._terms
 
 
 def _over_devices(args, kwargs):
