@@ -13,15 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..call import kernel_functions, planning
+from ..call import class_plans, kernel_functions, planning
 from ..call.op import Op
+from ..core.device import CPU
 from ..core.geometry import Geometry, geometry
 from ..core.quiet import quiet
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
 from ..runtime import capture_trace, executor, strided_steps
 from ..runtime.jaxpr_classes import merged
 from ..runtime.size_classes import Instance, Known, SizeClass
-from .node_names import node_name
+from ..tensor import PLAIN
+from .node_names import is_named_by_call, node_name
 
 
 class Derived:
@@ -236,13 +238,12 @@ def _raising(error):
 
 def of_plan(plan, mask, node_class) -> Backward:
     """The derivative of a plan, with respect to the inputs of the mask."""
-    mask = tuple(m and _is_inexact(g.dtype) for m, g in zip(mask, plan.inputs))
+    mask = tuple([m and _is_inexact(g.dtype) for m, g in zip(mask, plan.inputs)])
     definition = plan.op.definition
     found = _class_of(plan, mask)
-    if found is None:
-        made = _Derivative(plan, mask)
-    else:
-        made = _Derivative(plan, mask, found)
+    if found is not None and found.first is not None:
+        return _of_class(plan, found, node_class)
+    made = _Derivative(plan, mask, found)
     tensors = len(made.inputs) + len(made.results)
     derived = Derived(
         f"{definition.name}_backward", made.kernel,
@@ -253,8 +254,25 @@ def of_plan(plan, mask, node_class) -> Backward:
     if found is not None:
         derived.known = _KnownGradients(found, plan)
     saved = [*made.inputs, *(-1 - j for j in made.results)]
-    return Backward(Op(derived), mask, saved, made.differentiable,
-                    node_class(node_name(definition, plan)), plan)
+    backward = Backward(Op(derived), mask, saved, made.differentiable, node_class(node_name(definition, plan)), plan)
+    if found is not None:
+        found.first = backward
+    return backward
+
+
+def _of_class(plan, found, node_class):
+    """The derivative of a plan of a size class, after that of another plan."""
+    first, definition = found.first, plan.op.definition
+    derived = object.__new__(Derived)
+    derived.__dict__.update(first.op.definition.__dict__)
+    derived.kernel, derived.known = _Derivative(plan, first.mask, found).kernel, _KnownGradients(found, plan)
+    backward = object.__new__(Backward)
+    backward.op, backward.plan = Op(derived), plan
+    backward.mask, backward.wanted, backward.saved = first.mask, first.wanted, first.saved
+    backward.differentiable, backward.first = first.differentiable, first.first
+    by_call = is_named_by_call(definition)
+    backward.node_class = node_class(node_name(definition, plan)) if by_call else first.node_class
+    return backward
 
 
 class _Derivative:
@@ -265,21 +283,28 @@ class _Derivative:
         inputs, results: which of the plan's the kernel reads.
     """
 
-    __slots__ = ("plan", "mask", "gradients", "differentiable", "inputs", "results", "_shapes", "_result_shapes")
+    __slots__ = ("plan", "mask", "_gradients", "differentiable", "inputs", "results")
 
     def __init__(self, plan, mask, like=None):
-        definition = plan.op.definition
-        self.plan, self.mask = plan, mask
-        self.differentiable = tuple(
-            _is_inexact(g.dtype) and i not in definition.constant for i, g in enumerate(plan.geometries)
-        )
-        self.gradients = gradients_of(plan, mask, self.differentiable)
+        self.plan, self.mask, self._gradients = plan, mask, None
+        if like is not None and like.first is not None:
+            self.differentiable = like.first.differentiable
+        else:
+            constant = plan.op.definition.constant
+            self.differentiable = tuple([
+                _is_inexact(g.dtype) and i not in constant for i, g in enumerate(plan.geometries)
+            ])
         if like is None:
             self._find_used()
         else:
             self.inputs, self.results = like.inputs, like.results
-        self._shapes = [(g.shape, g.dtype.numpy) for g in plan.inputs]
-        self._result_shapes = [(g.shape, g.dtype.numpy) for g in plan.geometries]
+
+    @property
+    def gradients(self):
+        """See `gradients_of`; made when it is wanted."""
+        if self._gradients is None:
+            self._gradients = gradients_of(self.plan, self.mask, self.differentiable)
+        return self._gradients
 
     def _find_used(self):
         plan, gradients = self.plan, self.gradients
@@ -301,24 +326,25 @@ class _Derivative:
             refused = _refused(error)
             if refused is None:
                 raise
-            self.gradients, used = _raising(refused), [False] * len(structs)
+            self._gradients, used = _raising(refused), [False] * len(structs)
         self.inputs = [i for i in range(n) if used[i]]
         self.results = [j for j in range(r) if used[n + m + j]]
 
     def kernel(self, *operands):
-        n, m, r, at = len(self._shapes), len(self.plan.scalars), len(self._result_shapes), len(self.inputs)
+        shapes, result_shapes = ([(g.shape, g.dtype.numpy) for g in of] for of in (self.plan.inputs, self.plan.geometries))
+        n, m, r, at = len(shapes), len(self.plan.scalars), len(result_shapes), len(self.inputs)
         full = [None] * n
         for i, x in zip(self.inputs, operands):
             full[i] = x
-        full = [jnp.zeros(*s) if x is None else x for x, s in zip(full, self._shapes)]
+        full = [jnp.zeros(*s) if x is None else x for x, s in zip(full, shapes)]
         full_results = [None] * r
         for j, x in zip(self.results, operands[at : at + len(self.results)]):
             full_results[j] = x
-        full_results = [jnp.zeros(*s) if x is None else x for x, s in zip(full_results, self._result_shapes)]
+        full_results = [jnp.zeros(*s) if x is None else x for x, s in zip(full_results, result_shapes)]
         at += len(self.results)
         grads = [
             jnp.zeros(*s) if g is None else g.astype(s[1]).reshape(s[0])
-            for g, s in zip(operands[at + m :], self._result_shapes)
+            for g, s in zip(operands[at + m :], result_shapes)
         ]
         out = self.gradients(full, operands[at : at + m], full_results, grads)
         return out[0] if len(out) == 1 else tuple(out)
@@ -331,6 +357,8 @@ class _GradientClass:
         mask: which inputs have gradients.
         inputs, results: see `_Derivative`.
         programs: {which gradients there are, types of numbers: (program, whether there is one result) or None}.
+        first: the `Backward` of one of the plans; the others' differ in what follows from sizes.
+        plans: {which operands are tensors, types of numbers: a plan of one of the ops}.
     """
 
     def __init__(self, samples, mask):
@@ -341,6 +369,8 @@ class _GradientClass:
             s.inputs == self.inputs and s.results == self.results for s in self.samples
         )
         self.programs: dict = {}
+        self.first: Backward | None = None
+        self.plans: dict = {}
 
     def program(self, slots, types, points):
         key = (tuple(slots), tuple(types))
@@ -366,13 +396,59 @@ class _GradientClass:
 class _KnownGradients:
     """What says the gradients' shapes of one plan of a size class, and the step that computes them."""
 
-    __slots__ = ("of", "plan")
+    __slots__ = ("of", "base")
 
     def __init__(self, of, plan):
-        self.of, self.plan = of, plan
+        self.of, self.base = of, plan
+
+    def plan(self, op, operands):
+        """The plan of a call of the op, if another op of the class has one for operands of this kind."""
+        base, of = self.base, self.of
+        kinds, inputs, count = [], [], len(of.inputs) + len(of.results)
+        numbers = count + len(base.scalars)
+        for k, o in enumerate(operands):
+            kind = o.__class__
+            if kind in PLAIN:
+                g = o._ftorch_geometry
+                if k >= numbers:
+                    expected = base.geometries[k - numbers]
+                elif k < len(of.inputs):
+                    expected = base.inputs[of.inputs[k]]
+                elif k < count:
+                    expected = base.geometries[of.results[k - len(of.inputs)]]
+                else:
+                    return None
+                if g is not expected and (
+                    g.shape != expected.shape or g.dtype is not expected.dtype or g.device is not expected.device
+                ):
+                    return None
+                inputs.append(g)
+                kinds.append("t")
+            else:
+                kinds.append(o if o is None else kind)
+        like = of.plans.get(tuple(kinds))
+        if like is None:
+            return None
+        at = base.instance
+        slots, types = like.structure.slots, like.scalar_types
+        if at.adopted is not None and not at.adopted.derivatives.get((of, tuple(slots), tuple(types))):
+            return None
+        program = like.instance.of.program
+        made = Instance(like.instance.of, at.sizes, program.result_shapes(at.sizes), program.evaluate(at.sizes))
+        geometries = class_plans.contiguous(inputs, made.shapes, op.definition.result_dtypes)
+        plan = class_plans.copied(like, tuple(inputs), geometries, made)
+        plan.op = op
+        plan.raw, plan.fn = kernel_functions.make_function(op.definition, slots, {}, {}, len(inputs), CPU)
+        return plan
+
+    def keep(self, plan, operands):
+        """Notes a plan that was made of the call's operands."""
+        kinds = tuple(["t" if o.__class__ in PLAIN else o if o is None else o.__class__ for o in operands])
+        if plan.checks is None and plan.device is CPU:
+            self.of.plans[kinds] = plan
 
     def instance(self, slots, tensors, types):
-        plan, of = self.plan, self.of
+        plan, of = self.base, self.of
         expected = [plan.inputs[i] for i in of.inputs] + [plan.geometries[j] for j in of.results]
         expected += [None] * len(types) + list(plan.geometries)
         if len(expected) != len(slots):
@@ -397,7 +473,7 @@ class _KnownGradients:
 
     def _is_right(self, program, base, slots, types):
         """Whether the class's program is right where some sizes are equal by chance (see `size_classes.Adopted`)."""
-        known, plan, of = base.adopted.derivatives, self.plan, self.of
+        known, plan, of = base.adopted.derivatives, self.base, self.of
         key = of, tuple(slots), tuple(types)
         if key not in known:
             try:

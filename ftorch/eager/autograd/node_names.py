@@ -206,6 +206,11 @@ def _is_stable(call):
     return "stable" in names and call.value("stable")
 
 
+def is_named_by_call(definition) -> bool:
+    """Whether an op's nodes have names that depend on what they are called with."""
+    return definition.name in _RULES
+
+
 def node_name(definition, plan=None) -> str:
     """The name of the class of an op's node: ``AddmmBackward0``, ``SumBackward1``."""
     name = definition.name

@@ -21,7 +21,7 @@ def host_plan(op, operands, static, geometries):
     slots, tensors, scalars, names = laid_out(definition, operands, static)
     casts, numbers = promotion_of(op, definition, slots, tensors, scalars)
     types = [type(s) for s in scalars]
-    raw, fn = make_function(definition, slots, casts, numbers, len(tensors), types, None)
+    raw, fn = make_function(definition, slots, casts, numbers, len(tensors), None)
     plan = OpPlan(fn, tuple(geometries), "".join(KINDS[t] for t in types), op.name,
                   geometries[0].device, is_single=len(geometries) == 1)
     plan.op, plan.static, plan.raw = op, static, raw
@@ -41,9 +41,7 @@ def run_host(op, operands, static, to_numpy):
     device = check_devices(op, tensors) or _device.resolve(None)
     casts, numbers = promotion_of(op, definition, slots, tensors, scalars)
     check_unsigned(definition, slots, tensors, casts)
-    raw, fn = make_function(
-        definition, slots, casts, numbers, len(tensors), [type(s) for s in scalars], None
-    )
+    raw, fn = make_function(definition, slots, casts, numbers, len(tensors), None)
     try:
         results = fn(*map(to_numpy, tensors), *scalars)
     except MemoryError as error:

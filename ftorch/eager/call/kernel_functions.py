@@ -67,29 +67,32 @@ def laid_out(definition, operands, static):
 
 def trace_kernel(definition, slots, casts, numbers, structs, types):
     """(closed jaxpr of a call's kernel on the CPU, whether there is one result)."""
-    _, fn = make_function(definition, slots, casts, numbers, len(structs), types, _device.CPU)
+    _, fn = make_function(definition, slots, casts, numbers, len(structs), _device.CPU)
     return size_classes.traced(fn, structs, "".join(KINDS[t] for t in types), weak, SCALAR_STRUCTS)
 
 
-def make_function(definition, slots, casts, numbers, tensor_count, scalar_types, device):
-    """(raw, fn): the kernel as a function of flat operands.
+class KernelFunction:
+    """The kernel as a function of flat operands, cast as promotion says."""
 
-    ``raw(arrays, scalars)`` gives the kernel's arguments (cast as promotion says); ``fn(*operands)``
-    its results.
-    """
-    kernel = definition.kernel
-    if definition.backend_kernels and device is not None and not _device.is_several(device):
-        kernel = definition.backend_kernels.get(device.type, kernel)
-    casts = {i: d.numpy for i, d in casts.items()}
-    numbers = {i: d.numpy for i, d in numbers.items()}
+    __slots__ = ("kernel", "slots", "casts", "numbers", "keywords", "count")
+    __name__ = "kernel"
 
-    def arguments(arrays, scalars):
+    def __init__(self, definition, slots, casts, numbers, tensor_count, device):
+        kernel = definition.kernel
+        if definition.backend_kernels and device is not None and not _device.is_several(device):
+            kernel = definition.backend_kernels.get(device.type, kernel)
+        self.kernel, self.slots, self.casts, self.numbers = kernel, slots, casts, numbers
+        self.keywords, self.count = definition.keywords, tensor_count
+
+    def arguments(self, arrays, scalars):
+        """The kernel's arguments."""
+        casts, numbers = self.casts, self.numbers
         cast = [
-            converted(a, casts[i]) if i in casts and a.dtype != casts[i] else a
+            converted(a, casts[i].numpy) if i in casts and a.dtype != casts[i].numpy else a
             for i, a in enumerate(arrays)
         ]
         out = []
-        for slot in slots:
+        for slot in self.slots:
             tag = slot[0]
             if tag == "t":
                 out.append(cast[slot[1]])
@@ -102,21 +105,27 @@ def make_function(definition, slots, casts, numbers, tensor_count, scalar_types,
             else:
                 number = scalars[slot[1]]
                 to = numbers.get(slot[1])
-                out.append(number if to is None else jnp.asarray(number).astype(to))
+                out.append(number if to is None else jnp.asarray(number).astype(to.numpy))
         return out
 
-    keywords = definition.keywords
-    positional = len(slots) - len(keywords)
-
-    def fn(*operands):
-        given = arguments(operands[:tensor_count], operands[tensor_count:])
+    def __call__(self, *operands):
+        given, keywords = self.arguments(operands[: self.count], operands[self.count :]), self.keywords
         if keywords:
-            result = kernel(*given[:positional], **dict(zip(keywords, given[positional:])))
+            positional = len(given) - len(keywords)
+            result = self.kernel(*given[:positional], **dict(zip(keywords, given[positional:])))
         else:
-            result = kernel(*given)
+            result = self.kernel(*given)
         return tuple(result) if isinstance(result, list) else result
 
-    return arguments, fn
+
+def make_function(definition, slots, casts, numbers, tensor_count, device):
+    """(raw, fn): the kernel as a function of flat operands.
+
+    ``raw(arrays, scalars)`` gives the kernel's arguments (cast as promotion says); ``fn(*operands)``
+    its results.
+    """
+    fn = KernelFunction(definition, slots, casts, numbers, tensor_count, device)
+    return fn.arguments, fn
 
 
 SCALAR_STRUCTS = {

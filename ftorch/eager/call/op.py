@@ -42,7 +42,7 @@ class Op:
     """An operator as it is called: its definition and the plans made so far.
 
     Attributes:
-        found: what `planning` found out about calls, by their size classes' signatures.
+        found: {outline of calls: `class_plans.Model`}.
         definition: the `OpDef` (for derived ops, such as backward ops, an object like it).
         plans: (static, operand keys...) -> `Plan`.
         alternative: see `OpDef.instead`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, NamedTuple
 
 import jax
 
@@ -23,6 +22,7 @@ from ..runtime.executor import COMPLEX, FLOAT, INT, Plan, record, translate_erro
 from ..runtime.plan import remember
 from ..runtime.value_checks import bind_checks, give, notices_of
 from ..tensor import PLAIN, wrap
+from . import class_plans
 from .argument_types import check_arguments
 from .call_checks import check_devices, check_required, check_unsigned, promotion_of
 from .kernel_functions import (
@@ -81,16 +81,18 @@ def build(op, operands, static, by_class=True) -> OpPlan:
         by_class: whether the results' shapes may come from the call's size class.
     """
     definition = op.definition
+    if by_class:
+        if definition.known is not None:
+            plan = definition.known.plan(op, operands)
+        else:
+            plan = class_plans.of_class(op, operands, static) if op.found else None
+        if plan is not None:
+            return plan
     slots, tensors, scalars, names = laid_out(definition, operands, static)
     types = [type(s) for s in scalars]
     signature = None
     if by_class and definition.known is None and definition.runs_kernels and all([t.__class__ in PLAIN for t in tensors]):
         signature = size_classes.signature(slots, tensors, types)
-        found = None if signature is None else op.found.get(signature.key)
-        if found is not None and (check_devices(op, tensors) or _device.resolve(None)) is _device.CPU:
-            known = op.classes.known(signature)
-            if known is not None:
-                return _of_class(op, found, known, slots, tensors, types, static, names)
     check_required(op, definition, slots, scalars)
     device = check_devices(op, tensors) or _device.resolve(None)
     check_arguments(op, slots, tensors, types)
@@ -101,7 +103,7 @@ def build(op, operands, static, by_class=True) -> OpPlan:
             give(notices_of(definition, slots, tensors))
         raise
     check_unsigned(definition, slots, tensors, casts)
-    raw, fn = make_function(definition, slots, casts, number_dtype, len(tensors), types, device)
+    raw, fn = make_function(definition, slots, casts, number_dtype, len(tensors), device)
     plan = OpPlan(fn, (), "".join(KINDS[t] for t in types), op.name, device)
 
     notices = notices_of(definition, slots, tensors) if definition.notices else ()
@@ -113,7 +115,12 @@ def build(op, operands, static, by_class=True) -> OpPlan:
 
     def check():
         dtypes = [SCALAR_STRUCTS[kind].dtype for kind in plan.scalars]
-        raise_early(fn, [t._ftorch_geometry for t in tensors], dtypes, trace)
+        try:
+            raise_early(fn, [t._ftorch_geometry for t in tensors], dtypes, trace)
+        except Exception:
+            if signature is not None and not signature.has_static and not definition.notices:
+                class_plans.refuse(op, operands, static, fn, dtypes)
+            raise
 
     try:
         known = None
@@ -140,7 +147,8 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     plan.differentiable = definition.differentiable and any(
         g.dtype.category >= 2 for g in plan.geometries
     )
-    plan.checks = bind_checks(definition, slots, _fitting(definition, slots, types, plan.geometry), notices, tensors)
+    fitting = _fitting(definition, slots, types, plan.geometry)
+    plan.checks = bind_checks(definition, slots, fitting, notices, plan.inputs)
     plan.result_type = None if plan.is_single else result_type(definition)
     plan.backwards = {}
     plan.scalar_types = types
@@ -148,43 +156,39 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     plan.inplace = False
     if signature is not None and plan.instance is None and signature.sizes:
         op.classes.wait(signature, plan)
-    if plan.instance is not None and signature is not None and stored is None and plan.fn is fn and not notices:
-        if len(op.found) >= _MOST_FOUND:
-            op.found.clear()
-        op.found[signature.key] = Found(casts, number_dtype, plan.element, plan.differentiable)
+    if plan.instance is not None and stored is None and plan.fn is fn and not notices:
+        if signature is None:
+            if definition.known is not None:
+                definition.known.keep(plan, operands)
+        elif not _has_large_default(slots, static):
+            has_static = signature.has_static
+            remade = _remade(plan, casts, number_dtype, fitting, has_static) if has_static or definition.checks else None
+            class_plans.keep(plan, operands, static, signature, remade)
     return plan
 
 
-class Found(NamedTuple):
-    """What follows from a call's signature, whatever its sizes are: see the attributes of `OpPlan`."""
-
-    casts: dict
-    number_dtype: dict
-    element: Any
-    differentiable: bool
+def _has_large_default(slots, static):
+    """Whether a default in the place of an argument counts as a size, which the call's own arguments do not show."""
+    values = [slot[1] for slot in slots if slot[0] == "v"]
+    return len(values) != len(static) and any(v.__class__ in (int, tuple) for v in values)
 
 
-_MOST_FOUND = 1024  # of one op
+def _remade(like, casts, numbers, fitting, has_static):
+    """(plan, static arguments) -> None: makes what of a plan follows from sizes, see `class_plans.Model`."""
+    definition, types, names = like.op.definition, like.scalar_types, like.structure.tensor_names
+    slots = like.structure.slots
 
+    def remade(plan, static):
+        own = slots
+        if has_static:
+            given = iter(static)
+            own = [("v", next(given)) if slot[0] == "v" else slot for slot in slots]
+            plan.raw, plan.fn = make_function(definition, own, casts, numbers, len(plan.inputs), _device.CPU)
+            plan.static, plan.structure = static, Structure(own, static, types, names)
+        if definition.checks:
+            plan.checks = bind_checks(definition, own, fitting, (), plan.inputs)
 
-def _of_class(op, found, known, slots, tensors, types, static, names):
-    """The plan of a call of a size class that was planned at other sizes."""
-    definition = op.definition
-    raw, fn = make_function(definition, slots, found.casts, found.number_dtype, len(tensors), types, _device.CPU)
-    plan = OpPlan(fn, (), "".join([KINDS[t] for t in types]), op.name, _device.CPU)
-    plan.instance, (results, plan.is_single) = known, known.results()
-    plan.geometries = _result_geometries(definition, results, tensors, _device.CPU, None, slots)
-    if tensors:
-        _check_memory(plan.geometries, _device.CPU)
-    plan.geometry = plan.geometries[0] if plan.geometries else None
-    plan.element, plan.differentiable = found.element, found.differentiable
-    plan.op, plan.static = op, static
-    plan.inputs = tuple([t._ftorch_geometry for t in tensors])
-    plan.structure = Structure(slots, static, types, names)
-    plan.checks = bind_checks(definition, slots, _fitting(definition, slots, types, plan.geometry), (), tensors)
-    plan.result_type = None if plan.is_single else result_type(definition)
-    plan.backwards, plan.scalar_types, plan.raw, plan.inplace = {}, types, raw, False
-    return plan
+    return remade
 
 
 def _known_results(op, slots, tensors, types, casts, number_dtype, device, check, found):

@@ -74,7 +74,7 @@ def raise_early(fn, geometries, scalars, trace):
     Args:
         fn: the kernel as a function of flat operands.
         geometries: of its tensors; ``scalars``: NumPy's dtypes of its numbers.
-        trace: runs the kernel on abstract values, with the same error.
+        trace: runs the kernel on abstract values, with the same error; None: only what is trusted already is raised.
     """
     if not geometries or _refusing is None:
         return
@@ -101,9 +101,9 @@ def _is_trusted(error, fn, operands, trace):
         return False
     place = at.tb_frame.f_code, at.tb_lineno
     trusted = _trusted.get(place)
-    if trusted is None:
+    if trusted is None and trace is not None:
         trusted = _trusted[place] = _is_real(error, trace)
-    return trusted
+    return bool(trusted)
 
 
 def _raised(fn, operands):

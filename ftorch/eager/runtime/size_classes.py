@@ -1,7 +1,7 @@
 """Size classes: calls that differ in nothing but sizes share the shapes of their results and a program for all sizes.
 
 A call's *signature* says what a kernel's code can depend on besides sizes: dtypes, ranks, static arguments, which
-sizes are equal, and sizes below `_EXACT_BELOW` as they are. Distinct larger sizes are symbols. When a second set of
+sizes are equal, and sizes below `EXACT_BELOW` as they are. Distinct larger sizes are symbols. When a second set of
 sizes comes, the kernel is traced at sample sizes far apart; where the traces agree but for numbers that are formulas
 of the symbols, the class is *general*: a new set of sizes runs no kernel and no tracer. Where they do not agree, the
 samples keep the order of the sizes (a kernel may compare them), then also those sizes that have not changed; a
@@ -25,7 +25,7 @@ from ..core.quiet import quiet
 from ..kernels._primitives import for_all_sizes
 from .jaxpr_classes import ClassProgram, NotGeneral, merged
 
-_EXACT_BELOW = 4  # sizes that kernels treat in their own ways: none, one (broadcast), two, three (a cross product)
+EXACT_BELOW = 4  # sizes that kernels treat in their own ways: none, one (broadcast), two, three (a cross product)
 _MOST = 1024  # classes of one op
 _MOST_SYMBOLS = 8
 _MOST_WAITING = 256  # signatures of one op whose first plans are known
@@ -81,7 +81,7 @@ def signature(slots, tensors, types) -> Signature | None:
         if g.dtype.stored:
             return None
         try:
-            shapes.append((g.dtype, *[n if n < _EXACT_BELOW else known.get(n) or _symbol(n, known) for n in g.shape]))
+            shapes.append((g.dtype, *[n if n < EXACT_BELOW else known.get(n) or symbol(n, known) for n in g.shape]))
         except OverflowError:
             return None
     fixed: list = []
@@ -89,7 +89,7 @@ def signature(slots, tensors, types) -> Signature | None:
     for slot in slots:
         if slot[0] == "v" and isinstance(slot[1], (int, tuple)) and slot[1].__class__ is not bool:
             try:
-                value = _abstract(slot[1], known)
+                value = abstract(slot[1], known)
             except OverflowError:
                 return None
             uses_static = uses_static or _has_symbols(value)
@@ -108,7 +108,7 @@ class Typed(NamedTuple):
     value: Any
 
 
-def _symbol(n, known):
+def symbol(n, known):
     """The symbol of a size that is new.
 
     Raises:
@@ -120,14 +120,14 @@ def _symbol(n, known):
     return known[n]
 
 
-def _abstract(value, known):
-    """A static argument with symbols for large integers; OverflowError as of `_symbol`."""
+def abstract(value, known):
+    """A static argument with symbols for large integers; OverflowError as of `symbol`."""
     if value.__class__ is int:
-        if value < _EXACT_BELOW:
+        if value < EXACT_BELOW:
             return value
-        return known.get(value) or _symbol(value, known)
+        return known.get(value) or symbol(value, known)
     if value.__class__ is tuple or value.__class__ is Size:
-        return tuple([_abstract(item, known) for item in value])
+        return tuple([abstract(item, known) for item in value])
     return Typed(value.__class__, value)
 
 
@@ -255,6 +255,12 @@ class Known:
     def instance(self, slots, tensors, types):
         return self
 
+    def plan(self, op, operands):
+        return None
+
+    def keep(self, plan, operands):
+        """Nothing: what is derived of one geometry has one plan."""
+
     def results(self):
         return tuple(map(Result, self.shapes, self.dtypes)), len(self.shapes) == 1
 
@@ -284,9 +290,19 @@ class ClassTable:
 
     def known(self, found: Signature) -> Instance | None:
         """The instance of a call, if its class has a program already."""
-        level, fixed = self.levels.get(found.key, (ORDERED if found.has_static else FREE, ()))
-        one = None if level == EXACT else self.classes.get(_class_key(found, level, fixed))
-        return None if one is None or one.program is None else instance(one, found.sizes)
+        one = self.general_at(found.key, found.sizes, *self.level_of(found))
+        return None if one is None else instance(one, found.sizes)
+
+    def level_of(self, found: Signature) -> tuple:
+        """How the sizes of a signature are sampled, and the indices of those that stay."""
+        return self.levels.get(found.key, (ORDERED if found.has_static else FREE, ()))
+
+    def general_at(self, key, sizes, level, fixed) -> SizeClass | Adopted | None:
+        """The class of a signature's key at some sizes, if it has a program and the sizes are sampled so still."""
+        if level == EXACT or self.levels.get(key, (level, fixed)) != (level, fixed):
+            return None
+        one = self.classes.get(_class_key(key, sizes, level, fixed))
+        return None if one is None or one.program is None else one
 
     def find(self, found: Signature, trace) -> Instance | None:
         """The instance of a call, or None: it is to be planned for its exact sizes.
@@ -295,10 +311,10 @@ class ClassTable:
             trace: (sizes) -> (closed jaxpr of the kernel, whether there is one result).
         """
         while True:
-            level, fixed = self.levels.get(found.key, (ORDERED if found.has_static else FREE, ()))
+            level, fixed = self.level_of(found)
             if level == EXACT:
                 return None
-            sizes, key = found.sizes, _class_key(found, level, fixed)
+            sizes, key = found.sizes, _class_key(found.key, found.sizes, level, fixed)
             one = self.classes.get(key)
             if one is None:
                 if len(self.classes) >= _MOST:
@@ -386,7 +402,7 @@ class ClassTable:
             except Exception:  # noqa: BLE001  (what the kernel raises at its own sizes is raised when it is planned)
                 return None
             self.levels[found.key] = own
-            self.classes[_class_key(found, *own)] = adopted
+            self.classes[_class_key(found.key, found.sizes, *own)] = adopted
             return adopted
         return None
 
@@ -436,11 +452,11 @@ def _matched(key, found):
     return tuple([places[n] for n in range(len(places))])
 
 
-def _class_key(found, level, fixed):
-    sizes, key = found.sizes, (found.key, level)
+def _class_key(key, sizes, level, fixed):
+    key = key, level
     if level == ORDERED:
         return (*key, tuple(sorted(range(len(sizes)), key=sizes.__getitem__)))
-    return (*key, tuple(sizes[i] for i in fixed)) if level == CHANGED else key
+    return (*key, tuple([sizes[i] for i in fixed])) if level == CHANGED else key
 
 
 def instance(one: SizeClass | Adopted, sizes) -> Instance | None:

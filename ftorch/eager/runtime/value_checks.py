@@ -90,7 +90,7 @@ def give(notices):
             warn_user(text)
 
 
-def bind_checks(definition, slots, more=(), notices=(), tensors=()):
+def bind_checks(definition, slots, more=(), notices=(), inputs=()):
     """The `Checks` of a plan, or None where the op has none; ``more`` are bound already."""
     if not definition.checks:
         return Checks(tuple(more), notices) if more or notices else None
@@ -103,10 +103,10 @@ def bind_checks(definition, slots, more=(), notices=(), tensors=()):
             if annotations.get(name) in (Shape, "Shape") and wanted[i][0] == "t":
                 wanted[i] = ("shape", wanted[i][1])
         bound.append((tuple(wanted), function, _waits(waits, slots, position)))
-    return Checks(tuple(bound), notices, None if more or notices else _bounds(definition, slots, position, tensors))
+    return Checks(tuple(bound), notices, None if more or notices else _bounds(definition, slots, position, inputs))
 
 
-def _bounds(definition, slots, position, tensors):
+def _bounds(definition, slots, position, inputs):
     """See `Checks`."""
     found = []
     for names, function, waits in definition.checks:
@@ -117,9 +117,9 @@ def _bounds(definition, slots, position, tensors):
         for name in names:
             tag, *at = slots[position[name]]
             if tag == "t":
-                given.append(tensors[at[0]]._ftorch_geometry)
+                given.append(inputs[at[0]])
             elif tag == "l":
-                given.append([None if j is None else tensors[j]._ftorch_geometry for j in at[0]])
+                given.append([None if j is None else inputs[j] for j in at[0]])
             else:
                 given.append(static_value(at[0]) if tag == "v" else None)
         bounds = passes(*given)

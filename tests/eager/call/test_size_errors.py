@@ -7,7 +7,7 @@ import pytest
 import torch as reference
 
 import ftorch as torch
-from ftorch.eager.call import size_errors
+from ftorch.eager.call import planning, size_errors
 
 CASES = {
     "matmul": lambda lib, n: lib.ones(3, 4) @ lib.ones(n, 4),
@@ -51,3 +51,40 @@ def test_checks_compute_nothing():
     size_errors.raise_early(kernel, [torch.ones(3)._ftorch_geometry], [], lambda: None)
     assert computed == ["checked"]
     assert int(jax.numpy.arange(3)[2]) == 2
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_refused_at_other_sizes_is_not_planned(name, monkeypatch):
+    function = CASES[name]
+    for n in (9, 10, 31):
+        with pytest.raises(RuntimeError):
+            function(torch, n)
+    refused, promotion_of = [], planning.promotion_of
+    names = ("matmul", "mm", "linear", "conv2d", "cat")
+
+    def noting(op, *rest):
+        if op.name in names:
+            refused.append(op)
+        return promotion_of(op, *rest)
+
+    monkeypatch.setattr(planning, "promotion_of", noting)
+    for n in (33, 47):
+        with pytest.raises(RuntimeError) as ours:
+            function(torch, n)
+        with pytest.raises(RuntimeError) as theirs:
+            function(reference, n)
+        assert str(ours.value) == str(theirs.value)
+    assert not refused
+
+
+def test_a_class_of_which_some_sizes_fit():
+    """A kernel may be larger than its input or not: the class is the same."""
+
+    def run(lib, n):
+        try:
+            return lib.nn.functional.conv2d(lib.ones(1, 5, n, 9), lib.ones(4, 5, 7, 4)).shape
+        except RuntimeError as error:
+            return str(error)
+
+    for n in (6, 11, 10, 6, 13, 8, 15, 6):
+        assert run(torch, n) == run(reference, n)

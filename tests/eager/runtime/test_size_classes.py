@@ -7,9 +7,8 @@ import pytest
 import torch as oracle
 
 import ftorch as torch
-from ftorch.eager.call import planning
+from ftorch.eager.call import class_plans, planning
 from ftorch.eager.call.op import op_named
-from ftorch.eager.core.registry import STATIC
 from ftorch.eager.runtime import host_tier, size_classes
 from ftorch.eager.runtime.counters import stats
 
@@ -178,23 +177,59 @@ def test_the_first_size_that_comes_again_has_the_class_too():
 ])
 def test_plans_of_a_class_are_those_made_alone(make, monkeypatch):
     """What follows from the signature is not found out again for each size, and is the same."""
-    pairs, of_class = [], planning._of_class
+    pairs, of_class = [], class_plans.of_class
 
-    def both(op, found, known, slots, tensors, types, static, names):
-        plan = of_class(op, found, known, slots, tensors, types, static, names)
-        given = iter(tensors)
-        operands = [
-            None if slot[0] == "n" else types[slot[1]](1) if slot[0] == "s"
-            else next(given) if slot[0] == "t" else [None if j is None else next(given) for j in slot[1]]
-            for kind, slot in zip(op.definition.kinds, slots, strict=True) if kind != STATIC
-        ]
-        pairs.append((plan, planning.build(op, operands, static, by_class=False)))
+    def both(op, operands, static):
+        plan = of_class(op, operands, static)
+        if plan is not None:
+            pairs.append((plan, planning.build(op, operands, static, by_class=False)))
         return plan
 
-    monkeypatch.setattr(planning, "_of_class", both)
+    monkeypatch.setattr(class_plans, "of_class", both)
     results = [make(n) for n in (150, 157, 164, 171)]
     assert pairs and len(results) == 4
     for plan, alone in pairs:
         for name in ("geometries", "element", "differentiable", "scalars", "is_single", "inputs", "result_type"):
             assert getattr(plan, name) == getattr(alone, name), name
         assert (plan.checks is None) == (alone.checks is None)
+        if plan.checks is not None:
+            assert plan.checks.bounds == alone.checks.bounds
+        assert plan.static == alone.static and plan.structure.slots == alone.structure.slots
+
+
+def _loss(lib, n):
+    """Calls on dense, transposed, repeated, conjugated and half-known operands of size ``n``, and two derivatives."""
+    lib.manual_seed(0)
+    F = lib.nn.functional
+    x = (lib.arange(n * 6.0).reshape(n, 6) / 50).requires_grad_()
+    w = (lib.arange(30.0).reshape(6, 5) / 9).requires_grad_()
+    y = x @ w
+    rows = [y, y.t(), y.t().exp(), y[:, :1] * y, lib.ones(1, 1).expand(n, 5) + y, y[:, None].transpose(0, 1) + 1, y[::2].tanh()]
+    wide = F.layer_norm(y, (5,)) + F.embedding(lib.arange(n) % 6, w) + y.sum(1, keepdim=True)
+    rows += [wide, wide.max(1).values, wide.max(1).indices, lib.cat([y, wide], 1), lib.stack([y, y], 0).mean(0)]
+    rows += [y.clone().mul_(2), y.detach().to(lib.float64).add_(wide.detach())]
+    rows.append(lib.zeros(n, 3).index_add(1, lib.tensor([0, 2]), y[:, :2]))
+    z = lib.view_as_complex(y[:, :4].clone(memory_format=lib.contiguous_format).reshape(n, 2, 2)).conj() * 2
+    loss = sum(r.sum() for r in rows if r.is_floating_point()) + lib.view_as_real(z.resolve_conj()).sum()
+    first = lib.autograd.grad(loss, (x, w), create_graph=True)
+    second = lib.autograd.grad(sum((g * g).sum() for g in first), (x, w), retain_graph=True)
+    some = lib.autograd.grad(F.cross_entropy(y, lib.arange(n) % 5) + wide.max(1).values.sum(), x)
+    return [*rows, z, *first, *second, *some]
+
+
+def test_plans_made_after_others_are_pytorchs():
+    for n in (40, 47, 51, 64, 6, 5, 73, 3, 1):  # also sizes equal to others by chance
+        for ours, theirs in zip(_loss(torch, n), _loss(oracle, n), strict=True):
+            assert tuple(ours.shape) == tuple(theirs.shape) and str(ours.dtype) == str(theirs.dtype)
+            strides = [[s for s, k in zip(t.stride(), t.shape) if k > 1] for t in (ours, theirs)]
+            assert strides[0] == strides[1]
+            np.testing.assert_allclose(ours.detach().resolve_conj().numpy(), theirs.detach().resolve_conj().numpy(), 2e-4, 2e-4)
+
+
+def test_what_a_plan_becomes_later_is_not_its_models():
+    def step(n):
+        x = torch.ones(n, dtype=torch.int32)
+        x += torch.ones(n, dtype=torch.int64)  # the plan of the sum is changed to write int32
+        return x.dtype, (torch.ones(n, dtype=torch.int32) + torch.ones(n, dtype=torch.int64)).dtype, x.sum().item()
+
+    assert [step(n) for n in (81, 85, 91)] == [(torch.int32, torch.int64, 2 * n) for n in (81, 85, 91)]

@@ -1,0 +1,215 @@
+"""Plans of calls whose size class was planned at other sizes: what does not follow from sizes is another plan's.
+
+A call's outline says what its plan depends on besides sizes, as a `size_classes.Signature` does, but comes from the
+operands as they are given: to lay them out over the schema's arguments, to look at dtypes and devices and to make the
+kernel's function is what planning costs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..core import device as _device
+from ..core.errors import translate_error
+from ..core.geometry import Geometry, Size, contiguous_stride, geometry
+from ..memory import host_memory
+from ..runtime import size_classes
+from ..runtime.size_classes import CHANGED, ORDERED
+from ..tensor import PLAIN
+from .size_errors import raise_early
+
+_new = object.__new__
+_MOST = 1024  # of one op
+_MOST_CASES = 64  # of one model: orders of sizes, sizes that stay
+_BASIC = (None, "contiguous", "pointwise", "preserve")  # layouts that follow from dense operands' shapes alone
+
+
+def outline(operands, static):
+    """(hashable key, sizes, geometries of the tensors) of a call; None if it has no class, or is not a plain one on the CPU."""
+    known: dict[int, Any] = {}
+    key: list = []
+    inputs: list[Geometry] = []
+    exact, symbol = size_classes.EXACT_BELOW, size_classes.symbol
+    try:
+        for o in operands:
+            cls = o.__class__
+            if cls in PLAIN:
+                g = o._ftorch_geometry
+                if g.device is not _device.CPU:
+                    return None
+                inputs.append(g)
+                key.append((g.dtype, *[n if n < exact else known.get(n) or symbol(n, known) for n in g.shape]))
+            elif cls is list or cls is tuple:
+                key.append(len(o))
+                for t in o:
+                    if t is None:
+                        key.append(None)
+                    elif t.__class__ in PLAIN:
+                        g = t._ftorch_geometry
+                        if g.device is not _device.CPU:
+                            return None
+                        inputs.append(g)
+                        key.append((g.dtype, *[n if n < exact else known.get(n) or symbol(n, known) for n in g.shape]))
+                    else:
+                        return None
+            else:
+                key.append(o if o is None else cls)
+        for value in static:
+            key.append(size_classes.abstract(value, known))
+    except OverflowError:
+        return None
+    if not inputs and _device.resolve(None) is not _device.CPU:
+        return None
+    return tuple(key), tuple(known), inputs
+
+
+class Model:
+    """A plan of a size class, after which others of the class are made.
+
+    Attributes:
+        plan: an `OpPlan`.
+        signature: the key of its class; ``level``, ``fixed``: how the class's sizes are sampled (`size_classes`).
+        cases: {order of sizes, or those that stay: the class}.
+        is_basic: whether results of dense operands are contiguous.
+        remade: (plan, static arguments) -> None: makes what else of a plan follows from sizes; None: nothing does.
+    """
+
+    __slots__ = ("plan", "signature", "level", "fixed", "cases", "is_basic", "dtypes", "remade")
+
+    def __init__(self, plan, signature, remade):
+        self.plan = copied(plan, plan.inputs, plan.geometries, plan.instance)  # others go on with the plan itself
+        self.signature, self.remade = signature.key, remade
+        classes = plan.op.classes
+        self.level, self.fixed = classes.level_of(signature)
+        self.cases: dict = {}
+        layout = plan.op.definition.layout
+        self.is_basic = not callable(layout) and layout in _BASIC
+        self.dtypes = [g.dtype for g in plan.geometries]
+
+    def instance(self, sizes):
+        """The class at the sizes of a call; None where it is not general for these."""
+        if self.level == ORDERED:
+            case: Any = tuple(sorted(range(len(sizes)), key=sizes.__getitem__))
+        else:
+            case = tuple([sizes[i] for i in self.fixed]) if self.level == CHANGED else None
+        one = self.cases.get(case)
+        if one is None:
+            one = self.plan.op.classes.general_at(self.signature, sizes, self.level, self.fixed)
+            if one is None:
+                return None
+            if len(self.cases) >= _MOST_CASES:
+                self.cases.clear()
+            self.cases[case] = one
+        return size_classes.instance(one, sizes)
+
+
+def keep(plan, operands, static, signature, remade) -> None:
+    """Makes a plan the model of its class.
+
+    Args:
+        remade: see `Model`.
+    """
+    found = outline(operands, static)
+    if found is None or found[1] != signature.sizes or not plan.geometries:
+        return
+    models = plan.op.found
+    model = Model(plan, signature, remade)
+    before = models.get(found[0])
+    if before.__class__ is not Model or (before.level, before.fixed) != (model.level, model.fixed):
+        _remember(models, found[0], model)
+
+
+def _remember(models, key, model):
+    if len(models) >= _MOST:
+        models.clear()
+    models[key] = model
+
+
+class _Refused(NamedTuple):
+    """What raised the errors of a class of calls whose sizes do not fit: see `size_errors.raise_early`."""
+
+    fn: Any
+    scalars: list
+
+
+def refuse(op, operands, static, fn, scalars) -> None:
+    """Notes that a kernel's checks, which depend on sizes, have raised an error for a call."""
+    found = outline(operands, static)
+    if found is not None:
+        _remember(op.found, found[0], _Refused(fn, scalars))
+
+
+def of_class(op, operands, static):
+    """The plan of a call whose class was planned at other sizes, or None.
+
+    Raises:
+        RuntimeError: what the kernel says of the sizes, if it refused others of the class.
+    """
+    found = outline(operands, static)
+    if found is None:
+        return None
+    key, sizes, inputs = found
+    model = op.found.get(key)
+    if model is None:
+        return None
+    if model.__class__ is _Refused:
+        try:
+            raise_early(model.fn, inputs, model.scalars, None)
+        except Exception as error:
+            raise translate_error(error, op.name) from None
+        return None
+    instance = model.instance(sizes)
+    if instance is None:
+        return None
+    geometries = model.is_basic and basic_geometries(inputs, instance.shapes, model.dtypes)
+    return None if not geometries else made(model, tuple(inputs), geometries, instance, static)
+
+
+def basic_geometries(inputs, shapes, dtypes):
+    """The contiguous geometries of results of dense operands; None where an operand's strides may matter."""
+    for g in inputs:
+        if not g.is_contiguous or (1 in g.shape and g.stride != contiguous_stride(g.shape)):
+            return None
+    return contiguous(inputs, shapes, dtypes)
+
+
+def contiguous(inputs, shapes, dtypes):
+    """The contiguous geometries of results on the CPU, of which an input's may be one."""
+    found = []
+    for shape, dtype in zip(shapes, dtypes):
+        for g in inputs:
+            if g.shape == shape and g.dtype is dtype and g.is_dense and g.stride == contiguous_stride(shape):
+                break
+        else:
+            g = geometry(tuple.__new__(Size, shape), dtype, _device.CPU)
+            if g.numel > _UNCHECKED:
+                host_memory.check(g.shape, g.dtype)
+        found.append(g)
+    return tuple(found)
+
+
+_UNCHECKED = 1 << 16  # elements: so many always find memory
+
+
+def made(model, inputs, geometries, instance, static):
+    """A plan like the model's, at other sizes."""
+    like = model.plan
+    plan = copied(like, inputs, geometries, instance)
+    if model.remade is not None:
+        model.remade(plan, static)
+    return plan
+
+
+def copied(like, inputs, geometries, instance):
+    """A plan that has not run, with the attributes of another that do not follow from sizes."""
+    plan = _new(like.__class__)
+    plan.inputs, plan.geometries, plan.geometry, plan.instance = inputs, geometries, geometries[0], instance
+    plan.fn, plan.raw, plan.structure, plan.static = like.fn, like.raw, like.structure, like.static
+    plan.is_single, plan.scalars, plan.name = like.is_single, like.scalars, like.name
+    plan.device, plan.op, plan.element = like.device, like.op, like.element
+    plan.checks, plan.differentiable = like.checks, like.differentiable
+    plan.result_type, plan.scalar_types, plan.inplace = like.result_type, like.scalar_types, like.inplace
+    plan.backwards = {}
+    plan.compiled = plan.backward = plan.extra = plan.host = plan.program = plan.writes = plan.compiling = None
+    plan.spent, plan.runs, plan.pinned = 0.0, 0, False
+    return plan
