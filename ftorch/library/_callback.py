@@ -36,9 +36,9 @@ def run(op, kernel, tensors, args, kwargs):
     if _is_traced(tensors) and not op.is_mutable and "Meta" in op.kernels:
         if op.definition._fake is not None and not _is_traceable(op, kernel, tensors, args, kwargs):
             return _called_back(op, kernel, args, kwargs)
-    result = kernel.run(op._schema, args, kwargs)
-    for t in _written(op, args, kwargs):  # besides what the kernel's own writes counted
+    for t in _written(op, args, kwargs):  # besides what the kernel's own writes count; also if it fails
         t._ftorch_storage.version += 1
+    result = kernel.run(op._schema, args, kwargs)
     _check_aliases(op, tensors, result)
     return result
 

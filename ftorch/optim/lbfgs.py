@@ -110,15 +110,20 @@ class LBFGS(Optimizer):
 
         d, t = state.get("d"), state.get("t")
         previous = state.get("prev_flat_grad")
+        # Kept in the state by a step that comes to its end.
+        history = {name: state.get(name) for name in ("old_dirs", "old_stps", "ro", "H_diag")}
         for n_iter in range(1, max_iter + 1):
             state["n_iter"] += 1
             is_first = state["n_iter"] == 1
             if is_first:
                 d = gradient.neg()
-                state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
+                history.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
             else:
-                d = self._ftorch_direction(state, gradient, previous, d.mul(t), group["history_size"])
-            previous, previous_loss = gradient.clone(), loss
+                y = gradient.sub(previous)
+                alphas = state.setdefault("al", [None] * group["history_size"])
+                d = self._ftorch_direction(history, alphas, gradient, y, d.mul(t))
+            previous = gradient.clone() if previous is None else previous.copy_(gradient)  # the state's own
+            previous_loss = loss
             t = min(1.0, 1.0 / scalar(gradient.abs().sum())) * lr if is_first else lr
             slope = scalar(gradient.dot(d))
             if slope > -tolerance:
@@ -152,33 +157,29 @@ class LBFGS(Optimizer):
             t = torch.as_tensor(t, dtype=group["lr"].dtype)
         elif isinstance(t, np.generic):
             t = torch.as_tensor(t, dtype=gradient.dtype)
-        names = ("old_dirs", "old_stps", "ro", "H_diag")
-        history = {name: state.pop(name) for name in names} if "d" not in state else {}  # in PyTorch's order
         state.update(d=d, t=t, **history, prev_flat_grad=previous, prev_loss=previous_loss)
         return first_loss
 
     @staticmethod
-    def _ftorch_direction(state, gradient, previous, s, history_size):
+    def _ftorch_direction(history, alphas, gradient, y, s):
         """The quasi-Newton direction, by the two-loop recursion over the remembered steps."""
-        y = gradient.sub(previous)
         curvature = y.dot(s)
-        directions, steps, ro = state["old_dirs"], state["old_stps"], state["ro"]
+        directions, steps, ro = history["old_dirs"], history["old_stps"], history["ro"]
         if float(curvature) > 1e-10:
-            if len(directions) == history_size:
-                for history in (directions, steps, ro):
-                    history.pop(0)
+            if len(directions) == len(alphas):
+                for remembered in (directions, steps, ro):
+                    remembered.pop(0)
             directions.append(y)
             steps.append(s)
             ro.append(1.0 / curvature)
-            state["H_diag"] = curvature / y.dot(y)
-        alphas = state.setdefault("al", [None] * history_size)
+            history["H_diag"] = curvature / y.dot(y)
         q = gradient.neg()
         # Each turn is a program of its own, the same for any length of the history.
         for i in reversed(range(len(directions))):
             alphas[i] = steps[i].dot(q) * ro[i]
             q = q - directions[i] * alphas[i]
             flush()
-        r = q * state["H_diag"]
+        r = q * history["H_diag"]
         flush()
         for i in range(len(directions)):
             r = r + steps[i] * (alphas[i] - directions[i].dot(r) * ro[i])

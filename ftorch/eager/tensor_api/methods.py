@@ -458,6 +458,8 @@ def resize_(self, *sizes, memory_format=None):
     shape = Size(sizes)
     if memory_format is formats.preserve_format:
         raise RuntimeError("Unsupported memory format Preserve")
+    if min(shape, default=0) < 0 and 0 not in shape:  # PyTorch's tensor has that size nevertheless, and memory of none
+        raise RuntimeError("numel: integer multiplication overflow")
     host_memory.check_countable(shape, self.dtype.itemsize)
     stride = formats.strides_for(shape, memory_format) if memory_format is not None else None
     if shape == self._ftorch_geometry.shape and stride in (None, self._ftorch_geometry.stride):
