@@ -174,6 +174,7 @@ _PACKAGES = frozenset(
         "_refs",
         "_utils_internal",
         "_vendor",
+        "_vmap_internals",
         "ao",
         "numa",
         "mtia",

@@ -73,7 +73,8 @@ class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name, path, target=None):
         base = self.site / name.replace(".", "/")
-        if not name.startswith("torch.") or not (base.with_suffix(".py").exists() or base.is_dir()):
+        known = base.is_dir() or any(base.with_suffix(suffix).exists() for suffix in (".py", ".pyi"))
+        if not name.startswith("torch.") or not known:
             return None
         frame = sys._getframe(1)
         while frame and ("importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__):

@@ -42,6 +42,7 @@ RULES = [
     (r"torch_npu", "torch"),
     (r"(?<![A-Za-z])npu(?!t)", "cuda"),
     (r"(?<![A-Za-z])NPU", "CUDA"),
+    (r"""device=(["'])cuda(:0)?\1""", r"device=\1cpu\1"),
     (r"TEST_MULTINPU", "TEST_MULTIGPU"),
     (r"PRIVATEUSE1", "CUDA"),
     (r"privateuse1", "cpu"),
@@ -80,7 +81,7 @@ def run(folder: Path, library: str, file: str, options) -> int:
     path = os.pathsep.join(p for p in (str(TOOLS.parent), os.environ.get("PYTHONPATH")) if p)
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(folder),
-         "--confcutdir", str(folder), "-W", "ignore", "--timeout", "60", "--tb", "short", "--junitxml", str(outcome),
+         "--confcutdir", str(folder), "-p", "no:warnings", "--timeout", "60", "--tb", "short", "--junitxml", str(outcome),
          f"{file}.py", *options],
         cwd=folder / "test", env={**os.environ, "SUITE": library, "PYTHONPATH": path}, check=False,
     ).returncode

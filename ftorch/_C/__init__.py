@@ -59,6 +59,61 @@ def _current_graph_task_id() -> int:
     return -1 if number is None else number
 
 
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded in this thread."""
+    return modes.grad
+
+
+def _will_engine_execute_node(node) -> bool:
+    """Whether the backward pass that is running runs a node.
+
+    Raises:
+        RuntimeError: none is running, this is no node, or a leaf's one, whose gradient `torch.autograd.grad` returns.
+    """
+    from ..eager.autograd import backward, nodes
+
+    if not isinstance(node, nodes.Node):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+    if backward.running() is None:
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+    if node.is_accumulate and backward.catches(node):
+        raise RuntimeError("A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). "
+                           "This is currently not supported.")
+    return backward.will_run(node)
+
+
+def _current_graph_task_execution_order() -> list:
+    """The nodes that the backward pass that is running runs, in their order.
+
+    Raises:
+        RuntimeError: none is running, or with several threads.
+    """
+    from ..autograd.grad_mode import is_multithreading_enabled
+    from ..eager.autograd import backward
+
+    if backward.running() is None:
+        raise RuntimeError("_current_graph_task_execution_order should only be called during the backward pass")
+    if is_multithreading_enabled():
+        raise RuntimeError(
+            "get_current_graph_task_execution_order expects the current backward to be executed with multithreading disabled, "
+            "e.g. by running:\n\n>>> with torch.autograd.set_multithreading_enabled(False):\n...     torch.autograd.grad(...)\n"
+        )
+    return backward.execution_order()
+
+
+class _WeakTensorRef:
+    """Says whether a tensor still exists."""
+
+    def __init__(self, tensor):
+        import weakref
+
+        self._ftorch_reference = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Whether it is gone."""
+        return self._ftorch_reference() is None
+
+
 def _get_cudnn_enabled() -> bool:
     """``torch.backends.cudnn.enabled``."""
     from ..backends import cudnn
@@ -233,12 +288,13 @@ def __getattr__(name: str):
 
         own = {"_DisableTorchDispatch": "DisableTorchDispatch"}.get(name, "disabled")
         return getattr(_python_dispatch, own)
-    if name == "_nn":
-        return importlib.import_module(f"{__name__}._nn")
+    if name in ("_is_fwd_grad_enabled", "_set_fwd_grad_enabled"):
+        found = importlib.import_module("..autograd.forward_ad", __name__)
+        return getattr(found, name if name.startswith("_is") else "_enable")
+    if name in ("_nn", "_autograd", "_functions", "_profiler"):
+        return importlib.import_module(f"{__name__}.{name}")
     if name in ("_fft", "_linalg", "_special"):
         return _namespace(name)
-    if name == "_autograd":
-        return importlib.import_module(f"{__name__}._autograd")
     if name == "_cpu":
         return importlib.import_module("..cpu", __name__)
     if name in _ELSEWHERE:

@@ -1,15 +1,20 @@
 """Automatic differentiation: ``torch.autograd``."""
 
 from ..eager.autograd.backward import backward, grad
+from ..eager.autograd.saved_values import SavedTensor  # noqa: F401
 from . import anomaly_mode, function, functional, grad_mode, graph
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, NestedIOFunction
 from .grad_mode import (  # noqa: F401
+    _force_original_view_tracking,
+    _unsafe_preserve_version_counter,
     enable_grad,
     enforce_grad_layout_policy,
     inference_mode,
     is_grad_enabled,
     is_inference_mode_enabled,
+    is_multithreading_enabled,
+    is_view_replay_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,

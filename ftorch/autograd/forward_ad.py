@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..functional.dual import Dual, DualLevel, dual
+from ..eager.autograd import nodes, tape
+from ..eager.autograd.views import view_call
+from ..eager.core.registry import OPS
+from ..eager.dispatch.levels import adopted
+from ..eager.tensor import modes
+from ..functional.dual import OTHER_SIZE, Dual, DualLevel, dual
+from .grad_mode import DecoratorContextManager
 
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 _levels: list[DualLevel] = []
+_current_level = -1
+_enabled = True
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -40,7 +49,10 @@ def enter_dual_level():
         raise RuntimeError(
             "Nested forward mode AD is not supported at the moment"
         )
+    global _current_level
     _levels.append(DualLevel(by_hand=True).__enter__())
+    _levels[-1].carries = _enabled
+    _current_level = 0
     return 0
 
 
@@ -48,7 +60,35 @@ def exit_dual_level(*, level=None):
     """Closes the level."""
     if not _levels:
         raise RuntimeError("Dual level must be a positive number.")
+    global _current_level
     _levels.pop().__exit__()
+    _current_level = -1
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether calls on tensors that carry tangents compute those of their results."""
+    return _enabled
+
+
+class _set_fwd_grad_enabled(DecoratorContextManager):  # noqa: N801
+    """Says whether tangents are computed, and seen: from the call on, and as a context or decorator inside."""
+
+    def __init__(self, mode: bool):
+        self.outer = _enabled
+        _enable(mode)
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        _enable(self.outer)
+
+
+def _enable(mode: bool) -> None:
+    global _enabled
+    _enabled = bool(mode)
+    for level in _levels:
+        level.carries = _enabled
 
 
 def _current():
@@ -76,16 +116,38 @@ def make_dual(tensor, tangent, *, level=None):
             f"Expected tangent to be floating point or complex, but got: {tangent.dtype}"
         )
     if tensor.shape != tangent.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this "
-            f"is not supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of "
-            f"size {list(tangent.shape)}."
-        )
-    return dual(current, tensor, tangent)
+        raise RuntimeError(OTHER_SIZE.format(list(tensor.shape), list(tangent.shape)))
+    if isinstance(tangent, Dual) and tangent._level is current and tangent._tangent is not None:
+        raise RuntimeError("Setting a forward grad that itself has a forward gradient at the same level0 is not supported.")
+    if isinstance(tensor, Dual) and tensor._level is current:
+        if tensor._tangent is not None:
+            raise RuntimeError("Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 "
+                               "is not supported.")
+        tensor = tensor._inner
+    made = dual(current, tensor, tangent)
+    if tensor._ftorch_requires_grad and modes.grad:
+        node = tape.node_class("ViewBackward0", _Same)()
+        node.edges = (tape.edge_of(tensor),)
+        made._grad_fn, made._ftorch_requires_grad = node, True
+    return made
+
+
+class _Same(nodes.Node):
+    """The node of a tensor that has got a tangent: a view of what it was."""
+
+    __slots__ = ()
+
+    def apply(self, grads):
+        return list(grads)
 
 
 def unpack_dual(tensor, *, level=None):
     """``(primal, tangent)`` of a dual tensor; the tangent of any other is None."""
-    if _levels and isinstance(tensor, Dual) and tensor._level is _levels[-1]:
-        return UnpackedDualTensor(tensor._inner, tensor._tangent)
+    tensor = adopted.get(id(tensor), tensor)
+    if isinstance(tensor, Dual) and tensor._level.by_hand:
+        current = _levels and tensor._level is _levels[-1] and _enabled
+        primal = view_call(OPS["alias"], tensor._inner, ())
+        if isinstance(primal._grad_fn, nodes.Node):
+            tape.rename_node(primal._grad_fn, "Identity")
+        return UnpackedDualTensor(primal, tensor._tangent if current else None)
     return UnpackedDualTensor(tensor, None)

@@ -54,6 +54,7 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
 
     _forward_cls: Any = None
     width = property(lambda self: len(self.output_geometries) or 1)  # type: ignore[assignment]
+    told: tuple = ()  # what was saved, where somebody asks
     given: tuple | None = None  # the saved tensors, where something else unpacked them
 
     def __init__(self):
@@ -289,10 +290,20 @@ def _positional(cls, args, kwargs):
     return tuple(args)
 
 
-def _apply(cls, args, kwargs):
+def _with_defaults(forward, args):
+    """Positional arguments with the defaults of those left out: ``setup_context`` sees them all."""
+    code, defaults = getattr(forward, "__code__", None), getattr(forward, "__defaults__", None)
+    missing = 0 if code is None or not defaults else code.co_argcount - len(args)
+    return (*args, *defaults[-missing:]) if defaults and 0 < missing <= len(defaults) else args
+
+
+def _apply(cls, args, kwargs, ctx=None):
     if kwargs:
         args, kwargs = _positional(cls, args, kwargs), {}
-    ctx = cls._backward_cls()
+    if cls.setup_context is not Function.setup_context:
+        args = _with_defaults(cls.forward, args)
+    told = ctx is not None  # whether the caller wants to know what was saved
+    ctx = cls._backward_cls() if ctx is None else ctx
     tensors = [a for a in args if isinstance(a, TensorBase)]
     recorded = modes.grad and any(t._ftorch_requires_grad for t in tensors)
     ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a._ftorch_requires_grad for a in args)
@@ -347,8 +358,12 @@ def _apply(cls, args, kwargs):
         ctx.output_geometries = tuple(
             o._ftorch_geometry if isinstance(o, TensorBase) else None for o in results
         )
+        if told:
+            ctx.told = ctx.to_save
         if ctx.to_save:
             ctx._keep(results)
+    elif told:
+        ctx.told = ctx.to_save
     return tuple(results) if isinstance(output, tuple) else results[0]
 
 

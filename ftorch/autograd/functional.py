@@ -47,9 +47,9 @@ def _single(outputs, is_tuple, function):
         )
 
 
-def _check_v(v, targets, targets_are_tuple):
+def _check_v(v, targets, targets_are_tuple, function):
     """v as a tuple of the targets' shapes."""
-    is_tuple, v = _as_tuple(v, "v", "")
+    is_tuple, v = _as_tuple(v, "v", function)
     if len(v) != len(targets):
         if targets_are_tuple:
             raise RuntimeError(
@@ -92,6 +92,9 @@ _INDEPENDENT = (
     "The output of the user-provided function is independent of input {}. This is not allowed in "
     "strict mode."
 )
+_INDEPENDENT_OUTPUT = (
+    "Output {} of the user-provided function is independent of input {}. This is not allowed in strict mode."
+)
 _INDEPENDENT_GRADIENT = (
     "The gradient with respect to input {} is independent of the inputs of the user-provided "
     "function. This is not allowed in strict mode."
@@ -112,21 +115,21 @@ _CONSTANT_OUTPUT = (
 )
 
 
-def _require(values, strict, text):
-    """Raises ``text`` in strict mode where a value is missing or outside the graph."""
+def _require(values, strict, text, missing=None):
+    """Raises ``text`` in strict mode where a value is outside the graph or, unless there is a text for that, missing."""
     if strict:
         for i, t in enumerate(values):
             if t is None or not t.requires_grad:
-                raise RuntimeError(text.format(i))
+                raise RuntimeError((text if t is not None or missing is None else missing).format(i))
 
 
-def _filled(grads, like, strict, text):
+def _filled(grads, like, strict, text, *names):
     """Zeros for missing gradients; in strict mode they raise."""
     filled = []
     for i, (g, t) in enumerate(zip(grads, like)):
         if g is None:
             if strict:
-                raise RuntimeError(text.format(i))
+                raise RuntimeError(text.format(*names, i))
             g = torch.zeros_like(t)
         filled.append(g)
     return tuple(filled)
@@ -157,7 +160,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
         )
         _require(outputs, strict, _CONSTANT_OUTPUT)
         if v is not None:
-            v = _check_v(v, outputs, outputs_are_tuple)
+            v = _check_v(v, outputs, outputs_are_tuple, "vjp")
         elif len(outputs) != 1 or outputs[0].numel() != 1:
             raise RuntimeError(
                 "The vector v can only be None if the user-provided function returns a single Tensor "
@@ -174,9 +177,9 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     )
 
 
-def _vector_of_inputs(v, inputs, are_tuple):
+def _vector_of_inputs(v, inputs, are_tuple, function):
     if v is not None:
-        return _check_v(v, inputs, are_tuple)
+        return _check_v(v, inputs, are_tuple, function)
     if len(inputs) != 1 or inputs[0].numel() != 1:
         raise RuntimeError(
             "The vector v can only be None if the input to the user-provided function is a single "
@@ -195,7 +198,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     with enable_grad():
         inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "jvp")
         inputs = _fresh(inputs, create_graph)
-        v = _vector_of_inputs(v, inputs, inputs_are_tuple)
+        v = _vector_of_inputs(v, inputs, inputs_are_tuple, "jvp")
         outputs_are_tuple, outputs = _as_tuple(
             func(*inputs), "outputs of the user-provided function", "jvp"
         )
@@ -219,12 +222,12 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     with enable_grad():
         inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "vhp")
         inputs = _fresh(inputs, create_graph)
-        v = _vector_of_inputs(v, inputs, inputs_are_tuple)
+        v = _vector_of_inputs(v, inputs, inputs_are_tuple, "vhp")
         is_tuple, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", "vhp")
         _require(outputs, strict, _CONSTANT_OUTPUT)
         _single(outputs, is_tuple, "vhp")
         jacobian_rows = _gradients(outputs, inputs, create_graph=True)
-        _require(jacobian_rows, strict, _LINEAR)
+        _require(jacobian_rows, strict, _LINEAR, _INDEPENDENT)
         found = _gradients(jacobian_rows, inputs, v, create_graph=create_graph)
         product = _filled(found, inputs, strict, _INDEPENDENT)
     return _result(outputs, False, create_graph), _result(product, inputs_are_tuple, create_graph)
@@ -238,12 +241,12 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
     with enable_grad():
         inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "hvp")
         inputs = _fresh(inputs, create_graph)
-        v = _vector_of_inputs(v, inputs, inputs_are_tuple)
+        v = _vector_of_inputs(v, inputs, inputs_are_tuple, "hvp")
         is_tuple, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", "hvp")
         _require(outputs, strict, _CONSTANT_OUTPUT)
         _single(outputs, is_tuple, "hvp")
         jacobian_rows = _gradients(outputs, inputs, create_graph=True)
-        _require(jacobian_rows, strict, _LINEAR)
+        _require(jacobian_rows, strict, _LINEAR, _INDEPENDENT)
         weights = tuple(torch.zeros_like(t, requires_grad=True) for t in inputs)
         twice = _gradients(jacobian_rows, inputs, weights, create_graph=True)
         _require(twice, strict, _INDEPENDENT)
@@ -289,11 +292,6 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False,
         " Hint: If your function has more outputs than inputs, \"forward-mode\" tends to be more "
         "performant. Otherwise, prefer to use \"reverse-mode\".",
     )
-    if strict and vectorize:
-        raise RuntimeError(
-            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
-            "supported together. Please either set `strict=False` or `vectorize=False`."
-        )
     inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "jacobian")
     if strategy == "forward-mode":
         return _forward_jacobian(func, inputs, inputs_are_tuple, create_graph)
@@ -303,16 +301,21 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False,
             func(*inputs), "outputs of the user-provided function", "jacobian"
         )
         _require(outputs, strict, _CONSTANT_OUTPUT)
+        if strict and vectorize:
+            raise RuntimeError(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
+                "supported together. Please either set `strict=False` or `vectorize=False`."
+            )
         rows = _batched_rows if vectorize else _rows
-        blocks = tuple(rows(o, inputs, create_graph, strict) for o in outputs)
+        blocks = tuple(rows(o, inputs, create_graph, strict, i) for i, o in enumerate(outputs))
     if not create_graph:
         blocks = tuple(tuple(b.detach() for b in block) for block in blocks)
     found = tuple(block if inputs_are_tuple else block[0] for block in blocks)
     return found if outputs_are_tuple else found[0]
 
 
-def _rows(output, inputs, create_graph, strict):
-    """The Jacobian of one output, row by row."""
+def _rows(output, inputs, create_graph, strict, place):
+    """The Jacobian of one output, the one at ``place``, row by row."""
     rows = []
     for number in output.reshape(-1).unbind():
         if not output.requires_grad:
@@ -321,7 +324,7 @@ def _rows(output, inputs, create_graph, strict):
             grads = _grad(
                 (number,), inputs, retain_graph=True, create_graph=create_graph, allow_unused=True
             )
-        grads = _filled(grads, inputs, strict, _INDEPENDENT)
+        grads = _filled(grads, inputs, strict, _INDEPENDENT_OUTPUT, place)
         if strict and create_graph:
             _require(grads, strict, _CONSTANT_JACOBIAN)
         rows.append(grads)
@@ -333,7 +336,7 @@ def _rows(output, inputs, create_graph, strict):
     )
 
 
-def _batched_rows(output, inputs, create_graph, strict):
+def _batched_rows(output, inputs, create_graph, strict, place):
     """The Jacobian of one output, all rows at once."""
     if not output.requires_grad:
         return tuple(t.new_zeros((*output.shape, *t.shape)) for t in inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import warnings
 
 from ..eager.memory.storage import INFERENCE
@@ -235,17 +236,74 @@ class inference_mode(DecoratorContextManager):
         return type(self)(self.mode)
 
 
-class set_multithreading_enabled(DecoratorContextManager):
-    """Accepted for compatibility: backward always runs in the calling thread."""
+class _Settings(threading.local):
+    """What is said of the engine, and has no effect: it runs in one thread, and takes views anew from their bases."""
+
+    multithreading = True
+    view_replay = False
+
+
+_settings = _Settings()
+
+
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` said."""
+    return _settings.multithreading
+
+
+def is_view_replay_enabled() -> bool:
+    """What `_force_original_view_tracking` said."""
+    return _settings.view_replay
+
+
+class _Setting(DecoratorContextManager):
+    """Sets one of the engine's settings, from the call on or inside a block."""
+
+    name = ""
 
     def __init__(self, mode: bool):
-        self.mode = mode
+        self.mode, self.outer = mode, getattr(_settings, self.name)
+        setattr(_settings, self.name, bool(mode))
+
+    def __call__(self, orig_func):
+        setattr(_settings, self.name, self.outer)  # a decorator says it inside only
+        return super().__call__(orig_func)
+
+    def __enter__(self):
+        setattr(_settings, self.name, bool(self.mode))
+
+    def __exit__(self, *_):
+        setattr(_settings, self.name, self.outer)
+
+
+class _force_original_view_tracking(_Setting):  # noqa: N801
+    """Kept for programs that ask for views' own functions: they are taken anew from their bases in any case."""
+
+    name = "view_replay"
+
+    def clone(self):
+        return type(self)(self.mode)
+
+
+class _unsafe_preserve_version_counter(DecoratorContextManager):  # noqa: N801
+    """Writes inside a block are not counted: backward will not know of them."""
+
+    def __init__(self, tensors):
+        self.tensors = (tensors,) if hasattr(tensors, "_ftorch_storage") else tuple(tensors)
+        self.versions = tuple(t._ftorch_storage.version for t in self.tensors)
 
     def __enter__(self):
         pass
 
     def __exit__(self, *_):
-        pass
+        for t, version in zip(self.tensors, self.versions):
+            t._ftorch_storage.version = version
+
+
+class set_multithreading_enabled(_Setting):
+    """Accepted for compatibility: backward always runs in the calling thread."""
+
+    name = "multithreading"
 
     def clone(self):
         return type(self)(self.mode)

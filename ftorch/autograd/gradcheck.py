@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
 from collections.abc import Iterable
 
 import numpy as np
 
 from ..eager.autograd.backward import grad as _grad
+from ..eager.call.elements import elements as _elements
 from ..eager.call.op import to_numpy
 from ..eager.core import api as torch
 from ..eager.core.formats import strided
 from ..eager.dispatch.levels import Wrapped
-from ..eager.tensor import TensorBase, modes, new_leaf
+from ..eager.tensor import TensorBase, new_leaf
 from .grad_mode import enable_grad, no_grad
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -74,9 +76,24 @@ def _perturbed(func, inputs, t, change):
     with no_grad():
         before = t.detach().clone()
         t.data.add_(change)
-        found = [np.array(to_numpy(o)) for o in _outputs(func, inputs)]
-        t.data.copy_(before)
+    outer, _differences.running = _differences.running, True
+    try:
+        with enable_grad():
+            found = [np.array(_elements(o.detach())) for o in _outputs(func, inputs)]
+    finally:
+        _differences.running = outer
+        with no_grad():
+            t.data.copy_(before)
     return found
+
+
+class _Differences(threading.local):
+    """Whether a function runs for finite differences: sparse inputs have all their places then."""
+
+    running = False
+
+
+_differences = _Differences()
 
 
 def _difference(func, inputs, t, direction, eps):
@@ -88,7 +105,7 @@ def _difference(func, inputs, t, direction, eps):
 
 
 def _unit(t, index, value):
-    direction = np.zeros(t.shape, to_numpy(t.detach()).dtype)
+    direction = np.zeros(t.shape, t.dtype.numpy)
     direction.reshape(-1)[index] = value
     return direction
 
@@ -167,7 +184,7 @@ def _analytical(output, t, factor, check_dtypes):
             raise GradcheckError("Analytical gradient has incorrect size")
         if check_dtypes and grad.dtype is not t.dtype:
             raise GradcheckError("Gradient has dtype mismatch")
-        values = np.asarray(to_numpy(grad.detach())).reshape(-1)
+        values = np.asarray(_elements(grad.detach())).reshape(-1)
         jacobian[:, j] = values if t.is_complex() else values.real
     return jacobian
 
@@ -176,10 +193,10 @@ def _close(a, b, rtol, atol):
     return bool(np.all(np.isclose(a, b, rtol=rtol, atol=atol)))
 
 
-def _mismatch(analytical, numerical, output_index, input_index, complex_text, fast=False):
+def _mismatch(analytical, numerical, output_index, input_index, complex_text="", fast=False, kind=""):
     shown = (numerical, analytical) if fast else (_shown(numerical), _shown(analytical))
     return (
-        f"{complex_text}Jacobian mismatch for output {output_index} with respect to input "
+        f"{complex_text}Jacobian {kind}mismatch for output {output_index} with respect to input "
         f"{input_index},\nnumerical:{shown[0]}\nanalytical:{shown[1]}\n"
     )
 
@@ -259,7 +276,7 @@ class _Check:
                         numerical += float((imaginary[number] * v).sum())
                     kind = np.complex128 if output.is_complex() else np.float64
                     grad = _pull(output, t, (v * factor).astype(kind))
-                    g = 0.0 if grad is None else np.asarray(to_numpy(grad.detach()))
+                    g = 0.0 if grad is None else np.asarray(_elements(grad.detach()))
                     if grad is not None and self.check_dtypes and grad.dtype is not t.dtype:
                         raise GradcheckError("Gradient has dtype mismatch")
                     analytical = float(np.real(np.conj(u) * g).sum())
@@ -326,21 +343,22 @@ class _Check:
 
     def check_forward(self, outputs):
         """Forward mode must agree with finite differences along a random direction."""
-        from ..functional.forward import jvp
+        from . import forward_ad
 
         for position, t in self.differentiated:
             direction = torch.randn_like(t.detach())
-
-            def of_one(x, position=position):
-                return _outputs(self.func, (*self.inputs[:position], x, *self.inputs[position + 1 :]))
-
-            _, found = jvp(of_one, (t.detach(),), (direction,))
+            with forward_ad.dual_level():
+                given = list(self.inputs)
+                for i, other in self.differentiated:
+                    tangent = direction if i == position else torch.zeros_like(other.detach())
+                    given[i] = forward_ad.make_dual(other.detach(), tangent)
+                made = _outputs(self.func, given)
+                unpacked = [forward_ad.unpack_dual(o) for o in made]
+                found = [np.zeros(tuple(p.shape)) if t is None else _elements(t.detach()) for p, t in unpacked]
             expected = _difference(self.func, self.inputs, t, to_numpy(direction), self.eps)
             for number, (f, e) in enumerate(zip(found, expected)):
-                if not _close(np.asarray(to_numpy(f.detach())), e, self.rtol, self.atol):
-                    raise GradcheckError(
-                        _mismatch(to_numpy(f.detach()), e, number, position, "In forward mode, ")
-                    )
+                if not _close(np.asarray(f), e, self.rtol, self.atol):
+                    raise GradcheckError(_mismatch(f, e, number, position, kind="computed with forward mode "))
 
 
 def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0,
@@ -408,7 +426,7 @@ def _of_dense(func, inputs, masked):
     def sparse(i, x):
         if i not in patterns:
             return x
-        if masked or modes.grad:
+        if masked or not _differences.running:
             return x.sparse_mask(patterns[i].detach())
         return x.to_sparse(layout=patterns[i].layout)
 

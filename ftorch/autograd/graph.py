@@ -169,25 +169,29 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
         if not t.requires_grad:
             raise AssertionError("Expected gradient function to be set")
     nodes = [tape.edge_of(t)[0] for t in tensors]
-    state: dict = {"backward": None}
+    states: dict = {}  # by the number of the backward pass: several may run at once, in threads
 
     def begin():
-        """Starts anew in another backward pass."""
-        if state["backward"] != running():
+        """What is known in the backward pass that runs."""
+        state = states.get(running())
+        if state is None:
             expected = sum(will_run(node) for node in nodes)
-            state.update(backward=running(), expected=expected, grads=[None] * len(tensors), count=0)
+            state = states[running()] = {"expected": expected, "grads": [None] * len(tensors), "count": 0}
+        return state
 
     def hook_of(index):
         def hook(grad):
             with lock:
-                begin()
+                state = begin()
                 state["count"] += 1
+                if state["count"] == state["expected"]:
+                    del states[running()]
                 state["grads"][index] = grad
+                grads = state["grads"]
                 if mode == "any":
                     ready = state["count"] == 1
                 else:
-                    ready = state["count"] == state["expected"]
-                grads = state["grads"]
+                    ready = state["count"] == state["expected"] and any(g is not None for g in grads)
             if ready:
                 fn(grad if mode == "any" else grads)
 

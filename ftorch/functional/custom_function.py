@@ -18,7 +18,7 @@ from ..eager.dispatch.levels import Wrapped, level_of
 from ..eager.tensor import TensorBase, modes
 from ..utils import _pytree as pytree
 from .batching import BatchLevel, batched
-from .dual import DualLevel, dual
+from .dual import OTHER_SIZE, Dual, DualLevel, dual
 
 _GUIDE = (
     "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
@@ -43,7 +43,8 @@ def _custom_function(cls, args, kwargs):
         isinstance(level, DualLevel) and level.by_hand
     ):
         raise RuntimeError(_function.NO_SETUP_CONTEXT)
-    wants_graph = modes.grad and any(isinstance(a, Wrapped) and a._ftorch_requires_grad for a in args)
+    kinds = TensorBase if level.records_outside else Wrapped
+    wants_graph = modes.grad and any(isinstance(a, kinds) and a._ftorch_requires_grad for a in args)
     if not wants_graph:
         return True, level.custom(cls, args)
     return True, _function._apply(_recorded(cls, level), args, kwargs)
@@ -54,15 +55,30 @@ def _recorded(cls, level):
     below = modes.grad
 
     class Recorded(Function):
-        @staticmethod
-        def forward(*args):
-            with _grad_mode(below):
-                return level.custom(cls, args)
-
-        setup_context = staticmethod(cls.setup_context)
         backward = staticmethod(cls.backward)
         vjp = staticmethod(cls.vjp)
 
+    def forward(*args):
+        with _grad_mode(below):
+            return level.custom(cls, args)
+
+    def forward_with_context(ctx, *args):
+        with _grad_mode(below):
+            output, own = _with_context(level, cls, args)
+        many = output if isinstance(output, tuple) else (output,)
+        same = {id(level._primal(t)): t for t in (*args, *many) if isinstance(t, TensorBase)}
+        vars(ctx).update({k: v for k, v in vars(own).items() if k not in _OWN})
+        ctx.materialize_grads = own.materialize_grads
+        ctx.to_save, ctx.dirty_tensors, ctx.non_differentiable = (
+            tuple(same.get(id(t), t) for t in kept) for kept in (own.told, own.dirty_tensors, own.non_differentiable)
+        )
+        return output
+
+    if cls.setup_context is Function.setup_context:
+        Recorded.forward = staticmethod(forward_with_context)  # type: ignore[method-assign]
+    else:
+        Recorded.forward = staticmethod(forward)  # type: ignore[method-assign]
+        Recorded.setup_context = staticmethod(cls.setup_context)  # type: ignore[method-assign]
     Recorded._backward_cls.__name__ = cls._backward_cls.__name__
     return Recorded
 
@@ -254,38 +270,108 @@ class _Context:
 
 
 def _custom_dual(level, cls, args):
+    return _with_context(level, cls, args)[0]
+
+
+# The attributes of a context that the call sets by itself.
+_OWN = frozenset((*vars(Function._backward_cls()), "told", "given", "edges_by_argument", "input_geometries", "edges"))
+
+
+def _with_context(level, cls, args):
+    """The results of a function of dual tensors, and the context that it saw."""
     primals = [level._primal(a) for a in args]
     tangents = [level._tangent_of(a) for a in args]
-    if all(t is None for t in tangents):
-        with level.below():
-            return cls.apply(*primals)
-    if cls.jvp is Function.jvp:
+    moving = any(t is not None for t in tangents)
+    if moving and cls.jvp is Function.jvp:
         cls.jvp(None)  # raises
     with level.below():
-        output = cls.apply(*primals)
+        handler = _op.hooks.custom_function if _op.special[0] else None
+        handled, output = (False, None) if handler is None else handler(cls, tuple(primals), {})
         ctx = cls._backward_cls()
-        ctx.needs_input_grad = tuple(t is not None for t in tangents)
-        with _grad_mode(False):
-            if cls.setup_context is Function.setup_context:
-                cls.forward(ctx, *primals)
-            else:
+        if not handled:
+            output = _function._apply(cls, tuple(primals), {}, ctx)
+        else:
+            ctx.needs_input_grad = tuple(t is not None for t in tangents)
+            with _grad_mode(False):
                 cls.setup_context(ctx, tuple(primals), output)
-        ctx.to_save = ctx.saved_for_forward or ctx.to_save
-        given = [
-            api.zeros_like(p) if t is None and ctx.materialize_grads and _moves(p) else t
-            for p, t in zip(primals, tangents)
-        ]
-        moved = cls.jvp(ctx, *given)
-    many = output if isinstance(output, tuple) else (output,)
-    moves = moved if isinstance(moved, tuple) else (moved,)
-    results = tuple(
-        dual(level, o, t) if isinstance(o, TensorBase) else o for o, t in zip(many, moves)
-    )
-    return results if isinstance(output, tuple) else results[0]
+        many = output if isinstance(output, tuple) else (output,)
+        if moving:
+            given = [
+                api.zeros_like(p) if t is None and ctx.materialize_grads and _moves(p) else t
+                for p, t in zip(primals, tangents)
+            ]
+            ctx.given = tuple(ctx.saved_for_forward)
+            moved = cls.jvp(ctx, *given)
+            ctx.given = None
+            moves = _checked_moves(ctx, many, moved, primals, given)
+        else:
+            moves = [None] * len(many)
+    dirty = {id(p): a for p, a in zip(primals, args) if any(p is d for d in ctx.dirty_tensors)}
+    results = []
+    for o, t in zip(many, moves):
+        if not isinstance(o, TensorBase):
+            results.append(o)
+        elif id(o) in dirty:
+            results.append(dirty[id(o)])
+            if isinstance(results[-1], Dual) and t is not None:
+                results[-1]._tangent = t
+        else:
+            results.append(dual(level, o, t))
+    return tuple(results) if isinstance(output, tuple) else results[0], ctx
 
 
 def _moves(p):
     return isinstance(p, TensorBase) and p.dtype.category >= 2
+
+
+def _checked_moves(ctx, outputs, moved, primals, given):
+    """The tangents that a function's ``jvp`` gave, one for each output.
+
+    Raises:
+        RuntimeError: as PyTorch does for what is no tangent of these outputs.
+    """
+    moves = list(moved) if isinstance(moved, tuple) else [moved]
+    if len(moves) != len(outputs):
+        raise RuntimeError(f"Function's jvp returned an invalid number of forward gradients (expected {len(outputs)} but got "
+                           f"{len(moves)})")
+    for i, (out, move) in enumerate(zip(outputs, moves)):
+        if move is not None and not isinstance(move, TensorBase):
+            raise RuntimeError(f"expected Variable or None (got {type(move).__name__}) for grad output {i}.")
+        if not isinstance(out, TensorBase):
+            moves[i] = None
+        elif not _moves(out) or any(out is t for t in ctx.non_differentiable):
+            if move is not None:
+                raise RuntimeError(f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output "
+                                   "is not a differentiable Tensor.You should return None at that position instead.")
+        elif move is None:
+            raise RuntimeError("Expected both tensor and its forward grad to be floating point or complex")
+        else:
+            if move.shape != out.shape:
+                raise RuntimeError(OTHER_SIZE.format(list(out.shape), list(move.shape)))
+            _check_aliases(ctx, out, move, primals, given)
+    return moves
+
+
+def _check_aliases(ctx, out, move, primals, given):
+    """A tangent must share memory with tangents where its result does with operands."""
+    place = next((k for k, p in enumerate(primals)
+                  if isinstance(p, TensorBase) and p._ftorch_storage is out._ftorch_storage), None)
+    if place is None:
+        return
+    source = given[place]
+    if any(out is d for d in ctx.dirty_tensors):
+        if move is not source:
+            raise RuntimeError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying "
+                "an input inplace, then the jvp function must modify the corresponding gradient inplace."
+            )
+    elif move._base is None:
+        raise RuntimeError("A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a "
+                           "view.")
+    elif source is None or move._ftorch_storage is not source._ftorch_storage:
+        of = "the same base as " if source is not None and source._base is not None else ""
+        raise RuntimeError(f"A custom Function is returning a view but the jvp is not returning a view of {of}the given grad "
+                           "input.")
 
 
 BatchLevel.custom = _custom_batched  # type: ignore[method-assign]

@@ -16,16 +16,21 @@ from ..eager.call import op as _op
 from ..eager.call import planning
 from ..eager.call.operands import tensors_of
 from ..eager.core.geometry import with_bits
-from ..eager.core.registry import OPTIONAL_TENSOR, SCALAR
-from ..eager.dispatch.levels import Level, Wrapped, record_wrapped, save, wrapped_plan
+from ..eager.core.registry import OPS, OPTIONAL_TENSOR, SCALAR
+from ..eager.dispatch.levels import Level, Wrapped, adopted, record_wrapped, save, wrapped_plan
 from ..eager.dispatch.randomness import FILL
 from ..eager.tensor import TensorBase, extras, modes
+
+OTHER_SIZE = (
+    "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
+    "Tensor is of size {} while the given forward gradient is of size {}."
+)
 
 
 class Dual(Wrapped):
     """A tensor (``_inner``) with a tangent of its shape; None stands for zeros."""
 
-    __slots__ = ("_tangent",)
+    __slots__ = ("_outside", "_tangent")  # _outside: the tensor that was taken in, if it is one's
 
 
 def dual(level: DualLevel, primal, tangent) -> Dual:
@@ -40,8 +45,9 @@ class DualLevel(Level):
 
     def __init__(self, by_hand: bool = False):
         super().__init__()
-        self.by_hand = by_hand
+        self.by_hand = self.records_outside = by_hand
         self.is_transform = not by_hand
+        self.carries = True  # whether tangents are computed
 
     def call(self, op, operands, static):
         if op.host:
@@ -62,7 +68,7 @@ class DualLevel(Level):
         return t._inner if isinstance(t, Dual) and t._level is self else t
 
     def _tangent_of(self, t):
-        return t._tangent if isinstance(t, Dual) and t._level is self else None
+        return t._tangent if self.carries and isinstance(t, Dual) and t._level is self else None
 
     def _outputs(self, plan, tensors, scalars):
         primals = [self._primal(t) for t in tensors]
@@ -86,6 +92,9 @@ class DualLevel(Level):
 
     def call_inplace(self, op, operands, static):
         target = operands[0]
+        if self.by_hand and not isinstance(target, Wrapped):
+            target = self.adopt(target)
+            operands = (target, *operands[1:])
         if not (isinstance(target, Dual) and target._level is self):
             raise RuntimeError(
                 "jvp: a tensor from outside the function is changed in place by one that carries a "
@@ -95,7 +104,7 @@ class DualLevel(Level):
         tensors = list(tensors_of(operands))
         scalars = [o for o in operands if not isinstance(o, (TensorBase, list, tuple, type(None)))]
         mask = tuple(
-            isinstance(t, Wrapped) and t._level is self and t._ftorch_requires_grad for t in tensors
+            t._ftorch_requires_grad and (self.by_hand or (isinstance(t, Wrapped) and t._level is self)) for t in tensors
         )
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
@@ -112,9 +121,33 @@ class DualLevel(Level):
             inplace_history.rebase(target, node)
         return target
 
-    @staticmethod
-    def _overwrite(target, result):
+    def adopt(self, t):
+        """The level's tensor of one from outside that is written to, by which it is known until the level ends."""
+        found = adopted.get(id(t))
+        if found is not None:
+            return found
+        # What calls of this level read and write is another tensor of the same memory: `t` itself leads back here.
+        made = dual(self, view_call(OPS["alias"], t, ()), None)
+        made._outside = t
+        made._ftorch_requires_grad, made._grad_fn = t._ftorch_requires_grad, t._grad_fn
+        made._ftorch_output_nr = t._ftorch_output_nr
+        if t._base is not None:
+            base = self.adopt(t._base)
+            if base._tangent is None:
+                base._tangent = gradient_values.zeros(base._ftorch_geometry)
+            made._tangent = _alias_like(base._tangent, t)
+        adopted[id(t)] = made
+        return made
+
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        for key in [key for key, t in adopted.items() if t._level is self]:
+            del adopted[key]
+
+    def _overwrite(self, target, result):
         target._inner.copy_(result._inner)
+        if not self.carries:
+            return
         if target._tangent is not None and result._tangent is not None:
             target._tangent.copy_(result._tangent)
         elif target._tangent is not None:
@@ -149,7 +182,8 @@ class DualLevel(Level):
         return out
 
     def detach(self, t):
-        return dual(self, t._inner.detach(), None)
+        inner = t._inner.detach()
+        return inner if self.by_hand else dual(self, inner, None)
 
     def rewrapped(self, t, function):
         return dual(self, function(t._inner), None if t._tangent is None else function(t._tangent))
@@ -166,9 +200,18 @@ class DualLevel(Level):
     def describe(self, t, shown):
         """The text of a tensor of this level, without its tangent where a transform made it; ``shown`` gives that
         of one below."""
-        if t._tangent is None or not self.by_hand:
+        if not self.by_hand:
             return shown(t._inner)
-        return f"{shown(t._inner)[:-1]}, tangent={t._tangent!r})"
+        inner = t._inner
+        if t._ftorch_requires_grad and not isinstance(inner, Wrapped):
+            inner = inner.detach()
+            inner._grad_fn, inner._ftorch_output_nr, inner._ftorch_requires_grad = t._grad_fn, t._ftorch_output_nr, True
+        text = shown(inner)
+        if t._tangent is None or not (self.is_active and self.carries):
+            return text
+        tangent = f"tangent={t._tangent!r}"
+        width = len(text) - (text.rfind("\n") + 1) + 1 + len(tangent)
+        return f"{text[:-1]},{' ' if width <= 80 else chr(10) + ' ' * 7}{tangent})"
 
     def random(self, kind, function, args, kwargs):
         below = [self._primal(a) for a in args]

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..eager.call.op import to_numpy
+from ..eager.call.elements import elements
 from ..eager.core import api as torch
 from ..eager.core import dtype as dtypes
 from ..eager.core import formats
@@ -375,7 +375,7 @@ class TensorLikePair(Pair):
         )
 
     def _compare_regular_values_close(self, actual, expected, *, rtol, atol, equal_nan, identifier=None):
-        a, e = to_numpy(actual), to_numpy(expected)
+        a, e = elements(actual), elements(expected)
         matches = matches_of(a, e, rtol, atol, equal_nan)
         if matches.all():
             return

@@ -11,10 +11,10 @@ import threading
 from typing import Any
 
 from ..call.op import hooks, in_c, special
-from ..core import api
-from ..tensor import DISPATCHING, TensorBase, modes
+from ..tensor import TensorBase, modes
 from . import gradient_values
-from .tape import RETAINED, grad_fn_of
+from .first_gradients import edge_of_output, is_edge, make_grads
+from .tape import RETAINED
 
 
 def _dependencies(roots):
@@ -53,22 +53,25 @@ def _leading_to(roots, targets):
     return needed
 
 
-def run(roots, *, retain_graph, create_graph, inputs=None):
+def run(roots, *, retain_graph, create_graph, inputs=None, accumulates=False):
     """Propagates gradients.
 
     Args:
         roots: [((node, output number), gradient)].
         inputs: None to accumulate into the leaves; else edges whose gradients are returned, in
             order, None where nothing arrived.
+        accumulates: run the nodes of ``inputs`` instead, with what leads to them, and return nothing.
     """
     outer, waiting, around = modes.grad, final.callbacks, final.nodes
     try:
         modes.grad, final.callbacks = create_graph, []
         keep = retain_graph or create_graph
         if final.compiler is None:
-            result = _run(roots, keep, inputs)
+            result = _run(roots, keep, inputs, accumulates)
         else:
             result = final.compiler(roots, keep, create_graph, inputs)
+            if accumulates:
+                _accumulate(inputs, result)
         while final.callbacks:
             final.callbacks.pop(0)()
         return result
@@ -80,7 +83,8 @@ class _Final(threading.local):
     """What the running backward calls when all gradients are there."""
 
     callbacks: list | None = None
-    nodes: tuple | None = None  # of the running backward: what is reached, roots, what is needed, its token
+    nodes: tuple | None = None  # of the running backward: what is reached, roots, what is needed, its token, what is caught
+    keeps: bool = False  # whether its graph is kept
     compiler: Any = None  # what runs backwards in place of this engine: compiled autograd
 
 
@@ -99,8 +103,36 @@ def will_run(node) -> bool:
     """Whether the backward that is running reaches a node whose gradient is wanted."""
     if final.nodes is None:
         return False
-    reached, start, needed, _ = final.nodes
+    reached, start, needed, *_ = final.nodes
     return (node in reached or node in start) and (needed is None or node in needed)
+
+
+def catches(node) -> bool:
+    """Whether the backward that is running gives back a gradient at a node, where it ends."""
+    return final.nodes is not None and final.nodes[4] is not None and node in final.nodes[4]
+
+
+def execution_order() -> list:
+    """The nodes that are left to run in the backward that is running, in their order; its own node is none of them."""
+    assert final.nodes is not None
+    _, start, needed, _, caught = final.nodes
+    counts = _dependencies(start)
+    order = itertools.count()
+    heap = [(-node.sequence, next(order), node) for node in start if node not in counts]
+    heapq.heapify(heap)
+    found = []
+    while heap:
+        node = heapq.heappop(heap)[2]
+        if needed is not None and node not in needed:
+            continue
+        found.append(node)
+        for i in _in_order(node):
+            if node.edges[i] is not None:
+                target = node.edges[i][0]
+                counts[target] -= 1
+                if not counts[target]:
+                    heapq.heappush(heap, (-target.sequence, next(order), target))
+    return found
 
 
 class ExecutionEngine:
@@ -123,20 +155,22 @@ class ExecutionEngine:
         return final.nodes is None or final.nodes[2] is None
 
 
-def _run(roots, retain_graph, inputs):
+def _run(roots, retain_graph, inputs, accumulates=False):
     start = list(dict.fromkeys(edge[0] for edge, _ in roots))
     counts = None if in_c is None else in_c.dependencies(start)
     is_common = counts is not None  # else a node is none of ours
     if counts is None:
         counts = _dependencies(start)
     captures, needed, by_node = None, None, None
-    if inputs is not None:
+    if accumulates:
+        needed = _leading_to(start, [edge[0] for edge in inputs])
+    elif inputs is not None:
         captures = {edge: None for edge in inputs}
         by_node = {}
         for edge in captures:
             by_node.setdefault(edge[0], []).append(edge)
         needed = _leading_to(start, by_node)
-    final.nodes = counts, start, needed, next(_numbers)
+    final.nodes, final.keeps = (counts, start, needed, next(_numbers), by_node), retain_graph
     buffers: dict = {}
     for (node, nr), grad in roots:
         _add_to(buffers.setdefault(node, {}), nr, grad)
@@ -230,10 +264,12 @@ def _run_tensor_hooks(node, grads):
             continue
         keep = registered.get(RETAINED)  # what is retained is what hooks make of it
         for hook in list(registered.values()):
-            if grads[nr] is None or hook is keep:
+            if hook is keep:
                 continue
-            result = hook(grads[nr])
+            result = hook(grads[nr])  # None where no gradient arrived at this result, but at another of its node
             if result is not None:
+                if grads[nr] is None:
+                    raise RuntimeError("can't replace a None gradient with a non-None value")
                 _check_replacement(hook, result, grads[nr])
                 grads[nr] = result
         if keep is not None and grads[nr] is not None:
@@ -297,7 +333,12 @@ def _apply(node, grads):
     else:
         outputs = node.apply(grads)
     if node.post_hooks:
-        outputs = _run_post_hooks(node, list(outputs), grads)
+        needed = final.nodes and final.nodes[2]
+        outputs = [
+            g if needed is None or edge is None or edge[0] in needed else None
+            for g, edge in itertools.zip_longest(outputs, node.edges)
+        ]
+        outputs = _run_post_hooks(node, outputs, grads)
     return outputs
 
 
@@ -335,99 +376,6 @@ def _sequence(values):
     if isinstance(values, TensorBase) or hasattr(values, "_fields"):
         return (values,)
     return tuple(values)
-
-
-def edge_of_output(t):
-    """(node, output number) of a tensor to differentiate.
-
-    Raises:
-        RuntimeError: if no graph leads to it.
-    """
-    if is_edge(t):
-        return t.node, t.output_nr
-    fn = grad_fn_of(t)
-    if fn is not None:
-        return fn, t._ftorch_output_nr
-    from .nodes import accumulator
-
-    return accumulator(t), 0
-
-
-def is_edge(value) -> bool:
-    """Whether a value is a graph's edge (`torch.autograd.graph.GradientEdge`) in place of a tensor."""
-    return hasattr(value, "output_nr") and hasattr(value, "_fields")
-
-
-def _edge_geometry(edge):
-    """The geometry of what an edge's node gives, or None if it does not say."""
-    node = edge.node
-    if node.is_accumulate:
-        return node.variable._ftorch_geometry
-    plan = getattr(getattr(node, "backward", None), "plan", None)
-    if plan is not None:
-        return plan.geometries[edge.output_nr]
-    known = getattr(node, "output_geometries", ())
-    return known[edge.output_nr] if edge.output_nr < len(known) else None
-
-
-def _edge_grad(edge, grad):
-    """The gradient to start with at an edge."""
-    if grad is not None:
-        return grad
-    g = _edge_geometry(edge)
-    if g is None or g.numel != 1:
-        raise RuntimeError("grad can be implicitly created only for scalar outputs")
-    return gradient_values.ones(g)
-
-
-def _ones_like(out):
-    if out.__class__ in DISPATCHING or hooks.python is not None or any(level.sees_aten for level in modes.levels):
-        if hooks.first_gradient is not None:
-            return hooks.first_gradient(out)
-        return api.ones_like(out)
-    return gradient_values.ones(out._ftorch_geometry)
-
-
-def make_grads(outputs, grads, is_batched=False):
-    """The gradients to start with; ones for scalars.
-
-    Raises:
-        RuntimeError: for missing or misshapen ones, in PyTorch's words.
-    """
-    made = []
-    for i, (out, grad) in enumerate(zip(outputs, grads)):
-        if is_edge(out):
-            made.append(_edge_grad(out, grad))
-            continue
-        if grad is None:
-            if not out._ftorch_requires_grad:
-                made.append(None)
-                continue
-            if out.numel() != 1:
-                raise RuntimeError("grad can be implicitly created only for scalar outputs")
-            if not out.dtype.is_floating_point:
-                raise RuntimeError(
-                    f"grad can be implicitly created only for real scalar outputs but got {out.dtype}"
-                )
-            made.append(_ones_like(out))
-            continue
-        if not hasattr(grad, "_ftorch_geometry"):
-            raise TypeError(
-                f"gradients can be either Tensors or None, but got {type(grad).__name__}"
-            )
-        if not is_batched and tuple(grad.shape) != tuple(out.shape):
-            raise RuntimeError(
-                f"Mismatch in shape: grad_output[{i}] has a shape of {grad.shape} and output[{i}] "
-                f"has a shape of {out.shape}."
-            )
-        if out.dtype.is_complex != grad.dtype.is_complex:
-            raise RuntimeError(
-                f"For complex Tensors, both grad_output and output are required to have the same "
-                f"dtype. Mismatch in dtype: grad_output[{i}] has a dtype of {grad.dtype} and "
-                f"output[{i}] has a dtype of {out.dtype}."
-            )
-        made.append(grad)
-    return made
 
 
 def _require_graphs(outputs):
@@ -474,16 +422,19 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     chosen = _sequence(inputs)
     if not chosen:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    edges = [edge_of_output(t) for t in chosen]
-    found = run(roots, retain_graph=retain, create_graph=create_graph, inputs=edges)
-    outer, modes.grad = modes.grad, create_graph
-    try:
-        for t, g in zip(chosen, found):
-            if t._ftorch_meta is not None and t._ftorch_meta.retains_grad:
-                continue  # has got it
-            gradient_values.accumulate(t, {0: g})
-    finally:
-        modes.grad = outer
+    for t in chosen:
+        if not is_edge(t):
+            t.retain_grad()
+    run(roots, retain_graph=retain, create_graph=create_graph, inputs=[edge_of_output(t) for t in chosen], accumulates=True)
+
+
+def _accumulate(edges, grads):
+    """Adds gradients to what is at the ends of the graph, of edges that somebody else ran backward to."""
+    for (node, nr), g in zip(edges, grads):
+        if node.is_accumulate:
+            node.take({0: g})
+        elif node.tensor_hooks and RETAINED in node.tensor_hooks.get(nr, ()) and g is not None:
+            node.tensor_hooks[nr][RETAINED](g)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
@@ -521,10 +472,15 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if not ins:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:
-        def pull(*batched):
-            return _grads(outs, ins, batched, True, create_graph, allow_unused, materialize_grads)
+        reached: list = []  # whether each input's gradient exists: vmap hands out tensors only
 
-        return hooks.vmap(pull)(*made)
+        def pull(*batched):
+            found = _grads(outs, ins, batched, True, create_graph, allow_unused, materialize_grads)
+            reached[:] = [g is not None for g in found]
+            return tuple(g for g in found if g is not None)
+
+        found = iter(hooks.vmap(pull)(*made))
+        return tuple(next(found) if there else None for there in reached)
     return _grads(outs, ins, made, retain, create_graph, allow_unused, materialize_grads)
 
 
@@ -542,7 +498,10 @@ def _grads(outs, ins, grads, retain, create_graph, allow_unused, materialize):
                     "graph. Set allow_unused=True if this is the desired behavior."
                 )
             if materialize:
-                g = gradient_values.zeros(_edge_geometry(t) if is_edge(t) else t._ftorch_geometry)
+                if is_edge(t):
+                    raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+                g = gradient_values.zeros(t._ftorch_geometry)
+                g._ftorch_requires_grad = create_graph
         result.append(g)
     return tuple(result)
 

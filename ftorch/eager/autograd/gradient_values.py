@@ -6,7 +6,7 @@ import sys
 
 import jax.numpy as jnp
 
-from ..call.op import call, hooks, op_named, read, write
+from ..call.op import call, hooks, op_named, read, special, write
 from ..core import forking
 from ..core.formats import strided
 from ..core.geometry import Geometry, geometry
@@ -51,6 +51,10 @@ def accumulate(variable, buffer):
     meta = variable._ftorch_meta
     if meta is not None and meta.grad_dtype and grad.dtype is not meta.grad_dtype:
         grad = grad.to(meta.grad_dtype)
+    if special[0] and not modes.grad:
+        level = getattr(grad, "_level", None)
+        if level is not None and level.records_outside:
+            grad = grad.detach()  # what a leaf gets carries no tangent
     with _accumulate_lock:
         held = variable._grad
         capture = capture_trace.capturing()

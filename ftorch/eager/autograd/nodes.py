@@ -73,6 +73,23 @@ class Node:
     def _sequence_nr(self):
         return self.sequence
 
+    def _set_sequence_nr(self, number: int):
+        self.sequence = number
+
+    @property
+    def _input_metadata(self):
+        """For each output of the operation what is known of it: shape, dtype, device."""
+        width = self.width
+        return tuple(InputMetadata(self._geometry_of(nr)) for nr in range(width))
+
+    def _geometry_of(self, nr):
+        """The geometry of an output, or None if it is not known."""
+        plan = getattr(getattr(self, "backward", None), "plan", None)
+        if plan is not None:
+            return plan.geometries[nr]
+        known = getattr(self, "output_geometries", ())
+        return known[nr] if nr < len(known) else None
+
     def __repr__(self):
         return f"<{self.name()} object at {id(self):#x}>"
 
@@ -96,9 +113,24 @@ class Node:
         """Lets go of what was saved for backward."""
 
     def __call__(self, *grads):
+        if len(grads) != self.width:
+            raise TypeError(f"expected {self.width} arguments, got {len(grads)} instead")
+        for i, g in enumerate(grads):
+            if g is not None and not isinstance(g, TensorBase):
+                raise TypeError(f"argument {i} is not a Variable")
         out = self.apply(list(grads))
         shown = [None if i is None else out[i] for i in self.shown_edges()]
         return shown[0] if len(shown) == 1 else tuple(shown)
+
+
+class InputMetadata:
+    """What a node knows of a gradient that it is given."""
+
+    is_nested_tensor = is_cpp_nested_tensor = False
+
+    def __init__(self, g):
+        if g is not None:
+            self.shape, self.dtype, self.device = g.shape, g.dtype, g.device
 
 
 _handle_ids = itertools.count()
@@ -138,6 +170,9 @@ class AccumulateGrad(Node):
         super().__init__()
         self.sequence = ACCUMULATE_SEQUENCE
         self.variable = variable
+
+    def _geometry_of(self, nr):
+        return self.variable._ftorch_geometry
 
     def is_bare(self):
         """Whether nobody has a say in what it does."""

@@ -29,7 +29,9 @@ _WRAPPING = frozenset(("add", "sub", "mul", "div", "where"))
 class SavedTensor:
     """A saved tensor in its node (``grad_fn._raw_saved_self``), to which hooks can be given."""
 
-    def __init__(self, node, position):
+    def __init__(self, node=None, position=None):
+        if node is None:
+            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
         self._node, self._position = node, position
 
     def _tensor(self):

@@ -38,6 +38,7 @@ class Level:
     is_transform = False  # whether it is one of `torch.func`'s, where the outer tape has no place
 
     sees_aten = False  # whether it records ATen's ops, gradients as the ops that they are made of
+    records_outside = False  # whether its calls are in the graph of tensors from outside that require grad, too
     is_shown = False  # whether a printed tensor of the level says so and is counted among the transforms
 
     def __init__(self):
@@ -163,8 +164,19 @@ class Wrapped(Tensor):
         """The same elements outside the graphs."""
         return self._level.detach(self)
 
+    @property
+    def data(self):
+        """The same elements outside the graphs."""
+        return self._level.detach(self)
+
+    @data.setter
+    def data(self, value):
+        Tensor.data.fset(self, value)  # type: ignore[attr-defined]
+
     def backward(self, *args, **kwargs):
-        """Not possible here: the graph's end is outside the transform."""
+        """Not possible inside a transform: the graph's end is outside of it."""
+        if self._level.records_outside:
+            return Tensor.backward(self, *args, **kwargs)
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use "
             "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
@@ -209,6 +221,17 @@ class Wrapped(Tensor):
         return id(self)
 
 
+# Tensors from outside that were written to by tensors of a level which takes them in: {id: the level's tensor of it}.
+adopted: dict[int, Wrapped] = {}
+
+
+def _with_adopted(operands):
+    """Operands with the levels' tensors of those that were taken in."""
+    return tuple([
+        type(o)(_with_adopted(o)) if o.__class__ in (list, tuple) else adopted.get(id(o), o) for o in operands
+    ])
+
+
 def level_of(operands):
     """The deepest level among the tensors of some operands, or None."""
     found = None
@@ -232,6 +255,8 @@ def _dispatch(op, operands, static):
         handled, result = _op.hooks.autocast(op, operands, static)
         if handled:
             return True, result
+    if adopted:
+        operands = _with_adopted(operands)
     level = level_of(operands)
     if level is None:
         python = _op.hooks.python  # modes with `__torch_dispatch__`
@@ -246,13 +271,17 @@ def _dispatch_inplace(op, operands, static):
         handled, result = _op.hooks.function_mode(operands)
         if handled:
             return True, result
+    target = operands[0]
+    if adopted:
+        operands = _with_adopted(operands)
     level = level_of(operands)
     if level is None:
         python = _op.hooks.python
         return (False, None) if python is None else python(op, operands, static, "inplace")
-    return True, level.call_inplace(
+    result = level.call_inplace(
         op, normalize(op, operands), hashable(static, op.definition)
     )
+    return True, target if id(target) in adopted else result
 
 
 def _dispatch_view(definition, x, static):
@@ -260,6 +289,8 @@ def _dispatch_view(definition, x, static):
         handled, result = _op.hooks.function_mode((x,))
         if handled:
             return True, result
+    if adopted:
+        x = adopted.get(id(x), x)
     if not isinstance(x, Wrapped):
         python = _op.hooks.python_view
         return (False, None) if python is None else python(definition, x, static)
@@ -295,7 +326,8 @@ def record_wrapped(plan, level, tensors, scalars, outputs, beside=None, pick=Non
     if not (modes.grad and plan.differentiable):
         return None
     mask = tuple(
-        [t._ftorch_requires_grad and isinstance(t, Wrapped) and t._level is level for t in tensors]
+        [t._ftorch_requires_grad and (level.records_outside or (isinstance(t, Wrapped) and t._level is level))
+         for t in tensors]
     )
     if True not in mask:
         return None

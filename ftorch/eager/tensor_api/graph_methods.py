@@ -245,7 +245,7 @@ def retain_grad(self):
     def keep(grad):
         t = target()
         if t is not None:
-            t._grad = grad if t._grad is None else t._grad + grad
+            t._grad = grad.clone() if t._grad is None else t._grad + grad
 
     _tensor_hooks(self)[RETAINED] = keep
 
