@@ -19,6 +19,8 @@ def state(t):
     return {
         "a": t.arange(6.0).view(2, 3), "n": {"b": t.ones(2, dtype=t.bfloat16), "l": [1, t.zeros(1)]},
         "s": "text", "i": 5, "scalar": t.tensor(3.0), "none": None, "plain": [1, 2],
+        "groups": [{"lr": 0.1, "params": [0, 1]}, {"lr": 0.2, "betas": (0.9, 0.99), "more": {"deep": [3]}}],
+        "lists": [[1, 2], [{"x": 1}]], "settings": {"a": 1, "b": {"c": "d"}}, "nothing": {}, "pair": (1, {"k": 2}),
     }
 
 
@@ -26,6 +28,8 @@ def empty(t):
     return {
         "a": t.zeros(2, 3), "n": {"b": t.zeros(2, dtype=t.bfloat16), "l": [0, t.ones(1)]},
         "s": "", "i": 0, "scalar": t.tensor(0.0), "none": 1, "plain": [],
+        "groups": [{"lr": 0.0, "params": []}, {"lr": 0.0, "betas": (), "more": {"deep": [0]}}],
+        "lists": [[0], [{"x": 0}]], "settings": {"a": 0, "b": {"c": ""}}, "nothing": {}, "pair": (),
     }
 
 
@@ -37,6 +41,61 @@ def test_files_are_exchanged(tmp_path, saves, loads):
     loaded = empty(u)
     loader.load(loaded, checkpoint_id=str(tmp_path), no_dist=True)
     assert str(loaded) == str(state(u))
+
+
+def test_files_have_the_same_names(tmp_path):
+    named = []
+    for i, (library, t) in enumerate(((theirs, pt), (mine, ft))):
+        folder = str(tmp_path / str(i))
+        library.save(state(t), checkpoint_id=folder, no_dist=True)
+        index = library.FileSystemReader(folder).read_metadata()
+        named.append((list(index.state_dict_metadata), index.planner_data))
+    assert named[0] == named[1]
+
+
+def test_states_of_optimizers(tmp_path):
+    """Their keys are numbers, which are text in files."""
+    def made(t):
+        t.manual_seed(0)
+        model = t.nn.Linear(2, 2)
+        optimizer = t.optim.Adam(model.parameters(), lr=0.25)
+        model(t.ones(1, 2)).sum().backward()
+        optimizer.step()
+        return optimizer
+
+    theirs.save({"o": made(pt).state_dict()}, checkpoint_id=str(tmp_path), no_dist=True)
+    optimizer = made(ft)
+    given = optimizer.state_dict()
+    given["param_groups"][0]["lr"] = 1.0
+    for held in given["state"].values():
+        held["exp_avg"].zero_()
+    mine.load({"o": given}, checkpoint_id=str(tmp_path), no_dist=True)
+    wanted = made(pt).state_dict()
+    assert given["param_groups"][0]["lr"] == 0.25
+    assert list(given["state"]) == [0, 1]
+    for i, held in wanted["state"].items():
+        assert given["state"][i]["exp_avg"].tolist() == held["exp_avg"].tolist()
+
+
+def test_checkpoints_of_pytorch_2_3(tmp_path, monkeypatch):
+    """Mappings without tensors were one value then."""
+    from torch.distributed.checkpoint import _version
+
+    monkeypatch.setattr(_version, "_derived_version", "2_3")
+    theirs.save({k: v for k, v in state(pt).items() if k != "nothing"}, checkpoint_id=str(tmp_path), no_dist=True)
+    monkeypatch.undo()
+    assert "groups" in theirs.FileSystemReader(str(tmp_path)).read_metadata().state_dict_metadata
+    loaded = empty(ft)
+    del loaded["nothing"]
+    mine.load(loaded, checkpoint_id=str(tmp_path), no_dist=True)
+    assert str(sorted(loaded.items())) == str(sorted((k, v) for k, v in state(ft).items() if k != "nothing"))
+
+
+@pytest.mark.parametrize("library", [theirs, mine])
+def test_somewhere(library):
+    for call in (library.save, library.load):
+        with pytest.raises(RuntimeError, match="`checkpoint_id` must be specified"):
+            call({"a": 1})
 
 
 def test_errors(tmp_path):

@@ -39,7 +39,7 @@ def _trained(t, d, make, stages_of, count=4, per_process=1, steps=2, **options):
         y = schedule.step(*given, target=target if last else None, losses=losses)
         out += [p.grad.clone() for s in mine for p in s.submod.parameters()]
         if last:
-            out += [y.detach(), t.stack([loss.detach() for loss in losses])]
+            out += [y, y.requires_grad, t.stack([loss.detach() for loss in losses])]
         else:
             assert y is None
         with t.no_grad():

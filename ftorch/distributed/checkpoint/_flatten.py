@@ -12,18 +12,27 @@ def _has_tensor(value):
         return True
     if isinstance(value, Mapping):
         return any(_has_tensor(v) for v in value.values())
-    return isinstance(value, (list, tuple)) and any(_has_tensor(v) for v in value)
+    return isinstance(value, list) and any(_has_tensor(v) for v in value)
 
 
-def flatten(state: Mapping) -> tuple[dict, dict]:
-    """({dotted path: value}, {dotted path: path}). Lists without tensors are values."""
+def _is_opened(value):
+    """Whether a list's items are saved one by one: one of them is a tensor, a mapping or such a list."""
+    return any(isinstance(v, (torch.Tensor, Mapping)) or isinstance(v, list) and _is_opened(v) for v in value)
+
+
+def flatten(state: Mapping, *, before_2_4: bool = False) -> tuple[dict, dict]:
+    """({dotted path: value}, {dotted path: path}). Lists of neither tensors nor mappings are values.
+
+    Args:
+        before_2_4: as PyTorch did then: mappings without tensors are values, too.
+    """
     flat, paths = {}, {}
 
     def visit(path, value):
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping) and (not before_2_4 or _has_tensor(value)):
             for key, item in value.items():
-                visit((*path, str(key) if not isinstance(key, (str, int)) else key), item)
-        elif isinstance(value, list) and _has_tensor(value):
+                visit((*path, str(key)), item)
+        elif isinstance(value, list) and (_has_tensor(value) if before_2_4 else _is_opened(value)):
             for i, item in enumerate(value):
                 visit((*path, i), item)
         else:
@@ -33,8 +42,13 @@ def flatten(state: Mapping) -> tuple[dict, dict]:
             flat[name], paths[name] = value, path
 
     for key, value in state.items():
-        visit((key,), value)
+        visit((str(key),), value)
     return flat, paths
+
+
+def _key(holder, key):
+    """The key of a mapping whose text is that of a path."""
+    return key if key in holder else next((k for k in holder if str(k) == key), key)
 
 
 def put(state, path, value) -> None:
@@ -48,6 +62,7 @@ def put(state, path, value) -> None:
                 holder[key] = [] if isinstance(following, int) else {}
             holder = holder[key]
         else:
+            key = _key(holder, key)
             if key not in holder:
                 holder[key] = [] if isinstance(following, int) else {}
             holder = holder[key]
@@ -55,4 +70,6 @@ def put(state, path, value) -> None:
     if isinstance(holder, list):
         while len(holder) <= last:
             holder.append(None)
+    else:
+        last = _key(holder, last)
     holder[last] = value

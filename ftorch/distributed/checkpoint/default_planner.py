@@ -157,6 +157,11 @@ class DefaultLoadPlanner(LoadPlanner):
         """What fills the values of this rank."""
         if self.metadata is None:
             raise AssertionError("metadata is None")
+        if self.flatten_state_dict:
+            others = self.metadata.state_dict_metadata.keys() - self.state_dict.keys()
+            earlier, mappings = flatten(self.original_state_dict, before_2_4=True)
+            if others & earlier.keys():  # a checkpoint of PyTorch 2.3 or before
+                self.state_dict, self.mappings = earlier, mappings
         return create_default_local_load_plan(self.state_dict, self.metadata, not self.allow_partial_load)
 
     def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:

@@ -19,6 +19,8 @@ def load(state_dict, *, checkpoint_id=None, storage_reader=None, planner=None, p
         CheckpointException: if a name is missing or a shape differs.
     """
     group = group_of(process_group, no_dist)
+    if storage_reader is None and checkpoint_id is None:
+        raise RuntimeError("`checkpoint_id` must be specified if storage_reader/storage_writer is None.")
     reader = storage_reader or FileSystemReader(checkpoint_id)
     reader.reset(checkpoint_id)
     planner = DefaultLoadPlanner() if planner is None else planner

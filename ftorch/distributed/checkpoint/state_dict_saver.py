@@ -98,6 +98,8 @@ def save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, p
     {'a': tensor([0, 1, 2])}
     """
     group = group_of(process_group, no_dist)
+    if storage_writer is None and checkpoint_id is None:
+        raise RuntimeError("`checkpoint_id` must be specified if storage_reader/storage_writer is None.")
     writer = storage_writer or FileSystemWriter(checkpoint_id)
     if not isinstance(writer, StorageWriter):
         raise TypeError("storage_writer must be a StorageWriter")

@@ -11,6 +11,7 @@ from collections import Counter
 
 import ftorch as torch
 
+from ...utils._pytree import tree_map_only
 from . import _actions as actions
 from ._actions import _Action, _ComputationType
 from ._utils import generate_stage_to_rank_mapping
@@ -65,7 +66,7 @@ class _PipelineSchedule:
         self._step_microbatches(args_split, kwargs_split, targets, losses, return_outputs, loss_kwargs)
         for stage in self._stages:
             if stage.is_last and return_outputs:
-                return merge_chunks(stage.output_chunks, self._output_merge_spec)
+                return merge_chunks(tree_map_only(torch.Tensor, _detached, stage.output_chunks), self._output_merge_spec)
         return None
 
     def eval(self, *args, target=None, losses: list | None = None, **kwargs):
@@ -146,6 +147,10 @@ class _PipelineSchedule:
             stage.backward_one_chunk(i, self._internal_losses.get(i), full, last, own)
         else:
             raise ValueError(f"Unknown computation type {kind}")
+
+
+def _detached(t):
+    return t.detach()
 
 
 class PipelineScheduleSingle(_PipelineSchedule):
