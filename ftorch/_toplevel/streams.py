@@ -5,9 +5,12 @@ XLA runs a device's work in the order it was given, so that there is one stream 
 
 from __future__ import annotations
 
+import functools
+import operator
 import time
 
 import jax
+import numpy as np
 
 from ..eager.core import device as _device
 from ..eager.runtime import executor
@@ -45,8 +48,14 @@ def wait_for(where: _device.device) -> None:
     """Runs what the thread has recorded; waits until a device has done all of its work."""
     executor.flush()
     # Work of a device is done in order: what is asked for now is done last.
-    marker = jax.device_put(0, _device.to_jax(where))
-    (marker + 1).block_until_ready()
+    program, marker = _marker(_device.to_jax(where))
+    program(marker).block_until_ready()
+
+
+@functools.cache
+def _marker(jax_device):
+    """A small program, and what it is given: on the device, since a transfer takes longer than a program."""
+    return jax.jit(operator.neg), jax.device_put(np.int32(0), jax_device)
 
 
 def _wait_for(device) -> None:

@@ -1,9 +1,13 @@
 """``python -m tests.accelerator FILE [NAME ...]``: programs on a GPU, or on the emulated one, results to a file."""
 
+import os
 import pickle
 import sys
 import traceback
 import warnings
+
+# Before JAX looks for devices: a second CPU, for the emulated one.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
 
 import jax
 

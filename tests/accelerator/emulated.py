@@ -7,7 +7,9 @@ anything else of JAX or ftorch; ``python -m pytest -p tests.accelerator.emulated
 import os
 import sys
 
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+_TWO = "--xla_force_host_platform_device_count=2"
+if _TWO not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_TWO}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax

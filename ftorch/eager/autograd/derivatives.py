@@ -15,7 +15,7 @@ import numpy as np
 
 from ..call import class_plans, kernel_functions, planning
 from ..call.op import Op
-from ..core.device import CPU
+from ..core.device import CPU, is_several
 from ..core.geometry import Geometry, geometry
 from ..core.quiet import quiet
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
@@ -60,6 +60,7 @@ class Derived:
         self.argument_names = tuple(f"argument{i}" for i in range(len(self.kinds)))
         self.checks = self.notices = ()
         self.backend_kernels = {}
+        self.backend_derivatives = {}
         argument = SimpleNamespace(default=None)
         self.schema = SimpleNamespace(returns=(), name=name, arguments=(argument,) * len(self.kinds))
 
@@ -138,6 +139,8 @@ def _by_formula(plan, mask, differentiable):
     """gradients(inputs, scalars, results, grads) from the declared derivative."""
     definition = plan.op.definition
     formula, names = definition.backward, definition.backward_saves
+    if definition.backend_derivatives and plan.device is not None and not is_several(plan.device):
+        formula = definition.backend_derivatives.get(plan.device.type, formula)
     slots = plan.structure.slots
     index = {name: i for i, name in enumerate(definition.argument_names)}
     tensor_slots = [

@@ -115,6 +115,7 @@ class OpDef:
         self.notices: list = []
         self.dtype_checks: list = []
         self.backend_kernels: dict[str, Callable] = {}
+        self.backend_derivatives: dict[str, Callable] = {}
         self._check_kernel()
 
     def __repr__(self):
@@ -256,6 +257,18 @@ class OpDef:
 
         def register(kernel):
             self.backend_kernels[platform] = kernel
+            return self
+
+        return register
+
+    def backend_derivative(self, platform):
+        """Registers the gradient for one platform; it names what the one of `derivative` does."""
+
+        def register(function):
+            names = tuple(inspect.signature(function).parameters)[1:]
+            if names != self.backward_saves:
+                raise RegistrationError(f"{self.full_name}: derivatives with parameters {names} and {self.backward_saves}")
+            self.backend_derivatives[platform] = function
             return self
 
         return register

@@ -15,6 +15,7 @@ from ..core.dtype import dtype as Dtype
 from ..core.dtype import finfo, float32, from_numpy, iinfo, promote_types
 
 Array = jax.Array
+HIGHEST = lax.Precision.HIGHEST  # of products: on GPUs XLA would round float32 operands to TF32
 
 _OPMATH = {
     np.dtype(np.float16): np.dtype(np.float32),
@@ -26,6 +27,11 @@ def opmath(dtype) -> np.dtype:
     """The dtype in which PyTorch computes intermediate results of ``dtype``."""
     dtype = np.dtype(dtype)
     return _OPMATH.get(dtype, dtype)
+
+
+def product(a: Array, b: Array) -> Array:
+    """``a @ b`` in full precision."""
+    return jnp.matmul(a, b, precision=HIGHEST)
 
 
 # Numbers beyond what these dtypes have become the nearest one; nan stays nan.

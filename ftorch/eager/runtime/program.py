@@ -245,8 +245,8 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         donation.hand_over(inputs, compiled.given)
     kept = [a for i, a in enumerate(inputs) if i not in donated] if donated else list(inputs)
     given = [inputs[i] for i in compiled.given]
-    arguments = np.array(ints, np.int64) if ints else None
-    numbers = np.array(floats, np.float64) if floats else None
+    arguments = _numbers(ints, np.int64, device) if ints else None
+    numbers = _numbers(floats, np.float64, device) if floats else None
     with _nothing if device is _device.CPU or _device.is_several(device) else jax.default_device(_device.to_jax(device)):
         if is_new:
             program.moves_much = device is _device.CPU and sum([a.nbytes for a in inputs]) > _LARGE_INPUTS
@@ -261,6 +261,27 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         finished.extend(map(compiled.function, *operands))
     if program.moves_much:
         host_memory.free_memory.look()
+
+
+_numbers_there: collections.OrderedDict[tuple, Any] = collections.OrderedDict()
+_MOST_NUMBERS = 1024  # vectors
+
+
+def _numbers(values, dtype, device):
+    """A program's numbers as one array. A transfer to an accelerator takes longer than a program: vectors are kept there."""
+    array = np.array(values, dtype)
+    if device is _device.CPU or _device.is_several(device):
+        return array
+    key = (device, array.dtype.char, array.tobytes())
+    with _programs_lock:
+        found = _numbers_there.get(key)
+        if found is None:
+            found = _numbers_there[key] = _device.put(array, device)
+            if len(_numbers_there) > _MOST_NUMBERS:
+                _numbers_there.popitem(last=False)
+        else:
+            _numbers_there.move_to_end(key)
+    return found
 
 
 def _run_on_host(program, device, code, inputs, ints, floats, live, finished):

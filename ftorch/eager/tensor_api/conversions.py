@@ -15,6 +15,7 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core import formats
 from ..core.geometry import Size, geometry
+from ..memory import gpu_reads
 from ..memory.storage import KEPT_BYTES, Storage, on_look, strided
 from ..runtime import capture_trace, executor
 from ..runtime.value_checks import postponed
@@ -562,7 +563,11 @@ def move_to_device(t, where: _device.device):
     if g.device is _device.META:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     value = _op.read(t).as_jax()
-    storage = Storage(target, jax.device_put(value, _device.to_jax(where)))
     if isinstance(value, jax.core.Tracer):
+        storage = Storage(target, jax.device_put(value, _device.to_jax(where)))
         storage.trace = IMMEDIATE
+    elif where is _device.CPU and g.device.type == "cuda":
+        storage = Storage(target, _device.put(gpu_reads.elements(value), where))
+    else:
+        storage = Storage(target, jax.device_put(value, _device.to_jax(where)))
     return wrap(storage)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...core.dtype import from_numpy
 from ...core.registry import op
-from .._common import up
+from .._common import product, up
 
 _KINDS = {"float32", "bfloat16", "float16"}
 
@@ -50,7 +50,7 @@ def _by_row(a, b, offs):
     Not ``lax.ragged_dot``: it has no batching rule, and a ``custom_vmap`` around it no gradient. Away from TPUs it
     computes all groups' products, too, and there a value that is not finite spreads into the other groups.
     """
-    return jnp.where(_members(offs, a.shape[0])[..., None], jnp.matmul(a, b), 0).sum(0)
+    return jnp.where(_members(offs, a.shape[0])[..., None], product(a, b), 0).sum(0)
 
 
 @op("_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, "
@@ -64,12 +64,12 @@ def _grouped_mm(self, mat2, offs, bias, out_dtype):
         raise RuntimeError("Grouped gemm output dtype must match `mat_a` dtype")
     a, b = up(self), up(mat2)
     if offs is None:
-        return jnp.matmul(a, b).astype(self.dtype)
+        return product(a, b).astype(self.dtype)
     if b.ndim == 3:  # groups of rows
         out = _by_row(a, b, offs)
     elif a.ndim == 3:  # groups of columns
         out = _by_row(b.T, a.swapaxes(1, 2), offs).T
     else:  # groups of terms
         mine = _members(offs, a.shape[1])
-        out = jnp.matmul(jnp.where(mine[:, None], a, 0), jnp.where(mine[..., None], b, 0))
+        out = product(jnp.where(mine[:, None], a, 0), jnp.where(mine[..., None], b, 0))
     return out.astype(self.dtype)

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from ...core.registry import op
-from .._common import dtype_name, fused_multiply_add
+from .._common import dtype_name, fused_multiply_add, product
 from .._primitives import primitive
 
 _BLOCK = 64  # rows of a block of packed four-bit weights: row j and row j + 32 share a byte
@@ -159,7 +159,7 @@ def weight_int8pack_mm(self, mat2, scales):
 
 
 _WEIGHTS8 = primitive(
-    "multiply_weights8", lambda x, weights: jnp.matmul(x, weights.astype(np.float32).mT),
+    "multiply_weights8", lambda x, weights: product(x, weights.astype(np.float32).mT),
     lambda x, weights: [(*x.shape[:2], weights.shape[1])],
 )
 
@@ -252,7 +252,7 @@ def _product_with_weights4(x, packed, settings, *, group):
     weight = _unpacked(packed, columns).astype(np.float32) - 8
     weight = weight.reshape(rows, columns // group, group)
     weight = weight * settings[:, :, 0].T[:, :, None] + settings[:, :, 1].T[:, :, None]
-    return x @ weight.reshape(rows, columns).T
+    return product(x, weight.reshape(rows, columns).T)
 
 
 _WEIGHTS4 = primitive(

@@ -9,22 +9,21 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
-from jax import lax
 
 from ...core.dtype import from_numpy, promote_types
 from ...core.registry import op
 from .._common import (
+    HIGHEST,
     Array,
     broadcast_shapes,
     dtype_name,
     is_integral,
     opmath,
+    product,
     up,
     wrap_dim,
 )
 from ..nn._windows import sizes
-
-HIGHEST = lax.Precision.HIGHEST
 
 _CPP_NAMES = {
     "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
@@ -32,11 +31,6 @@ _CPP_NAMES = {
     "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
     "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
 }
-
-
-def product(a: Array, b: Array) -> Array:
-    """``a @ b`` in full precision."""
-    return jnp.matmul(a, b, precision=HIGHEST)
 
 
 def adjoint(x: Array) -> Array:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.registry import op
-from .._common import dtype_name
+from .._common import dtype_name, product
 
 _TENSORWISE, _ROWWISE = 0, 1
 
@@ -30,7 +30,7 @@ def _scaled(a, b, scale_a, scale_b, bias):
     a, b = a.astype(np.float32), b.astype(np.float32)
     if recipe == _TENSORWISE:  # reshaped, since a scale may be of any rank
         scale_a, scale_b = scale_a.reshape(()), scale_b.reshape(())
-    out = (a @ b) * (scale_a.astype(np.float32) * scale_b.astype(np.float32))
+    out = product(a, b) * (scale_a.astype(np.float32) * scale_b.astype(np.float32))
     return out if bias is None else out + bias.astype(np.float32)
 
 

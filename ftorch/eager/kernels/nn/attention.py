@@ -12,7 +12,7 @@ from jax import lax
 
 from ...core.geometry import permuted_stride
 from ...core.registry import op
-from .._common import dtype_name, is_complex, is_floating, opmath
+from .._common import HIGHEST, dtype_name, is_complex, is_floating, opmath
 from .._primitives import primitive
 
 _CPP = {"Float": "float", "Double": "double", "Half": "c10::Half", "BFloat16": "c10::BFloat16",
@@ -96,9 +96,9 @@ def _safe_softmax(scores):
 def _attend(query, key, value, *, scale, is_causal):
     """(batch, heads, L, Ev) from (batch, heads, L, E), (batch, heads, S, E), (batch, heads, S, Ev)."""
     precise = opmath(query.dtype)
-    scores = jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=precise)
+    scores = jnp.matmul(query, key.swapaxes(-1, -2), precision=HIGHEST, preferred_element_type=precise)
     weights = _weights(scores * np.asarray(scale, precise), is_causal)
-    return jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
+    return jnp.matmul(weights.astype(query.dtype), value, precision=HIGHEST, preferred_element_type=precise)
 
 
 def _attend_gradient(grad, query, key, value, **how):
@@ -175,7 +175,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
         key, value = (
             jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3) for x in (key, value)
         )
-    scores = jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=precise)
+    scores = jnp.matmul(query, key.swapaxes(-1, -2), precision=HIGHEST, preferred_element_type=precise)
     scores = scores * np.asarray(scale, precise)
     if attn_mask is not None:
         _check_mask(scores, attn_mask)
@@ -186,7 +186,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
     weights = _weights(scores, is_causal)
     if dropout_factor is not None:
         weights = weights * dropout_factor.astype(precise)
-    out = jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
+    out = jnp.matmul(weights.astype(query.dtype), value, precision=HIGHEST, preferred_element_type=precise)
     return out.astype(query.dtype)
 
 
@@ -214,6 +214,54 @@ def _(grad, *, query, key, value, attn_mask, dropout_factor, is_causal, scale, e
     grads = list(jax.vjp(apply, *variables)[1](grad))
     mask = grads.pop(3) if added else None
     return *grads[:3], mask, grads[3] if len(grads) > 3 else None
+
+
+# --- GPUs: cuDNN's attention, which never holds all scores ------------------------------------------------
+
+_LONG = 1 << 16  # scores of a head; those of fewer take less time than the compilation of a program for each length
+
+
+def _by_cudnn(query, key, value, *, is_causal, scale):
+    turned = (x.swapaxes(1, 2) for x in (query, key, value))
+    found = jax.nn.dot_product_attention(*turned, is_causal=bool(is_causal), scale=scale, implementation="cudnn")
+    return found.swapaxes(1, 2)
+
+
+def _attends_with_cudnn(query, key, value, attn_mask, dropout_factor, is_causal, scale, enable_gqa):
+    """Whether cuDNN takes the operands and gives what PyTorch does; this GPU and its libraries may be too old for it."""
+    rows, columns, size = query.shape[-2], key.shape[-2], query.shape[-1]
+    if not (
+        query.dtype.itemsize == 2 and query.ndim == key.ndim == 4 and key.shape == value.shape
+        and query.shape[0] == key.shape[0] and query.dtype == key.dtype == value.dtype
+        and (query.shape[1] == key.shape[1] or enable_gqa and query.shape[1] % key.shape[1] == 0)
+        and size == key.shape[3] and size % 8 == 0 and size <= 128
+        and rows * columns >= _LONG and (rows == columns or not is_causal)
+        and attn_mask is None and dropout_factor is None
+    ):
+        return False
+    try:
+        jax.eval_shape(functools.partial(_by_cudnn, is_causal=is_causal, scale=scale), query, key, value)
+    except (NotImplementedError, RuntimeError, ValueError):
+        return False
+    return True
+
+
+@scaled_dot_product_attention.backend("cuda")
+def _(query, key, value, attn_mask, dropout_factor, is_causal, scale, enable_gqa):
+    scale = _scale(query, scale)
+    if _attends_with_cudnn(query, key, value, attn_mask, dropout_factor, is_causal, scale, enable_gqa):
+        return _by_cudnn(query, key, value, is_causal=is_causal, scale=scale)
+    return scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, is_causal, scale, enable_gqa)
+
+
+@scaled_dot_product_attention.backend_derivative("cuda")
+def _(grad, *, query, key, value, attn_mask, dropout_factor, is_causal, scale, enable_gqa):
+    how = dict(is_causal=is_causal, scale=_scale(query, scale))
+    if _attends_with_cudnn(query, key, value, attn_mask, dropout_factor, enable_gqa=enable_gqa, **how):
+        return *jax.vjp(functools.partial(_by_cudnn, **how), query, key, value)[1](grad), None, None
+    given = query, key, value, attn_mask, dropout_factor, is_causal, scale, enable_gqa
+    names = scaled_dot_product_attention.backward_saves
+    return scaled_dot_product_attention.backward(grad, **dict(zip(names, given, strict=True)))
 
 
 def _check_mask(scores, mask):

@@ -18,7 +18,7 @@ from jax import lax
 
 from ...core.registry import op
 from ...native import computed_once
-from .._common import dtype_name, from_both_ends, is_floating, opmath, up
+from .._common import HIGHEST, dtype_name, from_both_ends, is_floating, opmath, up
 from .._primitives import is_for_all_sizes, table_of
 from ._windows import sizes
 
@@ -143,7 +143,7 @@ def _resample(x, axis, index, weights):
         return sum(
             jnp.take(x, index[:, k], axis=axis) * weights[:, k].reshape(shape) for k in range(taps)
         )
-    return jnp.moveaxis(jnp.tensordot(x, _matrix(n, index, weights), (axis, 1)), -1, axis)
+    return jnp.moveaxis(jnp.tensordot(x, _matrix(n, index, weights), (axis, 1), precision=HIGHEST), -1, axis)
 
 
 def _resample_bytes(x, axis, index, weights):
@@ -188,7 +188,7 @@ def _spread(grad, axis, n, index, weights):
         return tiles.sum(axis + 1, dtype=grad.dtype)
     weights = np.ones(index.shape, grad.dtype) if weights is None else weights.astype(grad.dtype)
     dense = _matrix(n, index, weights)
-    return jnp.moveaxis(jnp.tensordot(grad, dense, (axis, 0)), -1, axis)
+    return jnp.moveaxis(jnp.tensordot(grad, dense, (axis, 0), precision=HIGHEST), -1, axis)
 
 
 def _tables(shape, size, mode, align_corners, scales, antialias, dtype):
@@ -252,7 +252,7 @@ def _resample_for_all_sizes(x, axis, out, mode):
 
 def _spread_for_all_sizes(grad, axis, n, mode):
     dense = table_of(_column("matrix", 0, *mode), n, grad.shape[axis]).astype(grad.dtype)
-    return jnp.moveaxis(jnp.tensordot(grad, dense, (axis, 0)), -1, axis)
+    return jnp.moveaxis(jnp.tensordot(grad, dense, (axis, 0), precision=HIGHEST), -1, axis)
 
 
 # --- calls -------------------------------------------------------------------------------
@@ -519,7 +519,7 @@ def affine_grid(theta, size, align_corners):
         axes.append(steps if align_corners else steps * (n - 1) / lax.optimization_barrier(one * n))
     points = jnp.stack([*reversed(jnp.meshgrid(*axes, indexing="ij")), jnp.ones(size[2:], dtype)], -1)
     base = points.reshape(-1, len(size) - 1)
-    grid = jnp.matmul(base, up(theta).swapaxes(1, 2))
+    grid = jnp.matmul(base, up(theta).swapaxes(1, 2), precision=HIGHEST)
     return grid.reshape(size[0], *size[2:], len(size) - 2).astype(theta.dtype)
 
 

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from ...core.registry import op
-from .._common import up
+from .._common import HIGHEST, product, up
 
 
 def _project(x, weight, bias):
     """``x @ weight.T + bias``, in the precision of intermediate results."""
-    result = up(x) @ up(weight).T
+    result = product(up(x), up(weight).T)
     return result if bias is None else result + up(bias)
 
 
@@ -71,7 +71,7 @@ def _loop(mode, gates_x, state, w_hh, b_hh, w_hr, exists, reverse):
 
     def advance(state, now):
         gates_x, here = now
-        gates_h = state[0] @ turned
+        gates_h = product(state[0], turned)
         gates_h = gates_h if b_hh is None else gates_h + up(b_hh)
         new = cell(gates_x, gates_h, state)
         if w_hr is not None:
@@ -106,11 +106,11 @@ def _loop_gradient(mode, d_last, gates_x, gates, before, d_gates, d_states, w_hh
         projected = ()
         if w_hr is not None:
             projected = d[0], new[0]
-            d[0] = d[0] @ up(w_hr)
+            d[0] = product(d[0], up(w_hr))
         d_own, d_before = pull(tuple(d))
         d_x = pull_x(tuple(d))[0] if mode == "gru" else None
         d_own = d_own + d_gates
-        d_before = [d_before[0] + d_own @ w_hh, *d_before[1:]]
+        d_before = [d_before[0] + product(d_own, w_hh), *d_before[1:]]
         if kept is not None:
             d_before = [a + b for a, b in zip(d_before, kept, strict=True)]
         return d_before, (d_own, d_x, projected)
@@ -215,17 +215,17 @@ def _layer_gradient(mode, grad, result, input, state, w_ih, w_hh, w_hr, batch_si
     everything = tuple(range(d_x.ndim - 1))
     if d_b_ih is None:
         d_b_ih = d_x.sum(everything)
-    d_w_ih = jnp.tensordot(d_x, input, axes=(everything, everything))
+    d_w_ih = jnp.tensordot(d_x, input, axes=(everything, everything), precision=HIGHEST)
     d_w_hh, d_w_hr = _over_time(d_gates, before[0]), None
     if w_hr is not None:
         d_w_hr = _over_time(*projected)
     return (
-        d_x @ w_ih, *d_state, d_w_ih, d_w_hh, d_b_ih, d_b_hh, d_w_hr,
+        product(d_x, w_ih), *d_state, d_w_ih, d_w_hh, d_b_ih, d_b_hh, d_w_hr,
     )
 
 
 def _over_time(grad, x):
-    return jnp.tensordot(grad, x, axes=((0, 1), (0, 1)))
+    return jnp.tensordot(grad, x, axes=((0, 1), (0, 1)), precision=HIGHEST)
 
 
 @op(

@@ -18,6 +18,7 @@ from .._common import (
     is_complex,
     is_floating,
     is_integral,
+    product,
     refuse_bool_difference,
     up,
     wrap_dim,
@@ -207,8 +208,8 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
         # PyTorch clamps the norm's value only: below eps the gradient still goes through it.
         return x / jnp.where(norm < eps, eps + (norm - lax.stop_gradient(norm)), norm)
 
-    product = up(unit(x1) * unit(x2))
-    return jnp.sum(product, dims).astype(x1.dtype)
+    products = up(unit(x1) * unit(x2))
+    return jnp.sum(products, dims).astype(x1.dtype)
 
 
 @op("pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False)"
@@ -259,7 +260,7 @@ def _euclidean_by_products(x1, x2):
     """sqrt(a² + b² - 2ab): one matrix product instead of P x R x M differences."""
     squares1 = jnp.sum(x1**2, -1)[..., :, None]
     squares2 = jnp.sum(x2**2, -1)[..., None, :]
-    return _root(squares1 + squares2 - 2 * jnp.matmul(x1, jnp.swapaxes(x2, -1, -2)))
+    return _root(squares1 + squares2 - 2 * product(x1, jnp.swapaxes(x2, -1, -2)))
 
 
 @op("cdist(Tensor x1, Tensor x2, float p=2.,"

@@ -314,6 +314,13 @@ def extremum(self: Array, dim: int, reduce) -> tuple[Array, Array]:
     return best, first.astype(np.int64)
 
 
+def _extremum_of_pairs(self, dim, reduce):
+    """`extremum` in one pass. A GPU's programs may compute an element twice, with other bits, so that none equals the
+    extremum."""
+    index = (jnp.argmax if reduce is jnp.max else jnp.argmin)(self, dim, keepdims=True).astype(np.int64)
+    return take_along(self, index, dim), index
+
+
 def _declare_extremum(name, reduce):
     @op(f"{name}(Tensor self) -> Tensor", forms="function method out")
     def full(self):
@@ -326,26 +333,31 @@ def _declare_extremum(name, reduce):
     def _(grad, *, self, result):
         return spread_gradient_to_nan(grad, self, result)
 
-    @op(f"{name}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-        forms="function method out")
-    def along(self, dim, keepdim=False):
+    def values_and_indices(self, dim, keepdim, find):
         dim = wrap_dim(dim, self.ndim)
         if is_complex(self):
             raise RuntimeError(f"{name}(): does not support complex input")
         require_elements(name, self, dim)
         x = at_least_1d(self)
-        value, index = extremum(x, dim, reduce)
+        value, index = find(x, dim, reduce)
         if self.ndim == 0 or not keepdim:
             value, index = jnp.squeeze(value, dim), jnp.squeeze(index, dim)
         return value, index
+
+    @op(f"{name}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+        forms="function method out")
+    def along(self, dim, keepdim=False):
+        return values_and_indices(self, dim, keepdim, extremum)
+
+    @along.backend("cuda")
+    def _(self, dim, keepdim=False):
+        return values_and_indices(self, dim, keepdim, _extremum_of_pairs)
 
     @along.derivative
     def _(grad, *, self, dim, keepdim, result):
         return select_gradient(grad[0], self, dim, keepdim, result[1])
 
-    @op(f"arg{name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-        forms="function method out", differentiable=False)
-    def arg(self, dim=None, keepdim=False):
+    def indices(self, dim, keepdim, find):
         for bad, kind in ((is_complex(self), "complex"), (self.dtype == np.bool_, "bool")):
             if bad:
                 raise RuntimeError(f"arg{name}(): does not support {kind} input")
@@ -354,12 +366,21 @@ def _declare_extremum(name, reduce):
                 raise IndexError(
                     f"arg{name}(): Expected reduction dim to be specified for input.numel() == 0."
                 )
-            index = extremum(self.reshape(-1), 0, reduce)[1]
+            index = find(self.reshape(-1), 0, reduce)[1]
             return index.reshape((1,) * self.ndim if keepdim else ())
         dim = wrap_dim(dim, self.ndim)
         require_elements(f"arg{name}", self, dim)
-        index = extremum(at_least_1d(self), dim, reduce)[1]
+        index = find(at_least_1d(self), dim, reduce)[1]
         return index if keepdim and self.ndim else jnp.squeeze(index, dim)
+
+    @op(f"arg{name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
+        forms="function method out", differentiable=False)
+    def arg(self, dim=None, keepdim=False):
+        return indices(self, dim, keepdim, extremum)
+
+    @arg.backend("cuda")
+    def _(self, dim=None, keepdim=False):
+        return indices(self, dim, keepdim, _extremum_of_pairs)
 
     @op(f"a{name}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
         forms="function method out")

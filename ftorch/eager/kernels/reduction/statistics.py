@@ -10,7 +10,7 @@ from jax import lax
 
 from ...core.dtype import from_numpy, get_default_dtype, promote_types
 from ...core.registry import op
-from .._common import dtype_name, is_complex, is_floating, is_integral, up, wrap_dim
+from .._common import dtype_name, is_complex, is_floating, is_integral, product, up, wrap_dim
 from .reductions import not_implemented, take_along
 from .sorting import bisect, stable_argsort
 
@@ -418,8 +418,8 @@ def cov(self, correction=1, fweights=None, aweights=None):
         freedom = jnp.maximum(total - lost, jnp.zeros((), real))
         weighted = x * weight
     x = x - jnp.sum(weighted, 1, keepdims=True) / total
-    product = jnp.matmul(x if not weights else x * weight, x.T.conj())
-    return jnp.squeeze(product / freedom).astype(result_dtype)
+    found = product(x if not weights else x * weight, x.T.conj())
+    return jnp.squeeze(found / freedom).astype(result_dtype)
 
 
 @cov.notice
