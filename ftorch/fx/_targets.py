@@ -46,6 +46,9 @@ _ELSEWHERE = {
     **{f"torch.{name}": f"torch.functional.{name}" for name in _IN_PYTHON.split()},
 }
 
+# Functions that PyTorch writes as ``input.sigmoid()``, which is what its graphs have.
+_CALLS_OF_METHODS = {f"torch.nn.functional.{name}": name for name in ("sigmoid", "tanh")}
+
 # Parameters that PyTorch's functions do not have: NumPy's synonyms, and ATen's own.
 _UNKNOWN = frozenset({"axis", "cudnn_enable", "keepdims", "out"})
 
@@ -134,9 +137,10 @@ def prepare() -> None:
 
 
 def method_name(function) -> str | None:
-    """The name of a tensor method that is no public function as well."""
-    if id(function) in _paths():
-        return None
+    """The name of a tensor method that is no public function as well, or that one is no more than a call of."""
+    path = _paths().get(id(function))
+    if path is not None:
+        return _CALLS_OF_METHODS.get(path)
     name = _method_names().get(id(function))
     return METHOD_OF_OPERATOR.get(name, name) if name else None
 

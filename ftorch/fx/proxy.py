@@ -283,6 +283,8 @@ class Proxy:
         tracer = next(iter(tracers.values()))
         name = _targets.method_name(orig_method)
         if name is not None:
+            if not args:  # torch.nn.functional.sigmoid(input=x)
+                args, kwargs = tuple(kwargs.values()), {}
             return tracer.create_proxy("call_method", name, args, kwargs)
         args, kwargs = _targets.recorded_arguments(orig_method, args, kwargs)
         return tracer.create_proxy("call_function", orig_method, args, kwargs)

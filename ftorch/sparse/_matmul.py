@@ -125,7 +125,10 @@ def mm(input, mat2, *, out=None, out_dtype=None):
             f"mat1 and mat2 shapes cannot be multiplied ({input.shape[0]}x{input.shape[1]} and "
             f"{mat2.shape[0]}x{mat2.shape[1]})"
         )
-    return _give(renamed(_times(transpose(mat2, 0, 1), input.t()).t(), "Mm"), out)
+    product = _times(transpose(mat2, 0, 1), input.t()).t()
+    if is_compressed(mat2):  # whose kernels write rows, PyTorch's of coordinates columns
+        product = product.contiguous()
+    return _give(renamed(product, "Mm"), out)
 
 
 @sparse_op()

@@ -84,6 +84,43 @@ def test_training_with_rounding(make):
     assert_same(program, rtol=5e-3, atol=0.05)
 
 
+def test_functions_that_call_methods_are_quantized():
+    def program(t):
+        q, F = t.ao.quantization, t.nn.functional
+
+        class Gates(t.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = t.nn.Linear(8, 8)
+
+            def forward(self, x):
+                y = self.layer(x)
+                return F.sigmoid(y) * F.tanh(input=y) + t.cat([y, y], 1)[:, :8]
+
+        x = draw(t, 3, 8)
+        mapping = q.get_default_qconfig_mapping("fbgemm")
+        model = q.quantize_fx.prepare_fx(on_grid(t, Gates().eval()), mapping, (x,))
+        found = [text(model.graph), model.code]
+        model(x)
+        model = q.quantize_fx.convert_fx(model)
+        return [*found, text(model.graph), model(x)]
+
+    assert_same(program, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["fbgemm", "x86", "qnnpack", "onednn"])
+@pytest.mark.parametrize("name", ["get_default_qconfig_mapping", "get_default_qat_qconfig_mapping"])
+def test_default_mappings(name, backend):
+    said = []
+    for t in (torch, ftorch):
+        found = getattr(t.ao.quantization, name)(backend).object_type_qconfigs
+        said.append([
+            (getattr(kind, "__name__", kind), repr(qconfig and qconfig.weight()).replace("ftorch", "torch"),
+             qconfig and type(qconfig.activation()).__name__) for kind, qconfig in found.items()
+        ])
+    assert said[0] == said[1]
+
+
 def test_half_precision_and_functions_are_dynamic():
     def program(t):
         q, F = t.ao.quantization, t.nn.functional

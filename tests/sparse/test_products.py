@@ -84,3 +84,15 @@ def test_reductions_by_either_name(reduce):
 
     assert_shows_same(program)
     assert_shows_same(lambda t: t.zeros(2).scatter_reduce(0, t.tensor([0, 1, 0]), t.tensor([1.0, 2, 3]), reduce))
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("program", [
+    "F.linear(t.ones(5, 96), m)", "F.linear(t.ones(2, 3, 96), m)", "t.ones(3, 48) @ m", "m @ t.ones(96, 5)",
+])
+def test_results_lie_in_memory_as_pytorchs(program, layout):
+    strides = []
+    for torch in (ftorch, reference):
+        names = {"t": torch, "F": torch.nn.functional, "m": LAYOUTS[layout](torch.tensor(MATRIX))}
+        strides.append(eval(program, names).stride())
+    assert strides[0] == strides[1]

@@ -10,6 +10,10 @@
 >>> sparsifier.squash_mask()
 """
 
+from ._mappings import (
+    get_dynamic_sparse_quantized_mapping,
+    get_static_sparse_quantized_mapping,
+)
 from .scheduler.base_scheduler import BaseScheduler
 from .scheduler.cubic_scheduler import CubicSL
 from .scheduler.lambda_scheduler import LambdaSL
@@ -25,5 +29,6 @@ from .sparsifier.weight_norm_sparsifier import WeightNormSparsifier
 
 __all__ = [
     "BaseScheduler", "BaseSparsifier", "CubicSL", "FakeSparsity", "LambdaSL", "NearlyDiagonalSparsifier",
-    "WeightNormSparsifier", "fqn_to_module", "get_arg_info_from_tensor_fqn", "module_to_fqn",
+    "WeightNormSparsifier", "fqn_to_module", "get_arg_info_from_tensor_fqn", "get_dynamic_sparse_quantized_mapping",
+    "get_static_sparse_quantized_mapping", "module_to_fqn",
 ]

@@ -7,7 +7,7 @@ import copy
 from ftorch import nn
 from ftorch.nn.utils.parametrize import type_before_parametrizations
 
-from .fuser_method_mappings import get_fuser_method
+from .fuser_method_mappings import fuse_conv_bn, fuse_conv_bn_relu, get_fuser_method  # noqa: F401
 
 __all__ = ["fuse_known_modules", "fuse_modules", "fuse_modules_qat"]
 

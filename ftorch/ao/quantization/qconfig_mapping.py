@@ -131,7 +131,8 @@ def _mapping(is_qat, backend, version, qconfig=None):
     if qconfig is None:
         qconfig = (get_default_qat_qconfig if is_qat else get_default_qconfig)(backend, version)
     weight = default_weight_fake_quant if is_qat else default_weight_observer
-    transposed = QConfig(activation=qconfig.activation, weight=weight)
+    # The engines of these names have no transposed convolutions with a scale for each channel.
+    transposed = QConfig(qconfig.activation, weight) if backend in ("fbgemm", "x86") else qconfig
     layer_norm = QConfig(activation=qconfig.activation, weight=default_placeholder_observer)
     mapping = QConfigMapping().set_global(qconfig).set_object_type("reshape", default_reuse_input_qconfig)
     for entry in (torch.nn.ConvTranspose1d, torch.nn.ConvTranspose2d, torch.nn.ConvTranspose3d,

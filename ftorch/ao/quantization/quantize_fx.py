@@ -19,10 +19,12 @@ from typing import Any
 import ftorch as torch
 from ftorch.fx import GraphModule, symbolic_trace
 
+from .backend_config import BackendConfig, get_tensorrt_backend_config  # noqa: F401
 from .fx import _decomposed as _decomposed
 from .fx.convert import convert
 from .fx.custom_config import ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig
 from .fx.fuse import as_config, fuse
+from .fx.graph_module import ObservedGraphModule  # noqa: F401
 from .fx.prepare import prepare
 from .fx.tracer import QuantizationTracer, Scope, ScopeContextManager
 from .fx.utils import get_skipped_module_name_and_classes

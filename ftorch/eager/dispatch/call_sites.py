@@ -10,7 +10,7 @@ import functools
 
 from ..core import places
 
-_NO_ARGUMENTS = frozenset(("CACHE", "PRECALL", "EXTENDED_ARG", "NOP"))
+_NO_ARGUMENTS = frozenset(("CACHE", "EXTENDED_ARG", "NOP"))
 
 
 def keywords(frame) -> tuple[int, tuple[str, ...]] | None:
@@ -30,11 +30,13 @@ def keywords(frame) -> tuple[int, tuple[str, ...]] | None:
 @functools.lru_cache(1024)
 def _keywords(code, at):
     found = [i for i in dis.get_instructions(code) if i.offset <= at and i.opname not in _NO_ARGUMENTS]
+    if [i.opname for i in found[-2:]] == ["PRECALL", "CALL"]:
+        del found[-1]  # they say the same; a call that was made often is made by the first of them
     previous, instruction = [None, None, *found][-2:]  # ``at`` may be in the cache behind the instruction
     if instruction is None:
         return None
     count, names = instruction.arg, ()
-    if instruction.opname == "CALL":
+    if instruction.opname in ("CALL", "PRECALL"):
         if previous is not None and previous.opname == "KW_NAMES":
             names = code.co_consts[previous.arg]
     elif instruction.opname == "CALL_KW" and previous is not None and previous.opname == "LOAD_CONST":

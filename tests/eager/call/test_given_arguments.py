@@ -48,6 +48,43 @@ def test_arguments_come_as_they_were_given(calls):
     assert _seen(ftorch, calls) == _seen(reference, calls)
 
 
+@pytest.mark.parametrize("call", ["F.linear(x, w, b)", "F.linear(x, w, bias=b)"])
+def test_they_still_do_when_a_call_has_been_made_often(call):
+    """The interpreter makes calls that it has made often by another instruction; torchao reads ``args[2]`` for the bias."""
+    expected = (3, ()) if "bias" not in call else (2, ("bias",))
+    for library in (reference, ftorch):
+        seen = []
+
+        class W(library.Tensor):
+            @staticmethod
+            def __new__(cls, inner):
+                return library.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+            def __init__(self, inner):
+                self.inner = inner
+
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None, seen=seen, library=library):
+                kwargs = kwargs or {}
+                if func is library.nn.functional.linear:
+                    seen.append((len(args), tuple(kwargs)))
+                    args = [a.inner if isinstance(a, cls) else a for a in args]
+                with library._C.DisableTorchFunctionSubclass():
+                    return func(*args, **kwargs)
+
+            @classmethod
+            def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+                return cls(func(args[0].inner, *args[1:], **(kwargs or {})))
+
+        names = {"F": library.nn.functional}
+        exec(f"def often(x, w, b):\n    return {call}", names)
+        weight = library.nn.Parameter(W(library.ones(4, 8)), requires_grad=False)
+        bias = library.nn.Parameter(library.ones(4))
+        for _ in range(100):
+            names["often"](library.ones(2, 8), weight, bias)
+        assert set(seen) == {expected}, library
+
+
 def test_a_subclass_need_not_call_the_hook_of_classes():
     """As torchao's: its ``__init_subclass__`` does not call `Tensor`'s."""
 
