@@ -12,9 +12,9 @@ if _TWO not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_TWO}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-import jax
+import jax  # noqa: E402
 
-from ftorch.eager.core import device
+from ftorch.eager.core import device  # noqa: E402
 
 GPU, CPU = jax.devices("cpu")
 _DEVICES = {"cpu": (CPU,), "cuda": (GPU,)}
