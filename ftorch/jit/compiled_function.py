@@ -191,6 +191,12 @@ class Compiled:
             return self._refuse("nothing was compiled yet", args, kwargs)
         if self._held and programs is None and self._opens(leaves):
             return self._call_opened(args, kwargs)
+        if not programs and not self.fullgraph and not config.error_on_recompile and (
+            self._broken and self._broken.get(without_sizes(key), 0) >= _MOST_BROKEN and stance.name == "default"
+        ):  # nothing is compiled: why the sizes are others is not looked for
+            if len(self.entries) < _MOST_KINDS:
+                self.entries[key] = "calls of other sizes are not captured either"
+            return self.function(*args, **kwargs)
         if self.entries and (programs or not self._is_shared(key)):
             if not reasons:
                 names = argument_names(self.function, args, kwargs)
@@ -212,9 +218,6 @@ class Compiled:
         if len(self.entries) >= _MOST_KINDS:
             self.entries.clear()
             self._held.clear()
-        if not programs and not self.fullgraph and self._broken.get(without_sizes(key), 0) >= _MOST_BROKEN:
-            self.entries[key] = "calls of other sizes are not captured either"
-            return self.function(*args, **kwargs)
         if leaves is not originals:
             args, kwargs = pytree.tree_unflatten(leaves, pytree.tree_structure((args, kwargs)))
         return self._capture(key, leaves, originals, args, kwargs)
