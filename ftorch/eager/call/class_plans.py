@@ -182,7 +182,7 @@ def contiguous(inputs, shapes, dtypes):
                 break
         else:
             g = geometry(tuple.__new__(Size, shape), dtype, _device.CPU)
-            if g.numel > _UNCHECKED:
+            if g.numel > _UNCHECKED and inputs:  # without operands it is known later where the result is to be
                 host_memory.check(g.shape, g.dtype)
         found.append(g)
     return tuple(found)

@@ -6,13 +6,18 @@ that equal ones are (nearly always) the same object and a call's plan is found b
 
 from __future__ import annotations
 
+import collections
 import math
+import sys
 
 from . import device as _device
 from .dtype import dtype as Dtype
+from .refcount import LOCAL
 
 _INTERNED: dict = {}
 _INTERN_LIMIT = 1 << 16
+_SWEPT = 1 << 13  # from so many on those are let go that nobody holds, when their number has doubled, or nearly so
+_sweep_at = [_SWEPT]
 
 # What reading through a geometry does to the elements, besides finding them.
 CONJ, NEG = 1, 2
@@ -181,10 +186,23 @@ def geometry(shape, dtype: Dtype, device: _device.device, stride=None) -> Geomet
                 found = _INTERNED[full] = Geometry(*full, contiguous=True)
         else:
             found = Geometry(shape, tuple(stride), dtype, device)
-        if len(_INTERNED) >= _INTERN_LIMIT:
-            _INTERNED.clear()  # equality is only faster by identity, never decided by it
+        if len(_INTERNED) >= _sweep_at[0]:
+            _sweep()
         _INTERNED[(shape, stride, dtype, device)] = found
     return found
+
+
+def _sweep():
+    """Lets geometries go that nobody but the table holds: of sizes that came once."""
+    entries = collections.Counter(map(id, list(_INTERNED.values())))  # other threads may add some
+    for key in list(_INTERNED):
+        found = _INTERNED.get(key)
+        if found is not None and sys.getrefcount(found) == LOCAL + entries[id(found)]:
+            entries[id(found)] -= 1
+            _INTERNED.pop(key, None)
+    if len(_INTERNED) >= _INTERN_LIMIT:
+        _INTERNED.clear()  # equality is only faster by identity, never decided by it
+    _sweep_at[0] = max(_SWEPT, len(_INTERNED) + min(len(_INTERNED), _INTERN_LIMIT // 4))
 
 
 def with_bits(g: Geometry, bits: int) -> Geometry:

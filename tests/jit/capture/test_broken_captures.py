@@ -1,9 +1,11 @@
 """Calls that look at values give no program: after some sizes, others are not captured."""
 
 import numpy as np
+import pytest
 import torch as oracle
 
 import ftorch as torch
+from ftorch.jit import compiled_function
 
 
 def _looking(lib):
@@ -37,3 +39,16 @@ def test_a_kind_with_programs_goes_on_being_captured():
         result = compiled(x)
         assert result == x.sum().item() if n % 2 else torch.equal(result, x * 2)
     assert len(compiled.programs) == 4
+
+
+def test_sizes_of_what_is_not_captured_are_not_compared(monkeypatch):
+    """Once calls of some sizes ended their captures, others run in Python, and nobody asks how their kinds differ."""
+
+    def function(x):
+        return x.sum().item() * 2 + x.shape[0]
+
+    compiled = torch.compile(function, dynamic=True)
+    assert [compiled(torch.ones(n, 2)) for n in range(4, 10)] == [5 * n for n in range(4, 10)]
+    monkeypatch.setattr(compiled_function, "difference", lambda *_: pytest.fail("kinds were compared"))
+    assert [compiled(torch.ones(n, 2)) for n in range(10, 16)] == [5 * n for n in range(10, 16)]
+    assert [compiled(torch.ones(12, 2)) for _ in range(3)] == [60] * 3
