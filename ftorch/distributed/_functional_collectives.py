@@ -29,7 +29,17 @@ def _expand_group(group, tag: str = ""):
     if isinstance(group, (list, tuple)):
         ranks = [r for row in group for r in row] if isinstance(group[0], (list, tuple)) else list(group)
         return dist._find_or_create_pg_by_ranks_and_tag(tag, ranks, len(ranks))
+    if group is not None and not isinstance(group, dist.ProcessGroup):
+        raise ValueError(f"Unsupported group type: {type(group)}, {group}")
     return group if group is not None else dist.group_of(None)
+
+
+def _dimension(dim, rank):
+    if not -max(rank, 1) <= dim < max(rank, 1):
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-max(rank, 1)}, {max(rank, 1) - 1}], but got {dim})"
+        )
+    return dim % rank if rank else 0
 
 
 _resolve_group = _expand_group
@@ -40,7 +50,7 @@ def _reduction(name):
         return name
     found = getattr(ReduceOp, name.upper(), None)
     if found is None:
-        raise ValueError(f"Invalid reduce operation {name}")
+        raise RuntimeError(f"Unrecognized reduce_op: {name}")
     return found
 
 
@@ -81,7 +91,7 @@ class _ReduceScatter(Function):
         size = group.size()
         if x.shape[dim] % size:
             raise AssertionError(
-                f"input dimension {dim} ({x.shape[dim]}) must be a multiple of group_size {size}"
+                f"input dimension {dim} ({x.shape[dim]} must be a multiple of group_size {size})"
             )
         if dim:
             x = torch.cat(x.chunk(size, dim))
@@ -148,7 +158,7 @@ def broadcast(self, src: int, group, tag: str = ""):
 
 def all_gather_tensor(self, gather_dim: int, group, tag: str = ""):
     """The tensors of all processes, joined along a dimension."""
-    dim = gather_dim % self.dim() if self.dim() else 0
+    dim = _dimension(gather_dim, self.dim())
     return _AllGather.apply(self, dim, _expand_group(group, tag))
 
 
@@ -159,7 +169,7 @@ def all_gather_single(self, gather_dim: int, group, tag: str = ""):
 
 def reduce_scatter_tensor(self, reduceOp: str, scatter_dim: int, group, tag: str = ""):
     """The calling process' part, along a dimension, of all processes' tensors combined."""
-    dim = scatter_dim % self.dim()
+    dim = _dimension(scatter_dim, self.dim())
     return _ReduceScatter.apply(self, _reduction(reduceOp), dim, _expand_group(group, tag))
 
 
@@ -201,6 +211,49 @@ def permute_tensor(self, src_dst: list[int], group, tag: str = ""):
     given, got = [0] * made.size(), [0] * made.size()
     given[src_dst[rank]] = got[src_dst.index(rank)] = rows
     return all_to_all_single(self, got, given, made)
+
+
+def _at_once(async_op):
+    if async_op:
+        raise AssertionError("Can't remap async version of inplace op to functional collective")
+
+
+def all_gather_tensor_inplace(output_tensor, input_tensor, group=None, async_op: bool = False, tag: str = "",
+                              gather_dim: int = 0):
+    """`all_gather_single` into a tensor."""
+    _at_once(async_op)
+    return output_tensor.copy_(all_gather_single(input_tensor, gather_dim, group, tag))
+
+
+def reduce_scatter_tensor_inplace(output, input, op: str = "sum", group=None, async_op: bool = False,
+                                  scatter_dim: int = 0, tag: str = ""):
+    """`reduce_scatter_single` into a tensor."""
+    _at_once(async_op)
+    return output.copy_(reduce_scatter_single(input, op, scatter_dim, group, tag))
+
+
+def all_reduce_inplace(tensor, op: str = "sum", group=None, async_op: bool = False, tag: str = ""):
+    """`all_reduce` into the tensor itself."""
+    _at_once(async_op)
+    return tensor.copy_(all_reduce(tensor, op, group, tag))
+
+
+def all_to_all_inplace(output, input, output_split_sizes=None, input_split_sizes=None, group=None,
+                       async_op: bool = False, tag: str = ""):
+    """`all_to_all_single` into a tensor."""
+    _at_once(async_op)
+    return output.copy_(all_to_all_single(input, output_split_sizes, input_split_sizes, group, tag))
+
+
+def all_gather_inplace(tensor_list: list, tensor, group=None, async_op: bool = False, tag: str = ""):
+    """`all_gather_single` into several tensors."""
+    _at_once(async_op)
+    if tensor.dim() and not all(t.size(0) == tensor.size(0) for t in tensor_list):
+        raise AssertionError("Remapping variable size all_gather is not yet supported")
+    parts = all_gather_single(tensor.reshape(1) if not tensor.dim() else tensor, 0, group, tag).chunk(len(tensor_list))
+    for held, part in zip(tensor_list, parts):
+        held.copy_(part.view(held.shape))
+    return tensor_list
 
 
 class AsyncCollectiveTensor(torch.Tensor):

@@ -163,6 +163,35 @@ def divided(t, d, rank):
     return out, whole["x"]
 
 
+def from_one_file(t, d, rank):
+    """A file of one process, read by one rank for all."""
+    n = __import__(f"{t.__name__}.distributed.tensor", fromlist=["x"])
+    dcp = __import__(f"{t.__name__}.distributed.checkpoint", fromlist=["x"])
+    f = __import__(f"{t.__name__}.distributed.checkpoint.format_utils", fromlist=["x"])
+    file = _folder(d, "state.pt")
+    if rank == 0:
+        t.save({"x": t.arange(10.0).view(5, 2), "n": {"y": t.ones(3)}}, file)
+    d.barrier()
+
+    def load(state):
+        dcp.load(state, storage_reader=f.BroadcastingTorchSaveReader(), planner=f.DynamicMetaLoadPlanner(), checkpoint_id=file)
+        return state
+
+    loaded = load({"x": t.zeros(5, 2), "n": {"y": t.zeros(3)}})
+    out = [loaded["x"], loaded["n"]["y"]]
+    if t is ft:  # PyTorch waits until its timeout
+        mesh = d.init_device_mesh("cpu", (2,))
+        for p in (n.Shard(0), n.Shard(1), n.Replicate()):
+            found = load({"x": n.zeros(5, 2, device_mesh=mesh, placements=[p])})["x"]
+            assert found.full_tensor().tolist() == loaded["x"].tolist()
+    with pytest.raises(dcp.CheckpointException, match="Non-tensor value identified at x"):
+        load({"x": 1})
+    d.barrier()
+    if rank == 0:
+        shutil.rmtree(os.path.dirname(file))
+    return out
+
+
 def trained(t, d, rank):
     """A divided model and its optimizer go on from a checkpoint."""
     f = __import__(f"{t.__name__}.distributed.fsdp", fromlist=["x"])
@@ -199,7 +228,7 @@ def trained(t, d, rank):
     return [p.full_tensor().detach() for p in model.parameters()], list(full.values()), list(full)
 
 
-@pytest.mark.parametrize("program", [divided, trained])
+@pytest.mark.parametrize("program", [divided, from_one_file, trained])
 def test_two_processes(two, program):
     two.run(program)
 

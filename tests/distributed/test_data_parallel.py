@@ -279,8 +279,34 @@ def refused(t, d, rank):
     return [(type(e).__name__, str(e)) for _, e in map(outcome, calls)]
 
 
+def functional_in_place(t, d, rank):
+    f = __import__(f"{t.__name__}.distributed._functional_collectives", fromlist=["x"])
+    x, group = t.arange(4.0).view(2, 2) + rank, d.group.WORLD
+    y, z, parts = t.zeros(4, 2), t.zeros(1, 2), [t.zeros(2, 2), t.zeros(2, 2)]
+    back = [
+        f.all_gather_tensor_inplace(y, x, group) is y, f.reduce_scatter_tensor_inplace(z, x, "sum", group) is z,
+        f.all_gather_inplace(parts, x, group) is parts, f.all_to_all_inplace(w := t.zeros(2, 2), x, None, None, group) is w,
+        f.all_reduce_inplace(x, "max", group) is x,
+    ]
+    return back, x, y, z, w, parts
+
+
+def functional_errors(t, d, rank):
+    from ..oracle import outcome
+
+    f = __import__(f"{t.__name__}.distributed._functional_collectives", fromlist=["x"])
+    x, group = t.arange(4.0), d.group.WORLD
+    calls = (
+        lambda: f.all_reduce(x, "foo", group), lambda: f.all_reduce(x, "sum", 3.5),
+        lambda: f.all_gather_tensor(x, 5, group), lambda: f.reduce_scatter_tensor(t.ones(3), "sum", 0, group),
+        lambda: f.all_reduce_inplace(x, "sum", group, async_op=True),
+        lambda: f.all_gather_inplace([t.zeros(3), t.zeros(2)], t.ones(2), group),
+    )
+    return [(type(e).__name__, str(e)) for _, e in map(outcome, calls)]
+
+
 PROGRAMS = [
-    rebuilt_buckets, kept_apart, divided_by_those_left, refused,
+    functional_in_place, functional_errors, rebuilt_buckets, kept_apart, divided_by_those_left, refused,
     plain, small_buckets, static, accumulated, unused, missing, buffers, compressed, own_hook, uneven,
     several_inputs_error, derivatives, functional,
 ]
