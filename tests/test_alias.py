@@ -86,7 +86,7 @@ assert type(pickle.loads(b"cftorch.nn.modules.activation\\nReLU\\n.")) is type
 import functorch
 from functorch.compile import aot_function
 from functorch.experimental import control_flow
-assert functorch.__name__ == "functorch" and functorch.vmap is torch.vmap
+assert functorch.__name__ == "functorch" and functorch.make_fx is torch.fx.experimental.proxy_tensor.make_fx
 import ftorch.functorch
 assert ftorch.functorch is functorch
 traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))

@@ -34,6 +34,16 @@ def _set_grad_enabled(mode: bool) -> None:
     modes.grad = bool(mode)
 
 
+def _set_fwd_grad_enabled(mode: bool) -> None:
+    """Says whether tangents are computed, and seen, from now on."""
+    modes.forward = bool(mode)
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether tangents are computed, and seen."""
+    return modes.forward
+
+
 def _log_api_usage_once(event: str) -> None:
     """Does nothing: nothing is logged."""
 
@@ -288,10 +298,7 @@ def __getattr__(name: str):
 
         own = {"_DisableTorchDispatch": "DisableTorchDispatch"}.get(name, "disabled")
         return getattr(_python_dispatch, own)
-    if name in ("_is_fwd_grad_enabled", "_set_fwd_grad_enabled"):
-        found = importlib.import_module("..autograd.forward_ad", __name__)
-        return getattr(found, name if name.startswith("_is") else "_enable")
-    if name in ("_nn", "_autograd", "_functions", "_profiler"):
+    if name in ("_nn", "_autograd", "_functions", "_functorch", "_profiler"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in ("_fft", "_linalg", "_special"):
         return _namespace(name)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import enum as _enum
+
 from ..eager.dispatch.levels import Wrapped as _Wrapped
 from ..eager.tensor import modes as _modes
 from ..functional.batching import Batched as _Batched
 from ..functional.vmap import _add_batch_dim, _remove_batch_dim, get_unwrapped, is_batchedtensor
 
 __all__ = [
+    "TransformType",
     "get_unwrapped", "is_batchedtensor", "is_functorch_wrapped_tensor", "is_gradtrackingtensor",
     "is_legacy_batchedtensor", "maybe_current_level", "maybe_get_bdim", "maybe_get_level",
     "_add_batch_dim", "_remove_batch_dim",
 ]
+
+
+class TransformType(_enum.Enum):
+    """The transforms, for which kernels of operators may be registered."""
+
+    Torch = 0
+    Vmap = 1
+    Grad = 2
+    Jvp = 3
+    Functionalize = 4
 
 
 def is_functorch_wrapped_tensor(tensor) -> bool:

@@ -11,3 +11,15 @@ from ..functional import (  # noqa: F401
     linearize,
     vjp,
 )
+from ..functional.eager_transforms import _check_argnums, _slice_args
+
+
+def _slice_argnums(args, argnums, as_tuple=True):
+    """Those arguments that numbers choose: as a tuple, also where it is one number.
+
+    Raises:
+        RuntimeError: for numbers that choose nothing, or the same twice.
+    """
+    _check_argnums(argnums, args)
+    chosen = _slice_args(args, argnums)
+    return (chosen,) if as_tuple and isinstance(argnums, int) else chosen

@@ -15,7 +15,6 @@ from .grad_mode import DecoratorContextManager
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 _levels: list[DualLevel] = []
 _current_level = -1
-_enabled = True
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -51,7 +50,6 @@ def enter_dual_level():
         )
     global _current_level
     _levels.append(DualLevel(by_hand=True).__enter__())
-    _levels[-1].carries = _enabled
     _current_level = 0
     return 0
 
@@ -67,28 +65,24 @@ def exit_dual_level(*, level=None):
 
 def _is_fwd_grad_enabled() -> bool:
     """Whether calls on tensors that carry tangents compute those of their results."""
-    return _enabled
+    return modes.forward
 
 
 class _set_fwd_grad_enabled(DecoratorContextManager):  # noqa: N801
     """Says whether tangents are computed, and seen: from the call on, and as a context or decorator inside."""
 
     def __init__(self, mode: bool):
-        self.outer = _enabled
-        _enable(mode)
+        self.mode, self.outer = mode, modes.forward
+        modes.forward = bool(mode)
+
+    def clone(self):
+        return type(self)(self.mode)
 
     def __enter__(self):
         pass
 
     def __exit__(self, *_):
-        _enable(self.outer)
-
-
-def _enable(mode: bool) -> None:
-    global _enabled
-    _enabled = bool(mode)
-    for level in _levels:
-        level.carries = _enabled
+        modes.forward = self.outer
 
 
 def _current():
@@ -145,7 +139,7 @@ def unpack_dual(tensor, *, level=None):
     """``(primal, tangent)`` of a dual tensor; the tangent of any other is None."""
     tensor = adopted.get(id(tensor), tensor)
     if isinstance(tensor, Dual) and tensor._level.by_hand:
-        current = _levels and tensor._level is _levels[-1] and _enabled
+        current = _levels and tensor._level is _levels[-1] and modes.forward
         primal = view_call(OPS["alias"], tensor._inner, ())
         if isinstance(primal._grad_fn, nodes.Node):
             tape.rename_node(primal._grad_fn, "Identity")

@@ -312,6 +312,7 @@ def _apply(cls, args, kwargs, ctx=None):
     if recorded:
         ctx.edges = tuple(tape.edge_of(t) if t._ftorch_requires_grad else None for t in tensors)
     outer, modes.grad = modes.grad, False
+    forward, modes.forward = modes.forward, False
     try:
         if cls.setup_context is not Function.setup_context:
             output = cls.forward(*args, **kwargs)
@@ -319,7 +320,7 @@ def _apply(cls, args, kwargs, ctx=None):
         else:
             output = cls.forward(ctx, *args, **kwargs)
     finally:
-        modes.grad = outer
+        modes.grad, modes.forward = outer, forward
     outputs = output if isinstance(output, tuple) else (output,)
     dirty = {id(t) for t in ctx.dirty_tensors}
     constant = {id(t) for t in ctx.non_differentiable}

@@ -203,12 +203,13 @@ def _put(array, where):
 class _Modes(threading.local):
     """transforming: how many functions of `torch.func` run; differentiating: for each of those that
     differentiate (its number, the storages of its inputs); grad: whether operations record;
+    forward: whether tangents are computed and seen;
     inference: inside ``inference_mode``; grad_layout: whether a leaf's gradient is laid out
     as the leaf; special: why calls must take the slow path (levels of
     transforms, function modes, autocast, saved-tensor hooks)."""
 
     def __init__(self):
-        self.grad = True
+        self.grad = self.forward = True
         self.inference = False
         self.levels = []
         self.function_modes = []

@@ -52,18 +52,18 @@ def _custom_function(cls, args, kwargs):
 
 def _recorded(cls, level):
     """The function as a level records it: its results come from below, with the graph there."""
-    below = modes.grad
+    below, tangents = modes.grad, modes.forward
 
     class Recorded(Function):
         backward = staticmethod(cls.backward)
         vjp = staticmethod(cls.vjp)
 
     def forward(*args):
-        with _grad_mode(below):
+        with _grad_mode(below, tangents):
             return level.custom(cls, args)
 
     def forward_with_context(ctx, *args):
-        with _grad_mode(below):
+        with _grad_mode(below, tangents):
             output, own = _with_context(level, cls, args)
         many = output if isinstance(output, tuple) else (output,)
         same = {id(level._primal(t)): t for t in (*args, *many) if isinstance(t, TensorBase)}
@@ -84,12 +84,13 @@ def _recorded(cls, level):
 
 
 @contextlib.contextmanager
-def _grad_mode(value):
-    outer, modes.grad = modes.grad, value
+def _grad_mode(value, forward):
+    outer = modes.grad, modes.forward
+    modes.grad, modes.forward = value, forward
     try:
         yield
     finally:
-        modes.grad = outer
+        modes.grad, modes.forward = outer
 
 
 # --- vmap ----------------------------------------------------------------------------
@@ -292,7 +293,7 @@ def _with_context(level, cls, args):
             output = _function._apply(cls, tuple(primals), {}, ctx)
         else:
             ctx.needs_input_grad = tuple(t is not None for t in tangents)
-            with _grad_mode(False):
+            with _grad_mode(False, False):
                 cls.setup_context(ctx, tuple(primals), output)
         many = output if isinstance(output, tuple) else (output,)
         if moving:
@@ -301,7 +302,8 @@ def _with_context(level, cls, args):
                 for p, t in zip(primals, tangents)
             ]
             ctx.given = tuple(ctx.saved_for_forward)
-            moved = cls.jvp(ctx, *given)
+            with _grad_mode(modes.grad, False):
+                moved = cls.jvp(ctx, *given)
             ctx.given = None
             moves = _checked_moves(ctx, many, moved, primals, given)
         else:

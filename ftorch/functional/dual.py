@@ -47,7 +47,6 @@ class DualLevel(Level):
         super().__init__()
         self.by_hand = self.records_outside = by_hand
         self.is_transform = not by_hand
-        self.carries = True  # whether tangents are computed
 
     def call(self, op, operands, static):
         if op.host:
@@ -68,7 +67,7 @@ class DualLevel(Level):
         return t._inner if isinstance(t, Dual) and t._level is self else t
 
     def _tangent_of(self, t):
-        return t._tangent if self.carries and isinstance(t, Dual) and t._level is self else None
+        return t._tangent if modes.forward and isinstance(t, Dual) and t._level is self else None
 
     def _outputs(self, plan, tensors, scalars):
         primals = [self._primal(t) for t in tensors]
@@ -146,7 +145,7 @@ class DualLevel(Level):
 
     def _overwrite(self, target, result):
         target._inner.copy_(result._inner)
-        if not self.carries:
+        if not modes.forward:
             return
         if target._tangent is not None and result._tangent is not None:
             target._tangent.copy_(result._tangent)
@@ -207,7 +206,7 @@ class DualLevel(Level):
             inner = inner.detach()
             inner._grad_fn, inner._ftorch_output_nr, inner._ftorch_requires_grad = t._grad_fn, t._ftorch_output_nr, True
         text = shown(inner)
-        if t._tangent is None or not (self.is_active and self.carries):
+        if t._tangent is None or not (self.is_active and modes.forward):
             return text
         tangent = f"tangent={t._tangent!r}"
         width = len(text) - (text.rfind("\n") + 1) + 1 + len(tangent)

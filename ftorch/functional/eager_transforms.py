@@ -151,8 +151,11 @@ def _check_argnums(argnums, args):
     """Raises functorch's errors for what names no arguments; they come back as non-negative."""
     if isinstance(argnums, int):
         return _checked(argnums, len(args))
-    if not isinstance(argnums, tuple) or not all(isinstance(a, int) for a in argnums):
+    if not isinstance(argnums, tuple):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    for a in argnums:
+        if not isinstance(a, int):
+            raise RuntimeError(f"argnum must be int, got: {type(a)}")
     if not argnums:
         raise RuntimeError("argnums must be non-empty")
     positions = tuple(_checked(a, len(args)) for a in argnums)
@@ -305,7 +308,7 @@ def vjp(func, *primals, has_aux=False):
             output, aux = output
             check_aux(aux)
     flat_out, out_spec = pytree.tree_flatten(output)
-    if not flat_out:
+    if not flat_out or flat_out == [None]:
         raise RuntimeError(
             f"vjp(f, *primals): Expected f to be a function that has non-empty output (got output = "
             f"{flat_out})"

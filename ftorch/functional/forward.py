@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
-from ..eager.tensor import TensorBase
+from ..eager.tensor import TensorBase, modes
 from ..utils import _pytree as pytree
 from .dual import Dual, DualLevel, dual
 from .eager_transforms import (
@@ -56,6 +57,23 @@ def _check_tangents(primals, tangents):
     return flat, flat_tangents, spec
 
 
+@contextlib.contextmanager
+def _tangents():
+    """Inside, tangents are computed, whatever was said outside."""
+    outer, modes.forward = modes.forward, True
+    try:
+        yield
+    finally:
+        modes.forward = outer
+
+
+def _check_real(tensors, what):
+    for i, t in enumerate(tensors):
+        if isinstance(t, TensorBase) and t.dtype.is_complex:
+            raise RuntimeError(f"jacfwd: Expected all {what} to be real but received complex tensor at flattened input idx: "
+                               f"{i}")
+
+
 def _split(level, t):
     """(primal, tangent) of a result of a level; constants have tangent zero."""
     if isinstance(t, Dual) and t._level is level:
@@ -81,7 +99,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     (tensor(0.), tensor(2.))
     """
     flat, flat_tangents, spec = _check_tangents(primals, tangents)
-    with DualLevel() as level, differentiating([*flat, *flat_tangents]):
+    with DualLevel() as level, differentiating([*flat, *flat_tangents]), _tangents():
         inputs = [dual(level, p, t) for p, t in zip(flat, flat_tangents)]
         output = func(*pytree.tree_unflatten(inputs, spec))
         aux = None
@@ -97,7 +115,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
                 lambda t: _split(level, t)[0] if isinstance(t, TensorBase) else t, aux
             )
         flat_out, out_spec = pytree.tree_flatten(output)
-        if not flat_out:
+        if not flat_out or flat_out == [None]:
             raise RuntimeError(
                 "jvp(f, primals, tangents): Expected f to be a function that has non-empty output (got "
                 f"output = {flat_out})"
@@ -108,6 +126,9 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
                     f"jvp(f, primals, tangents): expected f(*primals) to return only tensors, got "
                     f"unsupported type {type(o)}"
                 )
+        if strict and not all(isinstance(o, Dual) and o._level is level and o._tangent is not None for o in flat_out):
+            raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is "
+                               "not allowed with strict=True.")
         pairs = [_split(level, o) for o in flat_out]
     out = pytree.tree_unflatten([p for p, _ in pairs], out_spec)
     moved = pytree.tree_unflatten([t for _, t in pairs], out_spec)
@@ -130,6 +151,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
         flat_in, in_spec = pytree.tree_flatten(chosen)
         for leaf in flat_in:
             _check_input(leaf)
+        _check_real(flat_in, "inputs")
         sizes = [t.numel() for t in flat_in]
         basis = _basis(flat_in, sizes)
 
@@ -147,6 +169,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
             mapped, aux = mapped
             aux = pytree.tree_map(lambda t: t[0], aux)
         flat_out, out_spec = pytree.tree_flatten(mapped)
+        _check_real(flat_out, "outputs")
         per_output = []
         for out in flat_out:
             parts, start = [], 0

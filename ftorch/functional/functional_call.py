@@ -144,7 +144,7 @@ def stack_module_state(models):
     if any(type(m) is not type(models[0]) for m in models):
         raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
     parameters = {
-        name: _stacked([dict(m.named_parameters())[name] for m in models])
+        name: _stacked(name, [dict(m.named_parameters())[name] for m in models])
         for name, _ in models[0].named_parameters()
     }
     buffers = {
@@ -154,11 +154,11 @@ def stack_module_state(models):
     return parameters, buffers
 
 
-def _stacked(tensors):
+def _stacked(name, tensors):
     if all(t.requires_grad for t in tensors):
         return api.stack([t.detach() for t in tensors]).requires_grad_(True)
     if not any(t.requires_grad for t in tensors):
         return api.stack(tensors)
     raise RuntimeError(
-        "Expected parameters from different models to have the same requires_grad"
+        f"Expected {name} from each model to have the same .requires_grad"
     )

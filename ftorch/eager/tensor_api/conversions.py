@@ -395,7 +395,7 @@ def __format__(self, spec):
 def __repr__(self, *, tensor_contents=None):
     from .representing import representation
 
-    return representation(self)
+    return representation(self, tensor_contents)
 
 
 def _names(self):

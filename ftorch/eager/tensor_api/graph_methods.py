@@ -235,6 +235,12 @@ def retain_grad(self):
     """Makes backward fill ``.grad`` of a tensor that is not a leaf."""
     if not self._ftorch_requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if modes.transforming:
+        raise RuntimeError(
+            "You are attempting to call Tensor.retain_grad() inside of a function being transformed by a functorch transform. "
+            "This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or "
+            "call retain_grad() outside of a function being transformed instead."
+        )
     if self._grad_fn is None or extras(self).retains_grad:
         return
     extras(self).retains_grad = True

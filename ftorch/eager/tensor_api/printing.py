@@ -190,8 +190,9 @@ def tensor_repr(array: np.ndarray, *, dtype: _dtype.dtype, device: _device.devic
     suffixes = []
     if device.type != "cpu":
         suffixes.append(f"device='{device}'")
+    shape = _shape_and_dtype(array, dtype)
+    suffixes += [f"size={array.shape}", *shape[-1:]] if device.type == "meta" and array.size else shape
     if contents is None:
-        suffixes += _shape_and_dtype(array, dtype)
         contents = _values(array, len(prefix)) if array.size else "[]"
     if grad_fn_name is not None:
         suffixes.append(f"grad_fn=<{grad_fn_name}>")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import textwrap
 
+import numpy as np
+
 from ..autograd.tape import grad_fn_of
 from ..call import op as _op
 from ..core import device as _device
@@ -14,8 +16,10 @@ from ..tensor import PLAIN, modes
 from .printing import tensor_repr
 
 
-def representation(t) -> str:
-    """PyTorch's text for a tensor: ``tensor([1., 2.], grad_fn=<MulBackward0>)``."""
+def representation(t, contents=None) -> str:
+    """PyTorch's text for a tensor: ``tensor([1., 2.], grad_fn=<MulBackward0>)``; ``contents`` in place of the elements."""
+    if contents is not None:
+        return _text(t, contents)
     if modes.differentiating or isinstance(t, Wrapped):
         return _in_transforms(t, math.inf)
     return _text(t)
@@ -62,17 +66,17 @@ def _leads_outside(t):
     return False
 
 
-def _text(t):
-    if t._ftorch_storage.trace is IMMEDIATE:
+def _text(t, contents=None):
+    if contents is None and t._ftorch_storage.trace is IMMEDIATE:
         return f"Traced<{t._ftorch_storage.array!r}>"
     fn = grad_fn_of(t)
     name = None if fn is None else type(fn).__name__
     g = t._ftorch_geometry
-    if g.device is _device.META:
+    if g.device is _device.META and contents is None:
         return _meta(t, name)
     return tensor_repr(
-        _op.to_numpy(t), dtype=g.dtype, device=g.device, requires_grad=t._ftorch_requires_grad,
-        grad_fn_name=name,
+        _op.to_numpy(t) if contents is None else np.broadcast_to(0, tuple(t.shape)), contents=contents,
+        dtype=g.dtype, device=g.device, requires_grad=t._ftorch_requires_grad, grad_fn_name=name,
         prefix="tensor(" if type(t) in PLAIN else f"{type(t).__name__}(",
     )
 
