@@ -206,7 +206,12 @@ class FreeMemory:
     def after_new_program(self):
         """Gives pages back, now and then, that making programs has left scattered among what stays."""
         self._made += 1
-        if self._library is None or self._made % self._EVERY:
+        if self._made % self._EVERY == 0:
+            self.after_compilation()
+
+    def after_compilation(self):
+        """Gives pages back that compiling has left: some ten MB for a training step."""
+        if self._library is None:
             return
         found = self._library.mallinfo2()
         if found.fordblks > self._SLACK // 2 + found.uordblks // 10:

@@ -17,6 +17,7 @@ import jax
 from ..core import forking, jax_internals
 from ..core.pace import resting
 from ..core.quiet import quiet
+from ..memory import host_memory
 
 ENABLED = os.environ.get("FTORCH_COMPILE_THREAD", "1") != "0"
 _MOST = 16  # functions that wait
@@ -144,6 +145,7 @@ def _work():
         except BaseException:  # who calls the function is told
             jax_internals.leave_traces()
         del job
+        host_memory.free_memory.after_compilation()
 
 
 def _in_child():

@@ -313,3 +313,24 @@ def test_nothing_is_made_for_a_full_queue(eager_compiler, gate, monkeypatch):
     gate.set()
     background.wait()
     np.testing.assert_allclose(found, _expected(sizes)[0], rtol=1e-5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back by glibc's malloc_trim")
+def test_what_compiling_leaves_is_given_back():
+    done = _run("""
+    from ftorch.eager.memory import host_memory
+    model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(32, 4))
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(200):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(torch.randn(3, 8)), torch.randint(0, 4, (3,))).backward()
+        optimizer.step()
+        if background._is_working():
+            break
+    assert background._is_working()
+    background.wait()
+    before = host_memory._resident()
+    host_memory.free_memory.give_back()
+    print((before - host_memory._resident()) >> 20)
+    """)
+    assert done.returncode == 0 and int(done.stdout) < 12, done.stdout + done.stderr
