@@ -130,3 +130,27 @@ def test_rows_of_bags_need_zero_points_that_are_no_integers():
             return str(problem)
 
     assert error(ftorch) == error(torch) is not None
+
+
+@pytest.mark.parametrize("name, numbers", [
+    (name, numbers)
+    for name in ("MinMaxObserver", "MovingAverageMinMaxObserver", "PerChannelMinMaxObserver", "HistogramObserver")
+    for numbers in ((float("nan"), 1.0), (float("inf"), 1.0), (2.0, 2.0), (0.0, 0.0))
+    if name != "HistogramObserver" or numbers[0] == numbers[0]  # whose error shows the sign of a NaN
+])
+def test_ranges_of_special_numbers(name, numbers):
+    def program(L):
+        observer = getattr(L.ao.quantization, name)()
+        observer(L.tensor([numbers, numbers]))
+        return observer.calculate_qparams()
+
+    assert_same(program)
+
+
+def test_infinite_numbers_are_warned_of_as_by_pytorch():
+    said = []
+    for library in (torch, ftorch):
+        with pytest.warns(UserWarning, match="detected") as caught:
+            library.ao.quantization.HistogramObserver()(library.tensor([float("inf"), 1.0]))
+        said.append(str(caught[0].message))
+    assert said[0] == said[1]

@@ -283,7 +283,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         x = x_orig.detach()
         least, largest = torch.aminmax(x)
         if torch.isinf(least) or torch.isinf(largest):
-            warnings.warn(f"torch.inf detected in input tensor, ignoring input: {x}", stacklevel=2)
+            warnings.warn("torch.inf detected in input tensor, ignoring input", stacklevel=2)
             keep = ~torch.isinf(x)
             x = x[keep]
             if x.numel() == 0:

@@ -161,9 +161,9 @@ def check_min_max_valid(min_val: torch.Tensor, max_val: torch.Tensor) -> bool:
         if min_val == float("inf") and max_val == float("-inf"):
             warnings.warn("must run observer before calling calculate_qparams. Returning default values.", stacklevel=2)
             return False
-        if not bool(min_val <= max_val):
+        if bool(min_val > max_val):  # NaN passes
             raise AssertionError(f"min {min_val} should be less than max {max_val}")
-    elif not bool(torch.all(min_val <= max_val)):
+    elif bool(torch.any(min_val > max_val)):
         raise AssertionError(f"min {min_val} should be less than max {max_val}")
     return True
 
