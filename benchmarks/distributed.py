@@ -46,9 +46,9 @@ def _collectives(t, name, size):
         return lambda: d.all_reduce(x, op=d.ReduceOp.MAX)
     if name == "all_gather":
         out = t.zeros(2 * n)
-        return lambda: d.all_gather_into_tensor(out, x)
+        return lambda: d.all_gather_single(out, x)
     out = t.zeros(n // 2)
-    return lambda: d.reduce_scatter_tensor(out, x)
+    return lambda: d.reduce_scatter_single(out, x)
 
 
 def _mlp(t):

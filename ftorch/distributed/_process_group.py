@@ -523,11 +523,11 @@ class _Receive(Work):
             try:
                 self._source, data = self._group._mailbox.receive(*self._key, timeout)
                 array = np.frombuffer(data, self._tensor.dtype.numpy)
-                if array.size != self._tensor.numel():
-                    raise RuntimeError(
-                        f"recv: a message of {array.size} elements from rank {self._source} does not "
-                        f"fit a tensor of {self._tensor.numel()}"
-                    )
+                room = self._tensor.numel()
+                if array.size > room:
+                    raise RuntimeError(f"recv: a message of {array.size} elements from rank {self._source} does not fit {room}")
+                if array.size < room:  # what is behind it stays
+                    array = np.concatenate([array, flat(self._tensor)[array.size :]])
                 fill(self._tensor, array, counts=False)
             except BaseException as error:
                 self._error = error

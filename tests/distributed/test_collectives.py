@@ -197,6 +197,17 @@ def of_members(t, d, rank):
     return x, counted, names[:1], d.distributed_c10d._get_process_group_name(both)
 
 
+def shorter(t, d, rank):
+    """A message that is shorter than the tensor fills its beginning."""
+    x = t.arange(6.0).view(2, 3)
+    if rank == 0:
+        d.send(t.ones(2), 1)
+    else:
+        d.recv(x, 0)
+    d.barrier()
+    return x
+
+
 def past_versions(t, d, rank):
     """Collectives write past autograd: what it has saved counts as unchanged."""
     x = t.ones(3, requires_grad=True)
@@ -314,7 +325,7 @@ def errors(t, d, rank):
 
 PROGRAMS = [
     reductions, sizes, layouts, sparse, broadcasts, gathers, reduce_and_scatter, exchanges, handles, objects,
-    messages, groups, coalesced, waiting, of_members, past_versions, warns, errors,
+    messages, groups, coalesced, waiting, of_members, past_versions, shorter, warns, errors,
 ]
 
 
