@@ -25,6 +25,7 @@ _NOT_REENTRANT = (
     "gives different values, although analytical gradient matches numerical gradient.The tolerance "
     "for nondeterminism was {}."
 )
+_BATCHED = "gradcheck or gradgradcheck failed while testing batched gradient computation."
 _FAST_NOTE = """
 
 The above quantities relating the numerical and analytical jacobians are computed 
@@ -285,6 +286,9 @@ class _Check:
                             _mismatch(analytical, numerical, number, position, text, fast=True)
                             + self._slow_note(outputs, number, t, part, factor)
                         )
+                    again = _pull(output, t, (v * factor).astype(kind))
+                    if grad is not None and not _close(_elements(again.detach()), g, 0.0, self.nondet_tol):
+                        raise GradcheckError(_NOT_REENTRANT.format(self.nondet_tol))
 
     def _along(self, t, direction, part):
         return [part(d) for d in _difference(self.func, self.inputs, t, direction, self.eps)]
@@ -331,15 +335,15 @@ class _Check:
                 ]
                 if one_by_one[0] is None:
                     continue
-                (found,) = _grad(
-                    (output,), (t,), (batch,), retain_graph=True, allow_unused=True,
-                    is_grads_batched=True,
-                )
-                if not torch.allclose(found, torch.stack(one_by_one)):
-                    raise GradcheckError(
-                        "For output and input, gradients computed in a batch differ from those "
-                        f"computed one by one: got {found}, expected {torch.stack(one_by_one)}"
+                try:
+                    (found,) = _grad(
+                        (output,), (t,), (batch,), retain_graph=True, allow_unused=True,
+                        is_grads_batched=True,
                     )
+                except RuntimeError as error:
+                    raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
+                if not torch.allclose(found, torch.stack(one_by_one)):
+                    raise GradcheckError(f"{_BATCHED}\n\nGot:\n{found}\n\nExpected:\n{torch.stack(one_by_one)}")
 
     def check_forward(self, outputs):
         """Forward mode must agree with finite differences along a random direction."""

@@ -247,7 +247,7 @@ def to_compressed(input, layout, blocksize=None, dense_dim=None):
                     f"dense_to_sparse: conversion from {layout_name(input)} to {_LAYOUT_NAME[layout]} "
                     "without blocksize argument given is not supported"
                 )
-        blocksize = tuple(blocksize)
+        blocksize = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
         _check_block(name, input, blocksize, dense_dim)
     elif blocksize is not None:
         raise RuntimeError(

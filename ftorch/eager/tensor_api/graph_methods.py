@@ -227,7 +227,18 @@ def _set_data(self, value):
     )
 
 
-METHODS["data"] = property(_get_data, _set_data)
+def refuses_deletion(text: str):
+    """A property's deleter that raises."""
+
+    def delete(self):
+        raise RuntimeError(text)
+
+    return delete
+
+
+METHODS["data"] = property(
+    _get_data, _set_data, refuses_deletion("Deleting tensor data is not allowed. Delete tensor instead!")
+)
 
 
 @method

@@ -8,7 +8,7 @@ from ..core import api
 from ..core import dtype as _dtype
 from ..tensor import extras
 from .conversions import DISPATCHING
-from .graph_methods import _tensor_hooks
+from .graph_methods import _tensor_hooks, refuses_deletion
 from .methods import METHODS, method
 
 
@@ -29,7 +29,9 @@ def _set_backward_hooks(self, value):
         extras(self).hooks = None
 
 
-METHODS["_backward_hooks"] = property(_backward_hooks, _set_backward_hooks)
+METHODS["_backward_hooks"] = property(
+    _backward_hooks, _set_backward_hooks, refuses_deletion("Deletion of _backwards_hooks not allowed!")
+)
 METHODS["_cdata"] = property(id)
 METHODS["_post_accumulate_grad_hooks"] = property(
     lambda self: self._ftorch_meta.post_hooks if self._ftorch_meta is not None else None
