@@ -19,6 +19,7 @@ from ..eager.core.geometry import with_bits
 from ..eager.core.registry import OPS, OPTIONAL_TENSOR, SCALAR
 from ..eager.dispatch.levels import Level, Wrapped, adopted, record_wrapped, save, wrapped_plan
 from ..eager.dispatch.randomness import FILL
+from ..eager.native.contexts import repeatable
 from ..eager.tensor import TensorBase, extras, modes
 
 OTHER_SIZE = (
@@ -138,6 +139,7 @@ class DualLevel(Level):
         adopted[id(t)] = made
         return made
 
+    @repeatable
     def __exit__(self, *exception):
         super().__exit__(*exception)
         for key in [key for key, t in adopted.items() if t._level is self]:

@@ -160,6 +160,18 @@ def test_each_place_of_a_first_call():
         assert call(size) == (2 * total, 2 * total), (place, where)
 
 
+def test_each_place_of_a_forward_derivative():
+    x = torch.arange(3.0)
+
+    def call():
+        return torch.func.jvp(torch.sin, (x,), (x,))[1]
+
+    call(), call()
+    for place in range(1, count(call) + 1):
+        where = interrupt(call, place)
+        assert (modes.transforming, list(modes.levels), _op.special[0]) == (0, [], 0), (place, where)
+
+
 @pytest.mark.parametrize("make", CALLS, ids=lambda make: make.__name__)
 def test_each_place_of_other_calls(make):
     """Backward, transforms, checkpoints, loaders, collectives, contexts, files: nothing of the thread's state stays changed,
