@@ -14,6 +14,22 @@ PACKAGE = Path(ftorch.__file__).parent
 is_installed = PACKAGE.is_relative_to(sysconfig.get_paths()["purelib"])
 
 
+def test_a_long_program_compiles():
+    """It has options of XLA's that not every jaxlib has."""
+
+    @ftorch.compile
+    def f(x):
+        for i in range(150):
+            x = (x + i).sin()
+        return x
+
+    x = ftorch.rand(300)
+    expected = x
+    for i in range(150):
+        expected = (expected + i).sin()
+    ftorch.testing.assert_close(f(x), expected)
+
+
 def test_files_of_data_are_there():
     for name in ("py.typed", "__init__.pyi", "eager/native/src/codes.h"):
         assert (PACKAGE / name).is_file(), name

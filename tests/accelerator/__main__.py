@@ -6,21 +6,22 @@ import sys
 import traceback
 import warnings
 
-# Before JAX looks for devices: a second CPU, for the emulated one.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
-
-import jax
-
-if all(d.platform == "cpu" for d in jax.devices()):
-    from . import emulated  # noqa: F401
-
-import ftorch
-
+from . import emulated
 from .programs import PROGRAMS
 from .results import plain
 
 
 def main(path, *names):
+    # Before JAX looks for devices: a second CPU, for the emulated GPU.
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {emulated.FLAG}"
+
+    import jax
+
+    if all(d.platform == "cpu" for d in jax.devices()):
+        emulated.install()
+
+    import ftorch
+
     found = {}
     for name in names or PROGRAMS:
         try:
