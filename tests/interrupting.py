@@ -17,7 +17,9 @@ import signal
 import sys
 
 import ftorch
+from ftorch.jit.capture.state_watch import _Collection
 
+_COLLECTOR = _Collection.__call__.__code__  # Python prints an exception there and goes on
 _PACKAGE = os.path.dirname(ftorch.__file__) + os.sep
 _LOOKS = ("CALL", "JUMP_BACKWARD")  # and where functions are entered, or generators go on
 
@@ -38,7 +40,7 @@ class _Tracer:
         self.signals = collections.defaultdict(functools.partial(_thread.interrupt_main, signal.SIGINT))
 
     def __call__(self, frame, event, argument):
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
+        if not frame.f_code.co_filename.startswith(_PACKAGE) or frame.f_code is _COLLECTOR:
             return None
         is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR  # which may be closing: Python does not look there
         if not is_generator and self._is_there(frame):

@@ -9,6 +9,7 @@ import os
 import pickle
 import queue
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -439,8 +440,16 @@ def test_sets_in_order():
             kind().pop()
 
 
+@pytest.fixture
+def _no_handler_of_children():
+    """Once PyTorch has had workers its handler raises, in any statement, when a child ends."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGCHLD, before)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
-def test_watch_over_workers():
+def test_watch_over_workers(_no_handler_of_children):
     for library in (reference, ftorch):
         utils = importlib.import_module(f"{library.__name__}.utils.data._utils")
         watch = utils.signal_handling

@@ -6,6 +6,8 @@ import mmap as _mmap
 import threading
 from enum import Enum
 
+from ..eager.native.contexts import repeatable
+
 
 class LoadEndianness(Enum):
     """The byte order of files that do not state theirs."""
@@ -77,6 +79,7 @@ class set_default_mmap_options:
     def __enter__(self) -> None:
         pass
 
+    @repeatable
     def __exit__(self, *exc) -> None:
         OPTIONS.mmap_flags = self.previous
 
@@ -92,5 +95,6 @@ class skip_data:
         self.previous = OPTIONS.skip_data
         OPTIONS.skip_data = True
 
+    @repeatable
     def __exit__(self, *exc):
         OPTIONS.skip_data = self.previous

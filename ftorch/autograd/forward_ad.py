@@ -8,6 +8,7 @@ from ..eager.autograd import nodes, tape
 from ..eager.autograd.views import view_call
 from ..eager.core.registry import OPS
 from ..eager.dispatch.levels import adopted
+from ..eager.native.contexts import repeatable
 from ..eager.tensor import modes
 from ..functional.dual import OTHER_SIZE, Dual, DualLevel, dual
 from .grad_mode import DecoratorContextManager
@@ -38,8 +39,10 @@ class dual_level:
     def __enter__(self):
         return enter_dual_level()
 
+    @repeatable
     def __exit__(self, *_):
-        exit_dual_level()
+        if _levels:
+            exit_dual_level()
 
 
 def enter_dual_level():
@@ -59,8 +62,9 @@ def exit_dual_level(*, level=None):
     if not _levels:
         raise RuntimeError("Dual level must be a positive number.")
     global _current_level
-    _levels.pop().__exit__()
+    _levels[-1].__exit__()
     _current_level = -1
+    _levels.pop()
 
 
 def _is_fwd_grad_enabled() -> bool:
@@ -81,6 +85,7 @@ class _set_fwd_grad_enabled(DecoratorContextManager):  # noqa: N801
     def __enter__(self):
         pass
 
+    @repeatable
     def __exit__(self, *_):
         modes.forward = self.outer
 

@@ -160,6 +160,7 @@ class enforce_grad_layout_policy(DecoratorContextManager):
     def __enter__(self):
         modes.grad_layout = self.enable
 
+    @repeatable
     def __exit__(self, *_):
         modes.grad_layout = self.previous
 
@@ -272,6 +273,7 @@ class _Setting(DecoratorContextManager):
     def __enter__(self):
         setattr(_settings, self.name, bool(self.mode))
 
+    @repeatable
     def __exit__(self, *_):
         setattr(_settings, self.name, self.outer)
 
@@ -295,6 +297,7 @@ class _unsafe_preserve_version_counter(DecoratorContextManager):  # noqa: N801
     def __enter__(self):
         pass
 
+    @repeatable
     def __exit__(self, *_):
         for t, version in zip(self.tensors, self.versions):
             t._ftorch_storage.version = version

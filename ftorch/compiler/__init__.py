@@ -10,6 +10,7 @@ import numpy as np
 
 from .._dynamo.backends import get_default_backend, set_default_backend
 from .._dynamo.backends import list_backends as _list_backends
+from ..eager.native.contexts import repeatable
 from ..eager.runtime import capture_trace
 from ..eager.tensor import TensorBase
 from ..jit.compiled_function import Compiled, is_compiling
@@ -280,6 +281,7 @@ class set_stance(contextlib.ContextDecorator):
         _stance.name, _stance.backend = self._new
         return self
 
+    @repeatable
     def __exit__(self, *_):
         _stance.name, _stance.backend = self._before
 

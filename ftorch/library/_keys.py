@@ -6,6 +6,7 @@ import enum
 import threading
 
 from ..eager.dispatch.levels import Wrapped
+from ..eager.native.contexts import repeatable
 from ..eager.tensor import modes
 
 _BACKENDS = (
@@ -156,6 +157,7 @@ class Exclude:
             modes.grad = False
         return self
 
+    @repeatable
     def __exit__(self, *_):
         _excluded.names, modes.grad = self._outer
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..eager.core import formats
 from ..eager.core.dtype import int32, int64
 from ..eager.core.once import warn_once
+from ..eager.native.contexts import repeatable
 from ._tensor import _LAYOUT_NAME, host
 
 _enabled: list[bool | None] = [None]  # None where nobody has said it
@@ -59,8 +60,10 @@ class check_sparse_tensor_invariants:  # noqa: N801
             )
         self.saved_state, _enabled[0] = self.is_enabled(), self.state
 
+    @repeatable
     def __exit__(self, *_):
-        _enabled[0], self.saved_state = self.saved_state, None
+        if self.saved_state is not None:
+            _enabled[0], self.saved_state = self.saved_state, None
 
     def __call__(self, function):
         @functools.wraps(function)

@@ -12,6 +12,8 @@ import sys
 import types
 from typing import Any
 
+from ..eager.native.contexts import repeatable
+
 
 class _Settings:
     """What a module of settings and a group in it share: the names in ``_types`` are settings.
@@ -139,6 +141,7 @@ class _Patch(contextlib.ContextDecorator):
             self._before.append((*holder, getattr(*holder)))
             setattr(*holder, value)
 
+    @repeatable
     def __exit__(self, *_):
         for holder, name, value in reversed(self._before):
             setattr(holder, name, value)

@@ -17,6 +17,7 @@ from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..eager.autograd.backward import ExecutionEngine, backward
 from ..eager.dispatch import autocast as _autocast
+from ..eager.native.contexts import repeatable
 from ..eager.tensor import TensorBase, modes, new_leaf
 from ..random import fork_rng, get_rng_state, set_rng_state
 from ._selective_checkpoint import (
@@ -117,6 +118,7 @@ class GraphExecGroup:
         GraphExecGroup._current = self
         return self
 
+    @repeatable
     def __exit__(self, *exception) -> None:
         GraphExecGroup._current = None
 

@@ -1,5 +1,8 @@
-"""``python -m tests.accelerator FILE [NAME ...]``: programs on a GPU, or on the emulated one, results to a file."""
+"""``python -m tests.accelerator LIBRARY FILE [NAME ...]``: what programs give, to a file. With ftorch they run on a GPU, or
+on the emulated one, with torch on the CPU.
+"""
 
+import importlib
 import os
 import pickle
 import sys
@@ -11,23 +14,22 @@ from .programs import PROGRAMS
 from .results import plain
 
 
-def main(path, *names):
-    # Before JAX looks for devices: a second CPU, for the emulated GPU.
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {emulated.FLAG}"
+def main(library, path, *names):
+    if library == "ftorch":
+        # Before JAX looks for devices: a second CPU, for the emulated GPU.
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {emulated.FLAG}"
 
-    import jax
+        import jax
 
-    if all(d.platform == "cpu" for d in jax.devices()):
-        emulated.install()
-
-    import ftorch
-
+        if all(d.platform == "cpu" for d in jax.devices()):
+            emulated.install()
+    t, device = importlib.import_module(library), "cuda" if library == "ftorch" else "cpu"
     found = {}
     for name in names or PROGRAMS:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found[name] = plain(PROGRAMS[name](ftorch, "cuda"))
+                found[name] = plain(PROGRAMS[name](t, device))
         except Exception:
             found[name] = traceback.format_exc()
         print(name, "raised" if isinstance(found[name], str) else "", flush=True)

@@ -12,6 +12,8 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from ..native.contexts import repeatable
+
 
 def primitive(name, function, shapes=None, mapped=None):
     """``function`` as a primitive that `ftorch.eager.native` finds in traces, for any transform.
@@ -91,6 +93,7 @@ class for_all_sizes:  # noqa: N801
     def __enter__(self):
         self._before, _tracing.for_all_sizes = _tracing.for_all_sizes, True
 
+    @repeatable
     def __exit__(self, *_):
         _tracing.for_all_sizes = self._before
 

@@ -22,6 +22,7 @@ from ...eager.core.public_functions import is_function
 from ...eager.dispatch import autocast
 from ...eager.dispatch.overrides import TorchFunctionMode, mode_call
 from ...eager.dispatch.running_calls import own_signature
+from ...eager.native.contexts import repeatable
 from ...eager.tensor import TensorBase, modes
 from ...fx import _interception
 from ...fx._interception import Interception, tensor_attributes
@@ -74,6 +75,7 @@ class _Below:
         self.outer = modes.function_modes
         modes.function_modes = self.outer[:-1]
 
+    @repeatable
     def __exit__(self, *_):
         modes.function_modes = self.outer
 

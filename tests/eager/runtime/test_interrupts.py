@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import random
 import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -317,3 +319,44 @@ def test_long_runs_are_interrupted_soon():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, outer)
     assert abs(y[0, 0].item() - 1 / 1200) < 1e-6
+
+
+# Why an exit that changes what others see is not called again.
+_ONCE = {
+    "device": "made repeatable where it may be imported (`eager/native/contexts.py`)",
+    "resting": "of a thread of the package's own, which no signal's handler runs in",
+    "LinearBlockSparsePattern": "gives a lock back, as PyTorch's",
+    "context": "tells other processes that a context of distributed autograd ends",
+    "_Spread": "counts",
+    "Recorder": "takes tracing apart in several steps, each repeatable",
+}
+
+
+def test_exits_that_change_state_of_others_are_repeatable():
+    found = set()
+    for path in Path(torch.__file__).parent.rglob("*.py"):
+        text = path.read_text()
+        if "__exit__" not in text:
+            continue
+        for cls in ast.walk(ast.parse(text)):
+            for exit_ in getattr(cls, "body", ()) if isinstance(cls, ast.ClassDef) else ():
+                is_exit = isinstance(exit_, ast.FunctionDef) and exit_.name == "__exit__"
+                if is_exit and _changes_others(exit_) and "repeatable" not in map(ast.unparse, exit_.decorator_list):
+                    found.add(cls.name)
+    assert found == set(_ONCE)
+
+
+def _changes_others(function):
+    """Whether a method assigns to anything but its own names and its object's attributes."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
+            return True
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+        for target in targets:
+            for t in target.elts if isinstance(target, ast.Tuple) else [target]:
+                own = isinstance(t, ast.Name)
+                while isinstance(t, (ast.Attribute, ast.Subscript)):
+                    t = t.value
+                if not own and not (isinstance(t, ast.Name) and t.id == "self"):
+                    return True
+    return False

@@ -122,7 +122,7 @@ def test_accelerators_and_other_names_are_shown():
     named = printing.tensor_repr(array, dtype=dtype.float32, device=device.CPU, prefix="Sub(")
     assert named == "Sub([1., 1.])"
     contents = printing.tensor_repr(array, dtype=dtype.half, device=device.CPU, contents="abc")
-    assert contents == "tensor(abc)"
+    assert contents == torch.ones(2, dtype=torch.half).__repr__(tensor_contents="abc")
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -9,6 +9,7 @@ from collections import defaultdict
 import ftorch as torch
 
 from ....eager.autograd.backward import final
+from ....eager.native.contexts import repeatable
 from ....nn.modules import module as hooks
 from ... import _functional_collectives, _functional_collectives_impl, _process_group
 from .. import _dispatch, _redistribute
@@ -125,6 +126,7 @@ class CommDebugMode:
         ]
         return self
 
+    @repeatable
     def __exit__(self, *_):
         for owner, name, value in reversed(self._undo):
             setattr(owner, name, value)

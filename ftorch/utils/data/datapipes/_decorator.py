@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ClassVar, get_type_hints
 
+from ....eager.native.contexts import repeatable
 from .datapipe import IterDataPipe, MapDataPipe, _DataPipeMeta
 
 
@@ -64,6 +65,7 @@ class _Setting:
     def __enter__(self) -> None:
         pass
 
+    @repeatable
     def __exit__(self, exc_type, exc_value, traceback) -> None:
         type(self).active = self.prev
 
