@@ -323,12 +323,13 @@ def test_long_runs_are_interrupted_soon():
 
 # Why an exit that changes what others see is not called again.
 _ONCE = {
-    "device": "made repeatable where it may be imported (`eager/native/contexts.py`)",
-    "resting": "of a thread of the package's own, which no signal's handler runs in",
-    "LinearBlockSparsePattern": "gives a lock back, as PyTorch's",
-    "context": "tells other processes that a context of distributed autograd ends",
-    "_Spread": "counts",
-    "Recorder": "takes tracing apart in several steps, each repeatable",
+    "device.device": "made repeatable where it may be imported (`eager/native/contexts.py`)",
+    "pace.resting": "of a thread of the package's own, which no signal's handler runs in",
+    "utils.LinearBlockSparsePattern": "gives a lock back, as PyTorch's",
+    "__init__.context": "tells other processes that a context of distributed autograd ends",
+    "_dispatch._Spread": "counts",
+    "_decorator._Setting": "is loaded by workers, which do without the engine",
+    "recorder.Recorder": "takes tracing apart in several steps, each repeatable",
 }
 
 
@@ -342,7 +343,7 @@ def test_exits_that_change_state_of_others_are_repeatable():
             for exit_ in getattr(cls, "body", ()) if isinstance(cls, ast.ClassDef) else ():
                 is_exit = isinstance(exit_, ast.FunctionDef) and exit_.name == "__exit__"
                 if is_exit and _changes_others(exit_) and "repeatable" not in map(ast.unparse, exit_.decorator_list):
-                    found.add(cls.name)
+                    found.add(f"{path.stem}.{cls.name}")
     assert found == set(_ONCE)
 
 

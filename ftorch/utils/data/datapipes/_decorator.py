@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ClassVar, get_type_hints
 
-from ....eager.native.contexts import repeatable
 from .datapipe import IterDataPipe, MapDataPipe, _DataPipeMeta
 
 
@@ -65,7 +64,6 @@ class _Setting:
     def __enter__(self) -> None:
         pass
 
-    @repeatable
     def __exit__(self, exc_type, exc_value, traceback) -> None:
         type(self).active = self.prev
 
