@@ -107,7 +107,7 @@ def scalars_of_the_cpu_mix(t, device):
 
 @program
 def devices_do_not_mix(t, device):
-    x, w = numbers(t, device, 3, 3), numbers(t, "cpu", 3, 3)
+    x, w, rows = numbers(t, device, 3, 3), numbers(t, "cpu", 3, 3), integers(t, device, 3, 2)
     found = []
     for call in (
         lambda: x + w,
@@ -119,13 +119,16 @@ def devices_do_not_mix(t, device):
         lambda: t.where(x > 0, x, w),
         lambda: x.index_select(0, t.tensor([1])),
         lambda: x.add_(w),
+        lambda: w[rows],
+        lambda: w[x > 0],
+        lambda: w.__setitem__(rows, 0.0),
     ):
         try:
             call()
             found.append(None)
         except (RuntimeError, TypeError) as error:
             found.append(type(error).__name__)
-    return found if t_device(device) != "cpu" else ["RuntimeError"] * 4 + ["TypeError"] * 2 + ["RuntimeError"] * 3
+    return found if t_device(device) != "cpu" else ["RuntimeError"] * 4 + ["TypeError"] * 2 + ["RuntimeError"] * 6
 
 
 @program

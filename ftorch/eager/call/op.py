@@ -272,16 +272,19 @@ def _moved(operands, mixed):
     """Operands, with those of the CPU that may be there on the others' device.
 
     Raises:
-        MixedDevices: if that were none.
+        RuntimeError: if that were none.
     """
+    were_there = []
+
     def moved(o):
-        if isinstance(o, Tensor):
-            return o.to(mixed.device) if o._ftorch_geometry.device is _device.CPU else o
+        if isinstance(o, Tensor) and o._ftorch_geometry.device is _device.CPU:
+            were_there.append(o)
+            return o.to(mixed.device)
         return tuple(map(moved, o)) if o.__class__ in (list, tuple) else o
 
     found = tuple([moved(o) if mixed.places is None or i in mixed.places else o for i, o in enumerate(operands)])
-    if all(f is o or f == () for f, o in zip(found, operands)):
-        raise mixed from None
+    if not were_there:
+        raise RuntimeError(*mixed.args) from None
     return found
 
 
@@ -332,7 +335,7 @@ def _call_inplace(op: Op, operands, static=()):
             plan = planning.build_inplace(op, operands, static)
         except call_checks.MixedDevices as mixed:
             if target._ftorch_geometry.device is not mixed.device:
-                raise
+                raise RuntimeError(*mixed.args) from None
             return call_inplace(op, _moved(operands, mixed), static)
         if plan.geometry.shape != target._ftorch_geometry.shape:
             return hooks.resized(op, operands, static)
