@@ -12,12 +12,12 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-headers = []
+folder = Path("ftorch/eager/native/src")
+headers = [str(folder)]  # files include each other as "room/file.h"
 if jaxlib := find_spec("jaxlib"):
     headers.append(str(Path(jaxlib.origin).parent / "include"))
 if numpy := find_spec("numpy"):  # jaxlib requires it
     headers.append(str(Path(numpy.origin).parent / "_core/include"))
-folder = Path("ftorch/eager/native/src")
 
 
 class Build(build_ext):
@@ -63,8 +63,8 @@ setup(
     ext_modules=[
         Extension(
             "ftorch.eager.native._kernels",
-            sorted(str(path) for path in folder.glob("*.cpp")),
-            depends=[str(path) for path in sorted([*folder.glob("*.inc"), *folder.glob("*.h")])],
+            sorted(str(path) for path in folder.rglob("*.cpp")),
+            depends=[str(path) for path in sorted([*folder.rglob("*.inc"), *folder.rglob("*.h")])],
             include_dirs=headers,
             extra_compile_args=[
                 "-std=c++17",

@@ -1,7 +1,8 @@
-"""What the contracts of import-linter cannot say: circles of files, private names of JAX, the size of folders."""
+"""What the contracts of import-linter cannot say: circles of files, private names of JAX, the size of folders, what C++ includes."""
 
 import collections
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import grimp
@@ -66,13 +67,32 @@ def test_private_names_of_jax_are_in_one_module():
     assert found <= {"eager/core/jax_internals.py"}
 
 
-# PyTorch's own modules stand at PyTorch's paths, however many they are.
-PUBLIC = {"", "distributed", "distributions", "export", "nn/modules", "optim", "utils"}
 MOST = 25
+PYTORCH = find_spec("torch")
 
 
+def _own(folder, names):
+    """Of the files in a folder, those that are not PyTorch's own modules at PyTorch's paths."""
+    theirs = Path(PYTORCH.origin).parent / folder
+    return [name for name in names if not (theirs / name).exists() and not (theirs / name).with_suffix("").is_dir()]
+
+
+@pytest.mark.skipif(PYTORCH is None, reason="needs PyTorch's paths")
 def test_folders_are_not_crowded():
-    counts = collections.Counter(
-        str(p.parent.relative_to(PACKAGE)).removeprefix(".") for p in PACKAGE.rglob("*.py") if p.name != "__init__.py"
-    )
-    assert {folder: n for folder, n in counts.items() if n > MOST and folder not in PUBLIC} == {}
+    folders = collections.defaultdict(list)
+    for path in PACKAGE.rglob("*"):
+        if path.suffix in (".py", ".cpp", ".h", ".inc") and path.name != "__init__.py":
+            folders[path.parent.relative_to(PACKAGE)].append(path.name)
+    own = {str(folder): len(_own(folder, names)) for folder, names in folders.items()}
+    assert {folder: n for folder, n in own.items() if n > MOST} == {}
+
+
+def test_the_kernels_include_each_other_without_circles():
+    source = PACKAGE / "eager/native/src"
+    found, include = networkx.DiGraph(), re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+    for path in source.rglob("*.*"):
+        if path.suffix in (".cpp", ".h", ".inc"):
+            name = path.relative_to(source).as_posix()
+            found.add_edges_from((name, other) for other in include.findall(path.read_text()) if "xla/" not in other)
+    assert all((source / name).is_file() for name in found), "files are named from the top: \"room/file.h\""
+    assert list(networkx.simple_cycles(found)) == []

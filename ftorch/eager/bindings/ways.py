@@ -1,6 +1,6 @@
 """The ways of calls: what a call with arguments of some types and keywords of some names comes to.
 
-Public functions in C (``native/src/public_functions.cpp``) ask here once for each, and follow it from then on without
+Public functions in C (``native/src/recording/public_functions.cpp``) ask here once for each, and follow it from then on without
 Python. A way is ``(kind, types, what, operands, static)``: the kind of call; the arguments' types, where a list or tuple is
 ``(type, *types of elements)``; the op or the view's definition; and for each operand and static argument where it comes
 from: the number of an argument, ``(first, count)`` for a tuple of several, or ``(constant,)``.

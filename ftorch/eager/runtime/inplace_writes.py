@@ -35,7 +35,7 @@ def applies(storage, g) -> bool:
     )
 
 
-# Of the loops in C, see `Way` of ``native/src/writes.cpp``.
+# Of the loops in C, see `Way` of ``native/src/writes/writes.cpp``.
 _WAYS = {
     "fill": 1, "copy": 2, "set rows": 3, "add rows": 4, "fill rows": 5, "set elements": 6, "add elements": 7,
     "fill elements": 8, "compute": 9, "put": 10, "add at": 11,

@@ -2,7 +2,7 @@
 // they differ from those that were built, the kernels are not used.
 #pragma once
 
-// What becomes of a product's results (`Change` in memory.h).
+// What becomes of a product's results (`Change` in operands.h).
 #define EPILOGUES(use) use(ADD) use(SUBTRACT) use(MULTIPLY) use(RECTIFY) use(MASK)
 
 // Steps of several results (groups.cpp).

@@ -1,6 +1,6 @@
 // `_kernels` as a module: what Python calls without a program of XLA's.
 #define IMPORTS_NUMPY
-#include "arrays.h"
+#include "objects/arrays.h"
 #include "codes.h"
 #include "module.h"
 
