@@ -1,4 +1,4 @@
-"""What the contracts of import-linter cannot say: circles of files, private names of JAX, the size of folders, what C++ includes."""
+"""What contracts of import-linter cannot say: circles of files, private names of JAX, sizes of folders, what C++ includes."""
 
 import collections
 import re

@@ -1,7 +1,8 @@
 """Elementwise calls in place on a part of a large storage, as programs that run on its memory.
 
 ``x[i].mul_(2)`` reads and writes some rows. Its plan's steps, all of them elementwise, become one program of C++
-instructions (`ftorch.eager.host.elementwise_programs`), which ``native/src/writes/writes.cpp`` runs on the elements where they are.
+instructions (`ftorch.eager.host.elementwise_programs`), which ``native/src/writes/writes.cpp`` runs where
+the elements are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls that are recorded in C (``native/src/recording/recorded_calls.cpp``): what they do, and that Python has no part in them."""
+"""Calls that are recorded in C (``recording/recorded_calls.cpp``): what they do, and that Python has no part in them."""
 
 import sys
 
