@@ -433,6 +433,12 @@ def _python_classes(cls):
 _hooks.python_classes = _python_classes
 
 
+if "IPython" in _sys.modules:
+    from ._toplevel import notebook_display as _notebook_display
+
+    _notebook_display.register()
+
+
 def __dir__():
     return sorted({*globals(), *_PACKAGES, *_ELSEWHERE})
 

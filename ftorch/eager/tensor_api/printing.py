@@ -173,6 +173,29 @@ def _values(array: np.ndarray, indent: int) -> str:
     return _rows(array, text, width, indent, summarize)
 
 
+def table(array: np.ndarray) -> tuple[list, list, list[list[str]]]:
+    """A matrix as (row numbers, column numbers, texts of elements), as much of it as `tensor_repr` shows; "..." is left out.
+
+    >>> table(np.eye(2))
+    ([0, 1], [0, 1], [['1.', '0.'], ['0.', '1.']])
+    """
+    if array.dtype.kind not in "biufc":
+        array = array.astype(np.float32)
+    count, summarize = PRINT_OPTS.edgeitems, array.size > PRINT_OPTS.threshold
+    shown = []
+    for size in array.shape:
+        numbers: list = list(range(size))
+        if summarize and size > 2 * count:
+            numbers[count : size - count] = ["..."]
+        shown.append(numbers)
+    text, _ = _element_format(_edges(array) if summarize else array)
+    rows, columns = shown
+    cells = [
+        ["..." if "..." in (i, j) else text(array[i, j].item()).strip() for j in columns] for i in rows
+    ]
+    return rows, columns, cells
+
+
 # --- tensors ---------------------------------------------------------------------------
 
 
