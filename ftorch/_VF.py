@@ -15,4 +15,6 @@ globals().update(vars(_api._VF))  # those in front of which `torch` has function
 def __getattr__(name: str):
     import ftorch as torch
 
+    if name == "unique_dim":
+        return torch.ops.aten.unique_dim
     return getattr(torch, name)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 import builtins
 
-from . import _C as _C, _VF as _VF, __config__ as __config__, __future__ as __future__, _custom_ops as _custom_ops, _decomp as _decomp, _dynamo as _dynamo, _functorch as _functorch, _guards as _guards, _higher_order_ops as _higher_order_ops, _inductor as _inductor, _jit_internal as _jit_internal, _logging as _logging, _native as _native, _prims as _prims, _prims_common as _prims_common, _refs as _refs, _subclasses as _subclasses, _tensor as _tensor, _tensor_str as _tensor_str, _utils_internal as _utils_internal, _vendor as _vendor, _vmap_internals as _vmap_internals, _weights_only_unpickler as _weights_only_unpickler, accelerator as accelerator, amp as amp, ao as ao, backends as backends, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as distributions, export as export, fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, numa as numa, onnx as onnx, optim as optim, overrides as overrides, package as package, profiler as profiler, quantization as quantization, quasirandom as quasirandom, return_types as return_types, serialization as serialization, signal as signal, sparse as sparse, special as special, storage as storage, testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu, autograd as autograd, random as random
+from . import _C as _C, _VF as _VF, __config__ as __config__, __future__ as __future__, _custom_ops as _custom_ops, _decomp as _decomp, _dynamo as _dynamo, _export as _export, _functorch as _functorch, _guards as _guards, _higher_order_ops as _higher_order_ops, _inductor as _inductor, _jit_internal as _jit_internal, _library as _library, _logging as _logging, _native as _native, _prims as _prims, _prims_common as _prims_common, _refs as _refs, _subclasses as _subclasses, _tensor as _tensor, _tensor_str as _tensor_str, _utils_internal as _utils_internal, _vendor as _vendor, _vmap_internals as _vmap_internals, _weights_only_unpickler as _weights_only_unpickler, accelerator as accelerator, amp as amp, ao as ao, backends as backends, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as distributions, export as export, fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit, library as library, linalg as linalg, masked as masked, monitor as monitor, mps as mps, mtia as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, numa as numa, onnx as onnx, optim as optim, overrides as overrides, package as package, profiler as profiler, quantization as quantization, quasirandom as quasirandom, return_types as return_types, serialization as serialization, signal as signal, sparse as sparse, special as special, storage as storage, testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu, autograd as autograd, random as random
 from ._toplevel.basics import AcceleratorError as AcceleratorError
 from ._C import Generator as Generator
 from .eager.core.errors import OutOfMemoryError as OutOfMemoryError
@@ -116,7 +116,10 @@ from ._C import Type as Type
 from ._C import UnionType as UnionType
 from ._C import Value as Value
 from ._toplevel.private_functions import _adaptive_avg_pool2d as _adaptive_avg_pool2d
+from ._toplevel.private_functions import _add_relu as _add_relu
 from ._toplevel.private_functions import _aminmax as _aminmax
+from ._toplevel.private_functions import _amp_foreach_non_finite_check_and_unscale_ as _amp_foreach_non_finite_check_and_unscale_
+from ._toplevel.private_functions import _amp_update_scale_ as _amp_update_scale_
 from ._toplevel.private_functions import _assert_scalar as _assert_scalar
 from ._toplevel.private_functions import _assert_tensor_metadata as _assert_tensor_metadata
 from ._toplevel.private_functions import _cast_Byte as _cast_Byte
@@ -133,11 +136,14 @@ from ._toplevel.private_functions import _convert_indices_from_csr_to_coo as _co
 from ._toplevel.private_functions import _convolution as _convolution
 from ._toplevel.private_functions import _dim_arange as _dim_arange
 from ._toplevel.private_functions import _disable_dynamo as _disable_dynamo
+from ._toplevel.private_functions import _efficientzerotensor as _efficientzerotensor
+from ._toplevel.private_functions import _embedding_bag_forward_only as _embedding_bag_forward_only
 from ._toplevel.private_functions import _euclidean_dist as _euclidean_dist
 from ._toplevel.private_functions import _fft_c2c as _fft_c2c
 from ._toplevel.private_functions import _fft_c2r as _fft_c2r
 from ._toplevel.private_functions import _fft_r2c as _fft_r2c
 from ._toplevel.private_functions import _fused_rms_norm as _fused_rms_norm
+from ._toplevel.private_functions import _fused_sdp_choice as _fused_sdp_choice
 from ._toplevel.private_functions import _has_compatible_shallow_copy_type as _has_compatible_shallow_copy_type
 from ._toplevel.private_functions import _is_all_true as _is_all_true
 from ._toplevel.private_functions import _is_any_true as _is_any_true
@@ -145,17 +151,27 @@ from ._toplevel.private_functions import _log_softmax as _log_softmax
 from ._toplevel.private_functions import _masked_softmax as _masked_softmax
 from ._toplevel.private_functions import _native_batch_norm_legit_no_training as _native_batch_norm_legit_no_training
 from ._toplevel.private_functions import _nested_compute_contiguous_strides_offsets as _nested_compute_contiguous_strides_offsets
+from ._toplevel.private_functions import _nested_tensor_from_mask as _nested_tensor_from_mask
+from ._toplevel.private_functions import _nested_tensor_from_mask_left_aligned as _nested_tensor_from_mask_left_aligned
+from ._toplevel.private_functions import _nested_tensor_from_tensor_list as _nested_tensor_from_tensor_list
 from ._toplevel.private_functions import _nested_view_from_buffer as _nested_view_from_buffer
+from ._toplevel.private_functions import _nnpack_available as _nnpack_available
+from ._toplevel.private_functions import _nnpack_spatial_convolution as _nnpack_spatial_convolution
 from ._toplevel.private_functions import _pin_memory as _pin_memory
 from ._toplevel.private_functions import _prelu_kernel as _prelu_kernel
+from ._toplevel.private_functions import _scaled_dot_product_attention_math as _scaled_dot_product_attention_math
 from ._toplevel.private_functions import _scaled_dot_product_cudnn_attention as _scaled_dot_product_cudnn_attention
+from ._toplevel.private_functions import _scaled_dot_product_efficient_attention as _scaled_dot_product_efficient_attention
 from ._toplevel.private_functions import _scaled_dot_product_flash_attention as _scaled_dot_product_flash_attention
 from ._toplevel.private_functions import _scaled_dot_product_flash_attention_for_cpu as _scaled_dot_product_flash_attention_for_cpu
 from ._toplevel.private_functions import _softmax as _softmax
+from ._toplevel.private_functions import _sparse_broadcast_to as _sparse_broadcast_to
 from ._toplevel.private_functions import _stack as _stack
 from ._toplevel.private_functions import _trilinear as _trilinear
 from ._toplevel.private_functions import _unique as _unique
 from ._toplevel.private_functions import _unsafe_index as _unsafe_index
+from ._toplevel.private_functions import _validate_sparse_compressed_tensor_args as _validate_sparse_compressed_tensor_args
+from ._toplevel.private_functions import _validate_sparse_coo_tensor_args as _validate_sparse_coo_tensor_args
 from ._toplevel.private_functions import _weight_norm_interface as _weight_norm_interface
 from ._toplevel.private_functions import as_strided_ as as_strided_
 from .amp import autocast as autocast
@@ -166,6 +182,7 @@ from ._utils import classproperty as classproperty
 from .amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
 from .jit import compile as compile
 from .functional.control_flow import cond as cond
+from ._toplevel.private_functions import cudnn_is_acceptable as cudnn_is_acceptable
 from ._toplevel.private_functions import embedding_bag as embedding_bag
 from .jit import fork as fork
 from .amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype

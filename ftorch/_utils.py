@@ -226,6 +226,15 @@ def _get_all_device_indices() -> list[int]:
     return list(range(device_count()))
 
 
+def is_compiling() -> bool:
+    """`torch.compiler.is_compiling`, whose old name this is."""
+    import importlib
+    import warnings
+
+    warnings.warn("`torch._utils.is_compiling` is deprecated. Use `torch.compiler.is_compiling` instead.", stacklevel=2)
+    return importlib.import_module(f"{__name__.partition('.')[0]}.compiler").is_compiling()
+
+
 def _get_current_device_index() -> int | None:
     """The index of the present accelerator, or None."""
     from .accelerator import current_device_index, is_available

@@ -7,6 +7,8 @@ import pytest
 
 import ftorch
 
+from .oracle.programs import said
+
 torch = pytest.importorskip("torch")
 
 CASES = {
@@ -99,3 +101,100 @@ def test_linspace_and_the_identity_grid_are_exact():
             for t in (ftorch, torch)
         ]
         np.testing.assert_array_equal(*grids)
+
+
+def _scaled(t, found, good, scale=(4.0,)):
+    scale, tracker = t.tensor(scale), t.tensor([good], dtype=t.int32)
+    same = t._amp_update_scale_(scale, tracker, t.tensor([found]), 2.0, 0.5, 3) is scale
+    return scale, tracker, same
+
+
+def _unscaled(t, gradients, found=(0.0,)):
+    found = t.tensor(found)
+    given = t._amp_foreach_non_finite_check_and_unscale_(gradients, found, t.tensor([0.5]))
+    return gradients, found, given
+
+
+def _chosen(t, query, *args, shape=None, **options):
+    key = query if shape is None else t.ones(shape)
+    return t._fused_sdp_choice(query, key, key, *args, **options)
+
+
+def _allowed(t, name):
+    with t.nn.attention.sdpa_kernel(getattr(t.nn.attention.SDPBackend, name)):
+        return t._fused_sdp_choice(*[t.ones(1, 2, 3, 4)] * 3)
+
+
+def _tied(t):
+    module = t.nn.Sequential(t.nn.Linear(1, 1))
+    module.add_module("again", module[0])
+    states = (t.jit._unique_state_dict(module), t.jit._unique_state_dict(module, keep_vars=True))
+    return [{name: value.requires_grad for name, value in state.items()} for state in states]
+
+
+_padded = lambda t: t.arange(12.0).view(2, 3, 2)  # noqa: E731
+_mask = lambda t, *rows: t.tensor(rows).bool()  # noqa: E731
+SAID = {
+    "nested of a mask": lambda t: t._nested_tensor_from_mask(_padded(t), _mask(t, [1, 1, 0], [1, 0, 0])),
+    "nested of a mask with gaps": lambda t: t._nested_tensor_from_mask(_padded(t), _mask(t, [0, 1, 1], [1, 0, 0])),
+    "gaps unchecked": lambda t: t._nested_tensor_from_mask(_padded(t), _mask(t, [0, 1, 1], [1, 0, 0]), mask_check=False),
+    "a mask of numbers": lambda t: t._nested_tensor_from_mask(_padded(t), t.ones(2, 3)),
+    "a mask of a row": lambda t: t._nested_tensor_from_mask(_padded(t), t.ones(3).bool()),
+    "a matrix": lambda t: t._nested_tensor_from_mask(t.ones(2, 3), t.ones(2, 3).bool()),
+    "a mask too short": lambda t: t._nested_tensor_from_mask_left_aligned(_padded(t), t.ones(2, 2).bool()),
+    "aligned": lambda t: [t._nested_tensor_from_mask_left_aligned(_padded(t), _mask(t, *rows))
+                          for rows in ([[1, 1, 0], [1, 0, 0]], [[0, 1, 1], [1, 0, 0]])],
+    "nested of a list": lambda t: t._nested_tensor_from_tensor_list([t.ones(1), t.ones(2)]),
+    "scale": lambda t: [_scaled(t, *case) for case in ((0.0, 0), (0.0, 2), (1.0, 2), (0.0, 1))],
+    "scale at its end": lambda t: _scaled(t, 0.0, 2, (3e38,)),
+    "two scales": lambda t: _scaled(t, 0.0, 2, (3.0, 1.0)),
+    "unscale": lambda t: _unscaled(t, [t.ones(2), t.tensor([3.0])]),
+    "unscale, infinite": lambda t: _unscaled(t, [t.ones(2).half(), t.tensor([float("inf")])]),
+    "unscale, was infinite": lambda t: _unscaled(t, [t.ones(2).double()], (1.0,)),
+    "unscale integers": lambda t: _unscaled(t, [t.ones(2, dtype=t.int64)]),
+    "unscale, two founds": lambda t: _unscaled(t, [t.ones(2)], (1.0, 0.0)),
+    "attention": lambda t: _chosen(t, t.ones(2, 2, 4, 8)),
+    "attention, dropout": lambda t: _chosen(t, t.ones(2, 2, 4, 8), dropout_p=0.1),
+    "attention, mask with a gradient": lambda t: _chosen(t, t.ones(2, 2, 4, 8), t.ones(4, 4, requires_grad=True)),
+    "attention, mask": lambda t: _chosen(t, t.ones(2, 2, 4, 8), t.ones(4, 4)),
+    "attention, three dimensions": lambda t: _chosen(t, t.ones(2, 4, 8)),
+    "attention, grouped": lambda t: _chosen(t, t.ones(2, 2, 4, 8), shape=(2, 1, 4, 8), enable_gqa=True),
+    "attention, fewer heads": lambda t: _chosen(t, t.ones(2, 2, 4, 8), shape=(2, 1, 4, 8)),
+    "attention, math": lambda t: _allowed(t, "MATH"),
+    "attention, none": lambda t: _allowed(t, "EFFICIENT_ATTENTION"),
+    "convolution": lambda t: (t._nnpack_available(), t.cudnn_is_acceptable(t.ones(1)), t._nnpack_spatial_convolution(
+        t.ones(1, 1, 3, 3), t.ones(1, 1, 2, 2), t.ones(1), [1, 1], [1, 1])),
+    "add and relu": lambda t: t._VF._add_relu(t.tensor([-3.0, 2.0]), t.ones(2), alpha=2),
+    "modes of grid_sample": lambda t: (t.nn.functional.GRID_SAMPLE_INTERPOLATION_MODES,
+                                       t.nn.functional.GRID_SAMPLE_PADDING_MODES),
+    "reduction": lambda t: t.nn.functional._Reduction.get_enum("mean"),
+    "optional": lambda t: t.jit._unwrap_optional(3),
+    "no optional": lambda t: t.jit._unwrap_optional(None),
+    "state without ties": _tied,
+    "backends": lambda t: (t.backends.cuda.SDPBackend.MATH, t._C._SDPBackend.FLASH_ATTENTION.value),
+    "sizes": lambda t: t._C._infer_size(t.Size([2, 1]), t.Size([3])),
+    "sizes that differ": lambda t: t._C._infer_size(t.Size([2, 2, 1]), t.Size([3, 4])),
+    "overrides": lambda t: t._C._is_torch_function_enabled(),
+    "flat": lambda t: t._C._nn.flatten_dense_tensors([t.ones(2, 2), t.zeros(1)]),
+    "no longer flat": lambda t: t._C._nn.unflatten_dense_tensors(t.arange(5.0), [t.ones(2, 2), t.zeros(1)]),
+    "is_compiling": lambda t: t._utils.is_compiling(),
+    "sparse": lambda t: t._sparse_broadcast_to(t.ones(2, 1).to_sparse(), (2, 3)).to_dense(),
+    "coo": lambda t: t._validate_sparse_coo_tensor_args(t.tensor([[0, 1]]), t.ones(2), (2,)),
+    "coo, outside": lambda t: t._validate_sparse_coo_tensor_args(t.tensor([[0, 3]]), t.ones(2), (2,)),
+    "csr": lambda t: t._validate_sparse_compressed_tensor_args(
+        t.tensor([0, 1]), t.tensor([0]), t.ones(1), (1, 1), t.sparse_csr),
+    "csr, wrong": lambda t: t._validate_sparse_compressed_tensor_args(
+        t.tensor([0, 2]), t.tensor([0]), t.ones(1), (1, 1), t.sparse_csr),
+    "zeros": lambda t: t._efficientzerotensor(2, 3) + 0,
+    "unique_dim": lambda t: t._VF.unique_dim(t.tensor([[1, 2], [1, 2], [0, 1]]), 0, True, True, True),
+    "bags": lambda t: t._embedding_bag_forward_only(t.eye(3), t.tensor([0, 2]), t.tensor([0]))[0],
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_says_what_pytorch_says(name):
+    import ftorch.nn.attention
+
+    assert ftorch.nn.attention
+    mine, theirs = (said(t, SAID[name])[0] for t in (ftorch, torch))  # warnings are said once: in whose test depends
+    assert mine == theirs

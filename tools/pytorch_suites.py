@@ -27,10 +27,11 @@ TOOLS = Path(__file__).resolve().parent
 CONFTEST = '''import os, sys
 
 sys.path[:0] = [{tests!r}, {functorch!r}, {tools!r}]
-if os.environ["SUITE"] == "ftorch":
-    from pytorch_suite_names import install
+from pytorch_suite_names import adapt, install
 
+if os.environ["SUITE"] == "ftorch":
     install({reference!r}, {listing!r})
+adapt()
 '''
 # What a device's adaptation of the files says, and what they said before.
 RULES = [
@@ -43,6 +44,8 @@ RULES = [
     (r"(?<![A-Za-z])npu(?!t)", "cuda"),
     (r"(?<![A-Za-z])NPU", "CUDA"),
     (r"""device=(["'])cuda(:0)?\1""", r"device=\1cpu\1"),
+    (r"(?<=[\w)\]]\.)cuda\(\)", "cpu()"),
+    (r"""\.to\((["'])cuda(:0)?\1\)""", r".to(\1cpu\1)"),
     (r"TEST_MULTINPU", "TEST_MULTIGPU"),
     (r"PRIVATEUSE1", "CUDA"),
     (r"privateuse1", "cpu"),

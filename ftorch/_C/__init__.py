@@ -9,6 +9,7 @@ from ..eager.core.dtype import dtype  # noqa: F401
 from ..eager.core.errors import _LinAlgError  # noqa: F401
 from ..eager.core.formats import layout, memory_format  # noqa: F401
 from ..eager.core.geometry import Size  # noqa: F401
+from ..eager.functions.shape import broadcast_shapes
 from ..eager.runtime.executor import OutOfMemoryError  # noqa: F401
 from ..eager.sampling.generator import Generator, default_generator  # noqa: F401
 from ..eager.tensor import Tensor as TensorBase  # noqa: F401
@@ -42,6 +43,27 @@ def _set_fwd_grad_enabled(mode: bool) -> None:
 def _is_fwd_grad_enabled() -> bool:
     """Whether tangents are computed, and seen."""
     return modes.forward
+
+
+def _is_torch_function_enabled() -> bool:
+    """Whether subclasses' ``__torch_function__`` are called: not inside `DisableTorchFunctionSubclass`."""
+    return modes.subclasses
+
+
+def _infer_size(self, other) -> Size:
+    """The shape that two shapes broadcast to. Raises RuntimeError if they do not.
+
+    >>> import ftorch as torch
+    >>> torch._C._infer_size(torch.Size([2, 1]), torch.Size([3]))
+    torch.Size([2, 3])
+    """
+    for i, (a, b) in enumerate(zip(reversed(self), reversed(other))):
+        if a != b and a != 1 and b != 1:
+            at = max(len(self), len(other)) - 1 - i
+            raise RuntimeError(
+                f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {at}"
+            )
+    return broadcast_shapes(tuple(self), tuple(other))
 
 
 def _log_api_usage_once(event: str) -> None:
@@ -298,10 +320,12 @@ def __getattr__(name: str):
 
         own = {"_DisableTorchDispatch": "DisableTorchDispatch"}.get(name, "disabled")
         return getattr(_python_dispatch, own)
-    if name in ("_nn", "_autograd", "_functions", "_functorch", "_profiler"):
+    if name in ("_nn", "_autograd", "_distributed_c10d", "_distributed_rpc", "_functions", "_functorch", "_profiler"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in ("_fft", "_linalg", "_special"):
         return _namespace(name)
+    if name == "_SDPBackend":
+        return importlib.import_module(f"{__name__.partition('.')[0]}.nn.attention").SDPBackend
     if name == "_cpu":
         return importlib.import_module("..cpu", __name__)
     if name in _ELSEWHERE:

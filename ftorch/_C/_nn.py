@@ -12,6 +12,10 @@ def __getattr__(name):
     from ..nn import functional
     from ..nn.modules._conversion import _parse_to
 
+    if name in ("flatten_dense_tensors", "unflatten_dense_tensors"):
+        from .. import _utils
+
+        return getattr(_utils, f"_{name}")
     if name == "_parse_to":
         return _parse_to
     if name == "log_sigmoid":

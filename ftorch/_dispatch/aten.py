@@ -419,4 +419,4 @@ def _sparse_mm_reduce_impl(self, other, reduce):
     return torch.sparse.mm(self, other, reduce), torch.empty(0, dtype=torch.int64)
 
 
-from . import aten_gradients, aten_layers  # noqa: E402, F401
+from . import aten_attention, aten_gradients, aten_layers  # noqa: E402, F401

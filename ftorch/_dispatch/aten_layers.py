@@ -46,8 +46,8 @@ def convert_element_type(a, dtype):  # of prims
 
 
 @aten
-def _efficientzerotensor(size, *, dtype=None, layout=None, device=None, pin_memory=None):
-    return torch.zeros(tuple(size), dtype=dtype, device=device)
+def _efficientzerotensor(*size, dtype=None, layout=None, device=None, pin_memory=None):
+    return torch.zeros(*size, dtype=dtype, device=device)
 
 
 @aten
@@ -151,50 +151,6 @@ def _safe_softmax(self, dim, dtype=None):
 @aten
 def _adaptive_avg_pool2d(self, output_size):
     return torch.nn.functional.adaptive_avg_pool2d(self, output_size)
-
-
-@aten
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
-                                 *, scale=None, enable_gqa=False):
-    return torch.nn.functional.scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-    )
-
-
-@aten
-def _scaled_dot_product_flash_attention(query, key, value, dropout_p=0.0, is_causal=False,
-                                        return_debug_mask=False, *, scale=None):
-    out = scaled_dot_product_attention(query, key, value, None, dropout_p, is_causal, scale=scale)
-    scores = (query @ key.mT) * (scale if scale is not None else query.shape[-1] ** -0.5)
-    if is_causal:
-        keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
-        scores = scores.masked_fill(~keep, -math.inf)
-    empty = query.new_empty(0, dtype=torch.int64)
-    lengths = (query.shape[-2], key.shape[-2])
-    return out, scores.float().logsumexp(-1), None, None, *lengths, empty, empty, query.new_empty(0)
-
-
-@aten
-def _scaled_dot_product_cudnn_attention(query, key, value, attn_bias=None, compute_log_sumexp=False,
-                                        dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
-                                        scale=None):
-    if attn_bias is None:
-        return _scaled_dot_product_flash_attention(
-            query, key, value, dropout_p, is_causal, return_debug_mask, scale=scale
-        )
-    out = scaled_dot_product_attention(query, key, value, attn_bias, dropout_p, is_causal, scale=scale)
-    empty = query.new_empty(0, dtype=torch.int64)
-    lengths = (query.shape[-2], key.shape[-2])
-    return out, query.new_empty(0), None, None, *lengths, empty, empty, query.new_empty(0)
-
-
-@aten
-def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False,
-                                                *, attn_mask=None, scale=None):
-    out = scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p, is_causal, scale=scale
-    )
-    return out, out.new_empty(0)
 
 
 @aten

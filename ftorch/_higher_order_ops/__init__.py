@@ -9,11 +9,14 @@ from __future__ import annotations
 import ftorch as torch
 
 from .._ops import REGISTERED, HigherOrderOperator
+from .._submodules import on_demand as _on_demand
 from .associative_scan import associative_scan
 from .cond import cond
 from .map import map
 from .scan import scan
 from .while_loop import while_loop
+
+__getattr__ = _on_demand(globals(), "inline_asm_elementwise out_dtype")
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
 

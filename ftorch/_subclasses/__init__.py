@@ -1,5 +1,6 @@
 """Tensor subclasses of PyTorch's own (``torch._subclasses``)."""
 
+from .._submodules import on_demand as _on_demand
 from .fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -7,6 +8,8 @@ from .fake_tensor import (
     FakeTensorMode,
     UnsupportedFakeTensorException,
 )
+
+__getattr__ = _on_demand(globals(), "functional_tensor meta_utils")
 
 __all__ = [
     "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorMode",

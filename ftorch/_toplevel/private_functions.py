@@ -216,3 +216,170 @@ def _disable_dynamo(fn=None, recursive=True):
 
 def set_vital(vital: str, attr: str, value: str) -> None:
     """Does nothing: vitals are not kept."""
+
+
+# --- nested tensors of padded ones -----------------------------------------------------
+
+
+def _left_aligned(t, mask):
+    if mask.dtype is not _dtype.bool:
+        raise RuntimeError(f"Expected mask to be of ScalarType Bool, but got {mask.dtype.scalar_name} instead.")
+    if mask.dim() != 2:
+        raise RuntimeError("Padding mask should be 2D")
+    if t.dim() != 3:
+        raise RuntimeError("Input should be a 3D tensor, N * L * D")
+    if tuple(mask.shape) != tuple(t.shape[:2]):
+        raise RuntimeError("Mask size should match input size")
+    lengths = mask.sum(1)
+    return lengths, torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
+
+
+def _nested_tensor_from_mask_left_aligned(t, mask) -> bool:
+    """Whether each row of ``mask`` (N, L) is True up to a length and False behind it.
+
+    >>> import ftorch as torch
+    >>> torch._nested_tensor_from_mask_left_aligned(torch.ones(1, 2, 3), torch.tensor([[False, True]]))
+    False
+    """
+    return bool(torch.equal(_left_aligned(t, mask)[1], mask))
+
+
+def _nested_tensor_from_mask(t, mask, mask_check=True):
+    """The nested tensor of ``t`` (N, L, D) that holds of each row what ``mask`` (N, L) marks, which are its first elements.
+
+    Raises:
+        RuntimeError: if shapes or the mask's dtype do not fit, or, if ``mask_check``, for a mask with gaps.
+
+    >>> import ftorch as torch
+    >>> mask = torch.tensor([[True, False], [True, True]])
+    >>> [x.shape for x in torch._nested_tensor_from_mask(torch.ones(2, 2, 3), mask).unbind()]
+    [torch.Size([1, 3]), torch.Size([2, 3])]
+    """
+    from .. import nested
+
+    lengths, aligned = _left_aligned(t, mask)
+    if mask_check and not torch.equal(aligned, mask):
+        raise RuntimeError("Mask must be left-aligned without gaps")
+    return nested.as_nested_tensor([row[:length] for row, length in zip(t.unbind(), lengths.tolist())])
+
+
+def _nested_tensor_from_tensor_list(list, dtype=None, layout=None, device=None, pin_memory=None):
+    """``torch.nested.as_nested_tensor(list)``."""
+    from .. import nested
+
+    return nested.as_nested_tensor(list, dtype=dtype, device=device)
+
+
+# --- loss scaling ----------------------------------------------------------------------
+
+
+def _one(name, value, kind, needed):
+    if value.numel() != 1:
+        raise RuntimeError(f"{name} must be a 1-element tensor.")
+    if value.dtype is not kind:
+        raise RuntimeError(f"{name} must be {needed} tensor.")
+
+
+def _amp_update_scale_(input, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval):
+    """Adapts a loss scale: less after an overflow, more after ``growth_interval`` steps without one. Changes both tensors.
+
+    Raises:
+        RuntimeError: unless scale and ``found_inf`` are single float32 numbers and the tracker a single int32 one.
+    """
+    _one("growth_tracker", growth_tracker, _dtype.int32, "an int")
+    _one("current_scale", input, _dtype.float32, "a float")
+    _one("found_inf", found_inf, _dtype.float32, "a float")
+    overflow, good = found_inf.reshape(()) != 0, growth_tracker + 1
+    grows = good == growth_interval
+    grown = input * scale_growth_factor
+    grown = torch.where(grows & grown.isfinite(), grown, input)
+    input.copy_(torch.where(overflow, input * scale_backoff_factor, grown))
+    growth_tracker.copy_(torch.where(overflow | grows, torch.zeros_like(good), good))
+    return input
+
+
+def _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale):
+    """Multiplies gradients by ``inv_scale`` in place, and sets ``found_inf`` to 1 if one was infinite or nan."""
+    for name, value in (("inv_scale", inv_scale), ("found_inf", found_inf)):
+        _one(name, value, _dtype.float32, "a float")
+    for gradient in self:
+        if not gradient.dtype.is_floating_point:
+            raise NotImplementedError(
+                f'"_amp_foreach_non_finite_check_and_unscale_cpu" not implemented for \'{gradient.dtype.scalar_name}\''
+            )
+        bad = gradient.isfinite().all().logical_not()
+        found_inf.copy_(torch.where(bad, torch.ones_like(found_inf), found_inf))
+        gradient.mul_(inv_scale.to(gradient.dtype).reshape(()))
+
+
+# --- which kernel PyTorch would take ----------------------------------------------------
+
+
+def _fused_sdp_choice(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None,
+                      enable_gqa=False) -> int:
+    """The value of the `torch.nn.attention.SDPBackend` that PyTorch takes on the CPU: 1 for its fused kernel, 0 for none.
+
+    Raises:
+        RuntimeError: if the present `sdpa_kernel` allows neither.
+    """
+    from ..backends import cuda
+
+    fused = (
+        dropout_p == 0 and query.dim() == key.dim() == value.dim() == 4
+        and query.dtype in (_dtype.float32, _dtype.float64, _dtype.bfloat16, _dtype.float16)
+        and query.shape[-1] == key.shape[-1] == value.shape[-1] and key.shape[-2] == value.shape[-2]
+        and not (attn_mask is not None and attn_mask.requires_grad)
+        and (query.shape[-3] == key.shape[-3] == value.shape[-3] or enable_gqa)
+    )
+    if fused and cuda.flash_sdp_enabled():
+        return 1
+    if cuda.math_sdp_enabled():
+        return 0
+    raise RuntimeError(
+        "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the math "
+        "kernel and the fused kernels."
+    )
+
+
+def _nnpack_available() -> bool:
+    """True: `torch._nnpack_spatial_convolution` exists, as XLA's convolution."""
+    return True
+
+
+def _nnpack_spatial_convolution(input, weight, bias, padding, stride=1):
+    """``torch.nn.functional.conv2d``."""
+    return torch.nn.functional.conv2d(input, weight, bias, stride, padding)
+
+
+def cudnn_is_acceptable(tensor) -> bool:
+    """False: XLA chooses the library of a convolution."""
+    return False
+
+
+def _add_relu(input, other, *, alpha=1, out=None):
+    """``relu(input + alpha * other)``."""
+    found = torch.relu(torch.add(input, other, alpha=alpha))
+    return found if out is None else out.resize_(found.shape).copy_(found)
+
+
+# --- sparse ------------------------------------------------------------------------------
+
+
+def _sparse_broadcast_to(input, size):
+    """A sparse COO tensor in a larger shape."""
+    return torch.broadcast_to(input, tuple(size))
+
+
+def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, check_pinning=None):
+    """Raises RuntimeError unless the parts make a sparse COO tensor."""
+    from ..sparse import _invariants
+
+    _invariants.check_coo_shapes(indices, values, tuple(size))
+    _invariants.check_coo(indices, values, tuple(size), bool(is_coalesced))
+
+
+def _validate_sparse_compressed_tensor_args(compressed_indices, plain_indices, values, size, layout, check_pinning=None):
+    """Raises RuntimeError unless the parts make a tensor of a compressed layout."""
+    from ..sparse import _invariants
+
+    _invariants.check_compressed(compressed_indices, plain_indices, values, tuple(size), layout)

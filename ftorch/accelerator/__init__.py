@@ -21,6 +21,10 @@ def __getattr__(name):
         from .graphs import Graph
 
         return Graph
+    if name in ("graphs", "memory"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

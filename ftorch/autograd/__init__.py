@@ -36,7 +36,7 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f"{__name__}.profiler").DeviceType
-    if name in ("forward_ad", "profiler", "profiler_util"):
+    if name in ("forward_ad", "profiler", "profiler_legacy", "profiler_util"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")

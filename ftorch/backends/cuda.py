@@ -19,6 +19,14 @@ __all__ = [
 ]
 
 
+def __getattr__(name):
+    if name == "SDPBackend":
+        import importlib  # what stands above
+
+        return importlib.import_module(f"{__name__.partition('.')[0]}.nn.attention").SDPBackend
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def is_built() -> bool:
     """Whether JAX has GPUs here."""
     return bool(jax_devices("cuda"))

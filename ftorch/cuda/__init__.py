@@ -127,7 +127,7 @@ globals().update(_storage_types("torch.cuda"))
 
 
 def __getattr__(name):
-    if name in ("amp", "comm", "nccl", "nvtx", "profiler", "sparse", "tunable"):
+    if name in ("_utils", "amp", "comm", "gds", "jiterator", "nccl", "nvtx", "profiler", "sparse", "tunable"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")

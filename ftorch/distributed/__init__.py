@@ -1,9 +1,10 @@
 """Programs of several processes (``torch.distributed``)."""
-# ruff: noqa: F401
 
+# ruff: noqa: F401
 import sys
 from datetime import timedelta
 
+from .._submodules import on_demand as _on_demand
 from . import distributed_c10d
 from ._bucket import GradBucket
 from .device_mesh import DeviceMesh, init_device_mesh
@@ -23,3 +24,5 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
     if get_rank() == rank:  # noqa: F405
         pdb.Pdb().set_trace(sys._getframe(1))
     barrier()  # noqa: F405
+
+__getattr__ = _on_demand(globals(), "algorithms autograd c10d_logger logging_handlers remote_device rpc utils")

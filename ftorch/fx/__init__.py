@@ -14,6 +14,7 @@ graph():
     return relu
 """
 
+from .._submodules import on_demand as _on_demand
 from . import immutable_collections, node, proxy, traceback
 from ._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
 from .graph import CodeGen, Graph
@@ -22,6 +23,8 @@ from .interpreter import Interpreter, Transformer
 from .node import Node, has_side_effect, map_arg
 from .proxy import Proxy, TraceError
 from .subgraph_rewriter import replace_pattern
+
+__getattr__ = _on_demand(globals(), "_pytree _utils config tensor_type")
 
 __all__ = [
     "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "ProxyableClassMeta",

@@ -1,5 +1,6 @@
 """TorchScript (``script``, ``trace``, ``load``, ``save``) and captured programs (``compile``)."""
 
+from .._submodules import on_demand as _on_demand
 from ..eager.runtime.executor import stats
 from . import annotations
 from .compiler import compile, is_compiling
@@ -60,6 +61,26 @@ _script._calls_of_marks()
 _isinstance, _fork, _wait, _set_fusion_strategy = isinstance, fork, wait, set_fusion_strategy
 
 _script_if_tracing = script_if_tracing  # the name that torchvision imports
+
+
+def _unwrap_optional(x):
+    """``x``. Raises AssertionError if it is None. In scripts: its type without None."""
+    assert x is not None, "Unwrapping null optional"
+    return x
+
+
+def _unique_state_dict(module, keep_vars=False):
+    """The module's state, of each tensor under the first of its names."""
+    found, seen = {}, set()
+    for name, value in module.state_dict(keep_vars=True).items():
+        if id(value) not in seen:
+            seen.add(id(value))
+            found[name] = value if keep_vars else value.detach()
+    return found
+
+
+
+__getattr__ = _on_demand(globals(), "frontend")
 
 __all__ = [
     "Attribute",

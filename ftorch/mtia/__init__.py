@@ -1,5 +1,6 @@
 """Meta's accelerators (``torch.mtia``): JAX has none of them, so nothing is available."""
 
+from .._submodules import on_demand as _on_demand
 from .._toplevel.absent_device import functions as _functions
 
 _NAMES = [
@@ -13,5 +14,7 @@ _NAMES = [
 ]
 
 globals().update(_functions(_NAMES, AssertionError, "Torch not compiled with MTIA enabled"))
+
+__getattr__ = _on_demand(globals(), "memory mtia_graph")
 
 __all__ = list(_NAMES)

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._submodules import on_demand as _on_demand
 from ..eager.call import op as _op
 from ..eager.core import api as _torch
 from ..eager.core import formats as _formats
 from ..eager.tensor import Tensor as _Tensor
 from ._tensor import NestedTensor, made, to_padded
+
+__getattr__ = _on_demand(globals(), "_internal")
 
 __all__ = [
     "as_nested_tensor",

@@ -1,5 +1,6 @@
 """``torch.nn``: modules, parameters, initialisation and functions of neural networks."""
 
+from .._submodules import on_demand as _on_demand
 from . import functional, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403 - every module class, listed in modules.__all__
 from .parallel import DataParallel
@@ -50,12 +51,4 @@ def factory_kwargs(kwargs: dict | None) -> dict:
 
 
 # Packages that are imported when they are first used.
-_PACKAGES = frozenset(("intrinsic", "qat", "quantizable", "quantized"))
-
-
-def __getattr__(name):
-    if name in _PACKAGES:
-        import importlib
-
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _on_demand(globals(), "_reduction attention common_types grad intrinsic qat quantizable quantized")

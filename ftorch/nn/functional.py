@@ -15,7 +15,11 @@ import typing
 
 from ..eager.core.api import nn as _nn
 from ..eager.tensor import Tensor
+from . import _reduction as _Reduction  # noqa: F401  (published code reads it here)
 from ._functional_signatures import SIGNATURES
+
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 class ScalingType(enum.IntEnum):

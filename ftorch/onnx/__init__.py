@@ -16,6 +16,7 @@ from ..export import ExportedProgram
 from ..export import export as export_program
 from ..export.dynamic_shapes import Dim
 from ..nn import Module
+from ..torch_version import __version__
 from ..utils import _pytree as pytree
 from . import symbolic_helper
 from ._symbolic import (
@@ -32,6 +33,7 @@ from .errors import (
     UnsupportedOperatorError,
 )
 
+producer_name, producer_version = "pytorch", __version__  # what published code writes into its files
 _DEFAULT_OPSET = 18
 
 

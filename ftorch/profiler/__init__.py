@@ -21,6 +21,7 @@ from typing import Any
 
 import jax
 
+from .._submodules import on_demand as _on_demand
 from . import itt
 from ._collector import Collector, record_function
 from ._events import DeviceType, EventList, FunctionEvent, FunctionEventAvg, write_chrome_trace
@@ -315,6 +316,8 @@ def kineto_available() -> bool:
     """Whether profiles can be made."""
     return True
 
+
+__getattr__ = _on_demand(globals(), "profiler")
 
 __all__ = [
     "DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "ProfilerAction",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import warnings
 
+from ..._submodules import on_demand as _on_demand
 from ...amp import autocast_mode as _modern
 from ...amp.grad_scaler import GradScaler as _GradScaler
 from ...eager.core.dtype import float16
 from .common import amp_definitely_not_available
+
+__getattr__ = _on_demand(globals(), "autocast_mode grad_scaler")
 
 __all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
 

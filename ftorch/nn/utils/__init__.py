@@ -1,5 +1,6 @@
 """``torch.nn.utils``: clipping, vectors of parameters, parametrizations, pruning, fusion, packing."""
 
+from ..._submodules import on_demand as _on_demand
 from . import parametrizations, parametrize, prune, rnn, stateless
 from .clip_grad import _clip_grads_with_norm_ as clip_grads_with_norm_
 from .clip_grad import _get_total_norm as get_total_norm
@@ -18,6 +19,8 @@ from .memory_format import (
 )
 from .spectral_norm import remove_spectral_norm, spectral_norm
 from .weight_norm import remove_weight_norm, weight_norm
+
+__getattr__ = _on_demand(globals(), "_named_member_accessor")
 
 __all__ = [
     "clip_grad_norm",
