@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ._process_group import ProcessGroup, _inner, _listed, fill, flat
+from ._elements import fill, flat
+from ._process_group import ProcessGroup, _inner, _listed
 from ._store import HashStore
 from ._work import Work
 

@@ -3,11 +3,17 @@ name, a list of ranks, a mesh and a dimension (``torch.distributed._functional_c
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any
 
 import ftorch as torch
 
 from ..autograd import Function
+from ..eager.runtime import capture_trace
+from ..eager.tensor import modes
+from ..utils._python_dispatch import _len_torch_dispatch_stack
+from ..utils._pytree import tree_map_only
 from . import distributed_c10d as dist
 from ._reductions import ReduceOp
 
@@ -137,8 +143,80 @@ class _Broadcast(Function):
 
 
 def wait_tensor(tensor):
-    """The tensor: collectives here are complete when their result is used."""
-    return tensor
+    """The tensor, when it is there: that of an `AsyncCollectiveTensor`."""
+    return tensor.elem if isinstance(tensor, AsyncCollectiveTensor) else tensor
+
+
+class AsyncCollectiveTensor(torch.Tensor):
+    """The result of a collective, which the first call that reads it waits for: its results are plain tensors, and those of
+    views are not waited for either.
+
+    Attributes:
+        elem: the plain tensor. ``completed``: whether it was waited for.
+    """
+
+    elem: torch.Tensor
+    completed: bool
+
+    @staticmethod
+    def __new__(cls, elem):
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(), dtype=elem.dtype,
+            layout=elem.layout, device=elem.device, requires_grad=elem.requires_grad,
+        )
+        made.elem, made.completed = elem, False
+        return made
+
+    def __tensor_flatten__(self):
+        return ["elem"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner_tensors, meta, outer_size, outer_stride):
+        if meta is not None:
+            raise AssertionError("meta must be None for AsyncCollectiveTensor unflatten")
+        return AsyncCollectiveTensor(inner_tensors["elem"])
+
+    def __repr__(self):  # type: ignore[override]
+        return f"AsyncCollectiveTensor({self.trigger_wait()})"
+
+    def trigger_wait(self):
+        """The plain tensor, which is waited for."""
+        self.completed = True
+        return self.elem
+
+    def wait(self):
+        """`trigger_wait`."""
+        return self.trigger_wait()
+
+    def tolist(self):
+        """The elements as lists."""
+        return self.trigger_wait().tolist()
+
+    def numpy(self):  # type: ignore[override]
+        """The elements as an array."""
+        return self.trigger_wait().numpy()
+
+    def _get_acs_underlying_tensor(self):
+        return self.elem
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        view = getattr(func, "is_view", False)
+
+        def plain(t):
+            return t.elem if view else t.trigger_wait()
+
+        args, kwargs = tree_map_only(cls, plain, args), tree_map_only(cls, plain, kwargs or {})
+        out = func(*args, **kwargs)
+        return tree_map_only(torch.Tensor, cls, out) if view else out
+
+
+def _maybe_wrap_tensor(out):
+    """What a function gives for a result: one that is waited for when it is read; the result itself where calls are recorded
+    or it has derivatives.
+    """
+    recorded = modes.levels or modes.function_modes or _len_torch_dispatch_stack() or capture_trace.capturing() is not None
+    return out if recorded or type(out) is not torch.Tensor or out.requires_grad else AsyncCollectiveTensor(out)
 
 
 def all_reduce(self, reduceOp: str, group, tag: str = ""):
@@ -148,39 +226,49 @@ def all_reduce(self, reduceOp: str, group, tag: str = ""):
         reduceOp: ``"sum"``, ``"avg"``, ``"max"`` and so on.
         group: a group, its name, a list of ranks, a 1-d mesh, or (mesh, dimension).
     """
-    return _AllReduce.apply(self, _reduction(reduceOp), _expand_group(group, tag))
+    return _maybe_wrap_tensor(_AllReduce.apply(self, _reduction(reduceOp), _expand_group(group, tag)))
 
 
 def broadcast(self, src: int, group, tag: str = ""):
     """A new tensor: that of the group's rank ``src``."""
-    return _Broadcast.apply(self, src, _expand_group(group, tag))
+    return _maybe_wrap_tensor(_Broadcast.apply(self, src, _expand_group(group, tag)))
 
 
-def all_gather_tensor(self, gather_dim: int, group, tag: str = ""):
-    """The tensors of all processes, joined along a dimension."""
-    dim = _dimension(gather_dim, self.dim())
-    return _AllGather.apply(self, dim, _expand_group(group, tag))
+def gathered(tensor, dim, group, tag=""):
+    """`all_gather_single` as a plain tensor."""
+    return _AllGather.apply(tensor, _dimension(dim, tensor.dim()), _expand_group(group, tag))
 
 
 def all_gather_single(self, gather_dim: int, group, tag: str = ""):
-    """`all_gather_tensor`."""
-    return all_gather_tensor(self, gather_dim, group, tag)
+    """The tensors of all processes, joined along a dimension."""
+    out = gathered(self, gather_dim, group, tag)
+    return out if gather_dim else _maybe_wrap_tensor(out)  # others are joined, which waits
 
 
-def reduce_scatter_tensor(self, reduceOp: str, scatter_dim: int, group, tag: str = ""):
+all_gather_single_autograd = all_gather_single
+
+
+def scattered(tensor, op, dim, group, tag=""):
+    """`reduce_scatter_single` as a plain tensor."""
+    return _ReduceScatter.apply(tensor, _reduction(op), _dimension(dim, tensor.dim()), _expand_group(group, tag))
+
+
+def reduce_scatter_single(self, reduceOp: str, scatter_dim: int, group, tag: str = ""):
     """The calling process' part, along a dimension, of all processes' tensors combined."""
-    dim = _dimension(scatter_dim, self.dim())
-    return _ReduceScatter.apply(self, _reduction(reduceOp), dim, _expand_group(group, tag))
+    return _maybe_wrap_tensor(scattered(self, reduceOp, scatter_dim, group, tag))
 
 
-reduce_scatter_single = reduce_scatter_tensor
-all_gather_tensor_autograd, reduce_scatter_tensor_autograd = all_gather_tensor, reduce_scatter_tensor
+reduce_scatter_single_autograd = reduce_scatter_single
+
+
+def exchanged(tensor, output_splits, input_splits, group, tag=""):
+    """`all_to_all_single` as a plain tensor."""
+    return _AllToAllSingle.apply(tensor, output_splits, input_splits, _expand_group(group, tag))
 
 
 def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag: str = ""):
     """A new tensor of pieces along the first dimension, one from each process."""
-    made = _expand_group(group, tag)
-    return _AllToAllSingle.apply(self, output_split_sizes, input_split_sizes, made)
+    return _maybe_wrap_tensor(exchanged(self, output_split_sizes, input_split_sizes, group, tag))
 
 
 all_to_all_single_autograd = all_to_all_single
@@ -191,17 +279,42 @@ def all_reduce_coalesced(self: list, reduceOp: str, group, tag: str = "") -> lis
     return [all_reduce(t, reduceOp, group, tag) for t in self]
 
 
-def all_gather_into_tensor_coalesced(self: list, group, tag: str = "") -> list:
-    """`all_gather_tensor` along the first dimension of several tensors."""
-    return [all_gather_tensor(t, 0, group, tag) for t in self]
+def all_gather_single_coalesced(self: list, group, tag: str = "") -> list:
+    """`all_gather_single` along the first dimension of several tensors."""
+    return [all_gather_single(t, 0, group, tag) for t in self]
 
 
-def reduce_scatter_tensor_coalesced(inputs: list, reduceOp: str, scatter_dim: list, group,
-                                    tag: str = "") -> list:
-    """`reduce_scatter_tensor` of several tensors."""
-    return [
-        reduce_scatter_tensor(t, reduceOp, dim, group, tag) for t, dim in zip(inputs, scatter_dim)
-    ]
+def reduce_scatter_single_coalesced(inputs: list, reduceOp: str, scatter_dim: list, group, tag: str = "") -> list:
+    """`reduce_scatter_single` of several tensors."""
+    return [reduce_scatter_single(t, reduceOp, dim, group, tag) for t, dim in zip(inputs, scatter_dim)]
+
+
+def _under_earlier_name(function, name):
+    """A function under the name that it had before, which warns."""
+
+    own = "torch.distributed._functional_collectives"
+    later = name.replace("into_tensor", "single").replace("_tensor", "_single")
+    text = f"`{own}.{name}` is deprecated. Please use `{own}.{later}` instead."
+
+    @functools.wraps(function)
+    def earlier(*args, **kwargs):
+        if capture_trace.capturing() is None:
+            warnings.warn(text, FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    earlier.__name__ = earlier.__qualname__ = name
+    earlier.__doc__ = f"`{function.__name__}`."
+    return earlier
+
+
+all_gather_tensor = _under_earlier_name(all_gather_single, "all_gather_tensor")
+all_gather_tensor_autograd = _under_earlier_name(all_gather_single, "all_gather_tensor_autograd")
+all_gather_into_tensor_coalesced = _under_earlier_name(all_gather_single_coalesced, "all_gather_into_tensor_coalesced")
+reduce_scatter_tensor = _under_earlier_name(reduce_scatter_single, "reduce_scatter_tensor")
+reduce_scatter_tensor_autograd = _under_earlier_name(reduce_scatter_single, "reduce_scatter_tensor_autograd")
+reduce_scatter_tensor_coalesced = _under_earlier_name(
+    reduce_scatter_single_coalesced, "reduce_scatter_tensor_coalesced"
+)
 
 
 def permute_tensor(self, src_dst: list[int], group, tag: str = ""):
@@ -222,27 +335,27 @@ def all_gather_tensor_inplace(output_tensor, input_tensor, group=None, async_op:
                               gather_dim: int = 0):
     """`all_gather_single` into a tensor."""
     _at_once(async_op)
-    return output_tensor.copy_(all_gather_single(input_tensor, gather_dim, group, tag))
+    return output_tensor.copy_(gathered(input_tensor, gather_dim, group, tag))
 
 
 def reduce_scatter_tensor_inplace(output, input, op: str = "sum", group=None, async_op: bool = False,
                                   scatter_dim: int = 0, tag: str = ""):
     """`reduce_scatter_single` into a tensor."""
     _at_once(async_op)
-    return output.copy_(reduce_scatter_single(input, op, scatter_dim, group, tag))
+    return output.copy_(scattered(input, op, scatter_dim, group, tag))
 
 
 def all_reduce_inplace(tensor, op: str = "sum", group=None, async_op: bool = False, tag: str = ""):
     """`all_reduce` into the tensor itself."""
     _at_once(async_op)
-    return tensor.copy_(all_reduce(tensor, op, group, tag))
+    return tensor.copy_(wait_tensor(all_reduce(tensor, op, group, tag)))
 
 
 def all_to_all_inplace(output, input, output_split_sizes=None, input_split_sizes=None, group=None,
                        async_op: bool = False, tag: str = ""):
     """`all_to_all_single` into a tensor."""
     _at_once(async_op)
-    return output.copy_(all_to_all_single(input, output_split_sizes, input_split_sizes, group, tag))
+    return output.copy_(exchanged(input, output_split_sizes, input_split_sizes, group, tag))
 
 
 def all_gather_inplace(tensor_list: list, tensor, group=None, async_op: bool = False, tag: str = ""):
@@ -250,16 +363,7 @@ def all_gather_inplace(tensor_list: list, tensor, group=None, async_op: bool = F
     _at_once(async_op)
     if tensor.dim() and not all(t.size(0) == tensor.size(0) for t in tensor_list):
         raise AssertionError("Remapping variable size all_gather is not yet supported")
-    parts = all_gather_single(tensor.reshape(1) if not tensor.dim() else tensor, 0, group, tag).chunk(len(tensor_list))
+    parts = gathered(tensor.reshape(1) if not tensor.dim() else tensor, 0, group, tag).chunk(len(tensor_list))
     for held, part in zip(tensor_list, parts):
         held.copy_(part.view(held.shape))
     return tensor_list
-
-
-class AsyncCollectiveTensor(torch.Tensor):
-    """The class of results that are waited for; results here are plain tensors."""
-
-    @staticmethod
-    def wait_tensor(tensor):
-        """`wait_tensor`."""
-        return tensor

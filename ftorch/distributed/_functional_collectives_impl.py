@@ -9,12 +9,12 @@ from . import _functional_ops, _group_ops
 
 
 def _shard_dim_alltoall(input, gather_dim, shard_dim, group_name):
-    from ._functional_collectives import all_to_all_single
+    from ._functional_collectives import exchanged
     from .distributed_c10d import _resolve_process_group
 
     size = _resolve_process_group(group_name).size()
     given = torch.stack(input.chunk(size, shard_dim))
-    return torch.cat(list(all_to_all_single(given, None, None, group_name)), gather_dim)
+    return torch.cat(list(exchanged(given, None, None, group_name)), gather_dim)
 
 
 def _register():

@@ -14,23 +14,23 @@ def _each(one):
 
 
 def _gather(x, group_size, group_name):
-    return collectives.all_gather_tensor(x, 0, group_name)
+    return collectives.gathered(x, 0, group_name)
 
 
 def _reduce(x, reduce_op, group_name):
-    return collectives.all_reduce(x, reduce_op, group_name)
+    return collectives.wait_tensor(collectives.all_reduce(x, reduce_op, group_name))
 
 
 def _scatter(x, reduce_op, group_size, group_name):
-    return collectives.reduce_scatter_tensor(x, reduce_op, 0, group_name)
+    return collectives.scattered(x, reduce_op, 0, group_name)
 
 
 def _broadcast(x, src, group_name):
-    return collectives.broadcast(x, src, group_name)
+    return collectives.wait_tensor(collectives.broadcast(x, src, group_name))
 
 
 def _exchange(x, output_split_sizes, input_split_sizes, group_name):
-    return collectives.all_to_all_single(x, output_split_sizes, input_split_sizes, group_name)
+    return collectives.exchanged(x, output_split_sizes, input_split_sizes, group_name)
 
 
 def _inplace(rule):

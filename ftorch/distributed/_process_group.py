@@ -8,13 +8,9 @@ import numpy as np
 
 import ftorch as torch
 
-from ..eager.call.op import to_numpy
-from ..eager.core.device import put as put_array
-from ..eager.memory.storage import Storage
-from ..eager.runtime import capture_trace, executor
-from ..eager.tensor import from_array
 from . import _options as options
 from ._algorithms import Collectives, as_bytes
+from ._elements import fill, flat, has_none, room
 from ._mailbox import Mailbox
 from ._profiled import recorded
 from ._reductions import Reduction
@@ -23,42 +19,6 @@ from ._transport import Mesh
 from ._work import Line, Work
 
 _BARRIER_TAG = -(1 << 62)
-
-
-def flat(t) -> np.ndarray:
-    """A tensor's elements in order, as a flat array (which may be the tensor's own memory)."""
-    return np.ascontiguousarray(to_numpy(t.detach())).reshape(-1)
-
-
-def fill(t, array, *, counts: bool = True) -> None:
-    """Puts elements into a tensor, in place and past autograd. The array is the tensor's from then on.
-
-    Args:
-        counts: whether that is a new version of the tensor, by which autograd knows what has changed.
-    """
-    array = np.ascontiguousarray(array).reshape(tuple(t.shape))
-    target = t._ftorch_storage
-    before = target.version
-    whole = t._ftorch_geometry is target.root and target.host is None and array.base is not None
-    if whole and type(t) in (torch.Tensor, torch.nn.Parameter) and capture_trace.capturing() is None:
-        # A dense tensor takes over the memory: a write of 64 MB would cost as much as its exchange.
-        executor.move(Storage(target.root, put_array(array, target.root.device)), target)
-        if not counts:
-            target.version = before
-        return
-    with torch.no_grad():
-        value = from_array(array)
-        if value.device != t.device:
-            value = value.to(t.device)
-        t.detach().copy_(value)
-    if not counts:
-        target.version = before
-
-
-def _new(t):
-    from ._algorithms import empty
-
-    return empty(t.numel(), t.dtype.numpy)
 
 
 class ProcessGroup:
@@ -151,6 +111,8 @@ class ProcessGroup:
         return seconds(getattr(opts, "timeout", None) or self.timeout)
 
     def _submit(self, opts, title, inputs, compute, finish=None, result=None) -> Work:
+        if has_none(result):  # on the meta device: nothing is exchanged
+            return _nothing(result)
         work = recorded(Work(result, finish), title, inputs)
         if getattr(opts, "asyncOp", True):
             return self._line.start(work, compute)
@@ -195,7 +157,7 @@ class ProcessGroup:
         return work
 
     def _gather_uneven(self, outs, own, opts):
-        arrays, mine, limit = [_new(o) for o in outs], flat(own), self._seconds(opts)
+        arrays, mine, limit = [room(o) for o in outs], flat(own), self._seconds(opts)
         work = self._submit(
             opts, "all_gather", [own], lambda: self._collectives.all_gather(mine, arrays, limit),
             lambda _: [fill(o, a) for o, a in zip(outs, arrays)], list(outs),
@@ -231,7 +193,7 @@ class ProcessGroup:
         opts = _opts(root if isinstance(root, options._Options) else opts, options.BroadcastOptions)
         root = root if isinstance(root, int) else opts.rootRank
         self._check_root("broadcast", root)
-        data, limit = (flat(t) if self._rank == root else _new(t)), self._seconds(opts)
+        data, limit = (flat(t) if self._rank == root else room(t)), self._seconds(opts)
         return self._submit(
             opts, "broadcast", [t], lambda: self._collectives.broadcast(data, root, limit),
             lambda _: self._rank == root or fill(t, data, counts=False), [t],
@@ -281,7 +243,7 @@ class ProcessGroup:
             raise ValueError("output tensor size must be equal to world_size times input tensor size")
         if output.dtype != input.dtype:
             raise TypeError("output tensor must have the same type as input tensor")
-        own, out, limit = flat(input), _new(output), self._seconds(opts)
+        own, out, limit = flat(input), room(output), self._seconds(opts)
         parts = list(out.reshape(self._size, -1))
         return self._submit(
             opts, "all_gather", [input], lambda: self._collectives.all_gather(own, parts, limit),
@@ -310,7 +272,7 @@ class ProcessGroup:
         if self._rank == root:
             self._check_count("gather", "output", outs)
             _check_alike("gather", t, outs)
-        own, limit, arrays = flat(t), self._seconds(opts), [_new(o) for o in outs]
+        own, limit, arrays = flat(t), self._seconds(opts), [room(o) for o in outs]
         return self._submit(
             opts, "gather", [t], lambda: self._collectives.gather(own, arrays, root, limit),
             lambda _: [fill(o, a) for o, a in zip(outs, arrays)], outs,
@@ -335,7 +297,7 @@ class ProcessGroup:
         if self._rank == root:
             self._check_count("scatter", "input", parts)
             _check_alike("scatter", t, parts)
-        out, given, limit = _new(t), [flat(p) for p in parts], self._seconds(opts)
+        out, given, limit = room(t), [flat(p) for p in parts], self._seconds(opts)
         return self._submit(
             opts, "scatter", parts, lambda: self._collectives.scatter(out, given, root, limit),
             lambda _: fill(t, out, counts=False), [t],
@@ -395,7 +357,7 @@ class ProcessGroup:
                     f"ProcessGroupGloo::alltoall: {kind} tensor list size {len(tensors)} does not match "
                     f"world size {self._size}"
                 )
-        arrays, parts, limit = [_new(o) for o in outs], [flat(t) for t in given], self._seconds(opts)
+        arrays, parts, limit = [room(o) for o in outs], [flat(t) for t in given], self._seconds(opts)
         return self._submit(
             opts, "all_to_all", given, lambda: self._collectives.all_to_all(parts, arrays, limit),
             lambda _: [fill(o, a) for o, a in zip(outs, arrays)], outs,
@@ -405,7 +367,7 @@ class ProcessGroup:
         """`alltoall` of pieces of one tensor, along the first dimension."""
         opts, limit = _opts(opts, options.AllToAllOptions), None
         limit = self._seconds(opts)
-        out = _new(output)
+        out = room(output)
         parts = self._pieces(flat(input), input, input_splits)
         arrays = self._pieces(out, output, output_splits)
         return self._submit(
@@ -472,12 +434,14 @@ class ProcessGroup:
         """Sends a tensor to a rank of the group."""
         (t,) = _listed(tensors)
         work, limit = recorded(Work([t]), "send", [t]), seconds(self.timeout)
-        work._run(lambda: self._mailbox.send(dst, tag, as_bytes(flat(t)), limit))
+        work._run(lambda: has_none(t) or self._mailbox.send(dst, tag, as_bytes(flat(t)), limit))
         return work
 
     def recv(self, tensors, src: int | None, tag: int = 0) -> Work:
         """Receives a tensor from a rank of the group (None: from any)."""
         (t,) = _listed(tensors)
+        if has_none(t):
+            return _nothing([t], src or 0)
         return recorded(_Receive(self, t, src, tag), "recvAnySource" if src is None else "recv", [t])
 
     def recv_anysource(self, tensors, tag: int = 0) -> Work:
@@ -551,6 +515,13 @@ class _Receive(Work):
     def get_future(self):
         self._take(seconds(self._group.timeout))
         return super().get_future()
+
+
+def _nothing(result, source=None):
+    """The handle of an exchange that is over at once."""
+    work = Work(result, source=source)
+    work._run(lambda: None)
+    return work
 
 
 def _listed(tensors):

@@ -15,7 +15,7 @@ from ..futures import Future
 from . import distributed_c10d as dist
 from ._bucket import GradBucket
 from ._ddp_logging import Times
-from ._process_group import fill, flat
+from ._elements import fill, flat
 
 _UNFINISHED = (
     "Expected to have finished reduction in the prior iteration before starting a new one. This error "

@@ -123,8 +123,10 @@ def _optimized_class():
             super().__init__()
             self._orig_mod = module
             self.__dict__["_settings"] = options
-            self.__dict__["_compiled"] = _compiled(module.__call__, options)
-            self.__dict__["dynamo_ctx"] = functools.partial(_compiled, settings=options)  # of another function
+            compiled = functools.partial(_compiled, settings=options)
+            inside = getattr(module, "_compiled_inside", None)  # of modules whose call is more than a program
+            self.__dict__["_compiled"] = compiled(module.__call__) if inside is None else inside(compiled)
+            self.__dict__["dynamo_ctx"] = compiled  # of another function
 
         def __call__(self, *args, **kwargs):
             return self.__dict__["_compiled"](*args, **kwargs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import ftorch as torch
 
 from ...autograd import Function
@@ -93,10 +95,10 @@ class _AllGather(Function):
     @staticmethod
     def backward(ctx, *grads):
         out = torch.empty_like(grads[0])
-        return None, _ReduceScatter.apply(ReduceOp.SUM, ctx.group, out, *grads)
+        return None, _Reduce_Scatter.apply(ReduceOp.SUM, ctx.group, out, *grads)
 
 
-class _ReduceScatter(Function):
+class _Reduce_Scatter(Function):
     @staticmethod
     def forward(ctx, op, group, tensor, *inputs):
         ctx.group = group
@@ -125,7 +127,7 @@ class _AllGatherBase(Function):
         return None, out, None
 
 
-class _AllToAll(Function):
+class _AlltoAll(Function):
     @staticmethod
     def forward(ctx, group, outs, *tensors):
         ctx.group = group
@@ -137,10 +139,10 @@ class _AllToAll(Function):
     @staticmethod
     def backward(ctx, *grads):
         outs = [grads[0].new_empty(s) for s in ctx.shapes]
-        return None, None, *_AllToAll.apply(ctx.group, outs, *grads)
+        return None, None, *_AlltoAll.apply(ctx.group, outs, *grads)
 
 
-class _AllToAllSingle(Function):
+class _AlltoAllSingle(Function):
     @staticmethod
     def forward(ctx, group, output, output_splits, input_splits, tensor):
         ctx.group, ctx.shape = group, tensor.shape
@@ -152,13 +154,21 @@ class _AllToAllSingle(Function):
     @staticmethod
     def backward(ctx, grad):
         out = grad.new_empty(ctx.shape)
-        return None, None, None, None, _AllToAllSingle.apply(
+        return None, None, None, None, _AlltoAllSingle.apply(
             ctx.group, out, *ctx.splits, grad.contiguous()
         )
 
 
+def _deprecated(name, later):
+    warnings.warn(
+        f"torch.distributed.nn.functional.{name} is deprecated, use torch.distributed._functional_collectives.{later} instead.",
+        FutureWarning, stacklevel=3,
+    )
+
+
 def broadcast(tensor, src, group=None):
     """A new tensor: that of the process ``src``. Its gradient is the sum of all processes'."""
+    _deprecated("broadcast", "broadcast")
     return _Broadcast.apply(src, group, tensor)
 
 
@@ -179,11 +189,13 @@ def reduce(tensor, dst, op=ReduceOp.SUM, group=None):
 
 def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None):
     """A new tensor: the calling process' element of all processes' lists, combined."""
-    return _ReduceScatter.apply(op, group, output, *input_list)
+    _deprecated("reduce_scatter", "reduce_scatter_single")
+    return _Reduce_Scatter.apply(op, group, output, *input_list)
 
 
 def all_gather(tensor, group=None):
     """A tuple of the tensors of all processes."""
+    _deprecated("all_gather", "all_gather_single")
     return _AllGather.apply(group, tensor)
 
 
@@ -193,12 +205,13 @@ def _all_gather_base(output_tensor, input_tensor, group=None):
 
 def all_to_all(output_tensor_list, input_tensor_list, group=None):
     """A tuple of tensors, one from each process."""
-    return _AllToAll.apply(group, output_tensor_list, *input_tensor_list)
+    return _AlltoAll.apply(group, output_tensor_list, *input_tensor_list)
 
 
 def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None):
     """A new tensor of pieces, one from each process."""
-    return _AllToAllSingle.apply(group, output, output_split_sizes, input_split_sizes, input)
+    _deprecated("all_to_all_single", "all_to_all_single")
+    return _AlltoAllSingle.apply(group, output, output_split_sizes, input_split_sizes, input)
 
 
 def all_reduce(tensor, op=ReduceOp.SUM, group=None):
@@ -212,4 +225,5 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None):
     tensor([1., 1.])
     >>> dist.destroy_process_group()
     """
+    _deprecated("all_reduce", "all_reduce")
     return _AllReduce.apply(op, group, tensor)

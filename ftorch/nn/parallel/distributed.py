@@ -10,6 +10,7 @@ from typing import Any
 
 import ftorch as torch
 
+from ...eager.runtime import capture_trace
 from ..modules.module import Module
 
 _EARLIER_NAME = (
@@ -199,7 +200,7 @@ class DistributedDataParallel(Module):
 
     def __getstate__(self):
         state = self.__dict__.copy()
-        for name in ("process_group", "reducer", "_join_config"):
+        for name in ("process_group", "reducer", "_join_config", "_inner"):
             state.pop(name, None)
         return state
 
@@ -246,7 +247,27 @@ class DistributedDataParallel(Module):
             )
         return int(rank.item())
 
+    def _compiled_inside(self, compiled):
+        """Its call with that of the module inside compiled: what is done around it, for reductions, is done by each call.
+
+        Args:
+            compiled: makes a compiled function of one.
+        """
+        inner = compiled(self.module.__call__)
+
+        def call(*args, **kwargs):
+            outer, self.__dict__["_inner"] = self.__dict__.get("_inner"), inner
+            try:
+                return self(*args, **kwargs)
+            finally:
+                self.__dict__["_inner"] = outer
+
+        return call
+
     def forward(self, *inputs, **kwargs):
+        capture = capture_trace.capturing()
+        if capture is not None:  # a program would not tell the reducer that there is another iteration
+            capture.end("DistributedDataParallel averages gradients in Python")
         synchronizes = torch.is_grad_enabled() and self.require_backward_grad_sync
         if self._join_config.enable:
             Join, *_ = _join_classes()
@@ -268,7 +289,7 @@ class DistributedDataParallel(Module):
         if self.mixed_precision is not None:
             output = self._cast_forward(inputs, kwargs)
         else:
-            output = self.module(*inputs, **kwargs)
+            output = (self.__dict__.get("_inner") or self.module)(*inputs, **kwargs)
         if synchronizes:
             self.require_forward_param_sync = True
             reached = None

@@ -15,7 +15,7 @@ from enum import Enum
 
 import ftorch as torch
 
-from ...._functional_collectives import all_gather_tensor, permute_tensor
+from ...._functional_collectives import gathered, permute_tensor, wait_tensor
 from ._load_balancer import _create_default_load_balancer
 
 __all__ = ["context_parallel", "context_parallel_unshard", "set_rotate_method"]
@@ -127,7 +127,7 @@ def context_parallel_unshard(mesh, buffers, seq_dims, load_balancer=None) -> lis
     """The whole tensors of which the processes have parts (those that `context_parallel` makes)."""
     out = []
     for t, dim in zip(buffers, seq_dims):
-        whole = all_gather_tensor(t.contiguous(), dim, mesh.get_group())
+        whole = gathered(t.contiguous(), dim, mesh.get_group())
         balancer = load_balancer
         if balancer is None:
             balancer = _create_default_load_balancer(whole.shape[dim], mesh.size(), whole.device)
@@ -177,7 +177,7 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
     own = _positions(rank, size, query.shape[-2], balanced, query.device)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if _cp_options.rotate_method is _RotateMethod.ALL_GATHER:
-        both = all_gather_tensor(torch.cat([key, value], -1).contiguous(), key.dim() - 2, group)
+        both = gathered(torch.cat([key, value], -1).contiguous(), key.dim() - 2, group)
         key, value = both[..., : key.shape[-1]], both[..., key.shape[-1] :]
         mask = own[:, None] >= torch.cat(places)[None] if is_causal else None
         return _original[-1](query, key, value, mask, 0.0, False, scale)
@@ -193,7 +193,7 @@ def _ring(query, key, value, own, places, scale, is_causal, group, rank, size):
     width = key.shape[-1]
     for step in range(size):
         if step:
-            both = permute_tensor(both, [(r + 1) % size for r in range(size)], group)
+            both = wait_tensor(permute_tensor(both, [(r + 1) % size for r in range(size)], group))
         source = (rank - step) % size
         scores = (query @ both[..., :width].transpose(-2, -1)).to(accumulate) * scale
         if is_causal:
