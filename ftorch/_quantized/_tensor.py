@@ -12,6 +12,7 @@ from typing import Any
 
 from ..eager.core import dtype as _dtype
 from ..eager.core.geometry import Size, geometry
+from ..eager.core.once import warn_once
 from ..eager.dispatch import overrides
 from ..eager.memory.storage import INFERENCE
 from ..eager.tensor import Tensor, modes
@@ -142,6 +143,13 @@ class QuantizedTensor(Tensor):
         return format(self.item(), spec) if spec and not self.dim() else repr(self)
 
 
+_DEPRECATED = (
+    "torch.quantize_per_tensor, torch.quantize_per_channel and other quantized tensor creation functions that produce tensors "
+    "with dtype torch.quint8, torch.qint8, and torch.qint32 are deprecated and will be removed in a future PyTorch release. "
+    "Please see https://github.com/pytorch/pytorch/issues/184982 for more information."
+)
+
+
 def build(ints, quantizer, dtype=None, shape=None) -> QuantizedTensor:
     """The quantized tensor of some integers, whose memory it shares.
 
@@ -149,6 +157,7 @@ def build(ints, quantizer, dtype=None, shape=None) -> QuantizedTensor:
         shape: for packed integers, that of the tensor.
     """
     dtype = dtype or q.QUANTIZED[ints.dtype]
+    warn_once(_DEPRECATED, stacklevel=0)
     t = object.__new__(QuantizedTensor)
     t._ftorch_storage = ints._ftorch_storage
     if dtype in q.PER_BYTE:

@@ -1,15 +1,5 @@
 """Quantization and pruning (``torch.ao``)."""
 
-import importlib as _importlib
+from .._submodules import on_demand as _on_demand
 
-_PACKAGES = ("nn", "ns", "pruning", "quantization")
-
-
-def __getattr__(name):
-    if name in _PACKAGES:
-        try:
-            return _importlib.import_module(f".{name}", __name__)
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
-                raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _on_demand(globals(), "nn ns pruning quantization")

@@ -25,4 +25,4 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
         pdb.Pdb().set_trace(sys._getframe(1))
     barrier()  # noqa: F405
 
-__getattr__ = _on_demand(globals(), "algorithms autograd c10d_logger logging_handlers remote_device rpc utils")
+__getattr__ = _on_demand(globals(), "algorithms autograd c10d_logger config logging_handlers remote_device rpc utils")

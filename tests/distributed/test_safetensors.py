@@ -117,3 +117,42 @@ def test_copies_are_made_first(tmp_path, stager):
         mine.load(found, checkpoint_id=tmp_path / str(step), no_dist=True)
         assert found["w"].tolist() == [step] * 3
     stager.close()
+
+
+def _quantized_files(folder):
+    import json
+
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    rng = np.random.RandomState(0)
+    parts = {
+        "a.weight": rng.randint(-127, 127, (5, 7)).astype(np.int8), "a.weight_scale_inv": rng.rand(2, 2).astype(np.float32),
+        "b": rng.rand(3).astype(np.float32), "m_blocks": rng.randint(0, 256, (2, 3, 2, 4)).astype(np.uint8),
+        "m_scales": rng.randint(120, 130, (2, 3, 2)).astype(np.uint8),
+    }
+    name = "model-00001-of-00001.safetensors"
+    save_file(parts, folder / name)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": dict.fromkeys(parts, name)}))
+    return parts
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_quantized_files(tmp_path, dtype):
+    parts, found = _quantized_files(tmp_path), []
+    for t, dcp in ((pt, theirs), (ft, mine)):
+        module = __import__(f"{t.__name__}.distributed.checkpoint.quantized_hf_storage", fromlist=["x"])
+        reader = module.QuantizedHuggingFaceStorageReader(tmp_path, target_dtype=getattr(t, dtype), block_size=4)
+        state = {"a.weight": t.zeros(5, 7, dtype=getattr(t, dtype)), "b": t.zeros(3)}
+        dcp.load(state, storage_reader=reader, no_dist=True)
+        found.append({k: v.float().tolist() for k, v in state.items()})
+    assert found[0] == found[1]
+    groups = {"m_blocks": ft.zeros(2, 3, 16)}  # PyTorch fills no more numbers than there are bytes
+    mine.load(groups, storage_reader=reader, no_dist=True)
+    low, high = parts["m_blocks"] & 7, parts["m_blocks"] >> 4 & 7
+    table, powers = [0, 0.5, 1, 1.5, 2, 3, 4, 6], 2.0 ** (parts["m_scales"].astype(int) - 127)
+    for at, numbers, bit in ((0, low, 8), (1, high, 128)):
+        for i in range(2 * 3 * 2 * 4):
+            sign = -1 if parts["m_blocks"].flat[i] & bit else 1
+            assert groups["m_blocks"].flatten()[2 * i + at].item() == sign * table[numbers.flat[i]] * powers.flat[i // 4]

@@ -1,11 +1,7 @@
 """Layers of quantized models (``torch.ao.nn``)."""
 
-import importlib as _importlib
+from ..._submodules import on_demand as _on_demand
 
 __all__ = ["intrinsic", "qat", "quantizable", "quantized", "sparse"]
 
-
-def __getattr__(name):
-    if name in __all__:
-        return _importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _on_demand(globals(), "intrinsic qat quantizable quantized sparse")

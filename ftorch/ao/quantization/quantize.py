@@ -6,6 +6,8 @@ import copy
 import itertools
 import warnings
 
+from typing_extensions import deprecated
+
 import ftorch as torch
 from ftorch import nn
 from ftorch.ao.nn.intrinsic import _FusedModule
@@ -30,7 +32,7 @@ from .quantization_mappings import (
     no_observer_set,
 )
 from .stubs import DeQuantStub, QuantWrapper
-from .utils import get_qparam_dict, has_no_children_ignoring_parametrizations
+from .utils import DEPRECATION_WARNING, get_qparam_dict, has_no_children_ignoring_parametrizations
 
 __all__ = [
     "add_quant_dequant", "convert", "get_default_custom_config_dict", "prepare", "prepare_qat", "propagate_qconfig_",
@@ -164,6 +166,7 @@ def _add_observer_(module, qconfig_propagation_list=None, non_leaf_module_list=N
 _add_observer = _add_observer_
 
 
+@deprecated(DEPRECATION_WARNING)
 def prepare(model, inplace=False, allow_list=None, observer_non_leaf_module_list=None,
             prepare_custom_config_dict=None):
     """A copy of a model whose layers with a QConfig are observed: run it on typical data, then `convert`.
@@ -214,6 +217,7 @@ def _remove_qconfig(module):
     _remove_activation_post_process(module)
 
 
+@deprecated(DEPRECATION_WARNING)
 def quantize(model, run_fn, run_args, mapping=None, inplace=False):
     """A quantized model: prepared, run on typical data by ``run_fn(model, *run_args)``, converted."""
     mapping = get_default_static_quant_module_mappings() if mapping is None else mapping
@@ -226,6 +230,7 @@ def quantize(model, run_fn, run_args, mapping=None, inplace=False):
     return model
 
 
+@deprecated(DEPRECATION_WARNING)
 def quantize_dynamic(model, qconfig_spec=None, dtype=torch.qint8, mapping=None, inplace=False):
     """A model whose linear and recurrent layers have quantized weights; inputs are quantized as they come.
 
@@ -272,6 +277,7 @@ def quantize_dynamic(model, qconfig_spec=None, dtype=torch.qint8, mapping=None, 
     return model
 
 
+@deprecated(DEPRECATION_WARNING)
 def prepare_qat(model, mapping=None, inplace=False):
     """A copy of a model that trains with rounded weights and results: train it, then `convert`.
 
@@ -289,6 +295,7 @@ def prepare_qat(model, mapping=None, inplace=False):
     return model
 
 
+@deprecated(DEPRECATION_WARNING)
 def quantize_qat(model, run_fn, run_args, inplace=False):
     """A quantized model: prepared, trained by ``run_fn(model, *run_args)``, converted."""
     if not inplace:
@@ -300,6 +307,7 @@ def quantize_qat(model, run_fn, run_args, inplace=False):
     return model
 
 
+@deprecated(DEPRECATION_WARNING)
 def convert(module, mapping=None, inplace=False, remove_qconfig=True, is_reference=False,
             convert_custom_config_dict=None, use_precomputed_fake_quant=False):
     """A copy of a prepared model with quantized layers in place of the observed ones.

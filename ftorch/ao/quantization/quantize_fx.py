@@ -16,6 +16,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from typing_extensions import deprecated
+
 import ftorch as torch
 from ftorch.fx import GraphModule, symbolic_trace
 
@@ -29,6 +31,7 @@ from .fx.prepare import prepare
 from .fx.tracer import QuantizationTracer, Scope, ScopeContextManager
 from .fx.utils import get_skipped_module_name_and_classes
 from .qconfig_mapping import QConfigMapping
+from .utils import DEPRECATION_WARNING
 
 __all__ = [
     "Scope",
@@ -118,6 +121,7 @@ def fuse_fx(model, fuse_custom_config=None, backend_config=None) -> GraphModule:
     return fused
 
 
+@deprecated(DEPRECATION_WARNING)
 def prepare_fx(model, qconfig_mapping: QConfigMapping | dict[str, Any], example_inputs: tuple[Any, ...],
                prepare_custom_config=None, _equalization_config=None, backend_config=None) -> GraphModule:
     """A traced model with observers: run it on typical data, then `convert_fx`.
@@ -140,6 +144,7 @@ def prepare_fx(model, qconfig_mapping: QConfigMapping | dict[str, Any], example_
                        backend_config)
 
 
+@deprecated(DEPRECATION_WARNING)
 def prepare_qat_fx(model, qconfig_mapping: QConfigMapping | dict[str, Any], example_inputs: tuple[Any, ...],
                    prepare_custom_config=None, backend_config=None) -> GraphModule:
     """A traced model that trains with rounded weights and results: train it, then `convert_fx`.
@@ -175,6 +180,7 @@ def _convert_fx(
     return quantized
 
 
+@deprecated(DEPRECATION_WARNING)
 def convert_fx(
     graph_module,
     convert_custom_config=None,

@@ -241,6 +241,10 @@ class FileSystemReader(StorageReader):
         """The plans as they are."""
         return plans
 
+    def _whole(self, index: MetadataIndex, info):
+        """A part, of which items may be pieces."""
+        return self.tensor_of(info)
+
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future:
         """Reads each part that a plan needs once, and fills what the planner gives for its items."""
         wanted: dict[MetadataIndex, list] = {}
@@ -253,7 +257,7 @@ class FileSystemReader(StorageReader):
                 if item.type is LoadItemType.BYTE_IO:
                     planner.load_bytes(item, io.BytesIO(self.bytes_of(info)))
                     continue
-                part = self.tensor_of(info) if part is None else part
+                part = self._whole(index, info) if part is None else part
                 box = part
                 for dim, (start, length) in enumerate(zip(item.storage_offsets, item.lengths)):
                     box = box.narrow(dim, start, length)

@@ -101,6 +101,20 @@ def _make_per_channel_quantized_tensor(input, scale, zero_point, axis):
 
 
 @composite()
+def empty_quantized(size, qtensor, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+    """A quantized tensor of no particular values, with the scales and zero points of another."""
+    if "per_tensor" in str(qtensor.qscheme()):
+        return _empty_affine_quantized(
+            size, dtype=dtype or qtensor.dtype, device=device, scale=qtensor.q_scale(), zero_point=qtensor.q_zero_point(),
+            memory_format=memory_format,
+        )
+    return _empty_per_channel_affine_quantized(
+        size, scales=qtensor.q_per_channel_scales(), zero_points=qtensor.q_per_channel_zero_points(),
+        axis=qtensor.q_per_channel_axis(), dtype=dtype or qtensor.dtype, device=device, memory_format=memory_format,
+    )
+
+
+@composite()
 def _empty_affine_quantized(size, *, dtype=None, layout=None, device=None, pin_memory=False, scale=1.0, zero_point=0,
                             memory_format=None, requires_grad=False):
     """A quantized tensor of no particular values."""

@@ -1,13 +1,8 @@
 """Layers that are to be quantized as one (``torch.ao.nn.intrinsic``)."""
 
+from ...._submodules import on_demand as _on_demand
 from .modules import *  # noqa: F403
 from .modules import __all__ as __all__
 from .modules import _FusedModule as _FusedModule
 
-
-def __getattr__(name):
-    if name in ("qat", "quantized"):
-        import importlib
-
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _on_demand(globals(), "qat quantized")

@@ -1,12 +1,7 @@
 """Layers that train with rounded weights (``torch.ao.nn.qat``)."""
 
+from ...._submodules import on_demand as _on_demand
 from .modules import *  # noqa: F403
 from .modules import __all__ as __all__
 
-
-def __getattr__(name):
-    if name == "dynamic":
-        import importlib
-
-        return importlib.import_module(".dynamic", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _on_demand(globals(), "dynamic")

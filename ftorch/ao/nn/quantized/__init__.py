@@ -1,5 +1,6 @@
 """Layers of quantized models (``torch.ao.nn.quantized``)."""
 
+from ...._submodules import on_demand as _on_demand
 from . import functional
 from .modules import *  # noqa: F403
 from .modules import MaxPool2d
@@ -7,10 +8,4 @@ from .modules import __all__ as _modules
 
 __all__ = [*_modules, "MaxPool2d", "functional"]
 
-
-def __getattr__(name):
-    if name in ("dynamic", "reference"):
-        import importlib
-
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _on_demand(globals(), "dynamic reference")
