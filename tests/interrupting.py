@@ -33,14 +33,14 @@ def _places(code):
 class _Tracer:
     """Counts places; at the ``wanted``-th it lets a signal come in."""
 
-    def __init__(self, wanted=-1, anywhere=False):
-        self.seen, self.wanted, self.anywhere = 0, wanted, anywhere
+    def __init__(self, wanted=-1, anywhere=False, files=_PACKAGE):
+        self.seen, self.wanted, self.anywhere, self.files = 0, wanted, anywhere, files
         self.place = ""
         # In one instruction of this frame, which is none that looks for signals (`signal.raise_signal` looks itself).
         self.signals = collections.defaultdict(functools.partial(_thread.interrupt_main, signal.SIGINT))
 
     def __call__(self, frame, event, argument):
-        if not frame.f_code.co_filename.startswith(_PACKAGE) or frame.f_code is _COLLECTOR:
+        if not frame.f_code.co_filename.startswith(self.files) or frame.f_code is _COLLECTOR:
             return None
         is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR  # which may be closing: Python does not look there
         if not is_generator and self._is_there(frame):
@@ -78,13 +78,14 @@ def count(call, anywhere=False) -> int:
     return tracer.seen
 
 
-def interrupt(call, place: int, anywhere=False) -> str | None:
+def interrupt(call, place: int, anywhere=False, files: str | tuple[str, ...] = _PACKAGE) -> str | None:
     """Makes a call with an interrupt at a place; gives where that was, or None if the call went through.
 
     Args:
         anywhere: before any instruction, also where Python itself never does it.
+        files: how the names of the files begin whose places are meant.
     """
-    tracer = _Tracer(place, anywhere)
+    tracer = _Tracer(place, anywhere, files)
     try:
         sys.settrace(tracer)
         call()

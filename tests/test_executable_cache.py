@@ -64,6 +64,9 @@ def test_entries(tmp_path):
     assert cache.get("a") == b"program"
     cache.put("a", b"another")
     assert cache.get("a") == b"another"
+    (tmp_path / f"b{SUFFIX}").write_bytes((tmp_path / f"a{SUFFIX}").read_bytes())
+    assert cache.get("b") is None  # another program
+    (tmp_path / f"b{SUFFIX}").unlink()
     (tmp_path / f"a{SUFFIX}").write_bytes(b"other bytes than were put there, and longer")
     assert cache.get("a") is None
     (tmp_path / f"a{SUFFIX}").write_bytes(b"")

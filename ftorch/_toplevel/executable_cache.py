@@ -64,7 +64,7 @@ class ExecutableCache:
         except OSError:
             return None
         value, digest = data[:-_DIGEST], data[-_DIGEST:]
-        return value if digest == _digest(value) else None
+        return value if digest == _digest(key, value) else None
 
     def put(self, key: str, value: bytes) -> None:
         """Writes an entry, or replaces it; without an error where the disk is full or read-only."""
@@ -72,7 +72,7 @@ class ExecutableCache:
         try:
             handle, part = tempfile.mkstemp(dir=self._path, prefix=".", suffix=".part")
             with open(handle, "wb") as file:
-                file.write(value + _digest(value))
+                file.write(value + _digest(key, value))
             os.replace(part, self._file(key))
         except OSError:
             if part is not None:
@@ -80,5 +80,7 @@ class ExecutableCache:
                     os.remove(part)
 
 
-def _digest(value):
-    return hashlib.blake2b(value, digest_size=_DIGEST).digest()
+def _digest(key, value):
+    digest = hashlib.blake2b(key.encode(), digest_size=_DIGEST)  # an entry that has another one's name is damaged, too
+    digest.update(value)
+    return digest.digest()

@@ -1,6 +1,6 @@
 """Python's `multiprocessing` with tensors (``torch.multiprocessing``).
 
-Tensors travel between processes as their bytes, or share their memory (`Tensor.share_memory_`). New processes are
+Tensors that are sent to other processes share their memory with them (`Tensor.share_memory_`). New processes are
 started from scratch (``spawn``): a process with JAX's threads cannot be forked.
 """
 # ruff: noqa: F403, F401
@@ -8,6 +8,7 @@ started from scratch (``spawn``): a process with JAX's threads cannot be forked.
 import multiprocessing
 from multiprocessing import *
 
+from ..eager.memory import shared_memory
 from .reductions import init_reductions
 from .spawn import (
     ENV_VAR_PARALLEL_START,
@@ -28,8 +29,6 @@ __all__ = [
 
 init_reductions()
 
-_strategy = ["file_descriptor"]
-
 
 def get_all_sharing_strategies() -> set[str]:
     """The names that `set_sharing_strategy` takes."""
@@ -37,15 +36,23 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def get_sharing_strategy() -> str:
-    """What was set; tensors are copied either way."""
-    return _strategy[0]
+    """How the next tensors are shared."""
+    return shared_memory.strategy[0]
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Accepts a strategy's name. Raises AssertionError for another."""
+    """Sets how the next tensors are shared.
+
+    Args:
+        new_strategy: ``"file_descriptor"``, whose memory has no name and is gone with its processes however they end, or
+            ``"file_system"``, which needs no descriptor for each tensor.
+
+    Raises:
+        AssertionError: for another.
+    """
     if new_strategy not in get_all_sharing_strategies():
         raise AssertionError(f"invalid sharing strategy {new_strategy!r}, expected one of {get_all_sharing_strategies()}")
-    _strategy[0] = new_strategy
+    shared_memory.strategy[0] = new_strategy
 
 
 def _set_thread_name(name: str) -> None:

@@ -1,15 +1,22 @@
-"""How tensors and storages travel between processes (``torch.multiprocessing.reductions``): as their bytes, or, where
-their memory is shared, by its name."""
+"""How tensors and storages travel between processes (``torch.multiprocessing.reductions``).
+
+A tensor of the CPU that is sent has its memory shared from then on, as in PyTorch: what one process writes the others see. The
+bytes of a small one travel with it, for receivers that come when the sender has ended, where PyTorch's fail.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
-from multiprocessing.reduction import ForkingPickler
+from multiprocessing.reduction import DupFd, ForkingPickler
+
+import numpy as np
 
 from ..eager.core.device import CPU
 from ..eager.core.geometry import Size, geometry
 from ..eager.memory import shared_memory
+from ..eager.memory.storage import Storage
 from ..eager.tensor import Tensor, wrap_view
 from ..nn.parameter import Parameter
 
@@ -75,6 +82,7 @@ class SharedCache(dict):
 
 
 shared_cache = SharedCache()
+_SMALL = 1 << 16  # bytes of storages that travel twice
 
 
 def reduce_tensor(tensor):
@@ -89,18 +97,39 @@ def reduce_tensor(tensor):
             "support crossing process boundaries.  If you just want to transfer the data, call detach() on "
             "the tensor before serializing (e.g., putting it on the queue)."
         )
-    cell = tensor._ftorch_storage
-    name = shared_memory.name_of(cell) if type(tensor) in (Tensor, Parameter) else None
-    if name is None:
+    cell, g = tensor._ftorch_storage, tensor._ftorch_geometry
+    if (
+        type(tensor) not in (Tensor, Parameter)
+        or g.device is not CPU or g.bits or not cell.nbytes or not cell.has_memory()
+    ):
         return tensor.__reduce_ex__(2)
-    g = tensor._ftorch_geometry
-    return _rebuild_shared, (name, cell.host.tobytes(), g.dtype, tensor._ftorch_offset, tuple(g.shape), g.stride,
-                             tensor.requires_grad, type(tensor) is Parameter)
+    shared_memory.share(cell)
+    memory = shared_memory.mapping(cell)
+    if memory is None:  # a file of the user's
+        return tensor.__reduce_ex__(2)
+    data = cell.host.tobytes() if cell.nbytes <= _SMALL else None
+    where = DupFd(memory.file) if memory.name is None else memory.name
+    return _rebuild_shared, (where, data, cell.root.numel, cell.root.dtype, g.dtype, tensor._ftorch_offset,
+                             tuple(g.shape), g.stride, tensor.requires_grad, type(tensor) is Parameter)
 
 
-def _rebuild_shared(name, data, dtype, offset, size, stride, requires_grad, is_parameter):
-    """A tensor of a storage that another process shares."""
-    cell = shared_memory.opened(name, geometry(Size((len(data) // dtype.itemsize,)), dtype, CPU), data)
+def _rebuild_shared(where, data, numel, stored, dtype, offset, size, stride, requires_grad, is_parameter):
+    """A tensor of a storage that another process shares; of its bytes, where they are known, if that process has ended."""
+    root = geometry(Size((numel,)), stored, CPU)
+    try:
+        if isinstance(where, str):
+            cell = shared_memory.opened(os.open(where, os.O_RDWR | os.O_CLOEXEC), root, where)
+        else:
+            cell = shared_memory.opened(where.detach(), root)
+    except (OSError, EOFError) as error:
+        if data is None:
+            if isinstance(where, str) and isinstance(error, OSError):
+                raise RuntimeError(
+                    f"unable to open shared memory object <{where}> in read-write mode: {error.strerror} ({error.errno})"
+                ) from None
+            raise
+        cell = Storage(root)
+        cell.host = np.frombuffer(bytearray(data), stored.numpy)
     made = wrap_view(cell, geometry(Size(size), dtype, CPU, tuple(stride)), offset, None)
     return Parameter(made, requires_grad) if is_parameter else made.requires_grad_(requires_grad)
 

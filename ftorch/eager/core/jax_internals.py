@@ -63,6 +63,35 @@ def leave_traces() -> None:
     trace_ctx.set_trace(eval_trace)
 
 
+def contexts():
+    """JAX's classes of contexts that set state of a thread while it traces, each with a function that writes down, before a
+    context of it is entered, what it will restore; those that a version of JAX has."""
+    try:
+        from jax._src import config, core
+    except ImportError:
+        return []
+
+    def note_trace(context):
+        context.prev = core.trace_ctx.trace
+
+    def note_axes(context):
+        context.prev = core.trace_ctx.axis_env
+
+    def note_state(context):
+        context.prev = context.state.get_local()
+
+    def note_user(context):
+        context._prev_value = context._config.get_local()
+
+    names = (
+        (core, "SetCurrentTraceContextManager", note_trace), (core, "TakeCurrentTraceContextManager", note_trace),
+        (core, "ExtendAxisEnvNdContextManager", note_axes), (core, "AddSpmdAxisNamesContextManager", note_axes),
+        (core, "AddExplicitMeshAxisNamesContextManager", note_axes),
+        (config, "StateContextManager", note_state), (config, "UserContext", note_user),
+    )
+    return [(getattr(module, name), note) for module, name, note in names if hasattr(module, name)]
+
+
 def swallowed_interrupt(error: BaseException) -> bool:
     """Whether JAX failed since it took an interrupt for an answer.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core import jax_internals
 from ..core.device import device
 from . import module
 
@@ -19,3 +20,27 @@ def repeatable(function) -> Any:
 
 
 device.__exit__ = repeatable(device.__exit__)
+
+
+def _undone(enter, note, leave):
+    """An ``__enter__`` that sets nothing where an exception came in the middle of it."""
+    def __enter__(self):
+        note(self)
+        try:
+            return enter(self)
+        except BaseException:
+            leave(self, None, None, None)
+            raise
+
+    return __enter__
+
+
+def _make_repeatable():
+    # An interrupt would leave a thread in a trace that is over: what it computes next would fail, or become a part of it.
+    for context, note in jax_internals.contexts():
+        leave = repeatable(context.__exit__)
+        context.__enter__, context.__exit__ = _undone(context.__enter__, note, context.__exit__), leave
+
+
+if module is not None:
+    _make_repeatable()
