@@ -195,7 +195,7 @@ def _in_child():
 forking.after.append(_in_child)
 
 
-@functools.cache
+@functools.lru_cache(256)  # sizes may change from step to step
 def _placement(shape, dtype, jax_device):
     return jax.core.ShapedArray(shape, dtype), jax.sharding.SingleDeviceSharding(jax_device)
 

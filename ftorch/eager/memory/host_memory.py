@@ -121,7 +121,7 @@ class Fragmentation:
     """
 
     _EVERY = 256  # new plans between two looks
-    _SLACK = 1 << 24  # bytes
+    _SLACK = 1 << 23  # bytes
 
     def __init__(self):
         self.plans = 0
@@ -138,7 +138,7 @@ class Fragmentation:
     def _look(self):
         resident = _resident()
         if self.limit is None:
-            self.limit = 1.1 * resident + self._SLACK
+            self.limit = 1.05 * resident + self._SLACK
         elif resident > self.limit:
             self._library.malloc_trim(0)
             self.limit = None

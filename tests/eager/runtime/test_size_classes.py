@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+
 import numpy as np
 import pytest
 import torch as oracle
@@ -233,3 +236,25 @@ def test_what_a_plan_becomes_later_is_not_its_models():
         return x.dtype, (torch.ones(n, dtype=torch.int32) + torch.ones(n, dtype=torch.int64)).dtype, x.sum().item()
 
     assert [step(n) for n in (81, 85, 91)] == [(torch.int32, torch.int64, 2 * n) for n in (81, 85, 91)]
+
+
+def _unbounded_caches():
+    """{where: entries} of the package's function caches that keep whatever comes."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "ftorch":
+            for key, value in list(vars(module).items()):
+                if isinstance(value, functools._lru_cache_wrapper) and value.cache_parameters()["maxsize"] is None:
+                    found[name, key] = value.cache_info().currsize
+    return found
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_new_sizes_leave_nothing_in_caches_without_a_bound(program):
+    for n, m in SIZES:
+        program(torch, n, m, np.random.default_rng(n))[0].sum().item()
+    before = _unbounded_caches()
+    for n in range(90, 110):
+        program(torch, n, 2 * n - 60, np.random.default_rng(n))[0].sum().item()
+    assert len(before) > 20
+    assert {k: n - before.get(k, 0) for k, n in _unbounded_caches().items() if n - before.get(k, 0) >= 10} == {}
