@@ -7,6 +7,7 @@ conjugated on the way into ``jax.vjp`` and on the way out.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from types import SimpleNamespace
 
 import jax
@@ -531,13 +532,15 @@ def adjoint_of(way, base: Geometry, view: Geometry) -> Op:
         if step is not None:
             derived.known = Known((root.shape,), (root.dtype.numpy,), step)
         found = Op(derived)
-        if len(_adjoints) > 1 << 14:
-            _adjoints.clear()
+        if len(_adjoints) >= _MOST_ADJOINTS:
+            for oldest in list(itertools.islice(_adjoints, _MOST_ADJOINTS // 8)):
+                _adjoints.pop(oldest, None)
         _adjoints[(way, key)] = found
     return found
 
 
 _adjoints: dict = {}
+_MOST_ADJOINTS = 4096
 
 
 def covering(g: Geometry) -> Geometry:

@@ -78,7 +78,8 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     """The plan of a call: see the module.
 
     Args:
-        by_class: whether the results' shapes may come from the call's size class.
+        by_class: whether the results' shapes may come from the call's size class. Otherwise it is a plan that nobody
+            runs (see `samples`): its results may be larger than memory.
     """
     definition = op.definition
     if by_class:
@@ -135,7 +136,7 @@ def build(op, operands, static, by_class=True) -> OpPlan:
         raise translate_error(error, op.name) from None
     stored = stored_dtype(op, slots, tensors, casts)
     plan.geometries = _result_geometries(definition, results, tensors, device, stored, slots)
-    if tensors:  # else it is known later where the result is to be
+    if tensors and by_class:  # without tensors it is known later where the result is to be
         _check_memory(plan.geometries, device)
     if stored is not None or any(g.dtype.stored for g in plan.geometries):
         plan.fn = in_stored_dtypes(fn, [g.dtype for g in plan.geometries])

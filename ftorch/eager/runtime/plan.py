@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from time import perf_counter
 from typing import Any
 
@@ -163,14 +164,22 @@ class Plan:
         return self.compiled
 
 
+_MOST_OF_ALL = 8192  # plans of all ops together: some 4 kB each with what derives from them
+_order: collections.deque = collections.deque()  # (table, key, plan), the oldest first
+
+
 def remember(plans: dict, key, plan, most=512):
-    """Keeps a plan. Where there are many, the oldest that no compiled program is found by go: sizes that came once.
+    """Keeps a plan. Where there are many, of one op or of all together, the oldest that no compiled program is found by
+    go: sizes that came once.
 
     Args:
         plans: {key: plan}, or what else has ``pinned`` and ``compiled``.
     """
     plans[key] = plan
     host_memory.fragmentation.new_plan()
+    _order.append((plans, key, plan))
+    if len(_order) > _MOST_OF_ALL:
+        _forget_oldest()
     if len(plans) <= most:
         return
     try:
@@ -181,4 +190,13 @@ def remember(plans: dict, key, plan, most=512):
                 return
             plans[oldest] = held
     except (KeyError, RuntimeError, StopIteration):  # another thread was here
+        return
+
+
+def _forget_oldest():
+    try:
+        plans, key, plan = _order.popleft()
+        if plans.get(key) is plan and not plan.pinned and plan.compiled is None:
+            del plans[key]
+    except (KeyError, IndexError):  # another thread was here
         return

@@ -28,6 +28,7 @@ from .jaxpr_classes import ClassProgram, NotGeneral, merged
 EXACT_BELOW = 4  # sizes that kernels treat in their own ways: none, one (broadcast), two, three (a cross product)
 _MOST = 1024  # classes of one op
 _MOST_SYMBOLS = 8
+_REPEATS = 4  # plans of the same sizes, whose operands differ in strides, after which a class is made of them
 _MOST_WAITING = 256  # signatures of one op whose first plans are known
 _SPANS = ((5, 40), (41, 150), (60, 400), (130, 700))  # of the sizes at the sample points, small ones first
 _lock = forking.rlock()
@@ -163,9 +164,12 @@ class SizeClass:
         points: the sample sizes; ``samples`` the plans there (made when a derivative wants them).
         backwards: {mask: the class of a derivative}, see `ftorch.eager.autograd.derivatives`.
         level, fixed: how its sizes are sampled.
+        repeats: how often its first sizes came again, to be planned for other strides, while it had no program.
     """
 
-    __slots__ = ("key", "first", "program", "is_single", "points", "samples", "backwards", "is_exact", "level", "fixed")
+    __slots__ = (
+        "key", "first", "program", "is_single", "points", "samples", "backwards", "is_exact", "level", "fixed", "repeats",
+    )
 
     def __init__(self, key, first, level=FREE, fixed=()):
         self.key, self.first, self.level, self.fixed = key, first, level, fixed
@@ -175,6 +179,7 @@ class SizeClass:
         self.samples: Any = None
         self.backwards: dict = {}
         self.is_exact = False
+        self.repeats = 0
 
 
 class Adopted:
@@ -325,8 +330,12 @@ class ClassTable:
                     self.classes[key] = SizeClass(found.key, sizes, level, fixed)
                     return None
             if one.program is None:
-                if one.is_exact or one.first == sizes:
+                if one.is_exact:
                     return None
+                if one.first == sizes:
+                    one.repeats += 1
+                    if one.repeats != _REPEATS:
+                        return None
                 if (adopted := self._adopt(found, trace)) is not None:
                     return instance(adopted, sizes)
                 with _lock:
@@ -362,6 +371,8 @@ class ClassTable:
             return True
         except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
             same = tuple(i for i, (a, b) in enumerate(zip(one.first, found.sizes)) if a == b)
+            if len(same) == len(one.first):  # which of them may change is not known yet
+                return False
             # Weights' sizes, which have not changed, before orders of sizes: of these there are many.
             if same and level == (ORDERED if found.has_static else FREE):
                 self.levels[found.key] = (CHANGED, same)

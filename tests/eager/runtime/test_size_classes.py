@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import sys
 
@@ -11,10 +12,12 @@ import torch as oracle
 
 import ftorch as torch
 from ftorch.eager.call import class_plans, planning
-from ftorch.eager.call.op import op_named
+from ftorch.eager.call.op import _ALL_OPS, op_named
 from ftorch.eager.runtime import host_tier, size_classes
+from ftorch.eager.runtime import plan as plan_module
 from ftorch.eager.runtime.counters import stats
 
+F = torch.nn.functional
 SIZES = [(29, 24), (41, 36), (53, 47), (82, 70), (67, 61), (40, 33)]  # in one order: kernels may compare sizes
 
 
@@ -258,3 +261,48 @@ def test_new_sizes_leave_nothing_in_caches_without_a_bound(program):
         program(torch, n, 2 * n - 60, np.random.default_rng(n))[0].sum().item()
     assert len(before) > 20
     assert {k: n - before.get(k, 0) for k, n in _unbounded_caches().items() if n - before.get(k, 0) >= 10} == {}
+
+
+def test_plans_of_all_ops_together_are_bounded(monkeypatch):
+    def kept():
+        return sum(len(op.plans) for op in list(_ALL_OPS))
+
+    monkeypatch.setattr(plan_module, "_order", collections.deque())  # some of those of other tests are gone already
+    monkeypatch.setattr(plan_module, "_MOST_OF_ALL", 200)
+    for n in range(120, 170):
+        ours, theirs = (_mlp(lib, n, 2 * n - 99, np.random.default_rng(n)) for lib in (torch, oracle))
+        np.testing.assert_allclose(ours[1].numpy(), theirs[1].numpy(), rtol=2e-4, atol=2e-5)
+    some = kept()
+    for n in range(170, 270):
+        _mlp(torch, n, 2 * n - 99, np.random.default_rng(n))[0].item()
+    assert kept() <= some + 20
+
+
+def test_a_derivative_has_a_class_where_its_samples_would_not_fit_into_memory():
+    def step(n, m, k):
+        q = torch.ones(n, 4, m, k, requires_grad=True)
+        F.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+        return q.grad
+
+    for sizes in ((5, 41, 32), (7, 53, 32), (6, 47, 32)):
+        step(*sizes).sum().item()
+    calls = []
+    kept = planning.abstract_results
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "abstract_results", lambda *a: calls.append(a) or kept(*a))
+        assert step(9, 61, 32).shape == (9, 4, 61, 32)
+    assert not calls
+
+
+def test_sizes_that_stay_have_a_class_where_strides_change():
+    w = torch.ones(30, 16)
+    for n in range(20, 32):
+        x = torch.arange(n * 16.0).view(1, n, 16)
+        assert F.linear(x[:, -1], w)[0, 0].item() == sum(range(n * 16 - 16, n * 16))
+    x = torch.ones(1, 40, 16)
+    calls = []
+    kept = planning.abstract_results
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "abstract_results", lambda *a: calls.append(a) or kept(*a))
+        F.linear(x[:, -1], w)[0, 0].item()
+    assert not calls
