@@ -12,22 +12,27 @@ import functools
 from types import SimpleNamespace
 
 from .. import _ops
-from ..eager.autograd import derivatives, inplace_history, saved_tensors, tape
-from ..eager.autograd.views import ViewNode, view_call
+from ..eager.autograd import tape
+from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
 from ..eager.call.operands import tensors_of
-from ..eager.call.planning import build_inplace
 from ..eager.core import api
 from ..eager.core.device import get_default_device
 from ..eager.core.formats import preserve_format
 from ..eager.core.registry import OPS, OpDef
 from ..eager.dispatch import overrides
-from ..eager.dispatch.levels import wrapped_plan
-from ..eager.native.contexts import repeatable
 from ..eager.tensor import DISPATCHING, Tensor, TensorBase, modes
 from . import composition, gradients
 from .dispatch_state import DeclaredKernels, DisableTorchDispatch, state  # noqa: F401
 from .function_overloads import METHODS, FunctionOverload
+from .handled_results import (
+    count_write,
+    has_dispatch,
+    no_grad,
+    recorded,
+    recorded_inplace,
+    recorded_view,
+)
 
 OVERRIDES: dict[OpDef, dict] = {}  # kernels registered in the place of the engine's
 users = [0]
@@ -102,15 +107,6 @@ def _refused(name, method):
         return method(self, *args, **kwargs)
 
     return call
-
-
-disabled = overrides.dispatch_disabled  # the `__torch_dispatch__` of ordinary classes
-
-
-def has_dispatch(kind: type) -> bool:
-    """Whether a class has a ``__torch_dispatch__`` to be asked."""
-    function = getattr(kind, "__torch_dispatch__", None)
-    return function is not None and function is not disabled
 
 
 def _subclasses(tensors) -> list:
@@ -320,16 +316,16 @@ def engine_call(op, operands, static, form="function"):
     if not (modes.grad and any(t.requires_grad for t in tensors)):
         handled, result = compute()
         if handled and form == "inplace":
-            _count_write(operands[0], result)
+            count_write(operands[0], result)
             return True, operands[0]
         return handled, result
     if form == "inplace":
-        return _recorded_inplace(op, operands, static, tensors, compute)
-    with _no_grad():
+        return recorded_inplace(op, operands, static, tensors, compute)
+    with no_grad():
         handled, result = compute()
     if not handled:
         return False, None
-    return True, _recorded(op, operands, static, result, beside, pick)
+    return True, recorded(op, operands, static, result, beside, pick)
 
 
 def _by_users(tensors):
@@ -337,88 +333,6 @@ def _by_users(tensors):
     if state.stack:
         return composition.is_users(type(state.stack[-1]))
     return any(composition.is_users(type(t)) for t in _subclasses(tensors))
-
-
-class _no_grad:  # noqa: N801
-    def __enter__(self):
-        self._outer, modes.grad = modes.grad, False
-
-    @repeatable
-    def __exit__(self, *_):
-        modes.grad = self._outer
-
-
-def _save(t):
-    if type(t) is not Tensor and has_dispatch(type(t)):
-        return saved_tensors.SavedOutside(t)
-    return saved_tensors.save(t)
-
-
-def _fresh(t):
-    """A result that the op's node can be put on."""
-    return t if t._grad_fn is None and not t._ftorch_requires_grad else t.detach()
-
-
-def _recorded(op, operands, static, result, beside=None, pick=None):
-    """The results of a handler, as those of the op's node."""
-    if op.host or not isinstance(result, (TensorBase, tuple, list)):
-        return result
-    plan, tensors, scalars = wrapped_plan(op, operands, static)
-    if not plan.differentiable:
-        return result
-    mask = tuple(bool(t.requires_grad) for t in tensors)
-    backward = plan.backwards.get(mask)
-    if backward is None:
-        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
-    kind = backward.node_class
-    if beside is None:
-        node = kind(backward, list(scalars))
-    else:
-        node = tape.seen(kind, backward, list(scalars), beside, pick, tensors)
-    node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
-    single = isinstance(result, TensorBase)
-    outputs = [result] if single else list(result)
-    for nr, differentiable in enumerate(backward.differentiable[: len(outputs)]):
-        out = outputs[nr]
-        if differentiable and isinstance(out, TensorBase):
-            out = outputs[nr] = _fresh(out)
-            out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr = True, node, nr
-    node.saved = [_save(tensors[i] if i >= 0 else outputs[-1 - i]) for i in backward.saved]
-    if single:
-        return outputs[0]
-    return plan.wrap_results(outputs) if isinstance(result, tuple) else outputs
-
-
-def _count_write(target, result):
-    if type(target) is not Tensor and has_dispatch(type(target)) and target._ftorch_storage.error is not None:
-        target._ftorch_storage.version += 1
-
-
-def _recorded_inplace(op, operands, static, tensors, compute):
-    target = operands[0]
-    inplace_history.check_inplace(target)
-    plan = build_inplace(op, operands, static)
-    mask = tuple(bool(t.requires_grad) for t in tensors)
-    node = None
-    if plan.differentiable:
-        backward = derivatives.of_plan(plan, mask, tape.node_class)
-        scalars = [o for o in operands if type(o) in (bool, int, float, complex)]
-        node = backward.node_class(backward, scalars)
-        node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
-        with _no_grad():
-            saved = [
-                None if i < 0 else _save(target.clone() if tensors[i] is target else tensors[i])
-                for i in backward.saved
-            ]
-    with _no_grad():
-        handled, result = compute()
-    if not handled:
-        return False, None
-    _count_write(target, result)
-    if node is not None:
-        node.saved = [_save(target) if kept is None else kept for kept in saved]
-        inplace_history.rebase(target, node)
-    return True, target
 
 
 def view_gradient(definition, static, base, grad):
@@ -472,27 +386,13 @@ def engine_view(definition, x, static):
         return True, _indexed(x, static[0])
     found = composition.renamed(definition, (x,), static) if _by_users([x]) else None
     func, args, kwargs = found[:3] if found else overload_seen(definition, (x,), static, "function")
-    with _no_grad():
+    with no_grad():
         handled, result = run(func, [x], args, kwargs)
     if not handled:
         return False, None
     if isinstance(result, TensorBase) and result is not x:
-        _recorded_view(definition, x, static, result)
+        recorded_view(definition, x, static, result)
     return True, result
-
-
-def _recorded_view(definition, x, static, result):
-    if result._ftorch_storage is x._ftorch_storage:
-        result._base = x if x._base is None else x._base
-        result._ftorch_attr_version = x._ftorch_storage.version
-        if result._ftorch_meta is not None:
-            result._ftorch_meta.creation = None if modes.grad else result._ftorch_meta.creation
-    if modes.grad and x.requires_grad and result._ftorch_geometry.dtype.category >= 2:
-        node = tape.node_class(derivatives.node_name(definition), ViewNode)(
-            definition, static, x._ftorch_geometry
-        )
-        node.edges = (tape.edge_of(x),)
-        result._grad_fn, result._ftorch_output_nr, result._ftorch_requires_grad = node, 0, True
 
 
 END = 9223372036854775807  # of a slice to the end
@@ -525,7 +425,7 @@ def _method(name, x, **named):
     """(True, what somebody makes of a method's call), or (False, None)."""
     if state.off or not (state.stack or x.__class__ in DISPATCHING):
         return False, None
-    with _no_grad():
+    with no_grad():
         return run(METHODS[name]._packet.default, [x], (x,), named)
 
 
@@ -581,7 +481,7 @@ def _composite(function, values, args, kwargs):
         kwargs.setdefault("pin_memory", False)
     func = _overload_of(name, function)
     tensors = [v for v in values if isinstance(v, TensorBase)]
-    with _no_grad():
+    with no_grad():
         handled, result = run(func, tensors, args, kwargs)
     if not handled:
         return function(*args, **kwargs)
