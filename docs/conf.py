@@ -1,5 +1,6 @@
 """The documentation's site: ``python -m sphinx -W -b html docs site``."""
 
+import runpy
 import shutil
 from pathlib import Path
 
@@ -24,5 +25,7 @@ shutil.rmtree(_here / "notebooks", ignore_errors=True)
 shutil.copytree(
     _here.parent / "notebooks", _here / "notebooks", ignore=shutil.ignore_patterns(".*")
 )
+# What each file is for, from the files themselves.
+(_here / "modules.md").write_text(runpy.run_path(str(_here.parent / "tools/modules.py"))["page"]())
 # Files beside the site: they are read in the repository.
 suppress_warnings = ["myst.xref_missing"]

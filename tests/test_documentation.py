@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,18 @@ def test_links_and_files(page):
     ):
         places = (ROOT, PACKAGE, PACKAGE / "eager", PACKAGE / "jit")
         assert any(list(p.glob(name.rstrip("/"))) for p in places), f"no file {name}"
+
+
+def test_every_module_says_what_it_is_for():
+    """And every room of the engine, of captured programs and of the C++ is in the page on architecture."""
+    found = runpy.run_path(str(ROOT / "tools" / "modules.py"))["modules"]()
+    lines = {f"{folder}/{name}": line for folder, files in found.items() for name, line in files.items()}
+    assert len(lines) > 300
+    assert [name for name, line in lines.items() if not line] == []
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = {folder.removeprefix(f"{above}/").partition("/")[0] for folder in found
+             for above in ("eager/native/src", "eager", "jit") if folder.startswith(f"{above}/")}
+    assert sorted(room for room in rooms if f"`{room}/" not in text) == []
 
 
 def test_decisions_are_numbered_and_listed():
