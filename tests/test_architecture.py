@@ -96,3 +96,19 @@ def test_the_kernels_include_each_other_without_circles():
             found.add_edges_from((name, other) for other in include.findall(path.read_text()) if "xla/" not in other)
     assert all((source / name).is_file() for name in found), "files are named from the top: \"room/file.h\""
     assert list(networkx.simple_cycles(found)) == []
+
+
+def _files_with(pattern):
+    found = re.compile(pattern)
+    return {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if found.search(p.read_text())}
+
+
+def test_one_module_knows_how_jaxprs_call_and_one_how_traces_are_written():
+    assert _files_with(r"""["' ](closed_call|custom_vjp_call_jaxpr)["' ]""") == {"eager/core/jaxprs.py"}
+    assert _files_with(r"code\[\w+\]\.__class__ is int") == {"eager/runtime/trace_code.py"}
+
+
+def test_files_are_read_in_one_sitting():
+    lines = {str(p.relative_to(PACKAGE)): len(p.read_text().splitlines()) for p in PACKAGE.rglob("*.*")
+             if p.suffix in (".py", ".cpp", ".h", ".inc")}
+    assert {name: n for name, n in lines.items() if n > 600} == {}

@@ -11,20 +11,16 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
-import jax
 import numpy as np
 
 from ..eager.core import dtype as dtypes
-from ..eager.core.jax_internals import scan_counts
+from ..eager.core import jaxprs
+from ..eager.core.jax_internals import bind, scan_counts
 from ._builder import Value
 
 RULES: dict[str, Callable] = {}
 _STEPS = 64  # of a loop that is unrolled
-_INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
-            "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr",
-            "custom_vjp_call_jaxpr": "fun_jaxpr"}
 
 
 class NoForm(Exception):
@@ -72,37 +68,36 @@ def run(g, jaxpr, constants, inputs):
     Raises:
         NoForm: a primitive has no ONNX form.
     """
-    constants = [np.asarray(c) for c in constants]
-    if g.any_size:
-        constants = [_anywhere(c) for c in constants]
-    env: dict[Any, Any] = dict(zip(jaxpr.constvars, constants))
-    env.update(zip(jaxpr.invars, inputs, strict=True))
+    return _Translation(g).run(jaxpr, constants, inputs)
 
-    def read(v):
-        return np.asarray(v.val, v.aval.dtype) if isinstance(v, jax.extend.core.Literal) else env[v]
 
-    for eqn in jaxpr.eqns:
-        given = [read(v) for v in eqn.invars]
-        results = _equation(g, eqn, given)
-        env.update(zip(eqn.outvars, results, strict=True))
-    return [read(v) for v in jaxpr.outvars]
+class _Translation(jaxprs.Walk):
+    """Goes through a program; values are those of the graph, or arrays."""
+
+    def __init__(self, g):
+        self.g = g
+
+    def constant(self, value):
+        value = np.asarray(value)
+        return _anywhere(value) if self.g.any_size else value
+
+    def literal(self, atom):
+        return jaxprs.literal(atom)
+
+    def called(self, eqn, given):
+        if not any(isinstance(x, Value) for x in given):
+            return None
+        return jaxprs.called(eqn) or jaxprs.meaning(eqn)
+
+    def equation(self, eqn, given):
+        return _equation(self.g, eqn, given)
 
 
 def _equation(g, eqn, given):
     name, params = eqn.primitive.name, eqn.params
     if not any(isinstance(x, Value) for x in given):
-        made = eqn.primitive.bind(*given, **params)
-        made = [np.asarray(x) for x in (made if eqn.primitive.multiple_results else [made])]
+        made = [np.asarray(x) for x in bind(eqn, given)]
         return [_anywhere(x) for x in made] if g.any_size else made
-    if name in _INLINED:
-        inner = params[_INLINED[name]]
-        inner, constants = (inner.jaxpr, inner.consts) if hasattr(inner, "jaxpr") else (inner, ())
-        return run(g, inner, constants, given)
-    meaning = getattr(eqn.primitive, "meaning", None)
-    if meaning is not None:
-        avals = [v.aval for v in eqn.invars]
-        inner = jax.make_jaxpr(functools.partial(meaning, **params))(*avals)
-        return run(g, inner.jaxpr, inner.consts, given)
     if name == "scan":
         return _scan(g, params, given)
     rule = RULES.get(name)

@@ -18,6 +18,7 @@ from ..call import class_plans, kernel_functions, planning
 from ..call.op import Op
 from ..core.device import CPU, is_several
 from ..core.geometry import Geometry, geometry
+from ..core.jaxprs import read_equations
 from ..core.quiet import quiet
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
 from ..runtime import capture_trace, executor, strided_steps
@@ -201,11 +202,8 @@ def _used_operands(function, structs):
     """Which operands the results of a function depend on."""
     with quiet():
         closed = jax.make_jaxpr(function)(*structs)
-    live = {v for v in closed.jaxpr.outvars if not hasattr(v, "val")}
-    for equation in reversed(closed.jaxpr.eqns):
-        if any(v in live for v in equation.outvars):
-            live.update(v for v in equation.invars if not hasattr(v, "val"))
-    return [v in live for v in closed.jaxpr.invars]
+    _, read = read_equations(closed.jaxpr)
+    return [v in read for v in closed.jaxpr.invars]
 
 
 def gradients_of(plan, mask, differentiable):

@@ -13,14 +13,20 @@ from __future__ import annotations
 
 from ..core.public_functions import public_of
 from ..dispatch import overrides, running_calls
+from ..native import codes
 from ..tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
 from . import mismatch, older
 from .overloads import FEW
 
-# As in ``public_functions.cpp``. OUT: the last operand is what is written to; ASK: a class of tensors has a say.
-SLOW, CALL, INPLACE, VIEW, OUT, ASK = range(6)
-# What a plain tensor's geometry answers without Python, by the number that stands for it there.
-GETTERS = {"dim": 1, "ndimension": 1, "numel": 2, "nelement": 2, "size": 3, "stride": 4, "is_contiguous": 5}
+SLOW, CALL, INPLACE, VIEW, OUT, ASK = map(int, codes.Call)
+# What a plain tensor's geometry answers without Python.
+GETTERS = {
+    name: int(codes.Getter[getter.upper()])
+    for name, getter in zip(
+        "dim ndimension numel nelement size stride is_contiguous".split(),
+        "dim dim numel numel size stride is_contiguous".split(), strict=True,
+    )
+}
 
 
 def types_of(args) -> tuple:

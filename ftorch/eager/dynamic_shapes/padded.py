@@ -20,6 +20,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Literal
 
+from ..core import jaxprs
 from ..core.jax_internals import bind
 from .size_dependence import Factors, Size, fixed, infer, product, same_parameters
 
@@ -249,18 +250,18 @@ class Padded:
 
         values: dict[Any, Value] = dict(zip(one.constvars, map(of_array, consts), strict=True))
         values.update(zip(one.invars, arguments, strict=True))
-        used = _used(one)
+        used = set(map(id, jaxprs.read_equations(one)[0]))
 
         def read(holder, k, atom):
             if not isinstance(atom, Literal):
                 return values[atom]
             lifted = self.scalars.get((id(holder), k))
             if lifted is None:
-                return of_array(np.asarray(atom.val, atom.aval.dtype))
+                return of_array(jaxprs.literal(atom))
             return of_array(lifted.astype(atom.aval.dtype))
 
         for eqn, twin in zip(one.eqns, other.eqns, strict=True):
-            if not used(eqn):
+            if id(eqn) not in used:
                 continue
             pair = Pair(eqn, twin)
             given = [read(eqn, k, atom) for k, atom in enumerate(eqn.invars)]
@@ -277,14 +278,3 @@ class Padded:
                 self.check(pair, results)
             values.update(zip(eqn.outvars, results, strict=True))
         return [read(one, k, atom) for k, atom in enumerate(one.outvars)]
-
-
-def _used(jaxpr):
-    """A function of an equation: whether its results are needed."""
-    needed = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
-    wanted = set()
-    for eqn in reversed(jaxpr.eqns):
-        if any(v in needed for v in eqn.outvars):
-            wanted.add(id(eqn))
-            needed.update(v for v in eqn.invars if not isinstance(v, Literal))
-    return lambda eqn: id(eqn) in wanted

@@ -9,22 +9,17 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..core.jax_internals import scan_counts
+from ..core.jaxprs import CALLS, meaning
+from ..native import computed_once
 from .padded import Unknown, Value, varies
 from .padded_rules import rule
 
-# Functions that the pass over the program for the CPU knows by name.
-_NAMED = ("computed_once", "ftorch_lstm", "ftorch_lstm_gradient")
 
-
-@rule("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat",
-      "checkpoint", "remat2")
+@rule(*CALLS)
 def _call(p, pair, given):
-    one, other = (
-        next(params[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in params)
-        for params in (pair.one.params, pair.other.params)
-    )
+    one, other = (params[CALLS[pair.name]] for params in (pair.one.params, pair.other.params))
     name = str(pair.params.get("name", ""))
-    if name.partition(":")[0] not in _NAMED or (name != _NAMED[0] and varies(given[0].dims[0])):
+    if name != computed_once.__name__:
         return _within(p, one, other, given)
     given = [p.settled(v) for v in given]
     found: list[Any] = []
@@ -37,6 +32,22 @@ def _call(p, pair, given):
     function.__name__ = name
     arrays = jax.jit(function)(*[v.array for v in given])
     return [Value(a, dims) for a, dims in zip(arrays, found)]
+
+
+@rule("ftorch_lstm", "ftorch_lstm_gradient")
+def _lstm(p, pair, given):
+    """Of more sequences: those behind the true ones are some of their own. Of more times: the loop step by step."""
+    given = [p.settled(v) for v in given]
+    gates, first = given[0], given[-2]
+    if varies(gates.dims[0]):
+        return _within(p, meaning(pair.one), meaning(pair.other), given)
+    results = pair.bind(*[v.array for v in given])
+    if pair.name == "ftorch_lstm":
+        states = (*gates.dims[:2], first.dims[1])
+        dims = [gates.dims, states, states]
+    else:
+        dims = [gates.dims, first.dims, first.dims]
+    return [Value(r, d) for r, d in zip(results, dims, strict=True)]
 
 
 def _within(p, one, other, given):

@@ -14,16 +14,10 @@ import weakref
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from ..core import jaxprs
 from .rules import RULES, Form, MissingRule, find
-
-# Primitives that stand for the jaxpr that they call, by the parameter that holds it.
-CALLS = {
-    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat": "jaxpr",
-    "checkpoint": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
-    "custom_vjp_call_jaxpr": "fun_jaxpr", "custom_lin": "call_jaxpr",
-}
 
 
 def evaluate(closed: ClosedJaxpr, *arrays, fallback: bool = False) -> list[np.ndarray]:
@@ -54,52 +48,48 @@ def compiled(closed: ClosedJaxpr, fallback: bool = False):
 _compiled = {False: weakref.WeakKeyDictionary(), True: weakref.WeakKeyDictionary()}
 
 
+class _Places(jaxprs.Walk):
+    """Turns a jaxpr into steps; values are places in the list ``initial``, which has the constants.
+
+    Attributes:
+        steps: (run, places of the operands, places of the results, to forget).
+    """
+
+    def __init__(self, fallback):
+        self.initial: list = []
+        self.steps: list = []
+        self.fallback = fallback
+
+    def place(self, value=None):
+        self.initial.append(value)
+        return len(self.initial) - 1
+
+    def constant(self, value):
+        return self.place(np.asarray(value))
+
+    def called(self, eqn, given):
+        return expanded(eqn)
+
+    def equation(self, eqn, given):
+        run, sizes = step_of(eqn, self.fallback)
+        given += [self.place(size) for size in sizes]
+        results = [self.place() for _ in eqn.outvars]
+        self.steps.append((run, given, results, []))
+        return results
+
+
 class _Compiled:
-    """A jaxpr as a list of steps: (run, places of the operands, places of the results, to forget)."""
+    """A jaxpr as a list of steps, see `_Places`."""
 
     __slots__ = ("constants", "steps", "initial", "inputs", "outputs", "__weakref__")
 
     def __init__(self, closed, fallback):
         self.constants = closed.consts
-        self.initial: list = []
-        self.steps: list = []
-        places: dict = {}
-        for variable, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
-            places[variable] = self._constant(np.asarray(value))
-        self.inputs = [self._place(places, v) for v in closed.jaxpr.invars]
-        self._add(closed.jaxpr, places, fallback)
-        self.outputs = [self._read(places, atom) for atom in closed.jaxpr.outvars]
+        places = _Places(fallback)
+        self.inputs = [places.place() for _ in closed.jaxpr.invars]
+        self.outputs = places.run(closed.jaxpr, closed.consts, self.inputs)
+        self.initial, self.steps = places.initial, places.steps
         self._forget()
-
-    def _constant(self, value):
-        self.initial.append(value)
-        return len(self.initial) - 1
-
-    def _place(self, places, variable):
-        places[variable] = place = self._constant(None)
-        return place
-
-    def _read(self, places, atom):
-        if isinstance(atom, Literal):
-            return self._constant(literal(atom))
-        return places[atom]
-
-    def _add(self, jaxpr, places, fallback):
-        for eqn in jaxpr.eqns:
-            operands = [self._read(places, atom) for atom in eqn.invars]
-            inner = called(eqn)
-            if inner is not None:
-                within = dict(zip(inner.jaxpr.invars, operands, strict=True))
-                for variable, value in zip(inner.jaxpr.constvars, inner.consts, strict=True):
-                    within[variable] = self._constant(np.asarray(value))
-                self._add(inner.jaxpr, within, fallback)
-                for variable, atom in zip(eqn.outvars, inner.jaxpr.outvars, strict=True):
-                    places[variable] = self._read(within, atom)
-                continue
-            run, sizes = step_of(eqn, fallback)
-            operands += [self._constant(size) for size in sizes]
-            results = [self._place(places, v) for v in eqn.outvars]
-            self.steps.append((run, operands, results, []))
 
     def _forget(self):
         """Says after which step a value is read no more."""
@@ -127,18 +117,9 @@ class _Compiled:
         return [values[i] for i in self.outputs]
 
 
-def literal(atom: Literal) -> np.ndarray:
-    """A literal's value as an array of its dtype."""
-    return np.asarray(atom.val, atom.aval.dtype)
-
-
-def called(eqn) -> ClosedJaxpr | None:
-    """The jaxpr that an equation calls as it is, or None."""
-    name = CALLS.get(eqn.primitive.name)
-    found = None if name is None else eqn.params.get(name)
-    if isinstance(found, Jaxpr) and not found.constvars:
-        return ClosedJaxpr(found, ())
-    return found if isinstance(found, ClosedJaxpr) else None
+def expanded(eqn) -> ClosedJaxpr | None:
+    """The jaxpr that stands for an equation: that which it calls, or what a primitive of the package's without a rule means."""
+    return jaxprs.called(eqn) or (None if eqn.primitive.name in RULES else jaxprs.meaning(eqn))
 
 
 def form(atom) -> Form:
@@ -206,13 +187,8 @@ def missing(jaxpr) -> set[str]:
     """The primitives in a jaxpr, and in those that it calls, that have no rule."""
     names = set()
     for eqn in jaxpr.eqns:
-        if called(eqn) is None and eqn.primitive.name not in RULES:
+        if expanded(eqn) is None and eqn.primitive.name not in RULES:
             names.add(eqn.primitive.name)
-        for value in jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_jaxpr):
-            if _is_jaxpr(value):
-                names |= missing(getattr(value, "jaxpr", value))
+        for found in jaxprs.inner(eqn.params.values()):
+            names |= missing(getattr(found, "jaxpr", found))
     return names
-
-
-def _is_jaxpr(value):
-    return isinstance(value, (Jaxpr, ClosedJaxpr))

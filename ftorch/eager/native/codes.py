@@ -52,6 +52,26 @@ class Draw(IntEnum):
     UNIFORM32, UNIFORM64, INTEGER, PERMUTATION, COIN = range(5)
 
 
+class Write(IntEnum):
+    """How an in-place call is done in memory."""
+
+    (
+        NO_WRITE, FILL, COPY, SET_ROWS, ADD_ROWS, FILL_ROWS, SET_ELEMENTS, ADD_ELEMENTS, FILL_ELEMENTS, COMPUTE, PUT, ADD_AT
+    ) = range(12)
+
+
+class Call(IntEnum):
+    """What a call of a public function comes to. OUT: its last operand is written to; ASK: a class of tensors has a say."""
+
+    SLOW, CALL, INPLACE, VIEW, OUT, ASK = range(6)
+
+
+class Getter(IntEnum):
+    """What a plain tensor's geometry answers by itself."""
+
+    NONE, DIM, NUMEL, SIZE, STRIDE, IS_CONTIGUOUS = range(6)
+
+
 LISTS: dict[str, type[IntEnum]] = {
     "EPILOGUES": Epilogue,
     "GROUP_STEPS": GroupStep,
@@ -60,6 +80,9 @@ LISTS: dict[str, type[IntEnum]] = {
     "ELEMENT_TYPES": ElementType,
     "REDUCTIONS": Reduction,
     "DRAWS": Draw,
+    "WRITES": Write,
+    "CALLS": Call,
+    "GETTERS": Getter,
 }
 
 

@@ -14,7 +14,7 @@ from ..core.quiet import quiet
 from ..native.passes.rewrite import rewritten
 from .counters import stats
 from .scalars import COMPLEX, FLOAT, INT, weak
-from .stepwise import steps_of
+from .trace_code import steps_of
 
 # Programs of a training step are many small steps: in the order that keeps memory low they also run
 # up to a fifth faster than in the one that XLA's CPU backend takes to keep more threads busy.

@@ -18,6 +18,7 @@ from ..core import forking
 from ..core.errors import translate_error
 from ..core.geometry import has_internal_overlap
 from ..memory.storage import strided
+from ..native import codes
 from . import capture_trace, elementwise_writes, executor, host_tier, value_checks
 from .scalars import packed
 from .strided_steps import elements
@@ -35,11 +36,8 @@ def applies(storage, g) -> bool:
     )
 
 
-# Of the loops in C, see `Way` of ``native/src/writes/writes.cpp``.
-_WAYS = {
-    "fill": 1, "copy": 2, "set rows": 3, "add rows": 4, "fill rows": 5, "set elements": 6, "add elements": 7,
-    "fill elements": 8, "compute": 9, "put": 10, "add at": 11,
-}
+# The loops in C (``native/src/writes/writes.cpp``), as declarations name them: "fill", "set rows", "add at".
+_WAYS = {write.name.lower().replace("_", " "): int(write) for write in codes.Write}
 
 
 def way_of(plan):

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr
 
+from ..core import jaxprs
+from ..host.interpret import expanded
 from ..host.rules import IN_PLACE, RULES, jaxprs_of
 from .size_fit import NoFormula, fit
 
-_INLINED = frozenset(
-    "pjit jit closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr remat checkpoint".split()
-)
 _LARGE_CONSTANT = 1 << 20  # bytes; larger constants of a kernel are not kept with its class
 
 
@@ -91,48 +90,41 @@ class Step(NamedTuple):
 # --- one jaxpr, flat --------------------------------------------------------------------------
 
 
-class _Flat:
+class _Flat(jaxprs.Walk):
     """The equations of a closed jaxpr with inner calls in their place and values numbered; what nobody reads is left out."""
 
     def __init__(self, closed: ClosedJaxpr):
         self.equations: list[tuple] = []  # (primitive name, params, operands, number of first output, outvars)
         self.count = len(closed.jaxpr.invars)
         self.inputs = [v.aval for v in closed.jaxpr.invars]
-        self.outputs = self._add(closed.jaxpr, closed.consts, list(range(self.count)))
+        self.outputs = self.run(closed.jaxpr, closed.consts, list(range(self.count)))
         self.output_avals = [v.aval for v in closed.jaxpr.outvars]
         self._drop_unread()
 
-    def _add(self, jaxpr, consts, inputs):
-        names: dict[Any, Any] = dict(zip(jaxpr.invars, inputs, strict=True))
-        names.update((v, Constant(c)) for v, c in zip(jaxpr.constvars, consts, strict=True))
+    def constant(self, value):
+        return Constant(value)
 
-        def of(atom):
-            if isinstance(atom, Literal):
-                return Constant(np.asarray(atom.val, atom.aval.dtype)[()])
-            return names[atom]
+    def literal(self, atom):
+        return Constant(jaxprs.literal(atom)[()])
 
-        for eqn in jaxpr.eqns:
-            if eqn.effects:
-                raise NotGeneral(f"{eqn.primitive.name} has effects")
-            given = [of(atom) for atom in eqn.invars]
-            name = eqn.primitive.name
-            if name in _INLINED and eqn.params.get("name") == "extremum" and (found := self._extremum(eqn, given)):
-                pass
-            elif name in _INLINED:
-                inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr")))
-                found = self._add(
-                    *((inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, ())), given
-                )
-            elif name == "optimization_barrier":
-                found = given
-            else:
-                found = list(range(self.count, self.count + len(eqn.outvars)))
-                self.count += len(eqn.outvars)
-                avals = [a.aval for a in eqn.invars]
-                made = [v.aval for v in eqn.outvars]
-                self.equations.append((name, eqn.params, given, found, avals, made, eqn.primitive.multiple_results))
-            names.update(zip(eqn.outvars, found, strict=True))
-        return [of(atom) for atom in jaxpr.outvars]
+    def called(self, eqn, given):
+        if eqn.effects:
+            raise NotGeneral(f"{eqn.primitive.name} has effects")
+        return expanded(eqn)
+
+    def call(self, eqn, closed, given):
+        found = self._extremum(eqn, given) if eqn.params.get("name") == "extremum" else None
+        return found or super().call(eqn, closed, given)
+
+    def equation(self, eqn, given):
+        if eqn.primitive.name == "optimization_barrier":
+            return given
+        found = list(range(self.count, self.count + len(eqn.outvars)))
+        self.count += len(eqn.outvars)
+        avals, made = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
+        many = eqn.primitive.multiple_results
+        self.equations.append((eqn.primitive.name, eqn.params, given, found, avals, made, many))
+        return found
 
     def _extremum(self, eqn, given):
         """The results of `ftorch.eager.kernels.reduction.reductions.extremum`, which NumPy finds in one pass each; or None."""
@@ -161,12 +153,12 @@ class _Flat:
         return found
 
     def _drop_unread(self):
-        read, kept = {o for o in self.outputs if o.__class__ is int}, []
-        for equation in reversed(self.equations):
-            if not read.isdisjoint(equation[3]):
-                kept.append(equation)
-                read.update(o for o in equation[2] if o.__class__ is int)
-        self.equations = kept[::-1]
+        def values(operands):
+            return [o for o in operands if o.__class__ is int]
+
+        self.equations, _ = jaxprs.read_steps(
+            self.equations, values(self.outputs), lambda equation: (equation[3], values(equation[2]), False)
+        )
 
 
 def _reduction_of(jaxpr, shape):
@@ -175,10 +167,10 @@ def _reduction_of(jaxpr, shape):
         name = eqn.primitive.name
         if name in ("reduce_max", "reduce_min") and tuple(eqn.invars[0].aval.shape) == shape:
             return (name == "reduce_max", tuple(eqn.params["axes"])) if len(eqn.params["axes"]) == 1 else None
-        if name in _INLINED and isinstance(inner := eqn.params.get("jaxpr"), ClosedJaxpr):
-            found = _reduction_of(inner.jaxpr, shape)
-            if found is not None:
-                return found
+        inner = jaxprs.called(eqn)
+        found = None if inner is None else _reduction_of(inner.jaxpr, shape)
+        if found is not None:
+            return found
     return None
 
 

@@ -23,7 +23,8 @@ from .compilation import compile_code, places
 from .counters import stats
 from .plan import COMPILE_STEP
 from .scalars import numbers_of
-from .stepwise import interpret, last_uses, steps_of
+from .stepwise import interpret, last_uses
+from .trace_code import steps_of
 
 # Set by `ftorch.eager.dynamic_shapes.traces`: (what is known of the trace, device, code, inputs, ints, floats, live) -> the
 # live values by a program that traces of other sizes share, or None.

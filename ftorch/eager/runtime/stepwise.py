@@ -12,18 +12,7 @@ from ..core import jax_internals
 from ..core.errors import is_of_memory, translate_error
 from ..memory.host_memory import free_memory
 from .scalars import numbers_of
-
-
-def steps_of(code):
-    """The steps of a trace: (plan, operands)."""
-    i, end = 0, len(code)
-    while i < end:
-        plan = code[i]
-        j = i + 1
-        while j < end and code[j].__class__ is int:
-            j += 1
-        yield plan, code[i + 1 : j]
-        i = j
+from .trace_code import steps_of
 
 
 def last_uses(walk, wanted):

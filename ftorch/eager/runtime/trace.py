@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
@@ -18,7 +19,7 @@ from ..core.jax_internals import outside_traces
 from ..core.refcount import LISTED, RELIABLE
 from ..memory.storage import Storage
 from . import short_traces, stepwise
-from .scalars import FLOAT, INT
+from .trace_code import counts_of_numbers, steps_of
 
 DEFERRED = os.environ.get("FTORCH_EXECUTOR", "deferred") != "op"
 
@@ -242,16 +243,11 @@ class Trace:
     def cut(self):
         """Takes away what a step left that was not recorded to its end."""
         at, slots, inputs, ints, floats = 0, 0, 0, 0, 0
-        for _ in range(self.steps):
-            plan, at = self.code[at], at + 1
-            while at < len(self.code) and self.code[at].__class__ is int:
-                inputs, at = max(inputs, -self.code[at]), at + 1
-            slots += len(plan.geometries)
-            for kind in plan.scalars:
-                if kind == INT:
-                    ints += 1
-                else:
-                    floats += 1 if kind == FLOAT else 2
+        for plan, operands in itertools.islice(steps_of(self.code), self.steps):
+            at, slots = at + 1 + len(operands), slots + len(plan.geometries)
+            inputs = max(inputs, -min(operands, default=0))
+            more = counts_of_numbers(plan)
+            ints, floats = ints + more[0], floats + more[1]
         del self.code[at:], self.owners[slots:], self.inputs[inputs:]
         del self.ints[ints:], self.floats[floats:]
         self.input_of = {key: index for key, index in self.input_of.items() if -index <= inputs}

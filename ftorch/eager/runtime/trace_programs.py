@@ -17,6 +17,7 @@ from ..core import forking
 from ..host.rules import MissingRule
 from .elementwise_fusion import Group, Value, is_elementwise, program_of
 from .host_tier import step_of
+from .trace_code import steps_of
 
 _MOST = 256  # programs kept
 _programs: collections.OrderedDict[tuple, Any] = collections.OrderedDict()
@@ -120,12 +121,10 @@ class _Builder:
         self.input_names: dict[int, str] = {}
         slots: list = []
         inputs: dict[int, int] = {}
-        position = plan_number = scalar = 0
-        while position < len(code):
-            plan, position = code[position], position + 1
+        scalar = 0
+        for plan_number, (plan, given) in enumerate(steps_of(code)):
             operands = []
-            while position < len(code) and code[position].__class__ is int:
-                o, position = code[position], position + 1
+            for o in given:
                 if o >= 0:
                     operands.append(slots[o])
                 else:
@@ -139,7 +138,6 @@ class _Builder:
                 scalar += 1
             self.kinds += plan.scalars
             slots += self.add_plan(plan, plan_number, operands, numbers)
-            plan_number += 1
         self.results = [slots[slot] for slot in live]
 
     # --- values

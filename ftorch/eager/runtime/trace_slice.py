@@ -7,11 +7,13 @@ more with the trace.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from ..memory.storage import Storage
 from . import program
-from .scalars import COMPLEX, INT
+from .trace_code import counts_of_numbers, steps_back
 
 _STEPS = 16  # that are run apart
 _CHEAP_STEPS, _CHEAP_SIZE = 6, 1024  # what is computed twice so that an error comes at once
@@ -97,24 +99,15 @@ def _constant(device, found, storage):
 
 def _slice(trace, slot, from_inputs=True, most=_STEPS):
     """The steps that lead to a slot; None if they are many, or begin with arrays at hand and must not."""
-    code, position, first = trace.code, len(trace.code), len(trace.owners)
-    i, f = len(trace.ints), len(trace.floats)
+    first, i, f = len(trace.owners), len(trace.ints), len(trace.floats)
     wanted, picked = {slot}, []
-    for _ in range(_BACK):
-        end, position = position, position - 1
-        while code[position].__class__ is int:
-            position -= 1
-        plan = code[position]
+    for plan, operands in itertools.islice(steps_back(trace.code), _BACK):
         first -= len(plan.geometries)
         numbers = i, f
-        for kind in plan.scalars:
-            if kind == INT:
-                i -= 1
-            else:
-                f -= 2 if kind == COMPLEX else 1
+        ints, floats = counts_of_numbers(plan)
+        i, f = i - ints, f - floats
         made = [s for s in range(first, first + len(plan.geometries)) if s in wanted]
         if made:
-            operands = code[position + 1 : end]
             if operands and not from_inputs and min(operands) < 0:
                 return None
             wanted.difference_update(made)
@@ -124,8 +117,6 @@ def _slice(trace, slot, from_inputs=True, most=_STEPS):
                 return _assembled(picked[::-1], slot)
             if len(picked) == most:
                 return None
-        if not position:
-            return None
     return None
 
 

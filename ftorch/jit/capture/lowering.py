@@ -23,6 +23,7 @@ from ...eager.runtime.counters import stats
 from ...eager.runtime.plan import Plan
 from ...eager.runtime.program import Risk
 from ...eager.runtime.scalars import COMPLEX, FLOAT, INT, weak
+from ...eager.runtime.trace_code import counts_of_numbers, steps_of
 
 # Reads through strides, and constants, are computed again rather than kept for the backward pass.
 _CHEAP = frozenset(("view", "full", "zeros", "ones", "empty", "arange"))
@@ -46,20 +47,14 @@ class Table:
         self.maker: dict[int, int] = {}
         self.ints, self.floats = list(trace.ints), list(trace.floats)
         self.roots = [cell.root for cell in trace.cells]
-        code, i, slot, int_at, float_at = trace.code, 0, 0, 0, 0
-        while i < len(code):
-            plan = code[i]
-            j = i + 1
-            while j < len(code) and code[j].__class__ is int:
-                j += 1
-            self.steps.append(Step(plan, tuple(code[i + 1 : j]), slot, int_at, float_at))
+        slot = int_at = float_at = 0
+        for plan, operands in steps_of(trace.code):
+            self.steps.append(Step(plan, tuple(operands), slot, int_at, float_at))
             for k in range(slot, slot + len(plan.geometries)):
                 self.maker[k] = len(self.steps) - 1
             slot += len(plan.geometries)
-            for kind in plan.scalars:
-                int_at += kind == INT
-                float_at += 0 if kind == INT else 1 if kind == FLOAT else 2
-            i = j
+            ints, floats = counts_of_numbers(plan)
+            int_at, float_at = int_at + ints, float_at + floats
 
     def needed(self, outputs, given=()):
         """(the indices of the steps that outputs need, in order; the operands they start from).

@@ -11,8 +11,8 @@ import pytest
 from jax import lax
 
 from ftorch.eager import native
+from ftorch.eager.core.jaxprs import PLAIN_CALLS
 from ftorch.eager.native.passes import epilogue_fusion, lines, multi_output_fusion, rewrite
-from ftorch.eager.native.passes.flat import _CALLS
 from ftorch.eager.native.passes.views import Origins
 
 M = np.ones((64, 64), np.float32)
@@ -62,7 +62,7 @@ def test_names_are_those_of_jax():
     found |= _names(jax.make_jaxpr(jax.grad(lambda x: (x @ x).sum()))(M).jaxpr, set())
     found |= _names(jax.make_jaxpr(lambda a, b: lax.conv(a, b, (1, 1), "SAME"))(IMAGES, FILTERS).jaxpr, set())
     assert _known() <= found, _known() - found
-    assert found & set(_CALLS)  # what a jitted function's call is named; older names are kept beside
+    assert found & set(PLAIN_CALLS)  # what a jitted function's call is named; older names are kept beside
 
 
 @pytest.mark.skipif(not native.available, reason="installed without a C++ compiler")

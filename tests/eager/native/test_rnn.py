@@ -1,5 +1,7 @@
 """The LSTM's time loop in C++, against PyTorch's layer and against XLA's loop."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -28,9 +30,17 @@ def operands(time, batch, hidden):
 
 def gradient_operands(time, batch, hidden, reverse):
     gates_x, h, c, weight = operands(time, batch, hidden)
-    gates, _, cells = rnn._LSTM[reverse](gates_x, h, c, weight)
+    gates, _, cells = loop(reverse)(gates_x, h, c, weight)
     states = random(time, batch, hidden), random(time, batch, hidden)
     return gates, cells, c, *states, random(*gates.shape), h, random(*c.shape), weight
+
+
+def loop(reverse):
+    return functools.partial(rnn._LSTM.bind, reverse=reverse)
+
+
+def gradient(reverse):
+    return functools.partial(rnn._LSTM_GRADIENT.bind, reverse=reverse)
 
 
 def is_native(function, *operands):
@@ -44,8 +54,8 @@ SIZES = [(1, 17, 16), (3, 2, 1), (5, 3, 7), (4, 9, 100), (2, 1, 260), (9, 37, 50
 @pytest.mark.parametrize("sizes", SIZES)
 def test_the_loop_and_its_gradient_are_those_of_xla(sizes, reverse):
     cases = [
-        (rnn._LSTM[reverse], operands(*sizes)),
-        (rnn._LSTM_GRADIENT[reverse], gradient_operands(*sizes, reverse)),
+        (loop(reverse), operands(*sizes)),
+        (gradient(reverse), gradient_operands(*sizes, reverse)),
     ]
     for function, given in cases:
         assert is_native(function, *given)
@@ -76,20 +86,43 @@ def test_extreme_gates_saturate_and_nan_stays():
         gates_x[0, :, which] = gates
         state = np.full((gates.size, 1), 0.3, np.float32)
         given = gates_x, state, state, np.zeros((4, 1), np.float32)
-        for mine, theirs in zip(jax.jit(rewritten(rnn._LSTM[False]))(*given), rnn._LSTM[False](*given)):
+        for mine, theirs in zip(jax.jit(rewritten(loop(False)))(*given), loop(False)(*given)):
             np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-30)
 
 
-def test_what_transforms_make_of_the_loop_is_not_taken_for_it():
-    loop, given = rnn._LSTM[False], operands(3, 4, 5)
-    batched = [np.stack([g, 2 * g]) for g in given]
-    mapped = jax.vmap(loop)
-    assert not is_native(mapped, *batched)
-    for mine, theirs in zip(jax.jit(rewritten(mapped))(*batched), mapped(*batched), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("mapped", [[0, 1, 2], [1], [3]], ids=["sequences", "states", "weight"])
+def test_mapped_loops(mapped):
+    """With one weight for all, what is mapped is more sequences of the same kernel."""
+    given = operands(3, 4, 8)
+    batched = [np.stack([x, x / 2, x + 1], x.ndim - 2) if i in mapped else x for i, x in enumerate(given)]
+    check_mapped(loop(True), batched, [x.ndim - 2 if i in mapped else None for i, x in enumerate(given)])
+
+
+@pytest.mark.parametrize("mapped", [[*range(8)], [3, 5], [8]], ids=["sequences", "gradients", "weight"])
+def test_mapped_gradients_of_loops(mapped):
+    each = [gradient_operands(3, 4, 8, True) for _ in range(3)]
+    weight = each[0][8]
+    for i in (1, 2):  # gates and cells of the same weight
+        gates, _, cells = loop(True)(random(3, 4, 32), random(4, 8), each[i][2], weight)
+        each[i] = (gates, cells, *each[i][2:])
+    batched = [np.stack([e[i] for e in each], each[0][i].ndim - 2) if i in mapped else each[0][i] for i in range(9)]
+    check_mapped(gradient(True), batched, [x.ndim - 2 if i in mapped else None for i, x in enumerate(each[0])])
+
+
+def check_mapped(function, batched, axes):
+    mapped = jax.vmap(function, tuple(axes))
+    assert is_native(mapped, *batched) == (axes[-1] is None)
+    expected = [function(*(x if a is None else np.take(x, i, a) for x, a in zip(batched, axes, strict=True))) for i in range(3)]
+    for found in (mapped(*batched), jax.jit(rewritten(mapped))(*batched)):
+        for mine, theirs in zip(found, zip(*expected, strict=True), strict=True):
+            np.testing.assert_allclose(mine, np.stack(theirs), rtol=1e-5, atol=1e-5)
+
+
+def test_derivatives_of_the_loop_are_those_of_its_steps():
+    given = operands(3, 4, 5)
 
     def pulled(*operands):
-        results, pull = jax.vjp(loop, *operands)
+        results, pull = jax.vjp(loop(False), *operands)
         return pull(jax.tree.map(jax.numpy.ones_like, results))
 
     for mine, theirs in zip(jax.jit(rewritten(pulled))(*given), pulled(*given), strict=True):
@@ -98,6 +131,6 @@ def test_what_transforms_make_of_the_loop_is_not_taken_for_it():
 
 def test_large_steps_of_few_sequences_stay_with_the_products_that_share_threads(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 16)
-    assert not is_native(rnn._LSTM[False], *operands(2, 32, 256))
-    assert is_native(rnn._LSTM[False], *operands(2, 64, 256))
-    assert is_native(rnn._LSTM[False], *operands(2, 2, 512))
+    assert not is_native(loop(False), *operands(2, 32, 256))
+    assert is_native(loop(False), *operands(2, 64, 256))
+    assert is_native(loop(False), *operands(2, 2, 512))

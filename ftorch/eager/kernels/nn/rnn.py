@@ -8,12 +8,15 @@ depends on the lengths but values.
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from ...core.registry import op
 from .._common import HIGHEST, product, up
+from .._primitives import primitive
 
 
 def _project(x, weight, bias):
@@ -121,24 +124,11 @@ def _loop_gradient(mode, d_last, gates_x, gates, before, d_gates, d_states, w_hh
     return d_state, d_gates, d_x, projected
 
 
-def _named(name, function):
-    """``{reverse: function(reverse, ...)}``, compiled under names by which `native.rnn` finds them."""
-
-    def of(reverse):
-        def loop(*operands):
-            return function(reverse, *operands)
-
-        loop.__name__ = name + (":reverse" if reverse else "")
-        return jax.jit(loop)
-
-    return {reverse: of(reverse) for reverse in (False, True)}
-
-
-def _lstm_loop(reverse, gates_x, h, c, w_hh):
+def _lstm_loop(gates_x, h, c, w_hh, *, reverse):
     return _loop("lstm", gates_x, (h, c), w_hh, None, None, None, reverse)[1:]
 
 
-def _lstm_loop_gradient(reverse, gates, cells, c, d_hidden, d_cells, d_gates, d_h, d_c, w_hh):
+def _lstm_loop_gradient(gates, cells, c, d_hidden, d_cells, d_gates, d_h, d_c, w_hh, *, reverse):
     before = _before(cells, c, reverse)
     d_state, d_gates, _, _ = _loop_gradient(
         "lstm", [d_h, d_c], None, gates, (jnp.zeros_like(before), before), d_gates, [d_hidden, d_cells],
@@ -147,8 +137,43 @@ def _lstm_loop_gradient(reverse, gates, cells, c, d_hidden, d_cells, d_gates, d_
     return d_gates, *d_state
 
 
-_LSTM = _named("ftorch_lstm", _lstm_loop)
-_LSTM_GRADIENT = _named("ftorch_lstm_gradient", _lstm_loop_gradient)
+def _of_sequences(which):
+    """A rule of `vmap` for a loop: with one weight for all, what is mapped is more sequences."""
+
+    def mapped(operands, axes, **how):
+        if axes[-1] is not None:
+            function = functools.partial(which().meaning, **how)
+            results = jax.vmap(function, in_axes=axes)(*operands)
+            return results, [0] * len(results)
+        size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
+        flat = []
+        for x, axis in zip(operands[:-1], axes):
+            at = (x.ndim if axis is None else x.ndim - 1) - 2  # of the sequences
+            shape = (*x.shape[:at], size, *x.shape[at:])
+            x = jnp.broadcast_to(jnp.expand_dims(x, at), shape) if axis is None else jnp.moveaxis(x, axis, at)
+            flat.append(x.reshape(*x.shape[:at], -1, x.shape[-1]))
+        results = which().bind(*flat, operands[-1], **how)
+        return [r.reshape(*r.shape[:-2], size, -1, r.shape[-1]) for r in results], [r.ndim - 2 for r in results]
+
+    return mapped
+
+
+def _like(*operands):
+    return [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
+
+
+def _lstm_shapes(gates, h, c, w_hh):
+    state = jax.ShapeDtypeStruct((*gates.shape[:2], h.shape[-1]), gates.dtype)
+    return [*_like(gates), state, state]
+
+
+# Each gives of all times the gates, hidden states and cells; its gradient those of the gates and of the first states.
+_LSTM = primitive("lstm", _lstm_loop, _lstm_shapes, _of_sequences(lambda: _LSTM))
+_LSTM_GRADIENT = primitive(
+    "lstm_gradient", _lstm_loop_gradient,
+    lambda gates, cells, c, d_hidden, d_cells, d_gates, d_h, d_c, w_hh: _like(gates, d_h, d_c),
+    _of_sequences(lambda: _LSTM_GRADIENT),
+)
 
 
 def _before(states, first, reverse):
@@ -171,7 +196,7 @@ def _layer(mode, input, state, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, revers
         gates_x = gates_x[row]
     if mode == "lstm" and exists is None and w_hr is None:
         biased = gates_x if b_hh is None else gates_x + up(b_hh)
-        gates, *states = _LSTM[reverse](biased, *map(up, state), up(w_hh))
+        gates, *states = _LSTM.bind(biased, *map(up, state), up(w_hh), reverse=reverse)
         last = [s[0 if reverse else -1] for s in states]
     else:
         last, gates, *states = _loop(mode, gates_x, state, w_hh, b_hh, w_hr, exists, reverse)
@@ -199,8 +224,8 @@ def _layer_gradient(mode, grad, result, input, state, w_ih, w_hh, w_hr, batch_si
 
     d_x, projected = None, ()
     if mode == "lstm" and exists is None and w_hr is None:
-        d_gates, *d_state = _LSTM_GRADIENT[reverse](
-            gates, states[1], up(state[1]), *d_states, d_gates, *d_last, w_hh
+        d_gates, *d_state = _LSTM_GRADIENT.bind(
+            gates, states[1], up(state[1]), *d_states, d_gates, *d_last, w_hh, reverse=reverse
         )
     else:
         d_state, d_gates, d_x, projected = _loop_gradient(

@@ -11,7 +11,6 @@ import numpy as np
 from jax.extend.core import Literal
 
 from ..codes import Epilogue
-from . import rnn
 from .views import Origin, Origins, source_dims, strides
 
 _BINARY = {"add": Epilogue.ADD, "add_any": Epilogue.ADD, "sub": Epilogue.SUBTRACT, "mul": Epilogue.MULTIPLY}
@@ -108,7 +107,7 @@ def _is_stored(flat, name):
             return True
         eqn, _, outputs, _ = flat.steps[number]
         name = eqn.primitive.name
-        if name in ("dot_general", "conv_general_dilated") or name.startswith("ftorch_") or rnn.is_loop(eqn):
+        if name in ("dot_general", "conv_general_dilated") or name.startswith("ftorch_"):
             return True
         if name in Origins.NAMES and _is_stored(flat, outputs[0]):
             return True

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 from jax.extend.core import ClosedJaxpr, Literal
 
+from ...core import jaxprs
 from .. import computed_once
 from . import rnn
-
-_CALLS = ("pjit", "jit", "closed_call", "core_call")
 
 
 class Step(NamedTuple):
@@ -42,7 +41,7 @@ class Flat:
         self.constants: dict[Any, Any] = {}
         self.inputs: list = [object() for _ in closed.jaxpr.invars]
         self._kinds = [[(a.shape, a.dtype) for a in avals] for avals in (closed.in_avals, closed.out_avals)]
-        self.outputs = self._add(closed, self.inputs, False)
+        self.outputs = _Named(self).run(closed.jaxpr, closed.consts, self.inputs)
         self._drop_unread()
         self._constants_first()
         self.groups: dict[int, Any] = {}
@@ -57,34 +56,13 @@ class Flat:
             if not isinstance(name, Literal):
                 self.users.setdefault(name, []).append(None)
 
-    def _add(self, closed, inputs, once):
-        jaxpr = closed.jaxpr
-        names: dict[Any, Any] = dict(zip(jaxpr.invars, inputs, strict=True))
-        for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
-            names[variable] = name = object()
-            self.constants[name] = value
-
-        def of(atom):
-            return atom if isinstance(atom, Literal) else names[atom]
-
-        for eqn in jaxpr.eqns:
-            given, inner = [of(atom) for atom in eqn.invars], _called(eqn)
-            if inner is None:
-                found = [object() for _ in eqn.outvars]
-                self.steps.append(Step(eqn, given, found, once))
-            else:
-                found = self._add(inner, given, eqn.params.get("name") == computed_once.__name__)
-            names.update(zip(eqn.outvars, found, strict=True))
-        return [of(atom) for atom in jaxpr.outvars]
-
     def _drop_unread(self):
         """What nobody reads is no user of what it reads: the loss itself, where its gradient is wanted."""
-        read, kept = set(map(id, self.outputs)), []
-        for step in reversed(self.steps):
-            if step.eqn.effects or any(id(name) in read for name in step.outputs):
-                kept.append(step)
-                read.update(map(id, step.inputs))
-        self.steps = kept[::-1]
+
+        def parts(step):
+            return step.outputs, jaxprs.variables(step.inputs), bool(step.eqn.effects)
+
+        self.steps, _ = jaxprs.read_steps(self.steps, jaxprs.variables(self.outputs), parts)
 
     def _constants_first(self):
         """What depends on no input is there when a kernel asks for it: a factor that is made behind a product."""
@@ -115,9 +93,33 @@ class Flat:
         return users[0] if len(users) == 1 else None
 
 
-def _called(eqn):
-    """The function that an equation calls, if its steps are to stand here."""
-    if eqn.primitive.name not in _CALLS or rnn.is_loop(eqn):
-        return None
-    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
-    return inner if isinstance(inner, ClosedJaxpr) else None
+class _Named(jaxprs.Walk):
+    """Adds a jaxpr's equations to a program; values are names, or literals."""
+
+    def __init__(self, flat):
+        self.flat = flat
+        self.once = False
+
+    def constant(self, value):
+        name = object()
+        self.flat.constants[name] = value
+        return name
+
+    def literal(self, atom):
+        return atom
+
+    def called(self, eqn, given):
+        if eqn.primitive.name in rnn.LOOPS and not rnn.is_made(eqn):
+            return jaxprs.meaning(eqn)
+        return jaxprs.called(eqn, jaxprs.PLAIN_CALLS)
+
+    def call(self, eqn, closed, given):
+        before, self.once = self.once, eqn.params.get("name") == computed_once.__name__
+        found = super().call(eqn, closed, given)
+        self.once = before
+        return found
+
+    def equation(self, eqn, given):
+        results = [object() for _ in eqn.outvars]
+        self.flat.steps.append(Step(eqn, given, results, self.once))
+        return results

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
+from ...core import jaxprs
 from ...core.jax_internals import bind
 from ...core.pace import rest
 from .. import available, call
@@ -123,7 +124,7 @@ class _Run:
 
     def _native(self, step, inputs, after=None):
         """Whether a kernel made a step, together with the transpose ``after``."""
-        kernel = rnn.loop if rnn.is_loop(step.eqn) else _KERNELS.get(step.eqn.primitive.name)
+        kernel = _KERNELS.get(step.eqn.primitive.name)
         if kernel is None:
             return False
         outputs, options, chain = step.outputs, {}, None
@@ -176,24 +177,16 @@ def _has_work(jaxpr, rounded):
     return any(
         eqn.primitive.name in _KERNELS
         or (rounded and eqn.primitive.name in rounding.CHANGED)
-        or any(_has_work(inner, rounded) for inner in _inner(eqn.params.values()))
+        or any(
+            isinstance(inner, ClosedJaxpr) and _has_work(inner.jaxpr, rounded)
+            for inner in jaxprs.inner(eqn.params.values())
+        )
         for eqn in jaxpr.eqns
     )
 
 
 # Those whose jaxprs are computed as they are; those of reductions join two numbers.
-_BODIES = frozenset(
-    "while scan cond custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr custom_linear_solve checkpoint remat jit pjit "
-    "closed_call core_call".split()
-)
-
-
-def _inner(values):
-    for value in values:
-        if isinstance(value, ClosedJaxpr):
-            yield value.jaxpr
-        elif type(value) is tuple:
-            yield from _inner(v for v in value if isinstance(v, ClosedJaxpr))
+_BODIES = frozenset({"while", "scan", "cond", "custom_linear_solve", *jaxprs.CALLS})
 
 
 def _is_float(eqn):
@@ -485,7 +478,7 @@ _KERNELS = {
     "reduce_sum": rowwise.total,
     **dict.fromkeys(("ftorch_softmax", "ftorch_softmax_gradient"), rowwise.softmax),
     **dict.fromkeys(("ftorch_layer_norm", "ftorch_layer_norm_gradient"), rowwise.layer_norm),
-    "ftorch_bags": indexing.bags, "ftorch_multiply_sparse": sparse.product,
+    **dict.fromkeys(rnn.LOOPS, rnn.loop), "ftorch_bags": indexing.bags, "ftorch_multiply_sparse": sparse.product,
     "ftorch_multiply_weights8": packed.weights8, "ftorch_multiply_weights4": packed.weights4,
     "ftorch_max_pool": pooling.maximum, "ftorch_max_pool_gradient": pooling.gradient,
     "ftorch_attention": attention.forward, "ftorch_attention_gradient": attention.gradient,

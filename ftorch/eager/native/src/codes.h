@@ -33,4 +33,14 @@
 // What few random numbers are drawn of (draws.cpp).
 #define DRAWS(use) use(UNIFORM32) use(UNIFORM64) use(INTEGER) use(PERMUTATION) use(COIN)
 
+// How an in-place call is done in memory (writes.cpp), from 1 on.
+#define WRITES(use) \
+  use(NO_WRITE) use(FILL) use(COPY) use(SET_ROWS) use(ADD_ROWS) use(FILL_ROWS) use(SET_ELEMENTS) use(ADD_ELEMENTS) \
+  use(FILL_ELEMENTS) use(COMPUTE) use(PUT) use(ADD_AT)
+
+// What a call of a public function comes to (public_functions.cpp; OUT: the last operand is what is written to; ASK: a class
+// of tensors has a say), and what a plain tensor's geometry answers by itself.
+#define CALLS(use) use(SLOW) use(CALL) use(INPLACE) use(VIEW) use(OUT) use(ASK)
+#define GETTERS(use) use(NONE) use(DIM) use(NUMEL) use(SIZE) use(STRIDE) use(IS_CONTIGUOUS)
+
 #define ENUMERATOR(name, ...) name,

@@ -11,8 +11,9 @@ static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_kernels", "Kernels of 
 static PyObject* codes(PyObject*, PyObject*) {
 #define NAME(name, ...) #name " "
 #define LIST(list) #list, list(NAME)
-  return Py_BuildValue("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", LIST(EPILOGUES), LIST(GROUP_STEPS), LIST(SCANS),
-                       LIST(SELECTIONS), LIST(ELEMENT_TYPES), LIST(OPERATIONS), LIST(REDUCTIONS), LIST(DRAWS));
+  return Py_BuildValue("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", LIST(EPILOGUES), LIST(GROUP_STEPS), LIST(SCANS),
+                       LIST(SELECTIONS), LIST(ELEMENT_TYPES), LIST(OPERATIONS), LIST(REDUCTIONS), LIST(DRAWS), LIST(WRITES), LIST(CALLS),
+                       LIST(GETTERS));
 #undef LIST
 #undef NAME
 }

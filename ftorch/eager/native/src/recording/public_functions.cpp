@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "codes.h"
 #include "recording/recording.h"
 
 namespace recording {
@@ -13,9 +14,8 @@ namespace {
 constexpr int MOST_FUNCTIONS = 3072, MOST_ARGUMENTS = MOST, MOST_WAYS = 24;
 constexpr Py_ssize_t FEW = 8;  // elements of a list whose types are looked at, as in ways.py
 
-// As in ways.py. OUT: the last operand is what is written to; ASK: a class of tensors has a say.
-enum Kind { SLOW, CALL, INPLACE, VIEW, OUT, ASK };
-enum Getter { NONE, DIM, NUMEL, SIZE, STRIDE, IS_CONTIGUOUS };  // what a plain tensor's geometry answers, as in ways.py
+enum Kind { CALLS(ENUMERATOR) };
+enum Getter { GETTERS(ENUMERATOR) };
 
 // Where a value comes from: an argument, a tuple of some, or it is always the same.
 struct Source {

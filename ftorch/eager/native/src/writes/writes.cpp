@@ -2,6 +2,7 @@
 // Python's runs and its lock is held: so nobody copies it meanwhile.
 #include "writes/writes.h"
 
+#include "codes.h"
 #include "threads/own_threads.h"
 #include "objects/program_object.h"
 #include "writes/target_memory.h"
@@ -11,9 +12,9 @@
 namespace recording {
 namespace {
 
-enum Way { NO_WAY, FILL, COPY, SET_ROWS, ADD_ROWS, FILL_ROWS, SET_ELEMENTS, ADD_ELEMENTS, FILL_ELEMENTS, COMPUTE, PUT, ADD_AT };
+enum Way { WRITES(ENUMERATOR) };
 
-// `way`: of the `Way`s of writing by an index.
+// `way`: one of those that write by an index.
 int change_now(int way, int dim, PyObject* target, PyObject* const* tensors, int given, PyObject* const* numbers, int scalars) {
   const bool fills = way == FILL_ROWS || way == FILL_ELEMENTS;
   if (given != (fills ? 2 : 3) || scalars > (fills || way == ADD_ROWS)) return 0;
@@ -175,7 +176,7 @@ int write_now(PyObject* plan, PyObject* const* tensors, int given, PyObject* con
   else Py_XINCREF(way.object);
   if (!way) return -1;
   const int kind = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(way.object, 0)));
-  if (kind == NO_WAY) return 0;
+  if (kind == NO_WRITE) return 0;
   if (kind == COMPUTE && (geometry == at(storage, STORAGE_ROOT) || at(plan, PLAN_CHECKS) != Py_None)) return 0;  // recorded
   int found = settle(storage);
   if (found < 1) return found;
