@@ -49,7 +49,40 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     if mode.startswith("nearest"):
         ints = integers(input)
         return build(run(ints.to(_dtype.float32)).to(ints.dtype), input._quantizer)
+    if mode == "bilinear" and input.dim() == 4 and not kwargs.get("antialias"):
+        sizes = tuple(run(torch.empty(input.shape, device="meta")).shape[2:])
+        return _bilinear(input, sizes, scale_factor, align_corners, kwargs)
     return _on_levels(input, run)
+
+
+def _between(size, out, scale, corners):
+    """For each place of a result: the elements before and behind it, and how much the latter counts."""
+    place = torch.arange(out, dtype=_dtype.float32)
+    if corners:
+        place = place * (torch.tensor(float(size - 1)) / (out - 1) if out > 1 else 0.0)
+    else:
+        step = torch.tensor(1 / scale) if scale else torch.tensor(float(size)) / out
+        place = (step * (place + 0.5) - 0.5).clamp(min=0)
+    before = place.long()
+    return before, (before + 1).clamp(max=size - 1), place - before
+
+
+def _bilinear(input, sizes, scale_factor, corners, options):
+    """Between four elements, in the order of PyTorch's sums, which decides about the last bit."""
+    quantizer = per_tensor(input, "interpolate")._quantizer
+    x, point = integers(input).to(_dtype.float32), float(quantizer.zero_point)
+    scales = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * 2
+    if options.get("recompute_scale_factor"):
+        scales = (None, None)
+    (top, bottom, down), (left, right, across) = map(_between, x.shape[2:], sizes, scales, (corners,) * 2)
+
+    def row(of):
+        of = x[:, :, of]
+        return (1 - across) * of[..., left] + across * of[..., right]
+
+    down = down.unsqueeze(-1)
+    out = ((1 - down) * row(top) + down * row(bottom) - point) + point
+    return build(q.clipped(torch.round(out), input.dtype), quantizer)
 
 
 @quantized_op()

@@ -26,6 +26,8 @@ class GradBucket:
 
     def gradients(self) -> list:
         """Views of the flat tensor, one for each parameter, of its shape."""
+        if self._buffer.is_sparse:
+            return [self._buffer]
         parts = self._buffer.split(self._sizes)
         return [g.view(p.shape) for g, p in zip(parts, self._parameters)]
 

@@ -43,17 +43,21 @@ _TWICE = (
 )
 
 
-def buckets_of(parameters, order, limits) -> list[list[int]]:
+def buckets_of(parameters, order, limits, alone=frozenset()) -> list[list[int]]:
     """Indices of parameters by bucket, in the order in which buckets are full.
 
     Args:
         order: the indices in the order in which they are put in.
         limits: bytes at which a bucket is full: of the first ones of a dtype and device; the last is that of all others.
+        alone: ids of parameters that have buckets of their own.
     """
     open_: dict = {}
     made: list[list[int]] = []
     for i in order:
         p = parameters[i]
+        if id(p) in alone:
+            made.append([i])
+            continue
         indices, size, full = open_.get(key := (p.dtype, str(p.device)), ([], 0, 0))
         indices.append(i)
         size += p.numel() * p.element_size()
@@ -80,16 +84,17 @@ class Reducer:
         as_views: whether gradients become views of buckets.
         finds_unused: whether parameters that a loss does not reach are looked for.
         from_the_first: whether the first iteration has the limits' buckets, too.
+        sparse: ids of the parameters whose gradients are sparse.
     """
 
     def __init__(self, parameters, group, limits=(1 << 20, 25 << 20), as_views=False, finds_unused=False, static=False,
-                 names=None, from_the_first=False):
+                 names=None, from_the_first=False, sparse=frozenset()):
         self.parameters, self.group = list(parameters), group
         self.as_views, self.finds_unused, self.static = as_views, finds_unused, static
-        self.names = names or []
+        self.names, self.sparse = names or [], sparse
         self.limits = list(limits)
         at_first = self.limits if from_the_first or finds_unused and not static else [float("inf")]
-        self._take(sorted(buckets_of(self.parameters, range(len(self.parameters)), at_first))[::-1])
+        self._take(sorted(buckets_of(self.parameters, range(len(self.parameters)), at_first, self.sparse))[::-1])
         self.first_buckets, self.rebuilt, self.iterations = self.buckets, False, 0
         self.noted: dict = {}
         self.order: list[int] = []  # in which gradients came
@@ -119,7 +124,7 @@ class Reducer:
             given = torch.tensor(order, dtype=torch.int32)
             dist.broadcast(given, group=self.group, group_src=0)
             order = given.tolist()
-        self._take(buckets_of(self.parameters, order, self.limits))
+        self._take(buckets_of(self.parameters, order, self.limits, self.sparse))
         self._clear()
         self.rebuilt = True
         return True
@@ -213,10 +218,14 @@ class Reducer:
         self.times.mark("communication", again=False)
         parameters = [self.parameters[i] for i in self.buckets[b]]
         with torch.no_grad():
-            parts = [
-                (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters
-            ]
-            buffer = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
+            first = parameters[0].grad
+            if id(parameters[0]) in self.sparse and first is not None and first.is_sparse:
+                buffer = first.clone()
+            else:
+                parts = [
+                    (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters
+                ]
+                buffer = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
             sizes = [p.numel() for p in parameters]
             bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1, self.divisor)
             self.futures[b] = self.hook(self.hook_state, bucket)
@@ -249,6 +258,9 @@ class Reducer:
         self.times.end()
 
     def _put(self, b, buffer, used):
+        if buffer.is_sparse:
+            self.parameters[self.buckets[b][0]].grad = buffer
+            return
         sizes = [self.parameters[i].numel() for i in self.buckets[b]]
         for i, part in zip(self.buckets[b], buffer.split(sizes)):
             p = self.parameters[i]

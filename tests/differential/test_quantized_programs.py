@@ -107,6 +107,12 @@ def pooling(t, d):
     ])()
 
 
+def interpolation(t, d):
+    r, x = d.random, d.quantized(2, 3, 8, 9)
+    how = r.choice([{"size": (11, 5)}, {"size": (1, 20)}, {"scale_factor": 2}, {"scale_factor": (1.7, 0.6)}])
+    return t.nn.functional.interpolate(x, mode="bilinear", align_corners=r.random() < 0.5, **how)
+
+
 def normalization(t, d):
     q, x = t.ops.quantized, d.quantized(2, 4, 6)
     kind, weight = d.random.choice(["layer", "group", "instance"]), d.floats(4)
@@ -118,7 +124,7 @@ def normalization(t, d):
     return q.instance_norm(x, weight, weight, 1e-5, *d.output())
 
 
-PROGRAMS = [unary, prelu, binary, linear, convolution, large_convolution, pooling, normalization]
+PROGRAMS = [unary, prelu, binary, linear, convolution, large_convolution, pooling, interpolation, normalization]
 
 
 def outcome(program, t, seed):
@@ -132,7 +138,7 @@ def outcome(program, t, seed):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_integers_are_those_of_pytorch(program):
-    for seed in range(6):
+    for seed in range(30 if program is interpolation else 6):
         for expected, found in zip(outcome(program, torch, seed), outcome(program, ftorch, seed), strict=True):
             if isinstance(expected, np.ndarray):
                 np.testing.assert_array_equal(found, expected, err_msg=f"{program.__name__} {seed}")

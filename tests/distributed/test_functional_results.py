@@ -97,6 +97,48 @@ def compiled(t, d, rank):
     return found
 
 
-@pytest.mark.parametrize("program", (waited_for, earlier_names, without_elements, compiled), ids=lambda f: f.__name__)
+def sparse_gradients(t, d, rank):
+    out = []
+    for options in ({}, {"find_unused_parameters": True}, {"static_graph": True}):
+        t.manual_seed(0)
+        net = t.nn.parallel.DistributedDataParallel(
+            t.nn.Sequential(t.nn.Embedding(6, 3, sparse=True), t.nn.Linear(3, 2)), **options
+        )
+        optimizer = t.optim.SGD(net.parameters(), lr=0.1)
+        for i in range(3):
+            optimizer.zero_grad()
+            net(t.tensor([rank, i, 2])).pow(2).sum().backward()
+            out += [net.module[0].weight.grad.is_sparse, net.module[0].weight.grad.to_dense()]
+            optimizer.step()
+        out += [p.detach() for p in net.parameters()]
+    return [*out, net.is_multi_device_module]
+
+
+def taken_out(t, d, rank):
+    """Local parts as tensors of their own; plans that name no module; parameters that cannot be divided."""
+    from ..oracle import outcome
+
+    tensor, parallel, fsdp = (
+        __import__(f"{t.__name__}.distributed.{name}", fromlist=["x"]) for name in ("tensor", "tensor.parallel", "fsdp")
+    )
+    mesh = d.init_device_mesh("cpu", (2,))
+    x = tensor.distribute_tensor(t.arange(8.0).view(4, 2), mesh, [tensor.Shard(0)]).requires_grad_()
+    names = [type(y.grad_fn).__name__ for y in (x.to_local(), x.full_tensor(), x.to_local(grad_placements=[tensor.Shard(0)]))]
+    (x.full_tensor() ** 2).sum().backward()
+    net = t.nn.Sequential(t.nn.Linear(2, 2), t.nn.Sequential(t.nn.Linear(2, 2)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for path in ("x", "1.x", "*.0"):
+            parallel.parallelize_module(net, mesh, {path: parallel.ColwiseParallel()})
+    scalar = t.nn.Sequential(t.nn.Linear(2, 2))
+    scalar[0].weight = t.nn.Parameter(t.tensor(1.0))
+    _, error = outcome(fsdp.fully_shard, scalar)
+    said = [str(w.message) for w in caught if "resolved" in str(w.message)]
+    return names, x.grad.full_tensor(), said, type(error).__name__, str(error), str(net[1][0].weight.placements)
+
+
+@pytest.mark.parametrize("program", (
+    waited_for, earlier_names, without_elements, compiled, sparse_gradients, taken_out,
+), ids=lambda f: f.__name__)
 def test_in_two_processes(two, program):
     two.run(program)

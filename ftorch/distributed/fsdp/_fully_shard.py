@@ -236,6 +236,11 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     managed = list(dict.fromkeys(m for root in modules for m in _managed(root)))
     sharded = []
     for p, owners in _owners(managed, ignored):
+        if not p.dim():
+            raise ValueError(
+                "fully_shard doesn't support scalar parameters. "
+                f"Change {owners[0][1]} to a 1D tensor with numel equal to 1."
+            )
         placed = shard_placement_fn(p) if shard_placement_fn is not None else None
         made = ShardedParameter(owners, p, mesh, placed.dim if placed is not None else 0)
         made.spmd = lie.get(id(p), made.spmd)

@@ -13,6 +13,7 @@ from ._redistribute import (
     local_shape,
     move,
     redistributed,
+    to_torch_tensor,
     with_gradient,
 )
 from .placement_types import Placement, Replicate, along, divides
@@ -251,9 +252,7 @@ class DTensor(torch.Tensor):
         if not (local.requires_grad and torch.is_grad_enabled()):
             return local.view_as(local) if not local.requires_grad else local
         wanted = gradient_placements(self.placements)
-        if grad_placements is not None:
-            return with_gradient(local, self.device_mesh, tuple(self.shape), grad_placements, wanted)
-        return local.view_as(local)
+        return to_torch_tensor(local, self.device_mesh, tuple(self.shape), grad_placements or wanted, wanted)
 
     def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None,
                      backward_dtype=None):

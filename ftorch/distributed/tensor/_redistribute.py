@@ -235,6 +235,10 @@ class GradientMoved(Function):
         return move(grad, *ctx.where), None, None, None, None
 
 
+class _ToTorchTensor(GradientMoved):
+    """A local part as a tensor of its own."""
+
+
 def redistributed(t, mesh, shape, now, to):
     """A local tensor with other placements."""
     if list(now) == list(to):
@@ -247,5 +251,10 @@ def with_gradient(t, mesh, shape, now, to):
     if list(now) == list(to) or not (t.requires_grad and torch.is_grad_enabled()):
         return t
     return GradientMoved.apply(t, mesh, shape, tuple(now), tuple(to))
+
+
+def to_torch_tensor(t, mesh, shape, now, to):
+    """`with_gradient` whose result is another tensor in any case."""
+    return _ToTorchTensor.apply(t, mesh, shape, tuple(now), tuple(to))
 
 

@@ -54,8 +54,8 @@ def broadcast_shape(shapes):
             longer, shorter = result, shape
         gap = len(longer) - len(shorter)
         merged = list(longer)
-        for i, n in enumerate(shorter):
-            m = longer[gap + i]
+        for i in reversed(range(len(shorter))):  # errors name the last dimension that does not fit
+            n, m = shorter[i], longer[gap + i]
             if n != m:
                 if n != 1 and m != 1:
                     a = result[len(result) - len(shorter) + i] if len(result) else m

@@ -162,6 +162,10 @@ class DistributedDataParallel(Module):
         self.reducer = Reducer(
             parameters, self.process_group, self._bucket_limits, self.gradient_as_bucket_view,
             self.find_unused_parameters, self.static_graph, self._parameter_names, bool(self.bucket_cap_mb_list),
+            {
+                id(m.weight) for m in self.module.modules()
+                if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and m.sparse
+            },
         )
 
     def _log_and_throw(self, err_type, err_msg):
@@ -330,6 +334,11 @@ class DistributedDataParallel(Module):
     @broadcast_buffers.setter
     def broadcast_buffers(self, value):
         self.forward_sync_buffers = value
+
+    @property
+    def is_multi_device_module(self) -> bool:
+        """Whether its parameters are on several devices."""
+        return len({p.device for p in self.module.parameters()}) > 1
 
     def will_sync_module_buffers(self) -> bool:
         """Whether the next forward gives all processes the buffers of rank 0."""

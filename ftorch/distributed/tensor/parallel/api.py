@@ -49,21 +49,13 @@ def parallelize_module(module, device_mesh=None, parallelize_plan=None, *, src_d
             f"{type(parallelize_plan)} found!"
         )
     for path, style in parallelize_plan.items():
-        found = _matching(module, path.split(".")) if path else [module]
+        first, _, rest = path.partition(".")
+        found = [child for name, child in module.named_children() if fnmatch(name, first)] if path else [module]
         if not found:
             warnings.warn(
-                f"Parallelize plan key '{path}' could not be resolved: no submodule matching it", stacklevel=2
+                f"Parallelize plan key '{path}' could not be resolved: no submodule matching token '{first}' in module "
+                f"{module}, skipping this plan entry.", stacklevel=2
             )
-        for sub in found:
-            parallelize_module(sub, mesh, style, src_data_rank=src_data_rank)
+        for child in found:
+            parallelize_module(child, mesh, {rest: style} if rest else style, src_data_rank=src_data_rank)
     return module
-
-
-def _matching(module, parts):
-    if not parts:
-        return [module]
-    out = []
-    for name, child in module.named_children():
-        if fnmatch(name, parts[0]):
-            out += _matching(child, parts[1:])
-    return out
