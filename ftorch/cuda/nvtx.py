@@ -34,6 +34,24 @@ def mark(msg: str) -> None:
         pass
 
 
+_started: dict[int, jax.profiler.TraceAnnotation] = {}
+
+
+def range_start(msg: str) -> int:
+    """Opens a range that another thread may close; gives its number."""
+    annotation = jax.profiler.TraceAnnotation(msg)
+    annotation.__enter__()
+    _started[id(annotation)] = annotation
+    return id(annotation)
+
+
+def range_end(range_id: int) -> None:
+    """Closes a range that `range_start` opened."""
+    annotation = _started.pop(range_id, None)
+    if annotation is not None:
+        annotation.__exit__(None, None, None)
+
+
 @contextlib.contextmanager
 def range(msg: str, *args, **kwargs):
     """A range for a ``with`` block; ``msg`` is formatted with the arguments."""

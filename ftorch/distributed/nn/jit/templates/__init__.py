@@ -1,0 +1,1 @@
+"""What those modules are written from (``torch.distributed.nn.jit.templates``)."""
