@@ -15,7 +15,7 @@ from ..distributed._options import (
     ScatterOptions,
 )
 from ..distributed._reducer import Reducer
-from ..distributed._worker_server import _register_handler, _Request, _Response, _WorkerServer
+from ..distributed.debug._worker_server import _register_handler, _Request, _Response, _WorkerServer
 from ..distributed.distributed_c10d import (
     DebugLevel,
     FileStore,

@@ -14,7 +14,8 @@ import pytest
 from torch._C import _distributed_c10d as theirs
 
 from ftorch._C import _distributed_c10d as mine
-from ftorch.distributed import _worker_server, debug
+from ftorch.distributed import debug
+from ftorch.distributed.debug import _worker_server
 from ftorch.distributed.elastic.control_plane import worker_main
 
 from .pool import free_port

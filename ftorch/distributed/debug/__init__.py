@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 
 from .. import distributed_c10d as dist
-from .._worker_server import _Tcp, _WorkerServer
+from ._worker_server import _Tcp, _WorkerServer
 
 __all__ = ["start_debug_server", "stop_debug_server"]
 

@@ -15,7 +15,7 @@ TORCH_WORKER_SERVER_SOCKET = "TORCH_WORKER_SERVER_SOCKET"
 
 @contextmanager
 def _worker_server(socket_path: str) -> Generator[None, None, None]:
-    from .._worker_server import _WorkerServer
+    from ..debug._worker_server import _WorkerServer
 
     server = _WorkerServer(socket_path)
     try:

@@ -74,7 +74,7 @@ def _profile(request, response):
     import time
     from pathlib import Path
 
-    from ..profiler import profile
+    from ...profiler import profile
 
     with profile(record_shapes=True) as found:
         time.sleep(float(request.get_param("duration")))
