@@ -96,7 +96,7 @@ def prepare(function, kept, given, rest, device) -> list:
             host_memory.free_memory.temporary = max(
                 host_memory.free_memory.temporary, getattr(found, "temp_size_in_bytes", 0)
             )
-            host_memory.free_memory.give_back()
+            host_memory.free_memory.give_all_back()  # the steps' memory, too: the program has its own
     if size > _SPARED_BYTES or not given:
         return given
     if device is _device.CPU:
