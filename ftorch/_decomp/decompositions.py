@@ -34,8 +34,9 @@ def mish(self):
 
 @_of(aten.softplus.default)
 def softplus(self, beta=1, threshold=20):
-    scaled = self * beta
-    return torch.where(scaled > threshold, self, torch.log1p(torch.exp(scaled)) / beta)
+    scaled = self if beta == 1 else self * beta
+    soft = torch.log1p(torch.exp(scaled))
+    return torch.where(scaled > threshold, self, soft if beta == 1 else soft / beta)
 
 
 @_of(aten.leaky_relu.default)
@@ -72,7 +73,7 @@ def threshold(self, threshold, value):
 @_of(aten.gelu.default)
 def gelu(self, approximate="none"):
     if approximate == "tanh":
-        inner = math.sqrt(2 / math.pi) * (self + 0.044715 * self * self * self)
+        inner = math.sqrt(2 / math.pi) * (self + 0.044715 * (self * self * self))
         return 0.5 * self * (1 + torch.tanh(inner))
     return 0.5 * self * (1 + torch.erf(self * math.sqrt(0.5)))
 
@@ -93,17 +94,22 @@ def log_sigmoid(self):
 
 @_of(aten.addmm.default)
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
-    return _sum(self, beta, torch.mm(mat1, mat2), alpha)
+    return _product_and(self, beta, torch.mm(mat1, mat2), alpha)
 
 
 @_of(aten.addmv.default)
 def addmv(self, mat, vec, *, beta=1, alpha=1):
-    return _sum(self, beta, torch.mv(mat, vec), alpha)
+    return _product_and(self, beta, torch.mv(mat, vec), alpha)
 
 
 @_of(aten.baddbmm.default)
 def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     return _sum(self, beta, torch.bmm(batch1, batch2), alpha)
+
+
+def _product_and(self, beta, product, alpha):
+    product = alpha * product
+    return product if beta == 0 else product + beta * self
 
 
 def _sum(self, beta, product, alpha):
@@ -126,7 +132,7 @@ def addcmul(self, tensor1, tensor2, *, value=1):
 
 @_of(aten.addcdiv.default)
 def addcdiv(self, tensor1, tensor2, *, value=1):
-    return self + value * (tensor1 / tensor2)
+    return self + value * tensor1 / tensor2
 
 
 @_of(aten.lerp.Scalar, aten.lerp.Tensor)

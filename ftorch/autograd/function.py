@@ -30,7 +30,7 @@ class FunctionCtx:
         """Keeps tensors for ``jvp``."""
         for t in tensors:
             if not isinstance(t, TensorBase) and t is not None:
-                raise TypeError(
+                raise AssertionError(
                     "save_for_forward expects all arguments to be tensors; you should save "
                     "non-tensors as attributes on ctx."
                 )
@@ -53,6 +53,7 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
     """The node, and context, of one call of a `Function`."""
 
     _forward_cls: Any = None
+    takes_undefined = True
     width = property(lambda self: len(self.output_geometries) or 1)  # type: ignore[assignment]
     told: tuple = ()  # what was saved, where somebody asks
     given: tuple | None = None  # the saved tensors, where something else unpacked them
@@ -70,13 +71,13 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
 
     def _keep(self, outputs):
         kept = []
-        for t in self.to_save:
+        for i, t in enumerate(self.to_save):
             if t is None:
                 kept.append((None, None))
                 continue
             if not isinstance(t, TensorBase):
                 raise TypeError(
-                    f"save_for_backward can only save variables, but argument 0 is of type "
+                    f"save_for_backward can only save variables, but argument {i} is of type "
                     f"{type(t).__name__}"
                 )
             nr = next((i for i, o in enumerate(outputs) if o is t), None)
@@ -322,9 +323,18 @@ def _apply(cls, args, kwargs, ctx=None):
     finally:
         modes.grad, modes.forward = outer, forward
     outputs = output if isinstance(output, tuple) else (output,)
-    dirty = {id(t) for t in ctx.dirty_tensors}
-    constant = {id(t) for t in ctx.non_differentiable}
+    dirty, constant = _marked(ctx, outputs)
     inputs = {id(t) for t in tensors}
+    several = recorded and sum(isinstance(o, TensorBase) and id(o) not in constant and o.dtype.category >= 2
+                               for o in outputs) > 1
+    if several and any(t._base is not None for t in ctx.dirty_tensors):
+        raise RuntimeError(
+            "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more "
+            "than one Tensor. This is not supported by the current autograd engine. You should either make sure the input "
+            "is not a view (using .clone() for example) or make your Function only return one Tensor (potentially splitting "
+            "it into two Functions: one doing the inplace that returns a single Tensor and a second one that does the other "
+            "operations). You can ask on the forum https://discuss.pytorch.org/ if you need help to do this change."
+        )
     results = []
     for nr, out in enumerate(outputs):
         if not isinstance(out, TensorBase):
@@ -352,8 +362,7 @@ def _apply(cls, args, kwargs, ctx=None):
             else:
                 out._grad_fn, out._ftorch_output_nr, out._ftorch_requires_grad = ctx, nr, True
                 if out._base is not None:
-                    extras(out).creation = inplace_history.MadeInFunction((nr, cls.__name__))
-                    out._base = None
+                    extras(out).creation = (nr, cls.__name__) if several else tape.MadeInFunction(cls.__name__)
         results.append(out)
     if recorded:
         ctx.output_geometries = tuple(
@@ -366,6 +375,27 @@ def _apply(cls, args, kwargs, ctx=None):
     elif told:
         ctx.told = ctx.to_save
     return tuple(results) if isinstance(output, tuple) else results[0]
+
+
+def _marked(ctx, outputs):
+    """The ids of the tensors that ``forward`` said to have changed, and of those said to have no gradient.
+
+    Raises:
+        RuntimeError: if a changed one is not among its outputs.
+    """
+    if not (ctx.dirty_tensors or ctx.non_differentiable):
+        return (), ()
+    if not all(isinstance(t, TensorBase) for t in ctx.dirty_tensors):
+        raise RuntimeError("mark_dirty can only accept variables, but argument ")
+    if not all(isinstance(t, TensorBase) for t in ctx.non_differentiable):
+        raise RuntimeError("mark_non_differentiable only accepts variable arguments, but got ")
+    dirty = {id(t) for t in ctx.dirty_tensors}
+    if not dirty <= {id(o) for o in outputs}:
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
+            "inplace must all be outputs of the Function."
+        )
+    return dirty, {id(t) for t in ctx.non_differentiable}
 
 
 def once_differentiable(function):

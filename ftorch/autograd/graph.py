@@ -136,14 +136,21 @@ def allow_mutation_on_saved_tensors():
         _allows_mutation = False
 
 
-@contextlib.contextmanager
-def disable_saved_tensors_hooks(error_message):
-    """Raises ``error_message`` where hooks would be set inside."""
-    outer, modes.saved_hooks = modes.saved_hooks, _Forbidden(error_message)
-    try:
-        yield
-    finally:
-        modes.saved_hooks = outer
+class disable_saved_tensors_hooks(contextlib.ContextDecorator):  # noqa: N801
+    """Raises ``error_message`` where hooks would be set inside, or are set outside."""
+
+    def __init__(self, error_message):
+        self.error_message, self.outer = error_message, modes.saved_hooks
+
+    def __enter__(self):
+        self.outer = modes.saved_hooks
+        if self.outer:
+            raise RuntimeError(self.error_message)
+        modes.saved_hooks = _Forbidden(self.error_message)
+
+    @repeatable
+    def __exit__(self, *_):
+        modes.saved_hooks = self.outer
 
 
 class _Forbidden(list):

@@ -18,7 +18,7 @@ from ..eager.core.geometry import Geometry, Size, geometry, with_bits
 from ..eager.core.public_functions import python_of
 from ..eager.core.registry import OPS, OPTIONAL_TENSOR, SCALAR, OpDef
 from ..eager.core.return_values import named
-from ..eager.dispatch.levels import Level, Wrapped, record_wrapped, save, wrapped_plan
+from ..eager.dispatch.levels import Level, Wrapped, record_wrapped, save_of_write, wrapped_plan
 from ..eager.dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
 from ..eager.tensor import TensorBase, extras, modes
 
@@ -274,7 +274,7 @@ class BatchLevel(Level):
             backward = derivatives.of_plan(plan, mask, tape.node_class)
             node = backward.node_class(backward, scalars)
             node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
-            node.saved = [save(self, tensors[i] if i >= 0 else result) for i in backward.saved]
+            node.saved = save_of_write(self, backward.saved, tensors, result)
         if isinstance(target, Batched) and target._bdim not in (None, 0):
             value = value.movedim(0, target._bdim)
         (target._inner if isinstance(target, Batched) else target).copy_(value)

@@ -17,10 +17,19 @@ from ..eager.call import planning
 from ..eager.call.operands import tensors_of
 from ..eager.core.geometry import with_bits
 from ..eager.core.registry import OPS, OPTIONAL_TENSOR, SCALAR
-from ..eager.dispatch.levels import Level, Wrapped, adopted, record_wrapped, save, wrapped_plan
+from ..eager.dispatch.levels import (
+    Level,
+    Wrapped,
+    adopted,
+    level_of,
+    record_wrapped,
+    save_of_write,
+    wrapped_plan,
+)
 from ..eager.dispatch.randomness import FILL
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import TensorBase, extras, modes
+from .batching import Batched, BatchLevel, batched
 
 OTHER_SIZE = (
     "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
@@ -68,7 +77,12 @@ class DualLevel(Level):
         return t._inner if isinstance(t, Dual) and t._level is self else t
 
     def _tangent_of(self, t):
-        return t._tangent if modes.forward and isinstance(t, Dual) and t._level is self else None
+        if not (modes.forward and isinstance(t, Dual) and t._level is self):
+            return None
+        base = t._base
+        if t._tangent is None and isinstance(base, Dual) and base._tangent is not None:  # it got one since
+            t._tangent = _alias_like(base._tangent, t)
+        return t._tangent
 
     def _outputs(self, plan, tensors, scalars):
         primals = [self._primal(t) for t in tensors]
@@ -81,6 +95,10 @@ class DualLevel(Level):
             results = (results,) if plan.is_single else tuple(results)
             return [dual(self, r, None) for r in results]
         results = _op.call(_dual_op(plan, mask), (*primals, *moving, *scalars))
+        varies = level_of(moving)
+        if isinstance(varies, BatchLevel) and level_of(primals) is not varies:
+            same = _op.call(_primal_op(plan), (*primals, *scalars))  # for all examples: it may be written to what is so
+            results = (same, *results[1:]) if plan.is_single else (*same, *results[count:])
         outputs, index = [], count
         for r, g in zip(results[:count], plan.geometries):
             tangent = None
@@ -92,14 +110,11 @@ class DualLevel(Level):
 
     def call_inplace(self, op, operands, static):
         target = operands[0]
-        if self.by_hand and not isinstance(target, Wrapped):
+        if not (isinstance(target, Dual) and target._level is self):
+            if not self.by_hand:
+                _op.check_captured(target, op.definition.full_name)
             target = self.adopt(target)
             operands = (target, *operands[1:])
-        if not (isinstance(target, Dual) and target._level is self):
-            raise RuntimeError(
-                "jvp: a tensor from outside the function is changed in place by one that carries a "
-                "tangent; use out-of-place operations"
-            )
         plan = planning.build_inplace(op, operands, static)
         tensors = list(tensors_of(operands))
         scalars = [o for o in operands if not isinstance(o, (TensorBase, list, tuple, type(None)))]
@@ -114,7 +129,7 @@ class DualLevel(Level):
             backward = derivatives.of_plan(plan, mask, tape.node_class)
             node = backward.node_class(backward, scalars)
             node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
-            node.saved = [save(self, tensors[i] if i >= 0 else result) for i in backward.saved]
+            node.saved = save_of_write(self, backward.saved, tensors, result)
         self._overwrite(target, result)
         target._ftorch_storage.version += 1
         if recorded:
@@ -122,21 +137,36 @@ class DualLevel(Level):
         return target
 
     def adopt(self, t):
-        """The level's tensor of one from outside that is written to, by which it is known until the level ends."""
+        """The level's tensor of one without a tangent that is written to, by which it is known until the level ends."""
         found = adopted.get(id(t))
         if found is not None:
             return found
         # What calls of this level read and write is another tensor of the same memory: `t` itself leads back here.
-        made = dual(self, view_call(OPS["alias"], t, ()), None)
+        if self.is_transform:
+            made = self._adopt_made_inside(t)
+        else:
+            made = dual(self, view_call(OPS["alias"], t, ()), None)
+            if t._base is not None:
+                base = self.adopt(t._base)
+                if base._tangent is None:
+                    base._tangent = gradient_values.zeros(base._ftorch_geometry)
+                made._tangent = _alias_like(base._tangent, t)
         made._outside = t
         made._ftorch_requires_grad, made._grad_fn = t._ftorch_requires_grad, t._grad_fn
         made._ftorch_output_nr = t._ftorch_output_nr
-        if t._base is not None:
-            base = self.adopt(t._base)
-            if base._tangent is None:
-                base._tangent = gradient_values.zeros(base._ftorch_geometry)
-            made._tangent = _alias_like(base._tangent, t)
         adopted[id(t)] = made
+        return made
+
+    def _adopt_made_inside(self, t):
+        """`adopt` for one that the function made: nobody outside has it, so it needs no history there."""
+        if t._base is None:
+            inner = view_call(OPS["alias"], t, ())
+            inner._base = None  # else a view of `t`, which is taken in by way of it
+            return dual(self, inner, None)
+        base = self.adopt(t._base)
+        made = dual(self, _alias_like(base._inner, t), None)
+        made._base, made._ftorch_storage = base, base._ftorch_storage
+        made._ftorch_offset = base._ftorch_offset + t._ftorch_offset - t._base._ftorch_offset
         return made
 
     @repeatable
@@ -149,6 +179,7 @@ class DualLevel(Level):
         target._inner.copy_(result._inner)
         if not modes.forward:
             return
+        self._tangent_of(target)
         if target._tangent is not None and result._tangent is not None:
             target._tangent.copy_(result._tangent)
         elif target._tangent is not None:
@@ -157,7 +188,7 @@ class DualLevel(Level):
             target._tangent = result._tangent
             base = target._base
             if result._tangent is not None and isinstance(base, Dual) and base._tangent is None:
-                base._tangent = gradient_values.zeros(base._ftorch_geometry)
+                base._tangent = _zeros_like_part(result._tangent, base._ftorch_geometry)
                 target._tangent = _op.hooks.alias(base._tangent, target)
                 target._tangent.copy_(result._tangent)
 
@@ -301,6 +332,17 @@ def _make_dual(plan, mask):
     return Derived(
         f"{plan.name}_jvp", kernel, [OPTIONAL_TENSOR] * (n + len(moving)) + [SCALAR] * m
     )
+
+
+def _zeros_like_part(part, g):
+    """The zero tangent of a base, for each example where that of its part is."""
+    if not isinstance(part, Batched):
+        return gradient_values.zeros(g)
+    zeros = _zeros_like_part(part._inner, g)
+    if part._bdim is None:
+        return zeros
+    zeros = zeros.unsqueeze(0).expand(part._inner.shape[part._bdim], *g.shape)
+    return batched(part._level, zeros.contiguous(), 0)
 
 
 def _alias_like(tangent, view):

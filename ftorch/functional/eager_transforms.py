@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 
-from ..autograd.grad_mode import enable_grad
+from ..autograd.grad_mode import inference_mode
+from ..autograd.graph import disable_saved_tensors_hooks
 from ..eager.autograd import backward as engine
 from ..eager.autograd import tape
 from ..eager.autograd.views import view_call
 from ..eager.call.op import special
+from ..eager.core import api
 from ..eager.core.registry import OPS
 from ..eager.dispatch.levels import Wrapped, transforms_running
 from ..eager.memory.storage import newest_level
@@ -20,6 +22,10 @@ from ..eager.native.contexts import repeatable
 from ..eager.tensor import TensorBase, modes
 from ..utils import _pytree as pytree
 from .vmap import vmap
+
+_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case."
+)
 
 
 def _fresh(t):
@@ -176,14 +182,14 @@ def grad_and_value(func, argnums=0, has_aux=False):
     def wrapper(*args, **kwargs):
         _check_argnums(argnums, args)
         # Grad modes are the levels' own: the function is differentiated even where the tensors
-        # around it record nothing, and what comes out is a constant for them.
+        # around it record nothing (in inference mode, too), and what comes out is a constant for them.
         recorded = modes.grad
-        with enable_grad():
+        with inference_mode(False):
             chosen = _slice_args(args, argnums)
             for leaf in pytree.tree_leaves(chosen):
                 _check_input(leaf)
             inputs = _wrap_tree(chosen if recorded else _outside_graphs(chosen))
-            with differentiating(pytree.tree_leaves(inputs)):
+            with disable_saved_tensors_hooks(_HOOKS), differentiating(pytree.tree_leaves(inputs)):
                 output = func(*_replace_args(args, argnums, inputs), **kwargs)
             aux = None
             if has_aux:
@@ -244,8 +250,6 @@ def _gradients(outputs, inputs, cotangents):
 
 
 def _zeros_like(t):
-    from ..eager.core import api
-
     return api.zeros_like(t)
 
 
@@ -294,9 +298,9 @@ def vjp(func, *primals, has_aux=False):
     for leaf in pytree.tree_leaves(primals):
         _check_input(leaf)
     recorded = modes.grad
-    with enable_grad():
-        inputs = _wrap_tree(primals if recorded else _outside_graphs(primals))
-        with differentiating(pytree.tree_leaves(inputs)):
+    with inference_mode(False):
+        inputs = _wrap_tree(primals)
+        with disable_saved_tensors_hooks(_HOOKS), differentiating(pytree.tree_leaves(inputs)):
             output = func(*inputs)
         aux = None
         if has_aux:
@@ -337,7 +341,8 @@ def vjp(func, *primals, has_aux=False):
                 f"outputs to the function. cotangents: {pytree.treespec_pprint(cot_spec)}, primal output: "
                 f"{pytree.treespec_pprint(out_spec)}"
             )
-        with enable_grad():
+        with inference_mode(False):
+            flat_cots = [c.clone() if c.is_inference() else c for c in flat_cots]  # their graph may save them
             found = _gradients(flat_out, flat_in, flat_cots)
         given = [c for c in flat_cots if c._ftorch_requires_grad]
         if not recorded:
@@ -386,8 +391,11 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         def pull_flat(*cots):
             return pull(pytree.tree_unflatten(list(cots), out_spec))[0]
 
-        mapped = vmap(pull_flat, chunk_size=chunk_size)(*basis)
-        flat_mapped, _ = pytree.tree_flatten(mapped)
+        if chunk_size == 1 and sum(sizes):  # by a loop, which asks no batching rules of what the function's backward calls
+            rows = [pytree.tree_leaves(pull_flat(*cots)) for cots in zip(*basis)]
+            flat_mapped = [api.stack(parts) for parts in zip(*rows)]
+        else:
+            flat_mapped = pytree.tree_leaves(vmap(pull_flat, chunk_size=chunk_size)(*basis))
         per_output = []
         start = 0
         for o, n in zip(flat_out, sizes):
@@ -413,14 +421,13 @@ def _refuse_complex(values, what):
 
 def _basis(outputs, sizes):
     """For each output, the cotangents of all output elements, one after the other."""
-    from ..eager.core import api
-
     total = sum(sizes)
     basis, start = [], 0
-    for o, n in zip(outputs, sizes):
-        eye = api.zeros((total, n), dtype=o.dtype, device=o.device)
-        if n:
-            eye.diagonal(-start).fill_(1)
-        basis.append(eye.view(total, *o.shape))
-        start += n
+    with inference_mode(False):  # graphs may save them
+        for o, n in zip(outputs, sizes):
+            eye = api.zeros((total, n), dtype=o.dtype, device=o.device)
+            if n:
+                eye.diagonal(-start).fill_(1)
+            basis.append(eye.view(total, *o.shape))
+            start += n
     return basis

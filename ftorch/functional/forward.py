@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 
+from ..eager.dispatch.levels import taken_in
 from ..eager.tensor import TensorBase, modes
 from ..utils import _pytree as pytree
 from .dual import Dual, DualLevel, dual
@@ -76,8 +77,9 @@ def _check_real(tensors, what):
 
 def _split(level, t):
     """(primal, tangent) of a result of a level; constants have tangent zero."""
+    t = taken_in(t)
     if isinstance(t, Dual) and t._level is level:
-        tangent = t._tangent
+        tangent = level._tangent_of(t)
         return t._inner, _zeros(t._inner) if tangent is None else tangent
     return t, _zeros(t)
 

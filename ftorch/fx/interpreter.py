@@ -267,7 +267,7 @@ class Transformer(Interpreter):
                 map_proxies(result), type_expr=old.type
             )
             new.meta = dict(old.meta)
-        return GraphModule(self.module, self.new_graph, type(self.module).__name__)
+        return GraphModule(self.module, self.new_graph)
 
 
 def map_proxies(result: Any) -> Any:

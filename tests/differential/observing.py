@@ -138,7 +138,10 @@ def _pointer(t):
 def seen_as(value, depth=0):
     """A value as plain data that both libraries share."""
     if is_tensor(value):
-        return _tensor(value, depth)
+        try:
+            return _tensor(value, depth)
+        except Exception as error:  # a view whose history is forbidden, a tensor that left its transform
+            return {"kind": "unreadable", "text": f"{type(error).__name__}: {neutral(str(error))}"}
     if depth > 6:
         return "..."
     if isinstance(value, np.ndarray):
@@ -158,7 +161,7 @@ def seen_as(value, depth=0):
                 "keys": [neutral(repr(k)) if not is_tensor(k) else "" for k in value],
                 "items": [seen_as(x, depth + 1) for x in value.values()]}
     if isinstance(value, (pt.nn.Module, ft.nn.Module)):
-        return {"kind": type(value).__name__, "text": neutral(repr(value)), "training": value.training,
+        return {"kind": type(value).__name__, "text": neutral(repr(value)), "training": getattr(value, "training", None),
                 "items": [seen_as(value.state_dict(keep_vars=True), depth + 1)]}
     if isinstance(value, type) or callable(value):
         return f"{type(value).__name__} {getattr(value, '__name__', '')}"
@@ -281,7 +284,8 @@ def _compare(a, b, where):
                 continue
             if key == "items":
                 if len(a.get("items", ())) != len(b["items"]):
-                    yield "value", f"{where}: {len(a.get('items', ()))} items instead of {len(b['items'])}"
+                    yield "value", (f"{where}: {len(a.get('items', ()))} items instead of {len(b['items'])}: "
+                                    f"{str(a.get('items'))[:400]} and {str(b['items'])[:400]}")
                     continue
                 for i, (x, y) in enumerate(zip(a["items"], b["items"])):
                     yield from _compare(x, y, f"{where}[{i}]")

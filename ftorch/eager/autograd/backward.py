@@ -222,18 +222,12 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
             if edge is None:
                 continue
             target, nr = edge
-            if runs and i < len(outputs):
-                grad = outputs[i]
-                if grad is not None and (needed is None or target in needed):
-                    held = buffers.get(target)
-                    if held is None:
-                        buffers[target] = {nr: grad}
-                    else:
-                        _add_to(held, nr, grad)
+            if runs and (needed is None or target in needed):  # undefined gradients are handed on, too
+                _add_to(buffers.setdefault(target, {}), nr, outputs[i] if i < len(outputs) else None)
             counts[target] = left = counts[target] - 1
             if not left:
                 heapq.heappush(heap, (-target.sequence, next(order), target))
-        grad = grads = None  # a leaf may take over what nobody else holds
+        grads = None  # a leaf may take over what nobody else holds
 
 
 def _in_order(node):
@@ -284,6 +278,8 @@ def _check_replacement(hook, result, grad):
     if result.dtype is not grad.dtype:
         raise RuntimeError(f"hook '{name}' has changed the type of value (was {_type_name(grad)} got "
                            f"{_type_name(result)})")
+    if result.device.type != grad.device.type:
+        raise RuntimeError(f"hook '{name}' has changed the type of value (was {_type_name(grad)} got {_type_name(result)})")
     if tuple(result.shape) != tuple(grad.shape):
         raise RuntimeError(f"hook '{name}' has changed the size of value")
 
@@ -304,7 +300,9 @@ def _check_replacements(hook, results, grads):
 
 
 def _type_name(t):
-    return f"torch.{t.dtype.scalar_name}Tensor"
+    if t.device.type == "meta":
+        return f"Meta{t.dtype.scalar_name}Type"
+    return f"torch.{'' if t.device.type == 'cpu' else t.device.type + '.'}{t.dtype.scalar_name}Tensor"
 
 
 def _run_post_hooks(node, outputs, grads):
@@ -328,7 +326,9 @@ def _apply(node, grads):
             if result is not None:
                 _check_replacements(hook, result, grads)
                 grads = list(result)
-    if modes.anomaly:
+    if not node.takes_undefined and all(g is None for g in grads):
+        outputs = [None] * len(node.edges)
+    elif modes.anomaly:
         outputs = _apply_watched(node, grads)
     else:
         outputs = node.apply(grads)

@@ -5,56 +5,27 @@ from __future__ import annotations
 from ..call.op import hooks, write_result
 from . import derivatives, gradient_values
 from .saved_tensors import save
-from .tape import VIEWS_OF_MANY, edge_of, grad_fn_of, make_node, mask_of, move_retained, node_class
+from .tape import edge_of, grad_fn_of, make_node, mask_of, move_retained, node_class, write_refusal
 from .view_nodes import CopySlices
 
 
 def check_inplace(t):
     """Raises PyTorch's errors for a tensor that must not be written to while graphs are recorded."""
     base = t._base
-    creation = t._ftorch_meta.creation if t._ftorch_meta is not None else None
     if base is None:
         if t._ftorch_requires_grad and t._grad_fn is None:
             raise RuntimeError(
                 "a leaf Variable that requires grad is being used in an in-place operation."
             )
-        if creation.__class__ is MadeInFunction:
-            raise RuntimeError(_VIEW_OF_FUNCTION.format(*creation))
         return
-    if creation.__class__ is MadeInFunction:
-        if t._ftorch_requires_grad or base._ftorch_requires_grad:
-            name = type(t._grad_fn).__name__.rstrip("0123456789").removesuffix("Backward")
-            raise RuntimeError(_VIEW_OF_FUNCTION.format(0, name))
+    if not (t._ftorch_requires_grad or base._ftorch_requires_grad):
         return
-    if base._grad_fn is None and (t._ftorch_requires_grad or base._ftorch_requires_grad) and creation != "no_grad":
+    if t._ftorch_meta is not None and t._ftorch_meta.creation:
+        raise RuntimeError(write_refusal(t))
+    if base._grad_fn is None:
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation."
         )
-    if creation and (t._ftorch_requires_grad or base._ftorch_requires_grad):
-        if creation == "no_grad":
-            raise RuntimeError(_MADE_WITHOUT_GRAD)
-        raise RuntimeError(_ONE_OF_MANY.format(*creation))
-
-
-class MadeInFunction(tuple):
-    """(output number, name) of the custom Function that made a view of its input."""
-
-    __slots__ = ()
-
-
-_VIEW_OF_FUNCTION = (
-    "Output {} of {} is a view and is being modified inplace. This view was created inside a custom "
-    "Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would "
-    "override the custom backward associated with the custom Function, leading to incorrect gradients. This "
-    "behavior is forbidden. You can fix this by cloning the output of the custom Function."
-)
-_MADE_WITHOUT_GRAD = (
-    "A view was created in no_grad mode and is being modified inplace with grad mode "
-    "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
-    "your code by moving both the view and the inplace either both inside the no_grad block (if you "
-    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
-)
-_ONE_OF_MANY = "Output {} of {} is a view and is being modified inplace. " + VIEWS_OF_MANY
 
 
 def _record_inplace(plan, tensors, scalars, grad):

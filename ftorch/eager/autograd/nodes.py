@@ -39,6 +39,7 @@ class Node:
     )
     edges: tuple
     is_accumulate = is_view = False
+    takes_undefined = False  # whether it runs where no output has a gradient; else its inputs have none
     width: Any = 1  # how many outputs there are
 
     def __init__(self):
@@ -164,7 +165,7 @@ class AccumulateGrad(Node):
     """The end of the graph at a leaf: adds to the leaf's ``.grad``."""
 
     __slots__ = ("variable",)
-    is_accumulate = True
+    is_accumulate = takes_undefined = True
 
     def __init__(self, variable):
         super().__init__()

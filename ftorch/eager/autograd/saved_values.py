@@ -51,8 +51,11 @@ class SavedTensor:
         """
         node = self._node
         if node.saved is None:
-            raise RuntimeError("Calling hook setters on a saved tensor that has been released is "
-                               "not supported")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
+                "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+                "the graph a second time or if you need to access saved variables after calling backward."
+            )
         kept = node.saved[self._position]
         if kept.__class__ is SavedByHook:
             raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. "

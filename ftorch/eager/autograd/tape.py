@@ -178,9 +178,8 @@ def grad_fn_of(t):
     base = t._base
     if base is None or t._ftorch_attr_version == t._ftorch_storage.version or not base._ftorch_requires_grad:
         return t._grad_fn
-    creation = t._ftorch_meta.creation if t._ftorch_meta is not None else None
-    if creation and creation != "no_grad":
-        raise RuntimeError(_BASE_MODIFIED.format(*creation))
+    if t._ftorch_meta is not None and t._ftorch_meta.creation:
+        raise RuntimeError(write_refusal(t, "its base or another view of its base has been"))
     node = node_class("AsStridedBackward0", AliasNode)(base._ftorch_geometry, t._ftorch_geometry,
                                                       t._ftorch_offset - base._ftorch_offset)
     node.edges = (edge_of(base),)
@@ -251,14 +250,47 @@ def _record_host(op, operands, static, tensors, storages):
         outputs.append(out)
     node.saved = _save_all(backward, tensors, outputs)
     return named(op.definition, outputs)
-VIEWS_OF_MANY = (
+class MadeInFunction(str):
+    """The name of the custom Function that made a view of its input: what `TensorExtras.creation` is then."""
+
+    __slots__ = ()
+
+
+_MODES = {"no_grad": ("no_grad", "with grad mode enabled", "no_grad"),
+          "inference": ("inference", "in normal mode", "inference_mode")}
+_WHY_MODE = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the "
+    "view and the inplace either both inside the {0} block (if you don't want the inplace to be tracked) or both outside "
+    "(if you want the inplace to be tracked)."
+)
+_WHY_MANY = (
     "This view is the output of a function that returns multiple views. Such functions do not allow the "
     "output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
 )
-_BASE_MODIFIED = (
-    "Output {} of {} is a view and its base or another view of its base has been modified inplace. "
-    + VIEWS_OF_MANY
+_WHY_FUNCTION = (
+    "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+    "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+    "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
 )
+
+
+def write_refusal(t, written="is being"):
+    """Why a view whose history is no view's must not be written to.
+
+    Args:
+        written: what was modified, with its verb: the view, or its base.
+    """
+    creation, node = t._ftorch_meta.creation, t._grad_fn
+    place, name = creation if creation.__class__ is tuple else (t._ftorch_output_nr, creation)
+    if node is not None and creation.__class__ is not tuple:
+        name = type(node).__name__.rstrip("0123456789").removesuffix("Backward")
+    mode = _MODES.get(creation, None if node is not None or creation.__class__ is tuple else _MODES["no_grad"])
+    why = _WHY_MANY if creation.__class__ is tuple else _WHY_FUNCTION if creation.__class__ is MadeInFunction else _WHY_MODE
+    if mode is None:
+        return f"Output {place} of {name} is a view and {written} modified inplace. {why}"
+    origin = "A view was" if node is None else f"Output {place} of {name} is a view of a view which was"
+    return f"{origin} created in {mode[0]} mode and {written} modified inplace {mode[1]}. {why.format(mode[2])}"
+
 
 # The key, among a node's tensor hooks, of what fills ``.grad`` of a tensor that is no leaf.
 RETAINED = float("inf")

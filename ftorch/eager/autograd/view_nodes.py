@@ -52,5 +52,9 @@ class CopySlices(Node):
         part = gradient_values.alias(whole, self.view, self.offset)
         inner = self.inner.apply([gradient_values.clone_with(part, None)])
         if self.edges[0] is not None:
-            gradient_values.overwrite(part, inner[0])
+            if not hasattr(inner[0], "_level"):
+                gradient_values.overwrite(part, inner[0])
+            else:  # a transform's, which may vary among examples where the whole does not
+                gradient_values.overwrite(part, None)
+                whole = gradient_values.add(whole, strided_adjoint(inner[0], self.base, self.view, self.offset))
         return [whole, *inner[1:]]

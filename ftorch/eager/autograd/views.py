@@ -159,7 +159,7 @@ def make_view(definition, x, static, view: Geometry, delta: int):
                 node.edges = (edge_of(x),)
                 out._grad_fn, out._ftorch_requires_grad = node, True
         else:
-            extras(out).creation = "no_grad"
+            extras(out).creation = "inference" if modes.inference else "no_grad"
     if x._ftorch_meta is not None:
         _inherit(x, out)
     return out

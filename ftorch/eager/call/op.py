@@ -459,6 +459,11 @@ def call_out(op: Op, operands, static, out):
                 f"{op.name}(): functions with out=... arguments don't support automatic "
                 "differentiation, but one of the arguments requires grad."
             )
+    if special[0] and any(getattr(t, "_tangent", None) is not None for t in (*tensors_of(operands), *outs)):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {op.definition.schema.name}_out that does not support it because it is an out= "
+            "function"
+        )
     static = hooks.static_for_out(op, static, outs[0])
     outer, modes.autocast = modes.autocast, None  # the dtype is that of `out`
     try:

@@ -20,7 +20,7 @@ from ..core.geometry import Geometry
 from ..memory.storage import Storage
 from ..native.contexts import repeatable
 from ..runtime.plan import remember
-from ..tensor import Tensor, modes
+from ..tensor import Tensor, TensorBase, modes
 from . import overrides
 
 _new = object.__new__
@@ -227,9 +227,16 @@ adopted: dict[int, Wrapped] = {}
 
 def _with_adopted(operands):
     """Operands with the levels' tensors of those that were taken in."""
-    return tuple([
-        type(o)(_with_adopted(o)) if o.__class__ in (list, tuple) else adopted.get(id(o), o) for o in operands
-    ])
+    return tuple([type(o)(_with_adopted(o)) if o.__class__ in (list, tuple) else taken_in(o) for o in operands])
+
+
+def taken_in(o):
+    """The level's tensor of one that was taken in, also by way of its base; anything else comes back as it is."""
+    found = adopted.get(id(o))
+    if found is not None:
+        return found
+    base = adopted.get(id(o._base)) if isinstance(o, TensorBase) and o._base is not None else None
+    return o if base is None or not base._level.is_transform else base._level.adopt(o)
 
 
 def level_of(operands):
@@ -281,7 +288,7 @@ def _dispatch_inplace(op, operands, static):
     result = level.call_inplace(
         op, normalize(op, operands), hashable(static, op.definition)
     )
-    return True, target if id(target) in adopted else result
+    return True, target if adopted and taken_in(target) is not target else result
 
 
 def _dispatch_view(definition, x, static):
@@ -290,7 +297,7 @@ def _dispatch_view(definition, x, static):
         if handled:
             return True, result
     if adopted:
-        x = adopted.get(id(x), x)
+        x = taken_in(x)
     if not isinstance(x, Wrapped):
         python = _op.hooks.python_view
         return (False, None) if python is None else python(definition, x, static)
@@ -352,6 +359,19 @@ def save(level, t):
     if isinstance(t, Wrapped) and t._level is level:
         return saved_tensors.save(t)
     return saved_tensors.SavedOutside(t)
+
+
+def save_of_write(level, places, tensors, result):
+    """What a node of a level keeps of a write: the target as it was, other operands, the result."""
+    kept = []
+    for i in places:
+        t = tensors[i] if i >= 0 else result
+        if i == 0 and isinstance(t, Wrapped) and t._level is level:
+            before = level.rewrapped(t, lambda x: x.clone())
+            before._ftorch_requires_grad = t._ftorch_requires_grad
+            t = before
+        kept.append(save(level, t))
+    return kept
 
 
 _op.hooks.dispatch = _dispatch

@@ -69,8 +69,11 @@ def _leads_outside(t):
 def _text(t, contents=None):
     if contents is None and t._ftorch_storage.trace is IMMEDIATE:
         return f"Traced<{t._ftorch_storage.array!r}>"
-    fn = grad_fn_of(t)
-    name = None if fn is None else type(fn).__name__
+    try:
+        fn = grad_fn_of(t)
+        name = None if fn is None else type(fn).__name__
+    except RuntimeError:  # a view whose history is forbidden can be looked at
+        name = "Invalid"
     g = t._ftorch_geometry
     if g.device is _device.META and contents is None:
         return _meta(t, name)

@@ -89,6 +89,9 @@ PyObject* applied(PyObject* node, PyObject* grads) {
   PyObject *places = at(backward, BACKWARD_SAVED), *wanted = at(backward, BACKWARD_WANTED), *op = at(backward, BACKWARD_OP);
   Py_ssize_t count = PySequence_Fast_GET_SIZE(saved), numbers = PyList_GET_SIZE(scalars), given = PyList_GET_SIZE(grads);
   if (PyList_GET_SIZE(places) != count) return nullptr;
+  bool any = false;
+  for (Py_ssize_t k = 0; k < given; k++) any |= PyList_GET_ITEM(grads, k) != Py_None;
+  if (!any) return nullptr;
   Held values(PyTuple_New(count + numbers + given)), nothing(PyTuple_New(0));
   if (!values || !nothing) return nullptr;
   for (Py_ssize_t k = 0; k < count; k++) {
@@ -153,6 +156,7 @@ bool Walk::add_to(PyObject* target, PyObject* nr, PyObject* grad) {
   }
   PyObject* before = PyDict_GetItemWithError(held, nr);
   if (!before && PyErr_Occurred()) return false;
+  if (before && grad == Py_None) return true;
   if (!before || before == Py_None) return PyDict_SetItem(held, nr, grad) == 0;
   Held sum(PyObject_CallFunctionObjArgs(add, before, grad, nullptr));
   return sum && PyDict_SetItem(held, nr, sum.object) == 0;
@@ -174,7 +178,7 @@ bool Walk::pass_on(PyObject* node, PyObject* outputs) {
     PyObject* edge = PyTuple_GET_ITEM(edges.object, i);
     if (edge == Py_None) continue;
     PyObject *target = PyTuple_GET_ITEM(edge, 0), *grad = i < made ? PySequence_Fast_GET_ITEM(listed.object, i) : Py_None;
-    if (grad != Py_None) {
+    if (outputs) {  // a node that ran gives undefined gradients, too: what is behind it runs all the same
       int wanted = is_needed(target);
       if (wanted < 0 || (wanted && !add_to(target, PyTuple_GET_ITEM(edge, 1), grad))) return false;
     }
