@@ -8,7 +8,7 @@ equation as it is.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -55,16 +55,15 @@ def literal(atom: Literal) -> np.ndarray:
     return np.asarray(atom.val, atom.aval.dtype)
 
 
-def read_steps(steps: list, outputs: Iterable, parts: Callable[[Any], tuple]) -> tuple[list, set]:
+def read_steps(steps: list, outputs: Iterable, parts: list[tuple]) -> tuple[list, set]:
     """(those of the steps that outputs need, in order; all values that are read).
 
     Args:
         outputs: values, hashable.
-        parts: of a step: (the values it makes, those it reads, whether it stays even if nobody reads what it makes).
+        parts: of each step: (the values it makes, those it reads, whether it stays even if nobody reads what it makes).
     """
     read, kept = set(outputs), []
-    for step in reversed(steps):
-        made, given, stays = parts(step)
+    for step, (made, given, stays) in zip(reversed(steps), reversed(parts), strict=True):
         if stays or not read.isdisjoint(made):
             kept.append(step)
             read.update(given)
@@ -78,11 +77,15 @@ def variables(atoms: Iterable) -> list:
 
 def read_equations(jaxpr: Jaxpr) -> tuple[list, set]:
     """(the equations that a jaxpr's outputs need, in order; all variables that are read)."""
-    return read_steps(jaxpr.eqns, variables(jaxpr.outvars), lambda eqn: (eqn.outvars, variables(eqn.invars), False))
+    parts = [(eqn.outvars, variables(eqn.invars), False) for eqn in jaxpr.eqns]
+    return read_steps(jaxpr.eqns, variables(jaxpr.outvars), parts)
 
 
 class Walk:
     """Goes through a jaxpr, and through those that it calls, in whatever a subclass takes for values.
+
+    Attributes:
+        calls: the primitives whose jaxprs stand in their place.
 
         >>> import jax, jax.numpy as jnp
         >>> class Names(Walk):
@@ -96,6 +99,8 @@ class Walk:
         ['add']
     """
 
+    calls = CALLS
+
     def constant(self, value):
         """The value for a constant."""
         return value
@@ -106,7 +111,7 @@ class Walk:
 
     def called(self, eqn, given) -> ClosedJaxpr | None:
         """The jaxpr that stands in the place of an equation, or None."""
-        return called(eqn)
+        return called(eqn, self.calls)
 
     def call(self, eqn, closed: ClosedJaxpr, given: list) -> list:
         """The results of an equation that calls a jaxpr."""

@@ -67,10 +67,9 @@ class _Places(jaxprs.Walk):
     def constant(self, value):
         return self.place(np.asarray(value))
 
-    def called(self, eqn, given):
-        return expanded(eqn)
-
     def equation(self, eqn, given):
+        if (closed := meant(eqn)) is not None:
+            return self.call(eqn, closed, given)
         run, sizes = step_of(eqn, self.fallback)
         given += [self.place(size) for size in sizes]
         results = [self.place() for _ in eqn.outvars]
@@ -117,9 +116,9 @@ class _Compiled:
         return [values[i] for i in self.outputs]
 
 
-def expanded(eqn) -> ClosedJaxpr | None:
-    """The jaxpr that stands for an equation: that which it calls, or what a primitive of the package's without a rule means."""
-    return jaxprs.called(eqn) or (None if eqn.primitive.name in RULES else jaxprs.meaning(eqn))
+def meant(eqn) -> ClosedJaxpr | None:
+    """What a primitive of the package's without a rule means; None for any other."""
+    return None if eqn.primitive.name in RULES else jaxprs.meaning(eqn)
 
 
 def form(atom) -> Form:
@@ -187,7 +186,7 @@ def missing(jaxpr) -> set[str]:
     """The primitives in a jaxpr, and in those that it calls, that have no rule."""
     names = set()
     for eqn in jaxpr.eqns:
-        if expanded(eqn) is None and eqn.primitive.name not in RULES:
+        if jaxprs.called(eqn) is None and meant(eqn) is None and eqn.primitive.name not in RULES:
             names.add(eqn.primitive.name)
         for found in jaxprs.inner(eqn.params.values()):
             names |= missing(getattr(found, "jaxpr", found))

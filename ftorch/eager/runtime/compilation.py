@@ -108,7 +108,7 @@ def element(vector, i):
 
 def function_of(code, live):
     """A trace as a function, to be traced: (inputs, integers, floats) -> the live values."""
-    walk = list(steps_of(code))
+    walk = steps_of(code)
 
     def function(inputs, ints, floats):
         i = f = 0

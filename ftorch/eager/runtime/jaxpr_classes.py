@@ -16,7 +16,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr
 
 from ..core import jaxprs
-from ..host.interpret import expanded
+from ..host.interpret import meant
 from ..host.rules import IN_PLACE, RULES, jaxprs_of
 from .size_fit import NoFormula, fit
 
@@ -107,18 +107,17 @@ class _Flat(jaxprs.Walk):
     def literal(self, atom):
         return Constant(jaxprs.literal(atom)[()])
 
-    def called(self, eqn, given):
-        if eqn.effects:
-            raise NotGeneral(f"{eqn.primitive.name} has effects")
-        return expanded(eqn)
-
     def call(self, eqn, closed, given):
         found = self._extremum(eqn, given) if eqn.params.get("name") == "extremum" else None
         return found or super().call(eqn, closed, given)
 
     def equation(self, eqn, given):
+        if eqn.effects:
+            raise NotGeneral(f"{eqn.primitive.name} has effects")
         if eqn.primitive.name == "optimization_barrier":
             return given
+        if (closed := meant(eqn)) is not None:
+            return self.call(eqn, closed, given)
         found = list(range(self.count, self.count + len(eqn.outvars)))
         self.count += len(eqn.outvars)
         avals, made = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
@@ -156,9 +155,8 @@ class _Flat(jaxprs.Walk):
         def values(operands):
             return [o for o in operands if o.__class__ is int]
 
-        self.equations, _ = jaxprs.read_steps(
-            self.equations, values(self.outputs), lambda equation: (equation[3], values(equation[2]), False)
-        )
+        parts = [(equation[3], values(equation[2]), False) for equation in self.equations]
+        self.equations, _ = jaxprs.read_steps(self.equations, values(self.outputs), parts)
 
 
 def _reduction_of(jaxpr, shape):

@@ -93,7 +93,7 @@ _MARGIN = 1.25  # what XLA takes, of what the steps' results take: 1.18 were see
 
 def _most_bytes(code, live):
     """How many bytes results take at most at one time, if the steps run one by one."""
-    walk = list(steps_of(code))
+    walk = steps_of(code)
     sizes = [g.numel * g.dtype.itemsize for plan, _ in walk for g in plan.geometries]
     if sum(sizes) <= _LARGE:
         return 0

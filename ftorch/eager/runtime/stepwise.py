@@ -63,7 +63,7 @@ def run_by_steps(code, inputs, ints, floats, wanted, error):
 
 def _stepwise(code, inputs, ints, floats, wanted, failed, error):
     """{wanted slot: array}; with ``failed``, steps may fail, which is noted there."""
-    walk = list(steps_of(code))
+    walk = steps_of(code)
     needed, last_use = last_uses(walk, wanted)
     values: dict[int, Any] = {-1 - i: array for i, array in enumerate(inputs)}
     ints, floats = iter(ints), iter(floats)

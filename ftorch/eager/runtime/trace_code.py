@@ -9,16 +9,17 @@ from __future__ import annotations
 from .scalars import COMPLEX, INT
 
 
-def steps_of(code):
+def steps_of(code) -> list:
     """The steps, in order: (plan, operands)."""
-    i, end = 0, len(code)
+    steps, i, end = [], 0, len(code)
     while i < end:
         plan = code[i]
         j = i + 1
         while j < end and code[j].__class__ is int:
             j += 1
-        yield plan, code[i + 1 : j]
+        steps.append((plan, code[i + 1 : j]))
         i = j
+    return steps
 
 
 def steps_back(code):

@@ -53,8 +53,9 @@ class Table:
             for k in range(slot, slot + len(plan.geometries)):
                 self.maker[k] = len(self.steps) - 1
             slot += len(plan.geometries)
-            ints, floats = counts_of_numbers(plan)
-            int_at, float_at = int_at + ints, float_at + floats
+            if plan.scalars:
+                ints, floats = counts_of_numbers(plan)
+                int_at, float_at = int_at + ints, float_at + floats
 
     def needed(self, outputs, given=()):
         """(the indices of the steps that outputs need, in order; the operands they start from).

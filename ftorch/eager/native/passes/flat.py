@@ -59,9 +59,7 @@ class Flat:
     def _drop_unread(self):
         """What nobody reads is no user of what it reads: the loss itself, where its gradient is wanted."""
 
-        def parts(step):
-            return step.outputs, jaxprs.variables(step.inputs), bool(step.eqn.effects)
-
+        parts = [(s.outputs, [x for x in s.inputs if not isinstance(x, Literal)], bool(s.eqn.effects)) for s in self.steps]
         self.steps, _ = jaxprs.read_steps(self.steps, jaxprs.variables(self.outputs), parts)
 
     def _constants_first(self):
@@ -96,6 +94,8 @@ class Flat:
 class _Named(jaxprs.Walk):
     """Adds a jaxpr's equations to a program; values are names, or literals."""
 
+    calls = jaxprs.PLAIN_CALLS
+
     def __init__(self, flat):
         self.flat = flat
         self.once = False
@@ -108,11 +108,6 @@ class _Named(jaxprs.Walk):
     def literal(self, atom):
         return atom
 
-    def called(self, eqn, given):
-        if eqn.primitive.name in rnn.LOOPS and not rnn.is_made(eqn):
-            return jaxprs.meaning(eqn)
-        return jaxprs.called(eqn, jaxprs.PLAIN_CALLS)
-
     def call(self, eqn, closed, given):
         before, self.once = self.once, eqn.params.get("name") == computed_once.__name__
         found = super().call(eqn, closed, given)
@@ -120,6 +115,8 @@ class _Named(jaxprs.Walk):
         return found
 
     def equation(self, eqn, given):
+        if eqn.primitive.name in rnn.LOOPS and not rnn.is_made(eqn):
+            return self.call(eqn, jaxprs.meaning(eqn), given)
         results = [object() for _ in eqn.outvars]
         self.flat.steps.append(Step(eqn, given, results, self.once))
         return results
