@@ -314,9 +314,24 @@ class CallbackRegistry:
                 )
 
 
+def _outlined(value) -> str:
+    """``repr`` with tensors' sizes and dtypes in place of their elements."""
+    from .eager.tensor import Tensor
+
+    if isinstance(value, Tensor):
+        size = "" if value.numel() == 0 else f", size={tuple(value.shape)}"  # an empty one's is in its text
+        return value.__repr__(tensor_contents=f"[...]{size}")
+    if type(value) in (list, tuple):
+        text = ", ".join(map(_outlined, value))
+        return f"[{text}]" if type(value) is list else f"({text}{',' * (len(value) == 1)})"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{k!r}: {_outlined(v)}' for k, v in value.items())}}}"
+    return repr(value)
+
+
 def render_call(fn, args, kwargs) -> str:
     """A call as text."""
     from .overrides import resolve_name
 
-    parts = [*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())]
+    parts = [*map(_outlined, args), *(f"{k}={_outlined(v)}" for k, v in kwargs.items())]
     return f"{resolve_name(fn) or fn}({', '.join(parts)})"

@@ -132,6 +132,27 @@ def _tied(t):
     return [{name: value.requires_grad for name, value in state.items()} for state in states]
 
 
+def _Named(t):
+    class Named(t.Tensor):
+        __torch_function__ = t._C._disabled_torch_function_impl
+
+        @staticmethod
+        def __new__(cls, x):
+            return t.Tensor._make_subclass(cls, x)
+
+    return Named
+
+
+def _on_meta(t):
+    from importlib import import_module
+
+    def devices():
+        yield t.empty(1).device
+        yield t.empty(2).device
+
+    return import_module(f"{t.__name__}.utils._device").set_device("meta")(devices)
+
+
 _padded = lambda t: t.arange(12.0).view(2, 3, 2)  # noqa: E731
 _mask = lambda t, *rows: t.tensor(rows).bool()  # noqa: E731
 SAID = {
@@ -187,6 +208,14 @@ SAID = {
         t.tensor([0, 2]), t.tensor([0]), t.ones(1), (1, 1), t.sparse_csr),
     "zeros": lambda t: t._efficientzerotensor(2, 3) + 0,
     "unique_dim": lambda t: t._VF.unique_dim(t.tensor([[1, 2], [1, 2], [0, 1]]), 0, True, True, True),
+    "a call": lambda t: t._utils.render_call(
+        t.sum, [t.ones(2), 3, [t.ones(2)], (t.ones(1, dtype=t.int32),), {"a": t.ones(1)}], {"dim": 0}),
+    "the name of a class": lambda t: [_Named(t)(t.ones(2)), _Named(t)(t.ones(2, device="meta")),
+                                      t.nn.Parameter(t.ones(2).as_subclass(_Named(t)))],
+    "xpu": lambda t: t.nn.Linear(1, 1).xpu(),
+    "ipu": lambda t: t.nn.Linear(1, 1).ipu(),
+    "xpu in a script": lambda t: t.jit.script(t.nn.Linear(1, 1)).xpu(),
+    "a generator's device": lambda t: list(_on_meta(t)()),
     "bags": lambda t: t._embedding_bag_forward_only(t.eye(3), t.tensor([0, 2]), t.tensor([0]))[0],
 }
 

@@ -21,7 +21,11 @@ HELPERS = "torch.testing._internal"
 ATTRIBUTES = (
     "torch.cuda.jiterator", "torch.jiterator_unary", "torch.jiterator_binary", "torch.jiterator_2inputs_2outputs",
     "torch.jiterator_4inputs_with_extra_args", "torch.jiterator_binary_return_by_ref", "torch.backends.python_native",
-    "torch._C._jit_set_emit_hooks", "torch._C._jit_get_emit_hooks", "torch._C._jit_pass_inline",
+    "torch.jit._recursive", *(f"torch._C._jit_{name}" for name in (
+        "set_emit_hooks get_emit_hooks pass_inline clear_class_registry get_inline_everything_mode set_inline_everything_mode "
+        "pass_lint pass_canonicalize pass_dce get_tracer_state_warn set_tracer_state_warn set_profiling_executor "
+        "texpr_fuser_enabled set_texpr_fuser_enabled can_fuse_on_cpu can_fuse_on_gpu override_can_fuse_on_cpu "
+        "override_can_fuse_on_gpu get_te_must_use_llvm_cpu set_te_must_use_llvm_cpu").split()),
 )
 missing: set[str] = set()
 
@@ -107,6 +111,7 @@ def adapt() -> None:
     distributed = importlib.import_module(f"{HELPERS}.common_distributed")
     for owner, name in ((common, "SupportedDevices"), (distributed, "skipIfUnsupportMultiNPU")):
         setattr(owner, name, lambda _: lambda test: test)
+    common.GRAPH_EXECUTOR = common.ProfilingMode.SIMPLE  # what the files set where they are programs
     common.TestCase.assertRtolEqual = lambda self, a, b, *_, **__: self.assertEqual(a, b, atol=1e-3, rtol=1e-3)
     for name in ("skipIfMps", "disable_translation_validation_if_dynamic_shapes"):
         if not hasattr(common, name):
@@ -149,6 +154,7 @@ def install(reference: str, listing: str) -> None:
         return found
 
     builtins.__import__ = importing
+    setattr(importlib.import_module("torch").ops, "load_library", lambda path: None)  # C++ that tests of it bring along
     for dotted in ATTRIBUTES:
         _attribute(dotted)
 

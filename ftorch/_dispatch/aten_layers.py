@@ -40,6 +40,19 @@ def _embedding_bag_forward_only(*args, **kwargs):
     return embedding_bag(*args, **kwargs)
 
 
+def _filled(name):
+    """The op that draws a tensor of another's form, by the method that fills one."""
+    def draw(self, *args, generator=None):
+        return getattr(torch.empty_like(self), name)(*args, generator=generator)
+
+    draw.__name__ = draw.__qualname__ = {"normal_": "normal_functional"}.get(name, name.removesuffix("_"))
+    aten(draw)
+
+
+for _name in ("cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_"):
+    _filled(_name)
+
+
 @aten
 def convert_element_type(a, dtype):  # of prims
     return a.to(dtype)

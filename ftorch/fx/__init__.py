@@ -24,7 +24,7 @@ from .node import Node, has_side_effect, map_arg
 from .proxy import Proxy, TraceError
 from .subgraph_rewriter import replace_pattern
 
-__getattr__ = _on_demand(globals(), "_pytree _utils config tensor_type")
+__getattr__ = _on_demand(globals(), "_pytree _utils config experimental passes tensor_type")
 
 __all__ = [
     "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "ProxyableClassMeta",

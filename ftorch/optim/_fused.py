@@ -6,7 +6,7 @@ from ..eager.call.op import fused_update
 from ..eager.core import api as torch
 from ..eager.core import dtype as dtypes
 from ..eager.runtime import capture_trace, executor
-from ..eager.tensor import Tensor, modes
+from ..eager.tensor import DISPATCHING, Tensor, modes
 from . import _rules
 from ._math import TENSORS
 from .optimizer import Optimizer
@@ -163,6 +163,13 @@ class RuleOptimizer(Optimizer):
         if group.get("differentiable"):
             self._ftorch_update_recorded(gathered, values)
             return
+        if DISPATCHING:  # tensors whose elements only their class knows: it sees each operation
+            alone = [entry for entry in gathered if _is_dispatching(entry)]
+            if alone:
+                self._ftorch_update_recorded(alone, values)
+                gathered = [entry for entry in gathered if not _is_dispatching(entry)]
+                if not gathered:
+                    return
         rule = self._ftorch_rule
         mutable, inputs, layout = [], [], []
         for p, grad, state in gathered:
@@ -227,6 +234,13 @@ class RuleOptimizer(Optimizer):
             old_p.copy_(new_p)
             for name, view in zip(state, old, strict=True):
                 view.copy_(new[name])
+
+
+def _is_dispatching(entry):
+    p, grad, _ = entry
+    if hasattr(p, "_local_tensor"):
+        return False
+    return p.__class__ in DISPATCHING or grad.__class__ in DISPATCHING and not (grad.is_sparse or grad.is_nested)
 
 
 def _frozen(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from ..autograd.grad_mode import DecoratorContextManager
 from ..eager.core.device import device as _device
 
 __all__ = ["set_device"]
@@ -20,11 +21,22 @@ def set_device(device):
     return functools.partial(device_decorator, _device(device))
 
 
-def device_decorator(device, func):
-    """The function, called with a device as the default."""
-    @functools.wraps(func)
-    def called(*args, **kwargs):
-        with device:
-            return func(*args, **kwargs)
+class _On(DecoratorContextManager):
+    """A device as the default."""
 
-    return called
+    def __init__(self, device):
+        self.device = device
+
+    def clone(self):
+        return _On(self.device)
+
+    def __enter__(self):
+        self.device.__enter__()
+
+    def __exit__(self, *exception):
+        self.device.__exit__(*exception)
+
+
+def device_decorator(device, func):
+    """The function, or generator function, run with a device as the default."""
+    return _On(device)(func)

@@ -208,6 +208,11 @@ def detach_(self):
 
 
 def _get_data(self):
+    if self.__class__ not in PLAIN:
+        handled, out = _op.hooks.python_method("detach", self)
+        if handled:
+            extras(out).version = [0]
+            return out
     out = wrap_view(self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset, None)
     extras(out).version = [0]
     return out

@@ -12,7 +12,7 @@ from ..call import op as _op
 from ..core import device as _device
 from ..dispatch.levels import Wrapped
 from ..runtime.executor import IMMEDIATE
-from ..tensor import PLAIN, modes
+from ..tensor import PLAIN, Tensor, modes
 from .printing import tensor_repr
 
 
@@ -69,6 +69,18 @@ def _leads_outside(t):
 def _text(t, contents=None):
     if contents is None and t._ftorch_storage.trace is IMMEDIATE:
         return f"Traced<{t._ftorch_storage.array!r}>"
+    kind = type(t)
+    if kind is Tensor or kind in PLAIN and kind.__name__ == "Parameter":
+        return _named("tensor", t, contents)
+    text = _named(kind.__name__, t, contents)
+    return f"Parameter({text})" if getattr(t, "_is_param", isinstance(t, _parameters())) else text
+
+
+def _parameters():
+    return tuple(kind for kind in PLAIN if kind.__name__ == "Parameter")
+
+
+def _named(start, t, contents):
     try:
         fn = grad_fn_of(t)
         name = None if fn is None else type(fn).__name__
@@ -76,15 +88,15 @@ def _text(t, contents=None):
         name = "Invalid"
     g = t._ftorch_geometry
     if g.device is _device.META and contents is None:
-        return _meta(t, name)
+        return _meta(start, t, name)
     return tensor_repr(
         _op.to_numpy(t) if contents is None else np.broadcast_to(0, tuple(t.shape)), contents=contents,
         dtype=g.dtype, device=g.device, requires_grad=t._ftorch_requires_grad, grad_fn_name=name,
-        prefix="tensor(" if type(t) in PLAIN else f"{type(t).__name__}(",
+        prefix=f"{start}(",
     )
 
 
-def _meta(t, name):
+def _meta(start, t, name):
     parts = ["...", "device='meta'", f"size={tuple(t.shape)}"]
     from ..core.dtype import get_default_dtype
 
@@ -94,4 +106,4 @@ def _meta(t, name):
         parts.append(f"grad_fn=<{name}>")
     elif t._ftorch_requires_grad:
         parts.append("requires_grad=True")
-    return f"tensor({', '.join(parts)})"
+    return f"{start}({', '.join(parts)})"

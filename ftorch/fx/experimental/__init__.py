@@ -2,4 +2,4 @@
 
 from ..._submodules import on_demand as _on_demand
 
-__getattr__ = _on_demand(globals(), "const_fold unification")
+__getattr__ = _on_demand(globals(), "const_fold proxy_tensor unification")

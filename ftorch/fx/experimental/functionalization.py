@@ -25,7 +25,8 @@ _VIEWS = frozenset(
 _SEVERAL = frozenset("split split_with_sizes unbind".split())
 _SCATTERED = frozenset("select slice diagonal as_strided".split())
 _SAME = frozenset("alias detach lift_fresh".split())
-_DRAWS = {"bernoulli_": ("bernoulli", "p")}  # with another name of the overload
+_DRAWS = frozenset("bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_".split())
+_RENAMED = {"bernoulli_": ("bernoulli", "p"), "normal_": ("normal_functional", "default")}
 _META = ("stack_trace", "nn_module_stack", "partitioner_tag", "custom")
 
 
@@ -335,7 +336,7 @@ def _mutated(target) -> bool:
 
 def functional_form(target: OpOverload) -> OpOverload | None:
     """The overload of ATen that computes what one that writes in place does; None if there is none."""
-    name, overload = _DRAWS.get(target._opname, (target._opname[:-1], target._overloadname))
+    name, overload = _RENAMED.get(target._opname, (target._opname[:-1], target._overloadname))
     packet = getattr(aten, name, None)
     return None if packet is None else getattr(packet, overload, None)
 

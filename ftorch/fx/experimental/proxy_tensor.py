@@ -20,12 +20,14 @@ from ...eager.call import op as _op
 from ...eager.core.dtype import get_default_dtype
 from ...eager.core.registry import OPS, OpDef
 from ...eager.dispatch.levels import Wrapped, record_wrapped, wrapped_plan
+from ...eager.dispatch.randomness import FILL
 from ...eager.tensor import TensorBase, modes
 from ...nn import Module
 from ...utils import _pytree as pytree
 from .._codegen import PyTreeCodeGen, PyTreeInfo
 from ..graph_module import GraphModule
 from ..node import Node, map_aggregate
+from . import _aten_random
 from ._trace_level import Traced, TraceLevel
 
 
@@ -220,7 +222,11 @@ class AtenLevel(DecomposingLevel):
 
     def random(self, kind, function, args, kwargs):
         if function.__name__ != "_kept":
-            return super().random(kind, function, args, kwargs)
+            described = _aten_random.filling if kind == FILL else _aten_random.overload_of
+            found = described(function.__name__, args, kwargs)
+            if found is None:
+                return super().random(kind, function, args, kwargs)
+            return self._drawn(*found, function, args, kwargs, kind == FILL)
         x, p = args
         aten = _ops.ops.aten
         with self.below():
@@ -229,6 +235,31 @@ class AtenLevel(DecomposingLevel):
         empty.meta["val"] = fake_like(value)
         node = self.graph.call_function(aten.bernoulli_.default, (empty, *((p,) if p != 0.5 else ())), name="bernoulli_")
         return self.track(value, node)
+
+    def _drawn(self, target, shown, options, function, args, kwargs, fills):
+        """The result of a function that draws, as the node of ATen's overload; ``fills``: its first argument."""
+        nodes = [self._parameter(a) if isinstance(a, TensorBase) else a for a in shown]
+        node = self.graph.call_function(
+            target, self.arguments(tuple(nodes)), dict(self.arguments(options)), name=target._opname
+        )
+        with self.below():
+            value = function(*self._inner(args), **dict(zip(kwargs, self._inner(kwargs.values()))))
+        if not fills:
+            return self.results(value, node)
+        node.meta["val"] = fake_like(value)
+        if isinstance(args[0], Traced):
+            args[0]._node = node
+        return args[0]
+
+    def _parameter(self, t):
+        """The node of a distribution's parameter: ATen's op takes it where the function has detached it."""
+        node = self.node_of(t)
+        if node.target is not _ops.ops.aten.detach.default:
+            return node
+        (source,) = node.args
+        if not node.users:
+            self.graph.erase_node(node)
+        return source
 
     composites = True
 

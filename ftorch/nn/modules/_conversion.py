@@ -134,6 +134,18 @@ class Conversion:
         """Moves all parameters and buffers to a GPU."""
         return self._apply(lambda t: t.cuda(device))
 
+    def xpu(self, device=None):
+        """Moves all parameters and buffers to a GPU of Intel's; raises where there is none."""
+        return self._apply(lambda t: t.xpu(device))
+
+    def ipu(self, device=None):
+        """Moves all parameters and buffers to an IPU; raises where there is none."""
+        return self._apply(lambda t: t.ipu(device))
+
+    def mtia(self, device=None):
+        """Moves all parameters and buffers to an MTIA device; raises where there is none."""
+        return self._apply(lambda t: t.mtia(device))
+
     def cpu(self):
         """Moves all parameters and buffers to the CPU."""
         return self._apply(lambda t: t.cpu())
