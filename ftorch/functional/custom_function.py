@@ -43,6 +43,9 @@ def _custom_function(cls, args, kwargs):
         isinstance(level, DualLevel) and level.by_hand
     ):
         raise RuntimeError(_function.NO_SETUP_CONTEXT)
+    if isinstance(level, BatchLevel) and any(isinstance(a, TensorBase) for a in kwargs.values()):
+        raise NotImplementedError("Run vmap on autograd.Function with kwarg-only Tensor args. Please do not pass kwarg-only "
+                                  f"Tensors to autograd.Function. Got: {kwargs}")
     kinds = TensorBase if level.records_outside else Wrapped
     wants_graph = modes.grad and any(isinstance(a, kinds) and a._ftorch_requires_grad for a in args)
     if not wants_graph:
@@ -104,11 +107,11 @@ def _custom_batched(level, cls, args):
             "overridden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
             f"overridden vmap staticmethod to avoid ambiguity. {_GUIDE}"
         )
-    inner = [level._inner_of(a) if isinstance(a, TensorBase) else a for a in args]
-    if not any(level.is_batched(a) for a in args):
+    inner = pytree.tree_map(lambda a: level._inner_of(a) if isinstance(a, TensorBase) else a, list(args))
+    if not any(level.is_batched(a) for a in pytree.tree_leaves(args)):
         with level.below():
             return pytree.tree_map(lambda t: _rewrap(level, t, None), cls.apply(*inner))
-    dims = tuple(a._bdim if level.is_batched(a) else None for a in args)
+    dims = pytree.tree_map(lambda a: a._bdim if level.is_batched(a) else None, tuple(args))
     if own_rule:
         return _by_rule(level, cls, inner, dims)
     if not cls.generate_vmap_rule:

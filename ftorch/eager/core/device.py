@@ -25,7 +25,7 @@ _KNOWN_ELSEWHERE = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
     "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
 )
-_FORM = re.compile(r"([a-z]+)(?::(\d+))?\Z")
+_FORM = re.compile(r"([a-z]+)(?::(0|[1-9]\d*))?\Z")
 
 
 class device:
@@ -68,6 +68,8 @@ class device:
         if index is not None and not isinstance(index, int):
             raise TypeError(f"device(): argument 'index' (position 2) must be int, not {_type_name(index)}")
         kind, ordinal = _parse(device)
+        if index is not None and index < -1:
+            raise RuntimeError("Device index must not be negative")
         if index is not None and ordinal is not None:
             raise RuntimeError(
                 f"type (string) must not include an index because index was passed explicitly: "
@@ -102,6 +104,8 @@ def _type_name(value):
 
 def _parse(text):
     match = _FORM.match(text)
+    if not text:
+        raise RuntimeError("Device string must not be empty")
     if not match:
         raise RuntimeError(f"Invalid device string: '{text}'")
     kind = _SYNONYMS.get(match[1], match[1])

@@ -371,6 +371,8 @@ class iinfo(_Limits):
             self._dtype, self._info = type, np.iinfo(kept)
             return
         _expect_dtypes("iinfo", type=type)
+        if type.category == 0:
+            raise TypeError(f"{type} is not supported by torch.iinfo")
         if type.category != _INT or type.is_shell:
             raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
         self._dtype = type

@@ -515,6 +515,8 @@ def as_subclass(self, cls):
 
 
 def _make_subclass(cls, data, require_grad=False):
+    if not isinstance(data, TensorBase):
+        raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}")
     return new_leaf(as_subclass(data.detach(), cls), require_grad)
 
 

@@ -20,6 +20,7 @@ from ..runtime import value_checks
 from ..runtime.executor import IMMEDIATE
 from ..runtime.strided_steps import elements
 from ..tensor import from_array, modes, new_leaf, wrap, wrap_view
+from .python_data import OTHER_ORDER
 
 NEGATIVE_STRIDES = (
     "At least one stride in the given numpy array is negative, and tensors with negative "
@@ -59,10 +60,7 @@ def _sharing(ndarray):
     """`from_numpy` of an array, whether it is writable or not."""
     dtype = _dtype.from_numpy(ndarray.dtype)
     if not ndarray.dtype.isnative:
-        raise ValueError(
-            "given numpy array has byte order different from the native byte order. Conversion "
-            "between byte orders is currently not supported."
-        )
+        raise ValueError(OTHER_ORDER)
     if any(s < 0 for s in ndarray.strides):
         raise ValueError(NEGATIVE_STRIDES)
     item = ndarray.itemsize

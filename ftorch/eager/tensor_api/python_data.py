@@ -12,10 +12,17 @@ from ..core import dtype as _dtype
 from ..core.once import warn_once
 from ..tensor import TensorBase
 
+OTHER_ORDER = (
+    "given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not "
+    "supported."
+)
+
 
 def inferred_array(data, wanted=None):
     """NumPy array of nested Python data, in the dtype PyTorch would infer (or the one wanted)."""
     if isinstance(data, (np.ndarray, np.generic)):
+        if not data.dtype.isnative:
+            raise ValueError(OTHER_ORDER)
         return np.asarray(data)
     if isinstance(data, (bool, int, float, complex)):
         if data.__class__ is int and not -(1 << 63) <= data < 1 << 63:
@@ -88,6 +95,8 @@ def _build(leaves, shape, dtype, wanted=None):
 
 def _beyond_int64(values, wanted):
     """The dtype of integers that 64 bits with a sign do not hold."""
+    if wanted is not None and wanted.category >= 2:
+        return np.float64
     if wanted is not _dtype.uint64 or not all(0 <= v < 1 << 64 for v in values):
         raise ValueError("Overflow when unpacking long long")
     return np.uint64

@@ -407,7 +407,7 @@ def unflatten(g, dim, sizes):
         sizes = infer_size(sizes, extent)
     except RuntimeError as error:
         if "only one" in str(error):
-            raise
+            raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
         raise RuntimeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
             f"({extent}) in the input tensor"
