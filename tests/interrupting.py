@@ -19,9 +19,13 @@ import sys
 import ftorch
 from ftorch.jit.capture.state_watch import _Collection
 
-_COLLECTOR = _Collection.__call__.__code__  # Python prints an exception there and goes on
+_COLLECTOR = _Collection.note.__code__  # Python prints an exception there and goes on
 _PACKAGE = os.path.dirname(ftorch.__file__) + os.sep
 _LOOKS = ("CALL", "JUMP_BACKWARD")  # and where functions are entered, or generators go on
+
+
+def _is_of_package(code):
+    return code.co_filename.startswith(_PACKAGE) and code is not _COLLECTOR
 
 
 @functools.cache
@@ -33,14 +37,14 @@ def _places(code):
 class _Tracer:
     """Counts places; at the ``wanted``-th it lets a signal come in."""
 
-    def __init__(self, wanted=-1, anywhere=False, files=_PACKAGE):
-        self.seen, self.wanted, self.anywhere, self.files = 0, wanted, anywhere, files
+    def __init__(self, wanted=-1, anywhere=False, chosen=_is_of_package):
+        self.seen, self.wanted, self.anywhere, self.chosen = 0, wanted, anywhere, chosen
         self.place = ""
         # In one instruction of this frame, which is none that looks for signals (`signal.raise_signal` looks itself).
         self.signals = collections.defaultdict(functools.partial(_thread.interrupt_main, signal.SIGINT))
 
     def __call__(self, frame, event, argument):
-        if not frame.f_code.co_filename.startswith(self.files) or frame.f_code is _COLLECTOR:
+        if not self.chosen(frame.f_code):
             return None
         is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR  # which may be closing: Python does not look there
         if not is_generator and self._is_there(frame):
@@ -67,9 +71,9 @@ class _Tracer:
         return self.local
 
 
-def count(call, anywhere=False) -> int:
-    """How many places of the package a call passes."""
-    tracer = _Tracer(-1, anywhere)
+def count(call, anywhere=False, chosen=_is_of_package) -> int:
+    """How many places of the package, or of other code, a call passes."""
+    tracer = _Tracer(-1, anywhere, chosen)
     sys.settrace(tracer)
     try:
         call()
@@ -78,14 +82,14 @@ def count(call, anywhere=False) -> int:
     return tracer.seen
 
 
-def interrupt(call, place: int, anywhere=False, files: str | tuple[str, ...] = _PACKAGE) -> str | None:
+def interrupt(call, place: int, anywhere=False, chosen=_is_of_package) -> str | None:
     """Makes a call with an interrupt at a place; gives where that was, or None if the call went through.
 
     Args:
         anywhere: before any instruction, also where Python itself never does it.
-        files: how the names of the files begin whose places are meant.
+        chosen: says of a code whether its places count.
     """
-    tracer = _Tracer(place, anywhere, files)
+    tracer = _Tracer(place, anywhere, chosen)
     try:
         sys.settrace(tracer)
         call()

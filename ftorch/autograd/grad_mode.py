@@ -105,9 +105,12 @@ class _GradMode(DecoratorContextManager):
         def decorated(*args, **kwargs):
             outer = modes.grad
             try:  # without a call at the end, at whose beginning an interrupt could come
-                modes.grad = enabled and not modes.inference
-                return function(*args, **kwargs)
-            finally:
+                try:
+                    modes.grad = enabled and not modes.inference
+                    return function(*args, **kwargs)
+                finally:
+                    modes.grad = outer
+            finally:  # again, since what a trace function raises may come in the first one
                 modes.grad = outer
 
         return decorated

@@ -64,18 +64,21 @@ def run(roots, *, retain_graph, create_graph, inputs=None, accumulates=False):
     """
     outer, waiting, around = modes.grad, final.callbacks, final.nodes
     try:
-        modes.grad, final.callbacks = create_graph, []
-        keep = retain_graph or create_graph
-        if final.compiler is None:
-            result = _run(roots, keep, inputs, accumulates)
-        else:
-            result = final.compiler(roots, keep, create_graph, inputs)
-            if accumulates:
-                _accumulate(inputs, result)
-        while final.callbacks:
-            final.callbacks.pop(0)()
-        return result
-    finally:
+        try:
+            modes.grad, final.callbacks = create_graph, []
+            keep = retain_graph or create_graph
+            if final.compiler is None:
+                result = _run(roots, keep, inputs, accumulates)
+            else:
+                result = final.compiler(roots, keep, create_graph, inputs)
+                if accumulates:
+                    _accumulate(inputs, result)
+            while final.callbacks:
+                final.callbacks.pop(0)()
+            return result
+        finally:
+            modes.grad, final.callbacks, final.nodes = outer, waiting, around
+    finally:  # again, since what a trace function raises may come in the first one
         modes.grad, final.callbacks, final.nodes = outer, waiting, around
 
 

@@ -194,25 +194,26 @@ def move(source: Storage, target: Storage) -> None:
             for s in (source, target) if trace.running else ():
                 if s.trace is trace:
                     trace.take_over(s)
+            if trace.captures:
+                trace.born.discard(id(source))
             code, slot, array = trace.code, source.slot, target.array
             earlier = earlier_value(trace, target, slot)
             owned = slot < len(trace.owners) and trace.owners[slot] is source
             if source.trace is trace and trace.code is code:
                 if not owned:  # the target has it already
                     return
-                # From here to the last change nothing is called, see `_record`.
-                if earlier is not None:
-                    trace.replaced[earlier[0]] = earlier[1]
-                if target.trace is trace:
-                    trace.owners[target.slot] = OVERWRITTEN
-                trace.owners[slot] = target
-                target.version += 1
+                # From here to the last change nothing is called, see `_record`; and what has begun is done again.
+                if target.slot != slot or target.trace is not trace:
+                    if earlier is not None:
+                        trace.replaced[earlier[0]] = earlier[1]
+                    if target.trace is trace:
+                        trace.owners[target.slot] = OVERWRITTEN
                 target.slot = slot
                 target.trace = trace
                 target.array = None
+                target.version += 1
+                trace.owners[slot] = target
                 del array  # to let go of it may run Python code
-                if trace.captures:
-                    trace.born.discard(id(source))
                 return
     before, slot = target.trace, target.slot
     target.version += 1

@@ -55,8 +55,10 @@ class _Collection:
 
     thread: int | None = None
 
-    def __call__(self, phase, _):
+    def note(self, phase, _):
         self.thread = threading.get_ident() if phase == "start" else None
+
+    __call__ = repeatable(note)
 
 
 _collection = _Collection()

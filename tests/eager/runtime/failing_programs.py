@@ -23,6 +23,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 
 import numpy as np
 
@@ -91,6 +92,7 @@ class State:
     def take(self, values):
         """Goes on from values that another state had."""
         torch = self.torch
+        self.batch_norm._forward_hooks.clear()
         with torch.no_grad():
             for i, t in enumerate(self.tensors):
                 t.copy_(torch.tensor(values[f"tensor {i}"]))
@@ -102,6 +104,9 @@ class State:
                 w.grad = None if g is None else torch.tensor(g)
                 state = {k.rsplit(" ", 1)[0]: torch.tensor(v) for k, v in values.items()
                          if k.endswith(f" {i}") and k.split()[0] in ("step", "exp_avg", "exp_avg_sq")}
+                for hooks in (w._backward_hooks, w._post_accumulate_grad_hooks):  # of an interrupted statement
+                    if hooks:
+                        hooks.clear()
                 self.optimizer.state.pop(w, None)
                 if state:
                     self.optimizer.state[w] = state
@@ -553,7 +558,9 @@ def main():
                 )
         except AssertionError as error:
             failed += 1
-            print(seed, error, repr(error.__cause__ or ""), flush=True)
+            print(seed, error, flush=True)
+            if error.__cause__ is not None:
+                traceback.print_exception(error.__cause__)
     print(f"{options.kind}: {last - first} programs, {done} interrupts or children, {failed} failed")
     return bool(failed)
 

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -17,8 +19,12 @@ import numpy as np
 import pytest
 
 import ftorch as torch
+from ftorch.autograd import grad_mode
+from ftorch.eager.autograd import backward
 from ftorch.eager.call import op as _op
+from ftorch.eager.runtime import executor
 from ftorch.eager.tensor import modes
+from ftorch.jit.capture import state_watch
 from tests.eager.runtime.interrupted_calls import CALLS, thread_state
 from tests.interrupting import count, interrupt
 
@@ -139,6 +145,49 @@ def test_each_place_of_a_training_step(compiled):
         where = interrupt(training.step, place, anywhere)
         if where is not None:
             _check(training, states, (place, where))
+
+
+@pytest.mark.parametrize("function", ["move", "run", "decorated"])
+def test_each_instruction_of_what_belongs_together(function):
+    """What a trace function raises comes there, too: where Python itself never looks for signals."""
+    def chosen(code):
+        return code.co_name == function and code.co_filename in files
+
+    files = (executor.__file__, backward.__file__, grad_mode.__file__)
+    training = _fresh(False)
+    start = training.state()
+    for _ in range(4):
+        training.step()
+        training.restore(*start)
+    training.step()
+    states = [start, training.state(), _unclipped(False)]
+    training.restore(*start)
+    total = count(training.step, True, chosen)
+    assert total > 20
+    for place in _some(total, 80):
+        training.restore(*start)
+        if place % 2:
+            training.state()
+        where = interrupt(training.step, place, True, chosen)
+        if where is not None:
+            _check(training, states, (place, where))
+
+
+def test_an_interrupt_as_a_collection_ends(monkeypatch):
+    """Else the thread would be taken to collect until the next one ends, and captures would not see what it does."""
+    def tracer(frame, event, _):
+        if frame.f_code is state_watch._Collection.note.__code__ and frame.f_locals["phase"] == "stop" and not dropped:
+            raise KeyboardInterrupt
+
+    dropped: list = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: dropped.append(report.exc_type))
+    outer = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        gc.collect()
+    finally:
+        sys.settrace(outer)
+    assert dropped == [KeyboardInterrupt] and state_watch._collection.thread is None
 
 
 def test_each_place_of_a_first_call():
