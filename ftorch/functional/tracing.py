@@ -9,7 +9,6 @@ not those that the same code draws step by step.
 from __future__ import annotations
 
 import inspect
-import threading
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +18,7 @@ from ..eager.call import op as _op
 from ..eager.core import api
 from ..eager.core.public_functions import python_of
 from ..eager.dispatch.randomness import FILL
+from ..eager.native.contexts import Worker
 from ..eager.sampling.generator import Generator
 from ..eager.tensor import TensorBase, from_array, modes
 from ..eager.tensor_api.jax_interop import jax_array
@@ -112,7 +112,7 @@ def _host_function(function, args, kwargs, index):
             except BaseException as error:  # raised again where it was called
                 results.append(error)
 
-        worker = threading.Thread(target=draw)  # this thread may be tracing
+        worker = Worker(target=draw)  # this thread may be tracing
         worker.start()
         worker.join()
         if isinstance(results[0], BaseException):

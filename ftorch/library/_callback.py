@@ -8,7 +8,6 @@ like, the program calls it back instead.
 from __future__ import annotations
 
 import contextlib
-import threading
 
 import jax
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from ..eager.autograd.derivatives import Derived
 from ..eager.call import op as _op
 from ..eager.core.registry import OPTIONAL_TENSOR
+from ..eager.native.contexts import Worker
 from ..eager.runtime import capture_trace
 from ..eager.tensor import TensorBase, from_array
 from ..utils import _pytree as pytree
@@ -154,7 +154,7 @@ def _make_callback(op, kernel, args, kwargs):
     def host(*arrays):
         # In a thread of its own: this one may be recording the program that calls back.
         results: list = []
-        worker = threading.Thread(target=compute, args=(arrays, results))
+        worker = Worker(target=compute, args=(arrays, results))
         worker.start()
         worker.join()
         if results and isinstance(results[-1], BaseException):

@@ -1,4 +1,4 @@
-"""Contexts whose exit an interrupt does not skip.
+"""Contexts whose exit an interrupt does not skip, and threads whose beginning it does not end.
 
 Python looks for signals when it enters a function: Ctrl-C that comes there ends an ``__exit__`` before its first line, and
 what the context had set stays. `repeatable` makes such an exit a function in C (where the kernels are built), which calls
@@ -7,6 +7,7 @@ the one in Python again.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from ..core import jax_internals
@@ -20,6 +21,17 @@ def repeatable(function) -> Any:
 
 
 device.__exit__ = repeatable(device.__exit__)
+
+
+class Worker(threading.Thread):
+    """A thread that begins, whatever exception comes. Under Python 3.11 one that is sent to the thread that starts it
+    (`PyThreadState_SetAsyncExc`) may come in the new one: it would end before it has said that it runs, and
+    `threading.Thread.start` would wait for that for ever."""
+
+    @repeatable
+    def _bootstrap(self):
+        if not self._started.is_set():  # type: ignore[attr-defined]
+            super()._bootstrap()  # type: ignore[misc]
 
 
 def _undone(enter, note, leave):

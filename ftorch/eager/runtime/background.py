@@ -18,6 +18,7 @@ from ..core import forking, jax_internals
 from ..core.pace import resting
 from ..core.quiet import quiet
 from ..memory import host_memory
+from ..native.contexts import Worker
 
 ENABLED = os.environ.get("FTORCH_COMPILE_THREAD", "1") != "0"
 _MOST = 16  # functions that wait
@@ -110,7 +111,7 @@ def _start():
     with _lock:
         if _is_working():
             return
-        worker = _worker = threading.Thread(target=_work, name="ftorch compiler", daemon=False)
+        worker = _worker = Worker(target=_work, name="ftorch compiler", daemon=False)
         try:
             worker.start()
         except RuntimeError:  # the interpreter ends, or there are too many threads

@@ -13,6 +13,7 @@ import pytest
 
 import ftorch as torch
 from ftorch.eager.core import jax_internals
+from ftorch.eager.native import contexts, module
 from ftorch.eager.runtime import trace as trace_module
 
 _PATIENCE = 120  # s; a thread that takes longer hangs
@@ -177,6 +178,43 @@ def test_exceptions_sent_to_threads(base, monkeypatch):
             assert _leads_to(ended[0], Stop), ended
             assert model(x).sum().item() == pytest.approx(want, rel=1e-5)
             assert all(np.isfinite(p.grad.numpy()).all() for p in model.parameters())
+
+
+@pytest.mark.skipif(module is None, reason="without the compiled kernels threads are Python's")
+def test_threads_begin_whatever_comes():
+    """Under Python 3.11 what is sent to a thread that starts another one may come in that one, and end it."""
+    class Stop(BaseException):
+        pass
+
+    def begin():
+        while not is_over.is_set():
+            try:
+                while not is_over.is_set():
+                    contexts.Worker(target=begun.append, args=(1,)).start()
+            except Stop:
+                pass
+
+    begun: list = []
+    is_over = threading.Event()
+    hook, sys.unraisablehook = sys.unraisablehook, lambda report: report.exc_type is Stop or hook(report)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        thread = threading.Thread(target=begin, daemon=True)
+        thread.start()
+        deadline = time.monotonic() + _PATIENCE
+        while len(begun) < 2000 and time.monotonic() < deadline:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stop))
+            time.sleep(2e-4)
+        is_over.set()
+        thread.join(10)
+        for other in threading.enumerate():
+            if isinstance(other, contexts.Worker):
+                other.join(10)
+    finally:
+        sys.setswitchinterval(interval)
+        sys.unraisablehook = hook
+    assert len(begun) >= 2000, "a thread hangs that starts others"
 
 
 def test_threads_leave_nothing_behind():
