@@ -123,6 +123,7 @@ def taken_out(t, d, rank):
     )
     mesh = d.init_device_mesh("cpu", (2,))
     x = tensor.distribute_tensor(t.arange(8.0).view(4, 2), mesh, [tensor.Shard(0)]).requires_grad_()
+    norm = repr(x.detach().norm().placements)
     names = [type(y.grad_fn).__name__ for y in (x.to_local(), x.full_tensor(), x.to_local(grad_placements=[tensor.Shard(0)]))]
     (x.full_tensor() ** 2).sum().backward()
     net = t.nn.Sequential(t.nn.Linear(2, 2), t.nn.Sequential(t.nn.Linear(2, 2)))
@@ -134,7 +135,7 @@ def taken_out(t, d, rank):
     scalar[0].weight = t.nn.Parameter(t.tensor(1.0))
     _, error = outcome(fsdp.fully_shard, scalar)
     said = [str(w.message) for w in caught if "resolved" in str(w.message)]
-    return names, x.grad.full_tensor(), said, type(error).__name__, str(error), str(net[1][0].weight.placements)
+    return norm, names, x.grad.full_tensor(), said, type(error).__name__, str(error), str(net[1][0].weight.placements)
 
 
 @pytest.mark.parametrize("program", (

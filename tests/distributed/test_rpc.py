@@ -131,9 +131,17 @@ def slow(seconds):
 
 
 def late(t, d, rank):
+    from ..oracle import outcome
+
     with started(t, d, rank) as rpc:
-        with pytest.raises(RuntimeError, match=r"RPC ran for more than set timeout \(200 ms\)"):
+        with pytest.raises(RuntimeError, match=r"^RPCErr:1:RPC ran for more than set timeout \(200 ms\)"):
             rpc.rpc_sync(_other(rank, d), slow, (1.0,), timeout=0.2)
+        found = [str(outcome(call)[1]) for call in (
+            lambda: rpc.rpc_sync("nobody", slow, (0.0,)), lambda: rpc.rpc_sync(5, slow, (0.0,)),
+            lambda: rpc.get_worker_info("nobody"),
+        )]
+        mine = f"name:{rpc.get_worker_info().name},rank:{rank} could not find destination"
+        assert found == [f"{mine} name nobody", f"{mine} id 5", f"{mine} name nobody"]
 
 
 class Counter:

@@ -134,13 +134,16 @@ class Agent:
             return to
         if isinstance(to, str):
             if to not in self.by_name:
-                raise RuntimeError(f"Unknown destination worker {to}")
+                raise RuntimeError(f"{self._own()} could not find destination name {to}")
             return self.by_name[to]
         if isinstance(to, int):
             if to not in self.infos:
-                raise RuntimeError(f"Unknown destination worker id {to}")
+                raise RuntimeError(f"{self._own()} could not find destination id {to}")
             return self.infos[to][0]
         raise ValueError(f"Cannot get WorkerInfo from name {to}")
+
+    def _own(self):
+        return f"name:{self.info.name},rank:{self.info.id}"
 
     def _peer(self, rank) -> _Peer:
         with self.lock:
@@ -324,6 +327,6 @@ def _late(future, kind, to, limit):
     _fail(
         future,
         RuntimeError(
-            f"RPC ran for more than set timeout ({int(limit * 1000)} ms) and will now be marked with an error"
+            f"RPCErr:1:RPC ran for more than set timeout ({int(limit * 1000)} ms) and will now be marked with an error"
         ),
     )

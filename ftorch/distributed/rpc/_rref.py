@@ -208,8 +208,9 @@ class RRef:
             RuntimeError: elsewhere.
         """
         if self._entry is None:
+            shown = repr(self).replace("RRefId = ", "rref_id=").replace("ForkId = ", "fork_id=")
             raise RuntimeError(
-                f"For {self!r}, can't call localValue() on user {_here()}. Call it on owner {self._owner}"
+                f"For {shown}, can't call localValue() on user {_here()}. Call it on owner {self._owner}"
             )
         return self._entry.future.wait()
 

@@ -147,7 +147,7 @@ class NormPartial(Partial):
         return hash(("NormP", self.norm_type))
 
     def __repr__(self):
-        return f"_NormPartial(reduce_op={self.reduce_op}, norm_type={self.norm_type})"
+        return f"_NormPartial({self.norm_type})"
 
     def __str__(self):
         return f"_NormP({self.norm_type})"
