@@ -11,9 +11,11 @@ import contextlib
 import ctypes
 import mmap
 import os
+import sys
 import tempfile
 import weakref
 from multiprocessing import resource_tracker
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +23,15 @@ from .storage import PrivateMap, Storage
 
 _FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else None
 _mapped: weakref.WeakValueDictionary[tuple, Storage] = weakref.WeakValueDictionary()  # by device and inode
-strategy = ["file_descriptor"]  # or "file_system": how the next storages are shared
+# How the next storages are shared; other systems do not send descriptors, or give few (PyTorch's choice, too).
+strategy = ["file_system" if sys.platform in ("darwin", "win32") else "file_descriptor"]
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (
-    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64
-)
-_libc.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
+_libc: Any = None
+if sys.platform != "win32":
+    _libc = ctypes.CDLL(None, use_errno=True)
+    _libc.mmap.restype = ctypes.c_void_p
+    _libc.mmap.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64
+    _libc.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
 
 
 class Mapping:
@@ -46,11 +49,17 @@ class Mapping:
 
     def __init__(self, file: int, nbytes: int, name: str | None = None):
         found = os.fstat(file)
+        self.name, self.file, self.key = name, file, (found.st_dev, found.st_ino)
+        if _libc is None:
+            memory = np.frombuffer(mmap.mmap(file, nbytes), np.uint8)
+            self.__array_interface__ = {**memory.__array_interface__, "version": 3}
+            self._memory = memory
+            os.close(file)
+            return
         address = _libc.mmap(None, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, file, 0)
         if address == ctypes.c_void_p(-1).value:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
-        self.name, self.file, self.key = name, file, (found.st_dev, found.st_ino)
         weakref.finalize(self, _libc.munmap, address, nbytes).atexit = False  # arrays may be read until the end
         if name is None:
             weakref.finalize(self, os.close, file).atexit = False
