@@ -183,7 +183,16 @@ def scatter(tensors, src=0, group=None):
 
 
 def reduce(tensor, dst, op=ReduceOp.SUM, group=None):
-    """A new tensor: all processes' combined, in the process ``dst``."""
+    """A new tensor: all processes' combined, in the process ``dst``.
+
+    >>> import ftorch as torch
+    >>> dist = torch.distributed
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> import ftorch.distributed.nn
+    >>> ftorch.distributed.nn.functional.reduce(torch.ones(2), 0)
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     return _Reduce.apply(dst, op, group, tensor)
 
 
@@ -215,15 +224,6 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 
 def all_reduce(tensor, op=ReduceOp.SUM, group=None):
-    """A new tensor: all processes' combined.
-
-    >>> import ftorch as torch
-    >>> dist = torch.distributed
-    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    >>> import ftorch.distributed.nn
-    >>> ftorch.distributed.nn.functional.all_reduce(torch.ones(2))
-    tensor([1., 1.])
-    >>> dist.destroy_process_group()
-    """
+    """A new tensor: all processes' combined."""
     _deprecated("all_reduce", "all_reduce")
     return _AllReduce.apply(op, group, tensor)
