@@ -154,6 +154,9 @@ def _call_graphs(node, args, keys):
     return form(keys, *args)
 
 
+_DRAWING = frozenset("cauchy exponential geometric log_normal random".split())  # of random numbers, without a form
+
+
 def _call(node, args, kwargs):
     target = node.target
     if isinstance(target, Kernel) and target.op is not None:
@@ -168,7 +171,9 @@ def _call(node, args, kwargs):
     if form is not None:
         return form(node, *args, **kwargs)
     if target._schema is None or not hasattr(target._bound, "definition"):
-        raise RuntimeError(f"{target} has no form in StableHLO")
+        draws = target._opname in _DRAWING
+        hint = "; draw its numbers from torch.rand or torch.randn, or outside the program" if draws else ""
+        raise RuntimeError(f"{target} has no form in StableHLO{hint}")
     return _kernel_call(node, args, kwargs)
 
 

@@ -94,5 +94,5 @@ def test_an_argument_called_seed():
 
 def test_ops_without_a_form_are_named():
     program = torch.export.export(Draws(lambda x: x.clone().exponential_()), (torch.ones(3),))
-    with pytest.raises(RuntimeError, match="exponential_.*torch.rand"):
+    with pytest.raises(RuntimeError, match="exponential.*torch.rand"):
         program.to_stablehlo()
