@@ -5,7 +5,9 @@ time (``MAX_JOBS`` says how many), and only those that changed or include what c
 """
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,14 +16,23 @@ from setuptools.command.build_ext import build_ext
 
 folder = Path("ftorch/eager/native/src")
 headers = [str(folder)]  # files include each other as "room/file.h"
-if jaxlib := find_spec("jaxlib"):
-    headers.append(str(Path(jaxlib.origin).parent / "include"))
-if numpy := find_spec("numpy"):  # jaxlib requires it
-    headers.append(str(Path(numpy.origin).parent / "_core/include"))
+compiled_with = sys.implementation.cache_tag
+for package, include in (("jaxlib", "include"), ("numpy", "_core/include")):  # jaxlib requires NumPy
+    if found := find_spec(package):
+        headers.append(str(Path(found.origin).parent / include))
+        compiled_with += f"-{package}-{version(package)}"
 
 
 class Build(build_ext):
-    """Compiles in parallel, and each file only if it is older than what it is made from."""
+    """Compiles in parallel, and each file only if it is older than what it is made from.
+
+    The object files of an editable install stay beside the sources: pip runs each install in a folder of its own.
+    """
+
+    def run(self):
+        if self.editable_mode:
+            self.build_temp = str(Path("build/objects", compiled_with))
+        super().run()
 
     def build_extensions(self):
         compiler = self.compiler
@@ -54,7 +65,8 @@ def is_new(made, used):
     if not made.exists() or not used.exists():
         return False
     files = used.read_text().partition(":")[2].replace("\\\n", " ").split()
-    paths = [Path(f) for f in (*files, __file__)]
+    # pip's folder with NumPy's and jaxlib's headers is gone by now; the object's folder names their versions.
+    paths = [p for p in (Path(f) for f in (*files, __file__)) if not p.is_absolute() or p.exists()]
     return all(p.exists() and p.stat().st_mtime < made.stat().st_mtime for p in paths)
 
 
