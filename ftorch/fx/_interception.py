@@ -14,6 +14,7 @@ from typing import Any
 
 from ..eager.core import forking
 from ..eager.core.public_functions import is_function
+from ..eager.native.contexts import repeatable
 from ..eager.tensor import Tensor
 from . import _targets
 
@@ -30,9 +31,9 @@ class _Wanted(threading.local):
 
 _wanted = _Wanted()
 _lock = forking.rlock()
-_counts = {"methods": 0, "functions": 0}
-_methods: dict[str, tuple] = {}  # {name: (what class Tensor had of its own or None, what it found)}
-_places: dict[tuple, list] = {}  # {(id of a holder, name): [how many want it, holder, original, dispatcher]}
+_users: dict[str, set] = {"methods": set(), "functions": set()}  # who wants any
+_methods: dict[str, tuple] = {}  # {name: (what class Tensor had of its own or _ABSENT, what it found)}
+_places: dict[tuple, tuple] = {}  # {(id of a holder, name): (who wants it, holder, original, dispatcher)}
 _ABSENT = object()
 
 
@@ -98,7 +99,10 @@ def _show_methods(names):
 
 def _hide_methods():
     for name, (before, _) in _methods.items():
-        delattr(Tensor, name) if before is _ABSENT else setattr(Tensor, name, before)
+        if before is not _ABSENT:
+            setattr(Tensor, name, before)
+        elif name in vars(Tensor):
+            delattr(Tensor, name)
     _methods.clear()
 
 
@@ -133,7 +137,7 @@ def _dispatchers():
 def _place_dispatcher(key, original):
     def call(*args, **kwargs):
         stack = _wanted.places.get(key)
-        return (stack[-1] if stack else original)(*args, **kwargs)
+        return (stack[-1][1] if stack else original)(*args, **kwargs)
 
     return _like(call, original, getattr(original, "__name__", "call"))
 
@@ -155,7 +159,10 @@ def _set(holder, name, value):
 
 
 class Interception:
-    """What this thread wants instead of functions and methods, until the ``with`` ends."""
+    """What this thread wants instead of functions and methods, until the ``with`` ends.
+
+    An interrupt may come anywhere: what undoes a step is noted before it begins, and may be done twice.
+    """
 
     def __init__(self):
         self._undo: list = []
@@ -163,48 +170,66 @@ class Interception:
     def __enter__(self):
         return self
 
+    @repeatable
     def __exit__(self, *_):
         while self._undo:
-            self._undo.pop()()
+            self._undo[-1]()
+            self._undo.pop()
 
     def methods(self, table: dict[str, Any]) -> None:
         """Tensor methods and properties by name: functions, or properties, that are called instead."""
-        with _lock:
-            _counts["methods"] += 1
-            _show_methods(table)
-        before, _wanted.methods = _wanted.methods, (*_wanted.methods, table)
+        user, before = object(), _wanted.methods
 
         def undo():
             _wanted.methods = before
             with _lock:
-                _counts["methods"] -= 1
-                if not _counts["methods"]:
+                _users["methods"].discard(user)
+                if not _users["methods"]:
                     _hide_methods()
 
         self._undo.append(undo)
+        with _lock:
+            _users["methods"].add(user)
+            _show_methods(table)
+        _wanted.methods = (*before, table)
 
     def functions(self, table: dict[int, Any]) -> None:
         """Public functions by id."""
-        with _lock:
-            _counts["functions"] += 1
-            if _counts["functions"] == 1:
-                for dictionary, _, dispatchers in _dispatchers():
-                    dictionary.update(dispatchers)
-        before, _wanted.functions = _wanted.functions, (*_wanted.functions, table)
+        user, before = object(), _wanted.functions
 
         def undo():
             _wanted.functions = before
             with _lock:
-                _counts["functions"] -= 1
-                if not _counts["functions"]:
+                _users["functions"].discard(user)
+                if not _users["functions"]:
                     for dictionary, functions, _ in _dispatchers():
                         dictionary.update(functions)
 
         self._undo.append(undo)
+        with _lock:
+            is_first = not _users["functions"]
+            _users["functions"].add(user)
+            for dictionary, _, dispatchers in _dispatchers() if is_first else ():
+                dictionary.update(dispatchers)
+        _wanted.functions = (*before, table)
 
     def place(self, holder, name: str, value) -> None:
         """A function in a dictionary, or of a class (also one that it inherits, or has not)."""
-        key = (id(holder), name)
+        key, user = (id(holder), name), object()
+
+        def undo():
+            _wanted.places[key] = [wanted for wanted in _wanted.places.get(key, ()) if wanted[0] is not user]
+            with _lock:
+                entry = _places.get(key)
+                if entry is None:
+                    return
+                entry[0].discard(user)
+                if not entry[0]:
+                    if _get(holder, name) is entry[3]:
+                        _set(holder, name, entry[2])
+                    _places.pop(key, None)
+
+        self._undo.append(undo)
         with _lock:
             entry = _places.get(key)
             if entry is None:
@@ -212,21 +237,10 @@ class Interception:
                 found = before
                 if found is _ABSENT:
                     found = value if isinstance(holder, dict) else getattr(holder, name, value)
-                entry = _places[key] = [0, holder, before, _place_dispatcher(key, found)]
+                entry = _places[key] = {user}, holder, before, _place_dispatcher(key, found)
                 _set(holder, name, entry[3])
-            entry[0] += 1
-        _wanted.places.setdefault(key, []).append(value)
-
-        def undo():
-            _wanted.places[key].pop()
-            with _lock:
-                entry[0] -= 1
-                if not entry[0]:
-                    del _places[key]
-                    if _get(holder, name) is entry[3]:
-                        _set(holder, name, entry[2])
-
-        self._undo.append(undo)
+            entry[0].add(user)
+        _wanted.places.setdefault(key, []).append((user, value))
 
 
 def original(function):

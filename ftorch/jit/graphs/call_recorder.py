@@ -249,9 +249,13 @@ class Recorder(TorchFunctionMode):
     # --- being active
 
     def __enter__(self):
-        super().__enter__()
         self._interception = Interception()
-        self._interception.methods(_methods())
+        super().__enter__()
+        try:
+            self._interception.methods(_methods())
+        except BaseException:  # an interrupt
+            self.__exit__(*sys.exc_info())
+            raise
         return self
 
     def __exit__(self, *exception):

@@ -21,7 +21,7 @@ SPACES = ("", "linalg", "fft", "special", "nn.functional", "functional", "Tensor
 native = pytest.mark.skipif(os.environ.get("FTORCH_NATIVE") == "0", reason="builtins are made by the extension module")
 
 # Functions in Python here that are builtins in PyTorch: settings, constructors of sparse tensors, and methods about the object.
-_SETTINGS = """autocast_decrement_nesting autocast_increment_nesting can_cast clear_autocast_cache from_file
+_SETTINGS = """autocast_decrement_nesting autocast_increment_nesting can_cast clear_autocast_cache cudnn_is_acceptable from_file
 get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_default_dtype get_device
 get_num_interop_threads get_num_threads is_anomaly_check_nan_enabled is_anomaly_enabled
 is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled is_distributed is_grad_enabled
