@@ -259,10 +259,12 @@ class Recorder(TorchFunctionMode):
         return self
 
     def __exit__(self, *exception):
-        self._interception.__exit__()
-        super().__exit__(*exception)
-        if self.sites is not None:
-            self.sites.close()
+        try:
+            self._interception.__exit__()
+        finally:
+            super().__exit__(*exception)
+            if self.sites is not None:
+                self.sites.close()
 
 
 def _modes_now():

@@ -378,9 +378,13 @@ class Recorder(metaclass=_PerThread):
 
     def __exit__(self, *exc):
         self.active = False
-        self.mode.__exit__(*exc)
-        self.interception.__exit__(*exc)
-        Recorder.current = self.before
+        try:
+            self.mode.__exit__(*exc)
+        finally:
+            try:
+                self.interception.__exit__(*exc)
+            finally:
+                Recorder.current = self.before
 
 
 @functools.cache
