@@ -49,15 +49,7 @@ def recorded(op, operands, static, result, beside=None, pick=None):
     if not plan.differentiable:
         return result
     mask = tuple(bool(t.requires_grad) for t in tensors)
-    backward = plan.backwards.get(mask)
-    if backward is None:
-        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
-    kind = backward.node_class
-    if beside is None:
-        node = kind(backward, list(scalars))
-    else:
-        node = tape.seen(kind, backward, list(scalars), beside, pick, tensors)
-    node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
+    node, backward = tape.node_of_handled(plan, mask, tensors, scalars, beside, pick)
     single = isinstance(result, TensorBase)
     outputs = [result] if single else list(result)
     for nr, differentiable in enumerate(backward.differentiable[: len(outputs)]):

@@ -124,7 +124,7 @@ def _optimized_class():
             self._orig_mod = module
             self.__dict__["_settings"] = options
             compiled = functools.partial(_compiled, settings=options)
-            inside = getattr(module, "_compiled_inside", None)  # of modules whose call is more than a program
+            inside = getattr(module, "_ftorch_compiled_inside", None)  # of modules whose call is more than a program
             self.__dict__["_compiled"] = compiled(module.__call__) if inside is None else inside(compiled)
             self.__dict__["dynamo_ctx"] = compiled  # of another function
 

@@ -203,6 +203,23 @@ def make_node(plan, backward, tensors, scalars):
     return backward.node_class(backward, scalars, tuple(edges))
 
 
+def node_of_handled(plan, mask, tensors, scalars, beside, pick):
+    """The node of a call whose results somebody else made: (the node, its `Backward`).
+
+    Args:
+        beside, pick: see `seen`; None where nothing is saved otherwise.
+    """
+    backward = plan.backwards.get(mask)
+    if backward is None:
+        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, node_class)
+    if beside is None:
+        node = backward.node_class(backward, list(scalars))
+    else:
+        node = seen(backward.node_class, backward, list(scalars), beside, pick, tensors)
+    node.edges = tuple([edge_of(t) if m else None for t, m in zip(tensors, mask)])
+    return node, backward
+
+
 def mask_of(tensors):
     return tuple([t._ftorch_requires_grad for t in tensors])
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from typing import ClassVar
 
-from ..autograd import derivatives, saved_tensors, tape
+from ..autograd import saved_tensors, tape
 from ..call import kernel_functions, planning
 from ..call import op as _op
 from ..call.operands import hashable, normalize
@@ -338,15 +338,7 @@ def record_wrapped(plan, level, tensors, scalars, outputs, beside=None, pick=Non
     )
     if True not in mask:
         return None
-    backward = plan.backwards.get(mask)
-    if backward is None:
-        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, tape.node_class)
-    kind = backward.node_class
-    if beside is None:
-        node = kind(backward, list(scalars))
-    else:
-        node = tape.seen(kind, backward, list(scalars), beside, pick, tensors)
-    node.edges = tuple([tape.edge_of(t) if m else None for t, m in zip(tensors, mask)])
+    node, backward = tape.node_of_handled(plan, mask, tensors, scalars, beside, pick)
     for nr, (out, differentiable) in enumerate(zip(outputs, backward.differentiable)):
         if differentiable:
             out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr = True, node, nr

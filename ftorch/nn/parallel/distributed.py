@@ -204,7 +204,7 @@ class DistributedDataParallel(Module):
 
     def __getstate__(self):
         state = self.__dict__.copy()
-        for name in ("process_group", "reducer", "_join_config", "_inner"):
+        for name in ("process_group", "reducer", "_join_config", "_ftorch_inner"):
             state.pop(name, None)
         return state
 
@@ -251,7 +251,7 @@ class DistributedDataParallel(Module):
             )
         return int(rank.item())
 
-    def _compiled_inside(self, compiled):
+    def _ftorch_compiled_inside(self, compiled):
         """Its call with that of the module inside compiled: what is done around it, for reductions, is done by each call.
 
         Args:
@@ -260,11 +260,11 @@ class DistributedDataParallel(Module):
         inner = compiled(self.module.__call__)
 
         def call(*args, **kwargs):
-            outer, self.__dict__["_inner"] = self.__dict__.get("_inner"), inner
+            outer, self.__dict__["_ftorch_inner"] = self.__dict__.get("_ftorch_inner"), inner
             try:
                 return self(*args, **kwargs)
             finally:
-                self.__dict__["_inner"] = outer
+                self.__dict__["_ftorch_inner"] = outer
 
         return call
 
@@ -293,7 +293,7 @@ class DistributedDataParallel(Module):
         if self.mixed_precision is not None:
             output = self._cast_forward(inputs, kwargs)
         else:
-            output = (self.__dict__.get("_inner") or self.module)(*inputs, **kwargs)
+            output = (self.__dict__.get("_ftorch_inner") or self.module)(*inputs, **kwargs)
         if synchronizes:
             self.require_forward_param_sync = True
             reached = None
