@@ -157,7 +157,12 @@ class OpOverloadPacket:
 
     def overloads(self):
         """The names of the overloads."""
-        return list(self._overloads)
+        found = list(self._overloads)
+        if self.namespace == "aten":
+            from ._dispatch.aten_schemas import overload_names
+
+            found += [n for n in overload_names(self.__name__) if n not in found and hasattr(self, n)]
+        return found
 
     def __iter__(self):
         return iter(self.overloads())

@@ -17,16 +17,14 @@ import types
 from pathlib import Path
 
 HELPERS = "torch.testing._internal"
-# Asked for as attributes while PyTorch's helpers are imported.
+# Asked for as attributes while PyTorch's helpers are imported, or by its test cases.
 ATTRIBUTES = (
     "torch.cuda.jiterator", "torch.jiterator_unary", "torch.jiterator_binary", "torch.jiterator_2inputs_2outputs",
     "torch.jiterator_4inputs_with_extra_args", "torch.jiterator_binary_return_by_ref", "torch.backends.python_native",
-    "torch.jit._recursive", *(f"torch._C._jit_{name}" for name in (
-        "set_emit_hooks get_emit_hooks pass_inline clear_class_registry get_inline_everything_mode set_inline_everything_mode "
-        "pass_lint pass_canonicalize pass_dce get_tracer_state_warn set_tracer_state_warn set_profiling_executor "
-        "texpr_fuser_enabled set_texpr_fuser_enabled can_fuse_on_cpu can_fuse_on_gpu override_can_fuse_on_cpu "
-        "override_can_fuse_on_gpu get_te_must_use_llvm_cpu set_te_must_use_llvm_cpu").split()),
+    "torch.jit._recursive.ConcreteTypeStore",
 )
+# Switches and passes of TorchScript's own executor: what of them is no part of ftorch does nothing.
+EXECUTOR = ("_jit_", "_debug_")
 missing: set[str] = set()
 
 
@@ -98,11 +96,31 @@ def _attribute(dotted: str) -> None:
     path, _, name = dotted.rpartition(".")
     owner = importlib.import_module("torch")
     for part in path.split(".")[1:]:
-        owner = getattr(owner, part)
+        try:
+            owner = getattr(owner, part)
+        except AttributeError:
+            owner = importlib.import_module(f"{owner.__name__}.{part}")
     try:
         getattr(owner, name)
     except AttributeError:
         object.__setattr__(owner, name, stand_in(dotted))
+
+
+def _executor() -> None:
+    """Gives ``torch._C`` the switches and passes of `EXECUTOR` that it lacks."""
+    core = importlib.import_module("torch._C")
+    plain = core.__getattr__
+
+    def __getattr__(name):
+        try:
+            return plain(name)
+        except AttributeError:
+            if not name.startswith(EXECUTOR):
+                raise
+        missing.add(f"torch._C.{name}")
+        return lambda *args: args[0] if args and hasattr(args[0], "nodes") else False
+
+    core.__getattr__ = __getattr__
 
 
 def adapt() -> None:
@@ -157,6 +175,7 @@ def install(reference: str, listing: str) -> None:
     setattr(importlib.import_module("torch").ops, "load_library", lambda path: None)  # C++ that tests of it bring along
     for dotted in ATTRIBUTES:
         _attribute(dotted)
+    _executor()
 
     def write():
         with open(listing, "a") as file:

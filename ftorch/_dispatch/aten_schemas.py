@@ -22,6 +22,17 @@ def _texts() -> dict[str, str]:
 
 
 @functools.cache
+def overload_names(name: str) -> tuple[str, ...]:
+    """The names of an op's overloads, of those that `schema_of` has.
+
+    >>> overload_names("arange")
+    ('default', 'start', 'start_step')
+    """
+    found = (text.partition(".") for text in _texts())
+    return tuple(overload or "default" for base, _, overload in found if base == name)
+
+
+@functools.cache
 def schema_of(name: str, overload: str = "default") -> Schema | None:
     """The schema of an overload; None if ATen has none of that name.
 

@@ -240,7 +240,8 @@ class _Writer:
             if isinstance(t, str):
                 return repr(t)
             return self._named(t)
-        origin = _GENERIC_OF.get(origin, origin)
+        if not isinstance(t, types.GenericAlias):
+            origin = _GENERIC_OF.get(origin, origin)
         if not args:
             return self._named(origin)
         return f"{self._named(origin)}[{','.join(self._type(a) for a in args)}]"

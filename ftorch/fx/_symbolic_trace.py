@@ -19,6 +19,7 @@ from .._toplevel.basics import _assert
 from ..eager.tensor import TensorBase
 from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
+from . import _targets
 from ._codegen import PyTreeCodeGen, PyTreeInfo
 from ._compatibility import compatibility  # noqa: F401  libraries take it from here
 from ._interception import original
@@ -369,7 +370,9 @@ class Tracer(TracerBase):
             if isinstance(x, (TensorBase, Proxy)):
                 return x
             proxy = self.create_proxy("placeholder", f"{name}_{made}", default, {})
-            if x is PH:
+            if isinstance(x, PHBase):
+                for key, value in vars(x).items():
+                    setattr(proxy.node, key, value)
                 return proxy
             text = f"{name} has been specialized to have value {x} but got another value"
             if x is None:
@@ -452,6 +455,8 @@ class Tracer(TracerBase):
             self.root = Module()
             fn = root
             self.submodule_paths = None
+        if isinstance(fn, types.FunctionType) and _targets.public_path(fn) is not None:
+            fn = _targets.in_python(fn)
         if not isinstance(inspect.unwrap(fn) if callable(fn) else fn, types.FunctionType):
             raise AssertionError(f"Expected FunctionType, got {type(fn)}")
         self.graph = Graph(tracer_cls=type(self))
@@ -461,6 +466,8 @@ class Tracer(TracerBase):
             if isinstance(v, TensorBase) or _is_packed(v)
         }
         scope = inspect.unwrap(fn).__globals__
+        code = inspect.unwrap(fn).__code__
+        self.graph._traced_from = f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}"
         returns = getattr(inspect.unwrap(fn), "__annotations__", {}).get("return")
         fn, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
         with Patches() as patches:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib
+import inspect
 import operator
 import types
 from collections.abc import Callable
+from typing import Any
 
 import ftorch
 
@@ -164,6 +166,23 @@ def recorded_arguments(function, args, kwargs):
         elif name not in _UNKNOWN:
             named[name] = parameter.default
     return tuple(positional), named
+
+
+def in_python(public):
+    """A function of Python's with the parameters of a public function, which it calls."""
+    signature = inspect.signature(public)
+    scope: dict[str, Any] = {"_public": public}
+    names, given = [], []
+    for name, p in signature.parameters.items():
+        scope[f"_default_{name}"] = p.default
+        names.append(name if p.default is p.empty else f"{name}=_default_{name}")
+        given.append(name if p.default is p.empty else f"{name}={name}")
+    exec(f"def {public.__name__}({', '.join(names)}):\n    return _public({', '.join(given)})", scope)
+    made = scope[public.__name__]
+    made.__annotations__ = {n: p.annotation for n, p in signature.parameters.items() if p.annotation is not p.empty}
+    if signature.return_annotation is not signature.empty:
+        made.__annotations__["return"] = signature.return_annotation
+    return made
 
 
 def is_of_torch(target) -> bool:

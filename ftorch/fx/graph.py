@@ -89,6 +89,7 @@ class Graph:
         self._owning_module = owning_module
         self._tracer_cls = tracer_cls
         self._tracer_extras = tracer_extras
+        self._traced_from: str | None = None  # where the function is that it was traced from
         self._codegen = CodeGen()
         self._positions: dict[Node, int] | None = None
 

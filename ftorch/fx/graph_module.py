@@ -314,7 +314,7 @@ class GraphModule(Module):
         python_code = self._graph.python_code(root_module="self")
         self._code = python_code.src
         cls = type(self)
-        cls.forward = _forward_from_src(self._code, python_code.globals)  # type: ignore[method-assign]
+        cls.forward = _forward_from_src(self._code, python_code.globals, self._graph._traced_from)  # type: ignore[method-assign]
         if "_wrapped_call" not in vars(cls):
             cls._wrapped_call = _WrappedCall(cls, vars(cls).get("__call__"))  # type: ignore[attr-defined]
 
@@ -396,6 +396,11 @@ class GraphModule(Module):
             if name not in ("_code", "_parameters", "_buffers", "_modules"):
                 copied.__dict__[name] = value
         return copied
+
+    def _replicate_for_data_parallel(self):
+        replica = self.__copy__()
+        replica._is_replica = True
+        return replica
 
     def __copy__(self):
         copied = GraphModule(self, self.graph)

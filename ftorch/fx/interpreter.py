@@ -260,7 +260,8 @@ class Transformer(Interpreter):
         """
         if not isinstance(self.module, GraphModule):
             raise RuntimeError("Expected self.module to be a GraphModule")
-        result = super().run(enable_io_processing=False)
+        with fx_traceback.preserve_node_meta():
+            result = super().run(enable_io_processing=False)
         if result is not None:
             old = self.graph.output_node()
             new = self.new_graph.output(

@@ -77,6 +77,8 @@ def map_arg(a: Argument, fn: Callable[[Node], Argument]) -> Argument:
 
 def _format_arg(arg) -> str:
     """An argument as the print of a graph shows it: nodes as ``%name``, strings bare."""
+    if hasattr(arg, "_custom_fx_repr_fn"):
+        return arg._custom_fx_repr_fn()
     if isinstance(arg, (list, tuple)):
         inner = ", ".join(map(_format_arg, arg))
         if isinstance(arg, list):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import numbers
 import types
@@ -10,12 +11,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Optional
 
 from .._alias import is_own
-from .._ops import OpOverload
+from .._ops import OpOverload, OpOverloadPacket, ops
 from ..eager.core.device import device
 from ..eager.core.dtype import dtype
 from ..eager.core.formats import layout, memory_format
 from ..eager.core.public_functions import python_of
 from ..eager.core.registry import OpDef
+from ..eager.core.schema import Alias, Argument, Return, Schema, Type, qualified
 from ..eager.tensor import Tensor, TensorBase
 from . import _targets
 from .node import base_types
@@ -25,6 +27,9 @@ _TYPES = {
     "Scalar": (int, float, complex), "ScalarType": dtype, "Device": device, "Layout": layout,
     "MemoryFormat": memory_format,
 }
+
+
+_NUMBERED = frozenset({"ScalarType", "Layout", "MemoryFormat"})  # numbers to TorchScript
 
 
 class ArgsKwargsPair(NamedTuple):
@@ -46,9 +51,22 @@ def _definitions(op) -> list[OpDef]:
     return [d for d in OVERLOADS[first.name] if "function" in d.forms] or [first]
 
 
-def _signature_of(definition: OpDef, first: str) -> inspect.Signature:
+def _schemas(op) -> list[Schema]:
+    """ATen's schemas of an op's overloads."""
+    if isinstance(op, OpOverloadPacket):
+        return [getattr(op, name)._schema for name in op.overloads()]
+    definitions = _definitions(op)
+    path = _targets.public_path(op)
+    if definitions or path is None or not isinstance(op, types.BuiltinFunctionType):
+        return [d.schema for d in definitions]
+    *_, namespace, name = path.split(".")
+    name = name if namespace in ("torch", "functional") or name.startswith(namespace) else f"{namespace}_{name}"
+    return _schemas(getattr(ops.aten, name)) if hasattr(ops.aten, name) else []
+
+
+def _signature_of(schema: Schema, first: str) -> inspect.Signature:
     parameters = []
-    for i, a in enumerate(definition.schema.arguments):
+    for i, a in enumerate(schema.arguments):
         name = first if i == 0 and a.name == "self" else a.name
         kind = (inspect.Parameter.KEYWORD_ONLY if a.is_keyword_only
                 else inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -56,9 +74,9 @@ def _signature_of(definition: OpDef, first: str) -> inspect.Signature:
         parameters.append(
             inspect.Parameter(name, kind, default=default, annotation=_python_type(a.type))
         )
-    returns = [_python_type(r.type) for r in definition.schema.returns]
+    returns = [_python_type(r.type) for r in schema.returns]
     return inspect.Signature(
-        parameters, return_annotation=returns[0] if len(returns) == 1 else tuple[tuple(returns)]
+        parameters, return_annotation=returns[0] if len(returns) == 1 else tuple(returns)
     )
 
 
@@ -66,7 +84,8 @@ def _python_type(kind) -> Any:
     """A schema's type as Python annotates it."""
     base = _TYPES.get(kind.base, Any)
     base = numbers.Number if isinstance(base, tuple) else base
-    base = list[base] if kind.is_list else base
+    base = int if kind.base in _NUMBERED else base
+    base = typing.List[base] if kind.is_list else base  # type: ignore[valid-type]  # noqa: UP006  (as PyTorch shows it)
     return Optional[base] if kind.is_optional else base  # noqa: UP045  (dtypes are no types)
 
 
@@ -76,12 +95,50 @@ def get_signature_for_torch_op(op: Callable, return_schemas: bool = False):
     Args:
         return_schemas: gives (signatures, schemas).
     """
-    definitions = _definitions(op)
-    if not definitions:
+    schemas = _schemas(op)
+    if not schemas:
         return (None, None) if return_schemas else None
     first = "self" if isinstance(op, OpOverload) else "input"
-    signatures = [_signature_of(d, first) for d in definitions]
-    return (signatures, [d.schema for d in definitions]) if return_schemas else signatures
+    signatures = [_signature_of(s, first) for s in schemas]
+    return (signatures, schemas) if return_schemas else signatures
+
+
+def check_for_mutable_operation(target: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuses calls that write into a tensor.
+
+    Raises:
+        RuntimeError: the op's only overload that takes the arguments writes to one of them.
+    """
+    schemas = _schemas(target)
+    if schemas and not isinstance(target, (OpOverload, OpOverloadPacket)):
+        schemas = [*schemas, *_schemas(getattr(ops.aten, schemas[0].name.removeprefix("aten::")))]
+    given = {k: v for k, v in kwargs.items() if k != "out"}
+    fitting = {}
+    for schema in schemas:
+        try:
+            _signature_of(schema, "self" if isinstance(target, OpOverload) else "input").bind(*args, **given)
+        except TypeError:
+            continue
+        fitting[schema.overload] = schema
+    if len(fitting) != 1:
+        return
+    schema = next(iter(fitting.values()))
+    schema = schema if schema.name.startswith("aten::") else qualified(schema)
+    schema = schema if kwargs.get("out") is None else _of_out(schema)
+    if schema.is_mutable:
+        raise RuntimeError(
+            f"Tried to trace mutable operation {schema}. FX only supports functional code, so operations that mutate "
+            "operands in-place (e.g. via `out` arguments) are not supported"
+        )
+
+
+def _of_out(schema: Schema) -> Schema:
+    """The schema of an op with one result that is written into ``out``."""
+    written = Type("Tensor", (), Alias(("a",), is_write=True))
+    return dataclasses.replace(
+        schema, overload=f"{schema.overload}_out" if schema.overload else "out",
+        arguments=(*schema.arguments, Argument(written, "out", is_keyword_only=True)), returns=(Return(written),),
+    )
 
 
 def _accepts(annotation, value) -> bool:
@@ -263,6 +320,6 @@ def normalize_module(root, target: str, args: tuple[Any, ...], kwargs: dict[str,
 
 
 __all__ = [
-    "ArgsKwargsPair", "args_kwargs_to_normalized", "base_types", "create_type_hint",
+    "ArgsKwargsPair", "args_kwargs_to_normalized", "base_types", "check_for_mutable_operation", "create_type_hint",
     "get_signature_for_torch_op", "normalize_function", "normalize_module", "type_matches",
 ]

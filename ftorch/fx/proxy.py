@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dis
+import enum
 import inspect
 import operator
 import traceback
@@ -18,7 +19,7 @@ from ._codegen import magic_methods, reflectable_magic_methods
 from .graph import Graph
 from .immutable_collections import immutable_dict, immutable_list
 from .node import Argument, Node, Target, is_namedtuple, map_aggregate
-from .operator_schemas import base_types
+from .operator_schemas import base_types, check_for_mutable_operation
 from .traceback import get_current_meta, has_preserved_node_meta
 
 _ITERATION = (
@@ -81,6 +82,8 @@ class TracerBase:
                     kwargs: dict[str, Argument], name: str | None = None,
                     type_expr: Any | None = None) -> Node:
         """Makes a node; a place for subclasses to look at each one."""
+        if self.check_mutable_operations and kind == "call_function":
+            check_for_mutable_operation(target, args, kwargs)
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         scope = getattr(self, "scope", None)
         if scope is not None:
@@ -136,7 +139,7 @@ class TracerBase:
         if is_dataclass(a) and not isinstance(a, type):
             values = {f.name: self.create_arg(getattr(a, f.name)) for f in fields(a)}
             return self.create_node("call_function", type(a), (), values)
-        if isinstance(a, base_types) or a is None or a is ... or callable(getattr(
+        if isinstance(a, (*base_types, enum.Enum)) or a is None or a is ... or callable(getattr(
             a, "overloads", None
         )) or hasattr(a, "overloadpacket"):
             return a

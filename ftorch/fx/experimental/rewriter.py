@@ -29,9 +29,15 @@ class AST_Rewriter(ast.NodeTransformer):  # noqa: N801  (PyTorch's)
         tree = ast.fix_missing_locations(self.visit(ast.parse(source)))
         for node in tree.body:
             node.decorator_list = []
-        scope = {**fn.__globals__, **_captured(fn), "_torch_assert": ftorch._assert}
-        exec(compile(tree, inspect.getfile(fn), "exec"), scope)
-        made = scope[fn.__name__]
+        captured = {**_captured(fn), "_torch_assert": ftorch._assert}
+        body = tree.body[0]
+        made_by = ast.parse(f"def _maker({', '.join(captured)}):\n    pass").body[0]
+        made_by.body = [body, ast.Return(ast.Name(body.name, ast.Load()))]
+        tree.body = [made_by]
+        scope: dict[str, Any] = {}
+        exec(compile(ast.fix_missing_locations(tree), inspect.getfile(fn), "exec"), scope)
+        # It sees the globals of the function, where wrapped functions are replaced while a program is traced.
+        made = FunctionType(scope["_maker"].__code__, fn.__globals__)(**captured)
         made.__defaults__, made.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
         made.__dict__.update(fn.__dict__)
         return made

@@ -178,7 +178,8 @@ def parse_function(function):
             "out compilation, make sure original .py files are available."
         ) from None
     dedented = Source(textwrap.dedent(source))
-    dedented.file = inspect.getsourcefile(function) or ""
+    file = inspect.getsourcefile(function) or ""
+    dedented.file = "<string>" if file.startswith("<string ") else file
     dedented.first = function.__code__.co_firstlineno
     dedented.indent = len(source) - len(source.lstrip())
     body = ast.parse(dedented).body

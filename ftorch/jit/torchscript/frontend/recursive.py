@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import enum
 import inspect
-import weakref
 
 from ...._alias import is_own
 from ....eager.core.device import device as device_class
@@ -19,6 +18,7 @@ from ....nn.parameter import is_lazy
 from ..program.modules import ScriptFunction, is_compiled, wrap_module
 from ..program.objects import CompilationUnitData
 from ..program.places import Places
+from ..program.registered import compiled_classes, keep_class, keep_function, qualified_names
 from ..program.services import services
 from ..program.types import Type, infer, type_of_annotation
 from . import layers, prelude
@@ -90,7 +90,7 @@ class Program:
     def function(self, function) -> str:
         """The qualified name of a Python function, which is compiled."""
         if function not in self.functions:
-            name = _unique(_function_name(function), self.unit.functions)
+            name = _unique(function_name(function), self.unit.functions)
             self.functions[function] = name
             compiler = FunctionCompiler(self, function)
             made = emit_function(self.unit, compiler.compile(name.rpartition(".")[2]), name)
@@ -110,7 +110,7 @@ class Program:
 
     def python_function(self, function) -> str:
         """The name of a function that is left to Python."""
-        name = _function_name(function)
+        name = function_name(function)
         self.unit.python[name] = function
         return name
 
@@ -139,17 +139,18 @@ class Program:
             return None
         if issubclass(cls, Module) or issubclass(cls, Graph):
             return None
-        kind = _compiled_classes.get(cls)
+        kind = compiled_classes.get(cls)
         if kind is None and not self.of_class:
             Program(of_class=True).class_name(cls)
-            kind = _compiled_classes[cls]
+            kind = compiled_classes[cls]
         if kind is not None:
             self.unit.include(kind.unit)
             self.classes[cls] = kind.name
             return kind.name
         self.define_class(cls)
-        kind = _compiled_classes[cls] = self.unit.classes[self.classes[cls]]
+        kind = self.unit.classes[self.classes[cls]]
         kind.origin = cls
+        keep_class(cls, kind)
         return kind.name
 
     def define_class(self, cls: type) -> None:
@@ -244,9 +245,6 @@ def _methods(cls) -> dict:
     return with_source(cls, found) if dataclasses.is_dataclass(cls) else found
 
 
-_compiled_classes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # -> `ClassType`
-
-
 def _hints(cls):
     import typing
 
@@ -256,14 +254,16 @@ def _hints(cls):
         return dict(getattr(cls, "__annotations__", {}))
 
 
-def _function_name(function):
-    module = function.__module__ or "__main__"
+def function_name(function, name: str | None = None):
+    """The qualified name in programs of a function of Python's."""
+    name = name or function.__name__
+    module = getattr(function, "__module__", None) or "__main__"
     if module.partition(".")[0] == "ftorch":
         module = "torch" + module.removeprefix("ftorch")
     parts = [] if module == "__main__" else [
         p if p.isidentifier() else f"_{p}" for p in module.split(".")
     ]
-    return ".".join(["__torch__", *parts, function.__name__])
+    return ".".join(["__torch__", *parts, "_lambda" if name == "<lambda>" else name])
 
 
 def _unique(name, taken):
@@ -524,7 +524,10 @@ def script_function(function) -> ScriptFunction:
     """A `ScriptFunction` of a Python function."""
     program = Program()
     name = program.function(function)
-    return ScriptFunction(program.unit.functions[name], function, function.__name__)
+    made = ScriptFunction(program.unit.functions[name], function, function.__name__)
+    keep_function(made, name)
+    qualified_names[function] = made.qualified_name
+    return made
 
 
 services.script_module = script_module

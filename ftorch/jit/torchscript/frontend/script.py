@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import functools
 import inspect
+import keyword
 import linecache
+import sys
 import textwrap
 import typing
 import zlib
@@ -13,15 +16,18 @@ import zlib
 import ftorch
 
 from ....nn import Module
+from ..program.builtins import Future
 from ..program.containers import ScriptDict, ScriptList
 from ..program.modules import ScriptFunction, ScriptModule
-from ..program.objects import Function
+from ..program.registered import compiled_function, compiling
 from ..program.services import services
 from ..program.types import conforms, type_of_annotation
 from ..tracing.recorder import Recorder
 from . import annotations as _annotations
 from . import calls
 from .annotations import Attribute
+from .context import Source, beginning
+from .context import _highlight as highlight
 from .functions import uncontained
 from .recursive import Program, script_function, script_module
 
@@ -68,6 +74,8 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     ...         x = x + i
     ...     return x
     """
+    if not compiling:
+        return obj
     if _isinstance(obj, (ScriptFunction,)) or (
         _isinstance(obj, ScriptModule) and hasattr(obj, "_c")
     ):
@@ -92,6 +100,9 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
             "torch.jit.export"
         )
     if inspect.isfunction(obj):
+        made = compiled_function(obj)
+        if made is not None:
+            return made
         made = script_function(obj)
         made.__doc__ = obj.__doc__
         return made
@@ -104,7 +115,7 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
 
 def script_method(fn):
     """Marks a method of a `ScriptModule` to be compiled."""
-    return _annotations.export(fn)
+    return _annotations.export(fn) if compiling else fn
 
 
 def script_if_tracing(fn):
@@ -169,20 +180,28 @@ class CompilationUnit:
         self._program = Program()
         self._functions: dict[str, ScriptFunction] = {}
         if lang is not None:
-            self.define(lang)
+            self.define(lang, _frames_up=_frames_up + 1)
 
     def define(self, lang, rcb=None, _frames_up=0):
-        """Adds the functions of a text."""
-        import ast
-        import textwrap
+        """Adds the functions of a text.
 
-        source = textwrap.dedent(lang)
-        for node in ast.parse(source).body:
-            if not _isinstance(node, ast.FunctionDef):
-                raise RuntimeError("expected a function definition")
-            function = Function(node.name, node, self._program.unit)
-            self._program.unit.functions[f"__torch__.{node.name}"] = function
-            self._functions[node.name] = ScriptFunction(function)
+        Args:
+            rcb: gives the value of a name that the text refers to; by default those where the method is called.
+
+        Raises:
+            RuntimeError: the text is no TorchScript, or a function of it is there already.
+        """
+        frame = sys._getframe(_frames_up + 1)
+        scope = {**_NAMES, **frame.f_globals, **frame.f_locals} if rcb is None else {**_NAMES, **_asked(lang, rcb)}
+        made = functions_of_text(lang, {**scope, "__name__": "__main__"})
+        for name, function in made.items():
+            if name in self._functions:
+                raise RuntimeError(f"method '{name}' already defined.")
+            self._program.function(function)
+        for name, function in made.items():
+            compiled = ScriptFunction(self._program.unit.functions[self._program.functions[function]])
+            compiled._qualified = name
+            self._functions[name] = compiled
 
     def __getattr__(self, name):
         functions = self.__dict__.get("_functions", {})
@@ -216,13 +235,41 @@ def _calls_of_marks():
 
 
 def functions_of_text(text: str, scope) -> dict:
-    """{name: function} of the functions that a text defines, with its lines as their source."""
+    """{name: function} of the functions that a text defines, with its lines as their source.
+
+    Raises:
+        RuntimeError: the text has anything else, or is no Python.
+    """
     source = textwrap.dedent(text)
     file = f"<string {zlib.crc32(source.encode()):08x}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    defined: dict = {}
-    exec(compile(source, file, "exec"), dict(scope), defined)
-    return {name: _annotations.export(function) for name, function in defined.items()}
+    try:
+        body = ast.parse(source).body
+    except SyntaxError as error:
+        raise RuntimeError(f"{error.msg}:\n  File \"<string>\", line {error.lineno}\n{error.text or ''}") from None
+    for node in body:
+        if not _isinstance(node, ast.FunctionDef):
+            word = source.split("\n")[node.lineno - 1][node.col_offset :].split()[0]
+            kind, length = (word, len(word)) if keyword.iskeyword(word) else ("ident", 1)
+            place = Source(source)
+            place.file = "<string>"
+            raise RuntimeError(f"expected def but found '{kind}' here{highlight(place, beginning(node, 0, length))}")
+    names = [node.name for node in body]
+    defined = dict(scope)
+    exec(compile(source, file, "exec", flags=annotations.compiler_flag), defined)  # annotations are for the compiler
+    return {name: _annotations.export(defined[name]) for name in names}
+
+
+# What texts can name without an import.
+_NAMES = {"torch": ftorch, "Tensor": ftorch.Tensor, "Future": Future,
+          **{name: getattr(typing, name) for name in ("List", "Dict", "Optional", "Tuple", "Union", "Any", "NamedTuple")}}
+
+
+def _asked(text: str, names) -> dict:
+    """{name: value} of what a text refers to, where ``names`` knows it."""
+    used = {n.id for n in ast.walk(ast.parse(textwrap.dedent(text))) if _isinstance(n, ast.Name)}
+    found = {name: names(name) for name in used}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 services.functions_of_text = functions_of_text

@@ -13,9 +13,11 @@ from ....nn import Module
 from ....utils import _pytree as pytree
 from ..program.modules import ScriptFunction, ScriptModule, TopLevelTracedModule, wrap_module
 from ..program.objects import CompilationUnitData
+from ..program.registered import compiling, keep_function
 from ..tracing.recorder import Recorder, _flat
 from ..tracing.records import Statement, TracedInt, TracerWarning, Value
 from .emit import Emitter, emit_function, emit_module
+from .recursive import function_name
 
 __all__ = ["TracerWarning", "TracingCheckError", "is_tracing", "trace", "trace_module"]
 
@@ -76,6 +78,8 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     >>> traced(torch.tensor([-1.0, 1.0]))
     tensor([1., 2.])
     """
+    if not compiling:
+        return func
     if isinstance(func, (ScriptModule, ScriptFunction)):
         warnings.warn(
             "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the "
@@ -105,6 +109,7 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     unit = CompilationUnitData()
     text, _, _ = _record(unit, None, func, name if name.isidentifier() else "forward", inputs, strict, {})
     made = ScriptFunction(emit_function(unit, text, f"__torch__.{name}"), func, name, is_traced=True)
+    keep_function(made, function_name(func, name))
     if check_trace:
         _check(func, made, [inputs, *(check_inputs or [])], check_tolerance, strict, text)
     return made
@@ -184,6 +189,8 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
     >>> m(torch.ones(4, 2)).shape
     torch.Size([4, 3])
     """
+    if not compiling:
+        return mod
     if not isinstance(mod, Module):
         raise AttributeError("expected torch.nn.Module as the first argument")
     if not isinstance(inputs, dict):

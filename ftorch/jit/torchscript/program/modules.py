@@ -15,6 +15,7 @@ from ..tracing.recorder import Recorder
 from ..tracing.scripted_calls import calling
 from .casts import CastError, cast
 from .objects import ClassType, Function, ScriptObject
+from .registered import compiling
 from .services import services
 from .types import infer
 
@@ -33,6 +34,7 @@ class ScriptFunction:
         self._function = function
         self._original = original
         self._is_traced = is_traced
+        self._qualified = ""
         self.name = name or function.name
         self.__name__ = self.name
         self.__doc__ = getattr(original, "__doc__", None)
@@ -42,7 +44,7 @@ class ScriptFunction:
 
     @property
     def qualified_name(self) -> str:
-        return f"__torch__.{self.name}"
+        return self._qualified or f"__torch__.{self.name}"
 
     @property
     def code(self) -> str:
@@ -168,7 +170,7 @@ class ScriptModule(Module):
 
         def __init__(self, *args, **kwargs):
             original(self, *args, **kwargs)
-            if type(self) is cls:
+            if type(self) is cls and compiling:
                 compiled = services.script_module(self)
                 self.__dict__["_compiled"] = compiled
 

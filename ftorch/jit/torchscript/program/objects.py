@@ -116,6 +116,9 @@ class ClassType:
     def short_name(self):
         return self.name.rpartition(".")[2]
 
+    def qualified_name(self) -> str:
+        return self.name
+
     def make_python(self, fields=None):
         """Makes the Python class, once attributes and methods are known."""
         body: dict = {"_type": self, "_script_name": self.name}
@@ -144,7 +147,7 @@ class ClassType:
         return self.methods.get(f"__{name}_{kind}")
 
     def __repr__(self):
-        return f"<class {self.name}>"
+        return self.name
 
 
 class Function:
