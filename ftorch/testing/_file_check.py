@@ -58,13 +58,35 @@ class FileCheck:
         """A string occurs on a line, with marks below it."""
         return self._add("CHECK-SOURCE-HIGHLIGHTED", test_string)
 
-    def run(self, test_file) -> None:
+    def run(self, *texts) -> None:
         """Makes the checks on a text or what has one, such as a graph.
+
+        Args:
+            texts: the text; or a text whose lines declare checks (``# CHECK-NOT: div``), and the one to check.
 
         Raises:
             RuntimeError: a check fails; says which and where it looked.
+
+        >>> import ftorch as torch
+        >>> torch.testing.FileCheck().run("# CHECK: add\\n# CHECK-NEXT: mul", "add x\\nmul y")
         """
-        _Run(str(test_file)).all(self._checks)
+        *declared, text = texts
+        checks = [*self._checks, *(check for lines in declared for check in _declared(lines))]
+        if not checks:
+            raise RuntimeError("No checks have been added to this instance ofFilecheck! Check for bad input.")
+        _Run(str(text)).all(checks)
+
+
+_DECLARED = re.compile(r"#\s*CHECK(?:-(NEXT|SAME|NOT|DAG|REGEX|SOURCE-HIGHLIGHTED)|-COUNT-(EXACTLY-)?(\d+))?: (.*)")
+
+
+def _declared(text: str) -> list[tuple]:
+    """The checks that a text's lines declare."""
+    found = []
+    for kind, exactly, count, what in _DECLARED.findall(text):
+        name = "CHECK-COUNT" if count else f"CHECK-{kind}" if kind else "CHECK"
+        found.append((name, what, int(count or 0), bool(exactly)))
+    return found
 
 
 class _Run:

@@ -66,7 +66,7 @@ class Builder:
         unit.classes.pop(name, None)
         kind = define(unit, name, text)
         for method, names in program.unannotated.items():
-            kind.methods[method].unannotated = names
+            kind.methods[method].unannotated, kind.methods[method].sizes = names, program.sizes[method]
         for method, places in program.places.items():
             kind.methods[method].places = places.attach(kind.methods[method].node)
         if program.python:

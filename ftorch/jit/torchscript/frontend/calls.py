@@ -19,6 +19,7 @@ from ....fx import _targets
 from ....nn.modules.batchnorm import check_dims
 from ..program.builtins import fork, wait
 from . import prelude
+from .context import Known
 
 if TYPE_CHECKING:
     from .functions import FunctionCompiler
@@ -47,7 +48,7 @@ def call(c: FunctionCompiler, node: ast.Call):
 
 
 def _call(c, node):
-    from .context import Known, MethodRef, ModuleRef
+    from .context import MethodRef, ModuleRef
 
     found = c.value(node.func)
     if isinstance(found, ModuleRef):
@@ -139,6 +140,8 @@ def _class_call(c, cls, node):
         return ast.Call(ast.Name(cls.__name__, ast.Load()), *_arguments(c, node))
     if cls is collections.OrderedDict:
         return ast.Call(ast.Name("dict", ast.Load()), *_arguments(c, node))
+    if isinstance(cls, type(ftorch.FloatTensor)) and cls is not ftorch.Tensor and hasattr(cls, "dtype"):
+        return _legacy_tensor(c, cls, node)
     if cls is ftorch.device:
         return _called("torch.device", *_arguments(c, node))
     if issubclass(cls, (BaseException, enum.Enum)):
@@ -148,6 +151,14 @@ def _class_call(c, cls, node):
         c.program.prelude_class(guard)
         return _called(guard, *_arguments(c, node))
     return _called(c.program.class_name(cls), *_arguments(c, node))
+
+
+def _legacy_tensor(c, cls, node):
+    """``torch.LongTensor([1, 2])``, or of sizes."""
+    args, _ = _arguments(c, node)
+    kind = [ast.keyword("dtype", c.node_of(Known(cls.dtype), node))]
+    sizes = len(args) != 1 or isinstance(args[0], ast.Constant) and type(args[0].value) is int
+    return _called("torch.empty", [ast.List(args, ast.Load())], kind) if sizes else _called("torch.tensor", args, kind)
 
 
 def _function_call(c, function, node):
@@ -336,7 +347,7 @@ def _hasattr(c, node):
 
 
 def _fork(c, node):
-    from .context import Known, MethodRef, ModuleRef
+    from .context import MethodRef, ModuleRef
 
     first = c.value(node.args[0])
     rest = ast.Call(node.args[0], node.args[1:], node.keywords)

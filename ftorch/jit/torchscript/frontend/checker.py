@@ -145,6 +145,8 @@ class Checker(Inference):
                 raise self.error(f"Tried to set an attribute: {target.attr} on a non-class: {owner}", target)
         elif isinstance(target, ast.Subscript):
             owner = self.kind(target.value)
+            if owner is not None and owner.name == "Tuple":
+                raise self.error(f"{owner} does not support subscripted assignment", target)
             place = {"List": 0, "Dict": 1}.get(owner.name) if owner is not None and owner.args else None
             if place is not None and not isinstance(target.slice, ast.Slice):
                 wanted = owner.args[place]
@@ -168,8 +170,9 @@ class Checker(Inference):
         if kind is not None and not starred:
             if kind.name == "Tuple":
                 if len(kind.args) != len(kinds):
-                    raise self.error(f"need {len(kinds)} values to unpack but found only "
-                                     f"{len(kind.args)}", target)
+                    few = len(kind.args) < len(kinds)
+                    raise self.error(f"need {len(kinds)} values to unpack but found only {len(kind.args)}" if few else
+                                     f"too many values to unpack: need {len(kinds)} but found {len(kind.args)}", target)
                 kinds = list(kind.args)
             elif kind.name in ("int", "float", "str", "bool", "NoneType"):
                 raise self.error(f"{kind} cannot be used as a tuple", target)
@@ -200,6 +203,9 @@ class Checker(Inference):
     def _AugAssign(self, s):
         target = ast.copy_location(_loaded(s.target), s.target)
         target.origin = getattr(s.target, "origin", None) or getattr(s, "origin", None)
+        owner = self.kind(target.value) if isinstance(target, ast.Subscript) else None
+        if owner is not None and owner.name == "Tuple":
+            raise self.error(f"{owner} does not support augmented assignment.", target)
         operation = ast.BinOp(target, s.op, s.value)
         operation.origin = getattr(s, "origin", None)
         kind = self.kind(operation)

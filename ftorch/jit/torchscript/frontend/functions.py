@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import re
 import textwrap
 import typing
 
@@ -44,6 +45,9 @@ from .statements import Statements
 
 __all__ = ["FrontendError", "FunctionCompiler", "NotSupportedError", "UnsupportedNodeError",
            "parse_function"]
+
+# Annotations of lists of a fixed number, which a single value stands for.
+_FIXED = re.compile(r"_size_(\d)_(?:t|any_t)(_opt)?|BroadcastingList(\d)\[(\w+)\]")
 
 # Types of which a value has one: that of a variable says what ``isinstance`` gives.
 _DISTINCT = frozenset({"Tensor", "int", "float", "bool", "str", "List", "Dict", "Tuple", NONE.name})
@@ -81,6 +85,7 @@ class FunctionCompiler(Statements, Expressions):
         self.types: dict[str, Type] = {}  # of the parameters, and of variables that declare theirs
         self.narrowed: dict[str, list[Type]] = {}  # what of a declared type is left within a branch
         self.body: list[ast.stmt] = []  # what the text is made of
+        self.sizes: dict[str, int] = {}  # of parameters that are lists of a fixed number
         self.returns: Type | None = None  # the result's: declared, or known once it is compiled
         self.self_name: str | None = None
 
@@ -155,6 +160,7 @@ class FunctionCompiler(Statements, Expressions):
         names = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
         types, self.returns = self.signature(names)
         self.parameters = dict(zip(names, types))
+        self.sizes = {name: kind.size for name, kind in self.parameters.items() if kind.size is not None}
         self.types = dict(self.parameters)
         self.self_name = names[0] if names and (self.module is not None or self.class_name) else None
 
@@ -222,6 +228,12 @@ class FunctionCompiler(Statements, Expressions):
         returns = self.node.returns
         if comment and all(v is None for v in annotations.values()):
             given = ast.parse(f"({comment[1]},)" if comment[1].strip() else "()", mode="eval").body
+            expected = len(names) - (self.module is not None or self.class_name is not None)
+            if len(given.elts) not in (expected, len(names)):
+                last = self.node.args.args[-1] if self.node.args.args else self.node
+                raise self.error(
+                    f"Number of type annotations ({len(given.elts)}) did not match the number of function parameters "
+                    f"({expected})", beginning(self.node, 0, (last.end_col_offset or 0) - self.node.col_offset))
             found = [self.type(e) for e in given.elts]
             types[len(types) - len(found) :] = found
             returns = ast.parse(comment[2].strip(), mode="eval").body
@@ -232,6 +244,11 @@ class FunctionCompiler(Statements, Expressions):
         text = ast.unparse(node)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             text = node.value
+        fixed = _FIXED.fullmatch(text)
+        if fixed is not None:
+            inner = Type("int") if fixed[1] else self.type(ast.parse(fixed[4], mode="eval").body)
+            kind = Type("List", (inner,), int(fixed[1] or fixed[3]))
+            return Type("Optional", (kind,)) if fixed[2] else kind
         scope = {**vars(typing), "Tensor": ftorch.Tensor, **vars(builtins), **self.scope,
                  **self.closure}
         try:
@@ -397,6 +414,8 @@ class FunctionCompiler(Statements, Expressions):
             found = self.lookup(node.id)
             if found is _MISSING:
                 raise self.error(f"undefined value {node.id}", node)
+            if node.id in ("inf", "nan") and isinstance(found, float):
+                return Known(found)
             return Global(found)
         if isinstance(node, ast.Attribute):
             return self.attribute(self.value(node.value), node.attr, node)

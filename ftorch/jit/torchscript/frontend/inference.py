@@ -271,6 +271,10 @@ class Inference:
         known, found = self.member(e)
         if known:
             return found
+        if isinstance(e.value, ast.Attribute) and not self.member(e.value)[0]:
+            owner = self.kind(e.value.value)
+            if owner == TENSOR and e.value.attr not in ATTRIBUTES and self.is_method(owner, e.value.attr):
+                raise self.error("attribute lookup is not defined on builtin", e)
         kind = self.kind(e.value)
         if kind is None or kind.is_class or kind.name in ("Any", "Future", "Union"):
             return self.attribute_of_class(kind, e.attr)

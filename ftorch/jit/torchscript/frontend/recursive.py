@@ -12,6 +12,7 @@ from ....eager.core.device import device as device_class
 from ....eager.core.dtype import dtype as dtype_class
 from ....eager.core.formats import layout, memory_format, qscheme
 from ....eager.tensor import TensorBase
+from ....fx import _targets
 from ....fx.graph import Graph
 from ....nn import Module, ParameterDict, ParameterList
 from ....nn.parameter import is_lazy
@@ -74,8 +75,6 @@ class Program:
                 return f"[{inner}]"
             return f"({inner},)" if len(parts) == 1 else f"({inner})"
         if inspect.isfunction(value) or isinstance(value, ScriptFunction):
-            from ....fx import _targets
-
             path = _targets.public_path(value)
             if path is None:
                 return self.adopt(value) if isinstance(value, ScriptFunction) else self.function(value)
@@ -94,9 +93,33 @@ class Program:
             self.functions[function] = name
             compiler = FunctionCompiler(self, function)
             made = emit_function(self.unit, compiler.compile(name.rpartition(".")[2]), name)
-            made.unannotated = compiler.unannotated()
+            made.unannotated, made.sizes = compiler.unannotated(), compiler.sizes
             made.places = compiler.places().attach(made.node)
         return self.functions[function]
+
+    def public_function(self, function) -> str | None:
+        """The qualified name of a function of this package that is compiled by itself; None for others."""
+        path = _targets.public_path(function)
+        if path is None:
+            return None
+        namespace, _, name = path.removeprefix("torch").removeprefix(".").rpartition(".")
+        if path in ("torch.nn.functional.interpolate", "torch.nn.functional.upsample"):
+            raise RuntimeError(
+                f"Function __torch__.{path} cannot be directly compiled because it is overloaded. It must be used in a "
+                "context of a function where its inputs can determine which overload to call."
+            )
+        if (namespace, name) in prelude.FUNCTIONS:
+            return self.prelude_function(namespace, name)
+        scope: dict = {"_public": function}
+        header, given = [], []
+        for i, p in enumerate(inspect.signature(function).parameters.values()):
+            scope[f"_default{i}"] = p.default
+            note = "" if p.annotation is p.empty else f": _note{i}"
+            scope[f"_note{i}"] = p.annotation
+            header.append(p.name + note + ("" if p.default is p.empty else f" = _default{i}"))
+            given.append(p.name if p.default is p.empty else f"{p.name}={p.name}")
+        text = f"def {name}({', '.join(header)}):\n    return _public({', '.join(given)})\n"
+        return self.function(services.functions_of_text(text, scope)[name])
 
     def adopt(self, scripted: ScriptFunction) -> str:
         """The qualified name of a function that was compiled before."""
@@ -285,6 +308,7 @@ class _ModuleProgram:
         self.texts: dict[str, str] = {}
         self.started: set[str] = set()
         self.unannotated: dict[str, frozenset[str]] = {}
+        self.sizes: dict[str, dict[str, int]] = {}
         self.places: dict[str, Places] = {}
         self.returns: dict[str, Type | None] = {}  # the types of methods' results
         self.python: dict = {}
@@ -387,7 +411,7 @@ class _ModuleProgram:
                 return name
             compiler = FunctionCompiler(self.program, function, module=self.module)
             self.texts[name] = compiler.compile(name)
-            self.unannotated[name] = compiler.unannotated()
+            self.unannotated[name], self.sizes[name] = compiler.unannotated(), compiler.sizes
             self.places[name] = compiler.places()
             self.returns[name] = compiler.returns
         elif name not in self.texts and name not in self.python:
@@ -523,7 +547,7 @@ def _try_methods(inner: _ModuleProgram):
 def script_function(function) -> ScriptFunction:
     """A `ScriptFunction` of a Python function."""
     program = Program()
-    name = program.function(function)
+    name = program.public_function(function) or program.function(function)
     made = ScriptFunction(program.unit.functions[name], function, function.__name__)
     keep_function(made, name)
     qualified_names[function] = made.qualified_name

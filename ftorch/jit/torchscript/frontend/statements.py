@@ -96,7 +96,9 @@ class Statements:
             self.bind(t.id)
             return ast.Name(t.id, ast.Store())
         if isinstance(t, (ast.Tuple, ast.List)):
-            return ast.Tuple([self.target(e) for e in t.elts], ast.Store())
+            made = ast.Tuple([self.target(e) for e in t.elts], ast.Store())
+            made.origin = t  # type: ignore[attr-defined]
+            return made
         if isinstance(t, ast.Attribute):
             if self.class_name and isinstance(t.value, ast.Name) and s is not None:
                 value = getattr(s, "value", None)
@@ -104,7 +106,9 @@ class Statements:
             self.check_attribute(t)
             return ast.Attribute(self.expr(t.value), t.attr, ast.Store())
         if isinstance(t, ast.Subscript):
-            return ast.Subscript(self.expr(t.value), self.index(t.slice), ast.Store())
+            made = ast.Subscript(self.expr(t.value), self.index(t.slice), ast.Store())
+            made.origin = t  # type: ignore[attr-defined]
+            return made
         if isinstance(t, ast.Starred):
             return ast.Starred(self.target(t.value), ast.Store())
         raise self.unsupported(t)

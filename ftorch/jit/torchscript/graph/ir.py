@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 from ....eager.core.device import device
@@ -10,6 +11,8 @@ from ....eager.tensor import TensorBase
 from ..program.types import Type
 
 __all__ = ["Block", "Function", "Graph", "GraphType", "Node", "Use", "Value", "annotation", "is_meaningful", "number_text"]
+
+_FUTURE = re.compile(r"Future\(([^()]*)\)")  # graphs write these types in brackets
 
 
 class GraphType(str):
@@ -111,7 +114,7 @@ class Value:
 
     @property
     def shown(self) -> str:
-        return self.detail or (self.kind if isinstance(self.kind, str) else self.kind.shown())
+        return self.detail or (self.kind if isinstance(self.kind, str) else _FUTURE.sub(r"Future[\1]", self.kind.shown()))
 
     def node(self) -> Node | None:
         """The node that makes it."""

@@ -83,6 +83,8 @@ def _list(value, t, instance):
         raise _refused(value)
     if hasattr(value, "_type") and value._type == t:  # a `ScriptList`: the program has its elements in common
         return value._data
+    if t.size is not None and conforms(value, t.args[0]):
+        value = [value] * t.size
     return [cast(v, t.args[0], instance) for v in _items(value)]
 
 

@@ -166,6 +166,7 @@ class Function:
         self._schema: Schema | None = None
         self._busy = False
         self.unannotated: frozenset[str] = frozenset()  # parameters that are tensors by default
+        self.sizes: dict[str, int] = {}  # of parameters that are lists of a fixed number
         self.places: Places | None = None  # of its text in the Python source
         self.notes: dict | None = None  # of a traced one: {variable: (its name in Python, type, place)}
 

@@ -49,6 +49,8 @@ class Schema:
             else:
                 kind = parse_type(a.annotation) if a.annotation is not None else TENSOR
                 kind = function.unit.resolve_type(kind)
+                if a.arg in function.sizes:
+                    kind = Type(kind.name, kind.args, function.sizes[a.arg])
             self.parameters.append((a.arg, kind, default))
         self.keyword_only = len(arguments.kwonlyargs)
         self.unannotated = function.unannotated

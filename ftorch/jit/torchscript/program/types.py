@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,10 +22,14 @@ class Type:
     """A type by name and parameters: ``Dict[str, Tensor]`` is ``Type("Dict", (str, Tensor))``.
 
     Classes of a program go by their qualified names, ``__torch__.Point``.
+
+    Attributes:
+        size: of a list: how many elements a single value stands for in a call from Python.
     """
 
     name: str
     args: tuple[Type, ...] = ()
+    size: int | None = field(default=None, compare=False)
 
     def __str__(self):
         if self.name == "Tuple" and not self.args:
@@ -40,7 +44,7 @@ class Type:
         """The type as error messages and graphs write it: ``Dict(str, Tensor)``, ``int[]``, ``T?``."""
         inner = [a.shown() for a in self.args]
         if self.name == "List":
-            return f"{inner[0]}[]"
+            return f"{inner[0]}[{self.size or ''}]"
         if self.name == "Optional":
             return f"{inner[0]}?"
         if self.name == "Tuple":
@@ -166,7 +170,7 @@ def type_of_annotation(annotation, class_name=None) -> Type | None:
         rest = [t for t in inner if t != NONE]
         if None in rest:
             return None
-        union = rest[0] if len(rest) == 1 else Type("Union", tuple(rest))
+        union = rest[0] if len(rest) == 1 else union_of(rest)
         return Type("Optional", (union,)) if len(rest) < len(inner) else union
     if origin is not None and getattr(origin, "__name__", "") == "Future":
         return Type("Future", tuple(inner))
@@ -174,6 +178,20 @@ def type_of_annotation(annotation, class_name=None) -> Type | None:
         name = class_name(annotation)
         return Type(name) if name else None
     return None
+
+
+# The order that unions show their types in; what is not here stands behind.
+_ORDER = ("Any", "Tensor", "Tuple", "List", "Dict", "number", "float", "complex", "Future", "int", "NoneType", "str", "bool")
+_NUMBERS = frozenset({INT, FLOAT, COMPLEX})
+
+
+def union_of(types) -> Type:
+    """The union of some types; all numbers together are one type."""
+    found = list(dict.fromkeys(types))
+    if _NUMBERS.issubset(found):
+        found = [NUMBER, *(t for t in found if t not in _NUMBERS)]
+    found.sort(key=lambda t: (_ORDER.index(t.name) if t.name in _ORDER else len(_ORDER), str(t)))
+    return found[0] if len(found) == 1 else Type("Union", tuple(found))
 
 
 # --- values --------------------------------------------------------------------------
