@@ -78,7 +78,7 @@ def save(m, f, _extra_files=None) -> None:
 
         m = placeholder(m)
     if not isinstance(m, RecursiveScriptModule):
-        compiled = getattr(m, "__dict__", {}).get("_compiled")
+        compiled = getattr(m, "__dict__", {}).get("_actual_script_module")
         if compiled is None:
             raise AttributeError(f"'{type(m).__name__}' object has no attribute 'save'")
         m = compiled

@@ -100,7 +100,8 @@ class Checker(Inference):
         return False
 
     def _Return(self, s):
-        kind = NONE if s.value is None else self.kind(s.value)
+        anything = self.declared is not None and self.declared.name == "Any" and isinstance(s.value, ast.IfExp)
+        kind = None if anything else NONE if s.value is None else self.kind(s.value)
         if self.declared is not None:
             if not accepts(self.declared, kind):
                 raise self.error(f"Return value was annotated as having type {self.declared} but is "
@@ -128,6 +129,8 @@ class Checker(Inference):
 
     def _Assign(self, s):
         kind = self.kind(s.value)
+        if kind is not None and kind.name == "List" and getattr(s, "is_starred", False):
+            raise self.error("cannot statically infer the expected size of a list in this context", s.value)
         for target in s.targets:
             self.assign(target, kind)
 
@@ -183,10 +186,10 @@ class Checker(Inference):
 
     def _AnnAssign(self, s):
         wanted = parse_type(s.annotation)
-        self.annotated(wanted, self.kind(s.value), s.value, getattr(s.target, "id", None))
+        self.annotated(wanted, self.kind(s.value), s.value, s.target)
         self.assign(s.target, wanted)
 
-    def annotated(self, wanted, found, value, name=None):
+    def annotated(self, wanted, found, value, target=None):
         """Complains where a value is not of the type that is written for it."""
         if isinstance(value, (ast.List, ast.Dict)) and not (value.elts if isinstance(value, ast.List)
                                                             else value.keys):
@@ -194,11 +197,14 @@ class Checker(Inference):
         if accepts(wanted, found):
             return
         if isinstance(value, ast.List) and wanted.name == "List":
+            if all(accepts(wanted.args[0], self.kind(e)) for e in value.elts):
+                return
             raise self.error(f"List type annotation `{wanted}` did not match the types of the given list "
                              f"elements, which were unified to {found.args[0]}", value)
+        name = getattr(target, "id", None)
         if name is not None and not wanted.args:
             raise self.error(f"Variable '{name}' is annotated with type {wanted} but is being assigned to "
-                             f"a value of type {found}", value)
+                             f"a value of type {found}", target)
 
     def _AugAssign(self, s):
         target = ast.copy_location(_loaded(s.target), s.target)

@@ -453,7 +453,7 @@ class FunctionCompiler(Statements, Expressions):
                 if isinstance(value, (str, int, float, list, dict, tuple)):
                     return ast.Attribute(self.node_of(owner, node), name, ast.Load())
                 shown = getattr(value, "__name__", type(value).__name__)
-                if inspect.ismodule(value) and shown.partition(".")[0] == "ftorch":
+                if inspect.ismodule(value) and shown.partition(".")[0] in ("ftorch", "torch"):
                     raise self.error(f"object has no attribute {name}", node) from None
                 raise self.error(f"module '{shown}' has no attribute '{name}'", node) from None
         return ast.Attribute(self.node_of(owner, node), name, ast.Load())

@@ -78,7 +78,34 @@ class Statements:
             self.bind(name)
             return ast.Assign([ast.Name(name, ast.Store())], node, lineno=1)
         node = self.expr(s.value)
-        return [ast.Assign([self.target(t, s)], node, lineno=1) for t in s.targets]
+        if len(s.targets) == 1:
+            starred = isinstance(s.targets[0], (ast.Tuple, ast.List)) and (
+                any(isinstance(t, ast.Starred) for t in s.targets[0].elts))
+            return self.starred_targets(s, node) if starred else ast.Assign([self.target(s.targets[0], s)], node, lineno=1)
+        # The value is computed once: a variable that it has anyhow, or one of its own, holds it for the other targets.
+        holder = next((t for t in s.targets if isinstance(t, ast.Name)), None) or ast.Name(f"_assigned{s.lineno}", ast.Store())
+        out = [ast.Assign([self.target(holder, s)], node, lineno=1)]
+        return out + [ast.Assign([self.target(t, s)], ast.Name(holder.id, ast.Load()), lineno=1)
+                      for t in s.targets if t is not holder]
+
+    def starred_targets(self, s, node):
+        """``a, *b, c = value``, of a tuple: its elements, and the part between them."""
+        targets = s.targets[0].elts
+        star = next(i for i, t in enumerate(targets) if isinstance(t, ast.Starred))
+        holder = ast.Name(f"_assigned{s.lineno}", ast.Store())
+        first = ast.Assign([self.target(holder)], node, lineno=1)
+        first.is_starred = True  # type: ignore[attr-defined]
+        out = [first]
+        for i, t in enumerate(targets):
+            behind = i - len(targets)
+            if i == star:
+                end = ast.Constant(behind + 1) if behind < -1 else None
+                part: ast.expr = ast.Slice(ast.Constant(i) if i else None, end)
+            else:
+                part = ast.Constant(i if i < star else behind)
+            value = ast.Subscript(ast.Name(holder.id, ast.Load()), part, ast.Load())
+            out.append(ast.Assign([self.target(t.value if i == star else t)], value, lineno=1))
+        return out
 
     def _stays(self, found):
         """Whether a variable for a known value is only that: modules and functions are no values."""
@@ -147,7 +174,9 @@ class Statements:
             return ast.Assign([self.target(s.target)], made, lineno=1)
         self.bind(s.target.id)
         self.types[s.target.id] = kind
-        return ast.AnnAssign(ast.Name(s.target.id, ast.Store()), note, value, 1)
+        target = ast.Name(s.target.id, ast.Store())
+        target.origin = s.target  # type: ignore[attr-defined]
+        return ast.AnnAssign(target, note, value, 1)
 
     def _AugAssign(self, s):
         value = self.expr(s.value)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import sys
+import weakref
 from collections.abc import MutableMapping
 
 from ...._alias import is_own
@@ -159,26 +161,68 @@ class _Table(MutableMapping):
         return dict(self)
 
 
+_ACTUAL = "_actual_script_module"  # PyTorch's name for it, too
+_originals: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # a module -> what it was before it was compiled
+_extended: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # a class with defined methods -> the one without
+
+
+class _CompiledMethod:
+    """A method of a class of `ScriptModule`: of a compiled instance, the compiled one."""
+
+    def __init__(self, function):
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __get__(self, module, kind=None):
+        if module is None:
+            return self.function
+        compiled = module.__dict__.get(_ACTUAL)
+        bound = self.function.__get__(module, kind)
+        return bound if compiled is None else compiled._compiled_method(self.function.__name__, bound)
+
+
 class ScriptModule(Module):
-    """The base of compiled modules. A subclass compiles itself at the end of its ``__init__``."""
+    """The base of compiled modules. A subclass compiles itself at the end of its ``__init__``.
+
+    From then on parameters, buffers, attributes and submodules are the program's: what reads or sets them reaches it.
+    """
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        if is_own(cls.__module__, "jit"):
+        if is_own(cls.__module__, "jit") and cls not in _extended and not cls.__name__ == "_Extended":
+            return
+        for name, value in list(vars(cls).items()):
+            if inspect.isfunction(value) and getattr(value, "_torchscript_modifier", None) == "EXPORT":
+                setattr(cls, name, _CompiledMethod(value))
+        if "__init__" not in vars(cls) and cls.__name__ == "_Extended":
             return
         original = cls.__init__
 
         def __init__(self, *args, **kwargs):
             original(self, *args, **kwargs)
-            if type(self) is cls and compiling:
-                compiled = services.script_module(self)
-                self.__dict__["_compiled"] = compiled
+            if _extended.get(type(self), type(self)) is cls and compiling:
+                self._compile()
 
         cls.__init__ = __init__  # type: ignore[method-assign]
 
-    def __call__(self, *args, **kwargs):
-        compiled = self.__dict__.get("_compiled")
-        return compiled(*args, **kwargs) if compiled is not None else super().__call__(*args, **kwargs)
+    def _compile(self):
+        state = self.__dict__
+        compiled = services.script_module(self)
+        _originals[self] = dict(state)
+        for name in ("_parameters", "_buffers", "_modules", "training", *compiled._c._type.attributes):
+            state.pop(name, None)
+        state[_ACTUAL] = compiled
+
+    def __getattr__(self, name):
+        compiled = self.__dict__.get(_ACTUAL)
+        return super().__getattr__(name) if compiled is None else getattr(compiled, name)
+
+    def __setattr__(self, name, value):
+        compiled = self.__dict__.get(_ACTUAL)
+        if compiled is None:
+            super().__setattr__(name, value)
+        else:
+            setattr(compiled, name, value)
 
     def define(self, src: str) -> None:
         """Adds methods by their text, and compiles the module.
@@ -189,14 +233,23 @@ class ScriptModule(Module):
         >>> module(torch.ones(1))
         tensor([2.])
         """
-        methods = services.functions_of_text(src, getattr(
-            sys.modules.get(type(self).__module__), "__dict__", {}))
-        body = {"__module__": type(self).__module__, "__doc__": type(self).__doc__, **methods}
-        if type(self) is ScriptModule:
-            body["__module__"] = f"{__name__.partition('.')[0]}.jit._script"
-        self.__dict__.pop("_compiled", None)
-        self.__class__ = type(type(self).__name__, (type(self),), body)
-        self.__dict__["_compiled"] = services.script_module(self)
+        base = type(self)
+        methods = services.functions_of_text(src, getattr(sys.modules.get(base.__module__), "__dict__", {}))
+        made = type("_Extended", (base,), {"__module__": base.__module__, "__doc__": base.__doc__, **methods})
+        made.__name__, made.__qualname__ = base.__name__, base.__qualname__
+        if base is ScriptModule:
+            made.__module__ = f"{__name__.partition('.')[0]}.jit._script"
+        _extended[made] = _extended.get(base, base)
+        object.__setattr__(self, "__class__", made)
+        compiled = self.__dict__.pop(_ACTUAL, None)
+        if compiled is None and base is not ScriptModule and _extended[made] is not ScriptModule:
+            return  # ``__init__`` is still running: it is compiled at its end
+        if compiled is not None:
+            self.__dict__.update(_originals[self], _modules=dict(compiled._modules))
+        self._compile()
+        if compiled is not None:
+            kept = self.__dict__[_ACTUAL]._c.__dict__
+            kept.update((k, v) for k, v in compiled._c.__dict__.items() if not isinstance(v, ScriptObject))
 
     @property
     def code(self) -> str:
@@ -209,7 +262,7 @@ class ScriptModule(Module):
         return self._script().graph
 
     def _script(self):
-        compiled = self.__dict__.get("_compiled")
+        compiled = self.__dict__.get(_ACTUAL)
         if compiled is None:
             raise RuntimeError("the module is not compiled yet")
         return compiled
@@ -302,6 +355,10 @@ class RecursiveScriptModule(ScriptModule):
     def graph_for(self, *args, **kwargs):
         """The graph of ``forward``."""
         return self.forward.graph_for(*args, **kwargs)
+
+    def _compiled_method(self, name, otherwise):
+        function = self._c._type.methods.get(name)
+        return otherwise if function is None else ScriptMethod(function, self._c)
 
     def _method(self, name):
         function = self._c._type.methods.get(name)
