@@ -127,9 +127,9 @@ def of_op(definition, operands, beside=(), given=()):
     Args:
         beside, given: the results and operands of the ATen op that stood for the call, where that was seen.
     """
-    derivative = getattr(definition.kernel, "__self__", None)
+    derivative = definition.kernel
     mask = getattr(derivative, "mask", None)
-    if derivative is None or mask is None:
+    if mask is None:
         return None
     if not isinstance(derivative.plan.op.definition, OpDef):  # of a transform
         return None

@@ -74,7 +74,7 @@ def _run_kernel(op, operands, given, static):
     operands = normalize(op, operands)
     slots, tensors, scalars, _ = kernel_functions.laid_out(definition, operands, _frozen(static))
     casts, numbers = call_checks.promotion_of(op, definition, slots, tensors, scalars)
-    _, fn = kernel_functions.make_function(definition, slots, casts, numbers, len(tensors), None)
+    fn = kernel_functions.KernelFunction(definition, slots, casts, numbers, len(tensors), None)
     arrays = [a for g in given for a in (g if isinstance(g, (list, tuple)) else (g,))
               if _is_array(a)]
     return fn(*arrays, *_numbers(operands, given))

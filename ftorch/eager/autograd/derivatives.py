@@ -18,12 +18,11 @@ from ..call import class_plans, kernel_functions, planning
 from ..call.op import Op
 from ..core.device import CPU, is_several
 from ..core.geometry import Geometry, geometry
-from ..core.jaxprs import read_equations
+from ..core.jaxprs import has_loops, read_equations
 from ..core.quiet import quiet
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
 from ..runtime import capture_trace, executor, strided_steps
-from ..runtime.jaxpr_classes import merged
-from ..runtime.size_classes import Instance, Known, SizeClass
+from ..runtime.size_classes import Instance, Known, SizeClass, merged_at
 from ..tensor import PLAIN
 from .node_names import is_named_by_call, node_name
 
@@ -65,6 +64,16 @@ class Derived:
         self.backend_derivatives = {}
         argument = SimpleNamespace(default=None)
         self.schema = SimpleNamespace(returns=(), name=name, arguments=(argument,) * len(self.kinds))
+
+    def at(self, kernel, known):
+        """The same for other sizes."""
+        made = object.__new__(Derived)  # attribute by attribute: objects whose dictionary nobody asks for have none
+        made.name, made.full_name, made.kernel, made.kinds = self.name, self.full_name, kernel, self.kinds
+        made.argument_names, made.checks, made.notices = self.argument_names, self.checks, self.notices
+        made.backend_kernels, made.backend_derivatives = self.backend_kernels, self.backend_derivatives
+        made.schema, made.runs_kernels = self.schema, self.runs_kernels
+        made.result_dtypes, made.known = self.result_dtypes, known
+        return made
 
 
 class Backward:
@@ -152,7 +161,7 @@ def _by_formula(plan, mask, differentiable):
     needs = tuple(_needs(slot, mask) for slot in tensor_slots)
 
     def gradients(inputs, scalars, results, grads):
-        arguments = plan.raw(inputs, scalars)
+        arguments = plan.raw.arguments(inputs, scalars)
         given = {}
         for name in names:
             if name == "result":
@@ -199,11 +208,11 @@ def _struct(g: Geometry):
 
 
 def _used_operands(function, structs):
-    """Which operands the results of a function depend on."""
+    """(which operands the results of a function depend on, whether it has loops)."""
     with quiet():
         closed = jax.make_jaxpr(function)(*structs)
     _, read = read_equations(closed.jaxpr)
-    return [v in read for v in closed.jaxpr.invars]
+    return [v in read for v in closed.jaxpr.invars], has_loops(closed.jaxpr)
 
 
 def gradients_of(plan, mask, differentiable):
@@ -248,7 +257,7 @@ def of_plan(plan, mask, node_class) -> Backward:
     made = _Derivative(plan, mask, found)
     tensors = len(made.inputs) + len(made.results)
     derived = Derived(
-        f"{definition.name}_backward", made.kernel,
+        f"{definition.name}_backward", made,
         [OPTIONAL_TENSOR] * tensors + [SCALAR] * len(plan.scalars) + [OPTIONAL_TENSOR] * len(plan.geometries),
     )
     derived.runs_kernels = definition.runs_kernels
@@ -265,9 +274,7 @@ def of_plan(plan, mask, node_class) -> Backward:
 def _of_class(plan, found, node_class):
     """The derivative of a plan of a size class, after that of another plan."""
     first, definition = found.first, plan.op.definition
-    derived = object.__new__(Derived)
-    derived.__dict__.update(first.op.definition.__dict__)
-    derived.kernel, derived.known = _Derivative(plan, first.mask, found).kernel, _KnownGradients(found, plan)
+    derived = first.op.definition.at(_Derivative(plan, first.mask, found), _KnownGradients(found, plan))
     backward = object.__new__(Backward)
     backward.op, backward.plan = Op(derived), plan
     backward.mask, backward.wanted, backward.saved = first.mask, first.wanted, first.saved
@@ -282,12 +289,12 @@ class _Derivative:
 
     Attributes:
         mask: which inputs' gradients it gives.
-        inputs, results: which of the plan's the kernel reads.
+        inputs, results: which of the plan's the kernel reads; ``has_loops``: whether it has some.
     """
 
-    __slots__ = ("plan", "mask", "_gradients", "differentiable", "inputs", "results")
+    __slots__ = ("plan", "mask", "_gradients", "differentiable", "inputs", "results", "has_loops")
 
-    def __init__(self, plan, mask, like=None):
+    def __init__(self, plan, mask, like=None, inline=False):
         self.plan, self.mask, self._gradients = plan, mask, None
         if like is not None and like.first is not None:
             self.differentiable = like.first.differentiable
@@ -297,7 +304,7 @@ class _Derivative:
                 _is_inexact(g.dtype) and i not in constant for i, g in enumerate(plan.geometries)
             ])
         if like is None:
-            self._find_used()
+            self._find_used(inline)
         else:
             self.inputs, self.results = like.inputs, like.results
 
@@ -308,7 +315,7 @@ class _Derivative:
             self._gradients = gradients_of(self.plan, self.mask, self.differentiable)
         return self._gradients
 
-    def _find_used(self):
+    def _find_used(self, inline):
         plan, gradients = self.plan, self.gradients
         n, m, r = len(plan.inputs), len(plan.scalars), len(plan.geometries)
         kinds = plan.scalars
@@ -323,16 +330,17 @@ class _Derivative:
         structs += [_struct(g) for g in plan.geometries] * 2
         try:
             with capture_trace.unwatched() if plan.op.definition.runs_kernels else contextlib.nullcontext():
-                used = _used_operands(flat, structs)
+                with jax.disable_jit(inline):
+                    used, self.has_loops = _used_operands(flat, structs)
         except (ValueError, RuntimeError) as error:
             refused = _refused(error)
             if refused is None:
                 raise
-            self._gradients, used = _raising(refused), [False] * len(structs)
+            self._gradients, used, self.has_loops = _raising(refused), [False] * len(structs), False
         self.inputs = [i for i in range(n) if used[i]]
         self.results = [j for j in range(r) if used[n + m + j]]
 
-    def kernel(self, *operands):
+    def __call__(self, *operands):
         shapes, result_shapes = ([(g.shape, g.dtype.numpy) for g in of] for of in (self.plan.inputs, self.plan.geometries))
         n, m, r, at = len(shapes), len(self.plan.scalars), len(result_shapes), len(self.inputs)
         full = [None] * n
@@ -358,14 +366,15 @@ class _GradientClass:
     Attributes:
         mask: which inputs have gradients.
         inputs, results: see `_Derivative`.
-        programs: {which gradients there are, types of numbers: (program, whether there is one result) or None}.
+        programs: {which gradients there are, types of numbers: what `size_classes.merged_at` gives, or None}.
         first: the `Backward` of one of the plans; the others' differ in what follows from sizes.
         plans: {which operands are tensors, types of numbers: a plan of one of the ops}.
     """
 
     def __init__(self, samples, mask):
         self.mask = mask
-        self.samples = [_Derivative(plan, mask) for plan in samples]
+        first = _Derivative(samples[0], mask)
+        self.samples = [first, *[_Derivative(plan, mask, inline=not first.has_loops) for plan in samples[1:]]]
         self.inputs, self.results = self.samples[0].inputs, self.samples[0].results
         self.is_general = all(
             s.inputs == self.inputs and s.results == self.results for s in self.samples
@@ -378,20 +387,20 @@ class _GradientClass:
         key = (tuple(slots), tuple(types))
         if key not in self.programs:
             try:
-                traces = [self.trace(sample, slots, types) for sample in self.samples]
-                self.programs[key] = merged([closed for closed, _ in traces], points), traces[0][1]
+                at = dict(zip(points, self.samples, strict=True))
+                self.programs[key] = merged_at(points, lambda p, inline: self.trace(at[p], slots, types, inline))
             except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
                 self.programs[key] = None
         return self.programs[key]
 
-    def trace(self, sample, slots, types):
+    def trace(self, sample, slots, types, inline):
         """(closed jaxpr, whether there is one gradient) of a `_Derivative`."""
         saved = [sample.plan.inputs[i] for i in self.inputs] + [sample.plan.geometries[j] for j in self.results]
         count = len(types)
         given = [*saved, *[None] * count, *sample.plan.geometries]
         structs = [_struct(given[k]) for k, slot in enumerate(slots) if slot[0] == "t"]
-        definition = Derived("", sample.kernel, [OPTIONAL_TENSOR] * len(slots))
-        with capture_trace.unwatched():
+        definition = Derived("", sample, [OPTIONAL_TENSOR] * len(slots))
+        with capture_trace.unwatched(), jax.disable_jit(inline):
             return kernel_functions.trace_kernel(definition, slots, {}, {}, structs, types)
 
 
@@ -440,7 +449,7 @@ class _KnownGradients:
         geometries = class_plans.contiguous(inputs, made.shapes, op.definition.result_dtypes)
         plan = class_plans.copied(like, tuple(inputs), geometries, made)
         plan.op = op
-        plan.raw, plan.fn = kernel_functions.make_function(op.definition, slots, {}, {}, len(inputs), CPU)
+        plan.raw = plan.fn = kernel_functions.KernelFunction(op.definition, slots, {}, {}, len(inputs), CPU)
         return plan
 
     def keep(self, plan, operands):
@@ -466,21 +475,21 @@ class _KnownGradients:
         found = of.program(slots, types, base.of.points)
         if found is None:
             return None
-        program, is_single = found
-        if base.adopted is not None and not self._is_right(program, base, slots, types):
+        program, is_single, inline = found
+        if base.adopted is not None and not self._is_right(program, base, slots, types, inline):
             return None
         return Instance(
             _Program(program, is_single), base.sizes, program.result_shapes(base.sizes), program.evaluate(base.sizes)
         )
 
-    def _is_right(self, program, base, slots, types):
+    def _is_right(self, program, base, slots, types, inline):
         """Whether the class's program is right where some sizes are equal by chance (see `size_classes.Adopted`)."""
         known, plan, of = base.adopted.derivatives, self.base, self.of
         key = of, tuple(slots), tuple(types)
         if key not in known:
             try:
                 own = _Derivative(plan, of.mask, of)
-                known[key] = program.is_at(of.trace(own, slots, types)[0], base.sizes)
+                known[key] = program.is_at(of.trace(own, slots, types, inline)[0], base.sizes)
             except Exception:  # noqa: BLE001  (it is raised when the derivative is planned by itself)
                 known[key] = False
         return known[key]

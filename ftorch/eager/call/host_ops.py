@@ -10,7 +10,7 @@ from ..core.geometry import Size, geometry
 from ..core.return_values import result_type
 from ..memory.storage import KEPT_BYTES
 from .call_checks import check_devices, check_required, check_unsigned, promotion_of
-from .kernel_functions import KINDS, Structure, laid_out, make_function
+from .kernel_functions import KINDS, KernelFunction, Structure, laid_out
 from .planning import OpPlan
 from .stored_dtypes import dtype_of_result, stored_dtype
 
@@ -21,10 +21,10 @@ def host_plan(op, operands, static, geometries):
     slots, tensors, scalars, names = laid_out(definition, operands, static)
     casts, numbers = promotion_of(op, definition, slots, tensors, scalars)
     types = [type(s) for s in scalars]
-    raw, fn = make_function(definition, slots, casts, numbers, len(tensors), None)
+    fn = KernelFunction(definition, slots, casts, numbers, len(tensors), None)
     plan = OpPlan(fn, tuple(geometries), "".join(KINDS[t] for t in types), op.name,
                   geometries[0].device, is_single=len(geometries) == 1)
-    plan.op, plan.static, plan.raw = op, static, raw
+    plan.op, plan.static, plan.raw = op, static, fn
     plan.inputs = tuple(t._ftorch_geometry for t in tensors)
     plan.structure = Structure(slots, static, types, names)
     plan.differentiable, plan.checks, plan.backwards = True, None, {}
@@ -41,7 +41,7 @@ def run_host(op, operands, static, to_numpy):
     device = check_devices(op, tensors) or _device.resolve(None)
     casts, numbers = promotion_of(op, definition, slots, tensors, scalars)
     check_unsigned(definition, slots, tensors, casts)
-    raw, fn = make_function(definition, slots, casts, numbers, len(tensors), None)
+    fn = KernelFunction(definition, slots, casts, numbers, len(tensors), None)
     try:
         results = fn(*map(to_numpy, tensors), *scalars)
     except MemoryError as error:

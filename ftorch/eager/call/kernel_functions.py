@@ -67,7 +67,7 @@ def laid_out(definition, operands, static):
 
 def trace_kernel(definition, slots, casts, numbers, structs, types):
     """(closed jaxpr of a call's kernel on the CPU, whether there is one result)."""
-    _, fn = make_function(definition, slots, casts, numbers, len(structs), _device.CPU)
+    fn = KernelFunction(definition, slots, casts, numbers, len(structs), _device.CPU)
     return size_classes.traced(fn, structs, "".join(KINDS[t] for t in types), weak, SCALAR_STRUCTS)
 
 
@@ -116,16 +116,6 @@ class KernelFunction:
         else:
             result = self.kernel(*given)
         return tuple(result) if isinstance(result, list) else result
-
-
-def make_function(definition, slots, casts, numbers, tensor_count, device):
-    """(raw, fn): the kernel as a function of flat operands.
-
-    ``raw(arrays, scalars)`` gives the kernel's arguments (cast as promotion says); ``fn(*operands)``
-    its results.
-    """
-    fn = KernelFunction(definition, slots, casts, numbers, tensor_count, device)
-    return fn.arguments, fn
 
 
 SCALAR_STRUCTS = {

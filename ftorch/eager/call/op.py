@@ -61,7 +61,8 @@ class Op:
         self.exclusive = getattr(definition, "exclusive", False)
         self.plans: dict = {}
         self.inplace_plans: dict = {}
-        self.classes = ClassTable()
+        # Of ops whose results are known otherwise nobody asks for a class: of derivatives there are many.
+        self.classes: Any = ClassTable() if getattr(definition, "known", None) is None else None
         self.found: dict = {}
         _ALL_OPS.add(self)
 
@@ -80,7 +81,7 @@ def clear_plans():
     for op in list(_ALL_OPS):
         op.plans.clear()
         op.inplace_plans.clear()
-        op.classes = ClassTable()
+        op.classes = op.classes and ClassTable()
         op.found = {}
 
 

@@ -28,10 +28,10 @@ from .call_checks import check_devices, check_required, check_unsigned, promotio
 from .kernel_functions import (
     KINDS,
     SCALAR_STRUCTS,
+    KernelFunction,
     Structure,
     abstract_results,
     laid_out,
-    make_function,
     trace_kernel,
 )
 from .operands import hashable, holds_tensors
@@ -74,12 +74,13 @@ def numbers_of(kinds, scalars):
     return scalars
 
 
-def build(op, operands, static, by_class=True) -> OpPlan:
+def build(op, operands, static, by_class=True, at=None) -> OpPlan:
     """The plan of a call: see the module.
 
     Args:
         by_class: whether the results' shapes may come from the call's size class. Otherwise it is a plan that nobody
             runs (see `samples`): its results may be larger than memory.
+        at: the class at the call's sizes, if it is known.
     """
     definition = op.definition
     if by_class:
@@ -104,7 +105,7 @@ def build(op, operands, static, by_class=True) -> OpPlan:
             give(notices_of(definition, slots, tensors))
         raise
     check_unsigned(definition, slots, tensors, casts)
-    raw, fn = make_function(definition, slots, casts, number_dtype, len(tensors), device)
+    fn = KernelFunction(definition, slots, casts, number_dtype, len(tensors), device)
     plan = OpPlan(fn, (), "".join(KINDS[t] for t in types), op.name, device)
 
     notices = notices_of(definition, slots, tensors) if definition.notices else ()
@@ -129,6 +130,8 @@ def build(op, operands, static, by_class=True) -> OpPlan:
             known = _known_results(op, slots, tensors, types, casts, number_dtype, device, check, signature)
         if known is not None:
             plan.instance, (results, plan.is_single) = known, known.results()
+        elif at is not None:
+            results, plan.is_single = at.results()
         else:
             results, plan.is_single = trace()
     except Exception as error:
@@ -153,7 +156,7 @@ def build(op, operands, static, by_class=True) -> OpPlan:
     plan.result_type = None if plan.is_single else result_type(definition)
     plan.backwards = {}
     plan.scalar_types = types
-    plan.raw = raw
+    plan.raw = fn
     plan.inplace = False
     if signature is not None and plan.instance is None and signature.sizes:
         op.classes.wait(signature, plan)
@@ -184,7 +187,7 @@ def _remade(like, casts, numbers, fitting, has_static):
         if has_static:
             given = iter(static)
             own = [("v", next(given)) if slot[0] == "v" else slot for slot in slots]
-            plan.raw, plan.fn = make_function(definition, own, casts, numbers, len(plan.inputs), _device.CPU)
+            plan.raw = plan.fn = KernelFunction(definition, own, casts, numbers, len(plan.inputs), _device.CPU)
             plan.static, plan.structure = static, Structure(own, static, types, names)
         if definition.checks:
             plan.checks = bind_checks(definition, own, fitting, (), plan.inputs)
@@ -214,10 +217,10 @@ def _known_results(op, slots, tensors, types, casts, number_dtype, device, check
         return known
     check()
 
-    def trace(sizes):
+    def trace(sizes, inline):
         shapes, at = size_classes.at_sizes(found.key, sizes)
         structs = [jax.ShapeDtypeStruct(shape, dtype.numpy) for dtype, shape in shapes]
-        with unwatched():
+        with unwatched(), jax.disable_jit(inline):
             return trace_kernel(definition, at, casts, number_dtype, structs, types)
 
     known = op.classes.find(found, trace)
@@ -240,12 +243,12 @@ def samples(plan) -> list[OpPlan]:
     one = plan.instance.of
     if one.samples is None:
         with quiet():
-            one.samples = [_sample(plan, one.key, point) for point in one.points]
+            one.samples = [_sample(plan, one, point) for point in one.points]
     return one.samples
 
 
-def _sample(plan, key, point):
-    shapes, slots = size_classes.at_sizes(key, point)
+def _sample(plan, one, point):
+    shapes, slots = size_classes.at_sizes(one.key, point)
     tensors = [wrap(Storage(geometry(Size(shape), dtype, _device.CPU))) for dtype, shape in shapes]
     operands, static = [], []
     for kind, slot in zip(plan.op.definition.kinds, slots, strict=True):
@@ -260,7 +263,7 @@ def _sample(plan, key, point):
             operands.append(plan.scalar_types[slot[1]](1))
         else:
             operands.append(None)
-    return build(plan.op, operands, tuple(static), by_class=False)
+    return build(plan.op, operands, tuple(static), by_class=False, at=size_classes.instance(one, point))
 
 
 def _check_memory(geometries, device):

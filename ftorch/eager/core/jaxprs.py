@@ -50,9 +50,45 @@ def inner(values: Iterable) -> Iterator[ClosedJaxpr | Jaxpr]:
             yield from inner(value)
 
 
+_LOOPS = frozenset({"scan", "while", "cond"})
+
+
+def has_loops(jaxpr: Jaxpr) -> bool:
+    """Whether a jaxpr, or one within, has loops or branches: what `jax.disable_jit` traces otherwise, it unrolls them.
+
+    >>> has_loops(jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 9, lambda i, y: y + x, x))(1.0).jaxpr)
+    True
+    """
+    return any(
+        eqn.primitive.name in _LOOPS
+        or any(has_loops(getattr(held, "jaxpr", held)) for held in inner(eqn.params.values()))
+        for eqn in jaxpr.eqns
+    )
+
+
 def literal(atom: Literal) -> np.ndarray:
     """A literal's value as an array of its dtype."""
     return np.asarray(atom.val, atom.aval.dtype)
+
+
+def converted(number, dtype) -> Any:
+    """A number in another dtype, as an inner call is given it, where NumPy's is XLA's; None for what else there is.
+
+    >>> converted(np.float64(0.5), np.float32)
+    np.float32(0.5)
+    """
+    value, dtype = np.asarray(number), np.dtype(dtype)
+    if value.ndim or not (value.dtype == dtype or (value.dtype.kind in "biuf" and dtype.char in "fd")):
+        return None
+    return value.astype(dtype)[()]
+
+
+def is_same(jaxpr, other) -> bool:
+    """Whether two values are jaxprs that say the same, as those that JAX traced twice."""
+    if not isinstance(jaxpr, (Jaxpr, ClosedJaxpr)) or jaxpr.__class__ is not other.__class__:
+        return False
+    constants = getattr(jaxpr, "consts", ()) or getattr(other, "consts", ())  # what these are is not said
+    return not constants and str(jaxpr) == str(other)
 
 
 def read_steps(steps: list, outputs: Iterable, parts: list[tuple]) -> tuple[list, set]:
@@ -138,5 +174,6 @@ class Walk:
 
 
 __all__ = [
-    "CALLS", "PLAIN_CALLS", "Walk", "called", "inner", "literal", "meaning", "read_equations", "read_steps", "variables",
+    "CALLS", "PLAIN_CALLS", "Walk", "called", "converted", "has_loops", "inner", "is_same", "literal", "meaning",
+    "read_equations", "read_steps", "variables",
 ]

@@ -8,6 +8,7 @@ rules of the host tier (`ftorch.eager.host`). A jaxpr at a single size is the sp
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from typing import Any, NamedTuple
 
@@ -114,15 +115,19 @@ class _Flat(jaxprs.Walk):
     def equation(self, eqn, given):
         if eqn.effects:
             raise NotGeneral(f"{eqn.primitive.name} has effects")
-        if eqn.primitive.name == "optimization_barrier":
+        name = eqn.primitive.name
+        if name == "optimization_barrier":
             return given
+        if name == "convert_element_type" and given[0].__class__ is Constant:
+            if (number := jaxprs.converted(given[0].value, eqn.params["new_dtype"])) is not None:
+                return [Constant(number)]
         if (closed := meant(eqn)) is not None:
             return self.call(eqn, closed, given)
         found = list(range(self.count, self.count + len(eqn.outvars)))
         self.count += len(eqn.outvars)
         avals, made = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
         many = eqn.primitive.multiple_results
-        self.equations.append((eqn.primitive.name, eqn.params, given, found, avals, made, many))
+        self.equations.append((name, eqn.params, given, found, avals, made, many))
         return found
 
     def _extremum(self, eqn, given):
@@ -224,7 +229,7 @@ class _Merge:
             raise NotGeneral("arrays among parameters")
         if isinstance(first, tuple) and hasattr(first, "_fields") and not isinstance(first, Formula):
             return kind(*(self.params(list(items)) for items in zip(*values)))
-        if not all(v is first or v == first for v in values):
+        if not all(v is first or v == first or jaxprs.is_same(v, first) for v in values):
             raise NotGeneral(f"parameters {values}")
         return first
 
@@ -346,7 +351,6 @@ class ClassProgram:
             self._in_place = False if last is None else _compiled(self, last)
         return self._in_place or None
 
-
     def is_at(self, closed, sizes) -> bool:
         """Whether a closed jaxpr, with concrete shapes, is this program at some sizes.
 
@@ -397,7 +401,7 @@ def _same(a, b):
         return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         return len(a) == len(b) and all(map(_same, a, b))
-    return a is b or (repr(a) == repr(b) if isinstance(a, float) else bool(a == b))
+    return a is b or (repr(a) == repr(b) if isinstance(a, float) else bool(a == b)) or jaxprs.is_same(a, b)
 
 
 def _in_place(program):
@@ -505,9 +509,17 @@ def _step(merge, equations):
     inputs = tuple(merge.operand(list(operands)) for operands in zip(*(e[2] for e in equations)))
     full = {**{key: params[key] for key in params if key in _UNREAD}, **templates}
     return Step(
-        name, full, tuple(sizes), inputs, tuple(outputs), tuple(Kind(a.dtype, a.ndim) for a in avals),
-        tuple(Kind(a.dtype, a.ndim) for a in made), shapes, given, is_many,
+        name, full, tuple(sizes), inputs, tuple(outputs), _kinds(avals), _kinds(made), shapes, given, is_many,
     )
+
+
+@functools.lru_cache(4096)
+def _same_kinds(found):  # one object for the thousands of steps that have these
+    return found
+
+
+def _kinds(avals):
+    return _same_kinds(tuple([Kind(a.dtype, a.ndim) for a in avals]))
 
 
 _UNREAD = frozenset({"sharding", "out_sharding", "name", "accuracy"})

@@ -41,12 +41,13 @@ class Plan:
         host: the step on NumPy arrays, (arrays, numbers) -> tuple; False where there is none; None: not known yet.
         writes: how an in-place call is done in memory (`inplace_writes.way_of`); None: not known yet.
         compiling: (function, its `background.Job`) while it is compiled beside.
+        table, key: where it is kept (`remember`).
     """
 
     __slots__ = (
         "fn", "geometries", "geometry", "is_single", "scalars", "name", "device", "compiled",
         "op", "static", "inputs", "backward", "extra", "element", "instance", "host",
-        "spent", "runs", "program", "pinned", "writes", "compiling",
+        "spent", "runs", "program", "pinned", "writes", "compiling", "table", "key",
     )
 
     def __init__(self, fn, geometries: tuple[Geometry, ...], scalars: str, name: str, device,
@@ -165,7 +166,7 @@ class Plan:
 
 
 _MOST_OF_ALL = 8192  # plans of all ops together: some 4 kB each with what derives from them
-_order: collections.deque = collections.deque()  # (table, key, plan), the oldest first
+_order: collections.deque = collections.deque()  # plans, the oldest first
 
 
 def remember(plans: dict, key, plan, most=512):
@@ -177,7 +178,8 @@ def remember(plans: dict, key, plan, most=512):
     """
     plans[key] = plan
     host_memory.fragmentation.new_plan()
-    _order.append((plans, key, plan))
+    plan.table, plan.key = plans, key
+    _order.append(plan)
     if len(_order) > _MOST_OF_ALL:
         _forget_oldest()
     if len(plans) <= most:
@@ -195,7 +197,8 @@ def remember(plans: dict, key, plan, most=512):
 
 def _forget_oldest():
     try:
-        plans, key, plan = _order.popleft()
+        plan = _order.popleft()
+        plans, key = plan.table, plan.key
         if plans.get(key) is plan and not plan.pinned and plan.compiled is None:
             del plans[key]
     except (KeyError, IndexError):  # another thread was here

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ..core import forking
+from ..core import forking, jaxprs
 from ..core.geometry import Size
 from ..core.quiet import quiet
 from ..kernels._primitives import for_all_sizes
@@ -164,11 +164,13 @@ class SizeClass:
         points: the sample sizes; ``samples`` the plans there (made when a derivative wants them).
         backwards: {mask: the class of a derivative}, see `ftorch.eager.autograd.derivatives`.
         level, fixed: how its sizes are sampled.
+        inline: whether its kernel gives the same program if it is traced without inner calls (`merged_at`).
         repeats: how often its first sizes came again, to be planned for other strides, while it had no program.
     """
 
     __slots__ = (
         "key", "first", "program", "is_single", "points", "samples", "backwards", "is_exact", "level", "fixed", "repeats",
+        "inline",
     )
 
     def __init__(self, key, first, level=FREE, fixed=()):
@@ -178,7 +180,7 @@ class SizeClass:
         self.points: list[tuple] = []
         self.samples: Any = None
         self.backwards: dict = {}
-        self.is_exact = False
+        self.is_exact = self.inline = False
         self.repeats = 0
 
 
@@ -313,7 +315,7 @@ class ClassTable:
         """The instance of a call, or None: it is to be planned for its exact sizes.
 
         Args:
-            trace: (sizes) -> (closed jaxpr of the kernel, whether there is one result).
+            trace: (sizes, whether inner calls are written out) -> (closed jaxpr of the kernel, whether there is one result).
         """
         while True:
             level, fixed = self.level_of(found)
@@ -357,14 +359,7 @@ class ClassTable:
         """Whether a class got its program; else the next way of sampling is tried for its signature."""
         try:
             points = sampled(one.first, found.sizes, level == ORDERED, fixed)
-            jaxprs, singles = [], []
-            for point in points:
-                closed, is_single = trace(point)
-                jaxprs.append(closed)
-                singles.append(is_single)
-                if len(closed.jaxpr.eqns) != len(jaxprs[0].jaxpr.eqns):
-                    raise NotGeneral("other steps")
-            one.program, one.is_single = merged(jaxprs, points), singles[0]
+            one.program, one.is_single, one.inline = merged_at(points, trace)
             one.points = points
             self.general.setdefault(_outline(found.key), []).append(one)
             self.stale += self.waiting.pop(found.key, ())
@@ -407,7 +402,8 @@ class ClassTable:
                 continue
             try:
                 if not all(
-                    one.is_single is known(p)[1] and one.program.is_at(known(p)[0], adopted.sizes(p)) for p in points
+                    one.is_single is known(p, one.inline)[1]
+                    and one.program.is_at(known(p, one.inline)[0], adopted.sizes(p)) for p in points
                 ):
                     continue
             except Exception:  # noqa: BLE001  (what the kernel raises at its own sizes is raised when it is planned)
@@ -517,6 +513,41 @@ def sampled(first, second, ordered, fixed=()) -> list[tuple]:
 
 def _order(sizes):
     return sorted(range(len(sizes)), key=sizes.__getitem__)
+
+
+def merged_at(points, trace) -> tuple[ClassProgram, bool, bool]:
+    """(the program that traces of a kernel at sample points have in common, whether it has one result, `SizeClass.inline`).
+
+    The first is traced as it is. JAX keeps a jaxpr, at these sizes, for each function of its own that is compiled by
+    itself: the kernel's other traces are made without (`jax.disable_jit`). Here jaxprs stand in the place of
+    their calls, so that nothing else differs.
+
+    Args:
+        trace: (sizes, whether inner calls are written out) -> (closed jaxpr, whether there is one result).
+
+    Raises:
+        NotGeneral: see `merged`.
+    """
+    first, is_single = trace(points[0], False)
+    inline, others = not jaxprs.has_loops(first.jaxpr), []
+    try:
+        for point in points[1:]:
+            others.append(trace(point, inline)[0])
+            if len(others[-1].jaxpr.eqns) != len(others[0].jaxpr.eqns):
+                raise NotGeneral("other steps")
+        return merged([first, *others], points), is_single, inline
+    except NotGeneral:
+        if not inline or _is_same(first, trace(points[0], True)[0]):
+            raise
+    return merged([first, *[trace(point, False)[0] for point in points[1:]]], points), is_single, False
+
+
+def _is_same(closed, other):
+    try:
+        merged([closed, other], [(), ()])
+    except NotGeneral:
+        return False
+    return True
 
 
 def traced(fn, structs, kinds, weak, scalars):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch as oracle
 
 import ftorch as torch
+from ftorch.eager.core.jaxprs import PLAIN_CALLS
 from ftorch.eager.runtime import size_classes
 
 WARM = [(29, 24), (41, 36), (53, 47)]
@@ -55,15 +57,20 @@ class _Table:
 
     def __init__(self, kernel):
         self.kernel, self.table, self.traces = kernel, size_classes.ClassTable(), 0
+        self.calls: list[int] = []  # of each trace, those of jaxprs
 
     def find(self, *shapes):
         found = size_classes.signature([("t", 0), ("t", 1)], [torch.empty(s) for s in shapes], [])
         assert found is not None
 
-        def trace(sizes):
+        def trace(sizes, inline):
             self.traces += 1
             at, _ = size_classes.at_sizes(found.key, sizes)
-            return size_classes.traced(self.kernel, [jax.ShapeDtypeStruct(s, d.numpy) for d, s in at], "", None, {})
+            structs = [jax.ShapeDtypeStruct(s, d.numpy) for d, s in at]
+            with jax.disable_jit(inline):
+                closed, is_single = size_classes.traced(self.kernel, structs, "", None, {})
+            self.calls.append(sum(eqn.primitive.name in PLAIN_CALLS for eqn in closed.jaxpr.eqns))
+            return closed, is_single
 
         before, instance = self.traces, self.table.known(found) or self.table.find(found, trace)
         return instance, self.traces - before
@@ -83,6 +90,31 @@ def test_a_class_is_traced_once_where_sizes_are_equal_and_then_never():
         instance, traces = kernel.find(*shapes)
         assert instance is not None and instance.of is general.of and traces == most
         assert instance.shapes == ((shapes[0][0], shapes[1][0]),)
+
+
+def test_one_sample_leaves_jaxprs_with_jax():
+    kernel = _Table(lambda x, w: jnp.where(x @ w.T > 0, jnp.moveaxis(x @ w.T, 0, 1).T, 1.0))
+    kernel.find((29, 24), (7, 24))
+    general, traces = kernel.find((41, 36), (8, 36))
+    assert general is not None and traces >= 4
+    assert kernel.calls[0] and not any(kernel.calls[1:])
+    kernel.find((33, 33), (9, 33))
+    assert len(kernel.calls) == traces + 1 and not kernel.calls[-1]
+
+
+def test_loops_are_sampled_as_loops():
+    kernel = _Table(lambda x, w: jax.lax.fori_loop(0, 9, lambda i, y: jnp.tanh(y) + i, x @ w.T))
+    kernel.find((29, 24), (7, 24))
+    general, _ = kernel.find((41, 36), (8, 36))
+    assert "scan" in [call.step.primitive for call in general.of.program.calls]
+
+
+def test_what_is_another_program_without_inner_calls_is_sampled_as_it_is():
+    kernel = _Table(lambda x, w: x @ w.T if jax.config.jax_disable_jit else (x * 2) @ w.T)
+    kernel.find((29, 24), (7, 24))
+    general, _ = kernel.find((41, 36), (8, 36))
+    assert [call.step.primitive for call in general.of.program.calls][0] == "mul"
+    assert kernel.find((33, 33), (9, 33))[0].of is general.of
 
 
 def test_what_compares_sizes_keeps_its_own_class_where_they_are_equal():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import jax
@@ -297,13 +296,17 @@ _declare_logical("any", jnp.any)
 # --- extrema -------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
 def extremum(self: Array, dim: int, reduce) -> tuple[Array, Array]:
     """The extremum along ``dim`` (kept) and the index of the first, NaN counting as extreme.
 
     Two vectorised passes: XLA's reduction over (value, index) pairs is four times slower on CPUs. The host tier finds
-    it in jaxprs by its name.
+    it in jaxprs by its name: it is a call where others are written out, too.
     """
+    with jax.disable_jit(False):
+        return _named_extremum(self, dim, reduce)
+
+
+def _extremum(self, dim, reduce):
     best = computed_once(reduce(self, dim, keepdims=True))
     hit = self == best
     if is_floating(self):
@@ -312,6 +315,10 @@ def extremum(self: Array, dim: int, reduce) -> tuple[Array, Array]:
     # The largest distance from the end: a maximum is found faster than a minimum.
     first = size - jnp.max(jnp.where(hit, size - positions(self.shape, dim), 0), dim, keepdims=True)
     return best, first.astype(np.int64)
+
+
+_extremum.__name__ = "extremum"
+_named_extremum = jax.jit(_extremum, static_argnums=(1, 2))
 
 
 def _extremum_of_pairs(self, dim, reduce):
