@@ -70,6 +70,8 @@ class Flags(types.ModuleType):
             if (allowed := self.__dict__["_values"].get(name)) is not None and value not in allowed:
                 raise RuntimeError(f"{value} is not a valid value for quantized {name}")
             self._flags[name] = value
+            if (act := self.__dict__["_acts"].get(name)) is not None:
+                act(value)
         else:
             super().__setattr__(name, value)
 
@@ -107,19 +109,21 @@ class Flags(types.ModuleType):
                     setattr(self, name, value)
 
 
-def make_flags(module_name: str, precision: str | None = None, bools=(), values=(), freezes=True, **initial) -> None:
+def make_flags(module_name: str, precision: str | None = None, bools=(), values=(), acts=(), freezes=True, **initial) -> None:
     """Makes an imported module a `Flags` module with these flags.
 
     Args:
         precision: the device whose precision ``fp32_precision`` is.
         bools: {flag that is a bool: PyTorch's name of what sets it}.
         values: {flag: the values that it may have}.
+        acts: {flag: what is called with a new value}.
         freezes: whether `disable_global_flags` is for them.
     """
     module = sys.modules[module_name]
     module.__class__ = Flags
     module.__dict__["_flags"], module.__dict__["_freezes"] = initial, freezes
     module.__dict__["_bools"], module.__dict__["_values"] = dict(bools), dict(values)
+    module.__dict__["_acts"] = dict(acts)
     if precision is not None:
         module.__dict__["_precision"] = precision
 

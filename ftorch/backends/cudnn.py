@@ -1,9 +1,14 @@
-"""``torch.backends.cudnn``: flags that XLA's own choices stand for."""
+"""``torch.backends.cudnn``: flags of XLA's library on GPUs.
+
+``benchmark`` lets XLA try out which kernel of a product or a convolution is fastest, in the programs that are compiled from
+then on; the others are remembered. Trying takes seconds a program, and may choose another kernel in the next process.
+"""
 
 from __future__ import annotations
 
 from ..eager.core.device import jax_devices
 from ..eager.core.jax_internals import cudnn_version
+from ..eager.runtime import compilation
 from . import make_flags
 from .precision import Precision
 
@@ -27,7 +32,7 @@ def is_acceptable(tensor) -> bool:
 
 make_flags(
     __name__, precision="cuda", enabled=True, benchmark=False, benchmark_limit=10, deterministic=False,
-    allow_tf32=True,
+    allow_tf32=True, acts={"benchmark": compilation.try_kernels},
     bools={
         "enabled": "set_enabled_cudnn", "benchmark": "set_benchmark_cudnn", "deterministic": "set_deterministic_cudnn",
         "allow_tf32": "set_allow_tf32_cublas",

@@ -91,7 +91,7 @@ def compiled_ahead(program, device):
     exported = jax.export.export(jax.jit(run), platforms=[_platform(device)])(*constants, [*flat.shapes, *seed])
     example = [jax.ShapeDtypeStruct(tuple(n.meta["val"].shape if not _symbolic(s) else _sizes(n)), s.dtype)
                for n, s in zip(order, flat.shapes)]
-    function = _compilation.jitted(run, donates=bool(given), on_cpu=device.type == "cpu", steps=len(program.graph.nodes))
+    function = _compilation.jitted(run, donates=bool(given), device=device, steps=len(program.graph.nodes))
     with jax_internals.without_cache():
         executable = function.lower(*constants, [*example, *seed]).compile()
     shapes = iter(flat.shapes)

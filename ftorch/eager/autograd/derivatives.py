@@ -446,7 +446,7 @@ class _KnownGradients:
             return None
         program = like.instance.of.program
         made = Instance(like.instance.of, at.sizes, program.result_shapes(at.sizes), program.evaluate(at.sizes))
-        geometries = class_plans.contiguous(inputs, made.shapes, op.definition.result_dtypes)
+        geometries = class_plans.contiguous(inputs, made.shapes, op.definition.result_dtypes, CPU)
         plan = class_plans.copied(like, tuple(inputs), geometries, made)
         plan.op = op
         plan.raw = plan.fn = kernel_functions.KernelFunction(op.definition, slots, {}, {}, len(inputs), CPU)
@@ -507,7 +507,7 @@ class _Program:
 def _class_of(plan, mask) -> _GradientClass | None:
     """The derivative's class, if the plan's sizes are those of a general class."""
     instance = plan.instance
-    if instance is None or instance.dtype is not None or not isinstance(instance.of, SizeClass):
+    if plan.device is not CPU or instance is None or instance.dtype is not None or not isinstance(instance.of, SizeClass):
         return None
     one, definition = instance.of, plan.op.definition
     if definition.make_gradients is not None:

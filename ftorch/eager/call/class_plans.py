@@ -25,18 +25,20 @@ _BASIC = (None, "contiguous", "pointwise", "preserve")  # layouts that follow fr
 
 
 def outline(operands, static):
-    """(hashable key, sizes, geometries of the tensors) of a call; None if it has no class, or is not a plain one on the CPU."""
+    """(hashable key, sizes, geometries of the tensors) of a call; None if it has no class, or is not one of plain tensors of
+    one device."""
     known: dict[int, Any] = {}
     key: list = []
     inputs: list[Geometry] = []
-    exact, symbol = size_classes.EXACT_BELOW, size_classes.symbol
+    exact, symbol, device = size_classes.EXACT_BELOW, size_classes.symbol, _device.CPU
     try:
         for o in operands:
             cls = o.__class__
             if cls in PLAIN:
                 g = o._ftorch_geometry
-                if g.device is not _device.CPU:
+                if g.device is not device and inputs:
                     return None
+                device = g.device
                 inputs.append(g)
                 key.append((g.dtype, *[n if n < exact else known.get(n) or symbol(n, known) for n in g.shape]))
             elif cls is list or cls is tuple:
@@ -46,8 +48,9 @@ def outline(operands, static):
                         key.append(None)
                     elif t.__class__ in PLAIN:
                         g = t._ftorch_geometry
-                        if g.device is not _device.CPU:
+                        if g.device is not device and inputs:
                             return None
+                        device = g.device
                         inputs.append(g)
                         key.append((g.dtype, *[n if n < exact else known.get(n) or symbol(n, known) for n in g.shape]))
                     else:
@@ -58,9 +61,18 @@ def outline(operands, static):
             key.append(size_classes.abstract(value, known))
     except OverflowError:
         return None
-    if not inputs and _device.resolve(None) is not _device.CPU:
-        return None
+    if not inputs:
+        device = _device.resolve(None)
+    if device is not _device.CPU:
+        if not has_classes(device):
+            return None
+        key.append(device)
     return tuple(key), tuple(known), inputs
+
+
+def has_classes(device) -> bool:
+    """Whether calls on a device have size classes: not where nothing is computed, nor where arrays have shardings."""
+    return device is _device.CPU or (device.type != "meta" and not _device.is_several(device))
 
 
 class Model:
@@ -161,28 +173,29 @@ def of_class(op, operands, static):
     instance = model.instance(sizes)
     if instance is None:
         return None
-    geometries = model.is_basic and basic_geometries(inputs, instance.shapes, model.dtypes)
+    geometries = model.is_basic and basic_geometries(inputs, instance.shapes, model.dtypes, model.plan.device)
     return None if not geometries else made(model, tuple(inputs), geometries, instance, static)
 
 
-def basic_geometries(inputs, shapes, dtypes):
+def basic_geometries(inputs, shapes, dtypes, device):
     """The contiguous geometries of results of dense operands; None where an operand's strides may matter."""
     for g in inputs:
         if not g.is_contiguous or (1 in g.shape and g.stride != contiguous_stride(g.shape)):
             return None
-    return contiguous(inputs, shapes, dtypes)
+    return contiguous(inputs, shapes, dtypes, device)
 
 
-def contiguous(inputs, shapes, dtypes):
-    """The contiguous geometries of results on the CPU, of which an input's may be one."""
+def contiguous(inputs, shapes, dtypes, device):
+    """The contiguous geometries of results on a device, of which an input's may be one."""
     found = []
     for shape, dtype in zip(shapes, dtypes):
         for g in inputs:
             if g.shape == shape and g.dtype is dtype and g.is_dense and g.stride == contiguous_stride(shape):
                 break
         else:
-            g = geometry(tuple.__new__(Size, shape), dtype, _device.CPU)
-            if g.numel > _UNCHECKED and inputs:  # without operands it is known later where the result is to be
+            g = geometry(tuple.__new__(Size, shape), dtype, device)
+            # Without operands it is known later where the result is to be.
+            if g.numel > _UNCHECKED and inputs and device is _device.CPU:
                 host_memory.check(g.shape, g.dtype)
         found.append(g)
     return tuple(found)

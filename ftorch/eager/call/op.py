@@ -19,7 +19,7 @@ from ..core.geometry import has_internal_overlap
 from ..core.once import warn_user
 from ..core.registry import OpDef
 from ..core.return_values import named
-from ..memory import gpu_reads
+from ..memory import gpu_driver
 from ..memory.storage import Storage
 from ..memory.view import access
 from ..runtime import capture_trace, executor, inplace_writes, strided_steps, value_checks
@@ -578,7 +578,7 @@ def at_hand(t) -> np.ndarray | None:
 def to_numpy(t) -> np.ndarray:
     """The tensor's elements as a NumPy array of its shape (a copy or JAX's own read-only buffer)."""
     array = read(t).ready()
-    array = np.asarray(array) if t._ftorch_geometry.device is _device.CPU else gpu_reads.elements(array)
+    array = np.asarray(array) if t._ftorch_geometry.device is _device.CPU else gpu_driver.elements(array)
     if value_checks.postponed.checks:
         value_checks.run_postponed()
     return array

@@ -187,7 +187,7 @@ def _remade(like, casts, numbers, fitting, has_static):
         if has_static:
             given = iter(static)
             own = [("v", next(given)) if slot[0] == "v" else slot for slot in slots]
-            plan.raw = plan.fn = KernelFunction(definition, own, casts, numbers, len(plan.inputs), _device.CPU)
+            plan.raw = plan.fn = KernelFunction(definition, own, casts, numbers, len(plan.inputs), like.device)
             plan.static, plan.structure = static, Structure(own, static, types, names)
         if definition.checks:
             plan.checks = bind_checks(definition, own, fitting, (), plan.inputs)
@@ -203,7 +203,7 @@ def _known_results(op, slots, tensors, types, casts, number_dtype, device, check
         found: the call's signature, if it was asked for already.
     """
     definition = op.definition
-    if device is not _device.CPU or not definition.runs_kernels:
+    if not class_plans.has_classes(device) or not definition.runs_kernels:
         return None
     if definition.known is not None:
         return definition.known.instance(slots, tensors, types)

@@ -200,7 +200,7 @@ class Shared:
         stats.compilations += 1
         self.device = base.device or _device.CPU
         self.run = _compilation.jitted(
-            program, donates=bool(self.donated), on_cpu=self.device is _device.CPU, steps=base.step_count
+            program, donates=bool(self.donated), device=self.device, steps=base.step_count
         )
         self.places = _compilation.places(base.order)
 

@@ -24,18 +24,48 @@ _CPU_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 # instead of 100, for programs that run as fast. Short ones of elementwise steps are faster with them.
 _LONG_OPTIONS = {**_CPU_OPTIONS, "xla_cpu_use_fusion_emitters": False}  # the last is in jaxlib until 0.10
 _LONG = 128  # steps
+# Triton's products are found by trying out hundreds of kernels, 10 to 20 s for a small network's step; cuBLASLt's and
+# cuDNN's heuristics, which PyTorch asks too, choose at once, the same ones each time, and steps run as fast or faster.
+_CUDA_OPTIONS = {
+    "xla_gpu_enable_triton_gemm": False, "xla_gpu_enable_cublaslt": True, "xla_gpu_autotune_level": 0,
+}
+_tries_kernels = False
+
+
+def try_kernels(whether: bool) -> None:
+    """Says whether programs for GPUs are compiled from now on with the kernels that were fastest when tried."""
+    global _tries_kernels
+    _tries_kernels = whether
 
 
 @functools.cache
 def _cpu_options(is_long, rounded):
     """The options for a program on the CPU, as far as this jaxlib has them."""
-    wanted = {**(_LONG_OPTIONS if is_long else _CPU_OPTIONS), **(ROUNDED if rounded else {})}
-    return wanted if _compiles(wanted) else {n: v for n, v in wanted.items() if _compiles({n: v})}
+    return _known({**(_LONG_OPTIONS if is_long else _CPU_OPTIONS), **(ROUNDED if rounded else {})}, _cpu())
 
 
-def _compiles(options):
+@functools.cache
+def _accelerator_options(device, tries):
+    """The options for a program on an accelerator."""
+    if device.type != "cuda":
+        return {}
+    wanted = {name: value for name, value in _CUDA_OPTIONS.items() if not (tries and name == "xla_gpu_autotune_level")}
+    return _known(wanted, jax.sharding.SingleDeviceSharding(_device.to_jax(device)))
+
+
+def accelerator_options(device) -> dict:
+    """XLA's options for a program that is compiled now for an accelerator, or for several devices."""
+    return {} if _device.is_several(device) else _accelerator_options(device, _tries_kernels)
+
+
+def _known(wanted, where):
+    """Those of XLA's options that this jaxlib has."""
+    return wanted if _compiles(wanted, where) else {n: v for n, v in wanted.items() if _compiles({n: v}, where)}
+
+
+def _compiles(options, where):
     try:
-        jax.jit(int, compiler_options=options, out_shardings=_cpu()).lower().compile()
+        jax.jit(int, compiler_options=options, out_shardings=where).lower().compile()
     except jax.errors.JaxRuntimeError as error:
         if "No such compile option" not in str(error):
             raise
@@ -53,14 +83,17 @@ def put(array, device):
     return jax.device_put(array, _cpu() if device is None or device is _device.CPU else _device.to_jax(device))
 
 
-def jitted(program, *, donates, on_cpu, steps, rounded=False):
+def jitted(program, *, donates, device, steps, rounded=False):
     """The compiled form of a program of (arrays to keep, arrays that it may take over, ...), made of so many steps.
 
     Args:
+        device: where it runs.
         rounded: whether it gives the bits that its steps give one by one, as an eager program has to.
     """
     options: Any = {}
-    if on_cpu:
+    if device is not _device.CPU:
+        options = {"compiler_options": accelerator_options(device)}
+    else:
         # Where its inputs are is said: JAX would compile again for those that it has put elsewhere
         # by default (new ones) and those that another program gave, which are bound to a device.
         options = {"compiler_options": _cpu_options(steps > _LONG, rounded), "in_shardings": _cpu()}
@@ -155,7 +188,7 @@ def compile_code(code, live, donated, device, before):
         return function([given[i] if i in given else next(kept) for i in range(count)], ints, floats)
 
     compiled = jitted(
-        program, donates=bool(donated), on_cpu=device is _device.CPU, steps=count_steps(code), rounded=True
+        program, donates=bool(donated), device=device, steps=count_steps(code), rounded=True
     )
     return Compiled(compiled, given_order, None if order == sorted(order) else order)
 

@@ -16,7 +16,7 @@ from ..core.quiet import quiet
 from ..memory import host_memory
 from ..native.passes.rewrite import rewritten
 from . import background, forked, host_tier
-from .compilation import ROUNDED
+from .compilation import ROUNDED, accelerator_options
 from .counters import stats
 from .scalars import INT, NUMPY_SCALARS, packed, weak
 
@@ -156,8 +156,9 @@ class Plan:
     def _jitted(self):
         step = self.step()
         stats.compilations += 1
-        on_cpu = self.device is _device.CPU
-        return jax.jit(rewritten(step, rounded=True), compiler_options=ROUNDED) if on_cpu else jax.jit(step)
+        if self.device is _device.CPU:
+            return jax.jit(rewritten(step, rounded=True), compiler_options=ROUNDED)
+        return jax.jit(step, compiler_options=accelerator_options(self.device))
 
     def _compile(self):
         compiling, self.compiling = self.compiling, None

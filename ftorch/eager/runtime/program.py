@@ -17,7 +17,7 @@ import numpy as np
 from ..core import device as _device
 from ..core import forking, jax_internals
 from ..core.refcount import ITEM
-from ..memory import host_memory
+from ..memory import gpu_driver, host_memory
 from . import background, donation, host_tier, trace_programs
 from .compilation import compile_code, places
 from .counters import stats
@@ -47,13 +47,20 @@ class Risk:
     def __init__(self, code, live):
         self.code, self.live, self.bytes, self.calls_back = code, live, None, False
 
-    def may_fail(self):
+    def may_fail(self, device):
         """Whether the program calls Python back, or needs more memory than there is."""
         if self.bytes is None:
             definitions = [getattr(item.op, "definition", None) for item in self.code if item.__class__ is not int]
             self.calls_back = any(getattr(definition, "calls_back", False) for definition in definitions)
             self.bytes, self.code = _most_bytes(self.code, self.live), None
-        return self.calls_back or (self.bytes > _LARGE and _MARGIN * self.bytes > host_memory.available())
+        return self.calls_back or (self.bytes > _LARGE and _MARGIN * self.bytes > _available(device))
+
+
+def _available(device):
+    """How many bytes a program can hope for where it runs."""
+    if device is _device.CPU or _device.is_several(device):
+        return host_memory.available()
+    return gpu_driver.available(_device.to_jax(device))
 
 
 class Program(Risk):
@@ -202,7 +209,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
             _run_on_host(program, device, code, inputs, ints, floats, live, finished)
             return
     # Memory that a failing program was given is lost. Where one may well fail, it gets none.
-    may_fail = program.may_fail()
+    may_fail = program.may_fail(device)
     donated = () if may_fail else tuple([i for i in program.reusable if sys.getrefcount(inputs[i]) == ITEM])
     compiled = program.compiled.get(donated)
     is_new = compiled is None

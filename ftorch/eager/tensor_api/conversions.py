@@ -15,7 +15,7 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core import formats
 from ..core.geometry import Size, geometry
-from ..memory import gpu_reads
+from ..memory import gpu_driver
 from ..memory.storage import KEPT_BYTES, Storage, on_look, strided
 from ..runtime import capture_trace, executor
 from ..runtime.value_checks import postponed
@@ -569,7 +569,7 @@ def move_to_device(t, where: _device.device):
         storage = Storage(target, jax.device_put(value, _device.to_jax(where)))
         storage.trace = IMMEDIATE
     elif where is _device.CPU and g.device.type == "cuda":
-        storage = Storage(target, _device.put(gpu_reads.elements(value), where))
+        storage = Storage(target, _device.put(gpu_driver.elements(value), where))
     else:
         storage = Storage(target, jax.device_put(value, _device.to_jax(where)))
     return wrap(storage)

@@ -258,7 +258,7 @@ class Lowered:
                     places[s.slot + k] = len(places)
             code = [item for s in self.steps for item in (s.plan, *[places.get(o, -1) for o in s.operands])]
             self._risk = Risk(code, [places[o] for o in self.outputs if o in places])
-        return self._risk.may_fail()
+        return self._risk.may_fail(self.device or _device.CPU)
 
     def jitted(self):
         """The compiled function of (arrays that are kept, arrays that are given away, numbers); see `results`."""
@@ -285,7 +285,7 @@ class Lowered:
             results = self.function(arrays, numbers)
             return [results[place] for place in self.order]
 
-        return _compilation.jitted(program, donates=donates, on_cpu=_on_cpu(self.device), steps=len(self.steps))
+        return _compilation.jitted(program, donates=donates, device=self.device or _device.CPU, steps=len(self.steps))
 
     def numbers(self, floats):
         """The numbers that vary, out of the trace's: an array on the device where they are those of the call before."""
@@ -299,10 +299,6 @@ class Lowered:
             return self._last[1]
         self._last = values, None
         return found
-
-
-def _on_cpu(device):
-    return device is None or device.type == "cpu"
 
 
 def _floats(kinds):

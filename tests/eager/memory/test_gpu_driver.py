@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ftorch.eager.memory import gpu_reads
+from ftorch.eager.memory import gpu_driver
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64", "bfloat16"])
@@ -13,14 +13,14 @@ from ftorch.eager.memory import gpu_reads
 def test_elements(dtype, shape):
     values = np.arange(np.prod(shape)).reshape(shape) % 3
     array = jax.device_put(jnp.asarray(values).astype(dtype), jax.devices()[0])
-    found = gpu_reads.elements(array)
+    found = gpu_driver.elements(array)
     assert found.dtype == array.dtype and found.shape == shape
     np.testing.assert_array_equal(found, np.asarray(array))
 
 
 def test_of_a_trace():
     with pytest.raises(jax.errors.TracerArrayConversionError):
-        jax.jit(gpu_reads.elements)(jnp.ones(2))
+        jax.jit(gpu_driver.elements)(jnp.ones(2))
 
 
 def test_a_driver_that_does_not_answer_is_not_asked(monkeypatch):
@@ -33,5 +33,5 @@ def test_a_driver_that_does_not_answer_is_not_asked(monkeypatch):
     def missing(name):
         raise OSError(name)
 
-    monkeypatch.setattr(gpu_reads.ctypes, "CDLL", missing)
-    assert gpu_reads._driver(Device()) is None
+    monkeypatch.setattr(gpu_driver.ctypes, "CDLL", missing)
+    assert gpu_driver._driver(Device()) is None
