@@ -415,6 +415,8 @@ class _KnownGradients:
     def plan(self, op, operands):
         """The plan of a call of the op, if another op of the class has one for operands of this kind."""
         base, of = self.base, self.of
+        if base.device is not CPU:
+            return None
         kinds, inputs, count = [], [], len(of.inputs) + len(of.results)
         numbers = count + len(base.scalars)
         for k, o in enumerate(operands):
@@ -507,10 +509,13 @@ class _Program:
 def _class_of(plan, mask) -> _GradientClass | None:
     """The derivative's class, if the plan's sizes are those of a general class."""
     instance = plan.instance
-    if plan.device is not CPU or instance is None or instance.dtype is not None or not isinstance(instance.of, SizeClass):
+    if instance is None or instance.dtype is not None or not isinstance(instance.of, SizeClass):
         return None
     one, definition = instance.of, plan.op.definition
     if definition.make_gradients is not None:
+        return None
+    # A class's samples are on the CPU: what is saved there may be other operands than on an accelerator.
+    if plan.device is not CPU and (definition.backward is None or definition.backend_derivatives):
         return None
     if mask not in one.backwards:
         try:
