@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from ..eager.core import device as _device
-from ..eager.runtime import executor
+from ..eager.memory import gpu_driver
+from ..eager.runtime import executor, program
 
 __all__ = ["Event", "Stream"]
 
@@ -47,9 +48,14 @@ def _device_of(device) -> _device.device:
 def wait_for(where: _device.device) -> None:
     """Runs what the thread has recorded; waits until a device has done all of its work."""
     executor.flush()
-    # Work of a device is done in order: what is asked for now is done last.
-    program, marker = _marker(_device.to_jax(where))
-    program(marker).block_until_ready()
+    jax_device = _device.to_jax(where)
+    latest = program.latest.get(where)
+    if latest is not None and (array := latest()) is not None and not array.is_deleted():
+        array.block_until_ready()
+    if not gpu_driver.wait(jax_device):
+        # Work of a device is done in order: what is asked for now is done last.
+        negate, marker = _marker(jax_device)
+        negate(marker).block_until_ready()
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 
 from ..core import device as _device
+from ..core.jaxprs import inner
 from ..core.pace import rest
 from ..core.quiet import quiet
 from ..native.passes.rewrite import rewritten
@@ -24,38 +25,10 @@ _CPU_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 # instead of 100, for programs that run as fast. Short ones of elementwise steps are faster with them.
 _LONG_OPTIONS = {**_CPU_OPTIONS, "xla_cpu_use_fusion_emitters": False}  # the last is in jaxlib until 0.10
 _LONG = 128  # steps
-# Triton's products are found by trying out hundreds of kernels, 10 to 20 s for a small network's step; cuBLASLt's and
-# cuDNN's heuristics, which PyTorch asks too, choose at once, the same ones each time, and steps run as fast or faster.
-_CUDA_OPTIONS = {
-    "xla_gpu_enable_triton_gemm": False, "xla_gpu_enable_cublaslt": True, "xla_gpu_autotune_level": 0,
-}
-_tries_kernels = False
-
-
-def try_kernels(whether: bool) -> None:
-    """Says whether programs for GPUs are compiled from now on with the kernels that were fastest when tried."""
-    global _tries_kernels
-    _tries_kernels = whether
-
-
 @functools.cache
 def _cpu_options(is_long, rounded):
     """The options for a program on the CPU, as far as this jaxlib has them."""
     return _known({**(_LONG_OPTIONS if is_long else _CPU_OPTIONS), **(ROUNDED if rounded else {})}, _cpu())
-
-
-@functools.cache
-def _accelerator_options(device, tries):
-    """The options for a program on an accelerator."""
-    if device.type != "cuda":
-        return {}
-    wanted = {name: value for name, value in _CUDA_OPTIONS.items() if not (tries and name == "xla_gpu_autotune_level")}
-    return _known(wanted, jax.sharding.SingleDeviceSharding(_device.to_jax(device)))
-
-
-def accelerator_options(device) -> dict:
-    """XLA's options for a program that is compiled now for an accelerator, or for several devices."""
-    return {} if _device.is_several(device) else _accelerator_options(device, _tries_kernels)
 
 
 def _known(wanted, where):
@@ -90,15 +63,85 @@ def jitted(program, *, donates, device, steps, rounded=False):
         device: where it runs.
         rounded: whether it gives the bits that its steps give one by one, as an eager program has to.
     """
-    options: Any = {}
+    donated = (1,) if donates else ()
     if device is not _device.CPU:
-        options = {"compiler_options": accelerator_options(device)}
-    else:
-        # Where its inputs are is said: JAX would compile again for those that it has put elsewhere
-        # by default (new ones) and those that another program gave, which are bound to a device.
-        options = {"compiler_options": _cpu_options(steps > _LONG, rounded), "in_shardings": _cpu()}
-        program = rewritten(program, donated=1, rounded=rounded)
-    return jax.jit(program, donate_argnums=(1,) if donates else (), **options)
+        return accelerated(program, device, donated)
+    # Where its inputs are is said: JAX would compile again for those that it has put elsewhere
+    # by default (new ones) and those that another program gave, which are bound to a device.
+    options: Any = {"compiler_options": _cpu_options(steps > _LONG, rounded), "in_shardings": _cpu()}
+    return jax.jit(rewritten(program, donated=1, rounded=rounded), donate_argnums=donated, **options)
+
+
+# --- accelerators
+
+# Triton's products are found by trying out hundreds of kernels, 19 s for the step of a network of four layers. The
+# heuristics of cuBLASLt, which PyTorch asks, too, choose at once and the same each time, and steps are as fast or faster.
+_CUDA_OPTIONS = {"xla_gpu_enable_triton_gemm": False, "xla_gpu_enable_cublaslt": True}
+_NO_TRIALS = {"xla_gpu_autotune_level": 0}
+_tries_kernels = False
+
+
+def try_kernels(whether: bool) -> None:
+    """Says whether all programs for GPUs are compiled from now on with the kernels that were fastest when tried."""
+    global _tries_kernels
+    _tries_kernels = whether
+
+
+def accelerated(program, device, donated=()):
+    """A function compiled for an accelerator, or for several devices.
+
+    Args:
+        donated: which arguments' arrays it may take over.
+    """
+    if device.type != "cuda" or _device.is_several(device):
+        return jax.jit(program, donate_argnums=donated)
+    return _CudaProgram(program, device, donated)
+
+
+class _CudaProgram:
+    """A jitted function whose options follow from what it computes: XLA's first choice for a convolution is up to 25 times
+    as slow as the best, so that programs which have one try kernels out.
+    """
+
+    __slots__ = ("_program", "_device", "_donated", "_function")
+
+    def __init__(self, program, device, donated):
+        self._program, self._device, self._donated = program, device, donated
+        self._function: Any = None
+
+    def __call__(self, *operands):
+        return (self._function or self._chosen(operands))(*operands)
+
+    def lower(self, *operands):
+        """As of `jax.jit`'s functions."""
+        return (self._function or self._chosen(operands)).lower(*operands)
+
+    def _chosen(self, operands):
+        function = self._jitted(_tries_kernels)
+        # JAX keeps what it traced for another function of the same program.
+        if not _tries_kernels and _convolves(function.trace(*operands).jaxpr.jaxpr):
+            function = self._jitted(True)
+        self._function = function
+        return function
+
+    def _jitted(self, tries):
+        return jax.jit(self._program, donate_argnums=self._donated, compiler_options=_cuda_options(self._device, tries))
+
+
+@functools.cache
+def _cuda_options(device, tries):
+    """The options for a program on a GPU, as far as this jaxlib has them."""
+    where = jax.sharding.SingleDeviceSharding(_device.to_jax(device))
+    return _known({**_CUDA_OPTIONS, **({} if tries else _NO_TRIALS)}, where)
+
+
+def _convolves(jaxpr):
+    """Whether there is a convolution in a jaxpr, or in one that it calls."""
+    return any(
+        eqn.primitive is jax.lax.conv_general_dilated_p
+        or any(_convolves(getattr(found, "jaxpr", found)) for found in inner(eqn.params.values()))
+        for eqn in jaxpr.eqns
+    )
 
 
 def paired(donated, before):

@@ -16,7 +16,7 @@ from ..core.quiet import quiet
 from ..memory import host_memory
 from ..native.passes.rewrite import rewritten
 from . import background, forked, host_tier
-from .compilation import ROUNDED, accelerator_options
+from .compilation import ROUNDED, accelerated
 from .counters import stats
 from .scalars import INT, NUMPY_SCALARS, packed, weak
 
@@ -158,7 +158,7 @@ class Plan:
         stats.compilations += 1
         if self.device is _device.CPU:
             return jax.jit(rewritten(step, rounded=True), compiler_options=ROUNDED)
-        return jax.jit(step, compiler_options=accelerator_options(self.device))
+        return accelerated(step, self.device)
 
     def _compile(self):
         compiling, self.compiling = self.compiling, None

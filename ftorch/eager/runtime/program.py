@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import sys
+import weakref
 from time import perf_counter
 from typing import Any
 
@@ -120,6 +121,8 @@ def _most_bytes(code, live):
     return most
 
 
+latest: dict[Any, weakref.ref] = {}
+"""A result of what ran last on each accelerator."""
 _programs: collections.OrderedDict[tuple, Program] = collections.OrderedDict()
 _recent: collections.deque[Program] = collections.deque(maxlen=16)  # traces of sizes that vary
 _varying: collections.OrderedDict[tuple, Program] = collections.OrderedDict()  # of sizes that may never come again
@@ -162,6 +165,8 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
             jax_internals.leave_traces()  # what was interrupted may have left another
             raise
     order, arrays = finished
+    if device is not _device.CPU and arrays:
+        latest[device] = weakref.ref(arrays[-1])
     return arrays if order is None else [arrays[i] for i in places(order)]
 
 

@@ -332,7 +332,7 @@ def test_compiled_programs_know_what_they_need(monkeypatch):
     monkeypatch.setattr(program.host_memory, "available", lambda: 1 << 10)
     f = torch.compile(lambda x: (x.exp() + 1).sum())
     f(torch.ones(100, 100))
-    assert f.events[0].captured.forward.may_fail(torch.device("cpu"))
+    assert f.events[0].captured.forward.may_fail()
 
 
 def test_what_raises_keeps_no_frames(failing):

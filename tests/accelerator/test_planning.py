@@ -1,0 +1,83 @@
+"""How work for an accelerator is planned and compiled: on the emulated one, in a process of its own."""
+
+import subprocess
+import sys
+import textwrap
+
+HEAD = """
+from tests.accelerator import emulated
+emulated.install()
+import ftorch as torch
+torch.set_default_device("cuda")
+"""
+
+
+def run(program):
+    """What a program prints, line by line."""
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + textwrap.dedent(program)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_kernels_are_tried_out_for_convolutions_and_where_that_is_asked_for():
+    program = """
+        from ftorch.eager.runtime import compilation
+        made, jitted = [], compilation._CudaProgram._jitted
+        compilation._CudaProgram._jitted = lambda self, tries: (made.append(tries), jitted(self, tries))[1]
+
+        def tried(function):
+            made.clear()
+            function().cpu()
+            return made[-1]
+
+        x, image = torch.ones(4, 4), torch.ones(1, 2, 5, 5)
+        linear, convolution = torch.nn.Linear(4, 4), torch.nn.Conv2d(2, 2, 3)
+        compiled = torch.compile(convolution)
+        print(tried(lambda: linear(x).relu().sum()), tried(lambda: convolution(image).relu().sum()), tried(lambda: compiled(image)))
+        with torch.backends.cudnn.flags(benchmark=True):
+            print(tried(lambda: linear(x).sigmoid().sum()))
+        print(tried(lambda: linear(x).tanh().sum()))
+    """
+    assert run(program) == ["False True True", "True", "False"]
+
+
+def test_new_sizes_are_planned_by_their_class():
+    program = """
+        from ftorch.eager.autograd import derivatives
+        from ftorch.eager.call import planning
+
+        traced = []
+        for module, name in ((planning, "abstract_results"), (derivatives, "_used_operands")):
+            real = getattr(module, name)
+            setattr(module, name, lambda *given, real=real, name=name: (traced.append(name), real(*given))[1])
+        net = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 5))
+        for batch in range(9, 15):
+            traced.clear()
+            x = torch.arange(batch * 6.0).reshape(batch, 6)
+            loss = torch.nn.functional.cross_entropy(net(x), torch.zeros(batch, dtype=torch.long))
+            loss.backward()
+            torch.cuda.synchronize()
+            print(len(traced), loss.device.type, loss.item() > 0)
+    """
+    first, *others = run(program)
+    assert int(first.split()[0]) > 0
+    assert others[-2:] == ["0 cuda True"] * 2
+
+
+def test_the_memory_that_is_asked_for_is_the_devices():
+    program = """
+        from ftorch.eager.memory import gpu_driver
+        from ftorch.eager.runtime import program
+
+        program._LARGE = 1 << 10
+        asked = []
+        gpu_driver.available = lambda device: (asked.append(device), 1 << 10)[1]
+        x = torch.ones(100, 100)
+        for _ in range(3):
+            x.mul_(2).add_(1)
+            torch.cuda.synchronize()
+        print({str(device) for device in asked}, x[0, 0].item())
+    """
+    assert run(program) == ["{'cpu:0'} 15.0"]  # the one that plays the GPU
