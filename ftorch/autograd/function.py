@@ -110,6 +110,15 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
 
     saved_variables = saved_tensors
 
+    def __repr__(self):
+        return f"<torch.autograd.function.{type(self).__name__} object at {id(self):#x}>"
+
+    @property
+    def _raw_saved_tensors(self):
+        from ..eager.autograd.saved_values import SavedTensorOfFunction
+
+        return tuple(SavedTensorOfFunction(self, i) for i in range(len(self.saved_tensors)))
+
     def release(self):
         self._saved = None
 

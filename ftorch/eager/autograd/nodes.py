@@ -92,7 +92,7 @@ class Node:
         return known[nr] if nr < len(known) else None
 
     def __repr__(self):
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{type(self).__name__} object at {id(self):#x}>"
 
     def register_hook(self, fn):
         """Calls ``fn(grad_inputs, grad_outputs)`` after the node ran; it may replace grad_inputs."""

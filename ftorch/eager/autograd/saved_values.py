@@ -49,23 +49,48 @@ class SavedTensor:
         Raises:
             RuntimeError: if it has hooks, or was released.
         """
-        node = self._node
-        if node.saved is None:
+        if self._entries() is None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
                 "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
                 "the graph a second time or if you need to access saved variables after calling backward."
             )
-        kept = node.saved[self._position]
-        if kept.__class__ is SavedByHook:
+        if self._kept().__class__ is SavedByHook:
             raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. "
                                "Hint: only one pair of hooks is allowed at a time.")
         for hook in (pack_hook, unpack_hook):
             if not callable(hook):
                 raise TypeError("incompatible function arguments: register_hooks takes two functions")
-        saved = list(node.saved)
-        saved[self._position] = SavedByHook(self._tensor().detach(), pack_hook, unpack_hook)
-        node.saved = saved
+        self._keep(SavedByHook(self._tensor().detach(), pack_hook, unpack_hook))
+
+    def _entries(self):
+        return self._node.saved
+
+    def _kept(self):
+        return self._node.saved[self._position]
+
+    def _keep(self, value):
+        saved = list(self._node.saved)
+        saved[self._position] = value
+        self._node.saved = saved
+
+
+class SavedTensorOfFunction(SavedTensor):
+    """A tensor that a `Function` has saved."""
+
+    def _tensor(self):
+        return self._node.saved_tensors[self._position]
+
+    def _entries(self):
+        return self._node._saved
+
+    def _kept(self):
+        return self._node._saved[self._position][0]
+
+    def _keep(self, value):
+        saved = list(self._node._saved)
+        saved[self._position] = value, saved[self._position][1]
+        self._node._saved = saved
 
 
 def _unpacked(node, position):
@@ -89,6 +114,10 @@ def of_op(node, name: str):
         if position < 0:
             return None
         return SavedTensor(node, position) if raw else _unpacked(node, position)
+    slot, _ = _slot(plan, wanted)
+    if raw and slot is not None and slot[0] == "l":
+        saved = node.backward.saved
+        return tuple(SavedTensor(node, saved.index(j)) if j in saved else None for j in slot[1])
     if not raw:
         found, value = _constant(node, plan, wanted)
         if found:

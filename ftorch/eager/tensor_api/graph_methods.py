@@ -81,7 +81,7 @@ METHODS["_version"] = property(_version)
 
 @method
 def _is_view(self):
-    return self._base is not None
+    return self._base is not None and not self.is_inference()
 
 
 def _get_grad(self):

@@ -370,13 +370,14 @@ def _record(level: TraceLevel, f, args) -> None:
             t._ftorch_requires_grad = leaf.requires_grad
             leaves.append(t)
         result = f(*pytree.tree_unflatten(leaves, spec))
+        declared = getattr(f, "__annotations__", {}).get("return")
         nested = any(isinstance(a, (list, tuple, dict)) for a in args)
         if nested:
             out, out_spec = pytree.tree_flatten(result)
-            level.graph.output(level.arguments(out))
+            level.graph.output(level.arguments(out), declared)
             level.graph.set_codegen(PyTreeCodeGen(PyTreeInfo(names, spec, out_spec)))
         else:
-            level.graph.output(level.arguments(result))
+            level.graph.output(level.arguments(result), declared)
     level.graph.eliminate_dead_code(level.is_kept)
 
 
