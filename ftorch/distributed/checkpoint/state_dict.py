@@ -47,6 +47,9 @@ def _clean(name):
 
 def _names(model):
     """{parameter: name}"""
+    for m in model.modules():
+        if hasattr(m, "_fsdp_state"):
+            m.reshard()  # whole parameters are none of the optimizer's
     return {id(p): _clean(n) for n, p in model.named_parameters()}
 
 

@@ -11,11 +11,11 @@ from typing_extensions import deprecated
 import ftorch as torch
 
 from ...eager.core.device import jax_devices
-from ...utils._pytree import tree_map
 from ..device_mesh import DeviceMesh, init_device_mesh
 from ..tensor import DTensor
 from ._device_group import DeviceGroup
-from ._group import ParameterGroup, ShardedParameter, _View
+from ._group import ParameterGroup, ShardedParameter
+from ._state import State, after, before
 
 __all__ = [
     "CPUOffloadPolicy", "DataParallelMeshDims", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle",
@@ -54,7 +54,23 @@ class UnshardHandle:
     """The handle of an asynchronous `FSDPModule.unshard`."""
 
     def wait(self) -> None:
-        """Returns: parameters are gathered when they are asked for."""
+        """Puts the whole parameters into the module."""
+
+
+class _UnshardHandleImpl(UnshardHandle):
+    def __init__(self, group):
+        self._group = group
+
+    def wait(self):
+        if self._group is not None:
+            self._group.unshard()
+            self._group = None
+
+
+def _check_modules(modules):
+    for module in modules:
+        if not isinstance(module, FSDPModule):
+            raise ValueError(f"Expects FSDPModule but got {type(module)}: {module}")
 
 
 class FSDPModule:
@@ -73,9 +89,19 @@ class FSDPModule:
         self._fsdp_state.group.reshard()
 
     def unshard(self, async_op: bool = False):
-        """Gathers the whole parameters."""
-        self._fsdp_state.group.unshard()
-        return UnshardHandle() if async_op else None
+        """Gathers the whole parameters; with ``async_op`` at the `UnshardHandle`'s ``wait()``, or when they are needed."""
+        handle = _UnshardHandleImpl(self._fsdp_state.group)
+        if async_op:
+            return handle
+        handle.wait()
+        return None
+
+    def _get_fsdp_state(self):
+        return self._fsdp_state
+
+    def _apply(self, *args, **kwargs):
+        self.reshard()  # what is moved or converted are the parts
+        return super()._apply(*args, **kwargs)  # type: ignore[misc]
 
     def __deepcopy__(self, memo):
         raise AssertionError("FSDP does not support deepcopy. Please use state dict for serialization.")
@@ -91,18 +117,27 @@ class FSDPModule:
             state.group.all_reduces = requires_all_reduce
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
-        """Whether whole parameters are given up after forward."""
+        """Whether whole parameters are given up after forward.
+
+        Raises:
+            ValueError: for what is no bool.
+        """
+        if not isinstance(reshard_after_forward, bool):
+            raise ValueError(f"reshard_after_forward should be a bool, got {type(reshard_after_forward)}")
         for state in self._states(recurse):
-            state.group.reshard_after_forward = reshard_after_forward
+            state.is_automatic, state.group.reshard_after_forward = False, reshard_after_forward
 
     def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
-        """Accepted: whole parameters are given up when their gradients are reduced."""
+        """Whether whole parameters are given up when their gradients are there; else call `reshard` before they change."""
+        for state in self._states(recurse):
+            state.group.reshard_after_backward = reshard_after_backward
 
     def set_is_last_backward(self, is_last_backward: bool) -> None:
         """Accepted: gradients are complete at the end of each backward."""
 
     def set_modules_to_forward_prefetch(self, modules) -> None:
-        """Accepted: exchanges are not overlapped."""
+        """Accepted: exchanges are not overlapped. Raises ValueError for modules that are not divided."""
+        _check_modules(modules)
 
     set_modules_to_backward_prefetch = set_modules_to_forward_prefetch
 
@@ -135,16 +170,14 @@ class FSDPModule:
     def reset_iter_state(self) -> None:
         """After a forward or backward that failed: parts are the parameters, gradients that wait are dropped."""
         for state in self._states(True):
-            while getattr(state, "hooks", None):
-                state.hooks.pop().__exit__(None, None, None)
-            state.depth, state.group.waiting = 0, None
-            state.group.reshard()
+            state.reset()
 
     def set_post_optim_event(self, event) -> None:
         """Accepted: exchanges begin when the values that they read are there."""
 
     def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
-        """Accepted: backward gathers a parameter when its value is asked for."""
+        """Whether backward begins by gathering all parameters; else when the value of one is asked for."""
+        self._fsdp_state.unshards_in_backward = unshard_in_backward
 
     def set_allocate_memory_from_process_group_for_comm(self, enable: bool) -> None:
         """Accepted: groups have no memory of their own."""
@@ -160,12 +193,6 @@ class FSDPModule:
 
     def _set_unshard_async_op(self, async_op: bool) -> None:
         """Accepted: exchanges do not overlap."""
-
-
-class _State:
-    def __init__(self, group, policy):
-        self.group, self.policy = group, policy
-        self.depth = 0
 
 
 def _owners(modules, ignored):
@@ -249,13 +276,13 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     group = (ParameterGroup if mesh._places is None else DeviceGroup)(
         sharded, mesh, True if reshard_after_forward is None else bool(reshard_after_forward), policy
     )
-    state = _State(group, policy)
+    state = State(group, policy, modules, reshard_after_forward is None)
     for m in modules:
         m._fsdp_state = state
         kind = type(m)
         m.__class__ = type(f"FSDP{kind.__name__}", (FSDPModule, kind), {})
-        m.register_forward_pre_hook(functools.partial(_before, state), prepend=True, with_kwargs=True)
-        m.register_forward_hook(functools.partial(_after, state), always_call=True)
+        m.register_forward_pre_hook(functools.partial(before, state), prepend=True, with_kwargs=True)
+        m.register_forward_hook(functools.partial(after, state), always_call=True)
         m.register_state_dict_pre_hook(functools.partial(_parts_again, state))
         m._register_load_state_dict_pre_hook(functools.partial(_parts_again, state))
     return module
@@ -347,42 +374,6 @@ def _default_mesh():
     return init_device_mesh("cpu", (count if count > 1 else len(jax_devices("cpu")),))
 
 
-def _before(state, module, args, kwargs):
-    group, dtype = state.group, state.policy.param_dtype
-    if isinstance(group, DeviceGroup):
-        args, kwargs = group.spread((args, kwargs))
-    group.unshard()
-    state.depth += 1
-    if group.reshard_after_forward and torch.is_grad_enabled():
-        hooks = torch.autograd.graph.saved_tensors_hooks(group.pack, _unpacked)
-        hooks.__enter__()
-        state.hooks = [*getattr(state, "hooks", []), hooks]
-    if dtype is not None and state.policy.cast_forward_inputs:
-        def cast(x):
-            return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
-
-        args, kwargs = tree_map(cast, args), tree_map(cast, kwargs)
-    return args, kwargs
-
-
-def _unpacked(kept):
-    return kept.tensor() if isinstance(kept, _View) else kept
-
-
-def _after(state, module, args, output):
-    if getattr(state, "hooks", None):
-        state.hooks.pop().__exit__(None, None, None)
-    state.depth -= 1
-    if state.depth == 0:
-        state.group.reshard()
-    dtype = state.policy.output_dtype
-    if dtype is not None:
-        return tree_map(
-            lambda x: x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x, output
-        )
-    return None
-
-
 def register_fsdp_forward_method(module, method_name: str) -> None:
     """Lets another method than ``forward`` gather the parameters, too."""
     if not isinstance(module, FSDPModule):
@@ -392,13 +383,13 @@ def register_fsdp_forward_method(module, method_name: str) -> None:
     @functools.wraps(method)
     def wrapped(*args, **kwargs):
         state = module._fsdp_state
-        args, kwargs = _before(state, module, args, kwargs)
+        args, kwargs = before(state, module, args, kwargs)
         try:
             output = method(*args, **kwargs)
         except BaseException:
-            _after(state, module, args, None)
+            after(state, module, args, None)
             raise
-        changed = _after(state, module, args, output)
+        changed = after(state, module, args, output)
         return output if changed is None else changed
 
     setattr(module, method_name, wrapped)

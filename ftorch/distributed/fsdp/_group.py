@@ -1,9 +1,9 @@
 """The parameters of one module that `fully_shard` gathers and divides together.
 
 Each process keeps its part of each parameter, along dimension 0. Before the module's forward all
-parts are gathered, in one exchange; what backward needs of the whole parameters is not kept: saved
-tensors that are views of them are remembered as views, and gathered again when backward asks. The
-gradients of whole parameters are reduced to parts in one exchange.
+parts are gathered, in one exchange, and again before its backward; what backward needs of the whole parameters is
+not kept between: saved tensors that are views of them are remembered as views. Whole parameters are leaves of
+the graph. When the module's backward is through, their gradients are reduced to parts in one exchange.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import math
 
 import ftorch as torch
 
-from ...autograd import Function
 from .. import distributed_c10d as dist
 from ..device_mesh import DeviceMesh
 from ..tensor import DTensor, Replicate, Shard
@@ -38,6 +37,9 @@ class ShardedParameter:
         else:
             made = distribute_tensor(full, mesh, placements, src_data_rank=None)
         self.sharded = torch.nn.Parameter(made, parameter.requires_grad)
+        self.leaf: torch.Tensor | None = None  # the whole parameter: the same tensor each time, empty between
+        self.shown: torch.Tensor | None = None  # what modules see of it
+        self.waiting: torch.Tensor | None = None  # gradients that are not reduced yet, in the dtype of reductions
         self.put(self.sharded)
 
     def _over_both(self, local, placements):
@@ -80,22 +82,53 @@ class ShardedParameter:
         """The own part, which has the gradient."""
         return self.sharded._local_tensor
 
+    def fill(self, value):
+        """Gives the whole parameter its value, and the modules the whole parameter."""
+        if self.leaf is None or self.leaf.dtype != value.dtype or self.leaf.device != value.device:
+            if self.leaf is not None:
+                self.keep_waiting(self.leaf.dtype)
+            self.leaf = torch.nn.Parameter(value, self.requires_grad)
+            self.shown = self.leaf if self.spmd is None else self.over_mesh(self.leaf)
+        else:
+            self.leaf.data = value
+            self.leaf.requires_grad_(self.requires_grad)
+        self.put(self.shown)
 
-class _Gather(Function):
-    """Whole parameters of parts; the gradients' parts of whole gradients."""
+    def over_mesh(self, whole):
+        """What modules see of a parameter that tensor parallelism has divided before."""
+        mesh, placements, shape, *terms = self.spmd
+        made = DTensor._made(whole, mesh, placements, shape)
+        made._is_param, made._terms = True, tuple(terms)
+        return made
 
-    @staticmethod
-    def forward(ctx, group, *parts):
-        ctx.group = group
-        ctx.set_materialize_grads(False)
-        # What was gathered without gradients, and perhaps written to since, is what the module uses.
-        whole = group.gathered() if group.whole is None else [w.detach() for w in group.whole]
-        ctx.mark_non_differentiable(*[w for w, p in zip(whole, group.parameters) if not p.requires_grad])
-        return tuple(whole)
+    def empty(self):
+        """Gives up the whole parameter's memory, and the modules their parts."""
+        if self.leaf is not None:
+            self.leaf.data = self.leaf.new_empty(1).expand(self.shape)
+        self.put(self.sharded)
 
-    @staticmethod
-    def backward(ctx, *grads):
-        return None, *ctx.group.reduced(grads)
+    def keep_waiting(self, dtype):
+        """Lets the whole parameter's gradient wait for later ones: where it is, or added up in the dtype of reductions."""
+        if self.leaf.grad is not None and self.leaf.grad.dtype != dtype:
+            self.waiting = self.take_gradient().to(dtype)
+
+    def take_gradient(self):
+        """The whole parameter's gradient, with what waited; it has none any more."""
+        if self.leaf is None:
+            return None
+        g, self.leaf.grad = self.leaf.grad, None
+        waiting, self.waiting = self.waiting, None
+        return g if waiting is None else waiting if g is None else waiting + g
+
+    def add_gradient(self, own):
+        """Adds to the part's gradient, and calls those who wait for it."""
+        local = self.local
+        if local.grad is None:
+            local.grad = own
+        else:
+            local.grad += own
+        for hook in [*(local._post_accumulate_grad_hooks or {}).values()]:
+            hook(local)
 
 
 class ParameterGroup:
@@ -105,15 +138,14 @@ class ParameterGroup:
         self.parameters, self.mesh, self.policy = parameters, mesh, policy
         self.reshard_after_forward = reshard_after_forward
         self._exchange_over(mesh)
-        self.syncs = self.all_reduces = True
+        self.syncs = self.all_reduces = self.reshard_after_backward = True
+        self.partial: dict = {}  # by dtype and parameters: sums that wait for those of the replicas
         self.divide_factor = None
         self.reduces_unused = False  # whether parameters that had no gradient get zeros
         self.hook = None  # called with reduced gradients
         self.gathers, self.reduces = dist.all_gather_single, dist.reduce_scatter_single
         self.whole: list | None = None  # while they are gathered
-        self.is_derived = False  # whether gradients of those go to the parts
-        self.regathered: list | None = None  # whole parameters of a backward
-        self.waiting: list | None = None  # gradients that are not reduced yet
+        self.regathered: list | None = None  # for a backward that asks when they are given up
         self._keys: dict[int, int] = {}
         self.full_precision = False  # whether parameters are gathered as they are kept
 
@@ -174,35 +206,26 @@ class ParameterGroup:
 
     def unshard(self) -> None:
         """Puts the whole parameters into the modules."""
-        if self.whole is None:
-            for p in self.parameters:
-                p.adopt()
-        derived = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters)
-        if self.whole is not None and (self.is_derived or not derived):
+        if self.whole is not None:
             return
-        if derived:
-            whole = _Gather.apply(self, *[p.local for p in self.parameters])
-        else:
-            whole = [w.requires_grad_(p.requires_grad) for p, w in zip(self.parameters, self.gathered())]
-        self.whole, self.is_derived, self.regathered = list(whole), derived, None
+        for p in self.parameters:
+            p.adopt()
+        self.regathered = None
+        with torch.no_grad():
+            for p, value in zip(self.parameters, self.gathered()):
+                p.fill(value)
+        self.whole = [p.leaf for p in self.parameters]
         self._keys = {id(w._ftorch_storage): i for i, w in enumerate(self.whole)}
-        for p, w in zip(self.parameters, self.whole):
-            p.put(self._shown(p, w))
-
-    def _shown(self, p, w):
-        if p.spmd is None:
-            w.__class__ = torch.nn.Parameter
-            return w
-        mesh, placements, shape, *terms = p.spmd
-        made = DTensor._made(w, mesh, placements, shape)
-        made._is_param, made._terms = True, tuple(terms)
-        return made
 
     def reshard(self) -> None:
         """Puts the parts back."""
-        self.whole, self.regathered, self._keys = None, None, {}
-        for p in self.parameters:
-            p.put(p.sharded)
+        self.regathered = None
+        if self.whole is None:
+            return
+        self.whole, self._keys = None, {}
+        with torch.no_grad():
+            for p in self.parameters:
+                p.empty()
 
     # --- what backward needs ---
 
@@ -223,25 +246,29 @@ class ParameterGroup:
 
     # --- gradients ---
 
-    def reduced(self, grads) -> list:
-        """The own parts of averaged gradients."""
-        self.whole, self.regathered, self._keys = None, None, {}
+    def post_backward(self) -> None:
+        """Reduces what gradients the whole parameters have to the parts' ones, or lets them wait."""
         with torch.no_grad():
-            if self.waiting is not None:
-                grads = [
-                    w if g is None else g if w is None else w + g for g, w in zip(grads, self.waiting)
-                ]
-                self.waiting = None
             if not self.syncs:
-                self.waiting = list(grads)
-                return [None] * len(grads)
-            return self._reduce(grads)
+                if self.reshard_after_backward:
+                    self.reshard()
+                for p in self.parameters:
+                    if p.leaf is not None and p.leaf.grad is not None:
+                        p.keep_waiting(self.policy.reduce_dtype or p.leaf.grad.dtype)
+                return
+            grads = [p.take_gradient() for p in self.parameters]
+            if self.reshard_after_backward:
+                self.reshard()
+            for p, own in zip(self.parameters, self._reduce(grads)):
+                if own is not None:
+                    p.add_gradient(own)
 
     def _reduce(self, grads):
         out: list = [None] * len(grads)
         by_dtype: dict = {}
         for i, g in enumerate(grads):
-            if self.parameters[i].requires_grad and (g is not None or self.reduces_unused):
+            p = self.parameters[i]
+            if p.requires_grad and (g is not None or (self.reduces_unused and p.leaf is not None)):
                 g = torch.zeros(self.parameters[i].shape, dtype=self._dtype(self.parameters[i].local)) if (
                     g is None
                 ) else g
@@ -260,7 +287,13 @@ class ParameterGroup:
             joined = torch.cat(columns, 1) if len(columns) > 1 else columns[0].contiguous()
             own = self._room(self.reduces, joined.shape[1], joined)
             self.reduces(own, joined.reshape(-1).div(factor), op=dist.ReduceOp.SUM, group=self.process_group)
-            if self.replicas is not None and self.all_reduces:
+            if self.replicas is not None:
+                key = dtype, *[i for i, _ in found]
+                if (before := self.partial.pop(key, None)) is not None:
+                    own += before
+                if not self.all_reduces:
+                    self.partial[key] = own
+                    continue
                 dist.all_reduce(own, group=self.replicas)
             if self.hook is not None:
                 self.hook(own)

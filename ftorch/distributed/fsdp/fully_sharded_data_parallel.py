@@ -147,7 +147,11 @@ class FullyShardedDataParallel(torch.nn.Module):
             return getattr(self._fsdp_wrapped_module, name)
 
     def forward(self, *args, **kwargs):
-        return self._fsdp_wrapped_module(*args, **kwargs)
+        try:
+            return self._fsdp_wrapped_module(*args, **kwargs)
+        finally:
+            if not torch.is_grad_enabled():
+                self._fsdp_wrapped_module.reshard()  # no backward will
 
     def named_parameters(self, *args, **kwargs):
         for name, p in super().named_parameters(*args, **kwargs):
@@ -163,6 +167,7 @@ class FullyShardedDataParallel(torch.nn.Module):
         groups = [m._fsdp_state.group for m in module.modules() if isinstance(m, FSDPModule)]
         with torch.no_grad():
             for group in groups:
+                group.reshard()
                 group.full_precision = True
                 try:
                     group.unshard()

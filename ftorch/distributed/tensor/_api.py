@@ -141,15 +141,32 @@ class DTensor(torch.Tensor):
     def is_leaf(self):
         return self._local_tensor.is_leaf
 
+    # What the engine asks: the graph is that of the parts.
+
+    @property
+    def _ftorch_part(self):
+        return self._local_tensor
+
+    def _ftorch_root(self, gradient):
+        """The part as the root of a backward, and its gradient."""
+        if any(p.is_partial("avg") for p in self.placements):  # the terms' gradients are shares of that of their mean
+            self = self.redistribute(placements=[Replicate() if p.is_partial() else p for p in self.placements])
+        if isinstance(gradient, DTensor):
+            gradient = gradient.redistribute(placements=gradient_placements(self.placements))._local_tensor
+        return self._local_tensor, gradient
+
+    def _ftorch_gradient(self, g):
+        """What came for the part as a tensor's gradient."""
+        return None if g is None else DTensor._made(
+            g, self.device_mesh, gradient_placements(self.placements), tuple(self.shape)
+        )
+
     @property
     def grad(self):
         g = self._local_tensor.grad
-        if g is None:
-            return None
-        if self._gradient is None or self._gradient._local_tensor is not g:
-            placed = gradient_placements(self.placements)
-            self._gradient = DTensor._made(g, self.device_mesh, placed, tuple(self.shape))
-        return self._gradient
+        if g is not None and (self._gradient is None or self._gradient._local_tensor is not g):
+            self._gradient = self._ftorch_gradient(g)
+        return None if g is None else self._gradient
 
     @grad.setter
     def grad(self, value):
@@ -336,15 +353,7 @@ def _requires_grad_(x, requires_grad=True):
 
 
 def _backward(x, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    if any(p.is_partial("avg") for p in x.placements):  # the terms' gradients are shares of that of their mean
-        x = x.redistribute(placements=[Replicate() if p.is_partial() else p for p in x.placements])
-    if isinstance(gradient, DTensor):
-        gradient = gradient.redistribute(
-            placements=gradient_placements(x.placements)
-        )._local_tensor
-    if inputs is not None:
-        inputs = [i._local_tensor if isinstance(i, DTensor) else i for i in inputs]
-    return x._local_tensor.backward(gradient, retain_graph, create_graph, inputs)
+    torch.autograd.backward(x, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def _item(x):
@@ -356,8 +365,7 @@ def _hooked(method):
         def local_hook(g):
             if method == "register_post_accumulate_grad_hook":
                 return hook(x)
-            placed = gradient_placements(x.placements)
-            result = hook(DTensor._made(g, x.device_mesh, placed, tuple(x.shape)))
+            result = hook(x._ftorch_gradient(g))
             return result._local_tensor if isinstance(result, DTensor) else result
 
         return getattr(x._local_tensor, method)(local_hook)

@@ -381,6 +381,12 @@ def _sequence(values):
     return tuple(values)
 
 
+def _of_parts(outputs, grads):
+    """Outputs and gradients to start with, as the graph knows them: of what is made of parts (a `DTensor`) its part."""
+    pairs = [o._ftorch_root(g) if hasattr(o, "_ftorch_root") else (o, g) for o, g in zip(outputs, grads)]
+    return [o for o, _ in pairs], [g for _, g in pairs]
+
+
 def _require_graphs(outputs):
     for i, out in enumerate(outputs):
         if not is_edge(out) and not out._ftorch_requires_grad:
@@ -418,6 +424,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
         raise AssertionError("Expected output to be a torch.Tensor")
     grads = [None] * len(outputs) if grad_tensors is None else list(_sequence(grad_tensors))
     retain = create_graph if retain_graph is None else retain_graph
+    outputs, grads = _of_parts(outputs, grads)
     roots = _roots(outputs, make_grads(outputs, grads))
     if inputs is None:
         run(roots, retain_graph=retain, create_graph=create_graph)
@@ -428,6 +435,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     for t in chosen:
         if not is_edge(t):
             t.retain_grad()
+    chosen = [getattr(t, "_ftorch_part", t) for t in chosen]
     run(roots, retain_graph=retain, create_graph=create_graph, inputs=[edge_of_output(t) for t in chosen], accumulates=True)
 
 
@@ -464,8 +472,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
             "but got: allow_unused=False."
         )
     allow_unused = materialize_grads if allow_unused is None else allow_unused
-    outs, ins = _sequence(outputs), _sequence(inputs)
+    outs, wanted = _sequence(outputs), _sequence(inputs)
     grads = [None] * len(outs) if grad_outputs is None else list(_sequence(grad_outputs))
+    outs, grads = _of_parts(outs, grads)
+    ins = [getattr(t, "_ftorch_part", t) for t in wanted]
     retain = create_graph if retain_graph is None else retain_graph
     made = make_grads(outs, grads, is_grads_batched)
     _require_graphs(outs)
@@ -483,8 +493,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
             return tuple(g for g in found if g is not None)
 
         found = iter(hooks.vmap(pull)(*made))
-        return tuple(next(found) if there else None for there in reached)
-    return _grads(outs, ins, made, retain, create_graph, allow_unused, materialize_grads)
+        result = tuple(next(found) if there else None for there in reached)
+    else:
+        result = _grads(outs, ins, made, retain, create_graph, allow_unused, materialize_grads)
+    return tuple(t._ftorch_gradient(g) if hasattr(t, "_ftorch_gradient") else g for t, g in zip(wanted, result))
 
 
 def _grads(outs, ins, grads, retain, create_graph, allow_unused, materialize):
