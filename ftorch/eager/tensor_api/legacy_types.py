@@ -122,6 +122,11 @@ def _new(cls, *args, device=None, **keywords):
 Tensor.__new__ = _new  # type: ignore[assignment]
 
 
+def is_legacy_type(value) -> bool:
+    """Whether a class is one of the older types, such as ``torch.FloatTensor``."""
+    return isinstance(value, _TypeMeta)
+
+
 class _TypeMeta(type):
     """``isinstance(x, torch.FloatTensor)`` asks for the dtype and device."""
 

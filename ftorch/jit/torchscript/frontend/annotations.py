@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+import warnings
 from typing import Final
 
 __all__ = ["Attribute", "Final", "ScriptWarning", "annotate", "export", "ignore", "unused"]
@@ -27,6 +28,15 @@ def ignore(drop=False, **kwargs):
     if callable(drop):
         drop._torchscript_modifier = "IGNORE"
         return drop
+    if not isinstance(drop, bool):
+        raise RuntimeError(f"Argument to @torch.jit.ignore must be a bool or a function but got {drop}")  # noqa: TRY004
+    dropped = kwargs.pop("drop_on_export", None)
+    if dropped or drop:
+        warnings.warn(
+            f"ignore({'drop_on_export=True' if dropped else 'True'}) has been deprecated. TorchScript will now drop the "
+            "function call on compilation. Use torch.jit.unused now. {}", category=FutureWarning, stacklevel=2,
+        )
+        drop = True
 
     def decorate(function):
         function._torchscript_modifier = "UNUSED" if drop else "IGNORE"

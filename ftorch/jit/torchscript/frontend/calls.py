@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import ftorch
 
 from ....eager.dispatch.running_calls import own_signature
+from ....eager.tensor_api.legacy_types import is_legacy_type
 from ....fx import _targets
 from ....nn.modules.batchnorm import check_dims
 from ..program.builtins import fork, wait
@@ -140,7 +141,7 @@ def _class_call(c, cls, node):
         return ast.Call(ast.Name(cls.__name__, ast.Load()), *_arguments(c, node))
     if cls is collections.OrderedDict:
         return ast.Call(ast.Name("dict", ast.Load()), *_arguments(c, node))
-    if isinstance(cls, type(ftorch.FloatTensor)) and cls is not ftorch.Tensor and hasattr(cls, "dtype"):
+    if is_legacy_type(cls):
         return _legacy_tensor(c, cls, node)
     if cls is ftorch.device:
         return _called("torch.device", *_arguments(c, node))

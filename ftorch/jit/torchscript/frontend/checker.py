@@ -449,6 +449,8 @@ class Checker(Inference):
                       "arguments.")
         for i, (name, kind, default) in enumerate(schema.parameters):
             given = kinds[i] if i < len(kinds) else keywords.get(name)
+            if kind.name == "List" and i < len(e.args) and isinstance(e.args[i], ast.List) and not e.args[i].elts:
+                continue  # an empty list is of any type
             if i >= len(kinds) and name not in keywords and default is None:
                 reason = reason or f"Argument {name} not provided."
             elif given is not None and not accepts(kind, given) and not _converts(given, kind):

@@ -17,6 +17,7 @@ import ftorch
 
 from ...._alias import is_own
 from ....eager.tensor import TensorBase
+from ..program.modules import is_compiled
 from ..program.objects import unparse
 from ..program.places import Places
 from ..program.types import NONE, Type, infer, type_of_annotation
@@ -51,6 +52,12 @@ _FIXED = re.compile(r"_size_(\d)_(?:t|any_t)(_opt)?|BroadcastingList(\d)\[(\w+)\
 
 # Types of which a value has one: that of a variable says what ``isinstance`` gives.
 _DISTINCT = frozenset({"Tensor", "int", "float", "bool", "str", "List", "Dict", "Tuple", NONE.name})
+
+
+def _of_each(source: str) -> str:
+    """The types that comments behind the parameters, each on a line of its own, declare."""
+    before = source[: source.index("# type: (...)")]
+    return ", ".join(m[1].strip() for m in re.finditer(r"#\s*type:\s*(?!ignore)([^#\n]+)", before))
 
 
 class FunctionCompiler(Statements, Expressions):
@@ -227,7 +234,8 @@ class FunctionCompiler(Statements, Expressions):
                 types.append(Type("Tensor") if note is None else self.type(note))
         returns = self.node.returns
         if comment and all(v is None for v in annotations.values()):
-            given = ast.parse(f"({comment[1]},)" if comment[1].strip() else "()", mode="eval").body
+            said = _of_each(self.source) if comment[1].strip() == "..." else comment[1]
+            given = ast.parse(f"({said},)" if said.strip() else "()", mode="eval").body
             expected = len(names) - (self.module is not None or self.class_name is not None)
             if len(given.elts) not in (expected, len(names)):
                 last = self.node.args.args[-1] if self.node.args.args else self.node
@@ -477,6 +485,8 @@ class FunctionCompiler(Statements, Expressions):
 
     def plain_attribute(self, owner, name, expression, node):
         module = owner.value
+        if is_compiled(module) and name in module._c._type.methods:
+            return MethodRef(owner, name)
         declared = inspect.getattr_static(type(module), name, None)
         if isinstance(declared, property):
             return self.program.property_call(owner, name, declared)

@@ -261,6 +261,8 @@ class Inference:
                 return Type("Tuple", kind.args[slice(*bounds)])
             raise self.error(f"Cannot index into a {kind} with a non-integer literal because we cannot "
                              "resolve the output type", e) from None
+        if type(index) is not int:
+            raise self.error("tuple index must be an integer", e)
         if not -count <= index < count:
             raise self.error(f"Tuple index out of range. Tuple is length {count} and index is {index}", e)
         return kind.args[index]
@@ -276,6 +278,8 @@ class Inference:
             if owner == TENSOR and e.value.attr not in ATTRIBUTES and self.is_method(owner, e.value.attr):
                 raise self.error("attribute lookup is not defined on builtin", e)
         kind = self.kind(e.value)
+        if isinstance(e.value, ast.Call) and e.attr in ("values", "indices", "sign") and not (kind and kind.is_class):
+            return TENSOR  # of the named results of max, sort, topk
         if kind is None or kind.is_class or kind.name in ("Any", "Future", "Union"):
             return self.attribute_of_class(kind, e.attr)
         if kind == TENSOR and e.attr in ATTRIBUTES:
@@ -360,12 +364,22 @@ class Inference:
         if name in ("fork", "getattr", "wait"):
             return None
         kinds = [self.kind(a) for a in e.args]
+        self.counted(name, e)
         if name == "range":
             return Type("List", (INT,))
         if name in ("enumerate", "zip"):
             return self.pairs(name, kinds, e)
         made = CONVERSIONS.get(name)
         return made(kinds) if callable(made) else made
+
+    def counted(self, name, e):
+        """Complains of too few or too many arguments of what is iterated over."""
+        count = len(e.args) + len(e.keywords)
+        if name in ("range", "enumerate", "zip") and not count:
+            raise self.error(f"{name} expected at least 1 arguments, got 0", e)
+        most = {"range": 3, "enumerate": 2}.get(name, count)
+        if count > most:
+            raise self.error(f"{name} expected at most {most} arguments, got {count}", e)
 
     def pairs(self, name, kinds, e):
         if name == "enumerate":

@@ -116,6 +116,10 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Opti
   return torch.binary_cross_entropy_with_logits(input, target, weight, pos_weight, __torch__.torch.nn.functional.reduction_number(reduction))
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: Optional[bool]=None, reduce: Optional[bool]=None, reduction: str="mean") -> Tensor:
   return torch.soft_margin_loss(input, target, __torch__.torch.nn.functional.reduction_number(reduction))
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Optional[bool]=None, reduce: Optional[bool]=None, reduction: str="mean") -> Tensor:
+  return torch.multilabel_margin_loss(input, target, __torch__.torch.nn.functional.reduction_number(reduction))
+def multi_margin_loss(input: Tensor, target: Tensor, p: int=1, margin: float=1., weight: Optional[Tensor]=None, size_average: Optional[bool]=None, reduce: Optional[bool]=None, reduction: str="mean") -> Tensor:
+  return torch.multi_margin_loss(input, target, p, margin, weight, __torch__.torch.nn.functional.reduction_number(reduction))
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool=True, full: bool=False, size_average: Optional[bool]=None, eps: float=1e-08, reduce: Optional[bool]=None, reduction: str="mean") -> Tensor:
   return torch.poisson_nll_loss(input, target, log_input, full, eps, __torch__.torch.nn.functional.reduction_number(reduction))
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float=1., size_average: Optional[bool]=None, reduce: Optional[bool]=None, reduction: str="mean") -> Tensor:

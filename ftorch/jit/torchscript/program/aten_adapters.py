@@ -370,6 +370,8 @@ ADAPTED: dict = {
     "binary_cross_entropy_with_logits": _loss(
         "binary_cross_entropy_with_logits", "weight", "pos_weight", "reduction"),
     "soft_margin_loss": _loss("soft_margin_loss", "reduction"),
+    "multilabel_margin_loss": _loss("multilabel_margin_loss", "reduction"),
+    "multi_margin_loss": _loss("multi_margin_loss", "p", "margin", "weight", "reduction"),
     **{f"upsample_nearest{n}d": _upsample("nearest", n) for n in (1, 2, 3)},
     **{f"_upsample_nearest_exact{n}d": _upsample("nearest-exact", n) for n in (1, 2, 3)},
     "upsample_linear1d": _upsample("linear", 1), "upsample_bilinear2d": _upsample("bilinear", 2),

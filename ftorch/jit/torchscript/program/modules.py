@@ -207,6 +207,11 @@ class ScriptModule(Module):
 
     def _compile(self):
         state = self.__dict__
+        if "_modules" not in state:
+            kind = type(self)
+            raise RuntimeError(
+                f"'{kind.__module__}.{kind.__name__}' has not been initialized, did you forget to call 'super()'?"
+            )
         compiled = services.script_module(self)
         _originals[self] = dict(state)
         for name in ("_parameters", "_buffers", "_modules", "training", *compiled._c._type.attributes):
@@ -219,7 +224,9 @@ class ScriptModule(Module):
 
     def __setattr__(self, name, value):
         compiled = self.__dict__.get(_ACTUAL)
-        if compiled is None:
+        if compiled is None and "_modules" not in self.__dict__ and not isinstance(value, (Module, Parameter)):
+            object.__setattr__(self, name, value)
+        elif compiled is None:
             super().__setattr__(name, value)
         else:
             setattr(compiled, name, value)

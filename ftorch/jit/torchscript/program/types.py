@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 import weakref
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from ....eager.core import dtype as _dtype
 from ....eager.core import formats as _formats
 from ....eager.sampling.generator import Generator
 from ....eager.tensor import TensorBase
+from ....eager.tensor_api.legacy_types import is_legacy_type
 
 __all__ = ["Type", "conforms", "infer", "name_of", "named", "parse_type", "type_of_annotation"]
 
@@ -157,6 +159,12 @@ def type_of_annotation(annotation, class_name=None) -> Type | None:
     except TypeError:
         return None
     if isinstance(annotation, type) and issubclass(annotation, TensorBase):
+        return TENSOR
+    if is_legacy_type(annotation):
+        warnings.warn(
+            "TorchScript will treat type annotations of Tensor dtype-specific subtypes as if they are normal Tensors. dtype "
+            "constraints are not enforced in compilation either.", stacklevel=2,
+        )
         return TENSOR
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     inner = [type_of_annotation(a, class_name) for a in args if a is not Ellipsis]
