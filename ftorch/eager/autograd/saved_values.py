@@ -1,12 +1,17 @@
 """What a node shows of its call: ``grad_fn._saved_self``, ``_saved_dim``, ``_raw_saved_self``, and its inputs.
 
-PyTorch names them after the arguments of the operator. A tensor that the derivative does not read is None,
-``_saved_self_sym_sizes`` and the like are taken from the call's geometries.
+PyTorch names them after the arguments of the operator; `saved_names.txt` has a line for each node with the names that it
+shows there: behind a colon ``T`` for a tensor, ``L`` for a list of tensors, ``u`` for integers that it shows without their
+sign, ``d`` for a float. A tensor that the derivative here does not read is None, ``_saved_self_sym_sizes`` and the like are
+taken from the call's geometries. A node that PyTorch has not shows the arguments of its op.
 """
 
 from __future__ import annotations
 
-from ..core import api
+import functools
+import sys
+
+from ..core import api, places
 from ..core.registry import OPTIONAL_TENSOR, TENSOR, TENSORS
 from .nodes import FREED
 from .saved_tensors import SavedByHook, unpack
@@ -16,7 +21,18 @@ _OF_GEOMETRY = {
     "_sym_strides": lambda g: tuple(g.stride), "_strides": lambda g: tuple(g.stride),
     "_scalar_type": lambda g: g.dtype, "_sym_numel": lambda g: g.numel, "_numel": lambda g: g.numel,
     "_dim": lambda g: g.ndim,
+    **{f"_sym_argsize_{i}": lambda g, i=i: g.shape[i] for i in range(3)},
+    **{f"_sym_argsize_minus_{i}": lambda g, i=i: g.shape[-i] for i in range(1, 4)},
 }
+_SIZES_OF_OPTIONAL = "_sym_sizes_opt"
+# ATen's names of arguments that the ops here call otherwise.
+_OTHER_NAMES = {
+    "self": "input", "mat2": "other", "interpolation_mode": "mode", "group": "num_groups",
+    "L": "result", "indices": "result1", "inverse": "result",
+}
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+# Lists that have a number for each spatial dimension, which may be given as one for all.
+_SPATIAL = frozenset(("stride", "padding", "dilation", "kernel_size", "output_padding", "output_size"))
 # Arguments through which no gradient goes have no edge in PyTorch.
 _CONSTANT = frozenset(
     "index indices mask condition target offsets per_sample_index running_mean running_var source_index "
@@ -93,116 +109,214 @@ class SavedTensorOfFunction(SavedTensor):
         self._node._saved = saved
 
 
+@functools.cache
+def _declared() -> dict[str, dict[str, str]]:
+    """{a node's name: {a name that it shows: its kind}} of PyTorch's nodes."""
+    with open(places.own_file("eager/autograd/saved_names.txt"), encoding="utf-8") as file:
+        lines = [line.split() for line in file]
+    return {name: {field.partition(":")[0]: field.partition(":")[2] for field in fields} for name, *fields in lines}
+
+
 def _unpacked(node, position):
     if node.saved is None:
         raise RuntimeError(FREED)
     i = node.backward.saved[position]
-    return unpack(node.saved[position], node, node.edges[i] if i >= 0 else (node, -1 - i))
+    t = unpack(node.saved[position], node, node.edges[i] if i >= 0 else (node, -1 - i))
+    return t.detach() if i < 0 and t.dtype.category < 2 else t
 
 
 def of_op(node, name: str):
     """``node._saved_NAME`` or ``node._raw_saved_NAME`` of a node of an op.
 
     Raises:
-        AttributeError: if the op has no such argument or result.
+        AttributeError: if PyTorch's node has no such attribute.
     """
     raw = name.startswith("_raw_saved_")
     wanted = name.removeprefix("_raw_saved_" if raw else "_saved_")
     plan = node.backward.plan
-    position = _position(node, plan, wanted)
-    if position is not None:
-        if position < 0:
-            return None
-        return SavedTensor(node, position) if raw else _unpacked(node, position)
-    slot, _ = _slot(plan, wanted)
-    if raw and slot is not None and slot[0] == "l":
-        saved = node.backward.saved
-        return tuple(SavedTensor(node, saved.index(j)) if j in saved else None for j in slot[1])
-    if not raw:
-        found, value = _constant(node, plan, wanted)
-        if found:
-            return value
+    declared = _declared().get(type(node).__name__)
+    if declared is None or wanted in declared:
+        position = _position(node.backward, wanted)
+        if position is not None:
+            if position < 0:
+                return None
+            return SavedTensor(node, position) if raw else _unpacked(node, position)
+        slot = _slot(plan, wanted)
+        if raw and slot is not None and slot[0] == "l":
+            saved = node.backward.saved
+            return tuple(SavedTensor(node, saved.index(j)) if j in saved else None for j in slot[1])
+        if not raw:
+            found, value = _constant(node, plan, wanted)
+            if found:
+                return _shown(value, "" if declared is None else declared[wanted])
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
 
 
+def _argument(plan, wanted):
+    """The number of an op's argument that PyTorch calls so, or None."""
+    names = plan.op.definition.argument_names
+    for name in (wanted, _OTHER_NAMES.get(wanted)):
+        if name in names:
+            return names.index(name)
+    return 0 if wanted == "self" else None
+
+
 def _slot(plan, wanted):
-    definition = plan.op.definition
-    names = definition.argument_names
-    if wanted not in names:
-        return None, None
-    i = names.index(wanted)
-    return plan.structure.slots[i], definition.kinds[i]
+    i = _argument(plan, wanted)
+    return None if i is None else plan.structure.slots[i]
 
 
-def _position(node, plan, wanted):
+def _position(backward, wanted):
     """Where a tensor is among the saved ones; -1 if it is none of them, None if it is no tensor."""
-    saved = node.backward.saved
-    slot, _ = _slot(plan, wanted)
+    plan, saved = backward.plan, backward.saved
+    slot = _slot(plan, wanted)
     if slot is not None and slot[0] == "t":
         return saved.index(slot[1]) if slot[1] in saved else -1
-    if slot is not None and slot[0] == "n":
-        return -1
     if slot is not None:
-        return None
+        return -1 if slot[0] == "n" else None
     names = [r.name or f"result{k}" for k, r in enumerate(plan.op.definition.schema.returns)]
     if plan.is_single:
         names = ["result"]
     for k, result in enumerate(names):
-        if wanted in (result, f"result{k}" if len(names) > 1 else result):
+        shown = (result, f"result{k}" if len(names) > 1 else result)
+        if wanted in shown or _OTHER_NAMES.get(wanted) in shown:
             return saved.index(-1 - k) if -1 - k in saved else -1
     return None
 
 
 def _constant(node, plan, wanted):
     """(whether there is such an argument, its value): a number, a setting, or part of a geometry."""
-    slot, kind = _slot(plan, wanted)
-    if slot is not None:
+    i = _argument(plan, wanted)
+    if i is not None:
+        slot, definition = plan.structure.slots[i], plan.op.definition
         if slot[0] == "s":
             value = node.scalars[slot[1]]
-            return True, api.tensor(value) if kind == TENSOR else value
+            return True, api.tensor(value) if definition.kinds[i] == TENSOR else value
         if slot[0] == "v":
-            names = plan.op.definition.argument_names
-            declared = plan.op.definition.schema.arguments[names.index(wanted)].type
-            return True, _static(wanted, slot[1], declared.is_list)
+            return True, _setting(plan, wanted, slot[1], definition.schema.arguments[i].type.is_list)
         if slot[0] == "l":
-            found = [node.backward.saved.index(j) if j in node.backward.saved else None for j in slot[1]]
+            saved = node.backward.saved
+            found = [saved.index(j) if j in saved else None for j in slot[1]]
             return True, tuple(None if p is None else _unpacked(node, p) for p in found)
+        return False, None
+    if wanted.endswith(_SIZES_OF_OPTIONAL):
+        slot = _slot(plan, wanted.removesuffix(_SIZES_OF_OPTIONAL))
+        return slot is not None, tuple(plan.inputs[slot[1]].shape) if slot is not None and slot[0] == "t" else (0,)
     for suffix, of in _OF_GEOMETRY.items():
         if wanted.endswith(suffix):
-            slot, _ = _slot(plan, wanted.removesuffix(suffix))
+            slot = _slot(plan, wanted.removesuffix(suffix))
             if slot is not None and slot[0] == "t":
                 return True, of(plan.inputs[slot[1]])
+    if "transposed" in _declared().get(type(node).__name__, ()):  # of all convolutions
+        if wanted == "transposed":
+            return True, "transpose" in plan.op.definition.name
+        if wanted == "output_padding":
+            return True, (0,) * (plan.inputs[0].ndim - 2)
     return False, None
 
 
-def _static(name, value, is_list=False):
-    """A setting as PyTorch shows it: dimensions are unsigned there."""
-    if is_list and isinstance(value, int):
-        value = (value,)
-    if name in ("dim", "dims", "dim0", "dim1") and value is not None:
-        if isinstance(value, (tuple, list)):
-            return tuple(d % (1 << 64) for d in value)
-        return value % (1 << 64)
-    return tuple(value) if isinstance(value, list) else value
+def _setting(plan, name, value, is_list):
+    """A setting in the form that ATen's operator gets it in."""
+    if name == "reduction":
+        return _REDUCTIONS.get(value, value)
+    if name in _SPATIAL and is_list and plan.inputs[0].ndim > 2:
+        if value is None:
+            return ()
+        value = (value,) if isinstance(value, int) else tuple(value)
+        return value * (plan.inputs[0].ndim - 2) if len(value) == 1 else value
+    return (value,) if is_list and isinstance(value, int) else value
+
+
+def _shown(value, kind):
+    """A value as PyTorch shows one of that kind."""
+    if isinstance(value, (tuple, list)):
+        return tuple([_shown(v, kind) for v in value])
+    if kind == "d" and isinstance(value, int):
+        return float(value)
+    return value % (1 << 64) if kind == "u" and isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def of_view(node, name: str):
     """``node._saved_NAME`` of a view's node."""
     wanted = name.removeprefix("_saved_")
-    names = node.definition.argument_names[1:]
-    if wanted in names and names.index(wanted) < len(node.static):
-        return _static(wanted, node.static[names.index(wanted)])
-    for suffix, of in _OF_GEOMETRY.items():
-        if wanted == f"self{suffix}":
-            return of(node.base)
+    kind = _declared().get(type(node).__name__, {}).get(wanted)
+    if kind is not None:
+        values = _of_slices(node) if type(node).__name__ in ("SliceBackward0", "SelectBackward0") else {}
+        names = node.definition.argument_names[1:]
+        if wanted in values:
+            return values[wanted]
+        if wanted in names and names.index(wanted) < len(node.static):
+            return _shown(node.static[names.index(wanted)], kind)
+        for suffix, of in _OF_GEOMETRY.items():
+            if wanted == f"self{suffix}":
+                return of(node.base)
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
 
 
-def names_of(backward) -> list[str]:
-    """The names that ``dir`` lists for a node: of the tensors it saves and of the op's settings."""
+def _of_slices(node) -> dict:
+    """What a node of a slice or of an index shows; where several were taken in one view, that of the last one."""
+    base, name = node.base.shape, node.definition.name
+    if name == "narrow":
+        dim, start, length = node.static
+        dim %= len(base)
+        return {"dim": dim, "start": start, "end": start + length, "step": 1}
+    if name == "_index_slice":
+        items = [(d, item) for d, item in enumerate(node.static[0]) if isinstance(item, tuple)]
+        if items and len(items) == len(node.static[0]):
+            cut = [(d, item) for d, item in items if item != (0, 1, base[d])] or items[-1:]
+            dim, (start, step, length) = cut[-1]
+            end = start + step * length
+            return {"dim": dim, "start": start, "end": sys.maxsize if end >= base[dim] else end, "step": step}
+    if name == "_index_select" and all(isinstance(item, int) for item in node.static[0]):
+        indices = node.static[0]
+        return {"dim": 0, "index": indices[-1], "self_sym_sizes": tuple(base[len(indices) - 1 :])}
+    return {}
+
+
+def of_pieces(node, name: str):
+    """``node._saved_NAME`` of a node whose results are pieces of a tensor."""
+    wanted = name.removeprefix("_saved_")
+    if wanted in _declared().get(type(node).__name__, ()):
+        sizes = [g.shape[node.dim] for g in node.pieces] if node.join == "cat" else []
+        if wanted == "dim":
+            return node.dim
+        if wanted == "split_size" and sizes:
+            return sizes[0]
+        if wanted == "split_sizes":
+            return tuple(sizes)
+        if wanted == "self_sym_sizes" and sizes:
+            shape = list(node.pieces[0].shape)
+            shape[node.dim] = sum(sizes)
+            return tuple(shape)
+    raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
+def names_of(node) -> list[str]:
+    """The names that ``dir`` lists for a node."""
+    declared = _declared().get(type(node).__name__)
+    if declared is None:
+        return [] if getattr(node, "backward", None) is None else _own_names(node.backward)
+    return [f"{prefix}_{name}" for name, kind in declared.items() if _is_there(node, name, kind)
+            for prefix in (("_raw_saved", "_saved") if kind in ("T", "L") and kind else ("_saved",))]
+
+
+def _is_there(node, name, kind):
+    """Whether a node here knows what PyTorch's shows."""
+    if kind == "T":
+        return getattr(node, "backward", None) is not None and _position(node.backward, name) is not None
+    try:
+        getattr(node, f"_saved_{name}")
+    except AttributeError:
+        return False
+    except RuntimeError:  # what it saved was freed
+        return True
+    return True
+
+
+def _own_names(backward):
+    """Those of an op that PyTorch has not: of the tensors it saves and of its settings."""
     plan, found = backward.plan, []
-    definition = plan.op.definition
-    for name, slot in zip(definition.argument_names, plan.structure.slots):
+    for name, slot in zip(plan.op.definition.argument_names, plan.structure.slots):
         if slot[0] == "t" and slot[1] in backward.saved:
             found += [f"_raw_saved_{name}", f"_saved_{name}"]
         elif slot[0] in "sv":

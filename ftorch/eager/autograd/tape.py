@@ -94,7 +94,7 @@ class OpNode(Node):
     def __dir__(self):
         from .saved_values import names_of
 
-        return [*super().__dir__(), *names_of(self.backward)]
+        return [*super().__dir__(), *names_of(self)]
 
 
 class _Seen(threading.local):

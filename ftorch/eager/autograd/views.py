@@ -21,6 +21,12 @@ from .view_nodes import strided_adjoint
 _MEMO_LIMIT = 4096
 
 
+def _shown_names(self):
+    from .saved_values import names_of
+
+    return [*Node.__dir__(self), *names_of(self)]
+
+
 class ViewNode(Node):
     """The node of a view op."""
 
@@ -51,6 +57,8 @@ class ViewNode(Node):
             return of_view(self, name)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
+    __dir__ = _shown_names
+
 
 class PiecesNode(Node):
     """The node of an op whose results are views of consecutive pieces of a tensor."""
@@ -63,7 +71,14 @@ class PiecesNode(Node):
         self.pieces, self.dim, self.join = pieces, dim, join
 
     width = property(lambda self: len(self.pieces))
-    _saved_dim = property(lambda self: self.dim)
+    __dir__ = _shown_names
+
+    def __getattr__(self, name):
+        if name.startswith("_saved_"):
+            from .saved_values import of_pieces
+
+            return of_pieces(self, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def apply(self, grads):
         absent: dict = {}

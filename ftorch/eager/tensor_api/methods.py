@@ -90,6 +90,8 @@ def _wrap(dim, ndim):
 def stride(self, dim=None):
     """The strides, or that of one dimension."""
     strides = self._ftorch_geometry.stride
+    if not (dim is None or hasattr(dim, "__index__")):
+        raise TypeError(f"stride(): argument 'dim' (position 1) must be int, not {type_name(dim)}")
     return strides if dim is None else strides[_wrap(dim, len(strides))]
 
 

@@ -24,12 +24,16 @@ _MASK_NAMES = {"int64": "long int", "int32": "int", "int16": "short int", "int8"
                "uint8": "unsigned char", "float32": "float", "float64": "double"}
 
 
-def _masked_fill(self, mask, value):
+def _require_bool(mask):
     if mask.dtype != np.bool_:
         raise RuntimeError(
             "masked_fill_ only supports boolean masks, but got mask with dtype "
             f"{_MASK_NAMES.get(mask.dtype.name, mask.dtype.name)}"
         )
+
+
+def _masked_fill(self, mask, value):
+    _require_bool(mask)
     broadcast_shapes(mask.shape, self.shape)
     return jnp.where(mask, value, self)
 
@@ -241,6 +245,8 @@ def _put(x, indices, values, accumulate):
     if len(given) == 1 and given[0].dtype in _MASKS:
         dim = next(d for d, i in enumerate(indices) if i is not None)
         _check_mask(x, given[0], dim)
+        if values.size == 1 and not accumulate:
+            _require_bool(given[0])  # PyTorch fills
         return _put_by_mask(x, given[0], dim, values, accumulate)
     indices = _expand_masks(x, indices, values)
     if len(indices) > x.ndim:

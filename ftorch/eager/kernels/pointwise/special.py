@@ -49,7 +49,7 @@ _MOST_SHIFTS = 1 << 14
 @jax.custom_jvp
 def _zeta(x, q):
     """Hurwitz's zeta function. XLA's is only right to the right of 0: shift there first."""
-    pole = (x > 1) & (q <= 0) & (q == jnp.floor(q)) & jnp.isfinite(q)
+    pole = ~(x <= 1) & (q <= 0) & (q == jnp.floor(q))
     start = jnp.where(pole | ~jnp.isfinite(q), 1, q)
 
     def left(state):
@@ -62,7 +62,8 @@ def _zeta(x, q):
 
     _, a, total = lax.while_loop(left, shift, (0, start, jnp.zeros_like(start)))
     value = total + lax.zeta(x, jnp.where(jnp.isfinite(q), a, q))
-    return jnp.where(pole, jnp.inf, value)
+    value = jnp.where((q == jnp.inf) & (x > 1), jnp.nan, value)  # as PyTorch's series, which begins with 0 times inf
+    return jnp.where(pole | (x == jnp.inf) & (q > 0) & (q < 1), jnp.inf, value)
 
 
 @_zeta.defjvp
@@ -79,7 +80,8 @@ def _polygamma(n, x):
     if n == 1:
         # Close to the poles on the left, reflecting is more accurate than shifting.
         left = x < 0.5
-        right = _zeta(jnp.full_like(x, 2), jnp.where(left, 1 - x, x))
+        shifted = jnp.where(left, 1 - x, x)
+        right = jnp.where(jnp.isinf(shifted), 0, _zeta(jnp.full_like(x, 2), shifted))
         sine = jnp.sin(math.pi * jnp.where(left, x, 0.5))
         return jnp.where(left, math.pi**2 / (sine * sine) - right, right)
     sign = 1 if n % 2 else -1

@@ -340,6 +340,26 @@ def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
     return flat[kept], inverse.reshape(self.shape) if return_inverse else inverse, counts
 
 
+_INSERTED = 16  # how many lines at most the C++ library sorts by insertion
+
+
+def _insertion_order(lines):
+    """The order of lines sorted by insertion, where an element that is NaN decides nothing: then the way of sorting shows."""
+    def is_before(i, j):
+        decisive = (lines[i] < lines[j]) | (lines[i] > lines[j])
+        return decisive.any() and lines[i][decisive.argmax()] < lines[j][decisive.argmax()]
+
+    order: list[int] = []
+    for i in range(len(lines)):
+        at = len(order)
+        if order and is_before(i, order[0]):
+            at = 0
+        while at and is_before(i, order[at - 1]):
+            at -= 1
+        order.insert(at, i)
+    return np.array(order)
+
+
 @op("unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False,"
     " bool return_counts=False) -> (Tensor, Tensor, Tensor)", host=True, forms="",
     differentiable=False)
@@ -347,7 +367,9 @@ def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False
     lines, dim = _as_lines("unique", self, dim)
     order = np.arange(len(lines))
     if lines.size:
-        order = np.lexsort(_comparable(lines).reshape(len(lines), -1).T[::-1])
+        keys = _comparable(lines).reshape(len(lines), -1)
+        has_nan = keys.dtype.kind == "f" and len(keys) <= _INSERTED and np.isnan(keys).any()
+        order = _insertion_order(keys) if has_nan else np.lexsort(keys.T[::-1])
     kept, inverse, counts = _unique_lines(lines, order, return_inverse, return_counts)
     return np.moveaxis(lines[kept], 0, dim), inverse, counts
 
