@@ -99,10 +99,9 @@ class DTensor(torch.Tensor):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name in ("__get__", "__set__", "__delete__"):
-            named = getattr(getattr(func, "__self__", None), "__name__", "")
-            if name == "__get__" and named in ("T", "mT", "H", "mH", "real", "imag"):
-                view = {"T": "t", "H": "t", "mT": "mT", "mH": "mT"}.get(named, named)
-                return args[0].transpose(-2, -1) if view in ("t", "mT") and args[0].dim() > 1 else args[0]
+            view = _VIEWS.get(getattr(func, "__self__", None)) if name == "__get__" else None
+            if view is not None and args[0].dim() > 1:
+                return view(args[0])
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         own = _OWN.get(name)
@@ -400,6 +399,12 @@ def _len(x):
     return x.shape[0]
 
 
+# Properties that are views; an ``H`` of more than two dimensions is refused by whoever transposes.
+_VIEWS = {
+    torch.Tensor.T: lambda x: x.permute(*range(x.dim() - 1, -1, -1)), torch.Tensor.mT: lambda x: x.transpose(-2, -1),
+    torch.Tensor.H: lambda x: x.t().conj() if x.is_complex() else x.t(),
+    torch.Tensor.mH: lambda x: x.transpose(-2, -1).conj() if x.is_complex() else x.transpose(-2, -1),
+}
 _OWN = {
     "detach": _detach, "requires_grad_": _requires_grad_, "backward": _backward, "item": _item,
     "__bool__": lambda x: bool(_item(x)), "__float__": lambda x: float(_item(x)),

@@ -11,22 +11,24 @@ from . import _rules as rules
 from ._redistribute import global_strides, gradient_placements, redistributed, with_gradient
 from ._rules import Decision, Input
 from ._special import SPECIAL
-from ._structure_rules import STRUCTURE
-from .placement_types import Partial, Replicate, Shard, _StridedShard, divides
+from ._structure_rules import STRUCTURE, contracted
+from .placement_types import Partial, Replicate, Shard, divides
 
 RULES = {
-    **{n: rules.matmul for n in ("matmul", "mm", "bmm", "linear", "addmm", "__matmul__", "mv")},
+    **{n: rules.matmul for n in ("matmul", "mm", "bmm", "linear", "addmm", "__matmul__")},
     **{n: rules.reduction for n in (*rules.REDUCED, *rules.KEPT)},
     **{n: rules.rowwise("normalized") for n in ("layer_norm", "rms_norm")},
-    **{n: rules.rowwise("argument") for n in ("softmax", "log_softmax", "cumsum", "cumprod", "sort", "normalize")},
+    **{n: rules.rowwise("argument") for n in (
+        "softmax", "log_softmax", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "normalize")},
     "embedding": rules.embedding, "scaled_dot_product_attention": rules.attention,
     **{n: rules.permutation for n in ("permute", "transpose", "t", "T", "mT", "swapaxes", "swapdims")},
     **{n: rules.inserted for n in ("unsqueeze", "squeeze")},
     **{n: rules.rowwise(1, 2, 3) for n in ("conv2d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")},
+    **{n: rules.rowwise(1, 2) for n in ("conv1d", "max_pool1d", "avg_pool1d", "adaptive_avg_pool1d")},
     **STRUCTURE,
 }
-_RESHAPES = frozenset("view reshape flatten unflatten view_as reshape_as expand expand_as broadcast_to".split())
-_RESHAPED_AS = {n: "reshape" for n in ("flatten", "unflatten", "view_as", "reshape_as")} | {
+_RESHAPES = frozenset("view reshape flatten ravel unflatten view_as reshape_as expand expand_as broadcast_to".split())
+_RESHAPED_AS = {n: "reshape" for n in ("flatten", "ravel", "unflatten", "view_as", "reshape_as")} | {
     "expand_as": "expand"
 }
 _PUBLIC = {"_method_split": "split", "_norm_method": "norm"}
@@ -201,7 +203,8 @@ def _decide(name, mesh, tensors, args, kwargs):
                     rules.pointwise(name, inputs, args, kwargs) if not inputs[0].placement.is_partial() else decision
                 )
         elif base in RULES:
-            decision = RULES[base](base, inputs, args, kwargs)
+            by_vector = base in ("matmul", "__matmul__") and len(inputs[1].shape) == 1 < len(inputs[0].shape)
+            decision = contracted("matmul", inputs, args, kwargs) if by_vector else RULES[base](base, inputs, args, kwargs)
         if decision is None or len(decision.inputs) > len(tensors):
             decision = Decision([Replicate()] * len(tensors), Replicate())
         for i in range(len(tensors)):
@@ -250,6 +253,8 @@ def _both(first, second, decision, mesh, m):
 def _target_shape(name, x, tensors, args, kwargs):
     if name in ("view_as", "reshape_as", "expand_as"):
         return list(args[1].shape)
+    if name == "ravel":
+        return [math.prod(x.shape)]
     if name == "flatten":
         start = rules._argument(args, kwargs, 1, "start_dim", default=0)
         end = rules._argument(args, kwargs, 2, "end_dim", default=-1)
@@ -298,13 +303,13 @@ def _reshape(name, x, tensors, args, kwargs, mesh, m):
     count = math.prod(
         mesh.size(i) for i, p in enumerate(tensors[0].placements) if divides(p, x.dim)
     )
-    plain = x.even and not any(isinstance(p, _StridedShard) for p in tensors[0].placements)
-    out = rules.reshaped(x.shape, shape, x.dim, count) if plain else None
+    is_alone = count == mesh.size(m) and mesh._places is None  # a layout over devices has no strides
+    out = rules.reshaped(x.shape, shape, x.placement, count, is_alone) if x.even else None
     if out is None:
         return Decision([Replicate()], Replicate()), (shape,)
     local = list(shape)
-    local[out] //= mesh.size(m)
-    return Decision([Shard(x.dim)], Shard(out), sizes=(out, shape[out])), (local,)
+    local[out.dim] //= mesh.size(m)
+    return Decision([x.placement], out, sizes=(out.dim, shape[out.dim])), (local,)
 
 
 def _part(name, x, args, kwargs):

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .placement_types import Partial, Replicate, Shard, along, divides
+from .placement_types import Partial, Replicate, Shard, _StridedShard, along, divides
 
 R = Replicate()
 
@@ -55,7 +55,8 @@ POINTWISE = frozenset(
     "__rmul__ __truediv__ __rtruediv__ __floordiv__ __mod__ __pow__ __rpow__ __neg__ __and__ __or__ __xor__ "
     "__invert__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __abs__ __rdiv__ cpu requires_grad positive "
     "sigmoid_ nextafter ldexp heaviside deg2rad rad2deg tril_ angle conj real imag softsign tanhshrink "
-    "smooth_l1 prelu glu_ subtract multiply divide negative absolute greater less alias".split()
+    "smooth_l1 prelu glu_ isclose isreal isposinf isneginf signbit subtract multiply divide negative absolute "
+    "greater less alias".split()
 )
 LINEAR = frozenset(
     "add sub neg clone detach contiguous __add__ __radd__ __sub__ __neg__ subtract negative positive "
@@ -120,8 +121,9 @@ def _argument(args, kwargs, place, *names, default=None):
 
 
 REDUCED = {"sum": "sum", "nansum": "sum", "mean": "avg", "amax": "max", "amin": "min", "max": "max",
-           "min": "min", "prod": "product", "all": "min", "any": "max"}
-KEPT = frozenset("var std logsumexp argmax argmin median norm vector_norm linalg_vector_norm".split())
+           "min": "min", "prod": "product", "all": "product", "any": "sum", "count_nonzero": "sum"}
+KEPT = frozenset("var std var_mean std_mean logsumexp argmax argmin norm vector_norm linalg_vector_norm".split())
+_OF_DIMS = frozenset("sum nansum count_nonzero mean amax amin prod all any".split())  # one result, also along a dimension
 
 
 def reduction(name, inputs, args, kwargs):
@@ -143,12 +145,10 @@ def reduction(name, inputs, args, kwargs):
     if x.dim not in dims:
         out = x.dim if keep else x.dim - sum(d < x.dim for d in dims)
         return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
-    whole = dim is None or name in ("sum", "mean", "amax", "amin")
-    kind = REDUCED.get(name)
-    boolean = name in ("all", "any")
+    kind, boolean = REDUCED.get(name), name in ("all", "any")
     if kind in ("max", "min", "product") and x.derived:  # a part does not know which elements were chosen
         return Decision([R], R)
-    if kind is None or not (whole or boolean) or not (x.even or boolean):
+    if kind is None or not (dim is None or name in _OF_DIMS) or not (x.even or kind == "sum" or boolean):
         return Decision([R], R)
     return Decision([Shard(x.dim)], Partial(kind))
 
@@ -311,8 +311,8 @@ def inserted(name, inputs, args, kwargs):
     return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
 
 
-def reshaped(shape, target, dim, count):
-    """The dimension of ``target`` that a divided dimension of ``shape`` becomes, or None."""
+def _groups(shape, target):
+    """The ranges of dimensions of a shape and of another one of as many elements that become each other."""
     i = j = 0
     while i < len(shape) and j < len(target):
         a, b, first_i, first_j = shape[i], target[j], i, j
@@ -320,20 +320,39 @@ def reshaped(shape, target, dim, count):
             if a < b:
                 i += 1
                 if i >= len(shape):
-                    return None
+                    return
                 a *= shape[i]
             else:
                 j += 1
                 if j >= len(target):
-                    return None
+                    return
                 b *= target[j]
-        if first_i <= dim <= i:
-            leading = [d for d in range(first_i, i + 1) if shape[d] != 1]
-            if leading and leading[0] != dim:
-                return None
-            for d in range(first_j, j + 1):
-                if target[d] != 1:
-                    return d if target[d] % count == 0 else None
-            return None
+        yield range(first_i, i + 1), range(first_j, j + 1)
         i, j = i + 1, j + 1
+
+
+def reshaped(shape, target, placement, count, is_alone):
+    """What the placement of a divided dimension becomes when ``shape`` becomes ``target``, or None.
+
+    A dimension that is joined with others before it is divided in strides there, and a strided one that comes apart at its
+    pieces is divided plainly, if no other dimension of the mesh divides it as well (``is_alone``).
+    """
+    dim, pieces = placement.dim, getattr(placement, "split_factor", 1)
+    for before, behind in _groups(shape, target):
+        if dim not in before:
+            continue
+        leading = math.prod(shape[d] for d in before if d < dim)
+        wide = [d for d in behind if target[d] != 1]
+        if leading == pieces == 1:
+            return Shard(wide[0]) if wide and target[wide[0]] % count == 0 else None
+        if not is_alone:
+            return None
+        if pieces == 1:
+            fits = len(wide) == 1 and shape[dim] % count == 0
+            return _StridedShard(wide[0], split_factor=leading) if fits else None
+        if leading == 1:
+            for k, d in enumerate(wide):
+                if math.prod(target[e] for e in wide[:k]) == pieces:
+                    return Shard(d) if target[d] % count == 0 else None
+        return None
     return None

@@ -7,7 +7,7 @@ import math
 import ftorch as torch
 
 from ._redistribute import global_strides, local_shape, move, offsets
-from .placement_types import NormPartial, Partial, Replicate, divides
+from .placement_types import NormPartial, Partial, Replicate, along, divides
 
 
 def _made(local, x, placements, shape):
@@ -21,24 +21,42 @@ def _given(args, kwargs, place, name, default=None):
 
 
 def norm(func, args, kwargs):
-    """A norm of all elements: the parts' norms, which are combined when somebody wants the number."""
+    """A norm of all elements, or along dimensions that are divided: the parts' norms, which are combined when somebody wants
+    the numbers."""
     x = args[0]
     order = _given(args, kwargs, 1, "p" if "norm" == func.__name__.strip("_") else "ord", 2)
-    rest = {k: v for k, v in kwargs.items() if k not in ("p", "ord") and v is not None and v is not False}
-    plain = len(args) < 3 and not rest and (order is None or order == "fro" or isinstance(order, (int, float)))
+    dim, keep = _given(args, kwargs, 2, "dim"), _given(args, kwargs, 3, "keepdim", False)
+    rest = {k: v for k, v in kwargs.items() if k not in ("p", "ord", "dim", "keepdim") and v is not None}
+    plain = len(args) < 5 and not rest and (order is None or order == "fro" or isinstance(order, (int, float)))
     dense = x.is_floating_point() and x._local_tensor.numel()
     if not plain or not dense or x._local_tensor.requires_grad:
         return NotImplemented
-    if not any(divides(p) for p in x.placements) or any(p.is_partial() for p in x.placements):
+    dims = [d % x.dim() for d in (dim if isinstance(dim, (tuple, list)) else [dim])] if dim is not None else []
+    dims = dims or [*range(x.dim())]
+    if not any(divides(p) and p.dim in dims for p in x.placements) or any(p.is_partial() for p in x.placements):
         return NotImplemented
     from ._dispatch import evenly_divided
 
     if not evenly_divided(x.shape, x.device_mesh, x.placements):
         return NotImplemented
     kind = 2 if order is None or order == "fro" else order
-    local = torch.linalg.vector_norm(x._local_tensor, kind)
-    placed = [NormPartial(kind) if divides(p) else p for p in x.placements]
-    return _made(local, x, placed, ())
+    local = torch.linalg.vector_norm(x._local_tensor, kind, dims, bool(keep))
+
+    def left(p):
+        if not divides(p):
+            return p
+        return _combined(kind) if p.dim in dims else along(p, p.dim if keep else p.dim - sum(d < p.dim for d in dims))
+
+    return _made(local, x, [left(p) for p in x.placements], [
+        1 if d in dims else size for d, size in enumerate(x.shape) if keep or d not in dims
+    ])
+
+
+def _combined(kind):
+    """How norms of parts are terms of the whole one."""
+    if math.isinf(kind):
+        return Partial("max" if kind > 0 else "min")
+    return NormPartial(kind) if kind else Partial()
 
 
 def dropout(func, args, kwargs):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 from ._rules import Decision, R, _argument, _dims
 from .placement_types import Partial, Shard
 
@@ -93,7 +95,7 @@ def repeated(name, inputs, args, kwargs):
 
 def picked(name, inputs, args, kwargs):
     """`gather`, `scatter` and their like: input, index and source are divided alike along other dimensions."""
-    dim = _argument(args, kwargs, 1, "dim")
+    dim = _argument(args, kwargs, 2 if name == "take_along_dim" else 1, "dim")
     rank = len(inputs[0].shape)
     if not isinstance(dim, int) or any(len(i.shape) != rank for i in inputs):
         return None
@@ -103,6 +105,32 @@ def picked(name, inputs, args, kwargs):
             continue
         return Decision([Shard(d)] * len(inputs), Shard(d), sizes=(d, i.shape[d]))
     return None
+
+
+def chosen(place):
+    """One element, or several results of one, of each line along a dimension (the last one by default)."""
+
+    def rule(name, inputs, args, kwargs):
+        x, rank = inputs[0], len(inputs[0].shape)
+        dim = _argument(args, kwargs, place, "dim", default=None if name == "median" else -1)
+        if not isinstance(dim, int) or isinstance(dim, bool) or x.dim is None or x.dim == dim % rank:
+            return None
+        keep = bool(_argument(args, kwargs, place + 1, "keepdim", default=False))
+        out = x.dim if keep else x.dim - (dim % rank < x.dim)
+        return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
+
+    return rule
+
+
+def at_least(name, inputs, args, kwargs):
+    """`atleast_2d` and `atleast_3d` of one tensor: dimensions of size 1 before and behind."""
+    if len(inputs) > 1:
+        return None
+    x = inputs[0]
+    if x.dim is None:
+        return Decision([x.placement], x.placement)
+    out = x.dim + (len(x.shape) == 1)
+    return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
 
 
 def encoded(name, inputs, args, kwargs):
@@ -129,16 +157,53 @@ def moved(name, inputs, args, kwargs):
     return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
 
 
+_VECTORS = {"outer": "i,j->ij", "ger": "i,j->ij", "dot": "i,i->", "vdot": "i,i->", "mv": "ij,j->i"}
+
+
+def _equation(name, inputs, args, kwargs):
+    """What a product of tensors is as an `einsum`."""
+    if name in _VECTORS:
+        return _VECTORS[name]
+    if name == "matmul":  # by a vector
+        letters = string.ascii_letters[: len(inputs[0].shape)]
+        return f"{letters},{letters[-1]}->{letters[:-1]}"
+    if name == "tensordot":
+        dims = _argument(args, kwargs, 2, "dims", default=2)
+        ranks = [len(i.shape) for i in inputs]
+        if isinstance(dims, int):
+            dims = [*range(ranks[0] - dims, ranks[0])], [*range(dims)]
+        left, right = [*string.ascii_lowercase[: ranks[0]]], [*string.ascii_uppercase[: ranks[1]]]
+        for a, b in zip(*dims):
+            right[b] = left[a]
+        result = [c for c in left if c not in right] + [c for c in right if c not in left]
+        return f"{''.join(left)},{''.join(right)}->{''.join(result)}"
+    return args[0]
+
+
+def _spelled_out(terms, result, inputs):
+    """Terms and result with letters for what an ellipsis stands for; None if the equation names no result."""
+    if "." not in "".join([*terms, result]):
+        return terms, result
+    extra = [max(0, len(i.shape) - len(t.replace("...", ""))) for t, i in zip(terms, inputs)]
+    letters = [c for c in string.ascii_letters if c not in "".join(terms)][: max(extra)]
+    return [t.replace("...", "".join(letters[len(letters) - n :])) for t, n in zip(terms, extra)], (
+        result.replace("...", "".join(letters))
+    )
+
+
 def contracted(name, inputs, args, kwargs):
-    """`einsum` and `outer`: a divided letter divides the result, or is summed over."""
-    equation = "i,j->ij" if name == "outer" else args[0]
-    if not isinstance(equation, str) or "." in equation:
+    """`einsum` and products that are one: a divided letter divides the result, or is summed over."""
+    equation = _equation(name, inputs, args, kwargs)
+    if not isinstance(equation, str) or "." in equation and "->" not in equation:
         return None
     given, _, result = equation.replace(" ", "").partition("->")
     terms = given.split(",")
     if "->" not in equation:
         result = "".join(sorted(c for c in set(given) - {","} if given.count(c) == 1))
-    if len(terms) != len(inputs) or any(len(t) != len(set(t)) for t in terms):
+    if len(terms) != len(inputs):
+        return None
+    terms, result = _spelled_out(terms, result, inputs)
+    if any(len(t) != len(set(t)) or len(t) != len(i.shape) for t, i in zip(terms, inputs)):
         return None
     partial = [i for i in inputs if i.placement.is_partial()]
     if partial:
@@ -183,7 +248,10 @@ STRUCTURE = {
     "cat": joined, "concat": joined, "concatenate": joined, "stack": joined, "flip": flipped,
     "roll": rolled, "index_select": selected, "topk": ranked, "pad": padded, "repeat": repeated,
     **{n: picked for n in ("gather", "scatter", "scatter_add", "take_along_dim")},
-    "one_hot": encoded, "movedim": moved, "moveaxis": moved, "einsum": contracted, "outer": contracted,
+    "one_hot": encoded, "movedim": moved, "moveaxis": moved,
+    **{n: contracted for n in ("einsum", "tensordot", *_VECTORS)},
+    "kthvalue": chosen(2), "mode": chosen(1), "median": chosen(1), "nanmedian": chosen(1), "diff": ranked,
+    "atleast_2d": at_least, "atleast_3d": at_least,
     **{n: loss for n in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
                          "binary_cross_entropy_with_logits")},
 }
