@@ -36,8 +36,8 @@ def each(t, d, calls):
 def of_lines(t, d, rank):
     calls = [
         lambda x, y: x.isclose(y), lambda x, y: t.std_mean(x, -1), lambda x, y: t.var_mean(x, 0),
-        lambda x, y: x.kthvalue(2, -1), lambda x, y: x.mode(1), lambda x, y: x.median(0, keepdim=True), lambda x, y: x.diff(dim=0),
-        lambda x, y: x.isneginf(),
+        lambda x, y: x.kthvalue(2, -1), lambda x, y: x.mode(1), lambda x, y: x.median(0, keepdim=True),
+        lambda x, y: x.diff(dim=0), lambda x, y: x.isneginf(),
         lambda x, y: t.take_along_dim(x, x.argsort(-1), -1), lambda x, y: t.atleast_3d(x),
     ]
     tensor, place = made(t, d)
