@@ -348,3 +348,28 @@ def test_values(two, program):
 )
 def test_two_processes(two, program):
     two.run(program, ["ftorch"])
+
+
+def test_contexts_are_found_by_their_numbers(tmp_path):
+    """What libraries import beside the public functions (`torchopt`)."""
+    import ftorch
+    from ftorch.distributed import autograd, rpc
+
+    for library in (ftorch, pt):
+        with pytest.raises(RuntimeError, match="^Need to initialize distributed autograd using torch"):
+            library.distributed.autograd._current_context()
+        assert library.distributed.rpc.api.UNSET_RPC_TIMEOUT == -1.0
+        assert library.distributed.rpc.api.DEFAULT_SHUTDOWN_TIMEOUT == 0
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tmp_path / 'met'}")
+    rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+    try:
+        with pytest.raises(RuntimeError, match="^Current thread doesn't have a valid autograd context. Please wrap"):
+            autograd._current_context()
+        with autograd.context() as number:
+            found = autograd._retrieve_context(number)
+            assert isinstance(found, autograd.DistAutogradContext) and found is autograd._current_context()
+            assert found._context_id() == number and found._known_worker_ids() == set()
+            rpc.rpc_sync("alone", ftorch.mul, (ftorch.ones(2, requires_grad=True), 3))
+            assert found._known_worker_ids() == {0}
+    finally:
+        rpc.shutdown()

@@ -27,8 +27,8 @@ def is_available() -> bool:
     return True
 
 
-class _Context:
-    """What this process knows of a context."""
+class DistAutogradContext:
+    """What this process knows of a context (`_retrieve_context` gives it)."""
 
     def __init__(self, number):
         self.number = number
@@ -38,8 +38,11 @@ class _Context:
         self.workers: set = set()
         self.lock = threading.Lock()
 
-    def _context_id(self):
+    def _context_id(self) -> int:
         return self.number
+
+    def _known_worker_ids(self) -> set[int]:
+        return set(self.workers)
 
 
 def _attach(agent) -> None:
@@ -77,7 +80,7 @@ def _attach(agent) -> None:
         kept = getattr(_local, "context", None)
         if note:
             with _lock:
-                found = _contexts.setdefault(note[0], _Context(note[0]))
+                found = _contexts.setdefault(note[0], DistAutogradContext(note[0]))
             found.workers.add(source)
             _local.context = found
         else:
@@ -131,7 +134,7 @@ class context:  # noqa: N801
         number = (_agent[0].info.id << 48) + next(context._numbers)
         if _current() is not None:
             raise RuntimeError("Already have an autograd context id for this thread")
-        self.made = _contexts[number] = _local.context = _Context(number)
+        self.made = _contexts[number] = _local.context = DistAutogradContext(number)
         return number
 
     def __exit__(self, *_):
@@ -155,10 +158,22 @@ def _released(source, number):
     _release(number)
 
 
-def _retrieve_context(context_id: int) -> _Context:
+def _retrieve_context(context_id: int) -> DistAutogradContext:
     if context_id not in _contexts:
         raise RuntimeError(f"Could not find autograd context with id: {context_id}")
     return _contexts[context_id]
+
+
+def _current_context() -> DistAutogradContext:
+    if not _agent:
+        raise RuntimeError("Need to initialize distributed autograd using torch.distributed.autograd.init()")
+    found = _current()
+    if found is None:
+        raise RuntimeError(
+            "Current thread doesn't have a valid autograd context. Please wrap your code using: `with "
+            "torch.distributed.autograd.context() as context_id` to generate a valid context"
+        )
+    return found
 
 
 def _is_valid_context(context_id: int) -> bool:

@@ -9,9 +9,10 @@ import pickle
 import threading
 
 from ...futures import Future
-from . import _rref, constants
+from . import _rref
 from ._agent import Agent, Deferred, WorkerInfo
 from ._rref import RRef
+from .constants import DEFAULT_SHUTDOWN_TIMEOUT, UNSET_RPC_TIMEOUT
 
 __all__ = ["RRef", "get_worker_info", "init_rpc", "remote", "rpc_async", "rpc_sync", "shutdown"]
 
@@ -113,7 +114,7 @@ def _called(source, value):
 
 
 @_require_initialized
-def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
+def shutdown(graceful: bool = True, timeout: float = DEFAULT_SHUTDOWN_TIMEOUT) -> None:
     """Ends the agent.
 
     Args:
@@ -151,7 +152,7 @@ def _invoke(to, func, args, kwargs, timeout) -> Future:
 
 
 @_require_initialized
-def rpc_async(to, func, args=None, kwargs=None, timeout: float = constants.UNSET_RPC_TIMEOUT) -> Future:
+def rpc_async(to, func, args=None, kwargs=None, timeout: float = UNSET_RPC_TIMEOUT) -> Future:
     """Calls a function in another process; a future of its result.
 
     Args:
@@ -165,7 +166,7 @@ def rpc_async(to, func, args=None, kwargs=None, timeout: float = constants.UNSET
 
 
 @_require_initialized
-def rpc_sync(to, func, args=None, kwargs=None, timeout: float = constants.UNSET_RPC_TIMEOUT):
+def rpc_sync(to, func, args=None, kwargs=None, timeout: float = UNSET_RPC_TIMEOUT):
     """Calls a function in another process and gives its result.
 
     Raises:
@@ -175,7 +176,7 @@ def rpc_sync(to, func, args=None, kwargs=None, timeout: float = constants.UNSET_
 
 
 @_require_initialized
-def remote(to, func, args=None, kwargs=None, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRef:
+def remote(to, func, args=None, kwargs=None, timeout: float = UNSET_RPC_TIMEOUT) -> RRef:
     """Calls a function in another process, which keeps the result; a reference to it comes back at once."""
     if not callable(func):
         raise TypeError("function should be callable.")
@@ -214,7 +215,7 @@ _sequence: dict = {}
 
 
 @_require_initialized
-def _all_gather(obj, worker_names=None, timeout: float = constants.UNSET_RPC_TIMEOUT) -> dict:
+def _all_gather(obj, worker_names=None, timeout: float = UNSET_RPC_TIMEOUT) -> dict:
     """{name: object} of all processes, or of some of them, which all call it."""
     from datetime import timedelta
 
@@ -237,7 +238,7 @@ def _barrier(worker_names) -> None:
 
 
 @_require_initialized
-def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
+def _wait_all_workers(timeout: float = DEFAULT_SHUTDOWN_TIMEOUT) -> None:
     """Waits until all processes have come here."""
     _all_gather(None, None, timeout or -1.0)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import types
 
 from ..._alias import is_own
@@ -196,10 +195,10 @@ def _spreading(function, positional: int, names: tuple[str, ...]):
     Args:
         positional, names: how many arguments a call gives by position, and those that it names.
     """
-    places = map(_Place, range(positional + len(names)))
+    places = tuple(map(_Place, range(positional + len(names))))
     try:
         found = _parameters(function)
-        bound = None if found is None else found[0].bind(*itertools.islice(places, positional), **dict(zip(names, places)))
+        bound = None if found is None else found[0].bind(*places[:positional], **dict(zip(names, places[positional:])))
     except (TypeError, ValueError):
         return None
     if bound is None:

@@ -23,7 +23,9 @@ CALLS = (
     "t.lerp(x, p, 0.5); t.addmm(p, x, p); t.baddbmm(p[None], x[None], p[None]); t.einsum('ij,jk', x, p); t.norm(x); "
     "x.norm(); t.sort(x); t.topk(x, 1); x.split(2); t.chunk(x, 2); x.unbind(); t.outer(x[0], p[0]); t.dot(x[0], p[0]); "
     "t.logsumexp(x, 0); x.__radd__(1); x.__rsub__(1); x.pow(2); x.fill_(1.); x.copy_(p); p.copy_(x); t.equal(x, p); "
-    "t.allclose(x, p)"
+    "t.allclose(x, p); t.nn.functional.relu(x, inplace=False); t.nn.functional.softmax(x, dim=0); "
+    "t.nn.functional.dropout(x, p=0.5, training=False); t.nn.functional.layer_norm(x, normalized_shape=(3,)); "
+    "t.nn.functional.mse_loss(x, target=p); t.nn.functional.huber_loss(p, x, delta=2.); t.tensordot(x, p, dims=1); x.norm(p=2)"
 ).split("; ")
 
 

@@ -1,6 +1,7 @@
 """`jit.script`: the same results as PyTorch's, files that PyTorch runs, and the same refusals."""
 
 # pyright: reportUndefinedVariable=false, reportInvalidTypeArguments=false
+import functools
 import inspect
 import io
 import warnings
@@ -372,3 +373,28 @@ def test_settled_conditions():
     for t, module in ((ft, own), (pt, settled)):
         with pytest.raises(RuntimeError, match="python value of type 'bool' cannot be used as a value"):
             t.jit.script(module.by_global)
+
+
+def test_callables_that_are_no_functions():
+    """Partial functions and objects with a `__call__` are left to Python, each with its own arguments (`geoopt`)."""
+
+    def made(t, power):
+        function = functools.partial(t.pow, exponent=power)
+
+        def raised(x):
+            return function(x) + 1
+
+        return t.jit.script(raised)
+
+    for power in (2, 3):
+        ours, theirs = made(ft, power), made(pt, power)
+        same(ours(ft.tensor([2.0, 3.0])), theirs(pt.tensor([2.0, 3.0])))
+    for t in (ft, pt):
+        square, cube = functools.partial(t.pow, exponent=2), functools.partial(t.pow, exponent=3)
+
+        def both(x):
+            return square(x) + cube(x)  # noqa: B023
+
+        assert t.jit.script(both)(t.tensor([2.0])).tolist() == [12.0], t
+        with pytest.raises(RuntimeError, match="Could not export Python function call"):
+            t.jit.save(t.jit.script(both), io.BytesIO())

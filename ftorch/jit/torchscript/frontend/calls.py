@@ -179,8 +179,10 @@ def _function_call(c, function, node):
     if modifier == "IGNORE":
         return _called(c.program.python_function(function), *_arguments(c, node))
     if not inspect.isfunction(function):
-        kind = type(function).__name__
-        raise c.error(f"python value of type '{kind}' cannot be used as a value", node)
+        if not callable(function):
+            kind = type(function).__name__
+            raise c.error(f"python value of type '{kind}' cannot be used as a value", node)
+        return _called(c.program.python_function(function), *_arguments(c, node))
     name = c.program.function(function)
     return _called(name, *_arguments(c, node))
 

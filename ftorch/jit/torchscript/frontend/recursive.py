@@ -132,9 +132,13 @@ class Program:
         return name
 
     def python_function(self, function) -> str:
-        """The name of a function that is left to Python."""
-        name = function_name(function)
-        self.unit.python[name] = function
+        """The name of a function that is left to Python; any other callable has that of its class."""
+        python = self.unit.python
+        name = function_name(function if hasattr(function, "__name__") else type(function))
+        if python.get(name, function) is not function:  # closures, and instances of one class, share it
+            known = (n for n, other in python.items() if other is function)
+            name = next(known, None) or _unique(name, python)
+        python[name] = function
         return name
 
     def prelude_function(self, namespace, name) -> str:
