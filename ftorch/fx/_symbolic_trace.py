@@ -372,7 +372,8 @@ class Tracer(TracerBase):
             proxy = self.create_proxy("placeholder", f"{name}_{made}", default, {})
             if isinstance(x, PHBase):
                 for key, value in vars(x).items():
-                    setattr(proxy.node, key, value)
+                    if not hasattr(proxy.node, key):
+                        setattr(proxy.node, key, value)
                 return proxy
             text = f"{name} has been specialized to have value {x} but got another value"
             if x is None:

@@ -109,7 +109,7 @@ def check_for_mutable_operation(target: Callable, args: tuple[Any, ...], kwargs:
     Raises:
         RuntimeError: the op's only overload that takes the arguments writes to one of them.
     """
-    schemas = _schemas(target)
+    schemas = [] if isinstance(target, types.FunctionType) else _schemas(target)
     if schemas and not isinstance(target, (OpOverload, OpOverloadPacket)):
         schemas = [*schemas, *_schemas(getattr(ops.aten, schemas[0].name.removeprefix("aten::")))]
     given = {k: v for k, v in kwargs.items() if k != "out"}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import typing
 import warnings
 from typing import Final
+
+from ..program.types import Attribute
 
 __all__ = ["Attribute", "Final", "ScriptWarning", "annotate", "export", "ignore", "unused"]
 
@@ -65,15 +66,3 @@ def export(fn):
 def annotate(the_type, the_value):
     """``the_value``: the type is for the compiler."""
     return the_value
-
-
-class Attribute(typing.NamedTuple):
-    """A value with its type, for attributes whose type the value does not show.
-
-    >>> import ftorch as torch
-    >>> torch.jit.Attribute({}, dict[str, int]).value
-    {}
-    """
-
-    value: typing.Any
-    type: typing.Any

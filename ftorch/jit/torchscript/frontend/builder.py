@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from ..program.modules import is_compiled
 from ..program.types import code, infer
 from .annotations import Attribute
@@ -69,6 +71,8 @@ class Builder:
             kind.methods[method].unannotated, kind.methods[method].sizes = names, program.sizes[method]
         for method, places in program.places.items():
             kind.methods[method].places = places.attach(kind.methods[method].node)
+        kind.ignored = {n: f for n in dir(type(module)) if inspect.isfunction(f := inspect.getattr_static(type(module), n))
+                        and getattr(f, "_torchscript_modifier", None) == "IGNORE"}
         if program.python:
             unit.python[name] = dict(program.python)
         data = kind.python()

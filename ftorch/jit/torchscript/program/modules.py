@@ -19,7 +19,7 @@ from .casts import CastError, cast
 from .objects import ClassType, Function, ScriptObject
 from .registered import compiling
 from .services import services
-from .types import infer
+from .types import Attribute, infer
 
 __all__ = ["RecursiveScriptModule", "ScriptFunction", "ScriptMethod", "ScriptModule",
            "TopLevelTracedModule", "TracedModule", "is_compiled", "wrap_module"]
@@ -227,6 +227,9 @@ class ScriptModule(Module):
         if compiled is None and "_modules" not in self.__dict__ and not isinstance(value, (Module, Parameter)):
             object.__setattr__(self, name, value)
         elif compiled is None:
+            if isinstance(value, Attribute):
+                type(self).__annotations__ = {**vars(type(self)).get("__annotations__", {}), name: value.type}
+                value = value.value
             super().__setattr__(name, value)
         else:
             setattr(compiled, name, value)
@@ -401,6 +404,8 @@ class RecursiveScriptModule(ScriptModule):
                 return self._method(name)
             if name in kind.unit.python.get(kind.name, {}):  # type: ignore[operator]
                 return kind.unit.python[kind.name][name].__get__(self)  # type: ignore[index]
+            if name in kind.ignored:
+                return kind.ignored[name].__get__(self)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name, value):

@@ -111,6 +111,7 @@ class ClassType:
         self.python: type = object
         self.origin: type | None = None  # the Python class that it was compiled from
         self.source = ""
+        self.ignored: dict = {}  # methods of a module that are left to Python
 
     @property
     def short_name(self):

@@ -6,6 +6,7 @@ import ast
 import warnings
 import weakref
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ....eager.sampling.generator import Generator
 from ....eager.tensor import TensorBase
 from ....eager.tensor_api.legacy_types import is_legacy_type
 
-__all__ = ["Type", "conforms", "infer", "name_of", "named", "parse_type", "type_of_annotation"]
+__all__ = ["Attribute", "Type", "conforms", "infer", "name_of", "named", "parse_type", "type_of_annotation"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,18 @@ def code(value):
     if isinstance(value, _formats.qscheme):
         return QSCHEMES.index(value)
     return value
+
+
+class Attribute(NamedTuple):
+    """A value with its type, for attributes whose type the value does not show.
+
+    >>> import ftorch as torch
+    >>> torch.jit.Attribute({}, dict[str, int]).value
+    {}
+    """
+
+    value: Any
+    type: Any
 
 
 # --- parsing -------------------------------------------------------------------------
