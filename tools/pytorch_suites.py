@@ -4,6 +4,7 @@
     python tools/pytorch_suites.py run FOLDER torch FILE [PYTEST OPTIONS]
     python tools/pytorch_suites.py run FOLDER ftorch FILE [PYTEST OPTIONS]
     python tools/pytorch_suites.py compare FOLDER FILE ...
+    python tools/pytorch_suites.py record FOLDER FILE ...           # the same, into the table of counts, which may only grow
 
 SOURCE is the ``test`` folder of PyTorch's repository, or of https://github.com/Ascend/pytorch, which has most of the
 same files for another device and is small. FILE is a path in it without ``.py``, such as ``nn/test_embedding``. The
@@ -14,6 +15,7 @@ PyTorch fail in part on PyTorch, too: only what passes there counts.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -24,6 +26,7 @@ from collections import Counter
 from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parent
+COUNTS = TOOLS / "pytorch_suites.json"  # {file: how many of its tests pass on PyTorch, and how many of these here}
 CONFTEST = '''import os, sys
 
 sys.path[:0] = [{tests!r}, {functorch!r}, {tools!r}]
@@ -100,14 +103,34 @@ def outcomes(path: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
-def compare(folder: Path, files) -> None:
-    """Prints, for each file, how many pass, and one of each family of those that pass on PyTorch only."""
+def record(file: str, theirs: int, here: int) -> None:
+    """Writes a file's counts down.
+
+    Raises:
+        SystemExit: fewer pass here than were written down before.
+    """
+    table = json.loads(COUNTS.read_text())
+    before = table.get(file, {"here": 0})
+    if here < before["here"]:
+        raise SystemExit(f"{file}: {here} pass here, {before['here']} did before")
+    table[file] = {"PyTorch": theirs, "here": here}
+    COUNTS.write_text(json.dumps(dict(sorted(table.items())), indent=1) + "\n")
+
+
+def compare(folder: Path, files, write: bool = False) -> None:
+    """Prints, for each file, how many pass, and one of each family of those that pass on PyTorch only.
+
+    Args:
+        write: whether to write the counts into the table, too.
+    """
     for file in files:
         theirs, ours = (outcomes(folder / library / f"{file}.xml") for library in ("torch", "ftorch"))
         wanted = [test for test, (kind, _) in theirs.items() if kind == "pass"]
         here = {test: ours.get(test, ("not collected", "")) for test in wanted}
         passed = sum(kind == "pass" for kind, _ in here.values())
         print(f"{file}: {len(wanted)} of {len(theirs)} pass on PyTorch, {passed} of them here")
+        if write:
+            record(file, len(wanted), passed)
         seen: Counter = Counter()
         for test, (kind, message) in here.items():
             stem = re.sub(r"(_cpu.*|_(float|int|uint|complex|bfloat)\d+.*)$", "", test)
@@ -117,7 +140,7 @@ def compare(folder: Path, files) -> None:
 
 
 def main(arguments) -> int:
-    if len(arguments) < 3 or arguments[0] not in ("convert", "run", "compare"):
+    if len(arguments) < 3 or arguments[0] not in ("convert", "run", "compare", "record"):
         print(__doc__)
         return 2
     command, *rest = arguments
@@ -126,7 +149,7 @@ def main(arguments) -> int:
     elif command == "run":
         return run(Path(rest[0]).resolve(), rest[1], rest[2], rest[3:])
     else:
-        compare(Path(rest[0]).resolve(), rest[1:])
+        compare(Path(rest[0]).resolve(), rest[1:], command == "record")
     return 0
 
 
