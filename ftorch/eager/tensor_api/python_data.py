@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 
 import jax
@@ -37,19 +38,34 @@ def inferred_array(data, wanted=None):
         return np.asarray(data)
     if isinstance(data, bytes | str):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__") or isinstance(data, Mapping):
-        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+    if not _is_sequence(data):
+        return _by_element(data, wanted)
     if len(data) and isinstance(data, (list, tuple)) and isinstance(data[0], np.ndarray) and data[0].ndim:
         warn_once(
             "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider "
             "converting the list to a single numpy.ndarray with numpy.array() before converting to a tensor."
         )
-    shape, leaves = _flatten(data)
-    if leaves and isinstance(leaves[0], str):  # a sequence, too
-        raise ValueError("too many dimensions 'str'")
-    kinds = {type(v) for v in leaves}
+    try:
+        shape, leaves = _flatten(data)
+        kinds = {type(v) for v in leaves}
+        if wanted is not None and wanted.category <= 1 and any(issubclass(kind, _NO_INTEGERS) for kind in kinds):
+            return _by_element(data, wanted)
+        return _array(leaves, kinds, shape, wanted)
+    except (TypeError, ValueError, RuntimeError):
+        return _by_element(data, wanted)
+
+
+_NO_INTEGERS = (TensorBase, np.float16, np.float32, np.longdouble)  # may be none for a dtype of integers
+
+
+def _array(leaves, kinds, shape, wanted):
     if not leaves:
         return np.empty(shape, _dtype.get_default_dtype().numpy)
+    return _build(leaves, shape, _holding(_common(leaves, kinds), wanted), wanted)
+
+
+def _common(leaves, kinds):
+    """The dtype that holds all elements."""
     dtype = _dtype.bool
     for kind in kinds:
         if issubclass(kind, (TensorBase, np.ndarray)):
@@ -58,7 +74,70 @@ def inferred_array(data, wanted=None):
                 dtype = _dtype._promote(dtype, own)
         else:
             dtype = _dtype._promote(dtype, _leaf_dtype(kind))
-    return _build(leaves, shape, _holding(dtype, wanted), wanted)
+    return dtype
+
+
+def _by_element(data, wanted):
+    """What is nested in another way than lists in lists: element by element in PyTorch's order, with its errors."""
+    shape, first = [], data
+    while _is_sequence(first) or (isinstance(first, (str, bytes)) and shape):
+        if isinstance(first, str):  # whose elements are strings, too
+            raise ValueError("too many dimensions 'str'")
+        shape.append(len(first))
+        if not shape[-1]:
+            break
+        first = first[0]
+    dtype = _inferred(data) if wanted is None else wanted
+    if 0 in shape:
+        return np.empty(shape, dtype.numpy)
+    leaves: list = []
+
+    def store(item, dim):
+        if dim == len(shape):
+            leaves.append(_checked(item, dtype))
+            return
+        try:
+            items = list(item)
+        except TypeError:
+            raise TypeError("not a sequence") from None
+        if len(items) != shape[dim]:
+            raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(items)})")
+        for part in items:
+            store(part, dim + 1)
+
+    store(data, 0)
+    return _array(leaves, {type(v) for v in leaves}, shape, wanted)
+
+
+def _inferred(item):
+    """The dtype of nested data."""
+    if isinstance(item, TensorBase):
+        return item.dtype
+    if isinstance(item, (np.ndarray, np.generic)):
+        return _dtype.from_numpy(item.dtype)
+    if not _is_sequence(item):
+        return _leaf_dtype(type(item))
+    if not len(item):
+        return _dtype.get_default_dtype()
+    dtype = _dtype.bool
+    for part in item:
+        dtype = _dtype._promote(dtype, _inferred(part))
+    return dtype
+
+
+def _checked(item, dtype):
+    """An element, if a dtype holds such."""
+    if dtype.category <= 1:
+        if isinstance(item, TensorBase):
+            if item.numel() != 1 or item.dtype.category > 1:
+                raise TypeError("only integer tensors of a single element can be converted to an index")
+        elif not isinstance(item, float):
+            operator.index(item)
+    elif isinstance(item, (TensorBase, np.ndarray)):
+        float(item) if dtype.category == 2 else complex(item)
+    elif not isinstance(item, (bool, int, float, np.generic)) and not (isinstance(item, complex) and dtype.is_complex):
+        raise TypeError(f"must be real number, not {type(item).__name__}")
+    return item
 
 
 def _holding(inferred, wanted):
@@ -87,6 +166,8 @@ def _leaf_dtype(kind):
 
 def _build(leaves, shape, dtype, wanted=None):
     values = [v.item() if isinstance(v, (TensorBase, np.ndarray)) else v for v in leaves]
+    if wanted is _dtype.bool:
+        return np.array([bool(v) for v in values], np.bool_).reshape(shape)
     if dtype.category == 1 and not all(-(1 << 63) <= v < 1 << 63 for v in values):
         return np.array(values, _beyond_int64(values, wanted)).reshape(shape)
     with np.errstate(over="ignore"):
@@ -128,7 +209,7 @@ def _is_sequence(item):
     if isinstance(item, np.ndarray):
         return item.ndim > 0
     return isinstance(item, (list, tuple, range)) or (
-        hasattr(item, "__len__") and hasattr(item, "__getitem__") and not isinstance(item, (str, bytes))
+        hasattr(item, "__len__") and hasattr(item, "__getitem__") and not isinstance(item, (str, bytes, Mapping, type))
     )
 
 

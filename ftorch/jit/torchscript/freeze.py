@@ -6,6 +6,7 @@ import ast
 import copy
 
 from ...eager.tensor import TensorBase
+from .deprecations import warn_use
 from .frontend.emit import class_text, define, emit_function, literal
 from .program.modules import RecursiveScriptModule, ScriptModule, make_parameters, wrap_module
 from .program.objects import ClassType, CompilationUnitData, Function, ScriptObject, unparse
@@ -37,6 +38,7 @@ def freeze(mod, preserved_attrs=None, optimize_numerics: bool = True):
     >>> len(list(torch.jit.freeze(traced).parameters()))
     0
     """
+    warn_use("freeze")
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
             "Freezing expects a ScriptModule as input. Please use torch.jit.script or "
@@ -310,6 +312,7 @@ def optimize_for_inference(mod, other_methods=None):
     >>> torch.jit.optimize_for_inference(traced)(torch.zeros(1, 2)).shape
     torch.Size([1, 3])
     """
+    warn_use("optimize_for_inference")
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
             "optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script or "

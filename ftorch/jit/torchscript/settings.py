@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
+from .deprecations import warn_use
+
 __all__ = [
     "enable_onednn_fusion", "fuser", "last_executed_optimized_graph", "onednn_fusion_enabled",
     "optimized_execution", "set_fusion_strategy", "strict_fusion", "export_opnames",
@@ -33,6 +35,7 @@ def set_fusion_strategy(strategy):
     Raises:
         RuntimeError: for other kinds.
     """
+    warn_use("set_fusion_strategy")
     for kind, _ in strategy:
         if kind not in ("STATIC", "DYNAMIC"):
             raise RuntimeError(f"FusionBehavior only supported 'STATIC' or 'DYNAMIC', got: {kind}")

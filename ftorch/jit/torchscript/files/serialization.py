@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 
+from ..deprecations import EXPORT, warn_switch
 from ..program.modules import RecursiveScriptModule, ScriptFunction, make_parameters, wrap_module
 from ..program.services import services
 from .archive import Archive, read_extra_files
@@ -37,6 +38,7 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     >>> torch.jit.load(io.BytesIO(buffer.getvalue()))(torch.tensor([-1.0, 1.0]))
     tensor([0., 1.])
     """
+    warn_switch("load", EXPORT)
     if isinstance(f, (str, os.PathLike)):
         if not os.path.exists(f):
             raise ValueError(f"The provided filename {f} does not exist")
@@ -71,6 +73,12 @@ def save(m, f, _extra_files=None) -> None:
     >>> import ftorch as torch
     >>> torch.jit.save(torch.jit.script(torch.nn.Identity()), io.BytesIO())
     """
+    warn_switch("save", EXPORT)
+    _write(m, f, _extra_files)
+
+
+def _write(m, f, _extra_files=None) -> None:
+    """What `save` does."""
     from .writer import write_archive
 
     if isinstance(m, ScriptFunction) and not hasattr(m, "_owner"):
@@ -85,4 +93,4 @@ def save(m, f, _extra_files=None) -> None:
     write_archive(m._c, f, _extra_files)
 
 
-services.save = save
+services.save = _write

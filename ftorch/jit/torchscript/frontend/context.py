@@ -153,11 +153,8 @@ _MISSING = object()
 
 def uncontained(name: str) -> str:
     """What is said of ``List``, ``Dict`` and ``Tuple`` without parameters."""
-    if name == "Dict":
-        return (
-            "Attempted to use Dict without contained types. Please add contained type, e.g. "
-            "Dict[int, int]"
-        )
+    if name in ("Dict", "dict"):
+        return f"Attempted to use {name} without contained types. Please add contained type, e.g. {name}[int, int]"
     return (
         f"Attempted to use {name} without a contained type. Please add a contained type, "
         f"e.g. {name}[int]"

@@ -16,6 +16,7 @@ import zlib
 import ftorch
 
 from ....nn import Module
+from ..deprecations import warn_switch, warn_use
 from ..program.builtins import Future
 from ..program.containers import ScriptDict, ScriptList
 from ..program.modules import ScriptFunction, ScriptModule
@@ -74,6 +75,7 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     ...         x = x + i
     ...     return x
     """
+    warn_switch("script")
     if not compiling:
         return obj
     if _isinstance(obj, (ScriptFunction,)) or (
@@ -115,6 +117,7 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
 
 def script_method(fn):
     """Marks a method of a `ScriptModule` to be compiled."""
+    warn_switch("script_method")
     return _annotations.export(fn) if compiling else fn
 
 
@@ -144,6 +147,7 @@ def script_if_tracing(fn):
 
 def interface(obj):
     """Marks a class as the interface of script classes or modules, which declares methods."""
+    warn_use("interface")
     if not inspect.isclass(obj):
         raise RuntimeError("interface must be applied to a class")
     obj._script_interface = True
@@ -159,8 +163,8 @@ def isinstance(obj, target_type) -> bool:  # noqa: A001
     """
     kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
     for kind in kinds:
-        if kind in (list, dict, tuple, typing.List, typing.Dict, typing.Tuple):  # noqa: UP006
-            raise RuntimeError(uncontained(getattr(kind, "__name__", str(kind)).capitalize()))
+        if kind in (list, dict, tuple, typing.List, typing.Dict, typing.Tuple, typing.Optional):  # noqa: UP006
+            raise RuntimeError(uncontained(getattr(kind, "__name__", str(kind))))
         found = type_of_annotation(kind)
         if found is not None and conforms(obj, found):
             return True

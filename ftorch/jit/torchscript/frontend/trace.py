@@ -11,6 +11,7 @@ from ....eager.tensor import TensorBase
 from ....functional.functional_call import swapped
 from ....nn import Module
 from ....utils import _pytree as pytree
+from ..deprecations import warn_switch
 from ..program.modules import ScriptFunction, ScriptModule, TopLevelTracedModule, wrap_module
 from ..program.objects import CompilationUnitData
 from ..program.registered import compiling, keep_function
@@ -78,13 +79,23 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     >>> traced(torch.tensor([-1.0, 1.0]))
     tensor([1., 2.])
     """
+    warn_switch("trace")
+    return _traced(
+        func, example_inputs, example_kwarg_inputs, check_trace=check_trace, check_inputs=check_inputs,
+        check_tolerance=check_tolerance, strict=strict,
+    )
+
+
+def _traced(func, example_inputs, example_kwarg_inputs=None, *, check_trace=True, check_inputs=None, check_tolerance=1e-5,
+            strict=True):
+    """What `trace` gives."""
     if not compiling:
         return func
     if isinstance(func, (ScriptModule, ScriptFunction)):
         warnings.warn(
             "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the "
             "object as is.",
-            stacklevel=2,
+            stacklevel=3,
         )
         return func
     owner = getattr(func, "__self__", None)
@@ -101,6 +112,7 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     )
     if isinstance(func, Module):
         options["check_inputs"] = [{"forward": given} for given in check_inputs or ()]
+        warn_switch("trace_method")
         return _traced_module(func, {"forward": inputs}, **options)
     if not callable(func):
         raise TypeError(f"{func!r} is not callable")
@@ -108,7 +120,10 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     name = "_lambda" if name == "lambda" else name
     unit = CompilationUnitData()
     text, _, _ = _record(unit, None, func, name if name.isidentifier() else "forward", inputs, strict, {})
-    made = ScriptFunction(emit_function(unit, text, f"__torch__.{name}"), func, name, is_traced=True)
+    own = f"__torch__.{name}"
+    while own in unit.functions:  # what it calls may have its name
+        own = f"__torch__.___torch_mangle_{len(unit.functions)}.{own.rpartition('.')[2]}"
+    made = ScriptFunction(emit_function(unit, text, own), func, name, is_traced=True)
     keep_function(made, function_name(func, name))
     if check_trace:
         _check(func, made, [inputs, *(check_inputs or [])], check_tolerance, strict, text)
@@ -161,7 +176,7 @@ def _get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False
         flat = [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, TensorBase)]
         return flat[0] if len(flat) == 1 else tuple(flat)
 
-    graph = trace(run, (*leaves, *(value for _, value in state.values())), check_trace=False, strict=strict).inlined_graph
+    graph = _traced(run, (*leaves, *(value for _, value in state.values())), check_trace=False, strict=strict).inlined_graph
     for i, value in enumerate(graph.inputs()):
         value.setDebugName(str(i))
     for node in graph.walk():
@@ -189,6 +204,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
     >>> m(torch.ones(4, 2)).shape
     torch.Size([4, 3])
     """
+    warn_switch("trace_method")
     if not compiling:
         return mod
     if not isinstance(mod, Module):

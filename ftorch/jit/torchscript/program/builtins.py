@@ -8,6 +8,7 @@ import warnings
 
 from ....eager.tensor import TensorBase
 from ....futures import Future
+from ..deprecations import warn_use
 from .printed_tensors import printed_tensor
 
 __all__ = ["SCALAR", "RaisedError", "conversions", "raise_exception"]
@@ -330,8 +331,8 @@ def completed(value) -> Future:
     return future
 
 
-def fork(function, *args, **kwargs) -> Future:
-    """The future of a function's result. The function runs at once; `wait` raises its exception."""
+def forked(function, *args, **kwargs) -> Future:
+    """`fork` in a program."""
     future: Future = Future()
     try:
         future.set_result(function(*args, **kwargs))
@@ -340,9 +341,21 @@ def fork(function, *args, **kwargs) -> Future:
     return future
 
 
-def wait(future):
-    """A future's result."""
+def awaited(future):
+    """`wait` in a program."""
     return future.wait()
 
 
-SCALAR["wait"] = wait
+def fork(function, *args, **kwargs) -> Future:
+    """The future of a function's result. The function runs at once; `wait` raises its exception."""
+    warn_use("fork")
+    return forked(function, *args, **kwargs)
+
+
+def wait(future):
+    """A future's result."""
+    warn_use("wait")
+    return awaited(future)
+
+
+SCALAR["wait"] = awaited

@@ -51,7 +51,7 @@ ENVIRONMENT = {
     "_get": objects.get_attribute, "_set": objects.set_attribute, "_call": objects.call_method,
     "_isinstance": objects.isinstance_of, "_convert": _convert, "_annotated": _annotated,
     "_with": _with, "_assert": _assert, "_raise": builtins.raise_exception,
-    "_fork": builtins.fork, "_wait": builtins.wait, "_pow": operator_named("pow"),
+    "_fork": builtins.forked, "_wait": builtins.awaited, "_pow": operator_named("pow"),
     "__builtins__": {},
 }
 ENVIRONMENT.update({f"_f_{k}": v for k, v in conversions.items()})
