@@ -64,6 +64,48 @@ def recomputed(t, d, rank):
     return [p.grad for p in model.parameters()], list(model.state_dict()), [n for n, _ in model[0].named_parameters()]
 
 
-@pytest.mark.parametrize("program", [zero_redundancy, averaged, local_steps, recomputed])
+def divided_shares(t, d, rank):
+    """What `ZeroRedundancyOptimizer` says of its groups, what it refuses, and that a hook's steps are not taken twice."""
+    from ..oracle import outcome
+
+    zero, model = _of(t, "optim").ZeroRedundancyOptimizer, _model(t)
+    optimizer = zero(model.parameters(), t.optim.SGD, lr=0.1)
+    optimizer.add_param_group({"params": [t.nn.Parameter(t.ones(3))]})
+    refused = [outcome(lambda given=given: zero(given, t.optim.SGD, lr=0.1)) for given in ([], [3], t.ones(2), 3)]
+    before = [p.detach().clone() for p in model.parameters()]
+    taken = zero(model.parameters(), t.optim.SGD, lr=0.1, overlap_with_ddp=True).step()
+    same = all(t.equal(a, b) for a, b in zip(before, model.parameters()))
+    return repr(optimizer), [(type(e).__name__, str(e).replace("ftorch", "torch")) for _, e in refused], taken, same
+
+
+def whole_states(t, d, rank):
+    """Whole states in the CPU's memory are rank 0's alone."""
+    states, fsdp = _of(t, "checkpoint.state_dict"), _of(t, "fsdp")
+    model = fsdp.fully_shard(_model(t))
+    optimizer = t.optim.Adam(model.parameters(), lr=0.1)
+    model(t.ones(3, 4) * rank).square().sum().backward()
+    optimizer.step()
+    options = states.StateDictOptions(full_state_dict=True, cpu_offload=True)
+    got = states.get_optimizer_state_dict(model, optimizer, options=options)
+    return sorted(states.get_model_state_dict(model, options=options)), sorted(got), [
+        (k, v["exp_avg"]) for k, v in sorted(got.get("state", {}).items())
+    ]
+
+
+def quiet(t, d, rank):
+    """`loss_parallel` warns of nothing."""
+    import warnings
+
+    tensor, parallel = _of(t, "tensor"), _of(t, "tensor.parallel")
+    mesh = d.init_device_mesh("cpu", (2,))
+    x = tensor.distribute_tensor(t.arange(12.0).view(3, 4), mesh, [tensor.Shard(1)]).requires_grad_()
+    with warnings.catch_warnings(record=True) as caught, parallel.loss_parallel():
+        warnings.simplefilter("always")
+        loss = t.nn.functional.cross_entropy(x, t.tensor([0, 2, 3]))
+        loss.backward()
+    return loss.full_tensor().detach(), x.grad.full_tensor(), [w for w in caught if w.category is FutureWarning]
+
+
+@pytest.mark.parametrize("program", [zero_redundancy, averaged, local_steps, recomputed, divided_shares, whole_states, quiet])
 def test_two_processes(two, program):
     two.run(program)

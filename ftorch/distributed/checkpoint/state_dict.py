@@ -68,11 +68,14 @@ def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
     out = {_clean(k): _given(v, options) for k, v in model.state_dict().items()}
     if options.ignore_frozen_params:
         out = {k: v for k, v in out.items() if k not in frozen}
-    if options.full_state_dict and options.cpu_offload and torch.distributed.is_initialized() and (
-        torch.distributed.get_rank()
-    ):
-        return {}
-    return out
+    return {} if _is_elsewhere(options) else out
+
+
+def _is_elsewhere(options):
+    """Whether whole values are kept by rank 0 alone, and this is another one."""
+    return options.full_state_dict and options.cpu_offload and torch.distributed.is_initialized() and (
+        torch.distributed.get_rank() > 0
+    )
 
 
 def _make_states(optimizer):
@@ -110,6 +113,8 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
             for p, name in zip(group["params"], listed):
                 if p in optimizer.state:
                     state[name] = {k: _given(v, options) for k, v in optimizer.state[p].items()}
+    if _is_elsewhere(options):
+        return {}
     if options.flatten_optimizer_state_dict:
         flat = {f"state.{n}.{k}": v for n, s in state.items() for k, v in s.items()}
         for group in groups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 
 import ftorch as torch
 
@@ -10,6 +11,7 @@ from .. import distributed_c10d as dist
 from .._reducer import broadcast_coalesced
 from ..algorithms.join import Joinable, JoinHook
 
+_log = logging.getLogger(__name__)
 __all__ = ["ZeroRedundancyOptimizer"]
 
 
@@ -22,6 +24,22 @@ class _Hook(JoinHook):
         self.zero.step()
 
 
+def _checked(params):
+    """Parameters, or groups of them, as a list."""
+    wanted = "`params` argument should be an iterable of Tensors"
+    if isinstance(params, torch.Tensor):
+        raise TypeError(f"{wanted}, but got {torch.typename(params)}")
+    try:
+        params = list(params)
+    except TypeError as error:
+        raise TypeError(f"{wanted} or dicts, but got {torch.typename(params)}") from error
+    if not params:
+        raise ValueError("ZeroRedundancyOptimizer got an empty parameter list")
+    if not all(isinstance(p, (torch.Tensor, dict)) for p in params):
+        raise TypeError(f"{wanted} or dicts")
+    return params
+
+
 class ZeroRedundancyOptimizer(torch.optim.Optimizer, Joinable):
     """An optimizer of which each process updates some of the parameters and gives them to all
     (``torch.distributed.optim.ZeroRedundancyOptimizer``, ZeRO stage 1).
@@ -29,16 +47,17 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer, Joinable):
     Args:
         optimizer_class: the optimizer of each process' share.
         process_group: the processes; the default group by default.
+        overlap_with_ddp: whether a communication hook takes the steps (`hook_with_zero_step`).
         defaults: for the optimizer.
+
+    Raises:
+        TypeError: for parameters that are no tensors. ValueError: for none.
     """
 
     def __init__(self, params, optimizer_class, process_group=None, parameters_as_bucket_view=False,
                  overlap_with_ddp=False, **defaults):
-        if overlap_with_ddp:
-            raise RuntimeError("overlap_with_ddp=True is not supported: call step() after backward()")
-        params = list(params)
-        if not params:
-            raise ValueError("ZeroRedundancyOptimizer got an empty parameter list")
+        params = _checked(params)
+        self._overlap_with_ddp = overlap_with_ddp
         Joinable.__init__(self)
         self.process_group = process_group or dist.group_of(None)
         self.world_size, self.rank = self.process_group.size(), self.process_group.rank()
@@ -65,6 +84,12 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer, Joinable):
         self._local = [i for i, g in enumerate(mine) if g["params"]]
         kept = [mine[i] for i in self._local]
         self.optim = self._optim_constructor(kept, **self._optim_defaults) if kept else None
+        if self.initialized:
+            return
+        made = self.optim or self._optim_constructor([torch.nn.Parameter(torch.zeros(1))], **self._optim_defaults)
+        for g in self.param_groups:  # those of the beginning say what the optimizer's defaults are
+            for k, v in made.defaults.items():
+                g.setdefault(k, v)
 
     def add_param_group(self, param_group) -> None:
         """Adds parameters."""
@@ -83,7 +108,13 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer, Joinable):
                 local.update({k: v for k, v in self.param_groups[i].items() if k != "params"})
 
     def step(self, closure=None, **kwargs):
-        """Updates the own share and gives it to all."""
+        """Updates the own share and gives it to all. With ``overlap_with_ddp`` backward's hook does so, and this nothing."""
+        if self._overlap_with_ddp:
+            _log.warning("`step()` should not be included in the training loop when `overlap_with_ddp=True`")
+            return None
+        return self._step(closure, **kwargs)
+
+    def _step(self, closure=None, **kwargs):
         loss = None
         if closure is not None:
             with torch.enable_grad():

@@ -43,7 +43,7 @@ def _stepping(hook, ddp, zero):
                     for p, gradient in zip(each.parameters(), each.gradients()):
                         p.grad = gradient
             under_way.clear()
-            zero.step()
+            zero._step()
         return future
 
     return reduce_and_step

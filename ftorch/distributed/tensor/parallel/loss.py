@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from ... import distributed_c10d as dist
-from ...nn.functional import all_reduce
+from ...nn.functional import _AllReduce
 from .._api import DTensor
 from ..placement_types import Replicate
 
@@ -34,14 +34,18 @@ def cross_entropy(x, target, weight=None, ignore_index=-100, reduction="mean"):
     labels = target._local_tensor if isinstance(target, DTensor) else target
     width = -(-x.shape[1] // mesh.size(m))
     start = width * mesh.get_local_rank(m)
+
+    def summed(x):
+        return _AllReduce.apply(dist.ReduceOp.SUM, group, x)
+
     top = local.detach().amax(1)
     dist.all_reduce(top, dist.ReduceOp.MAX, group=group)
     shifted = local - top[:, None]
-    total = all_reduce(shifted.exp().sum(1), group=group) / 1
+    total = summed(shifted.exp().sum(1))
     own = (labels >= start) & (labels < start + local.shape[1])
     place = (labels - start).clamp(0, local.shape[1] - 1)
     picked = shifted.gather(1, place[:, None])[:, 0] * own
-    chosen = all_reduce(picked, group=group)
+    chosen = summed(picked)
     # The gradient of an all_reduce is a sum over processes that all have the same loss: taken once.
     count = group.size()
     losses = (total.log() - chosen) / count + ((total.log() - chosen) * (1 - 1 / count)).detach()
