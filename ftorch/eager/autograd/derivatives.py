@@ -16,6 +16,7 @@ import numpy as np
 
 from ..call import class_plans, kernel_functions, planning
 from ..call.op import Op
+from ..core import jax_internals
 from ..core.device import CPU, is_several
 from ..core.geometry import Geometry, geometry
 from ..core.jaxprs import has_loops, read_equations
@@ -210,7 +211,7 @@ def _struct(g: Geometry):
 def _used_operands(function, structs):
     """(which operands the results of a function depend on, whether it has loops)."""
     with quiet():
-        closed = jax.make_jaxpr(function)(*structs)
+        closed, _ = jax_internals.traced(function, structs)
     _, read = read_equations(closed.jaxpr)
     return [v in read for v in closed.jaxpr.invars], has_loops(closed.jaxpr)
 

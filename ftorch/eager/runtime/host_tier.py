@@ -11,6 +11,7 @@ import os
 import jax
 import numpy as np
 
+from ..core import jax_internals
 from ..core.quiet import quiet
 from ..host.rules import MissingRule
 from .jaxpr_classes import NotGeneral, merged
@@ -59,7 +60,7 @@ def _traced(plan):
 
     structs = [jax.ShapeDtypeStruct(g.shape, g.dtype.numpy) for g in plan.inputs]
     with quiet():
-        return jax.make_jaxpr(weakened)(*structs, *(_STRUCTS[k] for k in kinds))
+        return jax_internals.traced(weakened, [*structs, *(_STRUCTS[k] for k in kinds)])[0]
 
 
 def checked(plan, results, arrays=()):

@@ -323,7 +323,7 @@ class ClassProgram:
 
     def __init__(self, steps, inputs, results, shapes, dtypes, symbols):
         self.inputs, self.shapes, self.dtypes, self.symbols = inputs, shapes, dtypes, symbols
-        self.result_shapes = _function(symbols, _source(shapes))
+        self.result_shapes = _function(symbols, _source(shapes)) if _varies(shapes) else lambda sizes: shapes
         varying = _Varying()
         self.calls = [
             Call(
@@ -445,7 +445,8 @@ class _Varying:
         return self._add(f"{self._bound(o.dtype.type)}({_source(o.formula, self._bound)})")
 
     def function(self, symbols):
-        return _function(symbols, "(" + "".join(f"{source}," for source in self.sources) + ")", self.scope)
+        source = "(" + "".join(f"{source}," for source in self.sources) + ")"
+        return _function(symbols, source, self.scope) if self.sources else lambda sizes: ()
 
 
 def merged(jaxprs, points) -> ClassProgram:
@@ -513,9 +514,7 @@ def _step(merge, equations):
     )
 
 
-@functools.lru_cache(4096)
-def _same_kinds(found):  # one object for the thousands of steps that have these
-    return found
+_same_kinds = functools.lru_cache(4096)(lambda found: found)  # one object for the thousands of steps that have these
 
 
 def _kinds(avals):

@@ -17,9 +17,7 @@ import functools
 import random
 from typing import Any, NamedTuple
 
-import jax
-
-from ..core import forking, jaxprs
+from ..core import forking, jax_internals, jaxprs
 from ..core.geometry import Size
 from ..core.quiet import quiet
 from ..kernels._primitives import for_all_sizes
@@ -563,5 +561,4 @@ def traced(fn, structs, kinds, weak, scalars):
         return fn(*operands[:count], *(weak(v, k) for v, k in zip(operands[count:], kinds)))
 
     with quiet(), for_all_sizes():
-        closed, shape = jax.make_jaxpr(weakened, return_shape=True)(*structs, *(scalars[k] for k in kinds))
-    return closed, not isinstance(shape, tuple)
+        return jax_internals.traced(weakened, [*structs, *(scalars[k] for k in kinds)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -362,7 +363,9 @@ def _max_gradient(grad, x, window):
 
 
 _planes = primitive("max_pool", _max_values)
-_planes_gradient = primitive("max_pool_gradient", _max_gradient)
+_planes_gradient = primitive(
+    "max_pool_gradient", _max_gradient, lambda grad, x: [jax.ShapeDtypeStruct(x.shape, grad.dtype)]
+)
 
 
 def _pooled(x, window):
