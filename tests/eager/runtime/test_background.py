@@ -16,6 +16,7 @@ import pytest
 
 import ftorch as torch
 from ftorch.eager.core import jax_internals, pace
+from ftorch.eager.core.device import CPU
 from ftorch.eager.core.quiet import quiet
 from ftorch.eager.runtime import background, compilation, program
 from ftorch.eager.runtime.counters import stats
@@ -86,7 +87,7 @@ def test_the_host_goes_on_until_the_program_is_there(eager_compiler, gate):
 
 def test_calling_what_was_compiled_beside_compiles_nothing(eager_compiler):
     function = compilation.jitted(
-        lambda kept, given, ints, floats: [kept[0] * 2 + given[0]], donates=True, on_cpu=True, steps=1
+        lambda kept, given, ints, floats: [kept[0] * 2 + given[0]], donates=True, device=CPU, steps=1
     )
     kept, given = np.ones(50, np.float32), np.ones(50, np.float32)
     job = background.compile_beside(function, [background.structure_of(kept)], [background.structure_of(given)], None, None)
