@@ -1,6 +1,8 @@
 """Functions with a leading underscore, and methods, that published code calls."""
 
 import ctypes
+import importlib
+import pathlib
 
 import numpy as np
 import pytest
@@ -227,3 +229,20 @@ def test_says_what_pytorch_says(name):
     assert ftorch.nn.attention
     mine, theirs = (said(t, SAID[name])[0] for t in (ftorch, torch))  # warnings are said once: in whose test depends
     assert mine == theirs
+
+
+def test_folders_of_extensions(monkeypatch, tmp_path, capsys):
+    """Libraries ask for them as they are imported (`nncf`)."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("TORCH_EXTENSIONS_DIR", raising=False)
+
+    def seen(package, name):
+        module = package.utils.cpp_extension
+        found = module._get_build_directory(name, True)
+        assert pathlib.Path(found).is_dir()
+        return found.replace(name, "-"), module.get_default_build_root(), capsys.readouterr().err.replace(name, "-")
+
+    importlib.import_module("torch.utils.cpp_extension")
+    assert seen(ftorch, "ours") == seen(torch, "theirs")
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "elsewhere"))
+    assert seen(ftorch, "ours") == seen(torch, "theirs")

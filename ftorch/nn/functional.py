@@ -14,6 +14,13 @@ import types
 import typing
 
 from ..eager.core.api import nn as _nn
+from ..eager.functions.nn.attention import (  # noqa: F401  (published code takes these from here)
+    _check_key_padding_mask,
+    _in_projection,
+    _in_projection_packed,
+    _mha_shape_check,
+)
+from ..eager.functions.nn.functional import _verify_batch_size  # noqa: F401
 from ..eager.tensor import Tensor
 from . import _reduction as _Reduction  # noqa: F401  (published code reads it here)
 from ._functional_signatures import SIGNATURES

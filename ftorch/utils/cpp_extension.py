@@ -7,6 +7,7 @@ Python (`torch.library.custom_op`), for XLA (`jax.ffi`) or for GPUs in Pallas or
 from __future__ import annotations
 
 import os
+import sys
 
 __all__ = [
     "BuildExtension", "CUDAExtension", "CUDA_HOME", "CppExtension", "ROCM_HOME", "check_compiler_ok_for_platform",
@@ -87,6 +88,25 @@ def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> 
 def library_paths(device_type: str = "cpu", *_, **__) -> list[str]:
     """The folders of PyTorch's libraries: none."""
     return []
+
+
+def get_default_build_root() -> str:
+    """The folder of the user's cache in which extensions are built."""
+    return os.path.realpath(os.path.expanduser(os.path.join("~", ".cache", "torch_extensions")))
+
+
+def _get_build_directory(name: str, verbose: bool) -> str:
+    root = os.environ.get("TORCH_EXTENSIONS_DIR")
+    if root is None:
+        root = os.path.join(get_default_build_root(), f"py{sys.version_info.major}{sys.version_info.minor}{sys.abiflags}_cpu")
+    if verbose:
+        print(f"Using {root} as PyTorch extensions root...", file=sys.stderr)
+    folder = os.path.join(root, name)
+    if not os.path.exists(folder):
+        if verbose:
+            print(f"Creating extension directory {folder}...", file=sys.stderr)
+        os.makedirs(folder, exist_ok=True)
+    return folder
 
 
 def is_ninja_available() -> bool:

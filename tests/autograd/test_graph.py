@@ -1,9 +1,11 @@
 """``autograd.graph``: hooks of saved tensors, and writes to what was saved."""
 
+import collections
+
 import pytest
 
 import ftorch as ft
-from tests.oracle import both, both_with_text
+from tests.oracle import LIBRARIES, both, both_with_text, outcome
 
 
 def _hooked(m, function, power):
@@ -117,3 +119,28 @@ def test_what_was_saved_goes_with_the_graph():
         assert len(context._kept) == 1
         del y
         assert not context._kept
+
+
+_INPUTS = {
+    "dict": lambda m, x, y: {"x": x, "y": y}, "unused": lambda m, x, y: {"x": x, "z": m.ones(1, requires_grad=True)},
+    "empty": lambda m, x, y: {}, "ordered": lambda m, x, y: collections.OrderedDict(x=x),
+    "of lists": lambda m, x, y: {"x": [x]}, "numbers": lambda m, x, y: [x, 3], "none": lambda m, x, y: {"x": None},
+    "without gradients": lambda m, x, y: {"x": x, "y": m.ones(1)}, "a generator": lambda m, x, y: (v for v in (x, y)),
+}
+
+
+@pytest.mark.parametrize("inputs", list(_INPUTS))
+def test_gradients_of_a_dict(inputs):
+    """They are a dict of its keys (`torchopt`); other mappings are refused, as is what is no tensor."""
+
+    def found(m, **more):
+        x, y = m.tensor([1.0, 2.0], requires_grad=True), m.tensor([3.0, 4.0], requires_grad=True)
+        return m.autograd.grad((x * y).sum(), _INPUTS[inputs](m, x, y), **more)
+
+    def accumulated(m):
+        x, y = m.tensor([1.0, 2.0], requires_grad=True), m.tensor([3.0, 4.0], requires_grad=True)
+        m.autograd.backward((x * y).sum(), inputs=_INPUTS[inputs](m, x, y))
+        return x.grad, y.grad
+
+    for call in (found, lambda m: found(m, allow_unused=True), lambda m: found(m, materialize_grads=True), accumulated):
+        (both if outcome(call, LIBRARIES[1])[1] is None else both_with_text)(call)

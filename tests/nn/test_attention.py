@@ -272,3 +272,32 @@ def test_masks_beside_the_causal_one(program):
         assert ours == theirs
     else:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_parts_of_multi_head_attention():
+    """Libraries that take the function apart use its parts (`nncf`)."""
+
+    def each(package):
+        F, ones = package.nn.functional, package.ones
+        q = package.arange(24.0).view(3, 2, 4)
+        k, w = q + 1, package.arange(48.0).view(12, 4)
+        return (
+            lambda: F._in_projection_packed(q, q, q, w), lambda: F._in_projection_packed(q, k, k, w, ones(12)),
+            lambda: F._in_projection_packed(q, k, q, w), lambda: F._in_projection(q, k, k, *(ones(4, 4),) * 3),
+            lambda: F._in_projection(q, k, k, ones(4, 5), ones(4, 4), ones(4, 4)),
+            lambda: F._in_projection(q, k, k, ones(4, 4), ones(4, 4), ones(4, 4), None, ones(3)),
+            lambda: F._mha_shape_check(q, k, k, None, None, 2), lambda: F._mha_shape_check(q[0], k[0], k, None, None, 2),
+            lambda: F._verify_batch_size([1, 3]), lambda: F._verify_batch_size([2, 3]),
+            lambda: F._check_key_padding_mask(ones(2, 3), 3, 2), lambda: F._check_key_padding_mask(ones(2, 4), 3, 2),
+            lambda: F._check_key_padding_mask(ones(3, 3), 3, 2),
+        )
+
+    def outcome(call):
+        try:
+            result = call()
+        except (AssertionError, ValueError) as error:
+            return type(error).__name__, str(error)
+        return [t.tolist() for t in result] if isinstance(result, tuple) else result
+
+    for ours, theirs in zip(*map(each, PACKAGES)):
+        assert outcome(ours) == outcome(theirs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from ..call.op import hooks, in_c, special
@@ -381,6 +382,22 @@ def _sequence(values):
     return tuple(values)
 
 
+def _inputs(given, function: str) -> tuple:
+    """What gradients are asked of: one, several, or the values of a dict."""
+    if type(given) is dict:
+        return tuple(given.values())
+    if type(given) not in (list, tuple) and isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise TypeError(
+            f"`inputs` argument to `{function}()` must be a dict, not {kind}. Other Mapping types are not supported."
+        )
+    return _sequence(given)
+
+
+def _no_input(value) -> RuntimeError:
+    return RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
+
+
 def _of_parts(outputs, grads):
     """Outputs and gradients to start with, as the graph knows them: of what is made of parts (a `DTensor`) its part."""
     pairs = [o._ftorch_root(g) if hasattr(o, "_ftorch_root") else (o, g) for o, g in zip(outputs, grads)]
@@ -408,7 +425,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
         tensors: one or several tensors; ``grad_tensors`` their gradients, optional for scalars.
         retain_graph: keep the graph for another pass (default: ``create_graph``).
         create_graph: record the gradients' own graph.
-        inputs: accumulate only into these.
+        inputs: accumulate only into these (one, several, or a dict's values).
 
     Raises:
         RuntimeError: if a tensor does not require grad, or the graph was freed.
@@ -429,11 +446,13 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     if inputs is None:
         run(roots, retain_graph=retain, create_graph=create_graph)
         return
-    chosen = _sequence(inputs)
+    chosen = _inputs(inputs, "backward")
     if not chosen:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     for t in chosen:
         if not is_edge(t):
+            if not isinstance(t, TensorBase):
+                raise _no_input(t)
             t.retain_grad()
     chosen = [getattr(t, "_ftorch_part", t) for t in chosen]
     run(roots, retain_graph=retain, create_graph=create_graph, inputs=[edge_of_output(t) for t in chosen], accumulates=True)
@@ -456,6 +475,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         grad_outputs: the gradients to start with; optional for scalars.
         allow_unused: None for inputs that the outputs do not depend on, instead of an error.
         materialize_grads: zeros for those.
+        inputs: one, several, or a dict of them, whose gradients are a dict with its keys.
         is_grads_batched: the first dimension of ``grad_outputs`` is a batch, mapped over.
 
     Raises:
@@ -472,7 +492,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
             "but got: allow_unused=False."
         )
     allow_unused = materialize_grads if allow_unused is None else allow_unused
-    outs, wanted = _sequence(outputs), _sequence(inputs)
+    outs, wanted = _sequence(outputs), _inputs(inputs, "grad")
+    if not all(isinstance(t, (TensorBase, tuple)) for t in outs):
+        raise AssertionError("Expected output to be a torch.Tensor")
     grads = [None] * len(outs) if grad_outputs is None else list(_sequence(grad_outputs))
     outs, grads = _of_parts(outs, grads)
     ins = [getattr(t, "_ftorch_part", t) for t in wanted]
@@ -480,8 +502,11 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     made = make_grads(outs, grads, is_grads_batched)
     _require_graphs(outs)
     for t in ins:
-        if not is_edge(t) and not t._ftorch_requires_grad:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        if not is_edge(t):
+            if not isinstance(t, TensorBase):
+                raise _no_input(t)
+            if not t._ftorch_requires_grad:
+                raise RuntimeError("One of the differentiated Tensors does not require grad")
     if not ins:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:
@@ -496,7 +521,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         result = tuple(next(found) if there else None for there in reached)
     else:
         result = _grads(outs, ins, made, retain, create_graph, allow_unused, materialize_grads)
-    return tuple(t._ftorch_gradient(g) if hasattr(t, "_ftorch_gradient") else g for t, g in zip(wanted, result))
+    result = tuple([t._ftorch_gradient(g) if hasattr(t, "_ftorch_gradient") else g for t, g in zip(wanted, result)])
+    return dict(zip(inputs, result)) if type(inputs) is dict else result
 
 
 def _grads(outs, ins, grads, retain, create_graph, allow_unused, materialize):

@@ -69,7 +69,7 @@ def _dropout_factor(query, key, p, enable_gqa):
 # --- multi-head attention ------------------------------------------------------------------
 
 
-def _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads):
+def _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads):
     """Whether the inputs are batched; AssertionErrors with PyTorch's words where they disagree."""
     if query.dim() not in (2, 3):
         raise AssertionError(
@@ -121,19 +121,42 @@ def _canonical_mask(mask, mask_name, other_type, other_name, target_type, check_
     return torch.zeros_like(mask, dtype=target_type).masked_fill_(mask, float("-inf"))
 
 
-def _project(query, key, value, weight, bias):
+def _check_key_padding_mask(key_padding_mask, src_len, bsz):
+    """Whether a mask is one of all keys of the batch, said as an AssertionError."""
+    for axis, wanted in enumerate((bsz, src_len)):
+        if key_padding_mask.size(axis) != wanted:
+            raise AssertionError(
+                f"Expected key_padded_mask.shape[{axis}] to be {wanted}, but got {key_padding_mask.size(axis)}"
+            )
+
+
+def _in_projection(q, k, v, w_q, w_k, w_v, b_q=None, b_k=None, b_v=None):
+    """The three input projections, each with a weight of its own."""
+    embed_dim = q.size(-1)
+    for name, weight, given in zip(("query", "key", "value"), (w_q, w_k, w_v), (q, k, v)):
+        if tuple(weight.shape) != (embed_dim, given.size(-1)):
+            raise AssertionError(
+                f"expecting {name} weights shape of {(embed_dim, given.size(-1))}, but got {weight.shape}"
+            )
+    for name, bias in zip(("query", "key", "value"), (b_q, b_k, b_v)):
+        if bias is not None and tuple(bias.shape) != (embed_dim,):
+            raise AssertionError(f"expecting {name} bias shape of {(embed_dim,)}, but got {bias.shape}")
+    return tuple(map(torch.nn.functional.linear, (q, k, v), (w_q, w_k, w_v), (b_q, b_k, b_v)))
+
+
+def _in_projection_packed(q, k, v, w, b=None):
     """The three input projections from one packed weight, in as few products as they allow."""
     linear = torch.nn.functional.linear
-    embed_dim = query.shape[-1]
-    if key is value:
-        if query is key:
-            return linear(query, weight, bias).chunk(3, -1)
-        w_q, w_kv = weight.split([embed_dim, 2 * embed_dim])
-        b_q, b_kv = (None, None) if bias is None else bias.split([embed_dim, 2 * embed_dim])
-        return (linear(query, w_q, b_q), *linear(key, w_kv, b_kv).chunk(2, -1))
-    weights = weight.chunk(3)
-    biases = (None,) * 3 if bias is None else bias.chunk(3)
-    return tuple(map(linear, (query, key, value), weights, biases))
+    embed_dim = q.shape[-1]
+    if k is v:
+        if q is k:
+            return linear(q, w, b).chunk(3, -1)
+        w_q, w_kv = w.split([embed_dim, 2 * embed_dim])
+        b_q, b_kv = (None, None) if b is None else b.split([embed_dim, 2 * embed_dim])
+        return (linear(q, w_q, b_q), *linear(k, w_kv, b_kv).chunk(2, -1))
+    weights = w.chunk(3)
+    biases = (None,) * 3 if b is None else b.chunk(3)
+    return tuple(map(linear, (q, k, v), weights, biases))
 
 
 def _project_separately(query, key, value, weights, bias):
@@ -188,7 +211,7 @@ def multi_head_attention_forward(
     Raises:
         AssertionError, RuntimeError: for shapes that do not fit.
     """
-    batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
+    batched = _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         same_kv, same_q = key is value, query is key
         query = query.unsqueeze(1)
@@ -222,7 +245,7 @@ def multi_head_attention_forward(
     elif in_proj_weight is None:
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     else:
-        q, k, v = _project(query, key, value, in_proj_weight, in_proj_bias)
+        q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)
 
     heads = batch * num_heads
     if attn_mask is not None:

@@ -230,7 +230,7 @@ for _nd in (2, 3):
 # --- normalization -----------------------------------------------------------------------
 
 
-def _check_batch(size):
+def _verify_batch_size(size):
     if size[0] * math.prod(size[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {size}"
@@ -268,7 +268,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
             [ 1.0000]])
     """
     if training:
-        _check_batch(input.size())
+        _verify_batch_size(input.size())
     if not input.numel() and input.dim() < 2:  # no channels to ask for
         return input.clone()
     if training and eps <= 0.0:
