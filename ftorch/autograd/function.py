@@ -301,10 +301,20 @@ def _positional(cls, args, kwargs):
 
 
 def _with_defaults(forward, args):
-    """Positional arguments with the defaults of those left out: ``setup_context`` sees them all."""
-    code, defaults = getattr(forward, "__code__", None), getattr(forward, "__defaults__", None)
-    missing = 0 if code is None or not defaults else code.co_argcount - len(args)
-    return (*args, *defaults[-missing:]) if defaults and 0 < missing <= len(defaults) else args
+    """Positional arguments with the defaults of those left out: ``setup_context`` sees them all.
+
+    Raises:
+        TypeError: for too few or too many, in `inspect`'s words.
+    """
+    code, defaults = getattr(forward, "__code__", None), getattr(forward, "__defaults__", None) or ()
+    if code is None:
+        return args
+    missing = code.co_argcount - len(args)
+    if missing > len(defaults):
+        raise TypeError(f"missing a required argument: '{code.co_varnames[len(args)]}'")
+    if missing < 0 and not code.co_flags & inspect.CO_VARARGS:
+        raise TypeError("too many positional arguments")
+    return (*args, *defaults[-missing:]) if missing > 0 else args
 
 
 def _apply(cls, args, kwargs, ctx=None):

@@ -85,12 +85,10 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
     layout = _layout(layout)
     if layout is _formats.strided and not isinstance(tensor_list, list):
         raise TypeError("Only lists (List[Tensor] and List[List...[Scalar]]) are accepted in nested_tensor")
-    parts = [
-        (x.detach().clone() if isinstance(x, _Tensor) else _torch.tensor(x)).to(
-            dtype=dtype, device=device
-        )
-        for x in tensor_list
-    ]
+    parts = [x.detach().clone() if isinstance(x, _Tensor) else _torch.tensor(x) for x in tensor_list]
+    if dtype is None and layout is _formats.strided and parts:
+        dtype = parts[0].dtype  # that of all
+    parts = [x.to(dtype=dtype, device=device) for x in parts]
     return _build(parts, layout).requires_grad_(requires_grad)
 
 

@@ -20,7 +20,7 @@ from ..eager.core.geometry import Size
 from ..eager.dispatch import overrides
 from ..eager.memory.storage import Storage
 from ..eager.tensor import Tensor
-from . import _jagged
+from . import _jagged, _strided
 
 _numbers = itertools.count(1)
 
@@ -75,6 +75,10 @@ class NestedTensor(Tensor):
                     return func(first._leaves[0])
                 if isinstance(dim, int) and dim % first.dim() == 1:
                     return _jagged.extreme(func, name, first, *args[2:], **kwargs)
+        if first._offsets is None:
+            if name in _strided.METHODS:
+                return _strided.METHODS[name](*args, **kwargs)
+            _strided.refuse(first, name, args)
         if name in _ON_LEAVES:
             return mapped(func, name, first, args, kwargs)
         if (
@@ -90,10 +94,7 @@ class NestedTensor(Tensor):
         inner = overrides.composition(func)
         if inner is not None:
             return inner(*args, **kwargs)
-        raise NotImplementedError(
-            f"Could not run 'aten::{name}' with arguments from the 'NestedTensorCPU' backend: "
-            f"unbind() gives the components, on which {name} can be called."
-        )
+        raise _strided.not_run(name)
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -105,8 +106,8 @@ class NestedTensor(Tensor):
 
     layout = property(lambda self: formats.strided if self._offsets is None else formats.jagged)
     is_nested = True
-    dtype = property(lambda self: self._leaves[0].dtype)
-    device = property(lambda self: self._leaves[0].device)
+    dtype = property(lambda self: self._leaves[0].dtype if self._leaves else self._ftorch_geometry.dtype)
+    device = property(lambda self: self._leaves[0].device if self._leaves else self._ftorch_geometry.device)
     requires_grad = property(
         lambda self: any(x.requires_grad for x in self._leaves),
         lambda self, value: self.requires_grad_(value) and None,
@@ -139,7 +140,7 @@ class NestedTensor(Tensor):
 
     def dim(self):
         """The number of dimensions, the batch's included."""
-        return self._leaves[0].dim() + 1
+        return self._leaves[0].dim() + 1 if self._leaves else 1
 
     def _nested_tensor_size(self):
         """The components' sizes, a row for each."""
@@ -169,7 +170,7 @@ class NestedTensor(Tensor):
             raise RuntimeError(
                 "Internal error: NestedTensorImpl doesn't support sizes. Please file an issue."
             )
-        dim %= self.dim()
+        dim = _strided.wrapped(dim, self.dim())
         if dim == 0:
             return len(self._leaves)
         sizes = {x.shape[dim - 1] for x in self._leaves}
@@ -229,14 +230,18 @@ class NestedTensor(Tensor):
 
     def __getitem__(self, key):
         if isinstance(key, int):
-            return self.unbind()[key]
+            return self.unbind()[key] if self._offsets is not None else _strided.component(self, key)
+        if self._offsets is None and key is None:
+            return _strided.unsqueeze(self, 0)
+        if key is ...:
+            return self
+        if self._offsets is None and isinstance(key, tuple) and len(key) == 2 and key[0] is ... and isinstance(key[1], int):
+            return _strided.select(self, -1, key[1])
         if isinstance(key, tuple) and key and isinstance(key[0], int):
             return self.unbind()[key[0]][key[1:]]
         if isinstance(key, slice) and self._offsets is not None:
             raise RuntimeError("slice(): not supported for NestedTensor on dim=0")
-        raise NotImplementedError(
-            "nested tensors can be indexed by a number first: call unbind() for other parts"
-        )
+        raise _strided.not_run("slice.Tensor")
 
     def to_padded_tensor(self, padding, output_size=None):
         """A dense tensor with the components, filled up with ``padding``."""

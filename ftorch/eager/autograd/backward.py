@@ -399,7 +399,13 @@ def _no_input(value) -> RuntimeError:
 
 
 def _of_parts(outputs, grads):
-    """Outputs and gradients to start with, as the graph knows them: of what is made of parts (a `DTensor`) its part."""
+    """Outputs and gradients to start with, as the graph knows them: of what is made of parts (a `DTensor`) its part.
+
+    Raises:
+        RuntimeError: if there are fewer gradients than outputs.
+    """
+    if len(grads) < len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     pairs = [o._ftorch_root(g) if hasattr(o, "_ftorch_root") else (o, g) for o, g in zip(outputs, grads)]
     return [o for o, _ in pairs], [g for _, g in pairs]
 
