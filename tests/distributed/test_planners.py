@@ -168,3 +168,29 @@ def test_an_invalid_plan():
     ):
         with pytest.raises(ValueError, match=said):
             DefaultSavePlanner().create_global_plan([SavePlan([item(*p) for p in parts])])
+
+
+def test_nested_states_and_flat_ones():
+    """Names and paths of values in nested states, and the way back, as PyTorch's."""
+    import torch as pt
+    from torch.distributed.checkpoint import _nested_dict as theirs
+
+    import ftorch as ft
+    from ftorch.distributed.checkpoint import _nested_dict as mine
+
+    def state(t):
+        return {
+            "model": {"w": t.ones(2), 3: t.zeros(1)}, "steps": [1, 2], "mixed": [1, {"a": t.ones(1)}, [t.ones(2), 5]],
+            "empty": {}, "none": None, "groups": [{"lr": 0.1, "params": [0, 1]}], "deep": {"a": {"b": {"c": (1, 2)}}},
+        }
+
+    def plain(value):
+        return [(k, v if not hasattr(v, "tolist") else v.tolist()) for k, v in value.items()]
+
+    flat, paths = mine.flatten_state_dict(state(ft))
+    other, their_paths = theirs.flatten_state_dict(state(pt))
+    assert plain(flat) == plain(other) and paths == their_paths
+    back, their_back = mine.unflatten_state_dict(flat, paths), theirs.unflatten_state_dict(other, their_paths)
+    assert str(back) == str(their_back)
+    with pytest.raises(ValueError, match="duplicated flatten key a.b"):
+        mine.flatten_state_dict({"a": {"b": 1}, "a.b": 2})

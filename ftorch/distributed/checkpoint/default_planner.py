@@ -10,7 +10,7 @@ from typing import Any
 
 import ftorch as torch
 
-from ._flatten import flatten, put
+from ._nested_dict import flatten_state_dict, put
 from .metadata import (
     BytesStorageMetadata,
     Metadata,
@@ -76,7 +76,7 @@ class DefaultSavePlanner(SavePlanner):
     def set_up_planner(self, state_dict, storage_meta=None, is_coordinator: bool = False) -> None:
         """Takes what is saved."""
         if self.flatten_state_dict:
-            state_dict, self.mappings = flatten(state_dict)
+            state_dict, self.mappings = flatten_state_dict(state_dict)
         self.state_dict, self.is_coordinator = state_dict, is_coordinator
 
     def create_local_plan(self) -> SavePlan:
@@ -150,7 +150,7 @@ class DefaultLoadPlanner(LoadPlanner):
         """Takes what is loaded into."""
         self.original_state_dict = state_dict
         if self.flatten_state_dict:
-            state_dict, self.mappings = flatten(state_dict)
+            state_dict, self.mappings = flatten_state_dict(state_dict)
         self.state_dict, self.metadata, self.is_coordinator = state_dict, metadata, is_coordinator
 
     def create_local_plan(self) -> LoadPlan:
@@ -159,7 +159,7 @@ class DefaultLoadPlanner(LoadPlanner):
             raise AssertionError("metadata is None")
         if self.flatten_state_dict:
             others = self.metadata.state_dict_metadata.keys() - self.state_dict.keys()
-            earlier, mappings = flatten(self.original_state_dict, before_2_4=True)
+            earlier, mappings = flatten_state_dict(self.original_state_dict, before_2_4=True)
             if others & earlier.keys():  # a checkpoint of PyTorch 2.3 or before
                 self.state_dict, self.mappings = earlier, mappings
         return create_default_local_load_plan(self.state_dict, self.metadata, not self.allow_partial_load)

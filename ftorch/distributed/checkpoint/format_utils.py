@@ -8,7 +8,7 @@ import ftorch as torch
 
 from ...futures import Future
 from .. import distributed_c10d as dist
-from ._flatten import flatten
+from ._nested_dict import flatten_state_dict
 from .default_planner import DefaultLoadPlanner
 from .default_planner import _EmptyStateDictLoadPlanner as _EmptyStateDictLoadPlanner
 from .filesystem import FileSystemReader
@@ -72,7 +72,7 @@ class BroadcastingTorchSaveReader(StorageReader):
         whole = {}
         if self.is_coordinator:
             whole = torch.load(self.checkpoint_id, map_location="cpu", weights_only=False)
-            whole = flatten(whole)[0] if planner.flatten_state_dict else whole
+            whole = flatten_state_dict(whole)[0] if planner.flatten_state_dict else whole
         items: dict = {}
         for item in plan.items:
             items.setdefault(item.storage_index.fqn, []).append(item)

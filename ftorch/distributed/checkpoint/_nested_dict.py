@@ -20,7 +20,7 @@ def _is_opened(value):
     return any(isinstance(v, (torch.Tensor, Mapping)) or isinstance(v, list) and _is_opened(v) for v in value)
 
 
-def flatten(state: Mapping, *, before_2_4: bool = False) -> tuple[dict, dict]:
+def flatten_state_dict(state_dict: Mapping, *, before_2_4: bool = False) -> tuple[dict, dict]:
     """({dotted path: value}, {dotted path: path}). Lists of neither tensors nor mappings are values.
 
     Args:
@@ -41,7 +41,7 @@ def flatten(state: Mapping, *, before_2_4: bool = False) -> tuple[dict, dict]:
                 raise ValueError(f"duplicated flatten key {name}")
             flat[name], paths[name] = value, path
 
-    for key, value in state.items():
+    for key, value in state_dict.items():
         visit((str(key),), value)
     return flat, paths
 
@@ -73,3 +73,19 @@ def put(state, path, value) -> None:
     else:
         last = _key(holder, last)
     holder[last] = value
+
+
+def unflatten_state_dict(state_dict: Mapping, mapping: Mapping) -> dict:
+    """The nested state of a flat one, by the paths that `flatten_state_dict` gave.
+
+    >>> from ftorch.distributed.checkpoint._nested_dict import flatten_state_dict, unflatten_state_dict
+    >>> flat, paths = flatten_state_dict({"a": {"b": 1}, "c": [2, {"d": 3}]})
+    >>> flat
+    {'a.b': 1, 'c.0': 2, 'c.1.d': 3}
+    >>> unflatten_state_dict(flat, paths)
+    {'a': {'b': 1}, 'c': [2, {'d': 3}]}
+    """
+    nested: dict = {}
+    for name, value in state_dict.items():
+        put(nested, mapping[name], value)
+    return nested
