@@ -6,6 +6,7 @@ Python (`torch.library.custom_op`), for XLA (`jax.ffi`) or for GPUs in Pallas or
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -15,6 +16,7 @@ __all__ = [
     "verify_ninja_availability",
 ]
 
+_log = logging.getLogger(__name__)
 CUDA_HOME: str | None = os.environ.get("CUDA_HOME")
 ROCM_HOME: str | None = os.environ.get("ROCM_HOME")
 IS_HIP_EXTENSION = False
@@ -100,11 +102,11 @@ def _get_build_directory(name: str, verbose: bool) -> str:
     if root is None:
         root = os.path.join(get_default_build_root(), f"py{sys.version_info.major}{sys.version_info.minor}{sys.abiflags}_cpu")
     if verbose:
-        print(f"Using {root} as PyTorch extensions root...", file=sys.stderr)
+        _log.info("Using %s as PyTorch extensions root...", root)
     folder = os.path.join(root, name)
     if not os.path.exists(folder):
         if verbose:
-            print(f"Creating extension directory {folder}...", file=sys.stderr)
+            _log.info("Creating extension directory %s...", folder)
         os.makedirs(folder, exist_ok=True)
     return folder
 
