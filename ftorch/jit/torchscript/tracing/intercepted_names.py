@@ -45,6 +45,6 @@ OPERATORS = frozenset(
 LISTS = frozenset("chunk split split_with_sizes unbind tensor_split".split())
 EFFECTS = frozenset({"batch_norm", "instance_norm"})
 RANDOM = frozenset(
-    "dropout feature_dropout alpha_dropout bernoulli rand randn rand_like randn_like randint normal "
+    "dropout feature_dropout alpha_dropout bernoulli rand randperm randn rand_like randn_like randint normal "
     "multinomial bernoulli_ normal_ uniform_ random_ exponential_".split()
 )

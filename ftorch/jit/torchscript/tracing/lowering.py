@@ -14,6 +14,7 @@ from ....eager.bindings.signatures import Bound
 from ....eager.core.dtype import dtype as dtype_class
 from ....eager.core.registry import OVERLOADS
 from ....eager.tensor import TensorBase
+from .records import TracedInt
 
 __all__ = ["lower"]
 
@@ -322,15 +323,44 @@ def _(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory=F
 
 
 @rule("any.arange")
-def _(*args, dtype=None, device=None, **kwargs):
-    if kwargs:
+def _(*args, start=None, end=None, step=None, dtype=None, device=None, out=None, **kwargs):
+    if out is not None:
         return None
-    return "arange", list(args), _options({"dtype": dtype, "device": device})
+    bounds = [*args, *(v for v in (start, end, step) if v is not None)]
+    if step is not None and len(bounds) < 3:
+        return None
+    return "arange", bounds, _options({"dtype": dtype, "device": device})
 
 
-@rule("any.eye", "any.randperm")
-def _(n, *m, dtype=None, device=None, **kwargs):
-    return None
+@rule("any.randperm")
+def _(n, *, generator=None, out=None, dtype=None, device=None, **kwargs):
+    return None if generator is not None or out is not None else ("randperm", [n], _options({"dtype": dtype, "device": device}))
+
+
+@rule("any.linspace")
+def _(start, end, steps, *, out=None, dtype=None, device=None, **kwargs):
+    return None if out is not None else ("linspace", [start, end, steps], _options({"dtype": dtype, "device": device}))
+
+
+@rule("any.logspace")
+def _(start, end, steps, base=10.0, *, out=None, dtype=None, device=None, **kwargs):
+    return None if out is not None else ("logspace", [start, end, steps, float(base)], _options({"dtype": dtype, "device": device}))
+
+
+def _indices(name):
+    def apply(row, col, offset=0, *, dtype=None, device=None, **kwargs):
+        return name, [row, col, offset], _options({"dtype": dtype, "device": device})
+
+    return apply
+
+
+for _name in ("tril_indices", "triu_indices"):
+    _RULES["any", _name] = _indices(_name)
+
+
+@rule("any.tensor")
+def _(data, *, dtype=None, device=None, requires_grad=False, **kwargs):
+    return ("tensor", [data], _options({"dtype": dtype, "device": device})) if isinstance(data, TracedInt) else None
 
 
 def _like(name):

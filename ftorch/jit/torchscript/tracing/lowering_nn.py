@@ -71,7 +71,8 @@ def _(*args, **kwargs):
 
 
 def _dropout(name):
-    def apply(input, p=0.5, training=True, inplace=False):
+    def apply(input, p=0.5, training=True, inplace=False, train=None):
+        training = training if train is None else train  # of the functions of the top level
         return name + ("_" if inplace else ""), [input, float(p), training], {}
 
     return apply
@@ -80,7 +81,8 @@ def _dropout(name):
 _RULES["nn.functional", "dropout"] = _RULES["", "dropout"] = _dropout("dropout")
 for _name in ("dropout1d", "dropout2d", "dropout3d", "feature_dropout"):
     _RULES["nn.functional", _name] = _dropout("feature_dropout")
-_RULES["nn.functional", "alpha_dropout"] = _dropout("alpha_dropout")
+_RULES["nn.functional", "alpha_dropout"] = _RULES["", "alpha_dropout"] = _dropout("alpha_dropout")
+_RULES["", "feature_dropout"] = _dropout("feature_dropout")
 
 
 def _activation(name, *defaults):
