@@ -344,7 +344,8 @@ def _(start, end, steps, *, out=None, dtype=None, device=None, **kwargs):
 
 @rule("any.logspace")
 def _(start, end, steps, base=10.0, *, out=None, dtype=None, device=None, **kwargs):
-    return None if out is not None else ("logspace", [start, end, steps, float(base)], _options({"dtype": dtype, "device": device}))
+    named = _options({"dtype": dtype, "device": device})
+    return None if out is not None else ("logspace", [start, end, steps, float(base)], named)
 
 
 def _indices(name):
