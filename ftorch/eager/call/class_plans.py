@@ -95,7 +95,7 @@ class Model:
         self.level, self.fixed = classes.level_of(signature)
         self.cases: dict = {}
         layout = plan.op.definition.layout
-        self.is_basic = not callable(layout) and layout in _BASIC
+        self.is_basic = layout.is_basic if hasattr(layout, "is_basic") else not callable(layout) and layout in _BASIC
         self.dtypes = [g.dtype for g in plan.geometries]
 
     def instance(self, sizes):

@@ -92,8 +92,11 @@ def contiguous_stride(shape) -> tuple[int, ...]:
 
 def channels_last_stride(shape) -> tuple[int, ...]:
     """The strides of ``memory_format=channels_last`` (4-d) or ``channels_last_3d`` (5-d)."""
-    order = (0, *range(2, len(shape)), 1)
-    return permuted_stride(shape, order)
+    strides, step = [1] * len(shape), shape[1]
+    for dim in (*range(len(shape) - 1, 1, -1), 0):
+        strides[dim] = step
+        step *= shape[dim]
+    return tuple(strides)
 
 
 def permuted_stride(shape, order) -> tuple[int, ...]:

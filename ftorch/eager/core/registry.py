@@ -349,7 +349,8 @@ def op(schema: str, *, promote: str | None = None, promoting: str | None = None,
             memory order, as PyTorch's TensorIterator does), "preserve" (the first input's, exactly,
             if it is dense), "channels" (channels last if an image or the weight is), or a function of
             the inputs' geometries, the static arguments by name and the results' shapes, which gives
-            strides or None (contiguous) for each result.
+            strides or None (contiguous) for each result; with an attribute ``is_basic`` that is true, contiguous
+            ones wherever the inputs are.
 
     Raises:
         RegistrationError: a duplicate, or a kernel that does not fit its schema.

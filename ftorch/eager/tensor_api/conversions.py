@@ -14,7 +14,7 @@ from ..call.argument_types import type_name
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core import formats
-from ..core.geometry import Size, geometry
+from ..core.geometry import Size, geometry, is_channels_last
 from ..memory import gpu_driver
 from ..memory.storage import KEPT_BYTES, Storage, on_look, strided
 from ..runtime import capture_trace, executor
@@ -131,9 +131,19 @@ def to(self, *args, **kwargs):
             out = _move(out, where)
     if dtype is not None and dtype is not out._ftorch_geometry.dtype:
         out = _cast(out, dtype)
-    if memory_format not in (None, formats.preserve_format) and not is_contiguous(out, memory_format):
+    if memory_format not in (None, formats.preserve_format) and (
+        _suggested(out) is not memory_format or ((copy or out is not self) and not is_contiguous(out, memory_format))
+    ):
         return clone(out, memory_format=memory_format)
     return clone(out) if copy and out is self else out
+
+
+def _suggested(t):
+    """The memory format that a tensor's strides say."""
+    g = t._ftorch_geometry
+    if not is_channels_last(g):
+        return formats.contiguous_format
+    return formats.channels_last if g.ndim == 4 else formats.channels_last_3d
 
 
 @method

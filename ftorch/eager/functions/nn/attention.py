@@ -50,10 +50,16 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 def _takes_both(query, key, value, attn_mask, dropout_p, enable_gqa):
     """Whether PyTorch's kernel for the CPU runs, which leaves out what comes later beside what a mask says."""
     return (
-        dropout_p == 0.0 and not attn_mask.requires_grad
+        dropout_p == 0.0 and not attn_mask.requires_grad and _masks(attn_mask, query, key)
         and all(x.dim() == 4 and x.shape[3] == query.shape[3] and x.shape[0] == query.shape[0] for x in (key, value))
         and query.dim() == 4 and key.shape[1] == value.shape[1] and (enable_gqa or key.shape[1] == query.shape[1])
     )
+
+
+def _masks(attn_mask, query, key):
+    """Whether a mask has sizes that the kernel takes."""
+    sizes = attn_mask.shape[-2:]
+    return attn_mask.dim() in (2, 4) and sizes[0] in (1, query.shape[-2]) and sizes[1] in (1, key.shape[-2])
 
 
 def _dropout_factor(query, key, p, enable_gqa):

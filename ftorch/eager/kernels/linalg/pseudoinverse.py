@@ -52,9 +52,10 @@ def _require_lstsq(a, b, driver):
             f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - "
             "other.dim()) <= 1"
         )
-    b = b[..., None] if is_vector(a, b) else b
+    of_vector = is_vector(a, b)
+    b = b[..., None] if of_vector else b
     if b.shape[-2] != a.shape[-2]:
-        raise RuntimeError(f"{name}: input.size(-2) should match other.size(-2)")
+        raise RuntimeError(f"{name}: input.size(-2) should match other.size({-1 if of_vector else -2})")
     broadcast_shapes(a.shape[:-2], b.shape[:-2])
 
 
