@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import string
 
 from ..core import api as torch
@@ -62,7 +64,55 @@ def einsum(*args):
         equation, *operands = args
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
             return torch.einsum(equation, *operands[0])
+    if len(operands) == 1 and isinstance(operands[0], TensorBase) and isinstance(equation, str):
+        way = _rearranged(equation, operands[0].dim())
+        if way is not None:
+            repeats, order, summed = way
+            x = operands[0]
+            for first, other in repeats:
+                if x.shape[first] != x.shape[other]:
+                    break  # the error names both
+                x = x.diagonal(0, first, other).movedim(-1, first)
+            else:
+                x = x.permute(order)
+                return x.sum(summed) if summed else x
     return torch._VF.einsum(equation, list(operands))
+
+
+@functools.lru_cache(256)
+def _rearranged(equation: str, ndim: int):
+    """How an equation of one operand takes diagonals, permutes and sums: a view where it does not sum.
+
+    Returns:
+        (pairs of dimensions of each diagonal, the order of dimensions then, those to sum); None for an equation that is wrong.
+    """
+    found = re.fullmatch(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)(?:->([A-Za-z]*)(\.\.\.)?([A-Za-z]*))?", equation.replace(" ", ""))
+    if found is None:
+        return None
+    before, dots, after, out_before, out_dots, out_after = found.groups()
+    more = ndim - len(before) - len(after)
+    if more < 0 or (more and not dots):
+        return None
+    extra = [f".{i}" for i in range(more)]
+    labels = [*before, *extra, *after]
+    if out_before is None:
+        once = sorted(n for n in {*before, *after} if labels.count(n) == 1)
+        out = [*extra, *once]
+    elif out_dots and not dots:
+        return None
+    else:
+        out = [*out_before, *(extra if out_dots else ()), *out_after]
+    if len(set(out)) < len(out) or not set(out) <= set(labels):
+        return None
+    repeats = []
+    kept: list[str] = []
+    for name in labels:
+        if name in kept:
+            repeats.append((kept.index(name), len(kept)))
+        else:
+            kept.append(name)
+    order = [kept.index(n) for n in out] + [i for i, n in enumerate(kept) if n not in out]
+    return tuple(repeats), tuple(order), tuple(range(len(out), len(kept)))
 
 
 def _contracted(dims):
