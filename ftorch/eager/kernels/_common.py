@@ -79,6 +79,12 @@ def up(x):
     return x.astype(opmath(x.dtype))
 
 
+def cast(x, dtype):
+    """``x`` in another dtype; of complex numbers in a real one their real part, of which JAX would warn."""
+    is_cut = is_complex(x) and not np.issubdtype(dtype, np.complexfloating) and dtype != np.bool_
+    return (x.real if is_cut else x).astype(dtype)
+
+
 def as_common(a, b):
     """Both in PyTorch's common dtype (dimensions carry no weight)."""
     common = promote_types(from_numpy(a.dtype), from_numpy(b.dtype)).numpy

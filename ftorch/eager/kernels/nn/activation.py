@@ -14,7 +14,7 @@ from jax import lax
 
 from ...core.dtype import from_numpy
 from ...core.registry import op
-from .._common import check_fits, dtype_name, is_complex, is_integral, up, wrap_dim
+from .._common import cast, check_fits, dtype_name, is_complex, is_integral, up, wrap_dim
 from ..pointwise.unary import by_factor, keep, magnitude, require, require_floating, times
 from . import _rowwise
 
@@ -386,7 +386,7 @@ def glu(input, dim):
 
 
 def _softmax(self, dim, dtype, logarithm):
-    x, name = self if dtype is None else self.astype(dtype), "log_softmax" if logarithm else "softmax"
+    x, name = self if dtype is None else cast(self, dtype), "log_softmax" if logarithm else "softmax"
     axis = wrap_dim(dim, x.ndim)
     inner = axis >= x.ndim - 1
     require_floating(x, f"{name}_lastdim_kernel_impl" if inner else f"{name}_kernel_impl")

@@ -14,6 +14,7 @@ from ...core.registry import op
 from ...native import computed_once
 from .._common import (
     Array,
+    cast,
     dtype_name,
     is_complex,
     is_floating,
@@ -124,7 +125,7 @@ def _accumulate(reduce, self, dims, keepdim, dtype):
     """A sum or product: integers are counted in int64 unless a dtype is asked for."""
     if dtype is None:
         dtype = np.dtype(np.int64) if is_integral(self) else self.dtype
-    x = self.astype(dtype)
+    x = cast(self, dtype)
     if dtype == np.bool_:
         logical = jnp.any if reduce is jnp.sum else jnp.all
         return logical(x, dims, keepdims=keepdim)
@@ -203,7 +204,7 @@ def mean_dim(self, dim, keepdim=False, dtype=None):
             f"or complex dtype. Got: {dtype_name(given)}"
         )
     dims = wrap_dims(dim, self.ndim)
-    x = up(self.astype(given))
+    x = up(cast(self, given))
     total = jnp.sum(x, dims, keepdims=keepdim)
     count = elements(self.shape, dims)
     # Symbolic sizes are no numbers (`ftorch.export`).

@@ -12,7 +12,7 @@ from jax import lax
 from ... import native
 from ...core.dtype import from_numpy, get_default_dtype, promote_types
 from ...core.registry import op
-from .._common import is_complex, is_floating, is_integral, up, wrap_dim
+from .._common import cast, is_complex, is_floating, is_integral, up, wrap_dim
 from .._primitives import primitive
 from .reductions import at_least_1d, not_implemented, positions, take_along
 from .sorting import scatter_gradient
@@ -24,7 +24,7 @@ def _along(self, dim, dtype, scan, of_bool):
     dim = wrap_dim(dim, self.ndim)
     if dtype is None:
         dtype = np.dtype(np.int64) if is_integral(self) else self.dtype
-    x = at_least_1d(up(self.astype(dtype)))
+    x = at_least_1d(up(cast(self, dtype)))
     if x.dtype == np.bool_:
         scanned = of_bool(x.astype(np.uint8), dim)
     else:
