@@ -53,21 +53,31 @@ class ExceptionWrapper:
 # persistent id (`ftorch._serialization.pickling.LoadedStorage`), or a pickled storage. Hooks are never saved.
 
 
+def _in(storage, dtype, offset, size, stride):
+    """The tensor that lies in a storage as the arguments say."""
+    if hasattr(storage, "as_tensor"):
+        return storage.as_tensor(dtype, offset, size, stride)
+    import ftorch as torch
+
+    dtype = dtype or getattr(storage, "dtype", torch.uint8)
+    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage.untyped(), offset, size, stride)
+
+
 def _rebuild_tensor(storage, storage_offset, size, stride):
-    return storage.as_tensor(None, storage_offset, size, stride)
+    return _in(storage, None, storage_offset, size, stride)
 
 
 def _rebuild_tensor_v2(
     storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None
 ):
-    tensor = storage.as_tensor(None, storage_offset, size, stride)
+    tensor = _in(storage, None, storage_offset, size, stride)
     return _finish(tensor, requires_grad, metadata)
 
 
 def _rebuild_tensor_v3(
     storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None
 ):
-    tensor = storage.as_tensor(dtype, storage_offset, size, stride)
+    tensor = _in(storage, dtype, storage_offset, size, stride)
     return _finish(tensor, requires_grad, metadata)
 
 

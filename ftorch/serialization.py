@@ -49,6 +49,7 @@ from ._serialization.options import (
 from ._serialization.pickling import (
     LoadedStorage,
     StorageType,
+    TypedLoadedStorage,
     _get_layout,  # noqa: F401  (files name it here)
 )
 
@@ -378,6 +379,7 @@ class _Reader:
     def __init__(self, map_location):
         self.restore = restorer(map_location)
         self.storages: dict[Any, Any] = {}
+        self.typed: dict[Any, TypedLoadedStorage] = {}
 
     def unpickle(self, file, pickle_module, arguments):
         """One pickle of the file."""
@@ -386,7 +388,14 @@ class _Reader:
             unpickler.persistent_load = self.persistent_load  # type: ignore[method-assign]
         else:
             unpickler = _pickle.unpickler(file, self.persistent_load, pickle_module, **arguments)
-        return unpickler.load()
+        found = unpickler.load()
+        self.settle()
+        return found
+
+    def settle(self):
+        """Makes storages that a pickle has named such as others are."""
+        while self.typed:
+            self.typed.popitem()[1].settle()
 
     def persistent_load(self, saved_id):
         """The storage that a persistent id names."""
@@ -400,7 +409,9 @@ class _Reader:
         if key not in self.storages:
             storage = self.make_storage(key, count * kind.itemsize, kind.dtype, _text(location))
             self.storages[key] = self.restore(storage, storage.location)
-        return self.storages[key]
+        if key not in self.typed:
+            self.typed[key] = TypedLoadedStorage(self.storages[key], kind.dtype)
+        return self.typed[key]
 
     def make_storage(self, key, nbytes, dtype, location) -> LoadedStorage:
         raise NotImplementedError
@@ -486,7 +497,7 @@ class _LegacyReader(_Reader):
             return storage
         key, offset, _ = view
         if key not in self.storages:
-            self.storages[key] = _pickle.StorageView(storage, offset)
+            self.storages[key] = _pickle.StorageView(self.storages[saved_id[2]], offset)
         return self.storages[key]
 
     def make_storage(self, key, nbytes, dtype, location):

@@ -15,6 +15,7 @@ import torch as reference
 
 import ftorch as torch
 from ftorch import serialization
+from tests.oracle import assert_shows_same
 
 OLD = {"_use_new_zipfile_serialization": False}
 DTYPES = [
@@ -532,3 +533,23 @@ def test_plain_pickles_of_pytorch():
     found, layer = _AsAlias(io.BytesIO(pickle.dumps((x, module)))).load()
     assert type(layer) is torch.nn.Linear and found.stride() == x.stride()
     assert found.tolist() == x.tolist() and layer.weight.tolist() == module.weight.tolist()
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("legacy", [True, False])
+def test_storages_come_back_as_typed_ones(weights_only, legacy):
+    def program(t):
+        x, file = t.arange(6.0).view(2, 3), io.BytesIO()
+        given = {"x": x, "s": x.storage(), "n": t.arange(3).storage()}
+        if not legacy:  # which PyTorch does not write so
+            given["u"] = t.ones(2).untyped_storage()
+        t.save(given, file, _use_new_zipfile_serialization=not legacy)
+        file.seek(0)
+        found = t.load(file, weights_only=weights_only)
+        found["x"][0, 0] = 9
+        storages = [found[k] for k in "snu" if k in found]
+        return [(type(s).__name__, len(s), s.nbytes(), str(s.dtype).removeprefix("torch."), list(s)) for s in storages]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_shows_same(program)

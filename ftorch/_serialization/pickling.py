@@ -23,7 +23,7 @@ from ..eager.core import formats as _formats
 from ..eager.core.geometry import CONJ, NEG, Size, geometry, memory_order
 from ..eager.memory.storage import Storage
 from ..eager.tensor import DISPATCHING, Tensor, wrap, wrap_view
-from ..eager.tensor_api.storages import BaseStorage, UntypedStorage
+from ..eager.tensor_api.storages import BaseStorage, TypedStorage, UntypedStorage
 
 # Dtypes that files name by the class of a typed storage; the others come as UntypedStorage.
 _TYPED = {
@@ -175,6 +175,29 @@ class LoadedStorage(UntypedStorage):
         inverse = sorted(range(len(order)), key=order.__getitem__)
         array = flat.reshape([root.shape[d] for d in order]).transpose(inverse)
         cell.array = jax.device_put(array, _device.to_jax(self.device))
+
+
+class TypedLoadedStorage(TypedStorage):
+    """A storage out of a file as the pickle has it: of elements. Tensors are made of it first, so that it has no cell before
+    `settle` makes it an ordinary one.
+    """
+
+    def __init__(self, loaded: LoadedStorage, dtype: _dtype.dtype | None):
+        self.loaded, self.dtype = loaded, dtype or _dtype.uint8
+
+    def as_tensor(self, dtype, offset, size, stride) -> Tensor:
+        """As of the `LoadedStorage`."""
+        return self.loaded.as_tensor(dtype, offset, size, stride)
+
+    @property
+    def _cell(self) -> Storage:  # type: ignore[override]
+        return self.loaded._cell
+
+    def settle(self) -> None:
+        """Becomes a storage as others are."""
+        loaded = self.__dict__.pop("loaded")
+        self.__class__ = TypedStorage  # type: ignore[assignment]
+        self._cell = loaded._cell  # type: ignore[misc]
 
 
 class StorageView:

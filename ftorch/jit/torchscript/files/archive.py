@@ -185,7 +185,9 @@ class Archive(serialization._ZipReader):
         self.folder, self.storages = name, {}
         unpickler = _Unpickler(io.BytesIO(self.archive.read(f"{name}.pkl")), self.unit)
         unpickler.persistent_load = self.persistent_load  # type: ignore[method-assign]
-        return unpickler.load()
+        found = unpickler.load()
+        self.settle()
+        return found
 
     def load_object(self):
         """The object that was saved: the root module's data."""
