@@ -6,6 +6,7 @@ import math
 
 import ftorch as torch
 
+from ..eager.core.errors import could_not_run
 from .aten import _FUNCTIONS, _LOSSES, _REDUCTIONS, aten
 
 
@@ -99,11 +100,7 @@ def _native_batch_norm_legit_functional(input, weight, bias, running_mean, runni
 
 
 def _not_run(name, input):
-    return NotImplementedError(
-        f"Could not run 'aten::{name}' with arguments from the '{input.device.type.upper()}' backend. This could be "
-        "because the operator doesn't exist for this backend, or was omitted during the selective/custom build "
-        "process (if using custom build)."
-    )
+    return could_not_run(name, input.device.type.upper())
 
 
 def _norm_of_gpus(name, input, *rest):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..eager.core import dtype as _dtype
+from ..eager.core.errors import could_not_run
 from ..eager.core.geometry import Size, geometry
 from ..eager.core.once import warn_once
 from ..eager.dispatch import overrides
@@ -46,12 +47,10 @@ _ATEN = {"add": "add.out", "mul": "mul.out", "neg": "neg.out", "abs": "abs.out",
 
 def not_run(name, backend="QuantizedCPU"):
     """PyTorch's error for an operator that there is not."""
-    name = _ATEN.get(name, name) if backend != "CPU" else name
-    return NotImplementedError(
-        f"Could not run 'aten::{name}' with arguments from the '{backend}' backend. This could be "
-        "because the operator doesn't exist for this backend, or was omitted during the "
-        "selective/custom build process (if using custom build). "
-        + ("Call .dequantize() first to compute it on ordinary numbers." if backend != "CPU" else "")
+    if backend == "CPU":
+        return could_not_run(name, backend)
+    return could_not_run(
+        _ATEN.get(name, name), backend, "Call .dequantize() first to compute it on ordinary numbers."
     )
 
 

@@ -6,6 +6,7 @@ Each function takes nested tensors whose ``_leaves`` are the components.
 from __future__ import annotations
 
 from ..eager.core import api as torch
+from ..eager.core.errors import could_not_run
 
 _UNSUPPORTED = ("is not supported at the moment if you need this feature, please open an issue on github describing your "
                 "use case.")
@@ -22,10 +23,8 @@ def _made(input, leaves):
 
 def not_run(name):
     """PyTorch's error for an operator that nested tensors have not."""
-    return NotImplementedError(
-        f"Could not run 'aten::{name}' with arguments from the 'NestedTensorCPU' backend. This could be because the operator "
-        "doesn't exist for this backend, or was omitted during the selective/custom build process (if using custom build). "
-        f"unbind() gives the components, on which {name} can be called."
+    return could_not_run(
+        name, "NestedTensorCPU", f"unbind() gives the components, on which {name} can be called."
     )
 
 

@@ -19,6 +19,7 @@ from ..eager.autograd import inplace_history, nodes, tape
 from ..eager.call import op as _op
 from ..eager.core import api as torch
 from ..eager.core import formats
+from ..eager.core.errors import could_not_run
 from ..eager.core.geometry import Size, geometry
 from ..eager.core.once import warn_once
 from ..eager.dispatch import overrides
@@ -379,14 +380,10 @@ _COMPARED = frozenset(
 
 def not_run(name, t):
     """PyTorch's error for an operator that a layout does not have."""
-    name = _ATEN.get(name, name)
-    kind = t.device.type.upper()
-    backend = f"{_BACKEND.get(t.layout, 'SparseCsr')}{kind}"
-    return NotImplementedError(
-        f"Could not run 'aten::{name}' with arguments from the '{backend}' backend. This could be "
-        "because the operator doesn't exist for this backend, or was omitted during the "
-        "selective/custom build process (if using custom build). Call .to_dense() first to compute "
-        f"it on a strided tensor. 'aten::{name}' is only available for these backends: [{kind}, Meta]."
+    name, kind = _ATEN.get(name, name), t.device.type.upper()
+    return could_not_run(
+        name, f"{_BACKEND.get(t.layout, 'SparseCsr')}{kind}", "Call .to_dense() first to compute it on a strided tensor. "
+        f"'aten::{name}' is only available for these backends: [{kind}, Meta]."
     )
 
 

@@ -63,6 +63,19 @@ def translate_error(error: BaseException, name: str = "") -> BaseException:
     return error.with_traceback(None)
 
 
+def could_not_run(name: str, backend: str, hint: str = "") -> NotImplementedError:
+    """PyTorch's error for an operator of ATen's that a kind of tensors does not have.
+
+    Args:
+        hint: what to do instead.
+    """
+    return NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the '{backend}' backend. This could be because the operator "
+        "doesn't exist for this backend, or was omitted during the selective/custom build process (if using custom "
+        f"build).{hint and ' ' + hint}"
+    )
+
+
 def cannot_allocate(nbytes, name: str = "") -> str:
     """What PyTorch says where memory on the CPU does not suffice.
 
