@@ -20,7 +20,7 @@ def test_results_lie_over_owned_copies():
     array[:] = 3
     copy = jax_internals.owned_copy(array, device.to_jax(device.CPU))
     place = copy.unsafe_buffer_pointer()
-    function = compilation.jitted(lambda kept, given: [given[0] + 1], donates=True, on_cpu=True, steps=1)
+    function = compilation.jitted(lambda kept, given: [given[0] + 1], donates=True, device=device.CPU, steps=1)
     (result,) = function([], [copy])
     assert place != array.ctypes.data and result.unsafe_buffer_pointer() == place
     assert copy.is_deleted() and array[0] == 3 and result[0] == 4
@@ -134,18 +134,18 @@ def test_a_program_is_compiled_before_anything_is_given_away(monkeypatch):
     def fails(kept, given):
         raise ValueError("no program")
 
-    function = compilation.jitted(fails, donates=True, on_cpu=True, steps=1)
+    function = compilation.jitted(fails, donates=True, device=device.CPU, steps=1)
     with pytest.raises(ValueError, match="no program"):
         donation.prepare(function, [], given, (), device.CPU)
     assert not given[0].is_deleted()
-    function = compilation.jitted(lambda kept, given: [given[0] * 2], donates=True, on_cpu=True, steps=1)
+    function = compilation.jitted(lambda kept, given: [given[0] * 2], donates=True, device=device.CPU, steps=1)
     assert donation.prepare(function, [], given, (), device.CPU) is given
     assert function([], given)[0][0] == 2 and given[0].is_deleted()
 
 
 def test_what_is_little_is_spared():
     array = jax_internals.owned_copy(np.ones(8, np.float32), device.to_jax(device.CPU))
-    function = compilation.jitted(lambda kept, given: [given[0] * 2], donates=True, on_cpu=True, steps=1)
+    function = compilation.jitted(lambda kept, given: [given[0] * 2], donates=True, device=device.CPU, steps=1)
     (spared,) = donation.prepare(function, [], [array], (), device.CPU)
     function([], [spared])
     assert not array.is_deleted() and array[0] == 1
