@@ -375,11 +375,13 @@ class _GradientClass:
     def __init__(self, samples, mask):
         self.mask = mask
         first = _Derivative(samples[0], mask)
-        self.samples = [first, *[_Derivative(plan, mask, inline=not first.has_loops) for plan in samples[1:]]]
-        self.inputs, self.results = self.samples[0].inputs, self.samples[0].results
-        self.is_general = all(
-            s.inputs == self.inputs and s.results == self.results for s in self.samples
-        )
+        others = [_Derivative(plan, mask, inline=not first.has_loops) for plan in samples[1:]]
+        # What only an inner call takes, which does not need it, counts as read where calls are not written out.
+        if not first.has_loops and not _read_same(first, others):
+            first = _Derivative(samples[0], mask, inline=True)
+        self.samples = [first, *others]
+        self.inputs, self.results = first.inputs, first.results
+        self.is_general = _read_same(first, others)
         self.programs: dict = {}
         self.first: Backward | None = None
         self.plans: dict = {}
@@ -403,6 +405,10 @@ class _GradientClass:
         definition = Derived("", sample, [OPTIONAL_TENSOR] * len(slots))
         with capture_trace.unwatched(), jax.disable_jit(inline):
             return kernel_functions.trace_kernel(definition, slots, {}, {}, structs, types)
+
+
+def _read_same(one, others):
+    return all(o.inputs == one.inputs and o.results == one.results for o in others)
 
 
 class _KnownGradients:
