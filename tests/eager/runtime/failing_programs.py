@@ -104,7 +104,9 @@ class State:
                 w.grad = None if g is None else torch.tensor(g)
                 state = {k.rsplit(" ", 1)[0]: torch.tensor(v) for k, v in values.items()
                          if k.endswith(f" {i}") and k.split()[0] in ("step", "exp_avg", "exp_avg_sq")}
-                for hooks in (w._backward_hooks, w._post_accumulate_grad_hooks):  # of an interrupted statement
+                own = getattr(w, "_ftorch_meta", None)  # whose `_backward_hooks` is a copy
+                # Those of an interrupted statement, which had registered one and not got the handle yet.
+                for hooks in (w._backward_hooks if own is None else own.hooks, w._post_accumulate_grad_hooks):
                     if hooks:
                         hooks.clear()
                 self.optimizer.state.pop(w, None)
