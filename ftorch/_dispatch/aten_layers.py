@@ -99,19 +99,15 @@ def _native_batch_norm_legit_functional(input, weight, bias, running_mean, runni
     return (out, *saved, mean, var)
 
 
-def _not_run(name, input):
-    return could_not_run(name, input.device.type.upper())
-
-
 def _norm_of_gpus(name, input, *rest):
     if input.device.type != "cuda":
-        raise _not_run(name, input)
+        raise could_not_run(name, input.device.type.upper())
     return torch.native_batch_norm(input, *rest)
 
 
 @aten
 def _mkldnn_transpose(self, dim0, dim1):
-    raise _not_run("_mkldnn_transpose", self)  # its layout is none of ours
+    raise could_not_run("_mkldnn_transpose", self.device.type.upper())  # its layout is none of ours
 
 
 @aten

@@ -50,8 +50,13 @@ def wait_for(where: _device.device) -> None:
     executor.flush()
     jax_device = _device.to_jax(where)
     latest = program.latest.get(where)
-    if latest is not None and (array := latest()) is not None and not array.is_deleted():
-        array.block_until_ready()
+    array = None if latest is None else latest()
+    if isinstance(array, jax.Array):  # a forked child's is NumPy's
+        try:
+            array.block_until_ready()
+        except RuntimeError:
+            if not array.is_deleted():  # else it was given to a program, perhaps by another thread
+                raise
     if not gpu_driver.wait(jax_device):
         # Work of a device is done in order: what is asked for now is done last.
         negate, marker = _marker(jax_device)

@@ -15,7 +15,7 @@ SIZED = frozenset("expand repeat index_select cat concat unflatten mm numpy".spl
 BINARY = frozenset("add sub mul div add_ sub_ mul_ div_ __add__ __radd__ __mul__ __rmul__ __sub__ __truediv__".split())
 
 
-def _made(input, leaves):
+def _made(leaves):
     from ._tensor import made
 
     return made(leaves)
@@ -60,13 +60,13 @@ def _sizes_of(input, size, name):
 
 def view(input, *size):
     """The components as views; -1 stands for what a component has in that dimension."""
-    return _made(input, [x.view(n) for x, n in zip(input._leaves, list(_sizes_of(input, size, "view")))])
+    return _made([x.view(n) for x, n in zip(input._leaves, list(_sizes_of(input, size, "view")))])
 
 
 def reshape(input, *size, shape=None):
     """As `view`, with copies where no view can be."""
     size = size if shape is None else (shape,)
-    return _made(input, [x.reshape(n) for x, n in zip(input._leaves, list(_sizes_of(input, size, "reshape")))])
+    return _made([x.reshape(n) for x, n in zip(input._leaves, list(_sizes_of(input, size, "reshape")))])
 
 
 def chunk(input, chunks, dim=0):
@@ -81,7 +81,7 @@ def chunk(input, chunks, dim=0):
         raise RuntimeError("Chunk for nested tensors is only supported for nested tensors with trailing dimension divisible by "
                            f"chunks, got: {width} % {chunks} != 0")
     parts = [x.chunk(chunks, -1) for x in input._leaves]
-    return tuple([_made(input, [p[i] for p in parts]) for i in range(chunks)])
+    return tuple([_made([p[i] for p in parts]) for i in range(chunks)])
 
 
 def sum_(input, dim=None, keepdim=False, *, dtype=None):
@@ -100,7 +100,7 @@ def sum_(input, dim=None, keepdim=False, *, dtype=None):
         raise RuntimeError(
             f"NestedTensor can only be reduced across the last dimension for now got dimension {at} instead."
         )
-    return _made(input, [x.sum(-1, keepdim=True) for x in input._leaves])
+    return _made([x.sum(-1, keepdim=True) for x in input._leaves])
 
 
 def squeeze(input, dim=None):
@@ -114,7 +114,7 @@ def squeeze(input, dim=None):
         raise RuntimeError(f"squeeze(): For nested tensors, squeezing dimension 0 {_UNSUPPORTED}")
     if any(x.shape[at - 1] != 1 for x in input._leaves):
         return input
-    return _made(input, [x.squeeze(at - 1) for x in input._leaves])
+    return _made([x.squeeze(at - 1) for x in input._leaves])
 
 
 def unsqueeze(input, dim):
@@ -122,7 +122,7 @@ def unsqueeze(input, dim):
     at = wrapped(dim, input.dim() + 1)
     if at == 0:
         raise RuntimeError(f"unsqueeze(): For nested tensors, unsqueezing dimension 0 {_UNSUPPORTED}")
-    return _made(input, [x.unsqueeze(at - 1) for x in input._leaves])
+    return _made([x.unsqueeze(at - 1) for x in input._leaves])
 
 
 def select(input, dim, index):
@@ -134,7 +134,7 @@ def select(input, dim, index):
         if not -x.shape[at - 1] <= index < x.shape[at - 1]:
             raise IndexError(f"index {index} is out of bounds for dimension {at - 1} of the {i}th constituent tensor with size "
                              f"{x.shape[at - 1]}")
-    return _made(input, [x.select(at - 1, index) for x in input._leaves])
+    return _made([x.select(at - 1, index) for x in input._leaves])
 
 
 def component(input, index):
@@ -157,7 +157,7 @@ def narrow(input, dim, start, length):
     start += count if start < 0 else 0
     if start + length > count:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({count}).")
-    return _made(input, input._leaves[start : start + length])
+    return _made(input._leaves[start : start + length])
 
 
 def mT(input):
@@ -167,7 +167,7 @@ def mT(input):
 
 def sgn(input):
     """The sign of every element."""
-    return _made(input, [x.sgn() for x in input._leaves])
+    return _made([x.sgn() for x in input._leaves])
 
 
 def copy_(input, src, non_blocking=False):
@@ -221,7 +221,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, *_):
         if len({x.shape[-1 - d] for x in input._leaves}) > 1:
             raise RuntimeError("normalized_shape extends into irregular dimensions for the nested tensor")
     function = torch.nn.functional.layer_norm
-    return _made(input, [function(x, normalized_shape, weight, bias, eps) for x in input._leaves])
+    return _made([function(x, normalized_shape, weight, bias, eps) for x in input._leaves])
 
 
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
@@ -235,7 +235,7 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
     if len({x.dim() for x in (query, key, value)}) > 1:
         raise RuntimeError("matmul: both inputs must have the same rank")
     function = torch.nn.functional.scaled_dot_product_attention
-    return _made(query, [
+    return _made([
         function(q, k, v, dropout_p=dropout_p, scale=scale, enable_gqa=enable_gqa)
         for q, k, v in zip(query._leaves, key._leaves, value._leaves, strict=True)
     ])

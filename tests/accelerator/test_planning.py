@@ -67,6 +67,23 @@ def test_new_sizes_are_planned_by_their_class():
     assert others[-2:] == ["0 cuda True"] * 2
 
 
+def test_synchronizing_does_not_need_the_last_result():
+    program = """
+        from ftorch.eager.runtime import program
+
+        x = torch.ones(4, 4) + 1
+        torch.cuda.synchronize()
+        [latest] = program.latest.values()
+        print(latest() is not None)
+        latest().delete()
+        torch.cuda.synchronize()
+        del x
+        torch.cuda.synchronize()
+        print((torch.ones(2) * 3).tolist())
+    """
+    assert run(program) == ["True", "[3.0, 3.0]"]
+
+
 def test_the_memory_that_is_asked_for_is_the_devices():
     program = """
         from ftorch.eager.memory import gpu_driver
