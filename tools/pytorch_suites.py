@@ -38,6 +38,7 @@ adapt()
 '''
 # What a device's adaptation of the files says, and what they said before.
 RULES = [
+    (r"torch\._C\._get_privateuse1_backend_name\(\)", "'cuda'"),
     (r"^(\s*)import torch_npu(\.\w+)*( as \w+)?\s*$", r"\1pass"),
     (r"from torch_npu\.testing\.testcase import", "from torch.testing._internal.common_utils import"),
     (r"torch_npu\.testing\.(common_utils|common_distributed)", r"torch.testing._internal.\1"),

@@ -194,16 +194,22 @@ def _close(a, b, rtol, atol):
     return bool(np.all(np.isclose(a, b, rtol=rtol, atol=atol)))
 
 
-def _mismatch(analytical, numerical, output_index, input_index, complex_text="", fast=False, kind=""):
-    shown = (numerical, analytical) if fast else (_shown(numerical), _shown(analytical))
+def _mismatch(analytical, numerical, output_index, input_index, complex_text="", fast=False, kind="", kinds=(None, None)):
+    shown = (numerical, analytical) if fast else (_shown(numerical, kinds[0]), _shown(analytical, kinds[1]))
     return (
         f"{complex_text}Jacobian {kind}mismatch for output {output_index} with respect to input "
         f"{input_index},\nnumerical:{shown[0]}\nanalytical:{shown[1]}\n"
     )
 
 
-def _shown(array):
-    return repr(torch.from_numpy(np.array(array)))
+def _shown(array, dtype=None):
+    return repr(torch.from_numpy(np.array(array)).to(dtype))
+
+
+def _kinds(t, output):
+    """The dtypes in which PyTorch shows what differences and what backward gave for an input and an output."""
+    real = output.detach().real if output.is_complex() else output
+    return (t if t.is_complex() else real).dtype, t.dtype
 
 
 _IMAGINARY = "While considering the imaginary part of complex outputs only, "
@@ -247,7 +253,7 @@ class _Check:
                     analytical = _analytical(output, t, factor, self.check_dtypes)
                     if not _close(analytical, numerical[number], self.rtol, self.atol):
                         raise GradcheckError(
-                            _mismatch(analytical, numerical[number], number, position, text)
+                            _mismatch(analytical, numerical[number], number, position, text, kinds=_kinds(t, output))
                         )
                     again = _analytical(output, t, factor, self.check_dtypes)
                     if not _close(again, analytical, 0.0, self.nondet_tol):
@@ -297,7 +303,8 @@ class _Check:
         numerical = _numerical(self.func, self.inputs, t, outputs, self.eps, part)[number]
         analytical = _analytical(outputs[number], t, factor, False)
         worst = float(np.abs(numerical - analytical).max())
-        return _FAST_NOTE.format(_shown(numerical), _shown(analytical), worst).lstrip("\n")
+        kinds = _kinds(t, outputs[number])
+        return _FAST_NOTE.format(_shown(numerical, kinds[0]), _shown(analytical, kinds[1]), worst).lstrip("\n")
 
     def check_scaled(self, outputs):
         """Backward must give zeros for zeros."""

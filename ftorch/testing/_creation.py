@@ -12,7 +12,8 @@ from ..eager.core.dtype import finfo, iinfo
 _INTEGERS = (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
 _UNSIGNED = tuple(getattr(dtypes, n) for n in ("uint16", "uint32", "uint64") if hasattr(dtypes, n))
 _FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
-_COMPLEX = (dtypes.complex64, dtypes.complex128)
+_BYTES = tuple(getattr(dtypes, f"float8_{n}") for n in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz"))
+_COMPLEX = (dtypes.complex32, dtypes.complex64, dtypes.complex128)
 
 
 def make_tensor(*shape, dtype, device, low=None, high=None, requires_grad=False,
@@ -70,13 +71,13 @@ def _draw(shape, dtype, device, low, high):
         default = (0, 10) if limits.min == 0 else (-9, 10)
         low, high = _interval(low, high, default, (limits.min, limits.max + (dtype is not dtypes.int64)), dtype)
         return torch.randint(low, high, shape, device=device, dtype=dtype)
-    if dtype in _FLOATS or dtype in _COMPLEX:
+    if dtype in _FLOATS or dtype in _COMPLEX or dtype in _BYTES:
         limits = finfo(dtype)
         low, high = _interval(low, high, (-9, 9), (limits.min, limits.max), dtype)
-        result = torch.empty(shape, device=device, dtype=dtype)
+        result = torch.empty(shape, device=device, dtype=dtypes.float32 if dtype in _BYTES else dtype)
         target = torch.view_as_real(result) if dtype in _COMPLEX else result
         target.uniform_(low, high)
-        return result
+        return result.to(dtype)
     raise TypeError(
         f"The requested dtype '{dtype}' is not supported by torch.testing.make_tensor(). To request "
         "support, file an issue at: https://github.com/pytorch/pytorch/issues"

@@ -425,6 +425,10 @@ def setitem(x, index, value):
         return _assign(written, value)
     if index.__class__ is int:
         return _assign(_row(x, index), value)
+    if index.__class__ is bool:
+        if not isinstance(value, TensorBase):
+            value = _value_tensor(value, x)
+        return _assign(x.unsqueeze(0), value) if index else None  # False writes nothing, and nobody looks at the value
     if not special[0] and x.__class__ in PLAIN:
         index = _with_numbers(index)
         key = _basic_key(index)

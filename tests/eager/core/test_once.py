@@ -28,6 +28,9 @@ def texts(t, program):
     lambda t: t.eye(5).to_sparse_csr(), lambda t: t.eye(5).to_sparse_csc(), lambda t: t.eye(4).to_sparse_bsr((2, 2)),
     lambda t: t.sparse_coo_tensor([[0]], [1.0], (2,)), lambda t: t.stft(t.ones(9), 4, return_complex=True),
     lambda t: t.sparse_coo_tensor([[0]], [1.0], (2,), check_invariants=False),
+    lambda t: t.ones(5).index_reduce(0, t.tensor([4, 2]), t.ones(2), "prod"),
+    lambda t: t.ones(5, dtype=t.complex64).to(t.float64), lambda t: t.ones(5, dtype=t.complex64).to(t.bool),
+    lambda t: t.ones(5).copy_(t.ones(5, dtype=t.complex128)),
 ])
 def test_what_is_old_or_unfinished_says_so(program):
     ours, theirs = (texts(t, program) for t in LIBRARIES)

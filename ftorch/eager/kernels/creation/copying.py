@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
+from ...core.once import warn_once
 from ...core.registry import op
 from .._common import converted, is_complex
 
@@ -13,6 +14,12 @@ def cast(x, dtype):
     if is_complex(x) and not jnp.issubdtype(dtype, jnp.complexfloating) and dtype != jnp.bool_:
         x = x.real
     return converted(x, dtype)
+
+
+def _cast_loudly(x, dtype):
+    if is_complex(x) and not jnp.issubdtype(dtype, jnp.complexfloating) and dtype != jnp.bool_:
+        warn_once("Casting complex values to real discards the imaginary part", stacklevel=0)
+    return cast(x, dtype)
 
 
 @op("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", forms="",
@@ -28,7 +35,7 @@ def _(grad):
 
 @op("_to_copy(Tensor self, ScalarType dtype) -> Tensor", forms="", layout="preserve")
 def to_copy(self, dtype):
-    return cast(self, dtype)
+    return _cast_loudly(self, dtype)
 
 
 @op("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", forms="",
@@ -39,7 +46,7 @@ def copy(self, src, non_blocking):
         n not in (1, shape[len(shape) - len(given) + i]) for i, n in enumerate(given)
     ):
         _reject(shape, given)
-    return jnp.broadcast_to(cast(src, self.dtype), shape)
+    return jnp.broadcast_to(_cast_loudly(src, self.dtype), shape)
 
 
 def _reject(shape, given):

@@ -77,12 +77,28 @@ def _within(self, indices):
 
 @index.check(passes=_within)
 def _(self: Shape, indices):
-    for d, i in enumerate(indices):
-        if i is not None and i.size and i.dtype.kind == "i":
-            size = self.shape[d]
-            low, high = int(i.min()), int(i.max())
-            if low < -size or high >= size:
-                bad = high if high >= size else low
-                raise IndexError(
-                    f"index {bad} is out of bounds for dimension {d} with size {size}"
-                )
+    check_inside(self, indices)
+
+
+def check_inside(self: Shape, indices):
+    """Raises PyTorch's IndexError for the first element that points outside; it counts the indices, not the dimensions."""
+    given, dim, at = [], 0, 0
+    for index in indices:
+        if index is None:
+            dim += 1
+            continue
+        if index.dtype.kind == "i":
+            given.append((index, self.shape[dim], at))
+        width = 1 if index.dtype.kind == "i" else index.ndim  # a mask stands for an index in each of its dimensions
+        dim, at = dim + width, at + width
+    outside = [(i, size, at) for i, size, at in given if i.size and not -size <= i.min() <= i.max() < size]
+    if not outside:
+        return
+    joint = np.broadcast_shapes(*(i.shape for i, _, _ in given))
+    firsts = []
+    for i, size, at in outside:
+        everywhere = np.broadcast_to(i, joint).reshape(-1)
+        first = int(np.argmax((everywhere < -size) | (everywhere >= size)))
+        firsts.append((first, at, int(everywhere[first]), size))
+    _, at, index, size = min(firsts)
+    raise IndexError(f"index {index} is out of bounds for dimension {at} with size {size}")

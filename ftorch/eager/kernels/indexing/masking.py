@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.registry import Shape, op
 from .._common import broadcast_shapes, dtype_name, up, wrap_dim
+from .advanced import check_inside
 from .scatter import UNCHECKED, number
 
 _FORMS = "function method inplace"
@@ -322,20 +323,7 @@ def _(grad, *, indices, values, accumulate):
 
 @index_put.check
 def _(self: Shape, indices, values: Shape):
-    dim = 0
-    for index in indices:
-        if index is None:
-            dim += 1
-        elif index.dtype in _MASKS:
-            dim += index.ndim
-        else:
-            size = self.shape[dim]
-            outside = index[(index < -size) | (index >= size)]
-            if outside.size:
-                raise IndexError(
-                    f"index {outside.flat[0]} is out of bounds for dimension {dim} with size {size}"
-                )
-            dim += 1
+    check_inside(self, indices)
     masks = [i for i in indices if i is not None and i.dtype in _MASKS]
     if len(masks) == 1 and len(indices) == 1:
         shape = (int(np.count_nonzero(masks[0])), *self.shape[masks[0].ndim :])

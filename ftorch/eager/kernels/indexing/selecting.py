@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core import determinism
+from ...core.once import warn_once
 from ...core.registry import Shape, op
 from .._common import broadcast_shapes, dtype_name, is_complex, up, wrap_dim
 from .scatter import (
@@ -323,6 +324,7 @@ def index_reduce(self, dim, index, source, reduce, include_self):
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
             f"{reduce}."
         )
+    warn_once("index_reduce() is in beta and the API may change at any time.", stacklevel=0)
     dim = wrap_dim(dim, self.ndim)
     _check_slices("index_reduce_", self, dim, index, source)
     check_reduction({"mean": "div_floor_cpu", "amax": "maximum_cpu", "amin": "minimum_cpu"}.get(

@@ -20,16 +20,16 @@ from .sorting import scatter_gradient
 # --- cumulative operators ------------------------------------------------------------
 
 
-def _along(self, dim, dtype, scan, of_bool):
+def _along(self, dim, dtype, name, scan):
     dim = wrap_dim(dim, self.ndim)
     if dtype is None:
         dtype = np.dtype(np.int64) if is_integral(self) else self.dtype
     x = at_least_1d(up(cast(self, dtype)))
     if x.dtype == np.bool_:
-        scanned = of_bool(x.astype(np.uint8), dim)
-    else:
-        scanned = scan(x, dim)
-    return scanned.reshape(self.shape).astype(dtype)
+        if self.ndim and self.size:  # PyTorch asks no kernel about nothing, nor about one element
+            raise not_implemented(f"{name}_out_cpu", x)
+        return x.reshape(self.shape)
+    return scan(x, dim).reshape(self.shape).astype(dtype)
 
 
 def _one_by_one(whole, step, start):
@@ -55,22 +55,22 @@ def _one_by_one(whole, step, start):
     return scan
 
 
-def _declare_cumulative(name, scan, of_bool, on_cpu):
+def _declare_cumulative(name, scan, on_cpu):
     @op(f"{name}(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
         forms="function method inplace out")
     def cumulate(self, dim, dtype=None):
-        return _along(self, dim, dtype, scan, of_bool)
+        return _along(self, dim, dtype, name, scan)
 
     @cumulate.backend("cpu")
     def _(self, dim, dtype=None):
-        return _along(self, dim, dtype, on_cpu, of_bool)
+        return _along(self, dim, dtype, name, on_cpu)
 
     return cumulate
 
 
-_declare_cumulative("cumsum", lax.cumsum, lax.cummax, _one_by_one(lax.cumsum, jnp.add, 0))
+_declare_cumulative("cumsum", lax.cumsum, _one_by_one(lax.cumsum, jnp.add, 0))
 _cumprod = _declare_cumulative(
-    "cumprod", lax.cumprod, lax.cummin, _one_by_one(lax.cumprod, jnp.multiply, 1)
+    "cumprod", lax.cumprod, _one_by_one(lax.cumprod, jnp.multiply, 1)
 )
 
 
