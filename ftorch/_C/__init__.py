@@ -91,6 +91,13 @@ def _current_graph_task_id() -> int:
     return -1 if number is None else number
 
 
+def _current_autograd_node():
+    """The node whose gradients are being computed in this thread, or None."""
+    from ..eager.autograd.nodes import running
+
+    return running.node
+
+
 def is_grad_enabled() -> bool:
     """Whether operations are recorded in this thread."""
     return modes.grad

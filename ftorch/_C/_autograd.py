@@ -24,6 +24,12 @@ def _saved_tensors_hooks_is_enabled() -> bool:
 
 
 def _unsafe_set_version_counter(tensors, versions) -> None:
-    """Sets how often tensors were written to."""
+    """Sets how often tensors were written to.
+
+    Raises:
+        RuntimeError: for a number below 0.
+    """
     for t, version in zip(tensors, versions):
+        if version < 0:
+            raise RuntimeError(f"Cannot set a version_counter to a value below 0: {version}")
         t._ftorch_storage.version = version

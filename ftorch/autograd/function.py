@@ -10,7 +10,7 @@ from ..eager.autograd import inplace_history, nodes, saved_tensors, tape
 from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
 from ..eager.core.registry import OPS
-from ..eager.tensor import TensorBase, extras, modes
+from ..eager.tensor import PLAIN, TensorBase, extras, modes
 
 NO_SETUP_CONTEXT = (
     "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
@@ -55,6 +55,7 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
     _forward_cls: Any = None
     takes_undefined = True
     width = property(lambda self: len(self.output_geometries) or 1)  # type: ignore[assignment]
+    differentiable: tuple = ()  # the numbers of the outputs that have gradients
     told: tuple = ()  # what was saved, where somebody asks
     given: tuple | None = None  # the saved tensors, where something else unpacked them
 
@@ -64,7 +65,7 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
         self.saved_for_forward = ()
         self.dirty_tensors = ()
         self.non_differentiable = ()
-        self.materialize_grads = True
+        self.materialize_grads = self._materialize_non_diff_grads = True
         self.needs_input_grad = ()
         self.output_geometries = ()
         self._saved = ()
@@ -108,7 +109,13 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
             for kept, edge in self._saved
         )
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self):
+        """The older name of `saved_tensors`."""
+        import warnings
+
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
 
     def __repr__(self):
         return f"<torch.autograd.function.{type(self).__name__} object at {id(self):#x}>"
@@ -128,12 +135,17 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
         (grads,) = args
         grads = list(grads) + [None] * (len(self.output_geometries) - len(grads))
         if self.materialize_grads:
-            grads = [
-                gradient_values.zeros(g) if grad is None and g is not None else grad
-                for grad, g in zip(grads, self.output_geometries)
-            ]
+            places = range(len(grads)) if self._materialize_non_diff_grads else self.differentiable
+            for i in places:
+                if grads[i] is None and self.output_geometries[i] is not None:
+                    grads[i] = gradient_values.zeros(self.output_geometries[i])
         cls = self._forward_cls
         pull = cls.backward if cls.backward is not Function.backward else cls.vjp
+        if pull is not cls.vjp and cls.vjp is not Function.vjp:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one "
+                "of them."
+            )
         if pull is Function.vjp:
             raise NotImplementedError(
                 "You must implement either the backward or vjp method for your custom "
@@ -309,7 +321,7 @@ def _with_defaults(forward, args):
     code, defaults = getattr(forward, "__code__", None), getattr(forward, "__defaults__", None) or ()
     if code is None:
         return args
-    missing = code.co_argcount - len(args)
+    missing = code.co_argcount - len(args) - inspect.ismethod(forward)
     if missing > len(defaults):
         raise TypeError(f"missing a required argument: '{code.co_varnames[len(args)]}'")
     if missing < 0 and not code.co_flags & inspect.CO_VARARGS:
@@ -368,7 +380,7 @@ def _apply(cls, args, kwargs, ctx=None):
             modes.grad = outer
         elif id(out) in inputs and not is_dirty:
             outer, modes.grad = modes.grad, False
-            out = view_call(OPS["alias"], out, ())
+            out = view_call(OPS["alias"], out, ()) if out.__class__ in PLAIN else out.view_as(out)
             modes.grad = outer
         if recorded and id(outputs[nr]) not in constant and out.dtype.category >= 2:
             if is_dirty:
@@ -382,11 +394,15 @@ def _apply(cls, args, kwargs, ctx=None):
                 out._grad_fn, out._ftorch_output_nr, out._ftorch_requires_grad = ctx, nr, True
                 if out._base is not None:
                     extras(out).creation = (nr, cls.__name__) if several else tape.MadeInFunction(cls.__name__)
+        elif out._base is not None and not is_dirty:
+            extras(out).creation = tape.MadeInFunction(cls.__name__)
         results.append(out)
     if recorded:
         ctx.output_geometries = tuple(
             o._ftorch_geometry if isinstance(o, TensorBase) else None for o in results
         )
+        if not ctx._materialize_non_diff_grads:
+            ctx.differentiable = tuple(i for i, o in enumerate(outputs) if id(o) not in constant)
         if told:
             ctx.told = ctx.to_save
         if ctx.to_save:
@@ -431,18 +447,24 @@ def once_differentiable(function):
         if not recording:
             return outputs
         many = outputs if isinstance(outputs, tuple) else (outputs,)
-        made = []
-        for out in many:
-            if out is not None:
-                out = out.detach()
-                out._grad_fn, out._ftorch_requires_grad = _DelayedError(), True
+        node, made, edges = _DelayedError(), [], []
+        for nr, out in enumerate(many):
+            if out is None:
+                edges.append(None)
+            else:
+                leaf, out = out.detach(), out.detach()
+                edges.append((nodes.accumulator(leaf), 0))
+                out._grad_fn, out._ftorch_output_nr, out._ftorch_requires_grad = node, nr, True
             made.append(out)
+        node.edges = tuple(edges)
         return tuple(made) if isinstance(outputs, tuple) else made[0]
 
     return wrapper
 
 
 class _DelayedError(nodes.Node):
+    width = property(lambda self: len(self.edges))  # type: ignore[assignment]
+
     def name(self):
         return "torch::autograd::Error"
 

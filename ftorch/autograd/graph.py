@@ -78,10 +78,20 @@ class _Snapshots:
 
     def __init__(self):
         self._kept = weakref.WeakKeyDictionary()
+        self.tid_to_weakhandle = weakref.WeakValueDictionary()  # {which elements, as of which write: what stands for them}
+
+    @property
+    def cloned(self) -> dict:
+        """The saved tensors that were written to since, by what stands for them in the graph."""
+        return {key: kept for key, kept in self._kept.items() if key.storage.version != key.version}
 
     def pack(self, t):
-        key = _Key()
-        self._kept[key] = t.clone()  # inside a program a copy is the value itself
+        storage = t._ftorch_storage
+        what = id(storage), t._ftorch_offset, t._ftorch_geometry, storage.version
+        key = self.tid_to_weakhandle.get(what)
+        if key is None:
+            key = self.tid_to_weakhandle[what] = _Key(storage)
+            self._kept[key] = t.clone()  # inside a program a copy is the value itself
         return key
 
     def unpack(self, key):
@@ -95,10 +105,14 @@ class _Snapshots:
     def clear(self):
         """Lets go of the saved tensors; backward through them is an error from now on."""
         self._kept.clear()
+        self.tid_to_weakhandle.clear()
 
 
 class _Key:
     """Stands for a saved tensor in the graph."""
+
+    def __init__(self, storage):
+        self.storage, self.version = storage, storage.version
 
 
 _allows_mutation = False

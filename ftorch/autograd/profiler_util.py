@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import namedtuple
 
 _NAMES = {
     "DeviceType": "DeviceType", "EventList": "EventList", "FormattedTimesMixin": "FormattedTimesMixin",
@@ -11,7 +12,9 @@ _NAMES = {
     "_format_time_share": "format_time_share",
 }
 
-__all__ = list(_NAMES)
+__all__ = [*_NAMES, "Kernel"]
+
+Kernel = namedtuple("Kernel", ["name", "device", "duration"])  # what ran on an accelerator
 
 
 def __getattr__(name):

@@ -305,10 +305,11 @@ def _with_context(level, cls, args):
                 for p, t in zip(primals, tangents)
             ]
             ctx.given = tuple(ctx.saved_for_forward)
+            versions = [t._version if isinstance(t, TensorBase) else None for t in given]
             with _grad_mode(modes.grad, False):
                 moved = cls.jvp(ctx, *given)
             ctx.given = None
-            moves = _checked_moves(ctx, many, moved, primals, given)
+            moves = _checked_moves(ctx, many, moved, primals, given, versions)
         else:
             moves = [None] * len(many)
     dirty = {id(p): a for p, a in zip(primals, args) if any(p is d for d in ctx.dirty_tensors)}
@@ -329,8 +330,11 @@ def _moves(p):
     return isinstance(p, TensorBase) and p.dtype.category >= 2
 
 
-def _checked_moves(ctx, outputs, moved, primals, given):
+def _checked_moves(ctx, outputs, moved, primals, given, versions):
     """The tangents that a function's ``jvp`` gave, one for each output.
+
+    Args:
+        given, versions: the tangents that it got, and how often they had been written to before.
 
     Raises:
         RuntimeError: as PyTorch does for what is no tangent of these outputs.
@@ -353,11 +357,11 @@ def _checked_moves(ctx, outputs, moved, primals, given):
         else:
             if move.shape != out.shape:
                 raise RuntimeError(OTHER_SIZE.format(list(out.shape), list(move.shape)))
-            _check_aliases(ctx, out, move, primals, given)
+            _check_aliases(ctx, out, move, primals, given, versions)
     return moves
 
 
-def _check_aliases(ctx, out, move, primals, given):
+def _check_aliases(ctx, out, move, primals, given, versions):
     """A tangent must share memory with tangents where its result does with operands."""
     place = next((k for k, p in enumerate(primals)
                   if isinstance(p, TensorBase) and p._ftorch_storage is out._ftorch_storage), None)
@@ -365,7 +369,7 @@ def _check_aliases(ctx, out, move, primals, given):
         return
     source = given[place]
     if any(out is d for d in ctx.dirty_tensors):
-        if move is not source:
+        if move is not source or move._version == versions[place]:
             raise RuntimeError(
                 "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying "
                 "an input inplace, then the jvp function must modify the corresponding gradient inplace."

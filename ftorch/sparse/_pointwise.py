@@ -109,19 +109,60 @@ def _joined(a, b, alpha):
             f"{p.sparse_dim} != {q.sparse_dim}"
         )
     in_step = va.is_contiguous() and vb.is_contiguous()  # PyTorch then walks through both at once
-    if in_step and (
+    is_same = (
         p.same(q) or (p.nnz == q.nnz and np.array_equal(host(p.indices), host(q.indices)))
-    ):
+    )
+    if in_step and dtype.scalar_name == "Bool":
+        raise NotImplementedError("\"cadd_sparse\" not implemented for 'Bool'")
+    if in_step and is_same:
         return CooPattern(p.indices, p.size, p.coalesced and q.coalesced).build(va + vb, "Add")
     if q.nnz == 0:
         return p.build(va, "Add")
     if p.nnz == 0:
         return q.build(vb, "Add")
+    if in_step:
+        return _merged(p, va, q, vb)
     indices = torch.cat([p.indices, q.indices], 1)
     both = CooPattern(indices, p.size).build(torch.cat([va, vb]), "Add")
     if p.coalesced and q.coalesced or both._pattern.nnz > a.numel():
         return coalesce(both)  # the number of elements must not grow without bound
     return both
+
+
+def _merged(p, va, q, vb):
+    """The sum by a walk through both lists of places at once: of those that are next, the lower, or both if they are equal."""
+    ours, theirs = host(p.indices), host(q.indices)
+    flat = [np.ravel_multi_index(tuple(i), p.size[: p.sparse_dim]) if len(i) else np.zeros(i.shape[1], int)
+            for i in (ours, theirs)]
+    if all((np.diff(keys) > 0).all() for keys in flat):
+        at = np.searchsorted(np.union1d(*flat), flat[0]), np.searchsorted(np.union1d(*flat), flat[1])
+    else:
+        at = _walked(*flat)
+    count = max(int(places[-1]) for places in at) + 1
+    indices = np.empty((p.sparse_dim, count), np.int64)
+    indices[:, at[0]], indices[:, at[1]] = ours, theirs
+    values = torch.zeros((count, *va.shape[1:]), dtype=va.dtype)
+    for places, v in zip(at, (va, vb)):
+        values = values.index_add(0, torch.from_numpy(places), v)
+    return CooPattern(torch.from_numpy(indices), p.size, p.coalesced and q.coalesced).build(values, "Add")
+
+
+def _walked(a, b):
+    """Where a walk through two lists of numbers, in no order, puts the elements of each."""
+    places: tuple = ([], [])
+    i = j = count = 0
+    while i < len(a) or j < len(b):
+        takes_a, takes_b = i < len(a), j < len(b)
+        if takes_a and takes_b:
+            takes_a, takes_b = a[i] <= b[j], b[j] <= a[i]
+        if takes_a:
+            places[0].append(count)
+            i += 1
+        if takes_b:
+            places[1].append(count)
+            j += 1
+        count += 1
+    return tuple(np.array(found, np.int64) for found in places)
 
 
 @sparse_op()

@@ -135,10 +135,9 @@ class _Patch(contextlib.ContextDecorator):
         self._module, self._changes = module, dict(changes)
 
     def __enter__(self):
-        self._before = []
-        for name, value in self._changes.items():
-            holder = self._module._holder(name)
-            self._before.append((*holder, getattr(*holder)))
+        holders = [self._module._holder(name) for name in self._changes]  # all of them are there, or none is set
+        self._before = [(*holder, getattr(*holder)) for holder in holders]
+        for holder, value in zip(holders, self._changes.values()):
             setattr(*holder, value)
 
     @repeatable

@@ -8,13 +8,17 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
+import traceback
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from ..call.op import hooks, in_c, special
+from ..core.once import warn_once
 from ..tensor import TensorBase, modes
 from . import gradient_values
 from .first_gradients import edge_of_output, is_edge, make_grads
+from .nodes import running as running_node
 from .tape import RETAINED
 
 
@@ -152,6 +156,16 @@ class ExecutionEngine:
         if final.callbacks is None:
             raise RuntimeError("Final callbacks can only be installed during backward pass.")
         final.callbacks.append(callback)
+
+    @staticmethod
+    def run_backward(
+        tensors, grad_tensors, keep_graph, create_graph, inputs=(), allow_unreachable=False, accumulate_grad=False,
+    ) -> tuple | None:
+        """Runs a graph: accumulates into ``inputs`` (all leaves, if there are none), or gives their gradients."""
+        if accumulate_grad:
+            backward(tensors, grad_tensors, keep_graph, create_graph, inputs=inputs or None)
+            return None
+        return grad(tensors, inputs, grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable)
 
     @staticmethod
     def is_checkpoint_valid() -> bool:
@@ -324,6 +338,14 @@ def _run_post_hooks(node, outputs, grads):
 
 
 def _apply(node, grads):
+    around, running_node.node = running_node.node, node
+    try:
+        return _gradients_of(node, grads)
+    finally:
+        running_node.node = around
+
+
+def _gradients_of(node, grads):
     if node.node_pre_hooks:
         for hook in list(node.node_pre_hooks.values()):
             result = hook(tuple(grads))
@@ -347,9 +369,6 @@ def _apply(node, grads):
 
 
 def _apply_watched(node, grads):
-    import traceback
-    import warnings
-
     try:
         outputs = node.apply(grads)
         if modes.anomaly == "nan":
@@ -359,17 +378,25 @@ def _apply_watched(node, grads):
                         f"Function '{node.name()}' returned nan values in its {i}th output."
                     )
     except Exception:
-        where = "".join(traceback.format_list(node.trace)) if node.trace else (
-            "No forward pass information available. Enable detect anomaly during forward pass for "
-            "more information.\n"
-        )
-        warnings.warn(
-            f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
-            f"{where}",
-            stacklevel=2,
-        )
+        _warn_of_origins(node)
         raise
     return outputs
+
+
+def _warn_of_origins(node):
+    """Says where a node was made, and by the gradients of which others."""
+    where = _where_made(node, "caused the error")
+    warnings.warn(f"Error detected in {node.name()}. {where}", stacklevel=2)
+    while node.trace is not None and node.trace[1] is not None:
+        node = node.trace[1]
+        where = _where_made(node, "induced the previous calculation")
+        warnings.warn(f"\n\nPrevious calculation was induced by {node.name()}. {where}", stacklevel=2)
+
+
+def _where_made(node, what):
+    if node.trace is None:
+        return "No forward pass information available. Enable detect anomaly during forward pass for more information."
+    return f"Traceback of forward call that {what}:\n{''.join(traceback.format_list(node.trace[0]))}"
 
 
 # --- the public entry points ---------------------------------------------------------
@@ -423,6 +450,13 @@ def _roots(outputs, grads):
     return [(edge_of_output(out), grad) for out, grad in zip(outputs, grads)]
 
 
+_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can "
+    "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this "
+    "function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak."
+)
+
+
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
              grad_variables=None, inputs=None):
     """Adds the gradients of tensors to the ``.grad`` of the leaves (``torch.autograd.backward``).
@@ -449,6 +483,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     retain = create_graph if retain_graph is None else retain_graph
     outputs, grads = _of_parts(outputs, grads)
     roots = _roots(outputs, make_grads(outputs, grads))
+    if create_graph:
+        warn_once(_CYCLE, stacklevel=0)
     if inputs is None:
         run(roots, retain_graph=retain, create_graph=create_graph)
         return

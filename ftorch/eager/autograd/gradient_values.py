@@ -61,7 +61,7 @@ def accumulate(variable, buffer):
         if capture is not None:
             capture.touch_grad(variable, True)
         if held is None:
-            if grad.__class__ in DISPATCHING:
+            if grad.__class__ in DISPATCHING or (hooks.python is not None and not modes.grad):
                 grad = grad if modes.grad else grad.detach()
             elif not modes.grad and (
                 sys.getrefcount(grad) > LOCAL or capture is not None or not _is_alone(grad)

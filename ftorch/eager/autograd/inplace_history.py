@@ -9,8 +9,12 @@ from .tape import edge_of, grad_fn_of, make_node, mask_of, move_retained, node_c
 from .view_nodes import CopySlices
 
 
-def check_inplace(t):
-    """Raises PyTorch's errors for a tensor that must not be written to while graphs are recorded."""
+def check_inplace(t, grad=False):
+    """Raises PyTorch's errors for a tensor that must not be written to while graphs are recorded.
+
+    Args:
+        grad: whether what is written requires grad.
+    """
     base = t._base
     if base is None:
         if t._ftorch_requires_grad and t._grad_fn is None:
@@ -18,11 +22,11 @@ def check_inplace(t):
                 "a leaf Variable that requires grad is being used in an in-place operation."
             )
         return
-    if not (t._ftorch_requires_grad or base._ftorch_requires_grad):
+    if not (grad or t._ftorch_requires_grad or base._ftorch_requires_grad):
         return
     if t._ftorch_meta is not None and t._ftorch_meta.creation:
         raise RuntimeError(write_refusal(t))
-    if base._grad_fn is None:
+    if base._grad_fn is None and base._ftorch_requires_grad | t._ftorch_requires_grad:
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation."
         )
@@ -30,7 +34,7 @@ def check_inplace(t):
 
 def _record_inplace(plan, tensors, scalars, grad):
     target = tensors[0]
-    check_inplace(target)
+    check_inplace(target, grad)
     if not grad or not plan.differentiable:
         write_result(plan, target, tensors, scalars)
         return target

@@ -6,6 +6,7 @@ A `Node` stands for one executed operation; its edges lead to the nodes of its i
 from __future__ import annotations
 
 import itertools
+import threading
 import traceback
 import weakref
 from typing import Any
@@ -24,6 +25,18 @@ FREED = (
 )
 
 
+class _Running(threading.local):
+    node: Any = None
+
+
+running = _Running()  # the node that computes gradients in this thread, where somebody may ask
+
+
+def made_at(depth: int):
+    """Where a node is made: (the stack without its last ``depth`` frames, the node that makes it or None)."""
+    return traceback.extract_stack()[: -depth - 1], running.node
+
+
 class Node:
     """A node of the graph.
 
@@ -31,6 +44,7 @@ class Node:
         edges: for each input (node, its output number), or None.
         sequence: when it was made; later nodes run earlier in backward.
         pre_hooks: {output number: hooks on that tensor}, ``node_pre_hooks``/``post_hooks`` on nodes.
+        trace: where it was made (`made_at`), if anomalies are looked for.
     """
 
     __slots__ = (
@@ -46,7 +60,7 @@ class Node:
         self.edges = ()
         self.sequence = next(_sequence)
         self.tensor_hooks = self.node_pre_hooks = self.post_hooks = self._metadata = None
-        self.trace = traceback.extract_stack()[:-3] if modes.anomaly else None
+        self.trace = made_at(3) if modes.anomaly else None
 
     def name(self) -> str:
         """The node's name, such as ``"AddBackward0"``."""
@@ -195,6 +209,8 @@ class AccumulateGrad(Node):
                 result = hook(variable)
                 if result is not None and not isinstance(result, TensorBase):
                     raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+                if result is not None:
+                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def accumulator(t) -> AccumulateGrad:

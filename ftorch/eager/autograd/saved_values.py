@@ -42,6 +42,12 @@ _CONSTANT = frozenset(
 _WRAPPING = frozenset(("add", "sub", "mul", "div", "where"))
 
 
+_TWO_FUNCTIONS = (
+    "register_hooks(): incompatible function arguments. The following argument types are supported:\n"
+    "    1. (self: torch._C._autograd.SavedTensor, arg0: Callable, arg1: Callable) -> None"
+)
+
+
 class SavedTensor:
     """A saved tensor in its node (``grad_fn._raw_saved_self``), to which hooks can be given."""
 
@@ -59,12 +65,15 @@ class SavedTensor:
         """The saved tensor."""
         return self._tensor()
 
-    def register_hooks(self, pack_hook, unpack_hook):
+    def register_hooks(self, pack_hook=None, unpack_hook=None):
         """Keeps what ``pack_hook`` makes of the tensor; ``unpack_hook`` makes it a tensor again.
 
         Raises:
-            RuntimeError: if it has hooks, or was released.
+            RuntimeError: if it has hooks, was released, or stands for no tensor.
+            TypeError: unless both are functions.
         """
+        if not (callable(pack_hook) and callable(unpack_hook)):
+            raise TypeError(_TWO_FUNCTIONS)
         if self._entries() is None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
@@ -74,9 +83,8 @@ class SavedTensor:
         if self._kept().__class__ is SavedByHook:
             raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. "
                                "Hint: only one pair of hooks is allowed at a time.")
-        for hook in (pack_hook, unpack_hook):
-            if not callable(hook):
-                raise TypeError("incompatible function arguments: register_hooks takes two functions")
+        if self._tensor() is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         self._keep(SavedByHook(self._tensor().detach(), pack_hook, unpack_hook))
 
     def _entries(self):
@@ -89,6 +97,19 @@ class SavedTensor:
         saved = list(self._node.saved)
         saved[self._position] = value
         self._node.saved = saved
+
+
+class _SavedNone(SavedTensor):
+    """In place of a tensor that a list of saved ones does not have."""
+
+    def _tensor(self):
+        return None
+
+    def _entries(self):
+        return ()
+
+    def _kept(self):
+        return None
 
 
 class SavedTensorOfFunction(SavedTensor):
@@ -107,6 +128,10 @@ class SavedTensorOfFunction(SavedTensor):
         saved = list(self._node._saved)
         saved[self._position] = value, saved[self._position][1]
         self._node._saved = saved
+
+
+for _kind in (_SavedNone, SavedTensorOfFunction):
+    _kind.__name__ = _kind.__qualname__ = SavedTensor.__name__  # one class in PyTorch
 
 
 @functools.cache
@@ -144,7 +169,7 @@ def of_op(node, name: str):
         slot = _slot(plan, wanted)
         if raw and slot is not None and slot[0] == "l":
             saved = node.backward.saved
-            return tuple(SavedTensor(node, saved.index(j)) if j in saved else None for j in slot[1])
+            return tuple(SavedTensor(node, saved.index(j)) if j in saved else _SavedNone(node) for j in slot[1])
         if not raw:
             found, value = _constant(node, plan, wanted)
             if found:

@@ -7,7 +7,6 @@ through the ordinary call path, so gradients of gradients need no further code.
 from __future__ import annotations
 
 import threading
-import traceback
 from typing import Any
 
 from ..call.op import call, hooks, read, special
@@ -15,7 +14,7 @@ from ..core.return_values import named
 from ..runtime.executor import record
 from ..tensor import modes, wrap
 from . import derivatives
-from .nodes import FREED, Node, _sequence, accumulator
+from .nodes import FREED, Node, _sequence, accumulator, made_at
 from .saved_tensors import SavedByHook, save, unpack
 from .view_nodes import AliasNode
 
@@ -31,7 +30,7 @@ class OpNode(Node):
         # What `Node` does, without a call: every operation makes one.
         self.sequence = next(_sequence)
         self.tensor_hooks = self.node_pre_hooks = self.post_hooks = self._metadata = None
-        self.trace = traceback.extract_stack()[:-2] if modes.anomaly else None
+        self.trace = made_at(2) if modes.anomaly else None
         self.edges = edges
         self.backward = backward
         self.scalars = scalars

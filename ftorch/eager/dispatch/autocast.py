@@ -164,6 +164,8 @@ def _cast_call(op, operands, static):
         return False, None
     rules = _CPU_RULES if device_type == "cpu" else _ACCELERATOR_RULES
     rule = rules.get(op.name)
+    if op.name == "pad" and rules is _CPU_RULES and _is_padded_in_float32(operands, static):
+        rule = "float32"
     if rule is None or (rule == "float32" and _has_dtype(op, static)):
         return False, None
     if rule == "banned":
@@ -187,6 +189,12 @@ def _cast_call(op, operands, static):
         return True, _op.call(op, cast, static)
     finally:
         modes.autocast = outer
+
+
+def _is_padded_in_float32(operands, static):
+    """Whether padding is one of PyTorch's `reflection_pad1d`, `reflection_pad2d` and `replication_pad1d` to `3d`."""
+    sizes = next((len(value) for value in static if isinstance(value, (list, tuple))), 0)
+    return "replicate" in static or ("reflect" in static and sizes <= 4)
 
 
 def _has_dtype(op, static):

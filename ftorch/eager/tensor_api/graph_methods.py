@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from ..autograd import backward as _backward
 from ..autograd.nodes import RemovableHandle
 from ..autograd.saved_tensors import version_of
@@ -34,9 +36,19 @@ def _set_requires_grad(self, value):
     self._ftorch_requires_grad = value
 
 
+def refuses_deletion(text: str):
+    """A property's deleter that raises."""
+
+    def delete(self):
+        raise RuntimeError(text)
+
+    return delete
+
+
 METHODS["requires_grad"] = property(
     lambda self: self._ftorch_requires_grad or (self._base is not None and self._base._ftorch_requires_grad),
     _set_requires_grad,
+    refuses_deletion("requires_grad must be a bool"),
 )
 
 
@@ -223,6 +235,9 @@ def _set_data(self, value):
         raise TypeError(
             f"Variable data has to be a tensor, but got {value.__class__.__name__}"
         )
+    if value.layout is not self.layout:
+        raise RuntimeError("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible "
+                           "tensor type.")
     if self._ftorch_requires_grad and value.dtype.category < 2:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset = (
@@ -230,15 +245,6 @@ def _set_data(self, value):
         value._ftorch_geometry,
         value._ftorch_offset,
     )
-
-
-def refuses_deletion(text: str):
-    """A property's deleter that raises."""
-
-    def delete(self):
-        raise RuntimeError(text)
-
-    return delete
 
 
 METHODS["data"] = property(
@@ -282,14 +288,16 @@ def _tensor_hooks(self):
     if fn is None:
         meta = extras(self)
         if meta.hooks is None:
-            meta.hooks = {}
+            meta.hooks = OrderedDict()
         fn = meta.accumulator and meta.accumulator()
         if fn is not None:
             fn.tensor_hooks = {0: meta.hooks}
         return meta.hooks
     if fn.tensor_hooks is None:
         fn.tensor_hooks = {}
-    return fn.tensor_hooks.setdefault(self._ftorch_output_nr, {})
+    if self._ftorch_output_nr not in fn.tensor_hooks:
+        fn.tensor_hooks[self._ftorch_output_nr] = OrderedDict()
+    return fn.tensor_hooks[self._ftorch_output_nr]
 
 
 @method

@@ -435,8 +435,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         UntypedStorage.of(cell).resize_(extent * self.dtype.itemsize)
     self._ftorch_storage, self._ftorch_offset = cell, storage_offset
     self._ftorch_geometry = where
-    if version is not None:  # not the storage's
-        extras(self).version = [version]
+    if version is not None:  # not the storage's; and graphs made before know nothing of the new elements
+        extras(self).version, extras(self).accumulator = [version], None
     return self
 
 

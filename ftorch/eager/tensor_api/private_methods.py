@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import collections
-
 from ..core import api
 from ..core import dtype as _dtype
 from ..tensor import extras
 from .conversions import DISPATCHING
-from .graph_methods import _tensor_hooks, refuses_deletion
+from .graph_methods import refuses_deletion
 from .methods import METHODS, method
 
 
 def _backward_hooks(self):
     """The gradient hooks of a tensor by number, or None (``Tensor._backward_hooks``)."""
-    meta = self._ftorch_meta
-    if self._grad_fn is not None:
-        hooks = (self._grad_fn.tensor_hooks or {}).get(self._ftorch_output_nr)
-    else:
-        hooks = None if meta is None else meta.hooks
-    return collections.OrderedDict(hooks) if hooks else None
+    meta, node = self._ftorch_meta, self._grad_fn
+    hooks = None if node is None or node.tensor_hooks is None else node.tensor_hooks.get(self._ftorch_output_nr)
+    return meta.hooks if hooks is None and meta is not None else hooks
 
 
 def _set_backward_hooks(self, value):
-    if value:
-        _tensor_hooks(self).update(value)
-    elif self._ftorch_meta is not None:
-        extras(self).hooks = None
+    if value is None and self._ftorch_meta is None:
+        return
+    meta = extras(self)
+    meta.hooks = value
+    node = meta.accumulator and meta.accumulator()
+    if node is not None:
+        node.tensor_hooks = None if value is None else {0: value}
 
 
 METHODS["_backward_hooks"] = property(

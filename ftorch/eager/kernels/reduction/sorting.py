@@ -327,7 +327,7 @@ def _as_lines(name, x, dim):
 
 
 @op("_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False)"
-    " -> (Tensor, Tensor, Tensor)", host=True, differentiable=False)
+    " -> (Tensor, Tensor, Tensor)", host=True)
 def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
     flat = self.reshape(-1)
     if flat.dtype.kind in "iu" and not return_inverse:
@@ -361,8 +361,7 @@ def _insertion_order(lines):
 
 
 @op("unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False,"
-    " bool return_counts=False) -> (Tensor, Tensor, Tensor)", host=True, forms="",
-    differentiable=False)
+    " bool return_counts=False) -> (Tensor, Tensor, Tensor)", host=True, forms="")
 def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False):
     lines, dim = _as_lines("unique", self, dim)
     order = np.arange(len(lines))
@@ -375,8 +374,7 @@ def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False
 
 
 @op("unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False,"
-    " int? dim=None) -> (Tensor, Tensor, Tensor)", host=True, forms="",
-    differentiable=False)
+    " int? dim=None) -> (Tensor, Tensor, Tensor)", host=True, forms="")
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
     lines, at = (self.reshape(-1), 0) if dim is None else _as_lines("unique_consecutive", self, dim)
     order = np.arange(len(lines))
@@ -384,3 +382,15 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
     if return_inverse and dim is None:
         inverse = inverse.reshape(self.shape)
     return np.moveaxis(lines[kept], 0, at), inverse, counts
+
+
+def _without_derivative(definition):
+    name = definition.schema.name
+
+    @definition.derivative
+    def _(grad):
+        raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
+
+
+for _definition in (_unique2, unique_dim, unique_consecutive):
+    _without_derivative(_definition)
