@@ -63,7 +63,9 @@ def accumulate(variable, buffer):
         if held is None:
             if grad.__class__ in DISPATCHING or (hooks.python is not None and not modes.grad):
                 grad = grad if modes.grad else grad.detach()
-            elif not modes.grad and (
+            elif modes.grad:  # what is recorded may go on to other leaves
+                grad = _copied(grad, variable._ftorch_geometry)
+            elif (
                 sys.getrefcount(grad) > LOCAL or capture is not None or not _is_alone(grad)
             ):
                 # The gradient may have gone to several leaves: each gets a tensor of its own.
@@ -82,6 +84,15 @@ def accumulate(variable, buffer):
             held.add_(grad)  # seen as what it is
         else:
             write(held, read(add(held, grad)))
+
+
+def _copied(grad, g: Geometry):
+    """A recorded copy of a gradient, in a leaf's memory order."""
+    if grad.layout is not strided or hasattr(grad, "_level") or capture_trace.capturing() is not None or not g.is_dense:
+        return grad
+    from ..core import api
+
+    return api.empty_strided(g.shape, g.stride, dtype=grad.dtype, device=grad.device).copy_(grad)
 
 
 def _laid_out(grad, g: Geometry):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from .gradient_names import of_gradient
+
 # Numbers of overloads among the nodes of a name, where it is not 0.
 _NUMBERS = {
     "sum.dim_IntList": 1, "mean.dim": 1, "max": 1, "min": 1, "pow.Tensor_Tensor": 1,
@@ -214,6 +216,10 @@ def is_named_by_call(definition) -> bool:
 def node_name(definition, plan=None) -> str:
     """The name of the class of an op's node: ``AddmmBackward0``, ``SumBackward1``."""
     name = definition.name
+    if name.endswith("_backward") and getattr(definition.kernel, "mask", None) is not None:
+        found = of_gradient(definition.kernel.plan, definition.kernel.mask)
+        if found is not None:
+            return found
     rule = None if plan is None else _RULES.get(name)
     if rule is not None:
         return rule(_Call(plan))

@@ -19,6 +19,7 @@ from .saved_tensors import SavedByHook, save, unpack
 from .view_nodes import AliasNode
 
 _SAVING_NUMBERS = frozenset(("mul", "div"))
+_PASSING = frozenset(("add", "sub", "clone"))
 
 
 class OpNode(Node):
@@ -62,6 +63,8 @@ class OpNode(Node):
 
     def apply(self, grads):
         backward = self.backward
+        if modes.grad and backward.plan.op.name in _PASSING and _passes(backward, self.scalars):
+            return [grads[0] if m else None for m in backward.mask]
         operands = (*self.unpack_all(), *self.scalars, *grads)
         seen = hooks.gradient if special[0] else None
         out = None if seen is None else seen(backward.op, operands)
@@ -94,6 +97,19 @@ class OpNode(Node):
         from .saved_values import names_of
 
         return [*super().__dir__(), *names_of(self)]
+
+
+def _passes(backward, scalars):
+    """Whether the gradient of the result is that of each operand, as it is."""
+    plan, result = backward.plan, backward.plan.geometries[0]
+    if plan.op.name == "add":
+        kind, alpha, *_ = plan.structure.slots[2]
+        if (scalars[alpha] if kind == "s" else alpha) != 1:
+            return False
+    if plan.op.name == "sub" and (backward.wanted != [0] or plan.structure.slots[0][0] != "t"):
+        return False
+    inputs = [plan.inputs[i] for i in backward.wanted]
+    return all(g.shape == result.shape and g.dtype is result.dtype for g in inputs)
 
 
 class _Seen(threading.local):

@@ -14,8 +14,9 @@ from ..core.registry import OPS, OpDef
 from ..memory.storage import PrivateMap
 from ..tensor import DISPATCHING, PLAIN, extras, modes, wrap_view
 from . import derivatives
+from .gradient_names import of_view_gradient
 from .nodes import Node
-from .tape import edge_of, node_class
+from .tape import edge_of, node_class, rename_node
 from .view_nodes import strided_adjoint
 
 _MEMO_LIMIT = 4096
@@ -48,7 +49,12 @@ class ViewNode(Node):
         if not base.is_contiguous:
             base = geometry(base.shape, base.dtype, base.device)
         view, offset = _apply_rule(self.definition, base, self.static)
-        return [strided_adjoint(grads[0], base, view, offset)]
+        found = strided_adjoint(grads[0], base, view, offset)
+        if found._grad_fn is not None:
+            name = of_view_gradient(self.definition.name, base, view)
+            if name is not None:
+                rename_node(found._grad_fn, name)
+        return [found]
 
     def __getattr__(self, name):
         if name.startswith("_saved_"):

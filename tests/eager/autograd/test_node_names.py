@@ -82,3 +82,41 @@ def test_what_has_no_derivative_fails_where_it_is_asked_for(program):
             out.sum().backward()
         raised.append((repr(out), type(caught.value).__name__, str(caught.value)))
     assert raised[0] == raised[1]
+
+
+# Functions of x = a vector and m = a matrix, whose gradients' own nodes are asked for.
+GRADIENTS = (
+    "x**2; x**y; 2**x; y**x; x.exp(); x.log(); x.sin(); x.cos(); x.tan(); x.tanh(); x.sigmoid(); x.relu(); x.sqrt(); "
+    "x.rsqrt(); x.abs(); -x; x*y; y*x; x*3; x/y; y/x; 3/x; 3-x; y-x; x+y; x+3; x-3; x.clone(); x.sum(); m.sum(0); "
+    "x.mean(); m.mean(0); x.prod(); x.softmax(0); x.log_softmax(0); x.logsumexp(0); x.var(); x.std(); x.max(); "
+    "m.max(0)[0]; t.maximum(x,y); m.amax(0); t.where(x>.4,x,y); x.clamp(.4,.6); x.clamp_min(.4); F.gelu(x); F.silu(x); "
+    "F.softplus(x); F.elu(x); F.leaky_relu(x); F.hardtanh(x); F.logsigmoid(x); F.mse_loss(x,y); F.l1_loss(x,y); "
+    "F.smooth_l1_loss(x,y); F.huber_loss(x,y); F.nll_loss(m,c[:2]); F.cross_entropy(m,c[:2]); F.linear(m,n); "
+    "F.linear(n,m); F.linear(n,n,x[:2]); m@n; n@m; t.addmm(n,m,n); m.mv(y[:2]); n.mv(x[:2]); x.dot(y); t.outer(x,y); "
+    "x.norm(); t.linalg.vector_norm(x); m.t(); m.view(4); x.expand(2,3); m.permute(1,0); m.transpose(0,1); m[0]; m[:1]; "
+    "m[None]; m.diagonal(); x.unfold(0,2,1); x[c]; x.gather(0,c); x.index_select(0,c); t.cat([x,y]); t.stack([x,y]); "
+    "x.cumsum(0); m.inverse(); m.det(); t.linalg.solve(m,n); t.linalg.solve(n,m); x.erf(); x.log1p(); x.expm1(); "
+    "x.reciprocal(); x.square(); t.atan2(x,y); t.lerp(x,y,.3); t.addcmul(y,x,y); t.addcdiv(y,x,y); F.layer_norm(m,(2,)); "
+    "F.embedding(c[:2],m); x.masked_fill(x>.4,0.); m.tril(); x.flip(0); x.roll(1); x.repeat(2); x.sinh(); x.cosh(); "
+    "x.asin(); x.acos(); x.atan(); x.log2(); x.exp2(); x.lgamma(); x.digamma(); x.sort()[0]; x.topk(2)[0]; m.trace(); "
+    "t.dist(x,y); t.cosine_similarity(x,y,dim=0); F.selu(x); F.mish(x); F.hardswish(x); F.glu(m); t.fmod(y,x); y%x; "
+    "F.batch_norm(m,None,None,training=True)"
+).split("; ")
+
+
+def _gradient_node(library, program):
+    x = library.tensor([0.3, 0.5, 0.7], requires_grad=True)
+    m = library.tensor([[0.3, 0.5], [0.7, 0.2]], requires_grad=True)
+    scope = {
+        "t": library, "F": library.nn.functional, "x": x, "m": m, "y": library.tensor([0.2, 0.9, 0.4]),
+        "n": library.tensor([[0.1, 0.9], [0.4, 0.6]]), "c": library.tensor([0, 1, 1]),
+    }
+    result = eval(program, scope)
+    start = library.ones_like(result).requires_grad_()
+    found = [g for g in library.autograd.grad(result, (x, m), start, create_graph=True, allow_unused=True) if g is not None]
+    return [g.grad_fn.name() if g.grad_fn is not None else g is start for g in found]
+
+
+@pytest.mark.parametrize("program", GRADIENTS)
+def test_gradients_have_the_names_of_their_last_ops(program):
+    assert _gradient_node(ft, program) == _gradient_node(pt, program)
