@@ -25,6 +25,7 @@ from ..dispatch import autocast, faces, levels, overrides, running_calls, watche
 from ..tensor import PLAIN, Tensor, TensorBase, subclassed
 from ..tensor_api import (  # noqa: F401
     conversions,
+    copying,
     from_data,
     graph_methods,
     jax_interop,

@@ -439,35 +439,6 @@ def map_(self, tensor, callable):
 
 
 @method
-def __deepcopy__(self, memo):
-    if id(self) in memo:
-        return memo[id(self)]
-    if self._grad_fn is not None:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
-            "because of a torch.nn.utils.weight_norm usage, see "
-            "https://github.com/pytorch/pytorch/pull/103001"
-        )
-    import copy
-
-    cell = memo.get(id(self._ftorch_storage))
-    if cell is None:
-        cell = memo[id(self._ftorch_storage)] = executor.duplicate(self._ftorch_storage)
-        memo.setdefault(id(memo), []).append(self._ftorch_storage)
-    out = wrap_view(cell, self._ftorch_geometry, self._ftorch_offset, None)
-    if self.__class__ is not Tensor:
-        out = out.as_subclass(self.__class__)
-    out._ftorch_requires_grad = self._ftorch_requires_grad
-    memo[id(self)] = out
-    if self._grad is not None:
-        out._grad = copy.deepcopy(self._grad, memo)
-    for key, value in self.__dict__.items():
-        out.__dict__[key] = copy.deepcopy(value, memo)
-    return out
-
-
-@method
 def __copy__(self):
     """A leaf on the same memory, which counts its own writes (``copy.copy``)."""
     if self.__class__.__reduce_ex__ is not __reduce_ex__ and self.__class__ in DISPATCHING:
@@ -534,7 +505,7 @@ METHODS["_make_subclass"] = staticmethod(_make_subclass)
 
 
 def _make_wrapper_subclass(
-    cls, size, *, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None,
+    cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None,
     device=None, pin_memory=False, requires_grad=False, dispatch_sizes_strides_policy=None,
     dispatch_device=False, dispatch_layout=False, storage_size=None,
 ):

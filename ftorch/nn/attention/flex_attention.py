@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, TypedDict
 
 from ...eager.core import api as torch
 from ...eager.core import dtype as _dtype
+from ...eager.core.once import warn_once
+from ...eager.runtime import capture_trace
 from ...eager.tensor import Tensor
 from ...functional import vmap
 from ._block_mask import BlockMask, noop_mask
@@ -172,6 +174,16 @@ def _check(query, key, value, block_mask, enable_gqa):
         block_mask._check_lengths(query.size(-2), key.size(-2))
 
 
+_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = False  # whether who looks at scores does not want to hear of speed
+_UNFUSED = (
+    "flex_attention called without torch.compile() - this will use an unfused implementation that materializes the full scores "
+    "matrix instead of generating a fused kernel.\n\nSOLUTION: Use torch.compile(flex_attention)(...)\n\nIf you want to debug "
+    "your score_mod/mask_mod, you can set:\ntorch.nn.attention.flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True\n\n"
+    "This will allow you to use print statements or breakpoints. Note: This doesn't work with the backwards pass and may "
+    "produce incorrect results."
+)
+
+
 def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None,
                    enable_gqa=False, return_lse=False, kernel_options=None, *,
                    return_aux=None):
@@ -202,6 +214,8 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     [1.0, 2.0]
     """
     _check(query, key, value, block_mask, enable_gqa)
+    if not _FLEX_ATTENTION_DISABLE_COMPILE_DEBUG and capture_trace.capturing() is None:
+        warn_once(_UNFUSED)
     if return_lse:
         if return_aux is not None:
             raise ValueError(

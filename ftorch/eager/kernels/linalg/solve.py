@@ -495,6 +495,11 @@ def _solve_lu(packed, permutation, b, *, adjoint):
     forms="function method out", layout=columns(0))
 def lu_solve(self, LU_data, LU_pivots):
     """`torch.linalg.lu_solve` in its older form."""
+    warn_once(
+        "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
+        "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould be replaced "
+        "with\nX = torch.linalg.lu_solve(LU, pivots, B)"
+    )
     return linalg_lu_solve(LU_data, LU_pivots, self, True, False)
 
 

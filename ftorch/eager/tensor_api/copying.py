@@ -1,0 +1,68 @@
+"""``copy.deepcopy`` of tensors: what shares memory does in the copy, too."""
+
+from __future__ import annotations
+
+import copy
+
+from ..dispatch.overrides import DisableTorchFunctionSubclass
+from ..runtime import executor
+from ..tensor import Tensor, wrap_view
+from .methods import method
+
+
+@method
+def __deepcopy__(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if self._grad_fn is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    made = None if self.__class__ is Tensor or _is_own(self.__class__) else _like_for_copy(self)
+    if made is not None and self._ftorch_storage.error is not None:
+        out = made
+    else:
+        cell = memo.get(id(self._ftorch_storage))
+        if cell is None:
+            cell = memo[id(self._ftorch_storage)] = executor.duplicate(self._ftorch_storage)
+            memo.setdefault(id(memo), []).append(self._ftorch_storage)
+        out = wrap_view(cell, self._ftorch_geometry, self._ftorch_offset, None)
+        if self.__class__ is not Tensor:
+            out = out.as_subclass(self.__class__)
+    out._ftorch_requires_grad = self._ftorch_requires_grad
+    memo[id(self)] = out
+    if self._grad is not None:
+        out._grad = copy.deepcopy(self._grad, memo)
+    for key, value in self.__dict__.items():
+        out.__dict__[key] = copy.deepcopy(value, memo)
+    return out
+
+
+_NO_COPY = (
+    "The default implementation of __deepcopy__() for {0} subclasses only works for subclass types that implement {1}() and "
+    "for which {2} returns another instance of the same subclass. You should either properly implement {1}() for your "
+    "subclass or override __deepcopy__() if it is intended behavior for {1}() to return an instance of a different type."
+)
+
+
+def _is_own(cls) -> bool:
+    """Whether a class is this package's, which is copied as it is."""
+    return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _like_for_copy(t):
+    """What a class makes of a tensor that is to be copied: a tensor of its own, or the copy itself, where there is no memory.
+
+    Raises:
+        RuntimeError: it makes a tensor of another class.
+    """
+    wraps = t._ftorch_storage.error is not None or not t._ftorch_storage.nbytes
+    with DisableTorchFunctionSubclass():
+        made = t.clone() if wraps else t.new_empty([])
+    if type(made) is not type(t):
+        words = ("wrapper", "clone", "cloning") if wraps else ("non-wrapper", "new_empty", "that function")
+        raise RuntimeError(_NO_COPY.format(*words))
+    return made
