@@ -75,9 +75,18 @@ def _check_adaptive(name, x, output_size, nd):
             f"{name.replace('1d', '2d')}: elements of output_size must be greater than or equal to "
             f"0 but received {listed}"
         )
+    _check_countable((*x.shape[: x.ndim - nd], *out), x.dtype.itemsize, is_max)
     kernel_name = f"{name}_cpu" if nd == 3 else name.replace("1d", "2d")
     check_dtype(kernel_name, x, integers=())
     return tuple(out)
+
+
+def _check_countable(shape, itemsize, is_max):
+    count = math.prod(shape)
+    if count >= 1 << 63 and not is_max:
+        raise RuntimeError("numel: integer multiplication overflow")
+    if count * itemsize >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={sizes(shape)}")
 
 
 def _check_adaptive_extents(name, x, nd, is_max):
@@ -127,14 +136,15 @@ def _adaptive_max(nd, name, x, output_size):
 
 def _declare_adaptive(nd):
     average, maximum = f"adaptive_avg_pool{nd}d", f"adaptive_max_pool{nd}d"
+    layout = "contiguous" if nd == 3 else "channels"
 
     @op(f"{average}(Tensor self, int[{nd}] output_size) -> Tensor",
-        public=". nn.functional" if nd == 1 else "_C._nn", layout="channels")
+        public=". nn.functional" if nd == 1 else "_C._nn", layout=layout)
     def adaptive_avg_pool(self, output_size):
         return _adaptive_avg(nd, average, self, output_size)
 
     @op(f"{maximum}(Tensor self, int[{nd}] output_size) -> (Tensor, Tensor)",
-        public="." if nd == 1 else "_C._nn", layout="channels")
+        public="." if nd == 1 else "_C._nn", layout=layout)
     def adaptive_max_pool(self, output_size):
         return _adaptive_max(nd, maximum, self, output_size)
 

@@ -478,7 +478,7 @@ def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 def _declare_avg_pool(nd):
     @op(f"avg_pool{nd}d(Tensor self, {_AVG.format(n=nd)}, int? divisor_override=None) -> Tensor",
-        forms="function out", public="nn.functional _C._nn", layout="channels")
+        forms="function out", public="nn.functional _C._nn", layout="contiguous" if nd == 3 else "channels")
     def avg_pool(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
                  divisor_override):
         return _avg_pool(

@@ -74,7 +74,7 @@ def _check_unpool_indices(indices, output_size):
         )
 
 
-@op("max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor", public="_C._nn")
+@op("max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor", public="_C._nn", layout="channels")
 def max_unpool2d(self, indices, output_size):
     _check_unpool(2, self, indices, output_size)
     return _unpool(2, self, indices, output_size)
@@ -113,7 +113,7 @@ def _check_fractional(nd, x, kernel, output_size, samples):
     for argument, value in (("kernel_size", kernel), ("output_size", output_size)):
         if len(value) != nd:
             raise RuntimeError(
-                f"{name}: {argument} must either be a single Int or tuple of Ints"
+                f"{name}: {argument} must either be a single Int or tuple of {'three ' if nd == 3 else ''}Ints"
             )
     if x.ndim not in (nd + 1, nd + 2):
         raise RuntimeError(
@@ -166,10 +166,11 @@ def _starts(sample, n, out, kernel):
 
 
 def _fractional(nd, x, kernel_size, output_size, samples):
-    kernel, out = ntuple(kernel_size, nd), ntuple(output_size, nd)
-    kernel, out = (kernel_size if len(kernel) != nd else kernel), tuple(out)
+    kernel, out = (ntuple(n, nd) if isinstance(n, int) else tuple(n) for n in (kernel_size, output_size))
     _check_fractional(nd, x, kernel, out, samples)
     lead, extent = x.shape[: x.ndim - nd], x.shape[x.ndim - nd :]
+    if 0 in out:
+        return jnp.zeros((*lead, *out), x.dtype), jnp.zeros((*lead, *out), jnp.int64)
     samples = samples[: lead[0]] if len(lead) == 2 else samples[0]
     flat = jnp.zeros((), jnp.int32)
     for i, (n, k, o) in enumerate(zip(extent, kernel, out, strict=True)):
