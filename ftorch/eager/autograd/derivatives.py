@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from types import SimpleNamespace
 
 import jax
@@ -18,7 +19,7 @@ from ..call import class_plans, kernel_functions, planning
 from ..call.op import Op
 from ..core import jax_internals
 from ..core.device import CPU, is_several
-from ..core.geometry import Geometry, geometry
+from ..core.geometry import Geometry, channels_last_stride, geometry, is_channels_last
 from ..core.jaxprs import has_loops, read_equations
 from ..core.quiet import quiet
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
@@ -252,7 +253,8 @@ def of_plan(plan, mask, node_class) -> Backward:
     """The derivative of a plan, with respect to the inputs of the mask."""
     mask = tuple([m and _is_inexact(g.dtype) for m, g in zip(mask, plan.inputs)])
     definition = plan.op.definition
-    found = _class_of(plan, mask)
+    layout = _layout_of(plan)
+    found = _class_of(plan, mask) if layout is None else None
     if found is not None and found.first is not None:
         return _of_class(plan, found, node_class)
     made = _Derivative(plan, mask, found)
@@ -263,6 +265,8 @@ def of_plan(plan, mask, node_class) -> Backward:
     )
     derived.runs_kernels = definition.runs_kernels
     derived.result_dtypes = tuple(g.dtype for g, m in zip(plan.inputs, mask) if m)
+    if layout is not None:
+        derived.layout = layout
     if found is not None:
         derived.known = _KnownGradients(found, plan)
     saved = [*made.inputs, *(-1 - j for j in made.results)]
@@ -270,6 +274,25 @@ def of_plan(plan, mask, node_class) -> Backward:
     if found is not None:
         found.first = backward
     return backward
+
+
+_IN_CHANNELS_LAST = re.compile(r"(conv|max_pool|avg_pool2d|adaptive_(avg|max)_pool2d|_batch_norm|group_norm|relu$)")
+
+
+def _layout_of(plan):
+    """How gradients lie in memory, where they do not lie in a row: as images whose channels come last, if the call's do."""
+    inputs = plan.inputs
+    if not inputs or inputs[0].ndim < 4 or not any(map(is_channels_last, inputs[:2])):
+        return None
+    name = plan.op.definition.name
+    if name == "adaptive_avg_pool2d" and plan.geometries[0].shape[-2:] == (1, 1):
+        return None  # a mean there
+    return _channels_last if _IN_CHANNELS_LAST.match(name) else None
+
+
+def _channels_last(inputs, static, shapes):
+    rank = max(map(len, shapes))
+    return [channels_last_stride(shape) if len(shape) == rank > 3 else None for shape in shapes]
 
 
 def _of_class(plan, found, node_class):
