@@ -19,7 +19,7 @@ from ..eager.core.registry import OPS
 from ..eager.dispatch.levels import Wrapped, transforms_running
 from ..eager.memory.storage import newest_level
 from ..eager.native.contexts import repeatable
-from ..eager.tensor import TensorBase, modes
+from ..eager.tensor import PLAIN, TensorBase, modes
 from ..utils import _pytree as pytree
 from .vmap import vmap
 
@@ -190,7 +190,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
                 _check_input(leaf)
             inputs = _wrap_tree(chosen if recorded else _outside_graphs(chosen))
             with disable_saved_tensors_hooks(_HOOKS), differentiating(pytree.tree_leaves(inputs)):
-                output = func(*_replace_args(args, argnums, inputs), **kwargs)
+                output = _called(func, args, argnums, inputs, kwargs)
             aux = None
             if has_aux:
                 if not (isinstance(output, tuple) and len(output) == 2):
@@ -208,6 +208,28 @@ def grad_and_value(func, argnums=0, has_aux=False):
         return _released(result, flat) if recorded else _outside_graphs(result)
 
     return wrapper
+
+
+def _called(func, args, argnums, inputs, kwargs):
+    """A function of inputs, which is being differentiated; it may write to its other arguments, too.
+
+    These get what is written, but no place in the graph: the function sees other tensors on their memory.
+    """
+    *around, (_, own, _) = modes.differentiating
+
+    def seen(t):
+        if t.__class__ not in PLAIN or t._ftorch_requires_grad:
+            return t
+        storage = t._ftorch_storage
+        if not all(storage.level >= started or storage in others for started, others, _ in around):
+            return t  # captured by a function around
+        own.add(storage)
+        return t.detach()
+
+    places = {argnums} if isinstance(argnums, int) else set(argnums)
+    places = {n % len(args) for n in places}
+    args = tuple(a if n in places else pytree.tree_map(seen, a) for n, a in enumerate(args))
+    return func(*_replace_args(args, argnums, inputs), **pytree.tree_map(seen, kwargs))
 
 
 def _check_input(leaf):
@@ -377,7 +399,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         chosen = _slice_args(args, argnums)
 
         def partial(new):
-            return func(*_replace_args(args, argnums, new), **kwargs)
+            return _called(func, args, argnums, new, kwargs)
 
         result = vjp(partial, chosen, has_aux=has_aux)
         output, pull = result[0], result[1]
