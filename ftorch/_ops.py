@@ -402,6 +402,8 @@ class _Ops(types.ModuleType):
             importlib.import_module("._quantized._operators", __package__)  # it registers them
         elif name == "sparse":
             importlib.import_module("._quantized._sparse", __package__)
+        elif name == "profiler":
+            importlib.import_module(".profiler._operators", __package__)
         return found
 
 

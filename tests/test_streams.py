@@ -61,3 +61,34 @@ def test_indices_of_gpus_are_pytorchs(name):
             return str(error)
 
     assert outcome(ftorch, own) == outcome(torch, _get_device_index)
+
+
+_ASKED = ("set_device", "device", "default_stream", "current_stream", "synchronize", "get_device_properties",
+          "get_device_name", "get_device_capability", "get_rng_state", "mem_get_info", "reset_peak_memory_stats",
+          "memory_allocated")
+
+
+@pytest.mark.skipif(ftorch.cuda.is_available(), reason="what is said without a GPU")
+@pytest.mark.parametrize("name", _ASKED)
+def test_other_devices_are_refused_as_pytorch_does_without_a_gpu(name):
+    """transformers' offloaded cache asks for the stream of a CPU; ``set_device("cpu")`` did nothing."""
+    def outcomes(t):
+        found = []
+        for asked in ("cpu", t.device("meta")):
+            try:
+                getattr(t.cuda, name)(asked)
+            except Exception as error:  # noqa: BLE001
+                found.append((type(error), str(error)))
+        return found
+
+    assert outcomes(ftorch) == outcomes(torch)
+
+
+@pytest.mark.parametrize("given", [None, "cuda", 1.5])
+def test_set_device_asks_for_an_index(given):
+    def said(t):
+        with pytest.raises(ValueError) as error:
+            t.cuda.set_device(given)
+        return str(error.value)
+
+    assert said(ftorch) == said(torch)

@@ -39,6 +39,7 @@ from .graphs import (
 )
 from .green_contexts import GreenContext
 from .index import device_index as _device_index
+from .index import gpu as _gpu
 from .memory import (
     caching_allocator_alloc,
     empty_cache,
@@ -188,19 +189,28 @@ def set_device(device) -> None:
     """Makes a GPU this thread's: what ``"cuda"`` without an index stands for.
 
     Raises:
-        AssertionError: without a GPU. RuntimeError: for an index there is none of.
+        AssertionError: without a GPU. ValueError: for other devices, and without an index. RuntimeError: for an
+            index there is none of.
     """
-    index = device if isinstance(device, int) else _device.device(device).index
-    if index is not None and index >= 0:
+    index = device
+    if not isinstance(device, int):
+        index = _gpu(device).index if isinstance(device, (str, _device.device)) else None
+        if index is None:
+            raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+    if index >= 0:
         _device.set_current_index(_device_index(index))
 
 
 class device:
-    """Makes a GPU this thread's inside a ``with`` block; None or a negative index changes nothing."""
+    """Makes a GPU this thread's inside a ``with`` block; None or a negative index changes nothing.
+
+    Raises:
+        ValueError: for other devices.
+    """
 
     def __init__(self, device):
         if isinstance(device, (str, _device.device)):
-            device = _device.device(device).index
+            device = _gpu(device).index
         self.idx = -1 if device is None else device
         self.prev_idx = -1
 

@@ -8,7 +8,7 @@ import warnings
 
 from ..eager.core import device as _device
 from ..eager.runtime import executor
-from .index import device_index
+from .index import device_index, gpu
 
 
 def _stats(device):
@@ -54,7 +54,12 @@ def max_memory_reserved(device=None) -> int:
 
 
 def reset_peak_memory_stats(device=None) -> None:
-    """Makes `max_memory_allocated` and `max_memory_reserved` start again."""
+    """Makes `max_memory_allocated` and `max_memory_reserved` start again.
+
+    Raises:
+        ValueError: for other devices than GPUs.
+    """
+    gpu(device)
     for name in ("peak_bytes_in_use", "peak_pool_bytes"):
         stats = _stats(device)
         if stats:
@@ -94,8 +99,9 @@ def mem_get_info(device=None) -> tuple[int, int]:
     """(free, total) bytes of what XLA may use.
 
     Raises:
-        AssertionError: without a GPU.
+        ValueError: for other devices than GPUs. AssertionError: without a GPU.
     """
+    gpu(device)
     device_index(device)
     stats = _stats(device)
     total = stats.get("bytes_limit", 0)

@@ -340,3 +340,28 @@ def test_profiles_inside_profiles_and_pauses():
     assert {"aten::sin", "aten::tan", "aten::log"} <= names and not {"aten::cos", "aten::exp"} & names
     assert "aten::cos" in {e.name for e in inner.events()}
     assert not op.special[0]
+
+
+def test_regions_by_operators():
+    """Instrumented graphs (``examples/fx/profiling_tracer.py`` of PyTorch's examples) enter regions by operators."""
+    found = []
+    for torch in (pt, ft):
+        ops = torch.ops.profiler
+        with cpu(torch) as p:
+            outer, inner = ops._record_function_enter_new("outer", "arguments"), ops._record_function_enter(name="inner")
+            torch.ones(2).sin()
+            assert ops._record_function_exit(inner) is None
+            ops._record_function_exit(outer)
+            ops._record_function_exit._RecordFunction(ops._record_function_enter_new.default("later"))
+        regions = {e.name: getattr(e.cpu_parent, "name", None) for e in p.events() if e.is_user_annotation}
+        parent = next(e.cpu_parent.name for e in p.events() if e.name == "aten::sin")
+        packets = [getattr(ops, n) for n in ("_record_function_enter", "_record_function_enter_new",
+                                             "_record_function_exit")]
+        schemas = [str(getattr(packet, name)._schema) for packet in packets for name in packet.overloads()]
+        handle = ops._record_function_enter("no profile")
+        ops._record_function_exit(handle)
+        assert isinstance(ops._record_function_enter_new("never left"), torch.ScriptObject)
+        with pytest.raises(RuntimeError, match="_record_function_exit.. Expected a value of type 'Tensor'"):
+            ops._record_function_exit(3)
+        found.append((regions, parent, schemas, str(handle.dtype), handle.shape))
+    assert found[0] == found[1]
