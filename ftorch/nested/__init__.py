@@ -38,7 +38,7 @@ def _layout(layout):
     return layout
 
 
-def _build(parts, layout):
+def _build(parts, layout, is_view=False):
     if layout is _formats.strided:
         for i, x in enumerate(parts):
             if x.dim() != parts[0].dim():
@@ -47,7 +47,7 @@ def _build(parts, layout):
                     f"{x.dim()} for Tensor at index {i} and dimension {parts[0].dim()} for Tensor at "
                     "index 0."
                 )
-        return made(parts)
+        return made(parts, is_view=is_view)
     if not parts:
         raise RuntimeError("Cannot construct a nested tensor from an empty tensor list")
     if len({x.dim() for x in parts}) != 1:
@@ -103,7 +103,7 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
         return ts
     parts = ts.unbind(0) if isinstance(ts, _Tensor) else ts
     parts = [x.view_as(x) if x.requires_grad and x.is_leaf else x for x in parts]  # the result is no leaf
-    return _build([x.to(dtype=dtype, device=device) for x in parts], layout)
+    return _build([x.to(dtype=dtype, device=device) for x in parts], layout, isinstance(ts, _Tensor))
 
 
 def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None,

@@ -17,6 +17,7 @@ from ..eager.call import op as _op
 from ..eager.core import api as torch
 from ..eager.core import formats
 from ..eager.core.geometry import Size
+from ..eager.core.once import warn_once
 from ..eager.dispatch import overrides
 from ..eager.memory.storage import Storage
 from ..eager.tensor import Tensor
@@ -292,12 +293,22 @@ class NestedTensor(Tensor):
     __str__ = __repr__
 
 
-def made(leaves, offsets=None, ragged=None, at=1) -> NestedTensor:
+_PROTOTYPE = (
+    "The PyTorch API of nested tensors is in prototype stage and will change in the near future. We recommend "
+    "specifying layout=torch.jagged when constructing a nested tensor, as this layout receives active development, "
+    "has better operator coverage, and works with torch.compile."
+)
+
+
+def made(leaves, offsets=None, ragged=None, at=1, is_view=False) -> NestedTensor:
     """A nested tensor around leaves.
 
     Args:
         at: which of its dimensions is ragged in the jagged layout, the leaf's ``at - 1``.
+        is_view: whether the leaves are parts of one tensor; else the strided layout is said to be a prototype.
     """
+    if offsets is None and not is_view:
+        warn_once(_PROTOTYPE, stacklevel=0)
     t = object.__new__(NestedTensor)
     g = leaves[0]._ftorch_geometry if leaves else torch.zeros(0)._ftorch_geometry
     storage = Storage(g)

@@ -29,6 +29,12 @@ def texts(t, program):
     lambda t: t.sparse_coo_tensor([[0]], [1.0], (2,)), lambda t: t.stft(t.ones(9), 4, return_complex=True),
     lambda t: t.sparse_coo_tensor([[0]], [1.0], (2,), check_invariants=False),
     lambda t: t.ones(5).index_reduce(0, t.tensor([4, 2]), t.ones(2), "prod"),
+    lambda t: t.nested.nested_tensor([t.ones(2), t.ones(3)]), lambda t: t.nested.as_nested_tensor([t.ones(2), t.ones(3)]),
+    lambda t: t.nested.as_nested_tensor(t.ones(2, 3)), lambda t: t.nested.nested_tensor([t.ones(2)], layout=t.jagged),
+    lambda t: t.nested.narrow(t.ones(3, 2), 0, 0, 2),
+    lambda t: float(t.ones(1, requires_grad=True)), lambda t: complex(t.ones(1, requires_grad=True) * 2),
+    lambda t: int(t.ones(1, requires_grad=True)), lambda t: float(t.ones(1, requires_grad=True).detach()),
+    lambda t: t.ones((), requires_grad=True).item(),
     lambda t: t.ones(5, dtype=t.complex64).to(t.float64), lambda t: t.ones(5, dtype=t.complex64).to(t.bool),
     lambda t: t.ones(5).copy_(t.ones(5, dtype=t.complex128)),
 ])
