@@ -92,3 +92,11 @@ def test_set_device_asks_for_an_index(given):
         return str(error.value)
 
     assert said(ftorch) == said(torch)
+
+
+@pytest.mark.parametrize("given", ["cpu", "meta"])
+def test_cuda_asks_for_a_gpu(given):
+    for t in (ftorch, torch):
+        for moved in (t.ones(2), t.nn.Linear(1, 1), t.ones(2, requires_grad=True)):
+            with pytest.raises(RuntimeError, match="Invalid device, must be cuda device"):
+                moved.cuda(given)

@@ -36,9 +36,7 @@ def converter(source, target):
 
 def _widened(x):
     """A bfloat16 array as float32: its bits, followed by zeros."""
-    wide = x.view(np.uint16).astype(np.uint32)
-    if not wide.ndim:
-        return (wide << np.uint32(16)).astype(np.uint32, copy=False).view(np.float32)[()] + np.zeros((), "f4")
+    wide = _asarray(x).view(np.uint16).astype(np.uint32)  # of no dimension, too, an array and no number
     return np.left_shift(wide, 16, out=wide).view(np.float32)
 
 

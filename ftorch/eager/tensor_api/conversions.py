@@ -153,6 +153,8 @@ def cpu(self, *, memory_format=None):
 
 @method
 def cuda(self, device=None, non_blocking=False, *, memory_format=None):
+    if isinstance(device, (str, _device.device)) and _device.device(device).type != "cuda":
+        raise RuntimeError("Invalid device, must be cuda device")
     return to(self, "cuda" if device is None else device, memory_format=memory_format)
 
 

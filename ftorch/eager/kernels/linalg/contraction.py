@@ -6,8 +6,9 @@ import string
 
 import jax.numpy as jnp
 
+from ...core.dtype import from_numpy, promote_types
 from ...core.registry import op
-from .._common import dtype_name, is_integral, wrap_dims
+from .._common import dtype_name, wrap_dims
 from ..nn._windows import sizes
 from .matmul import HIGHEST, cpp_name, require_arithmetic
 
@@ -236,30 +237,53 @@ def _check_output(output, extents):
             )
 
 
-def _check_dtypes(tensors, is_product):
-    first = tensors[0].dtype
-    for x in tensors[1:]:
-        if x.dtype != first:
-            raise RuntimeError(
-                f"expected scalar type {dtype_name(first)} but found {dtype_name(x.dtype)}"
-            )
-    if first == jnp.bool_ and is_product:
-        raise NotImplementedError("\"bmm\" not implemented for 'Bool'")
+def _result_dtype(labels, dtypes, summed, path):
+    """The dtype of PyTorch's result, which contracts operands two by two.
+
+    A dimension of one operand alone is summed there, which widens integers; two operands that share a summed
+    dimension go to a matrix product, which asks for one dtype; others are multiplied, which promotes.
+
+    Args:
+        labels: of each operand, those of its dimensions whose size is not 1.
+
+    Raises:
+        RuntimeError, NotImplementedError: as PyTorch's matrix products.
+    """
+    counts = {label: sum(label in own for own in labels) for label in summed}
+    operands = list(zip(dtypes, map(set, labels), strict=True))
+    pairs = iter(zip(path[::2], path[1::2], strict=True) if path else ())
+    while len(operands) > 1:
+        i, j = sorted(next(pairs, (0, 1)))
+        b, a = operands.pop(j), operands.pop(i)
+        is_product = False
+        for label in counts:
+            if label in a[1] and label in b[1]:
+                counts[label] -= 1
+                if counts[label] == 1:
+                    is_product, counts[label] = True, 0
+            elif counts[label] == 1:
+                if label in a[1]:
+                    a, counts[label] = (_widened(a[0]), a[1]), 0
+                elif label in b[1]:
+                    b, counts[label] = (_widened(b[0]), b[1]), 0
+        if is_product:
+            if a[0] == jnp.bool_:
+                raise NotImplementedError("\"bmm\" not implemented for 'Bool'")
+            if a[0] != b[0]:
+                raise RuntimeError(f"expected scalar type {dtype_name(a[0])} but found {dtype_name(b[0])}")
+        common = promote_types(from_numpy(a[0]), from_numpy(b[0])).numpy
+        operands.append((common, {label for label in a[1] | b[1] if counts.get(label, 1)}))
+    dtype, own = operands[0]
+    return _widened(dtype) if any(counts.get(label) for label in own) else dtype
+
+
+def _widened(dtype):
+    return jnp.dtype(jnp.int64) if dtype == jnp.bool_ or jnp.issubdtype(dtype, jnp.integer) else dtype
 
 
 def _path(path):
     """PyTorch's flat list of operand pairs as opt_einsum's."""
     return "auto" if path is None else list(zip(path[::2], path[1::2], strict=True))
-
-
-def _is_plain_sum(label, inputs, tensors):
-    """Whether a dimension is summed over in one operand alone, for PyTorch before any product."""
-    if len(tensors) == 1:
-        return True
-    return 1 == sum(
-        any(own == label and n != 1 for own, n in zip(labels, x.shape))
-        for labels, x in zip(inputs, tensors)
-    )
 
 
 @op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", public="_VF")
@@ -288,9 +312,9 @@ def einsum(equation, tensors, path):
         _check_output(output, extents)
 
     summed = set(extents) - set(output)
-    _check_dtypes(tensors, is_product=len(tensors) > 1 and bool(summed))
-    if any(_is_plain_sum(label, inputs, tensors) for label in summed) and all(map(is_integral, tensors)):
-        tensors = [x.astype(jnp.int64) for x in tensors]  # sums widen, products do not
+    full = [{label for label, n in zip(own, x.shape) if n != 1} for own, x in zip(inputs, tensors, strict=True)]
+    dtype = _result_dtype(full, [x.dtype for x in tensors], summed, path)
+    tensors = [x.astype(dtype) for x in tensors]
 
     operands = []
     for labels, x in zip(inputs, tensors, strict=True):
