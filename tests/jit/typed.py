@@ -165,7 +165,35 @@ def keyword(x, *, y: int):
     return x + y
 
 
+def sizes(x: torch.Tensor) -> List[Optional[int]]:
+    if x.size(0) > 2:
+        return [None, None]
+    return [x.size(0), x.size(1)]
+
+
+def no_numbers(x: torch.Tensor) -> List[int]:
+    return []
+
+
+def no_names(x: torch.Tensor) -> Optional[Dict[str, int]]:
+    return {}
+
+
+def named(x: torch.Tensor) -> Dict[str, Optional[int]]:
+    return {"a": x.size(0)}
+
+
+def counted(x: torch.Tensor) -> List[Optional[int]]:
+    return [i for i in range(x.size(0))]
+
+
+def either(x: torch.Tensor) -> List[Optional[int]]:
+    return [1, None] if x.size(0) > 1 else [2, 3]
+
+
 ACCEPTED = {
+    **{name: [(torch.ones(2, 3),), (torch.ones(3, 1),)]  # returned literals have the declared type
+       for name in ("sizes", "no_numbers", "no_names", "named", "counted", "either")},
     "refined": [(None, 3), (4, 1)], "guarded": [(None,), (1,)], "asserted": [(2,), (torch.tensor(3),)],
     "exhausted": [("abc", 1), (1, 2), (2.5, 3)], "described": [(torch.ones(2),)],
     "chosen": [(1,), ("ab",)], "best": [(0,), (3,)], "collected": [(4,)],

@@ -20,6 +20,25 @@ def _assigned(body) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
+def _typed(value, kind):
+    """A returned list or dictionary that is written out has the declared type, where its own elements would not give it."""
+    if isinstance(value, ast.IfExp):
+        value.body, value.orelse = _typed(value.body, kind), _typed(value.orelse, kind)
+        return value
+    if kind.name == "Optional":
+        kind = kind.args[0]
+    literals = {"List": (ast.List, ast.ListComp), "Dict": (ast.Dict, ast.DictComp)}.get(kind.name)
+    if literals is None or not isinstance(value, literals):
+        return value
+    is_empty = not getattr(value, "elts", getattr(value, "keys", True))
+    if not is_empty and not any(element.name in ("Optional", "Union", "Any") for element in kind.args):
+        return value
+    note = ast.parse(str(kind), mode="eval").body
+    made = ast.Call(ast.Name("annotate", ast.Load()), [note, value], [])
+    made.origin = getattr(value, "origin", None)  # type: ignore[attr-defined]
+    return made
+
+
 class Statements:
     """The part of `FunctionCompiler` that writes statements."""
 
@@ -62,7 +81,8 @@ class Statements:
         return ast.Expr(self.expr(s.value))
 
     def _Return(self, s):
-        return ast.Return(self.expr(s.value) if s.value is not None else None)
+        value = self.expr(s.value) if s.value is not None else None
+        return ast.Return(_typed(value, self.returns) if self.returns is not None else value)
 
     def _Assign(self, s):
         if len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
