@@ -11,6 +11,7 @@ import atexit
 import builtins
 import importlib.abc
 import importlib.util
+import multiprocessing
 import os
 import sys
 import types
@@ -23,8 +24,8 @@ ATTRIBUTES = (
     "torch.jiterator_4inputs_with_extra_args", "torch.jiterator_binary_return_by_ref", "torch.backends.python_native",
     "torch.jit._recursive.ConcreteTypeStore",
 )
-# Switches and passes of TorchScript's own executor: what of them is no part of ftorch does nothing.
-EXECUTOR = ("_jit_", "_debug_")
+# Switches and passes of TorchScript's own executor, and of how processes end: what of them is no part of ftorch does nothing.
+EXECUTOR = ("_jit_", "_debug_", "_set_print_stack_traces_on_fatal_signal")
 missing: set[str] = set()
 
 
@@ -129,6 +130,10 @@ def adapt() -> None:
     distributed = importlib.import_module(f"{HELPERS}.common_distributed")
     for owner, name in ((common, "SupportedDevices"), (distributed, "skipIfUnsupportMultiNPU")):
         setattr(owner, name, lambda _: lambda test: test)
+    distributed.with_comms = importlib.import_module(f"{HELPERS}.distributed._tensor.common_dtensor").with_comms
+    distributed.skip_if_lt_x_gpu = lambda count, **_: lambda test: test  # their processes are the CPU's
+    fork = multiprocessing.get_context("fork").Process  # a spawned one imports all once more: 25 s a test instead of 1
+    distributed.MultiProcessTestCase._spawn_processes = lambda self: self._start_processes(fork)
     common.GRAPH_EXECUTOR = common.ProfilingMode.SIMPLE  # what the files set where they are programs
     common.TestCase.assertRtolEqual = lambda self, a, b, *_, **__: self.assertEqual(a, b, atol=1e-3, rtol=1e-3)
     for name in ("skipIfMps", "disable_translation_validation_if_dynamic_shapes"):

@@ -36,6 +36,17 @@ if os.environ["SUITE"] == "ftorch":
     install({reference!r}, {listing!r})
 adapt()
 '''
+# Processes that tests start import the test's file, too, but no conftest.
+START = '''import os, sys
+
+if "multiprocessing.spawn" in " ".join(sys.orig_argv) and "SUITE" in os.environ:
+    sys.path.append({tools!r})
+    from pytorch_suite_names import adapt, install
+
+    if os.environ["SUITE"] == "ftorch":
+        install({reference!r}, {listing!r})
+    adapt()
+'''
 # What a device's adaptation of the files says, and what they said before.
 RULES = [
     (r"torch\._C\._get_privateuse1_backend_name\(\)", "'cuda'"),
@@ -58,6 +69,19 @@ RULES = [
     (r"^(torch\.cuda\.\w+\(.*\))$", r"# \1"),
     (r"^from jit\.(\w+) import (.*)$", r"try:\n    from jit.\1 import \2\nexcept ImportError:\n    pass"),
 ]
+# And in `distributed`, whose tests run in processes of the CPU.
+DISTRIBUTED = [
+    (r"\b(h|n)ccl\b", "gloo"),
+    (r"""(["'])cuda(:\{?\w*\}?)?\1""", r"\1cpu\1"),
+    (r"\btorch\.cuda\.set_device\(.*\)$", "pass"),
+    (r"\btorch\.cuda\.device_count\(\)", "4"),
+    (r"\btorch\.cuda\.current_device\(\)", "'cpu'"),
+    (r"(?<=[\w)\]]\.)cuda\(\w*\)", "cpu()"),
+    (r"torch\.testing\._internal\.common_dtensor", "torch.testing._internal.distributed._tensor.common_dtensor"),
+    (r"CUDADTensorTestBase", "DTensorTestBase"),
+    (r"FSDPNPUTest", "FSDPTest"),
+    (r"test\.distributed\.|test\.common_", lambda found: {"d": "distributed.", "c": "common_"}[found[0][5]]),
+]
 
 
 def convert(source: Path, folder: Path) -> None:
@@ -70,22 +94,23 @@ def convert(source: Path, folder: Path) -> None:
             shutil.copy(file, to)
             continue
         text = file.read_text(errors="replace")
-        for pattern, replacement in RULES:
+        rules = [*RULES, *DISTRIBUTED] if file.relative_to(source).parts[0] == "distributed" else RULES
+        for pattern, replacement in rules:
             text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
         to.write_text(text)
     found = importlib.util.find_spec("torch")
     assert found and found.origin, "PyTorch is not installed here"
-    (folder / "conftest.py").write_text(CONFTEST.format(
-        tests=str(tests), functorch=str(tests / "functorch"), tools=str(TOOLS), listing=str(folder / "missing.txt"),
-        reference=str(Path(found.origin).parents[1]),
-    ))
+    places = {"tools": str(TOOLS), "listing": str(folder / "missing.txt"), "reference": str(Path(found.origin).parents[1])}
+    (folder / "conftest.py").write_text(CONFTEST.format(tests=str(tests), functorch=str(tests / "functorch"), **places))
+    (folder / "start").mkdir(exist_ok=True)
+    (folder / "start" / "sitecustomize.py").write_text(START.format(**places))
 
 
 def run(folder: Path, library: str, file: str, options) -> int:
     """Runs one file; its outcomes go to ``FOLDER/LIBRARY/FILE.xml``."""
     outcome = folder / library / f"{file}.xml"
     outcome.parent.mkdir(parents=True, exist_ok=True)
-    path = os.pathsep.join(p for p in (str(TOOLS.parent), os.environ.get("PYTHONPATH")) if p)
+    path = os.pathsep.join(p for p in (str(folder / "start"), str(TOOLS.parent), os.environ.get("PYTHONPATH")) if p)
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(folder),
          "--confcutdir", str(folder), "-p", "no:warnings", "--timeout", "60", "--tb", "short", "--junitxml", str(outcome),

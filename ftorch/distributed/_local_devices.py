@@ -45,6 +45,10 @@ class Places:
         """The device of tensors on the mesh."""
         return _device.over(self.jax_mesh)
 
+    def alone(self, place: int):
+        """The device of tensors that lie on one of the places."""
+        return _device.over(jax.sharding.Mesh(self.jax_mesh.devices.reshape(-1)[place : place + 1], ("place",)))
+
     def of(self, dims) -> Places:
         """The places of some dimensions."""
         return Places(self.jax_mesh, tuple(self.axes[d] for d in dims))

@@ -392,6 +392,11 @@ class FileStore(Store):
             except OSError:
                 pass
 
+    def _foreign(self):
+        return _errors.DistStoreError(
+            f"{self.path} is not the file of a store, or of another program's: stores begin with a new or an empty file"
+        )
+
     _CHANGES = frozenset(
         "set add append compare_set delete_key multi_set queue_push queue_pop".split()
     )
@@ -410,15 +415,20 @@ class FileStore(Store):
     def _once(self, method, arguments):
         with self._lock, open(self.path, "a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            size = os.fstat(file.fileno()).st_size
             file.seek(self._read)
-            while True:
-                head = file.read(8)
-                if len(head) < 8:
-                    break
-                data = file.read(int.from_bytes(head, "little"))
-                name, *given = _wire.unpack(data)
-                self._table.call(name, given)
-                self._read += 8 + len(data)
+            while self._read < size:
+                length = int.from_bytes(file.read(8), "little")
+                if length > size - self._read - 8:
+                    raise self._foreign()
+                try:
+                    name, *given = _wire.unpack(file.read(length))
+                    if name not in self._CHANGES:
+                        raise self._foreign()
+                    self._table.call(name, given)
+                except (ValueError, TypeError):
+                    raise self._foreign() from None
+                self._read += 8 + length
             result = self._table.call(method, arguments)
             if method in self._CHANGES:
                 data = _wire.pack([method, *arguments])

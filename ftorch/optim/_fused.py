@@ -170,6 +170,14 @@ class RuleOptimizer(Optimizer):
                 gathered = [entry for entry in gathered if not _is_dispatching(entry)]
                 if not gathered:
                     return
+        where = gathered[0][0]._ftorch_geometry.device
+        if any(entry[0]._ftorch_geometry.device is not where for entry in gathered):  # a program for each device
+            apart: dict = {}
+            for entry in gathered:
+                apart.setdefault(entry[0]._ftorch_geometry.device, []).append(entry)
+            for entries in apart.values():
+                self._ftorch_update(entries, group, values)
+            return
         rule = self._ftorch_rule
         mutable, inputs, layout = [], [], []
         for p, grad, state in gathered:

@@ -190,7 +190,40 @@ def objects(torch):
     }
 
 
+SCHEDULES = {"GPipe": 4, "1F1B": 4, "LoopedBFS": 8, "Interleaved1F1B": 8, "InterleavedZeroBubble": 8, "ZBVZeroBubble": 8,
+             "DualPipeV": 8}  # stages
+
+
+def blocks(t, count):
+    """The stages of a model, the same in both libraries, and a batch."""
+    t.manual_seed(4)
+    return [t.nn.Sequential(t.nn.Linear(6, 6), t.nn.Tanh()) for _ in range(count)], t.randn(16, 6), t.randn(16, 6)
+
+
+def pipelined(torch):
+    """{schedule: [losses of each step, weights, device of each stage's weights]}, of stages on four devices."""
+    from ftorch.distributed.pipelining import PipelineStage
+    from ftorch.distributed.pipelining.schedules import get_schedule_class
+
+    mesh, found = torch.distributed.init_device_mesh("cpu", (4,), mesh_dim_names=("pp",)), {}
+    for name, count in SCHEDULES.items():
+        modules, x, y = blocks(torch, count)
+        stages = [PipelineStage(m, i, count, "cpu", group=mesh) for i, m in enumerate(modules)]
+        schedule = get_schedule_class(name)(stages, 8, loss_fn=torch.nn.functional.mse_loss)
+        optimizer = torch.optim.AdamW([p for m in modules for p in m.parameters()], lr=0.05)
+        steps = []
+        for _ in range(3):
+            losses: list = []
+            optimizer.zero_grad()
+            assert schedule.step(x, target=y, losses=losses).shape == (16, 6)
+            optimizer.step()
+            steps.append(sum(loss.item() for loss in losses) / len(losses))
+        on = [[d.id for d in m[0].weight.__jax_array__().devices()] for m in modules]
+        found[name] = steps, [p.tolist() for m in modules for p in m.parameters()], on
+    return found
+
+
 if __name__ == "__main__":
     ft = importlib.import_module("ftorch")
-    parts = (trainings, divided_twice, memory, programs, beside_jax, objects)
+    parts = (trainings, divided_twice, memory, programs, beside_jax, objects, pipelined)
     print(json.dumps({part.__name__: part(ft) for part in parts}))

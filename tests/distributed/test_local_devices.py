@@ -88,3 +88,21 @@ def test_objects(found):
     assert got["device"] == "cpu" and got["numpy"] == x.tolist() and got["cpu"] == (x + 1).tolist()
     assert got["item"] == x.sum().item() and got["mask"] == x[x > 40].tolist()
     assert "process groups not initialized" in got["refused"]
+
+
+@pytest.mark.parametrize("name", on_devices.SCHEDULES)
+def test_pipelines_over_devices_are_one_device(found, name):
+    losses, weights, on = found["pipelined"][name]
+    count = on_devices.SCHEDULES[name]
+    assert on == [[place] for place in ([0, 1, 2, 3, 3, 2, 1, 0] if name[0] in "ZD" else [i % 4 for i in range(count)])]
+    modules, x, y = on_devices.blocks(torch, count)
+    model = torch.nn.Sequential(*modules)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+    for loss in losses:
+        optimizer.zero_grad()
+        expected = torch.nn.functional.mse_loss(model(x), y)
+        expected.backward()
+        optimizer.step()
+        assert loss == pytest.approx(expected.item(), rel=1e-5)
+    for ours, theirs in zip(weights, model.parameters(), strict=True):
+        np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-5)

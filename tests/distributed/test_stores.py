@@ -132,3 +132,18 @@ def test_a_wrong_token_is_said(monkeypatch):
     )
     with pytest.raises(ft.distributed.DistNetworkError, match="token"):
         ft.distributed.TCPStore("127.0.0.1", store.port, 1, False, timedelta(seconds=2))
+
+
+def test_a_foreign_file_is_said(tmp_path):
+    """What another program left, or PyTorch's store, is an error that names the file; the file stays as it is."""
+    for name, content in (("text", b"hello, this is something else"), ("short", b"abc"), ("length", b"\x01" + bytes(7) + b"n")):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(ft.distributed.DistStoreError, match=f"{name} is not the file of a store"):
+            ft.distributed.FileStore(str(path), 2)
+        assert path.read_bytes() == content
+    path = tmp_path / "theirs"
+    theirs = getattr(pt.distributed, "FileStore")(str(path), 2)
+    theirs.set("a", "b")
+    with pytest.raises(ft.distributed.DistStoreError):
+        ft.distributed.FileStore(str(path), 2)

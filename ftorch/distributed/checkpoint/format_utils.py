@@ -53,7 +53,10 @@ class BroadcastingTorchSaveReader(StorageReader):
             AssertionError: if that is not ``coordinator_rank``, or there is no file.
         """
         self.is_coordinator = is_coordinator
-        own = dist.get_rank() if dist.is_initialized() else 0
+        try:
+            own = torch.distributed.get_rank()
+        except ValueError:  # no group: this process is alone
+            own = 0
         if is_coordinator and own != self.coordinator_rank:
             raise AssertionError(f"Coordinator rank mismatch: expected {self.coordinator_rank}, got {own}")
         if self.checkpoint_id is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from .default_planner import DefaultLoadPlanner
 from .filesystem import FileSystemReader
 from .state_dict_saver import group_of, of_first, plain, together_on
@@ -22,14 +24,17 @@ def load(state_dict, *, checkpoint_id=None, storage_reader=None, planner=None, p
     if storage_reader is None and checkpoint_id is None:
         raise RuntimeError("`checkpoint_id` must be specified if storage_reader/storage_writer is None.")
     reader = storage_reader or FileSystemReader(checkpoint_id)
-    reader.reset(checkpoint_id)
+    if checkpoint_id is not None:
+        reader.reset(checkpoint_id)
     planner = DefaultLoadPlanner() if planner is None else planner
     values = plain(state_dict)
 
     def local():
         metadata = reader.read_metadata()
         planner.set_up_planner(values, metadata, group.rank() == 0)
-        reader.set_up_storage_reader(metadata, group.rank() == 0, rank=group.rank())
+        takes_more = "kwargs" in inspect.signature(reader.set_up_storage_reader).parameters
+        options = {"rank": group.rank(), "use_collectives": True} if takes_more else {}
+        reader.set_up_storage_reader(metadata, group.rank() == 0, **options)
         return reader.prepare_local_plan(planner.create_local_plan())
 
     plans = together_on(group, "load", local)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import uuid
+import warnings
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum
@@ -103,15 +105,25 @@ def save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, p
     writer = storage_writer or FileSystemWriter(checkpoint_id)
     if not isinstance(writer, StorageWriter):
         raise TypeError("storage_writer must be a StorageWriter")
-    writer.reset(checkpoint_id)
+    if checkpoint_id is not None:
+        writer.reset(checkpoint_id)
     planner = DefaultSavePlanner() if planner is None else planner
     first = group.rank() == 0
 
     def local():
-        planner.set_up_planner(
-            state_dict=plain(state_dict), storage_meta=writer.storage_meta(), is_coordinator=first
-        )
-        writer.set_up_storage_writer(first, rank=group.rank(), use_collectives=use_collectives)
+        if "storage_meta" in inspect.signature(planner.set_up_planner).parameters:
+            planner.set_up_planner(
+                state_dict=plain(state_dict), storage_meta=writer.storage_meta(), is_coordinator=first
+            )
+        else:
+            warnings.warn(
+                "The function definition for SavePlanner.set_up_planner has been updated to include the storage_meta "
+                "argument. Please update your implementation to include this parameter.", stacklevel=2,
+            )
+            planner.set_up_planner(plain(state_dict), first)  # type: ignore[call-arg]
+        takes_more = "kwargs" in inspect.signature(writer.set_up_storage_writer).parameters
+        options = {"rank": group.rank(), "use_collectives": use_collectives} if takes_more else {}
+        writer.set_up_storage_writer(first, **options)
         return writer.prepare_local_plan(planner.create_local_plan())
 
     def together(plans):

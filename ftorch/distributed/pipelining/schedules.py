@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections import Counter
+from collections import Counter, deque
 
 import ftorch as torch
 
@@ -45,8 +45,13 @@ class _PipelineSchedule:
         self.rank = first.group_rank
         self.pipeline_order: dict[int, list] = {}
 
-    def _own_order(self):
-        return self.pipeline_order[self.rank]
+    def _own_orders(self):
+        """The orders of the places that this process is: one, or all where its stages lie on its own devices."""
+        orders = self._all_orders()
+        return [orders[self.rank]] if self._stages[0].places is None else [orders[place] for place in sorted(orders)]
+
+    def _all_orders(self):
+        return self.pipeline_order
 
     def step(self, *args, target=None, losses: list | None = None, return_outputs: bool = True,
              loss_kwargs=None, **kwargs):
@@ -107,9 +112,13 @@ class _PipelineSchedule:
             stage.clear_runtime_states()
         self._internal_losses, self._done = {}, Counter()
         batch = arg_mbs, kwarg_mbs, target_mbs, loss_kwargs or {}, return_outputs
-        for number, action in enumerate(self._own_order()):
-            if action is None:
-                continue
+        waiting = [deque((n, a) for n, a in enumerate(order) if a is not None) for order in self._own_orders()]
+        while any(waiting):
+            at = next((i for i, order in enumerate(waiting) if order and self._is_ready(order[0][1], own)), None)
+            if at is None:
+                raise RuntimeError(f"the stages wait for each other: {[order[0][1] for order in waiting if order]}")
+            waiting.append(order := waiting.pop(at))  # the places take turns
+            number, action = order.popleft()
             try:
                 for part in actions.parts_of(action):
                     self._perform(part, own, batch)
@@ -120,6 +129,17 @@ class _PipelineSchedule:
             stage.finish()
         if losses is not None and self._internal_losses:
             losses[:] = [self._internal_losses[i] for i in sorted(self._internal_losses)]
+
+    def _is_ready(self, action, own):
+        """Whether an action can run: between processes messages are waited for."""
+        if self._stages[0].places is None:
+            return True
+        return all(
+            own[part.stage_index].is_ready(int(part.computation_type != actions.FORWARD), part.microbatch_index)
+            for part in actions.parts_of(action)
+            if part.computation_type == actions.FORWARD or self._has_backward and part.computation_type in (
+                actions.FULL_BACKWARD, actions.BACKWARD_INPUT)
+        )
 
     def _perform(self, action, own, batch):
         arg_mbs, kwarg_mbs, target_mbs, loss_kwargs, return_outputs = batch
@@ -154,13 +174,17 @@ def _detached(t):
 
 
 class PipelineScheduleSingle(_PipelineSchedule):
-    """A schedule of one stage a process."""
+    """A schedule of one stage a process, or of all stages on devices of one: ``stage`` is a list of them then."""
 
     def __init__(self, stage, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
                  output_merge_spec=None, scale_grads: bool = True):
-        super().__init__([stage], n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
+        stages = stage if isinstance(stage, (list, tuple)) else [stage]
+        super().__init__(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
                          scale_grads)
-        self._stage = stage
+        self._stage = stages[0]
+        if len(stages) != (1 if self._stage.places is None else self._num_stages):
+            raise ValueError(f"{len(stages)} stages of {self._num_stages} were given to one process")
+        self.rank = self._stage.stage_index
         self.pipeline_order = {
             rank: self._order(rank, self._num_stages, n_microbatches) for rank in range(self._num_stages)
         }
@@ -169,9 +193,6 @@ class PipelineScheduleSingle(_PipelineSchedule):
     def _order(rank, size, count) -> list:
         """The actions of a stage."""
         return actions.gpipe(rank, size, count)
-
-    def _own_order(self):
-        return self.pipeline_order[self._stage.stage_index]
 
 
 class ScheduleGPipe(PipelineScheduleSingle):
@@ -210,10 +231,11 @@ class Schedule1F1B(PipelineScheduleSingle):
 
     def __init__(self, stage, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
                  output_merge_spec=None, scale_grads: bool = True):
-        if n_microbatches < stage.num_stages:
+        count = (stage[0] if isinstance(stage, (list, tuple)) else stage).num_stages
+        if n_microbatches < count:
             raise ValueError(
                 f"Number of microbatches ({n_microbatches}) must be greater than or equal to the number of "
-                f"stages ({stage.num_stages})."
+                f"stages ({count})."
             )
         super().__init__(stage, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
                          scale_grads)
@@ -233,7 +255,8 @@ class PipelineScheduleMulti(_PipelineSchedule):
                  backward_requires_autograd: bool = True, defer_pp_recv: bool = False):
         super().__init__(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
                          scale_grads)
-        self.n_local_stages = len(self._stages)
+        places = 1 if self._stages[0].places is None else self.pp_group_size
+        self.n_local_stages = len(self._stages) // places
         self.stage_index_to_group_rank = generate_stage_to_rank_mapping(
             self.pp_group_size, self._num_stages, self._style
         )
@@ -253,9 +276,11 @@ class PipelineScheduleMulti(_PipelineSchedule):
         }
         for stage in self._stages:
             stage.stage_index_to_group_rank = self.stage_index_to_group_rank
+            if stage.places is not None:
+                stage.put(self.stage_index_to_group_rank[stage.stage_index])
 
-    def _own_order(self):
-        return self.pipeline_order_with_reduction[self.rank]
+    def _all_orders(self):
+        return self.pipeline_order_with_reduction
 
     def _validate(self, orders):
         if len(orders) != self.pp_group_size:

@@ -35,16 +35,37 @@ class _PipelineStageBase:
         if stage_index >= num_stages:
             raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
-        self.device, self.group, self.dw_builder = torch.device(device), dist.group_of(group), dw_builder
-        self.group_rank, self.group_size = self.group.rank(), self.group.size()
+        self.dw_builder = dw_builder
+        self.places = getattr(group, "_places", None)
+        if self.places is None:
+            self.device, self.group = torch.device(device), dist.group_of(group)
+            self.group_rank, self.group_size = self.group.rank(), self.group.size()
+        else:
+            self.group, self.group_rank, self.group_size = None, 0, group.size()
         if self.group_size > num_stages:
             raise RuntimeError(
                 f"Pipeline group size {self.group_size} cannot be larger than number of stages {num_stages}"
             )
         self.stage_index_to_group_rank = {i: i % self.group_size for i in range(num_stages)}
+        if self.places is not None:
+            self.put(stage_index % self.group_size)
         self.has_backward = False
         self.output_chunks: list = []
         self.clear_runtime_states()
+
+    def put(self, place: int) -> None:
+        """Puts the module on one of the devices of this process."""
+        self.device = self.places.alone(place)
+        self.submod.to(self.device)
+
+    def _here(self, value):
+        """An argument on the stage's device, where stages have devices of their own."""
+        return value.to(self.device) if self.places is not None and isinstance(value, torch.Tensor) else value
+
+    def is_ready(self, direction: int, microbatch: int) -> bool:
+        """Whether what a forward (0) or backward (1) needs from a neighbour in this process is there."""
+        end = self.is_last if direction else self.is_first
+        return end or (direction, microbatch) in self.received
 
     @property
     def is_first(self) -> bool:
@@ -116,7 +137,7 @@ class _PipelineStageBase:
             self._send(direction, microbatch, to_stage, tensors)
         else:
             near.received[direction, microbatch] = [
-                (None if t is None else t.detach(), t is not None and t.requires_grad) for t in tensors
+                (None if t is None else near._here(t.detach()), t is not None and t.requires_grad) for t in tensors
             ]
 
     def _exchange_in(self, direction, microbatch, from_stage, neighbours):
@@ -131,15 +152,16 @@ class _PipelineStageBase:
         """The output of a microbatch; the first stage takes ``args``, the others what they receive."""
         neighbours = neighbours or {}
         if self.is_first:
-            inputs = tuple(args)
+            inputs = tuple(self._here(x) for x in args)
         else:
             trains = self.has_backward and torch.is_grad_enabled()
             inputs = tuple(
                 t.requires_grad_(wants and trains) if t.is_floating_point() or t.is_complex() else t
                 for t, wants in self._exchange_in(_FORWARD, fwd_chunk_id, self.stage_index - 1, neighbours)
             )
+        kwargs = {name: self._here(x) for name, x in (kwargs or {}).items()}
         self._check("input", inputs)
-        output = self._run_module(inputs, kwargs or {})
+        output = self._run_module(inputs, kwargs)
         outputs = as_tuple(output)
         self._check("output", outputs)
         if self.is_last:
@@ -151,7 +173,7 @@ class _PipelineStageBase:
                 raise RuntimeError(f"stage {self.stage_index} gives {bad[0]}: only tensors can be passed on")
             self._exchange_out(_FORWARD, fwd_chunk_id, self.stage_index + 1, outputs, neighbours)
         if self.has_backward:
-            self.fwd_cache[fwd_chunk_id] = outputs, (*inputs, *(kwargs or {}).values())
+            self.fwd_cache[fwd_chunk_id] = outputs, (*inputs, *kwargs.values())
         return output
 
     def _check(self, kind, tensors):
@@ -253,7 +275,8 @@ class PipelineStage(_PipelineStageBase):
         submodule: the stage's part of the model. Its outputs are the next stage's inputs.
         stage_index, num_stages: its place. ``device``: where it computes.
         input_args, output_args: examples: others are refused then.
-        group: the processes of the pipeline.
+        group: the processes of the pipeline; or, where one process has all stages, a `DeviceMesh` over its devices: the
+            stage's module is put on one of them then, whatever ``device`` says.
         dw_builder: called after a backward of inputs: gives the function that computes the weights' gradients.
     """
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
+
 import ftorch as torch
 
 from ..device_mesh import DeviceMesh, _mesh_resources
+from ._dtensor_spec import DTensorSpec, TensorMeta
 from ._redistribute import (
     Redistribute,
     contiguous_strides,
@@ -25,27 +29,6 @@ __all__ = [
 _WHOLE_CALLS = frozenset(
     "uniform normal bernoulli random exponential trunc_normal kaiming_uniform xavier_uniform".split()
 )
-
-
-class DTensorSpec:
-    """Mesh, placements and shape of a `DTensor` (``torch.distributed.tensor._dtensor_spec.DTensorSpec``)."""
-
-    def __init__(self, mesh, placements, shape, dtype):
-        self.mesh = self.device_mesh = mesh
-        self.placements, self.shape, self.dtype = tuple(placements), tuple(shape), dtype
-        self.ndim = len(self.shape)
-
-    def __eq__(self, other):
-        return isinstance(other, DTensorSpec) and vars(self) == vars(other)
-
-    def __hash__(self):
-        return hash((self.placements, self.shape))
-
-    def __repr__(self):
-        sizes = ", ".join(map(str, self.shape))
-        name = str(self.dtype).partition(".")[2].replace("bool", "b8")
-        kind = name.replace("complex", "c").replace("uint", "u").replace("int", "i").replace("float", "f")
-        return f"Spec({kind}[{sizes}]({''.join(map(str, self.placements))}))"
 
 
 class DTensor(torch.Tensor):
@@ -76,7 +59,7 @@ class DTensor(torch.Tensor):
             cls, shape, strides=strides, dtype=local.dtype, device=local.device
         )
         made._local_tensor = local
-        made._spec = DTensorSpec(mesh, placements, shape, local.dtype)
+        made._spec = DTensorSpec(mesh, placements, TensorMeta(torch.Size(shape), tuple(strides), local.dtype))
         made._gradient = None
         return made
 
@@ -242,6 +225,9 @@ class DTensor(torch.Tensor):
             moved = local_tensor.to(mesh._places.device)
             local = Redistribute.apply(moved, mesh, tuple(moved.shape), (Replicate(),) * mesh.ndim, tuple(placed))
             return DTensor._made(local, mesh, placed, tuple(moved.shape))
+        if (shape is None) != (stride is None):
+            raise RuntimeError(
+                f"Found shape:{shape}, stride:{stride}.", "Please pass both shape and stride at the same time.")
         if shape is None:
             shape = list(local_tensor.shape)
             for m, p in enumerate(placed):
@@ -252,6 +238,8 @@ class DTensor(torch.Tensor):
                 if p.is_replicate():
                     local_tensor = local_tensor.contiguous()
                     torch.distributed.broadcast(local_tensor, group=mesh.get_group(m), group_src=0)
+        if mesh.get_coordinate() is None:  # no process of the mesh: it has nothing
+            local_tensor = local_tensor.new_empty(0, requires_grad=local_tensor.requires_grad)
         local = local_tensor.view_as(local_tensor)
         if grad_placements is not None:
             local = with_gradient(local, mesh, tuple(shape), gradient_placements(placed), grad_placements)
@@ -454,6 +442,9 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
             )
         return tensor
     local = tensor.detach()
+    if mesh.get_coordinate() is None:
+        made = DTensor._made(local.new_empty(0), mesh, placed, tuple(tensor.shape), tuple(tensor.stride()))
+        return made.requires_grad_(tensor.requires_grad)
     if src_data_rank is not None and mesh._places is None and not local.is_meta:
         local = local.clone(memory_format=torch.contiguous_format)
         for m in range(mesh.ndim):
@@ -465,6 +456,24 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
     if tensor.requires_grad:
         made.requires_grad_()
     return made
+
+
+def _of_module(name, values, function):
+    """A function of (module, values, mesh), which may have been given without the module.
+
+    Raises:
+        ValueError: it takes another number of arguments.
+    """
+    count = len(inspect.signature(function).parameters)
+    if count == 2:
+        warnings.warn(
+            f"Deprecating {name} that takes two arguments ({values}, device_mesh), "
+            f"please use {name} that takes in (module, {values}, device_mesh) instead!", FutureWarning, stacklevel=3,
+        )
+        return lambda _, given, mesh: function(given, mesh)
+    if count != 3:
+        raise ValueError(f"{name} should take in 3 arguments, but got {count} arguments!")
+    return function
 
 
 def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None, output_fn=None):
@@ -492,9 +501,11 @@ def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None
             if b is not None and not isinstance(b, DTensor):
                 sub._buffers[key] = distribute_tensor(b, mesh, whole)
     if input_fn is not None:
-        module.register_forward_pre_hook(lambda m, inputs: input_fn(m, inputs, mesh))
+        given = _of_module("input_fn", "inputs", input_fn)
+        module.register_forward_pre_hook(lambda m, inputs: given(m, inputs, mesh))
     if output_fn is not None:
-        module.register_forward_hook(lambda m, inputs, outputs: output_fn(m, outputs, mesh))
+        wanted = _of_module("output_fn", "outputs", output_fn)
+        module.register_forward_hook(lambda m, inputs, outputs: wanted(m, outputs, mesh))
     module._distribute_module_applied = True
     return module
 
@@ -512,8 +523,10 @@ def _factory(name):
             if name in ("rand", "randn"):
                 whole = [Replicate()] * mesh.ndim
                 local = move(getattr(torch, name)(shape, dtype=dtype), mesh, shape, whole, placed)
+                if mesh.get_coordinate() is None:
+                    local = local.new_empty(0)
             else:
-                part = local_shape(shape, mesh, placed)
+                part = local_shape(shape, mesh, placed) if mesh.get_coordinate() is not None else [0]
                 local = getattr(torch, name)(part, *fill, dtype=dtype)
                 if mesh._places is not None:
                     local = move(local, mesh, shape, [Replicate()] * mesh.ndim, placed)

@@ -8,10 +8,11 @@ import ftorch as torch
 
 from ...utils._pytree import tree_flatten, tree_unflatten
 from . import _rules as rules
+from ._choices import cheapest, listed
 from ._redistribute import global_strides, gradient_placements, redistributed, with_gradient
 from ._rules import Decision, Input
 from ._special import SPECIAL
-from ._structure_rules import STRUCTURE, contracted
+from ._structure_rules import STRUCTURE, contracted, joined, picked
 from .placement_types import Partial, Replicate, Shard, divides
 
 RULES = {
@@ -33,6 +34,8 @@ _RESHAPED_AS = {n: "reshape" for n in ("flatten", "ravel", "unflatten", "view_as
 }
 _PUBLIC = {"_method_split": "split", "_norm_method": "norm"}
 _PARTS = frozenset("split chunk __getitem__ select narrow split_with_sizes tensor_split unbind".split())
+# Where several placements would do, and the cheapest is taken; the others lie as their first input does.
+_CHOOSING = frozenset({rules.pointwise, rules.matmul, joined, contracted, picked})
 REGISTERED: dict = {}  # the user's rules by the operators' names (`register_sharding`)
 _implicit = [0]
 replicated: list[dict] = []  # storages of local tensors that all processes have alike, where somebody asks
@@ -73,7 +76,7 @@ def call(func, args, kwargs):
     if name.startswith("_foreach_"):
         return _each(func, args, kwargs)
     over_devices = _over_devices(args, kwargs)
-    if name == "cross_entropy" and not over_devices and _keeps_classes(args):
+    if name == "cross_entropy" and not over_devices and _keeps_classes():
         from .parallel.loss import cross_entropy
 
         return cross_entropy(*args, **kwargs)
@@ -158,10 +161,10 @@ def _over_devices(args, kwargs):
     return first.device_mesh._places is not None
 
 
-def _keeps_classes(args):
+def _keeps_classes():
     from .parallel.loss import enabled
 
-    return bool(enabled[0]) and any(divides(p, 1) for p in getattr(args[0], "placements", ()))
+    return bool(enabled[0])
 
 
 def _on_the_way(targets, i, mesh):
@@ -175,70 +178,98 @@ def _on_the_way(targets, i, mesh):
     return comes, own
 
 
+def _inputs(tensors, mesh, m):
+    inputs = []
+    for x in tensors:
+        made = Input(tuple(x.shape), x.placements[m])
+        made.derived = torch.is_grad_enabled() and x._local_tensor.requires_grad
+        made.even = evenly_divided(x.shape, mesh, x.placements)
+        inputs.append(made)
+    return inputs
+
+
 def _decide(name, mesh, tensors, args, kwargs):
+    """(what each tensor is moved to, how the result lies, its sizes, other arguments of the local call)"""
     whole = [Replicate()] * mesh.ndim
     targets = [list(whole) for _ in tensors]
     outputs, sizes, local_args = list(whole), [], None
     base = name.rstrip("_") if not name.startswith("__") else name
-    for m in range(mesh.ndim):
-        inputs = []
-        for x in tensors:
-            made = Input(tuple(x.shape), x.placements[m])
-            made.derived = torch.is_grad_enabled() and x._local_tensor.requires_grad
-            made.even = evenly_divided(x.shape, mesh, x.placements)
-            inputs.append(made)
-        decision = None
-        if base in REGISTERED or name in REGISTERED:
-            decision = _registered(REGISTERED.get(name) or REGISTERED[base], tensors, inputs, args, kwargs)
-        elif base in _RESHAPES:
-            decision, shape = _reshape(base, inputs[0], tensors, args, kwargs, mesh, m)
-            if decision is not None and shape is not None:
-                local_args = shape if local_args is None else _both(local_args, shape, decision, mesh, m)
-        elif base in _PARTS:
-            decision = _part(base, inputs[0], args, kwargs)
-        elif base in rules.POINTWISE or name in rules.POINTWISE:
-            decision = rules.pointwise(name if name.startswith("__") else base if base else name, inputs, args, kwargs)
-            if name.endswith("_") and not name.startswith("__"):
-                decision = (
-                    rules.pointwise(name, inputs, args, kwargs) if not inputs[0].placement.is_partial() else decision
-                )
-        elif base in RULES:
-            by_vector = base in ("matmul", "__matmul__") and len(inputs[1].shape) == 1 < len(inputs[0].shape)
-            decision = contracted("matmul", inputs, args, kwargs) if by_vector else RULES[base](base, inputs, args, kwargs)
-        if decision is None or len(decision.inputs) > len(tensors):
-            decision = Decision([Replicate()] * len(tensors), Replicate())
-        for i in range(len(tensors)):
-            targets[i][m] = decision.inputs[i] if i < len(decision.inputs) else Replicate()
+    if base in _RESHAPES or base in _PARTS:
+        decisions = []
+        for m in range(mesh.ndim):
+            first = _inputs(tensors[:1], mesh, m)[0]
+            if base in _PARTS:
+                decision = _part(base, first, args, kwargs)
+            else:
+                decision, shape = _reshape(base, first, tensors, args, kwargs, mesh, m)
+                if decision is not None and shape is not None:
+                    local_args = shape if local_args is None else _both(local_args, shape, decision, mesh, m)
+            decisions.append(decision or Decision([Replicate()], Replicate()))
+    else:
+        decisions = _chosen(name, base, mesh, tensors, args, kwargs)
+    for m, decision in enumerate(decisions):
+        for i, placement in enumerate(decision.inputs[: len(tensors)]):
+            targets[i][m] = placement
         outputs[m] = decision.output
         if decision.sizes:
             sizes.append(decision.sizes)
     return targets, outputs, sizes, local_args
 
 
-def _registered(rule, tensors, inputs, args, kwargs):
-    """Of the placements that a user's rule allows, those that move the fewest arguments."""
+def _rule_of(name, base, tensors):
+    """The rule of an operation, and the name by which it is asked."""
+    if base in rules.POINTWISE or name in rules.POINTWISE:
+        return rules.pointwise, name if name.startswith("__") else base
+    if base in ("matmul", "__matmul__") and len(tensors) > 1 and tensors[1].dim() == 1 < tensors[0].dim():
+        return contracted, "matmul"
+    return RULES.get(base), base
+
+
+def _chosen(name, base, mesh, tensors, args, kwargs):
+    """For each dimension of the mesh a rule's answer, so that the tensors are moved most cheaply."""
+    registered = REGISTERED.get(name) or REGISTERED.get(base)
+    rule, asked = (None, base) if registered else _rule_of(name, base, tensors)
+    if rule is None and registered is None:
+        return [Decision([Replicate()] * len(tensors), Replicate())] * mesh.ndim
+    if name.endswith("_") and not name.startswith("__"):  # what is written lies as it does
+        found = [(rule, name if not x.is_partial() else base) for x in tensors[0].placements]
+        return [
+            (r(n, _inputs(tensors, mesh, m), args, kwargs) if r is not None else None)
+            or Decision([Replicate()] * len(tensors), Replicate()) for m, (r, n) in enumerate(found)
+        ]
+    if registered is None and rule not in _CHOOSING:
+        whole = Decision([Replicate()] * len(tensors), Replicate())
+        return [rule(asked, _inputs(tensors, mesh, m), args, kwargs) or whole for m in range(mesh.ndim)]
+    sizes = tuple(mesh.shape)
+    if registered is not None:
+        choices = [_registered(registered, tensors, args, kwargs)] * mesh.ndim
+    elif all(p.is_replicate() for x in tensors for p in x.placements):
+        return [Decision([Replicate()] * len(tensors), Replicate())] * mesh.ndim
+    else:
+        divided = any(divides(p) for x in tensors for p in x.placements)
+        choices = [
+            listed(rule, asked, _inputs(tensors, mesh, m), args, kwargs, sizes[m], divided) for m in range(mesh.ndim)
+        ]
+    return cheapest(
+        choices, [(tuple(x.placements), tuple(x.shape), x.numel() * x.dtype.itemsize) for x in tensors], sizes
+    )
+
+
+def _registered(rule, tensors, args, kwargs):
+    """What a user's rule allows."""
     from ._api import DTensor
 
     def shown(x):
         return x._spec if isinstance(x, DTensor) else x
 
-    listed = rule(*[shown(a) for a in args], **{k: shown(v) for k, v in kwargs.items()})
-    best = None
-    for outputs, given in listed:
+    found = []
+    for outputs, given in rule(*[shown(a) for a in args], **{k: shown(v) for k, v in kwargs.items()}):
         placed = [p for p in given if p is not None]
-        cost = sum(
-            0 if x.placement == p else 1 if x.placement.is_replicate() else 2
-            for x, p in zip(inputs, placed)
-        )
-        if best is None or cost < best[0]:
-            best = cost, outputs, placed
-    if best is None:
-        return None
-    _, outputs, placed = best
-    out = outputs[0]
-    size = tensors[0].shape[out.dim] if divides(out) and out.dim < tensors[0].dim() else None
-    same = [x for x, p in zip(inputs, placed) if p == out]
-    return Decision(list(placed), out, sizes=(out.dim, size) if divides(out) and same else None)
+        out = outputs[0]
+        same = any(p == out for p in placed)
+        size = tensors[0].shape[out.dim] if divides(out) and out.dim < tensors[0].dim() else None
+        found.append(Decision(placed, out, sizes=(out.dim, size) if divides(out) and same else None))
+    return found
 
 
 def _both(first, second, decision, mesh, m):

@@ -173,7 +173,7 @@ def move(t, mesh, shape, now, to):
         return _local_devices.placed(t, mesh._places, to, now or ())
     now, to = list(now), list(to)
     changed = [m for m in range(mesh.ndim) if now[m] != to[m]]
-    if not changed:
+    if not changed or mesh.get_coordinate() is None:  # who is not in the mesh has nothing
         return t
     dims = {p.dim for m in changed for p in (now[m], to[m]) if divides(p)}
     alone = len(changed) == 1 and not any(

@@ -62,6 +62,7 @@ LINEAR = frozenset(
     "add sub neg clone detach contiguous __add__ __radd__ __sub__ __neg__ subtract negative positive "
     "zero alias to float double half bfloat16".split()
 )
+PRODUCTS = frozenset("mul multiply __mul__ __rmul__".split())
 SCALED = frozenset("mul div __mul__ __rmul__ __truediv__ multiply divide true_divide".split())
 
 
@@ -71,23 +72,11 @@ def _to_floats(args, kwargs):
 
 
 def pointwise(name, inputs, args, kwargs):
-    """Elementwise: all inputs are divided along the dimension of the result."""
+    """Elementwise: all inputs are divided along the dimension of the result; what is linear takes terms as they are."""
     rank = max(len(i.shape) for i in inputs)
-    if all(i.placement.is_replicate() for i in inputs):
-        return Decision([R] * len(inputs), R)
     partial = [i for i in inputs if i.placement.is_partial()]
-    sums = partial and all(i.placement.reduce_op in ("sum", "avg") for i in partial)
-    if partial and not any(divides(i.placement) for i in inputs):
-        first = partial[0].placement
-        scalars = not any(isinstance(a, (int, float)) for a in args[1:2]) and not any(
-            isinstance(a, (int, float)) and not isinstance(a, bool) for a in args[:1]
-        )
-        whole = name == "to" and not _to_floats(args, kwargs)
-        if sums and name in LINEAR and not whole and len(inputs) == len(partial) and scalars:
-            return Decision([first] * len(inputs), first)
-        if sums and name in SCALED and inputs[0].placement.is_partial():
-            return Decision([first] + [R] * (len(inputs) - 1), first)
-        return Decision([R] * len(inputs), R)
+    if partial:
+        return _of_terms(name, inputs, partial[0].placement, args, kwargs)
     chosen = None
     for i in inputs:
         if i.dim is not None and i.shape[i.dim] != 1:
@@ -104,6 +93,22 @@ def pointwise(name, inputs, args, kwargs):
         d = chosen[0] - (rank - len(i.shape))
         targets.append(along(chosen[2], d) if d >= 0 and i.shape[d] != 1 else R)
     return Decision(targets, along(chosen[2], chosen[0]))
+
+
+def _of_terms(name, inputs, kind, args, kwargs):
+    """Elementwise on terms of a sum or of a mean, where all are such, or the others are factors."""
+    whole = Decision([R] * len(inputs), R)
+    if kind.reduce_op not in ("sum", "avg") or any(divides(i.placement) for i in inputs):
+        return whole
+    are_terms = [i.placement == kind for i in inputs]
+    number = any(isinstance(a, (int, float)) and not isinstance(a, bool) for a in args[:2])
+    if name in LINEAR:
+        if (name == "to" and not _to_floats(args, kwargs)) or number or not all(are_terms):
+            return whole
+        return Decision([kind] * len(inputs), kind)
+    if name in PRODUCTS and sum(are_terms) == 1 or name in SCALED and are_terms[0] and sum(are_terms) == 1:
+        return Decision([kind if own else R for own in are_terms], kind)
+    return whole
 
 
 def _dims(value, rank):
@@ -192,11 +197,12 @@ def matmul(name, inputs, args, kwargs):
         return Shard(place) if place >= 0 and bias.shape[place] != 1 else R
 
     if x.placement.is_partial() or b.placement.is_partial():
-        terms = x.placement.is_partial() and not divides(b.placement)
-        if terms and x.placement.reduce_op in ("sum", "avg"):
-            if bias is None or bias.placement == x.placement:
-                return answer(x.placement, R, x.placement, x.placement)
-        return answer(R, R, R)
+        first = x.placement.is_partial()
+        kind, other = (x.placement, b.placement) if first else (b.placement, x.placement)
+        alike = bias is None or bias.placement.is_replicate() or bias.placement == kind  # a whole one becomes a term
+        if kind.reduce_op not in ("sum", "avg") or divides(other) or not alike:
+            return answer(R, R, R)
+        return answer(kind, R, kind, kind) if first else answer(R, kind, kind, kind)
     if x.dim == ka or (x.dim is None and b.dim == kb):
         return answer(Shard(ka), Shard(kb), Partial(), Partial() if bias is not None else R)
     if x.dim is not None:

@@ -78,6 +78,20 @@ def dropout(func, args, kwargs):
     return _made(x._local_tensor * mask, x, x.placements, x.shape)
 
 
+def drawn(func, args, kwargs):
+    """`rand_like` and its like: what one process would draw, of which each takes its part."""
+    x = args[0]
+    if kwargs.get("device") is not None:
+        return NotImplemented
+    placed = [p if divides(p) else Replicate() for p in x.placements]
+    options = {k: v for k, v in kwargs.items() if k not in ("dtype", "requires_grad")}
+    with torch.no_grad():
+        whole = func(torch.empty(tuple(x.shape), dtype=kwargs.get("dtype") or x.dtype), *args[1:], **options)
+        local = move(whole, x.device_mesh, tuple(x.shape), [Replicate()] * x.device_mesh.ndim, placed)
+    made = _made(local, x, placed, x.shape)
+    return made.requires_grad_() if kwargs.get("requires_grad") else made
+
+
 def embedding(func, args, kwargs):
     """Rows of a table whose rows are divided: each process looks up its own; the others are zeros of a sum."""
     from ._api import DTensor
@@ -110,6 +124,7 @@ def embedding(func, args, kwargs):
 
 SPECIAL = {
     "norm": norm, "vector_norm": norm, "linalg_vector_norm": norm, "dropout": dropout, "embedding": embedding,
+    **{n: drawn for n in ("rand_like", "randn_like", "randint_like")},
 }
 
 

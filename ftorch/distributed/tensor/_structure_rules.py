@@ -93,6 +93,20 @@ def repeated(name, inputs, args, kwargs):
     return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
 
 
+def tiled(name, inputs, args, kwargs):
+    """`tile`: `repeat` whose counts belong to the last dimensions."""
+    counts = args[1:] or (kwargs.get("dims"),)
+    counts = counts[0] if isinstance(counts[0], (tuple, list)) else counts
+    missing = len(inputs[0].shape) - len(counts)
+    return repeated("repeat", inputs, (args[0], [*[1] * missing, *counts]), {})
+
+
+def batched(name, inputs, args, kwargs):
+    """Functions of each element of a batch: the first dimension may be divided."""
+    x = inputs[0]
+    return _keeps(x, len(inputs), range(1, len(x.shape)), False)
+
+
 def picked(name, inputs, args, kwargs):
     """`gather`, `scatter` and their like: input, index and source are divided alike along other dimensions."""
     dim = _argument(args, kwargs, 2 if name == "take_along_dim" else 1, "dim")
@@ -248,6 +262,7 @@ STRUCTURE = {
     "cat": joined, "concat": joined, "concatenate": joined, "stack": joined, "flip": flipped,
     "roll": rolled, "index_select": selected, "topk": ranked, "pad": padded, "repeat": repeated,
     **{n: picked for n in ("gather", "scatter", "scatter_add", "take_along_dim")},
+    "tile": tiled, "glu": _along(1, False, default=-1), "group_norm": batched,
     "one_hot": encoded, "movedim": moved, "moveaxis": moved,
     **{n: contracted for n in ("einsum", "tensordot", *_VECTORS)},
     "kthvalue": chosen(2), "mode": chosen(1), "median": chosen(1), "nanmedian": chosen(1), "diff": ranked,

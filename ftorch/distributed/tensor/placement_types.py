@@ -21,6 +21,12 @@ class Placement:
         return isinstance(self, Partial) and (reduce_op is None or self.reduce_op == reduce_op)
 
 
+def _joined(first, second, dim):
+    import ftorch as torch
+
+    return torch.cat([first, second], dim)
+
+
 class Shard(Placement):
     """Each process has a part along a dimension: of ``ceil(size / n)`` elements, the last fewer or none.
 
@@ -39,6 +45,29 @@ class Shard(Placement):
         return min(full, curr_local_size - start), start
 
     _local_shard_size_and_offset = local_shard_size_and_offset
+
+    def _split_tensor(self, tensor, num_chunks: int, *, with_padding: bool = True, contiguous: bool = True):
+        """(the parts of all processes, by how many elements each is filled up)
+
+        Args:
+            with_padding: whether all parts are filled up with zeros to one size.
+        """
+        if not -tensor.dim() <= self.dim < tensor.dim():
+            raise AssertionError(
+                f"Sharding dim {self.dim} greater than tensor ndim {tensor.dim()} for placement number {num_chunks}."
+            )
+        size = tensor.size(self.dim)
+        full, parts, missing = -(-size // num_chunks), [], []
+        for rank in range(num_chunks):
+            count, start = self.local_shard_size_and_offset(size, num_chunks, rank)
+            part = tensor.narrow(self.dim, start, count)
+            missing.append(full - count if with_padding else 0)
+            if missing[-1]:
+                shape = list(part.shape)
+                shape[self.dim] = missing[-1]
+                part = _joined(part, part.new_zeros(shape), self.dim)
+            parts.append(part.contiguous() if contiguous else part)
+        return parts, missing if with_padding else []
 
     def __eq__(self, other):
         return isinstance(other, Shard) and self.dim == other.dim

@@ -22,4 +22,4 @@ def _flatten_tensor(tensor):
 
 def _unflatten_tensor(tensor, spec, *, device_handle=None, compute_stream=None):
     """The `DTensor` of which a tensor is the own part."""
-    return DTensor.from_local(tensor, spec.mesh, spec.placements, shape=spec.shape)
+    return DTensor.from_local(tensor, spec.mesh, spec.placements, shape=spec.shape, stride=spec.stride)
