@@ -8,6 +8,7 @@ import ftorch as torch
 
 from ...utils._pytree import tree_flatten, tree_map, tree_unflatten
 from ..tensor import DTensor
+from ..tensor._redistribute import contiguous_strides
 
 __all__ = ["TensorChunkSpec", "merge_chunks", "split_args_kwargs_into_chunks"]
 
@@ -74,7 +75,9 @@ def _split_tensor(tensor, spec, num_chunks: int) -> list:
     for i, local in enumerate(torch.tensor_split(tensor.to_local(), num_chunks, spec.split_dim)):
         shape = list(tensor.shape)
         shape[spec.split_dim] = size + (i < more)
-        made.append(DTensor.from_local(local, tensor.device_mesh, tensor.placements, shape=torch.Size(shape)))
+        made.append(DTensor.from_local(
+            local, tensor.device_mesh, tensor.placements, shape=torch.Size(shape), stride=contiguous_strides(shape)
+        ))
     return made
 
 
@@ -151,7 +154,9 @@ def _joined(spec, values):
         shape = list(values[0].shape)
         shape[spec.split_dim] = sum(v.shape[spec.split_dim] for v in values)
         local = torch.cat([v.to_local() for v in values], spec.split_dim)
-        return DTensor.from_local(local, values[0].device_mesh, values[0].placements, shape=torch.Size(shape))
+        return DTensor.from_local(
+            local, values[0].device_mesh, values[0].placements, shape=torch.Size(shape), stride=contiguous_strides(shape)
+        )
     if isinstance(spec, _CustomReducer):
         total = spec.init_value
         for value in values:
