@@ -163,7 +163,9 @@ def divided_classes(t, d, rank):
             for reduction in ("none", "sum", "mean"):
                 x = place(values, n.Shard(1)).requires_grad_()
                 with parallel.loss_parallel():
-                    loss = t.nn.functional.cross_entropy(x, labels, weight, ignore_index=2, reduction=reduction)
+                    with debug.CommDebugMode() as mode:
+                        loss = t.nn.functional.cross_entropy(x, labels, weight, ignore_index=2, reduction=reduction)
+                    out.append({str(op): n for op, n in mode.get_comm_counts().items()})
                     with debug.CommDebugMode() as mode:
                         (loss * loss).sum().backward() if reduction == "none" else loss.backward()
                 out.append((loss.detach().to_local(), str(loss.placements), x.grad.to_local(), mode.get_total_counts()))

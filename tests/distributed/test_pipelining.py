@@ -164,7 +164,7 @@ def test_marks_in_forward():
     assert [n for n, _ in first.named_parameters()] == ["inner.first.weight", "inner.first.bias"]
     assert len(list(second.parameters())) == 4
     x = t.arange(8.0).view(2, 4)
-    t.testing.assert_close(pipe(x, scale=2.0), model(x, 2.0))
+    t.testing.assert_close(pipe(x, scale=2.0), (model(x, 2.0),))
     with pytest.raises(ValueError, match="Invalid stage index 2!"):
         pipe.get_stage_module(2)
     shared = t.nn.Sequential(model.last, t.nn.Linear(2, 4), model.last)

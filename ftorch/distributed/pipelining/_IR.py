@@ -11,6 +11,7 @@ from enum import Enum
 import ftorch as torch
 
 from ...fx import Graph, GraphModule, Tracer
+from ...utils._pytree import tree_leaves
 from ._utils import PipeInfo
 from .stage import build_stage
 
@@ -40,7 +41,7 @@ def pipe_split() -> None:
     ...         return x + 1
     >>> pipe = pipeline(Two(), (torch.ones(2),))
     >>> pipe.num_stages, pipe(torch.ones(2))
-    (2, tensor([3., 3.]))
+    (2, (tensor([3., 3.]),))
     """
     if _tracers:
         _tracers[-1].create_proxy("call_function", _mark, (), {})
@@ -173,14 +174,14 @@ class Pipe(torch.nn.Module):
         return Pipe(_cut(traced), None)
 
     def forward(self, *args, **kwargs):
-        """The whole model, stage after stage, in this process."""
+        """The whole model, stage after stage, in this process: a tuple of the tensors that it gives."""
         value = args
         for i in range(self.num_stages):
             stage = self.get_stage_module(i)
             value = stage(*value, **kwargs) if i == 0 else stage(*value)
             if i < self.num_stages - 1:
                 value = value if isinstance(value, tuple) else (value,)
-        return value
+        return tuple(tree_leaves(value))
 
     def get_stage_module(self, stage_idx: int):
         """The module of a stage.

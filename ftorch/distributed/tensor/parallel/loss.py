@@ -7,7 +7,7 @@ import contextlib
 import ftorch as torch
 
 from ....autograd import Function
-from ... import distributed_c10d as dist
+from ... import _functional_collectives as funcol
 from .._api import DTensor
 from ..placement_types import Partial, Replicate, Shard, divides
 
@@ -38,24 +38,22 @@ class _CrossEntropy(Function):
     @staticmethod
     def forward(ctx, x, labels, weights, start, group, others, ignore_index, reduction):
         values = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        top = values.amax(1, keepdim=True)
-        dist.all_reduce(top, dist.ReduceOp.MAX, group=group)
+        top = funcol.all_reduce(values.amax(1, keepdim=True), "max", group)
         shifted = values - top
-        total = shifted.exp().sum(1, keepdim=True)
-        dist.all_reduce(total, group=group)
+        total = funcol.all_reduce(shifted.exp().sum(1, keepdim=True), "sum", group)
         log = shifted - total.log()
         counted = labels != ignore_index
         own = counted & (labels >= start) & (labels < start + x.shape[1])
         place = torch.where(own, labels - start, 0).unsqueeze(1)
         losses = -log.gather(1, place).squeeze(1) * own if x.shape[1] else torch.zeros_like(total.squeeze(1))
-        dist.all_reduce(losses, group=group)
+        losses = funcol.all_reduce(losses, "sum", group)
         each = counted.to(values.dtype)
         if weights is not None:
             each = each * weights[torch.where(counted, labels, 0)]
         losses = losses * each
         whole = each.sum() if reduction == "mean" else each.new_ones(())
         for other in others if reduction == "mean" else ():
-            dist.all_reduce(whole, group=other)
+            whole = funcol.all_reduce(whole, "sum", other)
         ctx.save_for_backward(log, each / whole, own, place)
         ctx.is_one, ctx.dtype = reduction != "none", x.dtype
         out = losses if reduction == "none" else losses.sum() / whole
