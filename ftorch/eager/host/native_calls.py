@@ -21,7 +21,6 @@ from ..native.passes import (
     packed,
     pooling,
     rewrite,
-    rounding,
     rowwise,
     sparse,
 )
@@ -42,6 +41,7 @@ __all__ = [
 ]
 
 _FLOAT = np.dtype(np.float32)
+_FEW, _MANY = 1 << 6, 1 << 14  # elements from which NumPy's conversions, or a result's memory, cost more than calling a program
 #: {primitive: make(params, inputs, outputs, plain) -> run, or None}
 OVERRIDES: dict[str, Callable] = {}
 
@@ -66,8 +66,6 @@ _FUNCTIONS = (
 @override(*_FUNCTIONS)
 def _(params, inputs, outputs, plain, name):
     dtype = inputs[-1].dtype
-    if name in rounding.FUNCTIONS and is_narrow(dtype) and all(x.dtype == dtype for x in inputs):
-        return in_float32(_single(name, [_FLOAT] * len(inputs)), dtype)
     if len(inputs) > 3 or any(x.dtype != dtype for x in inputs[1:]) or not supports(name, dtype):
         return None
     if name == "select_n" and len(inputs) != 3:
@@ -97,9 +95,12 @@ def _single(name, dtypes):
 
 @override("add", "sub", "mul", "max", "min")
 def _(params, inputs, outputs, plain, name):
-    """Operands that are repeated along each other's dimensions: NumPy's loops go along the last one, of two perhaps."""
+    """Operands that are repeated along each other's dimensions: NumPy's loops go along the last one, of two perhaps.
+
+    And large ones: memory that is new costs more than the step, and what NumPy allocates JAX would copy.
+    """
     dtype, rank = inputs[0].dtype, inputs[0].ndim
-    if rank < 2 or inputs[1].ndim != rank or any(x.dtype != dtype for x in (inputs[1], outputs[0])):
+    if rank < 1 or inputs[1].ndim != rank or any(x.dtype != dtype for x in (inputs[1], outputs[0])):
         return None
     if dtype.name not in DTYPES or not supports(name, dtype):
         return None
@@ -111,17 +112,33 @@ def _(params, inputs, outputs, plain, name):
             shape = tuple([m if n == 1 else n for m, n in zip(mine, other)])
             if mine != shape and other != shape and 0 not in shape:
                 return program((x, y), shape)[0]
+        elif x.size > _MANY:
+            return program((x, y), mine)[0]
         return numpy(x, y)
 
     return both
+
+
+@override("convert_element_type")
+def _(params, inputs, outputs, plain, name):
+    """Large arrays, for the same reasons, and floats of 16 bits, one by one converted by NumPy."""
+    source, target = inputs[0].dtype, outputs[0].dtype
+    if source == target or not inputs[0].ndim or not supports(name, source, target):
+        return None
+    program, numpy = elementwise((source,), ((name, source, target, 0),), (1,)), plain()
+    least = _FEW if is_narrow(source) or is_narrow(target) else _MANY
+    return lambda x: program((x,), x.shape)[0] if x.size > least else numpy(x)
 
 
 @override(*REDUCTIONS)
 def _(params, inputs, outputs, plain, name):
     axes, dtype = tuple(params["axes"]), inputs[0].dtype
     if axes and name in ("reduce_sum", "reduce_prod") and is_narrow(dtype) and outputs[0].dtype == dtype:
-        program = elementwise((_FLOAT,), (), ((name, 0),), axes=axes)
-        return in_float32(lambda x: program((np.ascontiguousarray(x),), x.shape)[0], dtype)
+        if dtype.name not in DTYPES:
+            program = elementwise((_FLOAT,), (), ((name, 0),), axes=axes)
+            return in_float32(lambda x: program((np.ascontiguousarray(x),), x.shape)[0], dtype)
+        program = elementwise((dtype,), (("convert_element_type", dtype, _FLOAT, 0),), ((name, 1),), axes=axes)
+        return lambda x: program((np.ascontiguousarray(x),), x.shape)[0].astype(dtype)
     if not axes or dtype != outputs[0].dtype or not supports(name, dtype):
         return None
     program = elementwise((dtype,), (), ((name, 0),), axes=axes)

@@ -44,6 +44,7 @@ def _register():
             raise ImportError(f"other numbers of {', '.join(others)}")
         if not hasattr(found, "configure_functions"):
             raise ImportError("it makes no public functions")
+        found.set_brain(np.dtype(jax.numpy.bfloat16).num)
         library = ctypes.CDLL(spec.origin)
         for name in _NAMES:
             target = jax.ffi.pycapsule(getattr(library, name))

@@ -37,7 +37,7 @@ class Selection(IntEnum):
 class ElementType(IntEnum):
     """Types of elements of elementwise programs."""
 
-    BOOL, I8, U8, I16, I32, U32, I64, F32, F64 = range(9)
+    BOOL, I8, U8, I16, I32, U32, I64, F32, F64, F16, BF16 = range(11)
 
 
 class Reduction(IntEnum):

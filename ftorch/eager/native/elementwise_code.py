@@ -19,10 +19,19 @@ _NAMES_OF_TYPES = {
     "int64": ElementType.I64,
     "float32": ElementType.F32,
     "float64": ElementType.F64,
+    "float16": ElementType.F16,
+    "bfloat16": ElementType.BF16,
 }
 DTYPES = tuple(_NAMES_OF_TYPES)
 TYPES: dict = {np.dtype(name): code.value for name, code in _NAMES_OF_TYPES.items()}
+_DTYPES = {code: dtype for dtype, code in TYPES.items()}
 TYPES |= {name: code.value for name, code in _NAMES_OF_TYPES.items()}
+
+_WIDE = np.dtype(np.float32)
+_NARROW = {TYPES[name] for name in ("float16", "bfloat16")}  # moved as they are, computed with in float32
+_MOVES = frozenset(("select_n", "copy", "copy_p", "stop_gradient"))
+_TO_BOOLEANS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "is_finite"))
+_EXACT = tuple(map(np.dtype, (np.bool_, np.int8, np.uint8, np.int16)))  # integers that float32 has
 
 _RENAMED = {
     "SHIFT_RIGHT_LOGICAL": "shift_right_logical", "ROUND_EVEN": "round", "ROUND_AWAY": "round_away",
@@ -54,6 +63,11 @@ def supports(primitive: str, dtype, other=None) -> bool:
     code, own = PRIMITIVES.get(primitive), TYPES.get(np.dtype(dtype))
     if not available or own is None:
         return False
+    if primitive == "convert_element_type" and other is not None and TYPES.get(np.dtype(other)) in _NARROW:
+        return own in _NARROW or dtype == _WIDE or dtype in _EXACT
+    if own in _NARROW and primitive not in _MOVES:
+        # Powers are made of products, each of which is rounded.
+        return primitive not in REDUCTIONS and primitive != "integer_pow" and supports(primitive, _WIDE, other)
     if primitive in REDUCTIONS:
         return module.supports_reduction(REDUCTIONS[primitive], own)
     to = own if other is None else TYPES.get(np.dtype(other))
@@ -66,6 +80,7 @@ def encoded(inputs: Sequence, instructions: Sequence, outputs: Sequence, constan
     Args:
         inputs, instructions, outputs, constants: as `ftorch.eager.host.elementwise_programs.elementwise` takes them.
     """
+    instructions, outputs, constants = _in_float32(inputs, instructions, outputs, constants)
     numbers = list(range(len(inputs) + len(constants)))  # of the values that users number: the program's own
     powers = {np.dtype(i[1]) for i in instructions if i[0] == "integer_pow" and i[3] <= 0}
     constants = [*constants, *((dtype, 1) for dtype in powers)]
@@ -79,10 +94,9 @@ def encoded(inputs: Sequence, instructions: Sequence, outputs: Sequence, constan
         return first + len(code) // 6 - 1
 
     for name, dtype, *operands in instructions:
-        own = other = TYPES[dtype if isinstance(dtype, str) else np.dtype(dtype)]
+        own = other = _code(dtype)
         if name == "convert_element_type":
-            to = operands.pop(0)
-            other = TYPES[to if isinstance(to, str) else np.dtype(to)]
+            other = _code(operands.pop(0))
         if name == "integer_pow":
             numbers.append(_power(add, ones, own, numbers[operands[0]], operands[1]))
             continue
@@ -91,7 +105,7 @@ def encoded(inputs: Sequence, instructions: Sequence, outputs: Sequence, constan
             operands *= 2
         numbers.append(add(PRIMITIVES[name], own, other, *operands))
     results, seen = [], set()
-    types = [TYPES[np.dtype(d)] for d in inputs] + [TYPES[np.dtype(d)] for d, _ in constants]
+    types = [_code(d) for d in (*inputs, *(d for d, _ in constants))]
     for output in outputs:
         if isinstance(output, tuple):
             results.append((numbers[output[1]], REDUCTIONS[output[0]]))
@@ -103,6 +117,78 @@ def encoded(inputs: Sequence, instructions: Sequence, outputs: Sequence, constan
         seen.add(value)
         results.append((value, -1))
     return constants, code, results
+
+
+def _in_float32(inputs, instructions, outputs, constants):
+    """(instructions, outputs, constants) that compute in float32 what is to be of 16 bits, each result rounded to these."""
+    types = [_code(d) for d in (*inputs, *(d for d, _ in constants))]
+    if _NARROW.isdisjoint(types) and not any(_code(i[1]) in _NARROW or _narrows(i) for i in instructions):
+        return instructions, outputs, constants
+    first = len(types)
+    made: list[tuple] = []
+    own = list(range(first))  # of the values that users number: the program's own, and what they are in float32
+    wide: list = [None] * first
+    for i, _ in enumerate(constants, len(inputs)):
+        if types[i] in _NARROW:
+            own[i], wide[i] = None, i
+    constants = [(_WIDE if _code(dtype) in _NARROW else dtype, x) for dtype, x in constants]
+
+    def add(*instruction):
+        made.append(instruction)
+        return first + len(made) - 1
+
+    def widened(n):
+        if wide[n] is None:
+            wide[n] = add("convert_element_type", _DTYPES[types[n]], _WIDE, own[n])
+        return wide[n]
+
+    def moved(n):
+        if own[n] is None:
+            own[n] = add("convert_element_type", _WIDE, _DTYPES[types[n]], wide[n])
+        return own[n]
+
+    def give(dtype, number, in_float32=None):
+        types.append(_code(dtype))
+        own.append(number)
+        wide.append(in_float32)
+
+    for name, dtype, *operands in instructions:
+        is_narrow = _code(dtype) in _NARROW
+        if name == "convert_element_type":
+            to, n = operands
+            if _code(to) in _NARROW:
+                source = widened(n) if is_narrow else own[n]
+                if not is_narrow and np.dtype(dtype) != _WIDE:
+                    source = add(name, dtype, _WIDE, source)
+                give(to, add(name, _WIDE, to, source))
+            elif is_narrow and np.dtype(to) == _WIDE:
+                give(to, widened(n))
+            else:
+                give(to, add(name, _WIDE if is_narrow else dtype, to, widened(n) if is_narrow else own[n]))
+        elif not is_narrow:
+            count = 1 if name == "integer_pow" else len(operands)
+            give(_given(name, dtype), add(name, dtype, *(own[n] for n in operands[:count]), *operands[count:]))
+        elif name in _MOVES:
+            give(dtype, add(name, dtype, *map(moved, operands)))
+        else:
+            found = add(name, _WIDE, *map(widened, operands))
+            to = _given(name, dtype)
+            give(to, found if to is not dtype else add("convert_element_type", _WIDE, dtype, found))
+    listed = [(o[0], own[o[1]]) if isinstance(o, tuple) else moved(o) for o in outputs]
+    return made, listed, constants
+
+
+def _code(dtype):
+    return TYPES[dtype if isinstance(dtype, str) else np.dtype(dtype)]
+
+
+def _narrows(instruction):
+    return instruction[0] == "convert_element_type" and _code(instruction[2]) in _NARROW
+
+
+def _given(name, dtype):
+    """The dtype of what an operation gives."""
+    return np.bool_ if name in _TO_BOOLEANS else dtype
 
 
 def _result(code, k):

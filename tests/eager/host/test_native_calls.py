@@ -510,3 +510,69 @@ def test_prepared_calls_refuse_what_they_do_not_fit():
     for wrong in (((0, 1, 2), 1), ((0,), (((2, 3), 5),)), ((2,), ((x.shape, x.dtype),))):
         with pytest.raises((TypeError, ValueError)):
             module.Prepared(handler, ((2, 3, 0),), like, *wrong, False)
+
+
+# --- floats of 16 bits ---------------------------------------------------------------------
+
+
+NARROW = {"float16": pt.float16, "bfloat16": pt.bfloat16}
+
+
+def of_bits(array):
+    """A tensor of PyTorch's with the bits of an array of floats of 16 bits."""
+    return pt.from_numpy(array.view(np.int16).copy()).view(NARROW[array.dtype.name])
+
+
+def same_narrow(found, expected):
+    """Whether an array has a tensor's bits, but for those of what is no number."""
+    other = expected.view(pt.int16).numpy()
+    is_nan = pt.isnan(expected).numpy()
+    return np.array_equal(found.view(np.int16)[~is_nan], other[~is_nan]) and np.isnan(found.astype(np.float32)[is_nan]).all()
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_conversions_from_and_to_16_bits(name):
+    bits = np.random.default_rng(0).integers(0, 2**32, 200_000, np.uint32)
+    ties = np.arange(2**16, dtype=np.uint32) << 16 | 0x8000
+    small = np.arange(0x33000000, 0x38900000, 997, dtype=np.uint32)  # around the least normal number of float16
+    large = np.arange(0x477F0000, 0x47800010, 3, dtype=np.uint32)  # around its greatest
+    x = np.concatenate([bits, ties, small, large, [0, 1 << 31, 0x7F800000, 0xFF800000]]).astype(np.uint32).view(np.float32)
+    x = np.concatenate([x, x[: 1 + len(x) % 16]])  # an odd number: what lies behind the last vector
+    [found] = calls.elementwise(("float32",), (("convert_element_type", "float32", name, 0),), (1,))([x], x.shape)
+    assert same_narrow(found, pt.from_numpy(x).to(NARROW[name]))
+    every = np.arange(2**16, dtype=np.uint16).view(found.dtype)
+    [wide] = calls.elementwise((name,), (("convert_element_type", name, "float32", 0),), (1,))([every], every.shape)
+    np.testing.assert_array_equal(wide, of_bits(every).float().numpy())
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_each_step_on_16_bits_is_rounded(name):
+    rng = np.random.default_rng(1)
+    x, y = (calls.elementwise(("float32",), (("convert_element_type", "float32", name, 0),), (1,))(
+        [rng.normal(size=(7, 321)).astype(np.float32)], (7, 321))[0] for _ in range(2))
+    program = calls.elementwise(
+        (name, name), constants=((name, 1.5),), outputs=(6, 7, 8, 9),
+        instructions=(
+            ("add", name, 0, 1), ("mul", name, 3, 2), ("lt", name, 3, 4), ("select_n", name, 5, 0, 4), ("neg", name, 3),
+            ("convert_element_type", name, "float64", 4), ("convert_element_type", "bool", name, 5),
+        ),
+    )
+    chosen, negative, wide, ones = program([x, y], x.shape)
+    a, b = of_bits(x), of_bits(y)
+    total = a + b
+    product = total * 1.5
+    less = total < product
+    assert same_narrow(chosen, pt.where(less, product, a)) and same_narrow(negative, -total)
+    np.testing.assert_array_equal(wide, product.double().numpy())
+    assert same_narrow(ones, less.to(a.dtype))
+
+
+@pytest.mark.parametrize("shape, axes", [
+    ((5, 3000), (1,)), ((3000, 5), (0,)), ((700, 130), (0,)), ((40, 1100), (0,)), ((3, 50, 70), (0, 2)), ((33, 17), (0, 1)),
+])
+def test_sums_of_what_lies_dense_are_those_of_what_is_made(shape, axes):
+    x = np.random.default_rng(2).normal(size=shape).astype(np.float32)
+    [read] = calls.elementwise(("float32",), (), (("reduce_sum", 0),), axes=axes)([x], shape)
+    [made] = calls.elementwise(("float32",), (("copy", "float32", 0),), (("reduce_sum", 1),), axes=axes)([x], shape)
+    assert read.tobytes() == made.tobytes()
+    np.testing.assert_allclose(read, x.astype(np.float64).sum(axes), rtol=1e-4, atol=1e-4)

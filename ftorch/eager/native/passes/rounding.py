@@ -31,6 +31,7 @@ _PRODUCTS = frozenset(("mul", "square", "integer_pow"))
 # What reads a product without adding anything to it.
 _HARMLESS = _COMPARISONS | {"dot_general", "conv_general_dilated"}
 _MOVES = frozenset("reshape transpose squeeze convert_element_type copy stop_gradient rev slice expand_dims abs neg".split())
+_MANY = 1 << 12  # elements of a conversion that is worth a call
 _MOST_STEPS, _MOST_OPERANDS, _MOST_RESULTS = 96, 24, 48
 #: Primitives that a jaxpr is rewritten for.
 CHANGED = FUNCTIONS | _SUMS | _PRODUCTS | {"div", "sqrt", "rsqrt"}
@@ -166,7 +167,8 @@ def _clusters(flat, one):
     for number in one.steps:
         parts.setdefault(top(number), []).append(number)
     for steps in parts.values():
-        if not any(_is_needed(flat.steps[n].eqn) for n in steps):
+        eqns = [flat.steps[n].eqn for n in steps]
+        if not any(map(_is_needed, eqns)) and not all(map(_is_conversion, eqns)):
             continue
         own = set(steps)
         results = [
@@ -183,8 +185,16 @@ def _clusters(flat, one):
 
 
 def _is_needed(eqn):
-    name = eqn.primitive.name
-    return name in _SUMS or (name in FUNCTIONS and eqn.outvars[0].aval.dtype in _FLOATS)
+    name, out = eqn.primitive.name, eqn.outvars[0].aval
+    return name in _SUMS or (name in FUNCTIONS and out.dtype in (*_FLOATS, *_NARROW))
+
+
+def _is_conversion(eqn):
+    """Whether a step converts many floats from or to 16 bits, which takes XLA twice as long where it does nothing else."""
+    name, out = eqn.primitive.name, eqn.outvars[0].aval
+    return name == "convert_element_type" and out.size > _MANY and (
+        out.dtype in _NARROW or eqn.invars[0].aval.dtype in _NARROW
+    )
 
 
 def run(flat, cluster, read):
@@ -314,7 +324,7 @@ class Rounding:
         if name not in CHANGED:
             return None
         dtype = eqn.outvars[0].aval.dtype
-        if dtype in _NARROW and (name in FUNCTIONS or name in _SUMS):
+        if dtype in _NARROW and name in _SUMS:
             return self._widened(name, eqn, inputs)
         if dtype not in _FLOATS:
             return None
@@ -357,16 +367,10 @@ class Rounding:
         return kind == "broadcast_in_dim" or (kind in _MOVES and self._repeats(step.inputs[0]))
 
     def _widened(self, name, eqn, inputs):
-        """A step on numbers of 16 bits, computed in float32."""
-        wide, dtype, out = np.dtype(np.float32), eqn.outvars[0].aval.dtype, eqn.outvars[0].aval.shape
-        shape = inputs[0].shape if name in _SUMS else out
-        given = [lax.convert_element_type(x, wide) for x in inputs]
-        dims = [tuple(range(len(shape))) if np.ndim(x) else () for x in given]
-        if name in _SUMS:
-            if not eqn.params["axes"]:
-                return None
-            found = _call(given, (), (), [(name, 0)], shape, dims, eqn.params["axes"], [jax.ShapeDtypeStruct(out, wide)])
-        else:
-            instruction = (name, wide, *range(len(given)))
-            found = _call(given, (), [instruction], [len(given)], shape, dims, (), [jax.ShapeDtypeStruct(out, wide)])
-        return [lax.convert_element_type(found[0], dtype)]
+        """A sum of numbers of 16 bits, computed in float32; None where there is nothing to sum."""
+        (x,), out, axes, wide = inputs, eqn.outvars[0].aval, eqn.params["axes"], np.dtype(np.float32)
+        if not axes:
+            return None
+        instruction, result = ("convert_element_type", x.dtype, wide, 0), jax.ShapeDtypeStruct(out.shape, wide)
+        found = _call([x], (), [instruction], [(name, 1)], x.shape, [tuple(range(x.ndim))], axes, [result])
+        return [lax.convert_element_type(found[0], out.dtype)]

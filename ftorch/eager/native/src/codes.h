@@ -17,10 +17,10 @@
 #define SELECTIONS(use) use(RANKED) use(TOP) use(SORTED_TOP)
 
 // Of elementwise programs (elementwise.h): types of elements, operations (SELECT is (which, where it is false, where it is
-// true), CLAMP (least, x, greatest)), reductions.
+// true), CLAMP (least, x, greatest)), reductions. Floats of 16 bits (elementwise.h) are moved, and converted from and to F32.
 #define ELEMENT_TYPES(use) \
   use(BOOL, bool) use(I8, int8_t) use(U8, uint8_t) use(I16, int16_t) use(I32, int32_t) use(U32, uint32_t) \
-  use(I64, int64_t) use(F32, float) use(F64, double)
+  use(I64, int64_t) use(F32, float) use(F64, double) use(F16, Half) use(BF16, Brain)
 #define OPERATIONS(use) \
   use(ADD) use(SUB) use(MUL) use(DIV) use(REM) use(MAX) use(MIN) use(POW) use(ATAN2) use(AND) use(OR) use(XOR) \
   use(SHIFT_LEFT) use(SHIFT_RIGHT_LOGICAL) use(SHIFT_RIGHT_ARITHMETIC) use(EQ) use(NE) use(LT) use(LE) use(GT) use(GE) \

@@ -371,6 +371,15 @@ void Run::go(ffi::ThreadPool& threads) const {
     for (const Reduced& r : results) r.reducer->clear(kept, r.to), r.reducer->finish(kept, r.to);
     return;
   }
+  // Nothing is to be made where dense operands are reduced as they are.
+  const bool is_made = !p.code.empty() || std::any_of(results.begin(), results.end(), [&](const Reduced& r) {
+    return r.value >= ins || !operands[r.value].flat;
+  });
+  const auto make = [&](Worker& worker, int64_t row, int64_t some, int64_t column, int64_t count) {
+    if (is_made) worker.make(row, some, column, count);
+    else
+      for (const Reduced& r : results) worker.at[r.value] = operands[r.value].data + (row * columns + column) * r.width;
+  };
   const auto shared = [&](int64_t units, const auto& use) {
     const int64_t tasks = parts(units, 1, tasks_for(p.cost_of_element * rows * columns, threads));
     share(threads, tasks, [&](int64_t task) {
@@ -389,7 +398,7 @@ void Run::go(ffi::ThreadPool& threads) const {
   if (reduced[0] && along == 1 && columns <= SHORT_ROW)  // whole lines in a block
     return shared(over(rows, each), [&](Worker& worker, int64_t unit, bool) {
       const int64_t row = unit * each, count = std::min(each, rows - row);
-      worker.make(row, count, 0, columns);
+      make(worker, row, count, 0, columns);
       for (const Reduced& r : results) {
         r.reducer->lines(count, columns, worker.at[r.value], r.to + row * r.width);
         r.reducer->finish(count, r.to + row * r.width);
@@ -411,7 +420,7 @@ void Run::go(ffi::ThreadPool& threads) const {
       for (int64_t b = from; b < to; b++) {
         const int64_t row = b / across * each, column = b % across * grain;
         const int64_t some = std::min(each, along - row), count = std::min(grain, columns - column);
-        worker.make(k * along + row, some, column, count);
+        make(worker, k * along + row, some, column, count);
         for (size_t i = 0; i < results.size(); i++) {
           char* target = to - from == 1 ? sums[i] + unit * results[i].width : own + i * slot + (b - from) * results[i].width;
           results[i].reducer->lines(1, some * count, worker.at[results[i].value], target);
@@ -440,20 +449,23 @@ void Run::go(ffi::ThreadPool& threads) const {
     const int64_t from = chunk * 2 * CHUNK, to = std::min(blocks, from + 2 * CHUNK);
     char* const first = reinterpret_cast<char*>(worker.sums.data);
     const int64_t wide = std::min(each, along) * count;
-    for (int64_t b = from; b < to; b++) {
+    for (int64_t b = from, next; b < to; b = next) {
       const int64_t row = b * each, some = std::min(each, along - row) * count, level = (b - from) / LEVEL;
-      worker.make(k * along + row, some / count, column, count);
+      make(worker, k * along + row, some / count, column, count);
+      // Whole blocks of a level that lie as they are go together.
+      const bool begins = (b - from) % LEVEL == 0;
+      next = is_made || !begins ? b + 1 : std::max(b + 1, std::min({to, b + LEVEL, along / each}));
       for (size_t i = 0; i < results.size(); i++) {
         const Reduced& r = results[i];
         char *high = first + 2 * i * slot, *low = level ? high + slot : high;  // of the first level there is one only
-        if ((b - from) % LEVEL) {
+        if (!begins) {
           r.reducer->join(some, low, worker.at[r.value]);
         } else {
           if (level > 1) r.reducer->join(wide, high, low);
           if (some < wide) r.reducer->clear(wide, low);
-          std::memcpy(low, worker.at[r.value], some * r.width);
+          r.reducer->rows(next - b, some, each * columns, low, worker.at[r.value]);
         }
-        if (level && b == to - 1) r.reducer->join(wide, high, low);
+        if (level && next == to) r.reducer->join(wide, high, low);
       }
     }
     for (size_t i = 0; i < results.size(); i++) {

@@ -12,6 +12,9 @@
 
 namespace elementwise {
 
+struct Half { uint16_t bits; };   // float16
+struct Brain { uint16_t bits; };  // bfloat16
+
 enum Type : uint8_t { ELEMENT_TYPES(ENUMERATOR) TYPES };
 enum Operation : uint8_t { OPERATIONS(ENUMERATOR) OPERATION_COUNT };
 enum Reduction : uint8_t { REDUCTIONS(ENUMERATOR) REDUCTION_COUNT };
@@ -40,6 +43,8 @@ struct Reducer {
   void (*lines)(int64_t rows, int64_t count, const void* x, void* to);
   // to[i] = to[i] joined x[i], for `count` elements (any number).
   void (*join)(int64_t count, void* to, const void* x);
+  // to[i] = x[i] joined x[i + step] and so on, of `rows` at least one, for `count` elements.
+  void (*rows)(int64_t rows, int64_t count, int64_t step, void* to, const void* x);
   // The first elements of `to` become what joins to nothing.
   void (*clear)(int64_t count, void* to);
   // The last change of results.

@@ -25,8 +25,12 @@ struct ProgramObject {
   std::vector<int>* axes;               // that are reduced
 };
 
+int brain_number = NPY_NOTYPE;  // bfloat16 is a dtype that is registered with NumPy
+
 int number_of(Type type) {
   switch (type) {
+    case F16: return NPY_HALF;
+    case BF16: return brain_number;
     case BOOL: return NPY_BOOL;
     case I8: return NPY_INT8;
     case U8: return NPY_UINT8;
@@ -46,13 +50,23 @@ bool has_type(PyArrayObject* array, Type type) {
 template <typename T>
 void put(uint64_t* to, T value) { std::memcpy(to, &value, sizeof value); }
 
+// A number as one of 16 bits.
+void convert(float value, Type type, uint64_t* to) {
+  float given[GRAIN] = {value};
+  uint16_t found[GRAIN];
+  step_of(CONVERT, F32, type)(GRAIN, found, given, nullptr, nullptr);
+  put(to, found[0]);
+}
+
 // A number of Python's as the bits of a type.
 uint64_t bits_of(PyObject* object, Type type) {
   uint64_t bits = 0;
-  if (type == F32 || type == F64) {
+  if (type == F32 || type == F64 || type == F16 || type == BF16) {
     const double value = PyFloat_AsDouble(object);
     if (value == -1 && PyErr_Occurred()) throw PythonError();
-    if (type == F32) put(&bits, static_cast<float>(value));
+    const float narrow = static_cast<float>(value);
+    if (type == F32) put(&bits, narrow);
+    else if (type != F64) convert(narrow, type, &bits);
     else put(&bits, value);
   } else if (type == BOOL) {
     const int value = PyObject_IsTrue(object);
@@ -280,6 +294,13 @@ PyObject* supports_reduction(PyObject*, PyObject* args) {
   return PyBool_FromLong(known && reducer_of(static_cast<Reduction>(reduction), static_cast<Type>(type)));
 }
 
+PyObject* set_brain(PyObject*, PyObject* number) {
+  const long long value = PyLong_AsLongLong(number);
+  if (value == -1 && PyErr_Occurred()) return nullptr;
+  brain_number = value;
+  Py_RETURN_NONE;
+}
+
 PyObject* set_threads(PyObject*, PyObject* count) {
   const long long value = PyLong_AsLongLong(count);
   if (value == -1 && PyErr_Occurred()) return nullptr;
@@ -319,6 +340,7 @@ bool encode_number(PyObject* object, Type type, uint64_t& bits) {
 PyMethodDef program_methods[] = {
     {"supports", supports, METH_VARARGS, "supports(operation, type, other): whether programs have it."},
     {"supports_reduction", supports_reduction, METH_VARARGS, "supports_reduction(reduction, type)"},
+    {"set_brain", set_brain, METH_O, "The number that NumPy has given to bfloat16."},
     {"set_threads", set_threads, METH_O, "How many threads a call may have; 0: as many as there are cores."},
     {"get_threads", get_threads, METH_NOARGS, "How many threads a call may have."},
     {nullptr, nullptr, 0, nullptr}};
