@@ -23,6 +23,7 @@ from .qconfig_mapping import *  # noqa: F403
 from .quant_type import *  # noqa: F403
 from .quantization_mappings import *  # noqa: F403
 from .quantize import *  # noqa: F403
+from .quantize_jit import *  # noqa: F403
 from .stubs import *  # noqa: F403
 from .utils import (
     MatchAllNode,
