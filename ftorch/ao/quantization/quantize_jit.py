@@ -149,10 +149,10 @@ def quantize_jit(model, qconfig_dict, run_fn, run_args, inplace=False, debug=Fal
         run_fn: runs the prepared module on data that say what is typical.
 
     >>> import ftorch as torch
-    >>> from torch.ao.quantization import get_default_qconfig, quantize_jit
+    >>> q = torch.ao.quantization
     >>> traced = torch.jit.trace(torch.nn.Linear(4, 2).eval(), torch.zeros(1, 4))
     >>> data = [torch.randn(8, 4)]
-    >>> quantized = quantize_jit(traced, {"": get_default_qconfig("x86")}, lambda m, xs: [m(x) for x in xs], [data])
+    >>> quantized = q.quantize_jit(traced, {"": q.get_default_qconfig("x86")}, lambda m, xs: [m(x) for x in xs], [data])
     >>> quantized.graph.findNode("quantized::linear") is not None
     True
     """
