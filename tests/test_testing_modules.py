@@ -17,7 +17,6 @@ UNIMPORTABLE = {
     "common_methods_invocations": "torch.ops.aten._flash_attention_forward",
     "common_modules": "common_methods_invocations",
     "common_optimizers": "common_methods_invocations",
-    "common_quantization": "graph mode quantization of scripts (quantize_jit)",
     "dist_utils": "debugging information of torch.distributed.rpc",
     "distributed.*": "inner parts of torch.distributed",
     "fake_config_module": "torch.utils._config_module.Config",

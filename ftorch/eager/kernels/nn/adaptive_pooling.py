@@ -82,7 +82,7 @@ def _check_adaptive(name, x, output_size, nd):
 
 
 def _check_countable(shape, itemsize, is_max):
-    count = math.prod(shape)
+    count = math.prod([n for n in shape if isinstance(n, int)])  # sizes of an export may be symbols
     if count >= 1 << 63 and not is_max:
         raise RuntimeError("numel: integer multiplication overflow")
     if count * itemsize >= 1 << 63:
