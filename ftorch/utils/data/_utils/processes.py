@@ -313,8 +313,9 @@ class WorkerPool:
         self.mappings.clear()
         deadline = time.monotonic() + MP_STATUS_CHECK_INTERVAL
         for process in self.workers:
-            process.join(max(0, deadline - time.monotonic()))
-            process.terminate()
+            with contextlib.suppress(RuntimeError):  # one that was never started has nothing to end
+                process.join(max(0, deadline - time.monotonic()))
+                process.terminate()
         for process in self.workers:
             process.close()
 
