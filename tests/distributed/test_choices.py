@@ -62,6 +62,22 @@ def cheapest_over_two_dimensions(t, d, rank):
     return out
 
 
+def again(t, d, rank):
+    """Calls that differ in one argument, or in whether gradients are wanted, each made twice: choices are kept."""
+    n, place = tensors(t, d)
+    base, out = t.arange(16.0).view(4, 4) * 0.37 % 3 - 1.3, []
+    for _ in range(2):
+        for grad in (False, True):
+            for a in (n.Shard(0), n.Shard(1), "P"):
+                x, y = place(base, a).requires_grad_(grad), place(base.flip(0), n.Shard(1))
+                for call in (
+                    lambda: t.cat([x, x], 0), lambda: t.cat([x, x], 1), lambda: x * 2, lambda: x + 2,
+                    lambda: x.clamp(-1, 1), lambda: t.einsum("ab,bc->ac", x, y), lambda: t.einsum("ab,cb->ac", x, y),
+                ):
+                    out.append((str(a), grad, shown(call())))
+    return out
+
+
 def outside(t, d, rank):
     """A mesh of one of the two processes: the other one has empty parts and computes nothing."""
     n = import_module(f"{t.__name__}.distributed.tensor")
@@ -175,7 +191,7 @@ def divided_classes(t, d, rank):
 
 
 @pytest.mark.parametrize("program", [
-    cheapest, cheapest_over_two_dimensions, outside, files, refusals, described, state_dicts,
+    cheapest, cheapest_over_two_dimensions, again, outside, files, refusals, described, state_dicts,
     divided_classes], ids=lambda p: p.__name__)
 def test_as_pytorch(two, program):
     two.run(program)

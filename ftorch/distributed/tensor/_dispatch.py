@@ -37,6 +37,8 @@ _PARTS = frozenset("split chunk __getitem__ select narrow split_with_sizes tenso
 # Where several placements would do, and the cheapest is taken; the others lie as their first input does.
 _CHOOSING = frozenset({rules.pointwise, rules.matmul, joined, contracted, picked})
 REGISTERED: dict = {}  # the user's rules by the operators' names (`register_sharding`)
+_known: dict = {}  # {all that a choice among placements follows from: the choice}
+_MOST_KNOWN = 4096
 _implicit = [0]
 replicated: list[dict] = []  # storages of local tensors that all processes have alike, where somebody asks
 
@@ -178,11 +180,15 @@ def _on_the_way(targets, i, mesh):
     return comes, own
 
 
+def _is_derived(x):
+    return torch.is_grad_enabled() and x._local_tensor.requires_grad
+
+
 def _inputs(tensors, mesh, m):
     inputs = []
     for x in tensors:
         made = Input(tuple(x.shape), x.placements[m])
-        made.derived = torch.is_grad_enabled() and x._local_tensor.requires_grad
+        made.derived = _is_derived(x)
         made.even = evenly_divided(x.shape, mesh, x.placements)
         inputs.append(made)
     return inputs
@@ -241,18 +247,34 @@ def _chosen(name, base, mesh, tensors, args, kwargs):
         whole = Decision([Replicate()] * len(tensors), Replicate())
         return [rule(asked, _inputs(tensors, mesh, m), args, kwargs) or whole for m in range(mesh.ndim)]
     sizes = tuple(mesh.shape)
+    lying = [(tuple(x.placements), tuple(x.shape), x.numel() * x.dtype.itemsize) for x in tensors]
     if registered is not None:
-        choices = [_registered(registered, tensors, args, kwargs)] * mesh.ndim
-    elif all(p.is_replicate() for x in tensors for p in x.placements):
+        return cheapest([_registered(registered, tensors, args, kwargs)] * mesh.ndim, lying, sizes)
+    if all(p.is_replicate() for x in tensors for p in x.placements):
         return [Decision([Replicate()] * len(tensors), Replicate())] * mesh.ndim
-    else:
+    derived = tuple(map(_is_derived, tensors))
+    key = rule, asked, sizes, *lying, derived, _hashable(args), _hashable(tuple(kwargs.items()))
+    try:
+        found = _known.get(key)
+    except TypeError:  # an argument that has no hash
+        key = found = None
+    if found is None:
         divided = any(divides(p) for x in tensors for p in x.placements)
-        choices = [
+        found = cheapest([
             listed(rule, asked, _inputs(tensors, mesh, m), args, kwargs, sizes[m], divided) for m in range(mesh.ndim)
-        ]
-    return cheapest(
-        choices, [(tuple(x.placements), tuple(x.shape), x.numel() * x.dtype.itemsize) for x in tensors], sizes
-    )
+        ], lying, sizes)
+        if key is not None:
+            if len(_known) >= _MOST_KNOWN:
+                _known.clear()
+            _known[key] = found
+    return found
+
+
+def _hashable(x):
+    """What a rule may read of an argument, as a part of a key."""
+    if isinstance(x, torch.Tensor):
+        return torch.Tensor
+    return tuple(map(_hashable, x)) if x.__class__ is list or x.__class__ is tuple else (x.__class__, x)
 
 
 def _registered(rule, tensors, args, kwargs):
