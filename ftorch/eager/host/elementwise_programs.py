@@ -22,6 +22,7 @@ constants, then one for each instruction::
 An instruction is (primitive, dtype of its operands, *operands); ``convert_element_type`` has a second dtype, that of its
 result, behind the first: ``("convert_element_type", "int32", "float32", 0)``. Comparisons and ``is_finite`` give "bool",
 ``select_n`` is (which, where false, where true) and its dtype that of the choices, ``clamp`` (least, x, greatest);
+float16 and bfloat16 are computed in float32 and rounded after each instruction (reductions of them are not: convert first);
 ``integer_pow`` takes its exponent behind the operand; ``round`` rounds halves to even, ``round_away`` away from zero.
 
 A call gives the inputs (arrays of any strides, or Python's numbers for ones without dimensions) and the shape that the
