@@ -6,6 +6,7 @@ This module, like ``ftorch.utils.data``, does not import the tensor engine.
 from __future__ import annotations
 
 import sys
+import threading
 import traceback
 
 
@@ -122,15 +123,37 @@ def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
     return tensor
 
 
+unread = threading.local()  # .sparse: lists of (layout, parts) of tensors whose indices a reader has not read yet
+
+
 def _rebuild_sparse_tensor(layout, data):
     import ftorch as torch
 
+    later = getattr(unread, "sparse", None)
+    if later is not None:
+        later.append((layout, data))
+    check = later is None and torch.sparse.check_sparse_tensor_invariants.is_enabled()
     if layout is torch.sparse_coo:
         indices, values, size, *coalesced = data
-        tensor = torch.sparse_coo_tensor(indices, values, size)
+        tensor = torch.sparse_coo_tensor(indices, values, size, check_invariants=check)
         return tensor._coalesced_(True) if coalesced and coalesced[0] else tensor
     compressed, plain, values, size = data
-    return torch.sparse_compressed_tensor(compressed, plain, values, size, layout=layout)
+    return torch.sparse_compressed_tensor(compressed, plain, values, size, layout=layout, check_invariants=check)
+
+
+def validate_sparse(rebuilt) -> None:
+    """Looks at the parts of `unread` sparse tensors, which are there now, if invariants are to be checked.
+
+    Raises:
+        RuntimeError: they do not fit together.
+    """
+    import ftorch as torch
+
+    for layout, parts in rebuilt if torch.sparse.check_sparse_tensor_invariants.is_enabled() else ():
+        if layout is torch.sparse_coo:
+            torch._validate_sparse_coo_tensor_args(*parts[:3])
+        else:
+            torch._validate_sparse_compressed_tensor_args(*parts, layout)
 
 
 def _rebuild_qtensor(storage, storage_offset, size, stride, quantizer_params, requires_grad, backward_hooks):

@@ -13,7 +13,7 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import IO, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 import ftorch as torch
 
 from . import _weights_only_unpickler
+from ._C._files import PyTorchFileReader, PyTorchFileWriter
 from ._serialization import pickling as _pickle
 from ._serialization import zip_archive as _zip
 from ._serialization.locations import (
@@ -52,6 +53,7 @@ from ._serialization.pickling import (
     TypedLoadedStorage,
     _get_layout,  # noqa: F401  (files name it here)
 )
+from ._utils import unread, validate_sparse
 
 __all__ = [
     "LoadEndianness",
@@ -210,6 +212,7 @@ def save(obj: object, f: str | os.PathLike | IO[bytes], pickle_module: Any = pic
             file.flush()
             for key in sorted(storages):
                 _pickle.write_storage(file, storages[key])
+            file.flush()
 
 
 def _pickled(obj, pickle_module, protocol, legacy=False):
@@ -356,6 +359,21 @@ def _opened(f):
     return nullcontext(f)
 
 
+_is_zipfile = _zip.is_zip
+
+
+@contextmanager
+def _open_zipfile_reader(name_or_buffer):
+    yield PyTorchFileReader(name_or_buffer)
+
+
+@contextmanager
+def _open_zipfile_writer(name_or_buffer):
+    writer = PyTorchFileWriter(name_or_buffer)
+    yield writer
+    writer.write_end_of_file()
+
+
 def _is_torchscript(archive):
     return "constants.pkl" in archive
 
@@ -473,7 +491,12 @@ class _LegacyReader(_Reader):
             raise RuntimeError(f"Invalid protocol version: {version}")
         information = self.unpickle(self.file, pickle_module, arguments)
         swap = _is_little_endian(information) != (sys.byteorder == "little")
-        result = self.unpickle(self.file, pickle_module, arguments)
+        before, sparse = getattr(unread, "sparse", None), []
+        unread.sparse = sparse
+        try:
+            result = self.unpickle(self.file, pickle_module, arguments)
+        finally:
+            unread.sparse = before
         for key in self.unpickle(self.file, pickle_module, arguments):
             storage = self.storages.get(key)
             count = _pickle.read_count(self.file)
@@ -486,6 +509,10 @@ class _LegacyReader(_Reader):
             if data.size != storage.nbytes():
                 raise RuntimeError("unexpected EOF. The file might be corrupted.")
             storage.fill(_swapped(data, storage.dtype) if swap and storage.dtype else data)
+        for storage in self.storages.values():
+            if isinstance(storage, _pickle.StorageView):
+                storage.settle()
+        validate_sparse(sparse)
         return result
 
     def persistent_load(self, saved_id):
@@ -495,9 +522,9 @@ class _LegacyReader(_Reader):
         view = saved_id[5] if len(saved_id) > 5 else None
         if view is None:
             return storage
-        key, offset, _ = view
+        key, offset, size = view
         if key not in self.storages:
-            self.storages[key] = _pickle.StorageView(self.storages[saved_id[2]], offset)
+            self.storages[key] = _pickle.StorageView(storage, offset, size)
         return self.storages[key]
 
     def make_storage(self, key, nbytes, dtype, location):

@@ -6,8 +6,11 @@ import io
 import os
 import pickle
 import random
+import subprocess
+import sys
 import warnings
 import zipfile
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -554,3 +557,111 @@ def test_storages_come_back_as_typed_ones(weights_only, legacy):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert_shows_same(program)
+
+
+def test_storages_without_elements_may_have_several_dtypes():
+    for options in ({}, OLD):
+        x = torch.tensor([], dtype=torch.int32)
+        both = [x, torch.tensor([]).set_(x.untyped_storage())]
+        back = copy(both, torch.save, torch.load, **options)
+        assert [t.dtype for t in back] == [torch.int32, torch.float32]
+
+
+class _Invalid:
+    """Pickled as a sparse tensor with an index that is out of range."""
+
+    def __init__(self, package, compressed):
+        self.package, self.compressed = package, compressed
+
+    def __reduce_ex__(self, protocol):
+        p = self.package
+        if self.compressed:
+            parts = (p.tensor([3, 1, 2, 3]), p.tensor([0, 1, 2]), p.ones(3), p.Size((3, 3)))
+            return p._utils._rebuild_sparse_tensor, (p.sparse_csr, parts)
+        return p._utils._rebuild_sparse_tensor, (p.sparse_coo, (p.tensor([[3, 1], [0, 1]]), p.ones(2), p.Size((3, 3))))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("options", [{}, OLD])
+def test_sparse_tensors_are_checked_where_asked(options, compressed):
+    def errors(package):
+        for checks in (False, True):
+            with package.sparse.check_sparse_tensor_invariants(checks):
+                buffer = io.BytesIO()
+                package.save(_Invalid(package, compressed), buffer, **options)
+                buffer.seek(0)
+                try:
+                    yield package.load(buffer).shape
+                except RuntimeError as e:
+                    yield str(e)
+
+    assert list(errors(torch)) == list(errors(reference))
+
+
+# As PyTorch 0.3 wrote ``(t.storage(), t.storage()[1:])`` for two elements 0 and 1.
+_SLICES = (
+    b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}q\x00(X\r\x00\x00\x00little_endianq\x07\x88u."
+    b"\x80\x02(X\x07\x00\x00\x00storageq\x00ctorch\nFloatStorage\nq\x01X\x01\x00\x00\x000q\x02X\x03\x00\x00\x00cpuq\x03K\x02"
+    b"X\x01\x00\x00\x001q\x04K\x00K\x01\x87q\x05tq\x06Q(h\x00h\x01h\x02h\x03K\x02X\x01\x00\x00\x002q\x08K\x01K\x01\x87q\ttq\nQ"
+    b"\x86q\x0b.\x80\x02]q\x00X\x01\x00\x00\x000q\x01a.\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80\x3f"
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_slices_of_storages_of_the_first_format(weights_only):
+    def found(package):
+        first, second = package.load(io.BytesIO(_SLICES), weights_only=weights_only)
+        second[0] = 7
+        types = [type(s).__name__ for s in (first, second)]
+        return first.tolist(), second.tolist(), types, second.data_ptr() - first.data_ptr()
+
+    assert found(torch) == found(reference)
+
+
+def test_archives_record_by_record():
+    buffer = io.BytesIO()
+    with serialization._open_zipfile_writer(buffer) as archive:
+        archive.write_record("a/b", b"123", 3)
+    for package in (torch, reference):
+        buffer.seek(0)
+        assert package.serialization._is_zipfile(buffer)
+        with package.serialization._open_zipfile_reader(buffer) as archive:
+            assert archive.get_record("a/b") == b"123"
+
+
+def test_old_files_are_complete_when_they_are_written(tmp_path):
+    with open(tmp_path / "x", "wb") as file:
+        torch.save(torch.ones(3), file, **OLD)
+        assert reference.load(tmp_path / "x").tolist() == [1, 1, 1]
+
+
+class _OverMeta(torch.Tensor):
+    @staticmethod
+    def __new__(cls, kept):
+        made = torch.Tensor._make_subclass(cls, kept.to("meta"))
+        made.kept = kept
+        return made
+
+    def clone(self):
+        return type(self)(self.kept.clone())
+
+
+def test_deep_copies_of_subclasses_without_memory_are_clones():
+    x = _OverMeta(torch.ones(2))
+    y = deepcopy(x)
+    assert type(y) is _OverMeta
+    assert y.kept.tolist() == [1, 1]
+    assert y.kept is not x.kept
+
+
+def test_parameters_with_attributes_by_the_other_name():
+    """Where ftorch is imported as torch, files name the same functions."""
+    program = (
+        "import ftorch; ftorch.install_as_torch(); import torch, io\n"
+        "p = torch.nn.Parameter(torch.ones(2)); p.kept = 3\n"
+        "b = io.BytesIO(); torch.save(p, b); b.seek(0); print(torch.load(b).kept)\n"
+    )
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert made.stdout.split() == ["3"]

@@ -87,7 +87,7 @@ DISTRIBUTED = [
 def convert(source: Path, folder: Path) -> None:
     """Copies a folder of tests, each file as PyTorch has it for the CPU."""
     tests = folder / "test"
-    for file in (f for f in source.rglob("*") if f.is_file()):
+    for file in (f for f in source.rglob("*") if f.is_file() and f.name != "conftest.py"):  # which is for its own pytest
         to = tests / file.relative_to(source)
         to.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix != ".py":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+
 from ..eager.core import api as torch
+from ..eager.core import determinism
 from . import _quantizer as q
 from ._tensor import (
     QuantizedTensor,
@@ -147,6 +150,8 @@ def resize_(self, *size, memory_format=None):
     """Another size, in place; as many elements as fit stay as they are."""
     if not isinstance(self._quantizer, q.PerTensor):
         raise RuntimeError("Can only resize quantized tensors with per-tensor schemes!")
+    if (text := determinism.alert_now("quantized_resize_cpu_")) is not None:
+        warnings.warn(text, stacklevel=3)
     self._ints.resize_(*size)
     return adopt(self, build(self._ints, self._quantizer, self.dtype))
 

@@ -23,6 +23,7 @@ from ..eager.core import formats as _formats
 from ..eager.core.geometry import CONJ, NEG, Size, geometry, memory_order
 from ..eager.memory.storage import Storage
 from ..eager.tensor import DISPATCHING, Tensor, wrap, wrap_view
+from ..eager.tensor_api.storage_memory import bytes_of, cell_of
 from ..eager.tensor_api.storages import BaseStorage, TypedStorage, UntypedStorage
 
 # Dtypes that files name by the class of a typed storage; the others come as UntypedStorage.
@@ -200,14 +201,23 @@ class TypedLoadedStorage(TypedStorage):
         self._cell = loaded._cell  # type: ignore[misc]
 
 
-class StorageView:
-    """A part of a storage, as files before PyTorch 0.4 have it."""
+class StorageView(TypedStorage):
+    """A part of a storage, as files before PyTorch 0.4 have it; no storage before `settle`, as `TypedLoadedStorage`."""
 
-    def __init__(self, storage: LoadedStorage, offset: int):
-        self.storage, self.offset = storage, offset
+    def __init__(self, storage: TypedLoadedStorage, offset: int, size: int):
+        self.storage, self.offset, self.dtype = storage, offset, storage.dtype
+        self.stop = offset + size
 
     def as_tensor(self, dtype, offset, size, stride):
+        """As of the `LoadedStorage`."""
         return self.storage.as_tensor(dtype, self.offset + offset, size, stride)
+
+    def settle(self) -> None:
+        """Becomes a storage of its own over the same memory."""
+        own = {name: self.__dict__.pop(name) for name in ("storage", "offset", "stop")}
+        memory = bytes_of(own["storage"]._cell).view(self.dtype.numpy)[own["offset"] : own["stop"]]
+        self.__class__ = TypedStorage  # type: ignore[assignment]
+        self._cell = cell_of(memory, self.dtype)
 
 
 # --- names -------------------------------------------------------------------------------
@@ -338,8 +348,7 @@ def reduce_tensor(tensor, storage_of):
         storage_of: makes of a storage cell and a dtype what stands for them in the pickle.
     """
     reduce = type(tensor).__reduce_ex__
-    own = tensor.is_quantized or getattr(reduce, "__module__", "") == "ftorch.nn.parameter"  # written as below
-    if reduce is not Tensor.__reduce_ex__ and not own:
+    if reduce is not Tensor.__reduce_ex__ and not (tensor.is_quantized or _reduces_as_parameter(reduce)):
         return tensor.__reduce_ex__(2)  # a subclass that says itself how it is made again
     attributes = dict(tensor.__dict__)
     if _is_parameter(tensor):
@@ -352,6 +361,12 @@ def reduce_tensor(tensor, storage_of):
     if (type(tensor) is Tensor or own) and not attributes:
         return function, arguments
     return _rebuild_from_type_v2, (function, type(tensor), arguments, attributes)
+
+
+def _reduces_as_parameter(reduce):  # which is written as below
+    from ..nn.parameter import Parameter
+
+    return reduce is Parameter.__reduce_ex__
 
 
 def _is_parameter(tensor):
@@ -420,6 +435,8 @@ class _TensorReducer:
     def storage_of(self, cell, dtype, kind=None):
         key = self._keys.setdefault(id(cell), str(len(self._keys)))
         saved = self.storages.setdefault(key, SavedStorage(cell, dtype, kind))
+        if saved.dtype is not dtype and not cell.nbytes:
+            return self.storage_of(cell_of(np.empty(0, dtype.numpy), dtype), dtype, kind)
         if saved.dtype is not dtype:
             raise RuntimeError(
                 "Cannot save multiple tensors or storages that view the same data as different "

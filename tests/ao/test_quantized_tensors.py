@@ -243,3 +243,18 @@ def test_slopes_of_quantized_tensors():
 def test_packed_weights_are_objects_of_scripts():
     packed = ftorch.ops.quantized.linear_prepack(ftorch.quantize_per_tensor(ftorch.ones(2, 2), 0.1, 0, ftorch.qint8), None)
     assert isinstance(packed, ftorch.ScriptObject) and ftorch._C.ScriptObject is ftorch.ScriptObject
+
+
+def test_resizing_is_not_deterministic():
+    def error(package):
+        x = package.quantize_per_tensor(package.arange(5.), 0.1, 10, package.qint8)
+        package.use_deterministic_algorithms(True)
+        try:
+            x.resize_(10)
+        except RuntimeError as e:
+            return str(e)
+        finally:
+            package.use_deterministic_algorithms(False)
+        return None
+
+    assert error(ftorch) == error(torch) is not None

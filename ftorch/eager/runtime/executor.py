@@ -245,6 +245,15 @@ def duplicate(source: Storage) -> Storage:
 _copies: dict = {}
 
 
+def copied_with(source: Storage, memo: dict) -> Storage:
+    """`duplicate` for ``copy.deepcopy``: one copy for all that share the storage in what is copied."""
+    copy = memo.get(id(source))
+    if copy is None:
+        copy = memo[id(source)] = duplicate(source)
+        memo.setdefault(id(memo), []).append(source)  # what a memo names by its id must stay
+    return copy
+
+
 def relabel(storage: Storage, root: Geometry) -> None:
     """Declares a fresh storage to be laid out as another dense geometry of the same shape."""
     storage.root = root

@@ -63,7 +63,7 @@ def contracted(xp, a, b, c):
 
 def fma64(a, b: float, c: float) -> np.ndarray:
     """``a * b + c`` of float64 with one rounding (Boldo and Melquiond's, barring overflow)."""
-    if c == 0 or b == 1:
+    if c == 0 or b == 1 or not (math.isfinite(b) and math.isfinite(c)):
         return a * b + c  # one of the two operations is exact
     product, low = _two_product(a, b)
     low_sum, low_error = _two_sum(c, low)

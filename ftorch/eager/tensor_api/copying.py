@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from ..dispatch.overrides import DisableTorchFunctionSubclass
-from ..runtime import executor
+from ..runtime.executor import copied_with
 from ..tensor import Tensor, wrap_view
 from .methods import method
 
@@ -22,13 +22,10 @@ def __deepcopy__(self, memo):
             "https://github.com/pytorch/pytorch/pull/103001"
         )
     made = None if self.__class__ is Tensor or _is_own(self.__class__) else _like_for_copy(self)
-    if made is not None and self._ftorch_storage.error is not None:
+    if made is not None and (self._ftorch_storage.error is not None or self.is_meta):
         out = made
     else:
-        cell = memo.get(id(self._ftorch_storage))
-        if cell is None:
-            cell = memo[id(self._ftorch_storage)] = executor.duplicate(self._ftorch_storage)
-            memo.setdefault(id(memo), []).append(self._ftorch_storage)
+        cell = copied_with(self._ftorch_storage, memo)
         out = wrap_view(cell, self._ftorch_geometry, self._ftorch_offset, None)
         if self.__class__ is not Tensor:
             out = out.as_subclass(self.__class__)
@@ -59,7 +56,7 @@ def _like_for_copy(t):
     Raises:
         RuntimeError: it makes a tensor of another class.
     """
-    wraps = t._ftorch_storage.error is not None or not t._ftorch_storage.nbytes
+    wraps = t._ftorch_storage.error is not None or not t._ftorch_storage.nbytes or t.is_meta
     with DisableTorchFunctionSubclass():
         made = t.clone() if wraps else t.new_empty([])
     if type(made) is not type(t):

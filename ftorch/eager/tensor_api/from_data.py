@@ -73,7 +73,7 @@ def _tensor(data, dtype, device, requires_grad):
         out = from_array(data)
         return out if dtype is None else out.to(dtype)
     if isinstance(data, (TypedStorage, UntypedStorage)):
-        out = as_tensor_of(data).clone().to(device or data.device, dtype)
+        out = as_tensor_of(data, dtype).clone().to(device or data.device)
         return new_leaf(out, requires_grad)
     if dtype is not None and dtype.is_shell:
         raise RuntimeError("store_scalar: invalid type")
@@ -143,6 +143,8 @@ def as_tensor(data, dtype=None, device=None):
         return _asked(as_tensor, data, dtype=dtype, device=device)
     if isinstance(data, TensorBase):
         return data.to(device=data.device if device is None else device, dtype=dtype or data.dtype)
+    if isinstance(data, (TypedStorage, UntypedStorage)):
+        return as_tensor_of(data, _as_dtype(dtype)).to(device or data.device)
     if isinstance(data, np.ndarray):
         dtype = _as_dtype(dtype)
         where = _device.resolve(device)
@@ -171,8 +173,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     dtype = _as_dtype(dtype)
     if isinstance(obj, TensorBase):
         source = obj
-    elif isinstance(obj, (TypedStorage, UntypedStorage)):
-        source = as_tensor_of(obj)
+    elif isinstance(obj, (TypedStorage, UntypedStorage)) and copy is not False:
+        source = as_tensor_of(obj, dtype)
     elif isinstance(obj, np.ndarray):
         source = from_numpy(obj)
     elif isinstance(obj, np.generic):

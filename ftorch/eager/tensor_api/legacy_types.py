@@ -62,6 +62,10 @@ def _construct(args, dtype, where, is_typed=True):
             raise TypeError(f"expected {_options(dtype)} (got {_options(data.dtype)})")
         return data.detach()
     if isinstance(data, (TypedStorage, UntypedStorage)):
+        kind = getattr(data, "dtype", dtype)
+        if kind is not dtype:
+            raise RuntimeError(f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got type "
+                               f"{kind.scalar_name} for argument 1 'storage'")
         return api.empty(0, dtype=dtype).set_(data)
     if isinstance(data, str):
         raise TypeError("new(): invalid data type 'str'")

@@ -22,9 +22,9 @@ from ..core import dtype as _dtype
 from ..core.geometry import CONJ, NEG, Size, geometry, infer_size, view_stride
 from ..core.registry import OPS
 from ..memory import host_memory, shared_memory
-from ..memory.storage import Storage
 from ..runtime import executor
 from ..tensor import DISPATCHING, PLAIN, TensorBase, extras, from_array, modes, wrap_view
+from .storage_sharing import check_resizable
 
 METHODS: dict[str, object] = {}
 
@@ -403,8 +403,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         check_inplace(self)
     version = None if self._ftorch_storage.version < 0 else self._version + 1
     if source is None:
-        cell = Storage(geometry(Size((0,)), self.dtype, self.device))
-        cell.array = _empty_array((0,), self.dtype)
+        cell = api.empty(0, dtype=self.dtype, device=self.device)._ftorch_storage
         size, stride = (0,), (1,)
     elif isinstance(source, TensorBase):
         if source.dtype is not self.dtype:
@@ -438,12 +437,6 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if version is not None:  # not the storage's; and graphs made before know nothing of the new elements
         extras(self).version, extras(self).accumulator = [version], None
     return self
-
-
-def _empty_array(shape, dtype):
-    import jax.numpy as jnp
-
-    return jnp.zeros(shape, dtype.numpy)
 
 
 @method
@@ -480,6 +473,7 @@ def _grow(t, cell, needed):
     import jax.numpy as jnp
 
     host_memory.check((needed,), t.dtype)
+    check_resizable(cell)
     flat = _op.to_numpy(wrap_view(cell, geometry(Size((cell.root.numel,)), t.dtype, t.device), 0, None))
     value = fill.value(t.dtype)
     grown = np.zeros(needed, t.dtype.numpy) if value is None else np.full(needed, value, t.dtype.numpy)

@@ -16,8 +16,8 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
 from ..core.once import warn_once
-from ..memory import shared_memory
 from ..memory.storage import Storage
+from ..runtime.executor import copied_with
 from ..tensor import TensorBase, wrap_view
 from .storage_arguments import check_made, check_wrapped, where
 from .storage_memory import (
@@ -31,9 +31,10 @@ from .storage_memory import (
     read_bytes,
     write,
 )
+from .storage_sharing import SharedMemory, check_resizable
 
 
-class BaseStorage:
+class BaseStorage(SharedMemory):
     """What both kinds of storages have in common, over `_cell`."""
 
     _cell: Storage
@@ -50,10 +51,6 @@ class BaseStorage:
         return id(self._cell)
 
     @property
-    def device(self):
-        return self._cell.root.device
-
-    @property
     def is_cuda(self) -> bool:
         return self.device.type == "cuda"
 
@@ -64,30 +61,6 @@ class BaseStorage:
     def nbytes(self) -> int:
         """The size in bytes."""
         return self._cell.nbytes
-
-    def resizable(self) -> bool:
-        """Whether `resize_` may be called."""
-        return True
-
-    def is_shared(self) -> bool:
-        """Whether other processes may have the same memory: that of mapped files."""
-        return shared_memory.is_shared(self._cell)
-
-    def share_memory_(self):
-        """Moves the memory to where other processes have it, too."""
-        if is_meta(self._cell):
-            raise RuntimeError("_share_fd_: only available on CPU")
-        if self.device.type == "cpu":
-            shared_memory.share(self._cell)
-        return self
-
-    def is_pinned(self, device=None) -> bool:
-        """Whether transfers to devices are made of this memory itself: never; JAX sees to that."""
-        return False
-
-    def pin_memory(self, device=None):
-        """The storage itself."""
-        return self
 
     @property
     def filename(self) -> str | None:
@@ -244,20 +217,25 @@ class UntypedStorage(BaseStorage):
         return self
 
     def resize_(self, nbytes):
-        """Grows or shrinks the storage; new bytes are zero."""
+        """Grows or shrinks the storage; new bytes are zero.
+
+        Raises:
+            RuntimeError: it is not `resizable`.
+        """
         if not isinstance(nbytes, int):
             raise RuntimeError(f"resize_ expects an int, but got {type(nbytes).__name__}")
         cell = self._cell
         if is_meta(cell):
             cell.root = meta_cell(nbytes, cell.root.dtype).root
             return self
+        check_resizable(cell)
         old = read_bytes(cell)
         new = aligned_empty((nbytes,))
         new[...] = 0
         new[: min(nbytes, old.size)] = old[:nbytes]
-        item = cell.root.dtype.itemsize
-        cell.root = geometry(Size((nbytes // item,)), cell.root.dtype, cell.root.device)
-        cell.host, cell.array, cell.trace = new.view(cell.root.dtype.numpy), None, None
+        dtype = _dtype.uint8 if nbytes % cell.root.dtype.itemsize else cell.root.dtype
+        cell.root = geometry(Size((nbytes // dtype.itemsize,)), dtype, cell.root.device)
+        cell.host, cell.array, cell.trace = new.view(dtype.numpy), None, None
         return self
 
     def copy_(self, source, non_blocking=None):
@@ -280,10 +258,7 @@ class UntypedStorage(BaseStorage):
         return _rebuild, (None, read_bytes(self._cell).tobytes())
 
     def __deepcopy__(self, memo):
-        memo = memo.setdefault("torch", {})
-        if id(self._cell) not in memo:
-            memo[id(self._cell)] = self.clone()
-        return memo[id(self._cell)]
+        return UntypedStorage.of(copied_with(self._cell, memo))
 
     def to(self, *, device, non_blocking=False):
         """The storage on a device: itself if it is there."""
@@ -299,6 +274,11 @@ class UntypedStorage(BaseStorage):
     def cuda(self, device=None, non_blocking=False):
         """The storage on a GPU."""
         return self.to(device="cuda" if device is None else _device.device("cuda", device))
+
+    @classmethod
+    def _new_shared(cls, size, *, device="cpu"):
+        """A storage of a size that other processes can have."""
+        return UntypedStorage(size, device=device).share_memory_() if str(device) != "meta" else cls(size, device="meta")
 
     def new(self):
         """An empty storage on the same device."""
@@ -414,6 +394,11 @@ class TypedStorage(BaseStorage):
     _is_shared = BaseStorage.is_shared
     _share_memory_ = BaseStorage.share_memory_
 
+    def _new_shared(self, size, *, device=None):
+        """A storage of a size and the same dtype that other processes can have."""
+        bytes_ = UntypedStorage._new_shared(size * self.dtype.itemsize, device=device or "cpu")
+        return TypedStorage(bytes_._cell, dtype=self.dtype)
+
     def tensor(self):
         """The elements as a tensor of one dimension that shares the memory."""
         g = geometry(Size((self.size(),)), self.dtype, self.device)
@@ -478,6 +463,8 @@ class TypedStorage(BaseStorage):
     def __deepcopy__(self, memo):
         return self._wrapped(self.untyped().__deepcopy__(memo))
 
+    _deepcopy = __deepcopy__
+
     def to(self, *, device, non_blocking=False):
         """The storage on a device."""
         return self._wrapped(self.untyped().to(device=device))
@@ -514,6 +501,11 @@ class TypedStorage(BaseStorage):
         return self._legacy_name
 
     _pickle_storage_type = pickle_storage_type
+
+    def _get_legacy_storage_class(self):
+        from .legacy_storages import storage_type
+
+        return storage_type(self)
 
     def type(self, dtype=None, non_blocking=False):
         """The type's name, ``"torch.FloatStorage"``; with a dtype, the storage converted to it."""
@@ -575,8 +567,19 @@ for _name, _to in _CONVERSIONS.items():
     _conversion(_name, _to)
 
 
-def as_tensor_of(storage) -> TensorBase:
-    """A storage as a tensor that shares its memory; of bytes, if it has no dtype."""
-    if isinstance(storage, UntypedStorage):
-        storage = TypedStorage(storage._cell, dtype=_dtype.uint8)
-    return storage.tensor()
+def as_tensor_of(storage, dtype=None) -> TensorBase:
+    """A storage as a tensor that shares its memory, whose bytes are taken for elements of a dtype.
+
+    Args:
+        dtype: if None that of a list of Python's numbers, int64; the default dtype for storages with a dtype.
+
+    Raises:
+        RuntimeError: the storage has another dtype.
+    """
+    if dtype is None and isinstance(storage, UntypedStorage) and storage.nbytes():
+        dtype = _dtype.int64
+    dtype = dtype or _dtype.get_default_dtype()
+    if isinstance(storage, TypedStorage) and storage.dtype is not dtype:
+        raise RuntimeError(f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got "
+                           f"{storage.dtype.scalar_name}")
+    return TypedStorage(storage._cell, dtype=dtype).tensor()
