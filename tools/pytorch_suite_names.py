@@ -26,6 +26,22 @@ ATTRIBUTES = (
 )
 # Switches and passes of TorchScript's own executor, and of how processes end: what of them is no part of ftorch does nothing.
 EXECUTOR = ("_jit_", "_debug_", "_set_print_stack_traces_on_fatal_signal")
+# What files of PyTorch's earlier versions import, and its helpers no longer have.
+GONE = {
+    f"{HELPERS}.common_utils.skipIfMps": lambda test: test,
+    f"{HELPERS}.common_utils.disable_translation_validation_if_dynamic_shapes": lambda test: test,
+    f"{HELPERS}.common_utils.BUILD_WITH_CAFFE2": False,
+    f"{HELPERS}.inductor_utils.HAS_CUDA": False,
+    "torch._dynamo.testing.requires_static_shapes": lambda test: test,
+    "torch._dynamo.testing.skipIfPy311": lambda test: test,
+    "torch._dynamo.utils.ifdyn": lambda dynamic, static: dynamic,
+    "torch._dynamo.utils.ifunspec": lambda unspecialized, specialized: unspecialized,
+    "torch._dynamo.utils.CompileProfiler": object,
+    "torch._dynamo.exc.IncorrectUsage": type("IncorrectUsage", (Exception,), {}),
+    "torch._dynamo.backends.onnxrt.has_onnxruntime": lambda: False,
+    "torch.autograd.profiler._enable_dynamo_cache_lookup_profiler": lambda enabled: None,
+    "torch._export.dynamic_dim": lambda tensor, dim: None,
+}
 missing: set[str] = set()
 
 
@@ -136,9 +152,11 @@ def adapt() -> None:
     distributed.MultiProcessTestCase._spawn_processes = lambda self: self._start_processes(fork)
     common.GRAPH_EXECUTOR = common.ProfilingMode.SIMPLE  # what the files set where they are programs
     common.TestCase.assertRtolEqual = lambda self, a, b, *_, **__: self.assertEqual(a, b, atol=1e-3, rtol=1e-3)
-    for name in ("skipIfMps", "disable_translation_validation_if_dynamic_shapes"):
-        if not hasattr(common, name):
-            setattr(common, name, lambda test: test)
+    for dotted, value in GONE.items():
+        path, _, name = dotted.rpartition(".")
+        owner = importlib.import_module(path)
+        if not hasattr(owner, name):
+            setattr(owner, name, value)
 
 
 def install(reference: str, listing: str) -> None:

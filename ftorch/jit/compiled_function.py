@@ -543,7 +543,7 @@ class Compiled:
 
 def _is_python_only(reason):
     """Whether it is only the effect on Python objects that keeps a call from being a program."""
-    return "changed by each call" in reason or "kept outside" in reason or "iterator" in reason
+    return any(said in reason for said in ("changed by each call", "made by each call", "kept outside", "iterator"))
 
 
 def _lengths(trace):

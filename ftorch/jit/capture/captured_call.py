@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from ...eager.runtime.capture_trace import CaptureTrace
@@ -35,12 +36,14 @@ class CapturedCall:
         skipped: modules whose state is no guard.
     """
 
+    Unsupported = Unsupported
     results: Results
     guards: _guards.Guards
 
     def __init__(self, trace: CaptureTrace, watch: Watch, leaves, started: int):
         self.trace, self.device, self.started = trace, trace.device, started
         self.known = watch.known
+        self.cells = {id(p.holder) for p in watch.places.values() if is_a(p.holder, types.CellType)}
         self.inputs: list = []
         self.written: list = []
         self.rebound: list = []

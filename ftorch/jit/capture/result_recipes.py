@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from ...eager.autograd import tape
 from ...eager.memory.storage import Storage
-from ...eager.tensor import TensorBase, wrap, wrap_view
+from ...eager.tensor import Tensor, TensorBase, wrap, wrap_view
 from ...utils import _pytree as pytree
+from . import new_objects
 from .argument_views import View, view_of
 from .gradients import FreedNode
-from .static_look import is_a, scope_of
+from .static_look import is_a
 
 
 class New:
@@ -38,23 +38,20 @@ class Results:
         self.differentiable: list = []
         self.freed: set[int] = set()
         self._described: dict[int, Any] = {}
+        self.objects: dict[int, Any] = {}  # {id of an object or cell: its recipe}
         flat, self.spec = pytree.tree_flatten(outputs)
         self.flat = [self._any(value, slots) for value in flat]
-        self.leaves = None  # runs have their own
+        self.leaves, self.objects = None, {}  # runs have their own; recipes hold what their ids stand for
         self.is_single = len(flat) == 1 and flat[0] is outputs
         self._plain: bool | None = None
 
     def _any(self, value, slots):
         if is_a(value, TensorBase):
             return self.describe(value, slots)
-        if type(value) in (list, tuple, dict) or (is_a(value, tuple) and _holds(value)):
+        if type(value) in (list, tuple, dict) or (is_a(value, tuple) and new_objects.holds(value)):
             flat, spec = pytree.tree_flatten(value)
             return "tree", spec, [self._any(v, slots) for v in flat]
-        parts = _parts(value)
-        if parts and id(value) not in self.captured.known:
-            described = [(k, is_item, self._any(v, slots)) for k, is_item, v in parts]
-            return "object", value, described
-        return "constant", value
+        return new_objects.describe(value, self)
 
     def describe(self, t, slots):
         """How a run makes a tensor."""
@@ -69,6 +66,7 @@ class Results:
             return "argument", self.given[id(t)]
         if id(t) in captured.sources.of_tensor:
             return "tensor", captured.sources.of_tensor[id(t)]
+        self._is_plain(t)
         if captured.is_born(storage):
             new = New(captured._ref(storage, slots), t)
             if t._ftorch_requires_grad and tape.grad_fn_of(t) is not None:
@@ -86,6 +84,15 @@ class Results:
         if t._ftorch_requires_grad and t._grad_fn is not None:
             raise captured.Unsupported("a result has a graph made outside")
         return "constant", t
+
+    def _is_plain(self, t):
+        """A run makes tensors, not objects of other classes.
+
+        Raises:
+            Unsupported: a new one is of another class.
+        """
+        if type(t) is not Tensor:
+            raise self.captured.Unsupported(f"a {type(t).__name__} is made by each call")
 
     # --- the first call
 
@@ -179,11 +186,11 @@ class Making:
             t = wrap(Storage(how[1], how[2]))
             t._ftorch_requires_grad = how[3]
             return t
-        if kind == "object":
-            return self._object(how)
         if kind == "tree":
             return pytree.tree_unflatten([self(part) for part in how[2]], how[1])
-        return self._new(how[1])
+        if kind == "new":
+            return self._new(how[1])
+        return new_objects.make(how, self, self._made)
 
     def _new(self, new):
         storage = self._storages.get(new.position)
@@ -201,33 +208,3 @@ class Making:
             elif new.label is not None:
                 t._grad_fn = FreedNode(new.label)
         return t
-
-    def _object(self, how):
-        _, template, described = how
-        result = copy.copy(template)
-        for key, is_item, part in described:
-            if is_item:
-                result[key] = self(part)
-            else:
-                object.__setattr__(result, key, self(part))
-        return result
-
-
-def _parts(value):
-    """[(key, whether it is an item, value)] of a new object that holds tensors, else None."""
-    found = []
-    if is_a(value, dict):
-        found += [(k, True, v) for k, v in dict.items(value)]
-    scope = scope_of(value) if not is_a(value, type) else None
-    if scope is not None and not callable(value):
-        found += [(k, False, v) for k, v in scope.items()]
-    return found if any(_holds(v) for _, _, v in found) else None
-
-
-def _holds(value):
-    """Whether there is a tensor in a value."""
-    if is_a(value, TensorBase):
-        return True
-    if is_a(value, (list, tuple)):
-        return any(map(_holds, value))
-    return bool(_parts(value))

@@ -231,6 +231,10 @@ class Watch(Reachable):
                 if isinstance(function, types.FunctionType):
                     self.function(function)
 
+    def makes(self, function) -> bool:
+        """Whether a function was made by one that ran."""
+        return id(function) not in self.known and any(function.__code__ in maker.co_consts for maker in self._entered)
+
     @contextlib.contextmanager
     def trial(self):
         """Within, the user's code runs only to see what it does: what it changes is put back afterwards.
