@@ -2,6 +2,7 @@
 # ruff: noqa: F401
 
 from ..distributed._bucket import GradBucket
+from ..distributed._fake import FakeProcessGroup
 from ..distributed._options import (
     AllgatherOptions,
     AllreduceCoalescedOptions,
@@ -15,6 +16,13 @@ from ..distributed._options import (
     ScatterOptions,
 )
 from ..distributed._reducer import Reducer
+from ..distributed._work import FromFuture as _create_work_from_future
+from ..distributed._world import (
+    get_thread_isolation_mode as _get_thread_isolation_mode,
+)
+from ..distributed._world import (
+    set_thread_isolation_mode as _set_thread_isolation_mode,
+)
 from ..distributed.debug._worker_server import _register_handler, _Request, _Response, _WorkerServer
 from ..distributed.distributed_c10d import (
     DebugLevel,

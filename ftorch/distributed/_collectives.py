@@ -196,7 +196,7 @@ def all_gather_single(output_tensor, input_tensor, group=None, async_op=False):
     if is_outside(group, "all_gather_single"):
         return None
     opts = _sync(options.AllgatherOptions, async_op)
-    return _done(group_of(group)._allgather_base(output_tensor, input_tensor, opts), async_op)
+    return _done(group_of(group).all_gather_single(output_tensor, input_tensor, opts), async_op)
 
 
 all_gather_into_tensor = _renamed(all_gather_single, "all_gather_into_tensor", "is deprecated")
@@ -261,7 +261,7 @@ def reduce_scatter_single(output, input, op=ReduceOp.SUM, group=None, async_op=F
     if is_outside(group, "reduce_scatter_single"):
         return None
     opts = _sync(options.ReduceScatterOptions, async_op, reduceOp=check_op(op))
-    return _done(group_of(group)._reduce_scatter_base(output, input, opts), async_op)
+    return _done(group_of(group).reduce_scatter_single(output, input, opts), async_op)
 
 
 reduce_scatter_tensor = _renamed(reduce_scatter_single, "reduce_scatter_tensor", "is deprecated")
@@ -290,7 +290,7 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
     check_tensor(input, "input")
     _same_dtypes(output, input)
     opts = _sync(options.AllToAllOptions, async_op)
-    work = group_of(group).alltoall_base(
+    work = group_of(group).all_to_all_single(
         output, input, output_split_sizes or [], input_split_sizes or [], opts
     )
     return _done(work, async_op)

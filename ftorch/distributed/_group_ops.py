@@ -82,7 +82,7 @@ _add(
 )
 _add(
     f"_allgather_base_(Tensor output_tensor, Tensor input_tensor, Group group{_FLAGS}) -> (Tensor, Work)",
-    lambda g, limits, out, t: g._allgather_base(out, t, options.AllgatherOptions(**limits)),
+    lambda g, limits, out, t: g.all_gather_single(out, t, options.AllgatherOptions(**limits)),
 )
 _add(
     f"scatter_(Tensor[] output_tensors, Tensor[][] input_tensors, Group group, int root_rank{_FLAGS})"
@@ -109,7 +109,7 @@ _add(
 _add(
     f"_reduce_scatter_base_(Tensor output_tensor, Tensor input_tensor, Group group, Op reduce_op{_FLAGS})"
     " -> (Tensor, Work)",
-    lambda g, limits, out, t, op: g._reduce_scatter_base(
+    lambda g, limits, out, t, op: g.reduce_scatter_single(
         out, t, options.ReduceScatterOptions(reduceOp=op, **limits)
     ),
 )
@@ -120,7 +120,7 @@ _add(
 _add(
     f"alltoall_base_(Tensor output, Tensor input, Group group, int[] output_split_sizes, int[] input_split_sizes{_FLAGS})"
     " -> Work",
-    lambda g, limits, out, t, outs, ins: g.alltoall_base(out, t, outs, ins, options.AllToAllOptions(**limits)),
+    lambda g, limits, out, t, outs, ins: g.all_to_all_single(out, t, outs, ins, options.AllToAllOptions(**limits)),
 )
 _add(
     f"barrier(Tensor tensor, Group group, int[] device_ids{_FLAGS}) -> Work",
@@ -144,11 +144,11 @@ _add(
 )
 _add(
     "allgather_into_tensor_coalesced_(Tensor[] outputs, Tensor[] inputs, Group group, bool async_op=True) -> Work",
-    lambda g, limits, out, t: g.allgather_into_tensor_coalesced(out, t, options.AllgatherOptions()),
+    lambda g, limits, out, t: g.all_gather_single_coalesced(out, t, options.AllgatherOptions()),
 )
 _add(
     f"reduce_scatter_tensor_coalesced_(Tensor[] outputs, Tensor[] inputs, Group group, Op reduce_op{_FLAGS}) -> Work",
-    lambda g, limits, out, t, op: g.reduce_scatter_tensor_coalesced(
+    lambda g, limits, out, t, op: g.reduce_scatter_single_coalesced(
         out, t, options.ReduceScatterOptions(reduceOp=op, **limits)
     ),
 )

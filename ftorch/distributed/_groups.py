@@ -16,6 +16,7 @@ from ._backends import (
 from ._process_group import ProcessGroup
 from ._store import PrefixStore, Store, TCPStore
 from ._transport import own_address
+from ._world import local_count, register, registered, world
 from .constants import default_pg_timeout
 from .rendezvous import rendezvous
 
@@ -26,51 +27,15 @@ _UNKNOWN = (
 NOT_A_MEMBER = -100
 
 
-class _World:
-    """What is known of all groups."""
-
-    def __init__(self):
-        self.clear()
-
-    def clear(self):
-        self.default_pg: ProcessGroup | None = None
-        self.ranks: dict[ProcessGroup, list[int]] = {}
-        self.by_name: dict[str, ProcessGroup] = {}
-        self.configs: dict[ProcessGroup, str] = {}
-        self.store: Store | None = None
-        self.host = "127.0.0.1"
-        self.count = 0  # of groups that all processes have made, beside the default one
-        self.local: dict[str, int] = {}  # by members, the last of those that only they have made
-
-    @property
-    def pg_map(self):
-        return {g: (get_backend(g), g.get_group_store()) for g in self.ranks}
-
-    @property
-    def pg_names(self):
-        return {g: g.group_name for g in self.ranks}
-
-    @property
-    def pg_group_ranks(self):
-        return {g: {r: i for i, r in enumerate(ranks)} for g, ranks in self.ranks.items()}
-
-    @property
-    def pg_default_device(self):
-        return {}
-
-
-_world = _World()
-
-
 class _WorldMeta(type):
     @property
     def WORLD(cls) -> ProcessGroup | None:
         """The default group."""
-        return _world.default_pg
+        return world().default_pg
 
     @WORLD.setter
     def WORLD(cls, group):
-        _world.default_pg = group
+        world().default_pg = group
 
 
 class group(metaclass=_WorldMeta):  # noqa: N801
@@ -90,7 +55,7 @@ def is_available() -> bool:
 
 def is_initialized() -> bool:
     """Whether there is a default group."""
-    return _world.default_pg is not None
+    return world().default_pg is not None
 
 
 def is_gloo_available() -> bool:
@@ -155,7 +120,8 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
     (tensor([1., 1.]), 0, 1)
     >>> dist.destroy_process_group()
     """
-    if _world.default_pg is not None:
+    state = world()
+    if state.default_pg is not None:
         raise ValueError("trying to initialize the default process group twice!")
     set_debug_level_from_env()
     if store is not None and init_method is not None:
@@ -182,17 +148,17 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
             iter(rendezvous(init_method, rank, world_size, timeout=limit))
         )
         store.set_timeout(limit)
-    _world.store = store = PrefixStore("default_pg", store)
-    _world.host = own_address(_store_host(store))
-    _world.default_pg = made = _make(
-        name, "0", list(range(world_size)), rank, store, limit, "default_pg", pg_options
+    state.default_pg = made = make(
+        name, "0", list(range(world_size)), rank, PrefixStore("default_pg", store), limit, "default_pg",
+        pg_options,
     )
     if device_id is not None:
         made.bound_device_id = torch.device(device_id)
     made.barrier().wait()
 
 
-def _store_host(store):
+def store_host(store) -> str:
+    """Where the server of a store is."""
     while isinstance(store, PrefixStore):
         store = store.underlying_store
     return store.host if isinstance(store, TCPStore) else "127.0.0.1"
@@ -218,8 +184,8 @@ def _check_available(name):
             raise AssertionError(f"Unknown backend type {backend}")
 
 
-def _make(backend, name, ranks, own, store, timeout, description, pg_options=None):
-    """A group, of which the calling process is a member."""
+def make(backend, name, ranks, own, store, timeout, description, pg_options=None):
+    """A group, of which the calling process is a member; ``ranks`` and ``own`` are ranks in the default group."""
     inner = PrefixStore(f"{name}/", store)
     rank, size = ranks.index(own), len(ranks)
     plugin = next((b for b in BackendConfig(backend).device_backend_map.values()
@@ -234,16 +200,36 @@ def _make(backend, name, ranks, own, store, timeout, description, pg_options=Non
 
         made = FakeProcessGroup(rank, size)
     else:
-        made = ProcessGroup(inner, rank, size, timeout, name, _world.host, description)
+        made = ProcessGroup(inner, rank, size, timeout, name, own_address(store_host(store)), description)
         made.backend_name = str(backend)
     try:
         made.group_name, made.group_desc = name, description
     except AttributeError:
         pass
-    _world.ranks[made] = list(ranks)
-    _world.by_name[name] = made
-    _world.configs[made] = repr(BackendConfig(backend))
+    _enter(made, name, ranks, str(backend), store)
     return made
+
+
+def _enter(made, name: str, ranks, backend: str, store) -> None:
+    state = world()
+    state.pg_map[made] = (backend, store)
+    state.pg_names[made] = name
+    state.pg_group_ranks[made] = {r: i for i, r in enumerate(ranks)}
+    state.pg_backend_config[made] = repr(BackendConfig(backend))
+    tag = f"ptd:{name}"
+    state.tags_to_pg.setdefault("", []).append(made)
+    state.tags_to_pg.setdefault(tag, []).append(made)
+    state.pg_to_tag[made] = tag
+    register(name, made)
+
+
+def _leave(made):
+    state = world()
+    register(state.pg_names[made], None)
+    for tag in ("", state.pg_to_tag[made]):
+        state.tags_to_pg[tag].remove(made)
+    for known in (state.pg_map, state.pg_names, state.pg_group_ranks, state.pg_backend_config, state.pg_to_tag):
+        del known[made]
 
 
 class _PluginOptions:
@@ -257,26 +243,24 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """Ends a group, or all of them."""
     if group == NOT_A_MEMBER:
         return
-    target = _world.default_pg if group is None else group
+    state = world()
+    target = state.default_pg if group is None else group
     if target is None:
         raise AssertionError("Process group cannot be None")
-    if target not in _world.ranks:
+    if target not in state.pg_map:
         raise ValueError("Invalid process group specified")
-    if target is not _world.default_pg:
-        target.shutdown()
-        name = target.group_name
-        del _world.ranks[target], _world.configs[target]
-        _world.by_name.pop(name, None)
-        return
-    for made in list(_world.ranks):
+    ended = list(state.pg_map) if target is state.default_pg else [target]
+    for made in ended:
         if hasattr(made, "shutdown"):
             made.shutdown()
-    _world.clear()
+        _leave(made)
+    if target is state.default_pg:
+        state.default_pg, state.group_count = None, 0
 
 
 def abort_process_group(group: ProcessGroup | None = None) -> None:
     """Ends a group, or all, without waiting for what is under way."""
-    for made in list(_world.ranks) if group is None else [group]:
+    for made in list(world().pg_map) if group is None else [group]:
         made.abort()
     destroy_process_group(group)
 
@@ -291,8 +275,8 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None,
     Raises:
         ValueError: for ranks that are none, or come twice.
     """
-    world = group_of(None)
-    size = world.size()
+    whole, state = group_of(None), world()
+    size, own = whole.size(), whole.rank()
     if timeout is not None and not isinstance(timeout, timedelta):
         raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
     if ranks is not None:
@@ -312,29 +296,28 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None,
     else:
         ranks = list(range(size))
     if use_local_synchronization:
-        if world.rank() not in ranks:
+        if own not in ranks:
             return None
         members = "_".join(map(str, ranks))  # others do not know of it, so it must not count
-        _world.local[members] = same = _world.local.get(members, -1) + 1
-        name = f"local_{members}_{same}"
+        name = f"local_{members}_{local_count(whole, members)}"
     else:
-        _world.count += 1
-        name = str(_world.count)
-    if world.rank() not in ranks:
+        state.group_count += 1
+        name = str(state.group_count)
+    if own not in ranks:
         return NOT_A_MEMBER
-    backend = Backend(backend) if backend else Backend(get_backend(world))
+    backend = Backend(backend) if backend else Backend(get_backend(whole))
     for known in BackendConfig(backend).device_backend_map.values():
         if known not in Backend.backend_list:
             raise AssertionError(f"Unknown backend type {known}")
-    return _make(
-        backend, name, ranks, world.rank(), _world.store, timeout or world_timeout(),
+    return make(
+        backend, name, ranks, own, state.pg_map[whole][1], timeout or world_timeout(),
         group_desc or "undefined", pg_options,
     )
 
 
 def world_timeout() -> timedelta:
     """The default group's timeout."""
-    return getattr(_world.default_pg, "timeout", None) or default_pg_timeout
+    return getattr(world().default_pg, "timeout", None) or default_pg_timeout
 
 
 def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None,
@@ -397,7 +380,7 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
     if split_ranks is None or len(split_ranks) == 0:
         raise ValueError("split_ranks cannot be None or empty")
     parent = group_of(parent_pg)
-    ranks = _world.ranks[parent]
+    ranks = get_process_group_ranks(parent)
     mine = None
     for members in split_ranks:
         made = new_group([ranks[r] for r in members], timeout, backend or get_backend(parent),
@@ -412,9 +395,9 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
 def shrink_group(ranks_to_exclude, group=None, shrink_flags: int = 0, pg_options=None):
     """A group of the ranks of a group that are not excluded; called by those that stay."""
     parent = group_of(group)
-    stay = [r for i, r in enumerate(_world.ranks[parent]) if i not in set(ranks_to_exclude)]
+    stay = [r for i, r in enumerate(get_process_group_ranks(parent)) if i not in set(ranks_to_exclude)]
     made = new_group(stay, use_local_synchronization=True, pg_options=pg_options)
-    if parent is not _world.default_pg:
+    if parent is not world().default_pg:
         destroy_process_group(parent)
     return made
 
@@ -429,9 +412,10 @@ def group_of(group) -> ProcessGroup:
         if isinstance(group, (str, int)):
             raise ValueError(_UNKNOWN.format(group))
         return group
-    if _world.default_pg is None:
+    default = world().default_pg
+    if default is None:
         raise ValueError(UNSET)
-    return _world.default_pg
+    return default
 
 
 def is_outside(group, name: str | None = None) -> bool:
@@ -461,14 +445,15 @@ def get_world_size(group=None) -> int:
 def get_backend(group=None) -> str:
     """The name of a group's backend."""
     found = group_of(group)
-    if found not in _world.ranks:
+    known = world().pg_map.get(found)
+    if known is None:
         raise ValueError(_UNKNOWN.format(found))
-    return found.backend_name if isinstance(found, ProcessGroup) else found.name()
+    return known[0]
 
 
 def get_backend_config(group=None) -> str:
     """The backends of a group by kind of device: ``cpu:gloo,cuda:gloo``."""
-    return _world.configs[group_of(group)]
+    return world().pg_backend_config[group_of(group)]
 
 
 def get_default_backend_for_device(device) -> str:
@@ -481,36 +466,40 @@ def get_default_backend_for_device(device) -> str:
 
 def get_pg_count() -> int:
     """How many groups all processes have made, those included that the calling one is not in."""
-    return _world.count + (_world.default_pg is not None)
+    state = world()
+    return state.group_count + (state.default_pg is not None)
 
 
 def get_process_group_ranks(group) -> list[int]:
     """The ranks of a group's processes in the default group."""
-    return list(_world.ranks[group_of(group)])
+    return list(world().pg_group_ranks[group_of(group)])
+
+
+def _ranks_of(group):
+    known = world().pg_group_ranks.get(group)
+    if known is None:
+        raise ValueError(f"Group {group} is not registered, please create group with torch.distributed.new_group API")
+    return known
 
 
 def get_global_rank(group, group_rank: int) -> int:
     """The rank in the default group of a rank in a group."""
-    if group is None or group is _world.default_pg:
+    if group is None or group is world().default_pg:
         return group_rank
-    if group not in _world.ranks:
-        raise ValueError(f"Group {group} is not registered, please create group with torch.distributed.new_group API")
-    ranks = _world.ranks[group]
-    if not 0 <= group_rank < len(ranks):
-        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
-    return ranks[group_rank]
+    for global_rank, own in _ranks_of(group).items():
+        if own == group_rank:
+            return global_rank
+    raise ValueError(f"Group rank {group_rank} is not part of group {group}")
 
 
 def get_group_rank(group, global_rank: int) -> int:
     """The rank in a group of a rank in the default group."""
-    if group is None or group is _world.default_pg:
+    if group is None or group is world().default_pg:
         return global_rank
-    if group not in _world.ranks:
-        raise ValueError(f"Group {group} is not registered, please create group with torch.distributed.new_group API")
-    ranks = _world.ranks[group]
+    ranks = _ranks_of(group)
     if global_rank not in ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
-    return ranks.index(global_rank)
+    return ranks[global_rank]
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
@@ -532,6 +521,7 @@ def resolve_process_group(name: str) -> ProcessGroup:
     Raises:
         RuntimeError: if there is none.
     """
-    if name not in _world.by_name:
+    found = registered(name)
+    if found is None:
         raise RuntimeError(f"Could not resolve the process group registered under the name {name}")
-    return _world.by_name[name]
+    return found

@@ -26,19 +26,27 @@ class ProcessGroup:
     (``torch.distributed.ProcessGroup``; the backend of the name ``gloo``).
 
     Args:
-        store: where the processes leave their addresses.
+        store: where the processes leave their addresses. ``ProcessGroup(rank, size)``, without one, exchanges nothing: a
+            class derived from this one says how.
         rank, size: the calling process' place in the group, and the number of processes.
     """
 
     BackendType: type
     backend_name = "gloo"
+    group_name = "0"  # a class derived from this one may have properties instead
+    group_desc = "undefined"
+    bound_device_id: torch.device | None = None
 
-    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta = DEFAULT_TIMEOUT,
+    def __init__(self, store: Store | int, rank: int, size: int | None = None, timeout: timedelta = DEFAULT_TIMEOUT,
                  name: str = "0", host: str = "127.0.0.1", description: str = "undefined"):
-        self._store, self._rank, self._size = store, rank, size
         self.timeout = timeout
+        if isinstance(store, int):
+            self._rank, self._size, self.backend_name = store, rank, "undefined"
+            return
+        if size is None:
+            raise TypeError("ProcessGroup(store, rank, size): size is missing")
+        self._store, self._rank, self._size = store, rank, size
         self.group_name, self.group_desc = name, description
-        self.bound_device_id = None
         self._mesh = Mesh(name, rank, size, store, host)
         self._collectives = Collectives(self._mesh)
         self._mailbox = Mailbox(self._mesh)
@@ -60,6 +68,10 @@ class ProcessGroup:
 
     def name(self) -> str:
         """The backend's name."""
+        return self.getBackendName()
+
+    def getBackendName(self) -> str:  # noqa: N802
+        """`name`, for classes derived from this one to say."""
         return self.backend_name
 
     def get_group_store(self) -> Store:
@@ -250,7 +262,9 @@ class ProcessGroup:
             lambda _: fill(output, out), [output],
         )
 
-    all_gather_single = _allgather_base
+    def all_gather_single(self, *args, **kwargs) -> Work:
+        """`_allgather_base`, by its later name."""
+        return self._allgather_base(*args, **kwargs)
 
     def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None) -> Work:
         """`_allgather_base` of several."""
@@ -258,7 +272,9 @@ class ProcessGroup:
 
         return Joint([self._allgather_base(o, i, opts) for o, i in zip(outputs, inputs)], outputs)
 
-    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    def all_gather_single_coalesced(self, *args, **kwargs) -> Work:
+        """`allgather_into_tensor_coalesced`, by its later name."""
+        return self.allgather_into_tensor_coalesced(*args, **kwargs)
 
     def gather(self, output_tensors, input_tensors=None, opts=None, root=None) -> Work:
         """`allgather` whose result one rank gets."""
@@ -337,7 +353,9 @@ class ProcessGroup:
             own = flat(input * opts.reduceOp.factor)
         return self._reduce_parts(output, list(own.reshape(self._size, -1)), opts.reduceOp, opts)
 
-    reduce_scatter_single = _reduce_scatter_base
+    def reduce_scatter_single(self, *args, **kwargs) -> Work:
+        """`_reduce_scatter_base`, by its later name."""
+        return self._reduce_scatter_base(*args, **kwargs)
 
     def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None) -> Work:
         """`_reduce_scatter_base` of several."""
@@ -345,7 +363,9 @@ class ProcessGroup:
 
         return Joint([self._reduce_scatter_base(o, i, opts) for o, i in zip(outputs, inputs)], outputs)
 
-    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+    def reduce_scatter_single_coalesced(self, *args, **kwargs) -> Work:
+        """`reduce_scatter_tensor_coalesced`, by its later name."""
+        return self.reduce_scatter_tensor_coalesced(*args, **kwargs)
 
     def alltoall(self, output_tensors, input_tensors, opts=None) -> Work:
         """Each process gives one tensor to each."""
@@ -377,7 +397,9 @@ class ProcessGroup:
             lambda _: fill(output, out, counts=False), [output],
         )
 
-    all_to_all_single = alltoall_base
+    def all_to_all_single(self, *args, **kwargs) -> Work:
+        """`alltoall_base`, by its later name."""
+        return self.alltoall_base(*args, **kwargs)
 
     def _pieces(self, array, t, splits):
         rows = t.shape[0] if t.dim() else 0
@@ -468,6 +490,8 @@ class ProcessGroup:
 
     def shutdown(self) -> None:
         """Ends the group when everything under way is done."""
+        if not hasattr(self, "_line"):
+            return  # without connections
         last = self._line._last
         if last is not None:
             last._arrived.wait(seconds(self.timeout))

@@ -163,6 +163,38 @@ class Joint(Work):
         return collect_all([w.get_future() for w in self._works]).then(lambda _: self._result)
 
 
+class FromFuture(Work):
+    """A handle that is over when a future is."""
+
+    def __init__(self, future: Future):
+        super().__init__()
+        self._future = future
+        future.add_done_callback(lambda _: self._arrived.set())
+
+    def wait(self, timeout=None) -> bool:
+        """Waits for the future. Raises what made it fail."""
+        self._future.wait()
+        return True
+
+    def result(self):
+        """The future's tensors."""
+        value = self._future.value()
+        return list(value) if isinstance(value, (list, tuple)) else [value]
+
+    def exception(self):
+        """What made the future fail, or None."""
+        if self._future.done():
+            try:
+                self._future.value()
+            except Exception as error:
+                return error
+        return None
+
+    def is_success(self) -> bool:
+        """Whether the future is done and has not failed."""
+        return self._future.done() and self.exception() is None
+
+
 class Line:
     """The order of a group's collectives: each begins when the one before it has ended."""
 

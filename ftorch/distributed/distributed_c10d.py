@@ -1,6 +1,8 @@
 """Groups, collectives and messages under PyTorch's name of the module."""
 # ruff: noqa: F401, F811
 
+import sys
+
 from ..futures import Future
 from ._backends import DebugLevel, get_debug_level, set_debug_level
 from ._collectives import (
@@ -31,7 +33,6 @@ from ._groups import (
     Backend,
     BackendConfig,
     GroupMember,
-    _world,
     destroy_process_group,
     get_backend,
     get_backend_config,
@@ -55,6 +56,7 @@ from ._groups import (
     is_torchelastic_launched,
     is_ucc_available,
     is_xccl_available,
+    make,
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
@@ -92,6 +94,7 @@ from ._reductions import ReduceOp
 from ._reductions import make_nccl_premul_sum as _make_nccl_premul_sum
 from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
 from ._work import Work
+from ._world import kept_by as _kept_by
 from .constants import default_pg_nccl_timeout, default_pg_timeout
 from .rendezvous import register_rendezvous_handler, rendezvous
 
@@ -101,8 +104,9 @@ _MPI_AVAILABLE = _UCC_AVAILABLE = _XCCL_AVAILABLE = _TORCHCOMM_AVAILABLE = False
 _GLOO_AVAILABLE = True
 
 GroupName = str
+_world = _kept_by(sys.modules[__name__])
 
-__all__ = [name for name in dir() if not name.startswith("_")]
+__all__ = [name for name in dir() if not name.startswith("_") and name != "make"]
 
 
 def _get_default_group() -> ProcessGroup:
@@ -112,9 +116,7 @@ def _get_default_group() -> ProcessGroup:
 
 def _get_default_store() -> Store:
     """The store of the default group."""
-    if _world.store is None:
-        group_of(None)
-    return _world.store
+    return _world.pg_map[group_of(None)][1]
 
 
 def _rank_not_in_group(group) -> bool:
@@ -141,11 +143,37 @@ def _find_or_create_pg_by_ranks_and_tag(tag, ranks, stride):
 
 
 def _find_pg_by_ranks_and_tag(tag, ranks):
-    return next((g for g, members in _world.ranks.items() if members == list(ranks)), None)
+    return next((g for g, members in _world.pg_group_ranks.items() if list(members) == list(ranks)), None)
 
 
 def _get_group_size_by_name(name: str) -> int:
     return _resolve_process_group(name).size()
+
+
+class _CollOp:
+    """What a collective that is put together with others was called with."""
+
+    def __init__(self, op, tensor, dst_tensor=None, redop=None, root=None):
+        self.op, self.tensor, self.dst_tensor, self.redop, self.root = op, tensor, dst_tensor, redop, root
+
+
+def _store_based_barrier(rank, store, group_name, rendezvous_count, timeout, logging_interval=None) -> None:
+    """Returns when ``rendezvous_count`` processes have called it.
+
+    Raises:
+        DistStoreError: if they have not in ``timeout``.
+    """
+    key = f"store_based_barrier_key:{group_name}"
+    last = f"{key}:last_worker"
+    if store.add(key, 1) == rendezvous_count:
+        store.set(last, "1")
+    try:
+        store.wait([last], timeout)
+    except RuntimeError as error:
+        raise DistStoreError(
+            f"Timed out initializing process group in store based barrier on rank {rank}, for key: {key} (world_size="
+            f"{rendezvous_count}, num_workers_joined={store.add(key, 0)}, timeout={timeout} error={error})"
+        ) from error
 
 
 def supports_complex(reduceOp) -> bool:  # noqa: N803
@@ -163,17 +191,15 @@ def _new_process_group_helper(group_size, group_rank, global_ranks_in_group, bac
     Raises:
         ValueError: for a name that another group has.
     """
-    if group_name in _world.by_name:
+    if group_name in _world.pg_names.values():
         raise ValueError(
             "The specified group name has already been created, please use a different group name"
         )
     ranks = list(global_ranks_in_group) or list(range(group_size))
-    made = ProcessGroup(
-        PrefixStore(f"{group_name}/", store), group_rank, group_size, timeout or default_pg_timeout,
-        str(group_name), _world.host, group_desc or "undefined",
+    made = make(
+        Backend(backend), str(group_name), ranks, ranks[group_rank], store, timeout or default_pg_timeout,
+        group_desc or "undefined", backend_options,
     )
-    _world.ranks[made], _world.by_name[str(group_name)] = ranks, made
-    _world.configs[made] = repr(BackendConfig(Backend(backend)))
     return made, store
 
 

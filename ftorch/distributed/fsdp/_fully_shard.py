@@ -288,6 +288,10 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     return module
 
 
+# Under the name that PyTorch's decorator of such functions gives it.
+fully_shard.state = lambda module: getattr(module, "_fsdp_state", None)  # type: ignore[attr-defined]
+
+
 def _parts_again(state, *_):
     state.group.reshard()
 
