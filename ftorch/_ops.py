@@ -366,6 +366,7 @@ class _Ops(types.ModuleType):
         self.aten = _Aten("aten")
         self.prims = _Prims("prims")
         self.loaded_libraries: set[str] = set()
+        self._made: dict[str, _OpNamespace] = {}  # those, too, whose operators are being registered
 
     def load_library(self, path):
         """Registers the operators of torchvision's and torchaudio's libraries, which are JAX's here.
@@ -390,23 +391,27 @@ class _Ops(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        found = _OpNamespace(name)
+        found = self._made.setdefault(name, _OpNamespace(name))
+        home = _HOMES.get(name)
+        if home is not None:
+            module = importlib.import_module(home, __package__)  # another thread that imports it is waited for
+            if getattr(module.__spec__, "_initializing", False):
+                return found  # asked for by the module itself
         setattr(self, name, found)
-        if name == "higher_order":
-            importlib.import_module("._higher_order_ops", __package__)  # it registers them
-        elif name in ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional"):
-            importlib.import_module(".distributed._functional_ops", __package__)
-        elif name == "c10d":
-            importlib.import_module(".distributed._group_ops", __package__)
-        elif name == "quantized":
-            importlib.import_module("._quantized._operators", __package__)  # it registers them
-        elif name == "sparse":
-            importlib.import_module("._quantized._sparse", __package__)
-        elif name == "profiler":
-            importlib.import_module(".profiler._operators", __package__)
         return found
 
 
+# The modules that register the operators of a namespace.
+_HOMES = {
+    "higher_order": "._higher_order_ops",
+    "_c10d_functional": ".distributed._functional_ops",
+    "_c10d_functional_autograd": ".distributed._functional_ops",
+    "c10d_functional": ".distributed._functional_ops",
+    "c10d": ".distributed._group_ops",
+    "quantized": "._quantized._operators",
+    "sparse": "._quantized._sparse",
+    "profiler": ".profiler._operators",
+}
 ops = _Ops()
 
 

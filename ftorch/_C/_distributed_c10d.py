@@ -17,12 +17,11 @@ from ..distributed._options import (
 )
 from ..distributed._reducer import Reducer
 from ..distributed._work import FromFuture as _create_work_from_future
-from ..distributed._world import (
-    get_thread_isolation_mode as _get_thread_isolation_mode,
-)
-from ..distributed._world import (
-    set_thread_isolation_mode as _set_thread_isolation_mode,
-)
+from ..distributed._world import get_thread_isolation_mode as _get_thread_isolation_mode
+from ..distributed._world import register as _register_process_group
+from ..distributed._world import set_thread_isolation_mode as _set_thread_isolation_mode
+from ..distributed._world import unregister as _unregister_process_group
+from ..distributed._world import unregister_all as _unregister_all_process_groups
 from ..distributed.debug._worker_server import _register_handler, _Request, _Response, _WorkerServer
 from ..distributed.distributed_c10d import (
     DebugLevel,

@@ -98,10 +98,26 @@ _COALESCED = (
 )
 
 
+_DIFFERENTIABLE = {
+    "wait_tensor", "all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single",
+    "all_reduce_coalesced", "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced",
+}
+
+
+def _on_tape(rule, form):
+    """A rule, whose steps are on the tape; of meta tensors what gives the result's form."""
+    def run(x, *args):
+        return (form if (x if isinstance(x, torch.Tensor) else x[0]).is_meta else rule)(x, *args)
+
+    return run
+
+
 def _define(library, schema, rule, form=None):
     name = schema.partition("(")[0]
     library.define(schema)
     library.impl(name, rule, "CompositeExplicitAutograd")
+    if name in _DIFFERENTIABLE and form is not None:
+        library.impl(name, _on_tape(rule, form), "Autograd")
     if form is not None:
         library._register_fake(name, form)
 

@@ -81,6 +81,16 @@ def register(name: str, group) -> None:
         known[name] = group
 
 
+def unregister(name: str) -> None:
+    """Makes a group unknown by its name."""
+    register(name, None)
+
+
+def unregister_all() -> None:
+    """Makes all groups unknown by their names."""
+    (_of_thread.groups if _isolated[0] else _everywhere).clear()
+
+
 def registered(name: str):
     """The group of a name, or None."""
     return (_of_thread.groups if _isolated[0] else _everywhere).get(name)

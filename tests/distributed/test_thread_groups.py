@@ -191,3 +191,48 @@ def test_a_group_without_a_store_has_but_a_rank():
     for lib in (ftorch, torch):
         made = lib.distributed.ProcessGroup(1, 3)
         assert (made.rank(), made.size()) == (1, 3)
+
+
+def test_groups_have_further_names():
+    seen = []
+    for lib in (ftorch, torch):
+        core, dist = lib._C._distributed_c10d, lib.distributed
+        made = dist.ProcessGroup(0, 1)
+        core._register_process_group("a name", made)
+        found = core._resolve_process_group("a name") is made
+        core._unregister_process_group("a name")
+        with pytest.raises(RuntimeError, match="Could not resolve the process group registered under the name a name"):
+            core._resolve_process_group("a name")
+        seen.append(found)
+    assert seen == [True, True]
+
+
+def test_operators_of_collectives_are_differentiable_ones():
+    for lib in (ftorch, torch):
+        __import__(f"{lib.__name__}.distributed._functional_collectives")
+        dist = lib.distributed
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        try:
+            x = lib.ones(2, requires_grad=True)
+            name = dist.group.WORLD.group_name
+            done = lib.library.opcheck(
+                lib.ops._c10d_functional.all_reduce.default, (x, "sum", name), test_utils="test_autograd_registration"
+            )
+            assert done == {"test_autograd_registration": "SUCCESS"}
+        finally:
+            dist.destroy_process_group()
+
+
+def test_operators_asked_for_by_threads_are_there():
+    import subprocess
+    import sys
+
+    code = (
+        "import threading, ftorch\n"
+        "seen = []\n"
+        "def ask(): seen.append(ftorch.ops._c10d_functional.all_gather_into_tensor)\n"
+        "threads = [threading.Thread(target=ask) for _ in range(8)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "assert len(seen) == 8 and len(set(map(id, seen))) == 1, seen\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
