@@ -12,11 +12,10 @@ from . import _options as options
 from ._algorithms import Collectives, as_bytes
 from ._elements import fill, flat, has_none, room
 from ._mailbox import Mailbox
-from ._profiled import recorded
 from ._reductions import Reduction
 from ._store import DEFAULT_TIMEOUT, Store, seconds
 from ._transport import Mesh
-from ._work import Line, Work
+from ._work import Line, Work, recorded
 
 _BARRIER_TAG = -(1 << 62)
 
