@@ -309,6 +309,7 @@ _ELSEWHERE = {
     **dict.fromkeys(
         (
             "_nested_tensor_from_mask_left_aligned",
+            "_nested_from_padded",
             "_nested_tensor_from_mask",
             "_nested_tensor_from_tensor_list",
             "_amp_update_scale_",

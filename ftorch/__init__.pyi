@@ -151,6 +151,7 @@ from ._toplevel.private_functions import _log_softmax as _log_softmax
 from ._toplevel.private_functions import _masked_softmax as _masked_softmax
 from ._toplevel.private_functions import _native_batch_norm_legit_no_training as _native_batch_norm_legit_no_training
 from ._toplevel.private_functions import _nested_compute_contiguous_strides_offsets as _nested_compute_contiguous_strides_offsets
+from ._toplevel.private_functions import _nested_from_padded as _nested_from_padded
 from ._toplevel.private_functions import _nested_tensor_from_mask as _nested_tensor_from_mask
 from ._toplevel.private_functions import _nested_tensor_from_mask_left_aligned as _nested_tensor_from_mask_left_aligned
 from ._toplevel.private_functions import _nested_tensor_from_tensor_list as _nested_tensor_from_tensor_list

@@ -74,7 +74,7 @@ class OpOverload(OperatorBase):
         schema = definition.schema
         self._schema = qualified(in_place(schema) if form == "inplace" else schema)
         self._overloadname = definition.schema.overload or "default"
-        self._bound = Bound(definition, "self")
+        self._bound = Bound(definition, "self", takes_none=True)
         self._form = form
 
     def __call__(self, /, *args, **kwargs):

@@ -237,7 +237,7 @@ def _addcmul(saved, grad, index):
 def _index(saved, grad, _):
     zeros = aten_op("new_zeros")(grad, saved.shape(), **options_of(grad))
     places = [None if i is None else saved.tensor(i) for i in saved.places("indices")]
-    return api.index_put(zeros, places, grad, True)
+    return aten_op("index_put")(zeros, places, grad, True)
 
 
 @rule("where")

@@ -270,6 +270,43 @@ def _nested_tensor_from_tensor_list(list, dtype=None, layout=None, device=None, 
     return nested.as_nested_tensor(list, dtype=dtype, device=device)
 
 
+def _nested_from_padded(padded, cpu_nested_shape_example, fuse_transform_0213=False):
+    """The nested tensor whose parts are what the first elements of each row of ``padded`` (N, ...) are.
+
+    Args:
+        cpu_nested_shape_example: the parts' sizes, int64, a row for each.
+        fuse_transform_0213: ``padded`` is (N, H, L, D), a part's sizes are those of (L, H * D).
+
+    Raises:
+        RuntimeError: for sizes beyond those of ``padded``, or as many for a part as ``padded`` has.
+
+    >>> import ftorch as torch
+    >>> made = torch._nested_from_padded(torch.ones(2, 2, 3), torch.tensor([[2, 3], [1, 2]]))
+    >>> [x.shape for x in made.unbind()]
+    [torch.Size([2, 3]), torch.Size([1, 2])]
+    """
+    from .. import nested
+
+    sizes = cpu_nested_shape_example
+    if sizes.dtype is not _dtype.int64:
+        raise RuntimeError(f"expected scalar type Long but found {sizes.dtype.scalar_name}")
+    if fuse_transform_0213:
+        padded = padded.permute(0, 2, 1, 3).flatten(2)
+    if padded.dim() != sizes.shape[1] + 1:
+        raise RuntimeError(f"dim: {padded.dim()}target_size: {sizes.shape[1]}")
+    parts = []
+    for row, shape in zip(padded.unbind(), sizes.tolist()):
+        for dim, size in enumerate(shape):
+            if size > row.shape[dim]:
+                raise RuntimeError(
+                    f"The size of tensor a ({size}) must match the size of tensor b ({row.shape[dim]}) at non-singleton "
+                    f"dimension {dim + 1}"
+                )
+            row = row.narrow(dim, 0, size)
+        parts.append(row)
+    return nested.as_nested_tensor(parts)
+
+
 # --- loss scaling ----------------------------------------------------------------------
 
 

@@ -89,6 +89,7 @@ _LISTED_TYPES = {
     ("quantile", "q"): "float",
     ("nanquantile", "q"): "float",
     ("renorm", "p"): "Scalar",
+    ("renorm", "maxnorm"): "Scalar",
     ("hardshrink", "lambd"): "Scalar",
     ("softshrink", "lambd"): "Scalar",
     ("linalg_vector_norm", "ord"): "Scalar",
@@ -96,7 +97,7 @@ _LISTED_TYPES = {
     ("linalg_matrix_norm", "ord"): "Scalar",
     ("trapz", "dx"): "float",
 }
-_SYNONYMS = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
+SYNONYMS = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
 
 
 _OPTIONS = {"dtype": "None", "layout": "None", "device": "None", "pin_memory": "False"}
@@ -128,7 +129,10 @@ class Parameter:
         return f"{self.type_text} {self.name}" + ("" if self.default is None else f" = {self.default}")
 
     def takes(self, value, fits):
-        return (value is None and (self.type.is_optional or self.default == "None")) or fits(value, self)
+        if value is None:
+            return self.type.is_optional or self.default == "None" or (
+                self.default == "{}" and self.type.base in ("int", "SymInt"))
+        return fits(value, self)
 
 
 def type_text(kind) -> str:
@@ -243,7 +247,7 @@ class Signature:
                     return self._too_many(name, args)
                 value = args[place]
             else:
-                names = (p.name, *_SYNONYMS.get(p.name, ()))
+                names = (p.name, *SYNONYMS.get(p.name, ()))
                 value = next((kwargs[n] for n in names if n in kwargs), MISSING)
             if value is MISSING:
                 if not p.optional:
@@ -264,7 +268,7 @@ class Signature:
                 place += 1
         for key in kwargs:
             at = next((i for i, p in enumerate(self.parameters) if key == p.name), None)
-            if at is None and not any(key in _SYNONYMS.get(p.name, ()) for p in self.parameters):
+            if at is None and not any(key in SYNONYMS.get(p.name, ()) for p in self.parameters):
                 return f"{name}() got an unexpected keyword argument '{key}'"
             if at is not None and at < min(len(args), self.positional):
                 return f"{name}() got multiple values for argument '{key}'"
@@ -273,7 +277,7 @@ class Signature:
     def own_names(self, kwargs):
         """Keywords under the names of the parameters that they stand for."""
         named = {p.name for p in self.parameters}
-        other = {s: p.name for p in self.parameters for s in _SYNONYMS.get(p.name, ())}
+        other = {s: p.name for p in self.parameters for s in SYNONYMS.get(p.name, ())}
         return {key if key in named else other.get(key, key): value for key, value in kwargs.items()}
 
     def _too_many(self, name, args):
@@ -331,9 +335,7 @@ def _element_fits(value, p):
     if base in ("int", "SymInt"):
         return _is_int(value)
     if base == "Tensor":
-        return isinstance(value, TensorBase) or hasattr(type(value), "__torch_function__") or (
-            value is None and "?" in p.type.suffixes[:1]
-        )
+        return isinstance(value, TensorBase) or hasattr(type(value), "__torch_function__")
     if base in ("float", "Scalar"):
         return _is_number(value)
     return True
@@ -488,6 +490,22 @@ def of_call(frame):
     if python is not None:  # it is Python in PyTorch
         return _of_binding(name, python, args, kwargs)
     return of_arguments(name, definitions, form, args, kwargs)
+
+
+def renamed(frame):
+    """(function, arguments, keywords under the parameters' own names) of the public call of a frame; None if they are."""
+    found = overrides.called(frame)
+    definitions = None if found is None else getattr(python_of(found[0]), "__ftorch_ops__", None)
+    if found is None or definitions is None or not found[2]:
+        return None
+    function, args, kwargs = python_of(found[0]), *found[1:]
+    form = function.__ftorch_form__
+    given = args if form.endswith("function") else args[1:]
+    for s in _signatures(function.__name__, definitions, form):
+        if s.error(function.__name__, given, kwargs) is None:
+            named = s.own_names(kwargs)
+            return None if named == kwargs else (function, args, named)
+    return None
 
 
 def of_arguments(name, definitions, form, args, kwargs):

@@ -113,8 +113,11 @@ def static_for_out(op, static, out):
     return static
 
 
-def check_dtype(op, result, out):
+def check_dtype(op, result, out, of_indices=False):
     """Raises where an operator's result cannot go to a tensor of the dtype of ``out``.
+
+    Args:
+        of_indices: whether the result are indices, of values that are another result.
 
     Raises:
         RuntimeError: in PyTorch's words, which are different for many operators.
@@ -124,6 +127,8 @@ def check_dtype(op, result, out):
         return
     definition = None if op is None else op.definition
     name = None if op is None else op.name
+    if name == "mode" and of_indices:
+        raise RuntimeError(f"expected scalar type '{wanted.scalar_name}' but got '{given.scalar_name}' for indices output")
     if name in ("all", "any"):
         if given is not _dtype.uint8:
             raise RuntimeError(
@@ -158,14 +163,14 @@ def _words(template, wanted, given, name=""):
     )
 
 
-def write_out(op, result, out, operands=()):
+def write_out(op, result, out, operands=(), of_indices=False):
     """Puts a result into an ``out=`` tensor: cast, and the tensor resized if its shape differs."""
     if op is not None and op.name == "clamp" and out.dtype is not result.dtype:
         if not any(isinstance(bound, TensorBase) for bound in operands[1:]):
             raise RuntimeError(
                 f"Found dtype {out.dtype.scalar_name} but expected {result.dtype.scalar_name}"
             )
-    check_dtype(op, result, out)
+    check_dtype(op, result, out, of_indices)
     if operands:
         check_overlap(op, operands, out)
     if result.shape != out.shape:

@@ -30,11 +30,16 @@ _SYNONYMS = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which PyTor
 
 
 class Bound:
-    """One overload, ready to be called with (operands, static)."""
+    """One overload, ready to be called with (operands, static).
 
-    __slots__ = ("definition", "op", "is_view", "parameters", "positional", "names", "dynamic")
+    Args:
+        takes_none: whether lists of tensors may hold None where the schema says so; public functions take no such lists.
+    """
 
-    def __init__(self, definition: OpDef, first: str):
+    __slots__ = ("definition", "op", "is_view", "parameters", "positional", "names", "takes_none")
+
+    def __init__(self, definition: OpDef, first: str, takes_none: bool = False):
+        self.takes_none = takes_none
         self.definition = definition
         self.is_view = definition.is_view
         self.op = None if definition.is_view else _op.op_named(definition.full_name)
@@ -81,7 +86,7 @@ class Bound:
             kind = self.positional[i][1].type
             if type(value) in _INTEGERS and kind.is_list and kind.size in (None, 1) and i == len(self.positional) - 1:
                 place, value = (place, 1), (value,)
-            if not _fits(value, kind, self.definition, i):
+            if not _fits(value, kind, self.definition, i) and not (value is None and is_nothing(self.positional[i][1])):
                 return None
             matched[i] = place, value
         for name, value in kwargs.items():
@@ -90,12 +95,18 @@ class Bound:
                 i = self._synonym(name)
             if i is None or matched[i] is not None:
                 return None
-            if not _fits(value, parameters[i][1].type, self.definition, i):
+            argument = parameters[i][1]
+            if not _fits(value, argument.type, self.definition, i) and not (value is None and is_nothing(argument)):
                 return None
             matched[i] = name, value
         for i, found in enumerate(matched):
-            if found is None:
-                argument = parameters[i][1]
+            argument = parameters[i][1]
+            if found is not None and found[1] is None and is_nothing(argument):
+                matched[i] = None, argument.default
+            elif found is not None and argument.type.suffixes == ("?", "[]") and not self.takes_none:
+                if any(v is None for v in found[1]):
+                    return None
+            elif found is None:
                 if not argument.has_default:
                     return None
                 matched[i] = None, None if parameters[i][2] == SCALAR else argument.default
@@ -134,8 +145,8 @@ class Bound:
         return operands, static
 
     def _synonym(self, name):
-        for own, other in _SYNONYMS.items():
-            if name == other:
+        for own, others in mismatch.SYNONYMS.items():
+            if name in others:
                 return self.names.get(own)
         return self.names.get("self") if name == "input" else self.names.get(
             "input") if name == "self" else None
@@ -173,6 +184,11 @@ def _is_number(value):
     )
 
 
+def is_nothing(argument) -> bool:
+    """Whether None stands for the default: that of dims is none of them."""
+    return argument.default == () and argument.type.base in ("int", "SymInt") and not argument.type.is_optional
+
+
 def _fits(value, kind, definition, index):
     """Whether a value can be an argument of a schema type."""
     if value is None:
@@ -185,7 +201,7 @@ def _fits(value, kind, definition, index):
             return kind.size is not None and _is_int(value)
         if base == "Tensor":
             return isinstance(value, (tuple, list)) and all(
-                v is None or isinstance(v, TensorBase) or hasattr(type(v), "__torch_function__")
+                v is None and kind.suffixes[0] == "?" or isinstance(v, TensorBase) or hasattr(type(v), "__torch_function__")
                 for v in value
             )
         if base == "Scalar":
@@ -304,6 +320,9 @@ def _explain():
     text = mismatch.of_call(sys._getframe(1)) if asked else None
     if text is not None and (result := _older_call(sys._getframe(1))) is not NotImplemented:
         return result
+    if text is None and (again := mismatch.renamed(sys._getframe(1))) is not None:
+        function, args, kwargs = again
+        return function(*args, **kwargs)
     if text is None:
         raise  # noqa: PLE0704
     raise TypeError(text) from None
@@ -393,6 +412,8 @@ def _source(bound: Bound, form: str, name: str):
     # A missing operand is refused as one of a wrong type is; a missing static argument would get as far as the kernel.
     for required in [n for n, a, kind in bound.parameters if kind == STATIC and not a.has_default]:
         lines.append(f"        if {required} is _MISSING: raise _unfit(_name)")
+    for parameter in [n for n, a, _ in bound.parameters if is_nothing(a)]:
+        lines.append(f"        if {parameter} is None: {parameter} = ()")
     operands, static, defaults = [], [], _defaults(bound)
     for parameter, _, kind in bound.parameters:
         if kind == STATIC:

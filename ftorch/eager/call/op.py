@@ -448,6 +448,8 @@ def call_out(op: Op, operands, static, out):
         raise TypeError(
             f"{op.name}(): argument 'out' must be Tensor, not {type_name(out)}"
         )
+    if outs is not out and len(op.definition.schema.returns) > 1:
+        raise TypeError(f"{op.name}(): argument 'out' must be tuple of Tensors, not {type_name(out)}")
     for o in outs:
         if not isinstance(o, Tensor):
             raise TypeError(
@@ -474,8 +476,8 @@ def call_out(op: Op, operands, static, out):
     many = results if isinstance(results, tuple) else (results,)
     if len(many) != len(outs):
         raise TypeError(f"expected tuple of {len(many)} elements but got {len(outs)}")
-    for result, o in zip(many, outs):
-        hooks.write_out(op, result, o, operands)
+    for i, (result, o) in enumerate(zip(many, outs)):
+        hooks.write_out(op, result, o, operands, i == 1 and result.dtype.name == "int64")
     if not isinstance(results, tuple):
         return outs[0]
     return named(op.definition, list(outs), "_out")

@@ -9,7 +9,14 @@ import jax
 
 from ..core import device as _device
 from ..core import dtype as _dtype
-from ..core.geometry import Size, channels_last_stride, geometry, is_channels_last
+from ..core.geometry import (
+    Size,
+    channels_last_stride,
+    contiguous_stride,
+    geometry,
+    is_channels_last,
+    pointwise_stride,
+)
 from ..core.quiet import quiet
 from ..core.registry import STATIC
 from ..core.return_values import result_type
@@ -35,10 +42,7 @@ from .kernel_functions import (
     trace_kernel,
 )
 from .operands import hashable, holds_tensors
-from .promotion import (
-    pointwise_stride,
-    preserved,
-)
+from .promotion import preserved
 from .size_errors import raise_early
 from .stored_dtypes import as_stored, dtype_of_result, in_stored_dtypes, stored_dtype
 
@@ -331,14 +335,24 @@ def _result_geometries(definition, results, tensors, device, stored, slots):
         shape = Size(r.shape)
         stride = inputs[0].stride if keeps and shape == inputs[0].shape else None
         if (follows or definition.layout == "preserve") and stride is None and shape and not all(
-            g.is_contiguous for g in inputs
+            g.stride == contiguous_stride(g.shape) for g in inputs
         ):
             if all(_broadcasts_to(g.shape, shape) for g in inputs):
-                stride = pointwise_stride(shape, inputs)
+                stride = pointwise_stride(shape, inputs, _has_numbers(definition, slots))
+        if stride is not None and definition.name == "pow" and slots[0][0] == "s":
+            stride = None
         if channels and len(shape) == inputs[0].ndim:
             stride = channels_last_stride(shape)
         geometries.append(geometry(shape, dtype, device, stride))
     return tuple(geometries)
+
+
+def _has_numbers(definition, slots):
+    """Whether there are numbers that PyTorch makes tensors of, which decides about strides of dimensions of size 1."""
+    return definition.name not in _OF_NUMBERS and any(slots[i][0] == "s" for i in definition.numbers)
+
+
+_OF_NUMBERS = frozenset({"pow", "clamp", "clamp_min", "clamp_max"})  # kernels of their own for numbers
 
 
 def _broadcasts_to(shape, target):
@@ -357,8 +371,11 @@ def build_inplace(op, operands, static) -> OpPlan:
     Raises:
         RuntimeError: if it does not fit (PyTorch's words).
     """
+    target = operands[0]._ftorch_geometry
+    if op.name in _IN_OWN_DTYPE and target.device is not _device.META:
+        static = _in_own_dtype(target.dtype, *static)
     plan = build(op, operands, static)
-    target, result = operands[0]._ftorch_geometry, plan.geometry
+    result = plan.geometry
     definition = op.definition
     if definition.promote is not None and not _dtype.can_cast(result.dtype, target.dtype):
         raise RuntimeError(
@@ -379,6 +396,18 @@ def build_inplace(op, operands, static) -> OpPlan:
         plan.geometries, plan.geometry = (dense,), dense
     plan.inplace = True
     return plan
+
+
+_IN_OWN_DTYPE = frozenset({"cumsum", "cumprod"})
+
+
+def _in_own_dtype(own, dim, dtype):
+    """The static arguments of a scan in place, which computes in the dtype of what it writes to."""
+    if dtype is not None and dtype is not own:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {own.c_name} and output tensor dtype {dtype.c_name} should match"
+        )
+    return dim, own
 
 
 def build_update(fn, mutable, inputs, scalars, static) -> Plan:

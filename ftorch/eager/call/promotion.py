@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core import dtype as _dtype
 from ..core.dtype import dtype as Dtype
-from ..core.geometry import Geometry, geometry, permuted_stride
+from ..core.geometry import Geometry, geometry, pointwise_stride
 from ..tensor import TensorBase
 
 
@@ -70,48 +70,6 @@ def broadcast_shape(shapes):
 
 
 # --- memory layout of results --------------------------------------------------------
-
-
-def pointwise_stride(shape, geometries):
-    """The strides of an elementwise result: dense, in the inputs' memory order."""
-    if all(g.is_contiguous or g.is_zero_dim for g in geometries):
-        return None
-    same = [g for g in geometries if g.shape == shape]
-    if same and all(g.stride == same[0].stride for g in same) and len(same) == len(
-        [g for g in geometries if not g.is_zero_dim]
-    ) and same[0].is_dense:
-        return same[0].stride
-    ndim = len(shape)
-    strides = []
-    for g in geometries:
-        gap = ndim - g.ndim
-        strides.append([
-            0 if d < gap or (g.shape[d - gap] == 1 and shape[d] != 1) else g.stride[d - gap]
-            for d in range(ndim)
-        ])
-
-    def compare(a, b):  # a, b: dimensions; negative if a is inner to b
-        for s in strides:
-            if s[a] == 0 or s[b] == 0:
-                continue
-            if s[a] != s[b]:
-                return -1 if s[a] < s[b] else 1
-            if shape[a] > shape[b]:
-                return 1
-        return 0
-
-    # Insertion sort as TensorIterator does it, since ambiguous pairs make the order partial.
-    order = list(reversed(range(ndim)))  # innermost first
-    for i in range(1, ndim):
-        at = i
-        for j in range(i - 1, -1, -1):
-            verdict = compare(order[j], order[at])
-            if verdict > 0:
-                order[j], order[at] = order[at], order[j]
-                at = j
-            elif verdict < 0:
-                break
-    return permuted_stride(shape, tuple(reversed(order)))
 
 
 def preserved(g: Geometry) -> Geometry:

@@ -53,22 +53,30 @@ class device:
         if isinstance(device, _Device):
             return device
         if isinstance(device, int):
-            return _intern("cuda" if _count("cuda") else "cpu", device)
+            if device < 0:
+                raise RuntimeError("Device index must not be negative")
+            kind = next((kind for kind in ("cuda", "tpu") if _count(kind)), None)
+            if kind is None:
+                raise RuntimeError("Cannot access accelerator device when none is available.")
+            return _intern(kind, device)
         if not isinstance(device, str):
             given = "" if device is None else _type_name(device)
-            why = "" if device is None else (
+            if device is None and index is not None:
+                given = f"index={_type_name(index)}, "
+            why = "" if not given else (
                 f"\n      didn't match because some of the arguments have invalid types: (!{given}!)"
+                if device is not None else "\n      didn't match because some of the keywords were incorrect: index"
             )
             raise TypeError(
                 f"device() received an invalid combination of arguments - got ({given}), but expected one of:\n"
                 f" * (torch.device device){why}\n * (str type, int index = -1)\n"
-            ) if index is None else TypeError(
+            ) if index is None or device is None else TypeError(
                 f"device(): argument 'type' (position 1) must be str, not {given}"
             )
         if index is not None and not isinstance(index, int):
             raise TypeError(f"device(): argument 'index' (position 2) must be int, not {_type_name(index)}")
         kind, ordinal = _parse(device)
-        if index is not None and index < -1:
+        if index is not None and index < 0:
             raise RuntimeError("Device index must not be negative")
         if index is not None and ordinal is not None:
             raise RuntimeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 
 import ml_dtypes
@@ -15,7 +16,7 @@ class dtype:
 
     Attributes:
         itemsize: bytes per element.
-        is_floating_point, is_complex, is_signed: PyTorch's flags.
+        is_floating_point, is_complex: PyTorch's flags.
         numpy: the NumPy (or ``ml_dtypes``) dtype that JAX stores it in.
         category: 0 bool, 1 integer, 2 floating point, 3 complex; promotion never lowers it.
         stored: whether JAX has no such dtype, and ``numpy`` is another one's that stands in for it.
@@ -25,7 +26,7 @@ class dtype:
     __module__ = "ftorch"
 
     __slots__ = (
-        "name", "numpy", "category", "itemsize", "is_floating_point", "is_complex", "is_signed",
+        "name", "numpy", "category", "itemsize", "is_floating_point", "is_complex",
         "abbreviation", "scalar_name", "stored", "is_shell", "_index",
     )
 
@@ -38,11 +39,23 @@ class dtype:
         self.stored, self.is_shell = is_shell or itemsize is not None, is_shell
         self.is_floating_point = category == _FLOAT
         self.is_complex = category == _COMPLEX
-        self.is_signed = category >= _FLOAT or self.numpy.kind == "i"
         self.scalar_name = scalar_name
         self.abbreviation = abbreviation
         self._index = len(ALL)
         ALL.append(self)
+
+    @property
+    def is_signed(self) -> builtins.bool:
+        """Whether there are negative numbers of it.
+
+        Raises:
+            RuntimeError: for dtypes of quantized tensors, and of bits that mean nothing.
+        """
+        if self.is_shell and self.name[0] in "qb":
+            if self.name.startswith("q"):
+                raise RuntimeError("isSignedType not supported for quantized types")
+            raise RuntimeError("Bits types are undefined")
+        return self.category >= _FLOAT and self is not float8_e8m0fnu or self.numpy.kind == "i"
 
     def __repr__(self):
         return f"torch.{self.name}"

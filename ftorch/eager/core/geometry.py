@@ -232,6 +232,52 @@ def part_of(g: Geometry, key, shape, stride) -> Geometry:
     return found
 
 
+def pointwise_stride(shape, geometries, numbers=False):
+    """The strides of an elementwise result: dense, in the inputs' memory order.
+
+    Args:
+        numbers: whether there are numbers among the operands, which count as tensors of no dimension.
+    """
+    if not numbers and all(g.shape == shape for g in geometries):
+        if all(g.is_contiguous for g in geometries):
+            return None
+        if len(shape) in (4, 5) and all(g.stride == channels_last_stride(shape) for g in geometries):
+            return geometries[0].stride
+        if geometries[0].is_dense and all(g.stride == geometries[0].stride for g in geometries):
+            return geometries[0].stride
+    ndim = len(shape)
+    strides = []
+    for g in geometries:
+        gap = ndim - g.ndim
+        strides.append([
+            0 if d < gap or (g.shape[d - gap] == 1 and shape[d] != 1) else g.stride[d - gap]
+            for d in range(ndim)
+        ])
+
+    def compare(a, b):  # a, b: dimensions; negative if a is inner to b
+        for s in strides:
+            if s[a] == 0 or s[b] == 0:
+                continue
+            if s[a] != s[b]:
+                return -1 if s[a] < s[b] else 1
+            if shape[a] > shape[b]:
+                return 1
+        return 0
+
+    # Insertion sort as TensorIterator does it, since ambiguous pairs make the order partial.
+    order = list(reversed(range(ndim)))  # innermost first
+    for i in range(1, ndim):
+        at = i
+        for j in range(i - 1, -1, -1):
+            verdict = compare(order[j], order[at])
+            if verdict > 0:
+                order[j], order[at] = order[at], order[j]
+                at = j
+            elif verdict < 0:
+                break
+    return permuted_stride(shape, tuple(reversed(order)))
+
+
 def has_internal_overlap(g: Geometry) -> bool:
     """Whether several elements certainly lie at one memory location (an expanded tensor)."""
     return g.numel > 0 and any(n > 1 and s == 0 for n, s in zip(g.shape, g.stride))

@@ -79,14 +79,14 @@ def _negative(name, given):
 
 
 def number(name: str, argument: str, position: int, value):
-    """A Python number; a 0-d tensor gives its value.
+    """A Python number; a 0-d tensor that requires no grad gives its value.
 
     Raises:
         TypeError: for anything else.
     """
     if isinstance(value, (bool, int, float, complex)):
         return value
-    if isinstance(value, np.generic) or isinstance(value, TensorBase) and value.ndim == 0:
+    if isinstance(value, np.generic) or isinstance(value, TensorBase) and value.ndim == 0 and not value.requires_grad:
         return value.item()
     kind = "Tensor" if isinstance(value, TensorBase) else type_name(value)
     raise TypeError(

@@ -41,7 +41,7 @@ def _like(name, kernel, x, values, memory_format, dtype, layout, device, require
     g = x._ftorch_geometry
     stride = None
     if memory_format is None or memory_format is formats.preserve_format:
-        stride = None if g.is_contiguous else dense_like(g).stride
+        stride = g.stride if g.is_dense else dense_like(g).stride
     elif memory_format is not formats.contiguous_format:
         stride = formats.strides_for(g.shape, memory_format)
     args = (g.shape, *values)

@@ -13,7 +13,7 @@ from ..call import op as _op
 from ..call.argument_types import type_name
 from ..core import device as _device
 from ..core import dtype as _dtype
-from ..core import formats, once
+from ..core import formats
 from ..core.geometry import Size, geometry, is_channels_last
 from ..memory import gpu_driver
 from ..memory.storage import KEPT_BYTES, Storage, on_look, strided
@@ -35,6 +35,7 @@ from ..tensor import (
 from .jax_interop import dlpack, dlpack_device, jax_array
 from .methods import METHODS, asked, clone, is_contiguous, method, write_array
 from .numpy_interop import numpy
+from .python_data import say_that_gradients_end
 
 # --- dtype and device ----------------------------------------------------------------
 
@@ -345,16 +346,9 @@ def __int__(self):
 
 @method
 def __float__(self):
-    _say_that_gradients_end(self)
+    if self.requires_grad:
+        say_that_gradients_end()
     return float(_real(_single(self), "double"))
-
-
-def _say_that_gradients_end(t):
-    if t.requires_grad:
-        once.warn_once(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-            "Consider using tensor.detach() first.", stacklevel=0,
-        )
 
 
 def _single(t):
@@ -375,7 +369,8 @@ def _real(value, to):
 
 @method
 def __complex__(self):
-    _say_that_gradients_end(self)
+    if self.requires_grad:
+        say_that_gradients_end()
     return complex(_single(self))
 
 

@@ -183,7 +183,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
                 "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. "
             )
         source = from_numpy(np.array(obj))
-    elif hasattr(obj, "__dlpack__"):
+    elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         source = from_dlpack(obj)
     else:
         try:

@@ -14,7 +14,17 @@ import numpy as np
 
 from ..autograd.views import make_view, view_call
 from ..call.argument_types import type_name
-from ..call.op import at_hand, call, count_write, in_c, op_named, overlaps, special, to_numpy
+from ..call.op import (
+    at_hand,
+    call,
+    call_inplace,
+    count_write,
+    in_c,
+    op_named,
+    overlaps,
+    special,
+    to_numpy,
+)
 from ..core import api
 from ..core.device import CPU
 from ..core.dtype import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int64
@@ -465,7 +475,7 @@ def setitem(x, index, value):
         indices = (*[None] * dim, t)
     else:
         indices = _expanded(advanced)
-    part.index_put_(indices, value)
+    call_inplace(op_named("index_put"), (part, indices, value), (False,))
     return None
 
 

@@ -165,6 +165,8 @@ def _leaf_dtype(kind):
 
 
 def _build(leaves, shape, dtype, wanted=None):
+    if dtype.category == 2 and any(isinstance(v, TensorBase) and v.requires_grad for v in leaves):
+        say_that_gradients_end()
     values = [v.item() if isinstance(v, (TensorBase, np.ndarray)) else v for v in leaves]
     if wanted is _dtype.bool:
         return np.array([bool(v) for v in values], np.bool_).reshape(shape)
@@ -172,6 +174,14 @@ def _build(leaves, shape, dtype, wanted=None):
         return np.array(values, _beyond_int64(values, wanted)).reshape(shape)
     with np.errstate(over="ignore"):
         return np.array(values, dtype.numpy).reshape(shape)
+
+
+def say_that_gradients_end():
+    """Warns, once in a process, of a float made of a tensor that requires grad."""
+    warn_once(
+        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+        "Consider using tensor.detach() first.", stacklevel=0,
+    )
 
 
 def _beyond_int64(values, wanted):

@@ -283,7 +283,7 @@ def index_put(self, indices, values, accumulate):
     """A copy with values written, or added, where index tensors point (``torch.index_put``).
 
     Args:
-        indices: a tensor for each dimension (None for all of it), or masks.
+        indices: a tensor for each of the first dimensions, or masks. ``torch.ops.aten.index_put`` takes None for all of one.
 
     Raises:
         IndexError: for indices out of range. RuntimeError: for values that do not fit.

@@ -398,7 +398,7 @@ def _(grad, *, self):
 
 
 @op("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-    forms=FORMS, layout="pointwise")
+    forms=FORMS, layout="preserve")
 def nan_to_num(self, nan, posinf, neginf):
     if is_integral(self):
         return self

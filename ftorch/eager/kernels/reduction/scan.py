@@ -174,16 +174,18 @@ def _complex_logcumsumexp(x, dim):
     """In PyTorch's order of summation: it decides which branch of the logarithm comes out."""
 
     def add(total, item):
-        smaller = total.real < item.real
-        low, high = jnp.where(smaller, total, item), jnp.where(smaller, item, total)
-        total = jnp.where(jnp.isneginf(low.real), high, jnp.log1p(jnp.exp(low - high)) + high)
+        smaller = item.real < total.real
+        low, high = jnp.where(smaller, item, total), jnp.where(smaller, total, item)
+        added = jnp.log1p(jnp.exp(low - high)) + high
+        ends = (low.real == high.real) & jnp.isinf(high.real)  # both infinite: their difference says nothing
+        added = jnp.where(ends, jnp.where(low.real < 0, low, jnp.log(jnp.exp(low) + jnp.exp(high))), added)
+        unknown = jnp.isnan(total.real) | jnp.isnan(total.imag) | jnp.isnan(item.real) | jnp.isnan(item.imag)
+        total = jnp.where(unknown, jnp.asarray(complex(jnp.nan, jnp.nan), x.dtype), added)
         return total, total
 
     lines = jnp.moveaxis(x, dim, 0)
-    if lines.shape[0] == 0:
-        return x
-    _, rest = lax.scan(add, lines[0], lines[1:])
-    return jnp.moveaxis(jnp.concatenate([lines[:1], rest]), 0, dim)
+    _, sums = lax.scan(add, jnp.full(lines.shape[1:], -jnp.inf, x.dtype), lines)
+    return jnp.moveaxis(sums, 0, dim)
 
 
 # --- differences ---------------------------------------------------------------------

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ...core.geometry import pointwise_stride
 from ...core.registry import op
 from .._common import Array, as_common, dtype_name, is_complex, is_floating, wrap_dim
 from .reductions import (
@@ -75,14 +76,23 @@ def _sort(self, dim, descending):
     return take_along(x, order, dim).reshape(self.shape), order.reshape(self.shape)
 
 
+def _sorted_strides(inputs, static, shapes):
+    """Those of a dense copy of what is sorted."""
+    g = inputs[0]
+    return [g.stride if g.is_dense else pointwise_stride(g.shape, (g,))] * 2
+
+
+_sorted_strides.is_basic = True  # type: ignore[attr-defined]
+
+
 @op("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)"
-    " -> (Tensor values, Tensor indices)", forms="function method out")
+    " -> (Tensor values, Tensor indices)", forms="function method out", layout=_sorted_strides)
 def sort_stable(self, stable, dim=-1, descending=False):
     return _sort(self, dim, descending)
 
 
 @op("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-    forms="function method out")
+    forms="function method out", layout=_sorted_strides)
 def sort(self, dim=-1, descending=False):
     return _sort(self, dim, descending)
 

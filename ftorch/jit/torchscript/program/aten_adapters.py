@@ -118,14 +118,7 @@ def _index(x, indices, *rest):
 
 def _index_put(inplace):
     def call(x, indices, values, accumulate=False, *_):
-        indices = [slice(None) if i is None else i for i in indices]
-        if accumulate or not any(isinstance(i, slice) for i in indices):
-            target = x if inplace else x.clone()
-            indices = [i for i in indices if not isinstance(i, slice)]
-            return target.index_put_(tuple(indices), values, accumulate)
-        target = x if inplace else x.clone()
-        target[tuple(indices)] = values
-        return target
+        return torch.ops.aten.index_put_(x if inplace else x.clone(), list(indices), values, accumulate)
 
     return call
 
