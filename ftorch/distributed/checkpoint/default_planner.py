@@ -199,11 +199,16 @@ class DefaultLoadPlanner(LoadPlanner):
         return tensor
 
 
+def _create_default_local_metadata(state_dict: dict) -> Metadata:
+    """The index of a checkpoint that one process makes of a state dict."""
+    return create_default_global_save_plan([_create_default_metadata_only_plan(state_dict)])[1]
+
+
 class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
     """Loads into an empty state dict all that a checkpoint has.
 
     Args:
-        keys: only what is under these names, or begins with them and a dot.
+        keys: only what is under these names, in the state dict or in the checkpoint, or within what is.
     """
 
     def __init__(self, keys=None, *args, **kwargs):
@@ -211,7 +216,13 @@ class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
         self.keys = keys
 
     def _should_include_key(self, key: str, metadata: Metadata) -> bool:
-        return self.keys is None or any(key == k or key.startswith(f"{k}.") for k in self.keys)
+        if self.keys is None or key in self.keys:
+            return True
+        path = (metadata.planner_data or {}).get(key)
+        if path is None:
+            return any(key.startswith(f"{k}.") for k in self.keys)
+        names = [".".join(map(str, path[: i + 1])) for i in range(len(path))]
+        return any(name in self.keys for name in names)
 
     def set_up_planner(self, state_dict, metadata=None, is_coordinator: bool = False) -> None:
         """Makes an empty value for each of the checkpoint's."""

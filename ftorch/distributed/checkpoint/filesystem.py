@@ -21,7 +21,16 @@ from ...futures import Future
 from . import _index
 from ._storage_info import _StorageInfo
 from .metadata import Metadata, MetadataIndex, StorageMeta
-from .planner import LoadItemType, LoadPlan, LoadPlanner, SavePlan, SavePlanner, WriteItemType
+from .planner import (
+    LoadItemType,
+    LoadPlan,
+    LoadPlanner,
+    SavePlan,
+    SavePlanner,
+    WriteItem,
+    WriteItemType,
+)
+from .staging import BlockingAsyncStager
 from .storage import StorageReader, StorageWriter, WriteResult
 
 __all__ = ["FileSystemReader", "FileSystemWriter", "SerializationFormat"]
@@ -72,18 +81,73 @@ class _Folder:
 
 @dataclass
 class _StoragePrefix:
-    """How a rank's files begin, and the number of the first."""
+    """How a rank's files begin."""
 
     prefix: str
+
+
+@dataclass
+class _NumberedPrefix(_StoragePrefix):
+    """How a rank's files begin, and the number of the first."""
+
     number: int = 0
 
 
-class FileSystemWriter(StorageWriter):
+def _write_item(stream, data, write_item: WriteItem, storage_key: str) -> WriteResult:
+    """Writes an item at the end of a file; where it is.
+
+    Args:
+        data: `io.BytesIO`, or a tensor on the CPU. ``storage_key``: the file's name.
+
+    Raises:
+        AssertionError: for other data.
+    """
+    offset = stream.tell()
+    if write_item.type is WriteItemType.BYTE_IO:
+        if not isinstance(data, io.BytesIO):
+            raise AssertionError("Data must be io.BytesIO for BYTE_IO write items")
+        stream.write(data.getbuffer())
+    else:
+        if not isinstance(data, torch.Tensor):
+            raise AssertionError("Data must be torch.Tensor for non-BYTE_IO write items")
+        if data.device.type != "cpu":
+            raise AssertionError("Tensor must be on CPU device")
+        torch.save(data, stream)
+    length = stream.tell() - offset
+    return WriteResult(write_item.index, length, _StorageInfo(storage_key, offset, length))
+
+
+def _item_size(item: WriteItem) -> int:
+    """The bytes of a tensor's part."""
+    described = item.tensor_data
+    assert described is not None
+    return described.chunk.sizes.numel() * described.properties.dtype.itemsize
+
+
+def _split_by_size_and_type(bins: int, items: list[WriteItem]) -> list[list[WriteItem]]:
+    """Items in ``bins`` lists of about as many bytes each: large ones first, each to the list with the fewest."""
+    if bins == 1:
+        return [items]
+    lists: list[list[WriteItem]] = [[] for _ in range(bins)]
+    sizes = [0] * bins
+    for i, item in enumerate(i for i in items if i.type is WriteItemType.BYTE_IO):
+        lists[i % bins].append(item)
+    tensors = [i for i in items if i.type is not WriteItemType.BYTE_IO]
+    for item in sorted(tensors, key=_item_size, reverse=True):
+        least = sizes.index(min(sizes))
+        lists[least].append(item)
+        sizes[least] += _item_size(item)
+    return lists
+
+
+class FileSystemWriter(StorageWriter, BlockingAsyncStager):
     """Writes a checkpoint into a folder.
 
     Args:
         path: the folder, made if need be.
+        single_file_per_rank: whether a rank's items share a file (with ``thread_count``: as many files).
         overwrite: whether a checkpoint that is there may be replaced.
+        cache_staged_state_dict: whether copies for saves in the background share memory.
     """
 
     def __init__(self, path, single_file_per_rank: bool = True, sync_files: bool = True,
@@ -94,6 +158,9 @@ class FileSystemWriter(StorageWriter):
             raise NotImplementedError("safetensors files are written by HuggingFaceStorageWriter")
         self.folder, self.overwrite = self._folder_at(path), overwrite
         self.save_id, self.is_coordinator = str(uuid.uuid4()), True
+        self.single_file_per_rank, self.sync_files, self.thread_count = single_file_per_rank, sync_files, thread_count
+        self.per_thread_copy_ahead, self.serialization_format = per_thread_copy_ahead, serialization_format
+        BlockingAsyncStager.__init__(self, cache_staged_state_dict)
 
     _folder_at = _Folder
 
@@ -144,27 +211,24 @@ class FileSystemWriter(StorageWriter):
         there = ".metadata" in names
         number = 1 + max((int(u) for u in used if u.isdigit()), default=-1) if there else 0
         return [
-            dataclasses.replace(p, storage_data=_StoragePrefix(f"__{rank}_", number))
+            dataclasses.replace(p, storage_data=_NumberedPrefix(f"__{rank}_", number))
             for rank, p in enumerate(plans)
         ]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future:
-        """Writes a plan's items into one file; where each one is."""
-        prefix = plan.storage_data
-        name, at, chunks, results = f"{prefix.prefix}{prefix.number}.distcp", 0, [], []
-        for item in plan.items:
-            value = planner.resolve_data(item)
-            if item.type is WriteItemType.BYTE_IO:
-                data = value.getvalue()  # pyright: ignore
-            else:
-                buffer = io.BytesIO()
-                torch.save(value.detach().cpu().clone(), buffer)  # pyright: ignore
-                data = buffer.getvalue()
-            results.append(WriteResult(item.index, len(data), _StorageInfo(name, at, len(data))))
-            at += len(data)
-            chunks.append(data)
-        if chunks:
-            self.folder.write(name, chunks)
+        """Writes a plan's items; where each one is."""
+        prefix, results = plan.storage_data, []
+        lists = _split_by_size_and_type(self.thread_count, plan.items) if self.single_file_per_rank else (
+            [[item] for item in plan.items]
+        )
+        for number, items in enumerate(filter(None, lists), getattr(prefix, "number", 0)):
+            name, stream = f"{prefix.prefix}{number}.distcp", io.BytesIO()
+            for item in items:
+                value = planner.resolve_data(item)
+                if isinstance(value, torch.Tensor):
+                    value = value.detach().cpu().clone()
+                results.append(_write_item(stream, value, item, name))
+            self.folder.write(name, [stream.getbuffer()])
         return _done(results)
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
@@ -179,9 +243,8 @@ class FileSystemWriter(StorageWriter):
 
     def stage(self, state_dict: dict) -> dict:
         """A copy of a state dict, from which a save in the background writes."""
-        from .staging import BlockingAsyncStager
-
-        return BlockingAsyncStager().stage(state_dict)
+        self.per_thread_copy_ahead = 0  # it is on the CPU already
+        return super().stage(state_dict)
 
 
 def _done(value=None) -> Future:

@@ -13,6 +13,7 @@ from .default_planner import DefaultLoadPlanner
 from .default_planner import _EmptyStateDictLoadPlanner as _EmptyStateDictLoadPlanner
 from .filesystem import FileSystemReader
 from .metadata import ChunkStorageMetadata, Metadata, TensorProperties, TensorStorageMetadata
+from .planner import LoadItemType
 from .state_dict_loader import _load_state_dict as _load_state_dict
 from .state_dict_saver import save
 from .storage import StorageReader
@@ -71,7 +72,17 @@ class BroadcastingTorchSaveReader(StorageReader):
         return plans
 
     def read_data(self, plan, planner) -> Future:
-        """Fills this rank's parts of each tensor, one tensor after the other."""
+        """Fills this rank's parts of each tensor, one tensor after the other.
+
+        Raises:
+            RuntimeError: for a value that is no tensor.
+        """
+        for item in plan.items:
+            if item.type is LoadItemType.BYTE_IO:
+                raise RuntimeError(
+                    f"Non-tensor value identified at {item.storage_index.fqn}. "
+                    f"At this time {type(self).__name__} only supports loading Tensors."
+                )
         whole = {}
         if self.is_coordinator:
             whole = torch.load(self.checkpoint_id, map_location="cpu", weights_only=False)

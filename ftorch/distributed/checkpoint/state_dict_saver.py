@@ -18,6 +18,7 @@ from .api import CheckpointException
 from .default_planner import DefaultSavePlanner
 from .filesystem import FileSystemWriter
 from .metadata import Metadata
+from .staging import AsyncStager
 from .stateful import Stateful
 from .storage import StorageWriter
 
@@ -178,8 +179,10 @@ def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=N
     processes use a ``process_group`` of its own, which no other thread uses meanwhile.
 
     Args:
-        async_stager: makes the copies (`ftorch.distributed.checkpoint.staging`).
+        async_stager: makes the copies (`ftorch.distributed.checkpoint.staging`); the ``storage_writer``, if it is one.
     """
+    if async_stager is None and isinstance(storage_writer, AsyncStager):
+        async_stager = storage_writer
     if async_stager is None:
         copied = _copied(plain(state_dict))
     else:

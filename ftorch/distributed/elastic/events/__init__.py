@@ -8,16 +8,17 @@ import os
 import socket
 import traceback
 
-from .api import Event, EventSource, NodeState, RdzvEvent
+from .api import Event, EventMetadataValue, EventSource, NodeState, RdzvEvent
 from .handlers import get_logging_handler
 
 __all__ = [
-    "Event", "EventSource", "NodeState", "RdzvEvent", "construct_and_record_rdzv_event",
+    "Event", "EventMetadataValue", "EventSource", "NodeState", "RdzvEvent", "construct_and_record_rdzv_event",
     "get_logging_handler", "record", "record_rdzv_event",
 ]
 
 
-def _logger(destination: str) -> logging.Logger:
+def _get_or_create_logger(destination: str = "null") -> logging.Logger:
+    """The logger of a destination."""
     logger = logging.getLogger(f"torchelastic-events-{destination}")
     if not logger.handlers:
         logger.setLevel(os.environ.get("LOGLEVEL", "INFO"))
@@ -28,12 +29,12 @@ def _logger(destination: str) -> logging.Logger:
 
 def record(event: Event, destination: str = "null") -> None:
     """Gives an event to a destination: ``"null"``, ``"console"`` or one that a program registered."""
-    _logger(destination).info(event.serialize())
+    _get_or_create_logger(destination).info(event.serialize())
 
 
 def record_rdzv_event(event: RdzvEvent) -> None:
     """Gives an event of a rendezvous to its destination."""
-    _logger("dynamic_rendezvous").info(event.serialize())
+    _get_or_create_logger("dynamic_rendezvous").info(event.serialize())
 
 
 def construct_and_record_rdzv_event(run_id: str, message: str, node_state: NodeState, name: str = "",

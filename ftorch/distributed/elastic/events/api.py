@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
 
 __all__ = ["Event", "EventSource", "NodeState", "RdzvEvent"]
+
+EventMetadataValue = str | int | float | bool | None
 
 
 class EventSource(StrEnum):
@@ -46,7 +47,7 @@ class Event(_Record):
     name: str
     source: EventSource
     timestamp: int = 0
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, EventMetadataValue] = field(default_factory=dict)
 
     __str__ = _Record.__str__
 

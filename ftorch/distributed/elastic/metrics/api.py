@@ -65,17 +65,22 @@ class MetricStream:
         self.handler.emit(MetricData(time.time(), self.group_name, metric_name, metric_value))
 
 
-_handlers: dict[str | None, MetricHandler] = {None: NullMetricHandler()}
+_metrics_map: dict[str, MetricHandler] = {}  # by group
+_default_metrics_handler: MetricHandler = NullMetricHandler()
 
 
 def configure(handler: MetricHandler, group: str | None = None) -> None:
     """Says where a group's numbers go, or those of all that have no handler of their own."""
-    _handlers[group] = handler
+    global _default_metrics_handler
+    if group is None:
+        _default_metrics_handler = handler
+    else:
+        _metrics_map[group] = handler
 
 
 def getStream(group: str) -> MetricStream:  # noqa: N802
     """The stream of a group."""
-    return MetricStream(group, _handlers.get(group, _handlers[None]))
+    return MetricStream(group, _metrics_map.get(group, _default_metrics_handler))
 
 
 def put_metric(metric_name: str, metric_value, metric_group: str = "torchelastic") -> None:
@@ -88,7 +93,7 @@ def get_elapsed_time_ms(start_time_in_seconds: float) -> int:
     return int((time.time() - start_time_in_seconds) * 1000)
 
 
-def _name(fn):
+def _get_metric_name(fn):
     if "." in fn.__qualname__ or not fn.__module__:
         return fn.__qualname__
     return f"{fn.__module__.rpartition('.')[2]}.{fn.__qualname__}"
@@ -122,8 +127,8 @@ def prof(fn=None, group: str = "torchelastic"):
     1
     """
     if fn is not None:
-        return _measured(fn, _name(fn), group)
-    return lambda f: _measured(f, _name(f), group)
+        return _measured(fn, _get_metric_name(fn), group)
+    return lambda f: _measured(f, _get_metric_name(f), group)
 
 
 def profile(group=None):
