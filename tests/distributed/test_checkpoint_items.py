@@ -42,7 +42,8 @@ def test_items():
         tensor, other = helpers._create_write_item_for_tensor("x", x), helpers._create_write_item_for_bytesio("n", 3)
         return (
             [_item(i) for i in read], tensor.type.name, tuple(tensor.tensor_data.chunk.sizes), other.type.name,
-            tuple(helpers._create_chunk_from_tensor(x).offsets), {k: type(v).__name__ for k, v in index.state_dict_metadata.items()},
+            tuple(helpers._create_chunk_from_tensor(x).offsets),
+            {k: type(v).__name__ for k, v in index.state_dict_metadata.items()},
         )
 
     assert seen(ft) == seen(pt)
