@@ -409,14 +409,4 @@ for _name in ("_fft_c2c", "_fft_r2c", "_fft_c2r"):
     _fft(_name, None, _name == "_fft_c2r")
 
 
-@aten
-def _sparse_addmm(self, mat1, mat2, *, beta=1, alpha=1):
-    return torch.sparse.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
-
-
-@aten
-def _sparse_mm_reduce_impl(self, other, reduce):
-    return torch.sparse.mm(self, other, reduce), torch.empty(0, dtype=torch.int64)
-
-
-from . import aten_attention, aten_gradients, aten_layers  # noqa: E402, F401
+from . import aten_attention, aten_gradients, aten_layers, aten_sparse  # noqa: E402, F401

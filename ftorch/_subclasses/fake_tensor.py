@@ -21,7 +21,7 @@ from ..eager.dispatch.overrides import (
 )
 from ..eager.memory.storage import Storage
 from ..eager.tensor import Tensor, TensorBase, modes, wrap
-from ..eager.tensor_api.conversions import as_subclass
+from ..eager.tensor_api.conversions import retyped
 from ..utils import _pytree as pytree
 
 
@@ -216,7 +216,7 @@ def _wrapped(t, device, mode, symbolic=None) -> FakeTensor:
     """A tensor of the meta device as one that stands for another device."""
     if isinstance(t, FakeTensor) and t.fake_device == device:
         return t
-    made = as_subclass(t, FakeTensor)
+    made = retyped(t, FakeTensor)
     made.fake_device = device
     if mode is not None:
         made._mode = mode

@@ -13,29 +13,65 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 # --- arguments and results -----------------------------------------------------------
 
 
-def _as_tuple(value, name, function):
-    """(whether it was a tuple, the tuple).
+def _as_tuple(inp, arg_name=None, fn_name=None):
+    """(whether it was a tuple, the tuple); without names for an error the tuple alone, of anything.
 
     Raises:
         TypeError: for anything but tensors and tuples of tensors.
     """
-    if isinstance(value, TensorBase):
-        return False, (value,)
-    text = f"The {name} given to {function} must be either a Tensor or a tuple of Tensors but the "
-    if not isinstance(value, tuple):
-        raise TypeError(f"{text}given {name} has type {type(value)}.")
-    for i, item in enumerate(value):
+    if arg_name is None and fn_name is None:
+        return _as_tuple_nocheck(inp)
+    if isinstance(inp, TensorBase):
+        return False, (inp,)
+    text = f"The {arg_name} given to {fn_name} must be either a Tensor or a tuple of Tensors but the "
+    if not isinstance(inp, tuple):
+        raise TypeError(f"{text}given {arg_name} has type {type(inp)}.")
+    for i, item in enumerate(inp):
         if not isinstance(item, TensorBase):
             raise TypeError(f"{text}value at index {i} has type {type(item)}.")
-    return True, value
+    return True, inp
 
 
-def _fresh(inputs, create_graph):
+def _as_tuple_nocheck(x):
+    return x if isinstance(x, tuple) else tuple(x) if isinstance(x, list) else (x,)
+
+
+def _grad_preprocess(inputs, create_graph, need_graph):
     """Inputs to differentiate with respect to, connected to the given ones if a graph is wanted."""
     return tuple(
-        t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_()
+        t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_(need_graph)
         for t in inputs
     )
+
+
+def _grad_postprocess(inputs, create_graph):
+    """Results, or tuples of them, as they are returned: detached unless a graph is wanted."""
+    if create_graph:
+        return inputs
+    return tuple(t.detach() if isinstance(t, TensorBase) else _grad_postprocess(t, create_graph) for t in inputs)
+
+
+def _tuple_postprocess(res, to_unpack):
+    """A tuple, or what is alone in it; with two answers the second one is for the tuples inside."""
+    is_tuple, *inner = to_unpack if isinstance(to_unpack, tuple) else (to_unpack,)
+    if inner and not inner[0]:
+        res = tuple(block[0] for block in res)
+    return res if is_tuple else res[0]
+
+
+def _result(value, is_tuple, create_graph):
+    return _tuple_postprocess(_grad_postprocess(value, create_graph), is_tuple)
+
+
+def _construct_standard_basis_for(tensors, tensor_numels):
+    """The unit vectors of all tensors' elements together, cut by tensor: each of shape (all elements, its own)."""
+    total, before, bases = sum(tensor_numels), 0, []
+    for t, count in zip(tensors, tensor_numels):
+        basis = t.new_zeros((total, count))
+        basis.diagonal(-before).fill_(1)
+        bases.append(basis)
+        before += count
+    return tuple(bases)
 
 
 def _single(outputs, is_tuple, function):
@@ -65,14 +101,7 @@ def _check_v(v, targets, targets_are_tuple, function):
     return tuple(t.detach() if not t.requires_grad or not modes.grad else t for t in v)
 
 
-def _result(value, is_tuple, create_graph):
-    """Results as they are returned: detached unless a graph is wanted, alone if there is one."""
-    if not create_graph:
-        value = tuple(t.detach() for t in value)
-    return value if is_tuple else value[0]
-
-
-def _gradients(outputs, inputs, grad_outputs=None, create_graph=False):
+def _autograd_grad(outputs, inputs, grad_outputs=None, create_graph=False, retain_graph=None, is_grads_batched=False):
     """Gradients of the outputs that require them; None where there are none."""
     if grad_outputs is None:
         grad_outputs = (None,) * len(outputs)
@@ -83,7 +112,8 @@ def _gradients(outputs, inputs, grad_outputs=None, create_graph=False):
         return (None,) * len(inputs)
     outs, grads = zip(*pairs)
     return _grad(
-        outs, inputs, grads, allow_unused=True, create_graph=create_graph, retain_graph=create_graph
+        outs, inputs, grads, allow_unused=True, create_graph=create_graph, retain_graph=retain_graph,
+        is_grads_batched=is_grads_batched,
     )
 
 
@@ -154,7 +184,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     is_recording = create_graph or modes.grad
     with enable_grad():
         inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "vjp")
-        inputs = _fresh(inputs, create_graph)
+        inputs = _grad_preprocess(inputs, create_graph, need_graph=True)
         outputs_are_tuple, outputs = _as_tuple(
             func(*inputs), "outputs of the user-provided function", "vjp"
         )
@@ -167,7 +197,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
                 "with a single element."
             )
     with set_grad_enabled(is_recording):
-        grads = _gradients(outputs, inputs, v, create_graph)
+        grads = _autograd_grad(outputs, inputs, v, create_graph)
         product = _filled(grads, inputs, strict, _INDEPENDENT)
         if create_graph:
             _require(product, strict, _CONSTANT_JACOBIAN)
@@ -197,7 +227,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     """
     with enable_grad():
         inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "jvp")
-        inputs = _fresh(inputs, create_graph)
+        inputs = _grad_preprocess(inputs, create_graph, need_graph=True)
         v = _vector_of_inputs(v, inputs, inputs_are_tuple, "jvp")
         outputs_are_tuple, outputs = _as_tuple(
             func(*inputs), "outputs of the user-provided function", "jvp"
@@ -205,9 +235,9 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         _require(outputs, strict, _CONSTANT_OUTPUT)
         # The vector-Jacobian product is linear in its vector: its derivative is the Jacobian.
         weights = tuple(torch.zeros_like(o, requires_grad=True) for o in outputs)
-        grads = _gradients(outputs, inputs, weights, create_graph=True)
+        grads = _autograd_grad(outputs, inputs, weights, create_graph=True)
         _require(grads, strict, _INDEPENDENT)
-        found = _gradients(grads, weights, v, create_graph=create_graph)
+        found = _autograd_grad(grads, weights, v, create_graph=create_graph)
         product = _filled(found, outputs, strict, _INDEPENDENT_GRADIENT)
         if create_graph:
             _require(product, strict, _CONSTANT_JACOBIAN)
@@ -221,14 +251,14 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     """(output, vector times Hessian) of a function with one number as its result; see `vjp`."""
     with enable_grad():
         inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "vhp")
-        inputs = _fresh(inputs, create_graph)
+        inputs = _grad_preprocess(inputs, create_graph, need_graph=True)
         v = _vector_of_inputs(v, inputs, inputs_are_tuple, "vhp")
         is_tuple, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", "vhp")
         _require(outputs, strict, _CONSTANT_OUTPUT)
         _single(outputs, is_tuple, "vhp")
-        jacobian_rows = _gradients(outputs, inputs, create_graph=True)
+        jacobian_rows = _autograd_grad(outputs, inputs, create_graph=True)
         _require(jacobian_rows, strict, _LINEAR, _INDEPENDENT)
-        found = _gradients(jacobian_rows, inputs, v, create_graph=create_graph)
+        found = _autograd_grad(jacobian_rows, inputs, v, create_graph=create_graph)
         product = _filled(found, inputs, strict, _INDEPENDENT)
     return _result(outputs, False, create_graph), _result(product, inputs_are_tuple, create_graph)
 
@@ -240,17 +270,17 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
     """
     with enable_grad():
         inputs_are_tuple, inputs = _as_tuple(inputs, "inputs", "hvp")
-        inputs = _fresh(inputs, create_graph)
+        inputs = _grad_preprocess(inputs, create_graph, need_graph=True)
         v = _vector_of_inputs(v, inputs, inputs_are_tuple, "hvp")
         is_tuple, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", "hvp")
         _require(outputs, strict, _CONSTANT_OUTPUT)
         _single(outputs, is_tuple, "hvp")
-        jacobian_rows = _gradients(outputs, inputs, create_graph=True)
+        jacobian_rows = _autograd_grad(outputs, inputs, create_graph=True)
         _require(jacobian_rows, strict, _LINEAR, _INDEPENDENT)
         weights = tuple(torch.zeros_like(t, requires_grad=True) for t in inputs)
-        twice = _gradients(jacobian_rows, inputs, weights, create_graph=True)
+        twice = _autograd_grad(jacobian_rows, inputs, weights, create_graph=True)
         _require(twice, strict, _INDEPENDENT)
-        found = _gradients(twice, weights, v, create_graph=create_graph)
+        found = _autograd_grad(twice, weights, v, create_graph=create_graph)
         product = _filled(found, inputs, strict, _INDEPENDENT)
     return _result(outputs, False, create_graph), _result(product, inputs_are_tuple, create_graph)
 
@@ -296,7 +326,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False,
     if strategy == "forward-mode":
         return _forward_jacobian(func, inputs, inputs_are_tuple, create_graph)
     with enable_grad():
-        inputs = _fresh(inputs, create_graph)
+        inputs = _grad_preprocess(inputs, create_graph, need_graph=True)
         outputs_are_tuple, outputs = _as_tuple(
             func(*inputs), "outputs of the user-provided function", "jacobian"
         )
@@ -308,10 +338,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False,
             )
         rows = _batched_rows if vectorize else _rows
         blocks = tuple(rows(o, inputs, create_graph, strict, i) for i, o in enumerate(outputs))
-    if not create_graph:
-        blocks = tuple(tuple(b.detach() for b in block) for block in blocks)
-    found = tuple(block if inputs_are_tuple else block[0] for block in blocks)
-    return found if outputs_are_tuple else found[0]
+    return _result(blocks, (outputs_are_tuple, inputs_are_tuple), create_graph)
 
 
 def _rows(output, inputs, create_graph, strict, place):
@@ -341,10 +368,9 @@ def _batched_rows(output, inputs, create_graph, strict, place):
     if not output.requires_grad:
         return tuple(t.new_zeros((*output.shape, *t.shape)) for t in inputs)
     count = output.numel()
-    basis = torch.eye(count, dtype=output.dtype, device=output.device).view((count, *output.shape))
-    grads = _grad(
-        (output,), inputs, (basis,), retain_graph=True, create_graph=create_graph, allow_unused=True,
-        is_grads_batched=True,
+    (basis,) = _construct_standard_basis_for((output,), (count,))
+    grads = _autograd_grad(
+        (output,), inputs, (basis.view((count, *output.shape)),), create_graph, retain_graph=True, is_grads_batched=True
     )
     return tuple(
         t.new_zeros((*output.shape, *t.shape)) if g is None else g.view((*output.shape, *t.shape))

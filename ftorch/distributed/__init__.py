@@ -13,6 +13,7 @@ from .distributed_c10d import (
     _all_gather_base,
     _coalescing_manager,
     _make_nccl_premul_sum,
+    _rank_not_in_group,
     _reduce_scatter_base,
 )
 

@@ -86,3 +86,19 @@ def test_results_can_be_differentiated():
         return x.grad
 
     assert_shows_same(program)
+
+
+PRIVATE = {  # libraries import these (torchmin's Newton methods)
+    "basis": "f._construct_standard_basis_for((x, y), (2, 3))",
+    "tuples": "f._as_tuple(x), f._as_tuple([x]), f._as_tuple_nocheck(1), f._as_tuple(x, 'inputs', 'vjp')",
+    "inputs": "[(a.requires_grad, a.is_leaf) for c in (True, False) for a in f._grad_preprocess((x, y), c, not c)]",
+    "results": "f._grad_postprocess(((x * 2,), (x,)), False), f._grad_postprocess((x * 2,), True)",
+    "unpacked": "f._tuple_postprocess(((x, y), (y, x)), (True, False)), f._tuple_postprocess((x,), False)",
+    "gradients": "f._autograd_grad(((x * 2).sum(), y.sum()), (x,), create_graph=True)",
+}
+
+
+@pytest.mark.parametrize("program", PRIVATE.values(), ids=PRIVATE)
+def test_parts(program):
+    assert_shows_same(lambda t: eval(program, {
+        "f": t.autograd.functional, "x": t.ones(2, requires_grad=True), "y": t.ones(1, 3)}))

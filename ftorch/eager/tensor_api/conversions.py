@@ -8,6 +8,7 @@ import numpy as np
 from .. import native
 from ..autograd.nodes import Node
 from ..autograd.tape import edge_of, node_class
+from ..autograd.views import view_call
 from ..bindings import declared
 from ..call import op as _op
 from ..call.argument_types import type_name
@@ -15,6 +16,8 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core import formats
 from ..core.geometry import Size, geometry, is_channels_last
+from ..core.registry import OPS
+from ..dispatch.overrides import DisableTorchFunction
 from ..memory import gpu_driver
 from ..memory.storage import KEPT_BYTES, Storage, on_look, strided
 from ..runtime import capture_trace, executor
@@ -455,7 +458,7 @@ def __copy__(self):
     out = wrap_view(self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset, None)
     extras(out).version = [1]  # it was set to this storage
     if self.__class__ is not Tensor:
-        out = out.as_subclass(self.__class__)
+        out = retyped(out, self.__class__)
     out._ftorch_requires_grad = self._ftorch_requires_grad
     out.__dict__.update(self.__dict__)
     return out
@@ -477,23 +480,18 @@ def _rebuild(cls, data, shape, dtype, where, requires_grad, attributes, stride=N
     array = np.frombuffer(data, dtype.numpy).reshape(shape)
     out = from_array(array, where, stride=stride)
     if cls is not None:
-        out = out.as_subclass(cls)
+        out = retyped(out, cls)
     out._ftorch_requires_grad = requires_grad
     if attributes:
         out.__dict__.update(attributes)
     return out
 
 
-@method
-def as_subclass(self, cls):
-    """The same tensor (storage and graph) as an instance of a subclass.
+def retyped(self, cls):
+    """A tensor of another class that is the same one: in the same memory and at the same place in the graph.
 
-    Raises:
-        TypeError: the class is none of tensors.
+    Of a leaf it makes a second leaf, which no gradient of the first one reaches: see `as_subclass`.
     """
-    if not issubclass(cls, TensorBase):
-        raise TypeError("Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. "
-                        "Make sure your class inherits from Tensor.")
     if native.module is not None and executor.DEFERRED:
         return native.module.as_subclass(self, cls)
     out = object.__new__(cls)
@@ -502,10 +500,26 @@ def as_subclass(self, cls):
     return out
 
 
+@method
+def as_subclass(self, cls):
+    """A view of the tensor that is an instance of a subclass; gradients flow through it.
+
+    Raises:
+        TypeError: the class is none of tensors.
+    """
+    if not issubclass(cls, TensorBase):
+        raise TypeError("Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. "
+                        "Make sure your class inherits from Tensor.")
+    if self.__class__ in DISPATCHING or cls in DISPATCHING:
+        return retyped(self, cls)
+    with DisableTorchFunction():
+        return retyped(view_call(OPS["alias"], self), cls)
+
+
 def _make_subclass(cls, data, require_grad=False):
     if not isinstance(data, TensorBase):
         raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}")
-    return new_leaf(as_subclass(data.detach(), cls), require_grad)
+    return new_leaf(retyped(data.detach(), cls), require_grad)
 
 
 METHODS["_make_subclass"] = staticmethod(_make_subclass)

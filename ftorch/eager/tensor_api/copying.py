@@ -7,6 +7,7 @@ import copy
 from ..dispatch.overrides import DisableTorchFunctionSubclass
 from ..runtime.executor import copied_with
 from ..tensor import Tensor, wrap_view
+from .conversions import retyped
 from .methods import method
 
 
@@ -28,7 +29,7 @@ def __deepcopy__(self, memo):
         cell = copied_with(self._ftorch_storage, memo)
         out = wrap_view(cell, self._ftorch_geometry, self._ftorch_offset, None)
         if self.__class__ is not Tensor:
-            out = out.as_subclass(self.__class__)
+            out = retyped(out, self.__class__)
     out._ftorch_requires_grad = self._ftorch_requires_grad
     memo[id(self)] = out
     if self._grad is not None:

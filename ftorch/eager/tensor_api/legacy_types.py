@@ -8,6 +8,7 @@ from ..core import api
 from ..core import dtype as _dtype
 from ..core.geometry import Size
 from ..tensor import Tensor, TensorBase
+from .conversions import retyped
 from .storages import TypedStorage, UntypedStorage
 
 _BY_NAME = {
@@ -120,7 +121,7 @@ def _new(cls, *args, device=None, **keywords):
     if cls is Tensor:
         args = _with_keyword(args, keywords)
     out = _construct(args, _dtype.get_default_dtype(), device, is_typed=False)
-    return out if cls is Tensor else out.as_subclass(cls)
+    return out if cls is Tensor else retyped(out, cls)
 
 
 Tensor.__new__ = _new  # type: ignore[assignment]

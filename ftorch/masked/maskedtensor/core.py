@@ -17,6 +17,7 @@ from ...eager.core.formats import strided
 from ...eager.core.geometry import Size
 from ...eager.dispatch.overrides import DisableTorchFunctionSubclass
 from ...eager.tensor import Tensor
+from ...eager.tensor_api.conversions import retyped
 from ...overrides import resolve_name
 from .. import ops
 
@@ -87,7 +88,7 @@ def _announce():
 
 def _with(data, mask):
     """A plain tensor, with its place in the graph, as a masked tensor."""
-    out = data.as_subclass(MaskedTensor)
+    out = retyped(data, MaskedTensor)
     out._mask = mask
     return out
 
@@ -103,7 +104,7 @@ class _Constructor(Function):
     @staticmethod
     def backward(ctx, grad):
         with DisableTorchFunctionSubclass():
-            plain = grad.as_subclass(Tensor)
+            plain = retyped(grad, Tensor)
             return _with(api.where(ctx.mask, plain, api.zeros_like(plain)), ctx.mask), None
 
 

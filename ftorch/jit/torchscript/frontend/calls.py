@@ -191,7 +191,11 @@ def _basic_path(function):
     name = getattr(function, "__name__", "")
     if getattr(ftorch, name, None) is function:
         return f"torch.{name}"
-    return None
+    return f"torch.sparse.{name}" if getattr(ftorch.sparse, name, None) is function else None
+
+
+_SPARSE = {"mm": "_sparse_mm", "addmm": "_sparse_addmm", "softmax": "_sparse_softmax", "log_softmax": "_sparse_log_softmax",
+           "sampled_addmm": "sparse_sampled_addmm", "spdiags": "_spdiags"}
 
 
 def _op_call(c, path, function, node):
@@ -210,6 +214,8 @@ def _op_call(c, path, function, node):
         return _called(target, args, keywords)
     if namespace in ("linalg", "fft", "special") and not name.startswith(namespace):
         name = f"{namespace}_{name}"
+    elif namespace == "sparse":
+        name = _SPARSE[name]
     names = dict(_ATEN_NAMES)
     if namespace == "nn.functional" and name in ("linear", "one_hot", "conv1d", "conv2d", "conv3d"):
         names.pop("input")

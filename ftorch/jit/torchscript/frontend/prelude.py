@@ -257,6 +257,15 @@ def _assert(condition: bool, message: str) -> NoneType:
   return None
 """
 
+_SPARSE = """
+def sum(input: Tensor, dim: Optional[Tuple[int]]=None, dtype: Optional[int]=None) -> Tensor:
+  if dtype is None:
+    return torch._sparse_sum(input) if dim is None else torch._sparse_sum(input, torch._unwrap_optional(dim))
+  if dim is None:
+    return torch._sparse_sum(input, dtype=torch._unwrap_optional(dtype))
+  return torch._sparse_sum(input, torch._unwrap_optional(dim), dtype=torch._unwrap_optional(dtype))
+"""
+
 
 def _split(namespace, text):
     found = {}
@@ -267,13 +276,13 @@ def _split(namespace, text):
     return found
 
 
-FUNCTIONS: dict[tuple[str, str], str] = _split("nn.functional", _NN) | _split("", _BASIC)
+FUNCTIONS: dict[tuple[str, str], str] = _split("nn.functional", _NN) | _split("", _BASIC) | _split("sparse", _SPARSE)
 
 
 def needs(text: str) -> list[tuple[str, str]]:
     """The functions of the prelude that a text calls."""
-    found = re.findall(r"__torch__\.torch\.nn\.functional\.(\w+)", text)
-    return [("nn.functional", n) for n in dict.fromkeys(found) if ("nn.functional", n) in FUNCTIONS]
+    found = re.findall(r"__torch__\.torch\.(nn\.functional|sparse)\.(\w+)", text)
+    return [key for key in dict.fromkeys(found) if key in FUNCTIONS]
 
 
 def _guard(enter, leave):

@@ -46,6 +46,12 @@ class Match(NamedTuple):
 _FORMS = """
 size(Tensor self) -> int[]; size.int(Tensor self, int dim) -> int
 stride(Tensor self) -> int[]; stride.int(Tensor self, int dim) -> int
+_sparse_mm(Tensor sparse, Tensor dense) -> Tensor; _sparse_mm.reduce(Tensor sparse, Tensor dense, str reduce) -> Tensor
+_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+sparse_sampled_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+_sparse_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+_sparse_log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+_spdiags(Tensor diagonals, Tensor offsets, int[] shape, Layout? layout=None) -> Tensor
 dropout(Tensor input, float p, bool train) -> Tensor
 dropout_(Tensor self, float p, bool train) -> Tensor
 feature_dropout(Tensor input, float p, bool train) -> Tensor
