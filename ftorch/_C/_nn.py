@@ -5,8 +5,26 @@ Where graphs call them (`ftorch.fx._targets`), the function of `nn.functional` i
 
 from __future__ import annotations
 
+_IN_PLACE = frozenset("gelu_ hardsigmoid_ hardswish_ mish_ relu6_ silu_".split())  # which `nn.functional` has no names for
+
+
+def _in_place(name):
+    from ..eager.call.op import call_inplace, op_named
+
+    def function(input, **options):
+        static = (options.pop("approximate", "none"),) if name == "gelu_" else ()
+        if options:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(options))}'")
+        return call_inplace(op_named(name[:-1]), (input,), static)
+
+    function.__name__ = function.__qualname__ = name
+    globals()[name] = function
+    return function
+
 
 def __getattr__(name):
+    if name in _IN_PLACE:
+        return _in_place(name)
     from .. import ops
     from ..eager.dispatch.faces import AT_NN
     from ..nn import functional

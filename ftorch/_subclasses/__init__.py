@@ -1,6 +1,7 @@
 """Tensor subclasses of PyTorch's own (``torch._subclasses``)."""
 
 from .._submodules import on_demand as _on_demand
+from .cross_reference import CrossRefFakeMode
 from .fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -12,6 +13,6 @@ from .fake_tensor import (
 __getattr__ = _on_demand(globals(), "functional_tensor meta_utils")
 
 __all__ = [
-    "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorMode",
+    "CrossRefFakeMode", "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FakeTensorMode",
     "UnsupportedFakeTensorException",
 ]

@@ -17,37 +17,72 @@ def _tied_names(module):
     return {name: names for names in groups.values() for name in names}
 
 
+_ABSENT = object()
+
+
 def _owner(module, name):
+    """The module that a dotted name's last part is an attribute of, and that part.
+
+    Raises:
+        AttributeError, TypeError: something on the way is missing, or no module. KeyError: the last part is empty.
+    """
     path, _, leaf = name.rpartition(".")
-    return module.get_submodule(path) if path else module, leaf
+    owner, seen = module, ""
+    for part in path.split(".") if path else ():
+        if not hasattr(owner, part):
+            raise AttributeError(f"{type(owner).__name__} has no attribute `{part}`")
+        owner, seen = getattr(owner, part), f"{seen}.{part}".lstrip(".")
+        if not hasattr(owner, "_parameters"):
+            raise TypeError(f"submodule `{seen}`: {owner} is not an instance of torch.nn.Module")
+    if not leaf:
+        raise KeyError('tensor name can\'t be empty string ""')
+    return owner, leaf
 
 
 def _swap(module, name, value):
+    """Puts a tensor where a name says; (the module, the table it is in or None for other attributes, the name there, what
+    was there before).
+
+    Raises:
+        TypeError: the value, or what was there, is no tensor.
+    """
     owner, leaf = _owner(module, name)
+    if value is not None and not isinstance(value, TensorBase):
+        raise TypeError(f"{value} is not an instance of torch.Tensor")
     for table in (owner._parameters, owner._buffers):
         if leaf in table:
             old, table[leaf] = table[leaf], value
-            return table, leaf, old
-    raise KeyError(name)
+            return owner, table, leaf, old
+    old = getattr(owner, leaf, _ABSENT)
+    if old is not _ABSENT and not isinstance(old, TensorBase):
+        raise TypeError(f"attribute `{name}`: {old} is not an instance of torch.Tensor")
+    setattr(owner, leaf, value)
+    return owner, None, leaf, old
+
+
+def _put_back(owner, table, leaf, old):
+    """Undoes `_swap`; gives what was there in between."""
+    if table is not None:
+        changed, table[leaf] = table.get(leaf), old
+        return changed
+    changed = getattr(owner, leaf, None)
+    if hasattr(owner, leaf):
+        delattr(owner, leaf)
+    if old is not _ABSENT:
+        setattr(owner, leaf, old)
+    return changed
 
 
 @contextlib.contextmanager
 def swapped(module, state, tie_weights=True, strict=False):
-    """Gives the module the tensors of ``state`` ({name: tensor}) for a while.
+    """Gives the module the tensors of ``state`` ({name: tensor or None}) for a while, also where it has no attribute of a name.
 
     Raises:
-        RuntimeError: for a scripted or traced module.
+        RuntimeError: for a scripted or traced module; ``strict`` and not the names of its parameters and buffers.
+        AttributeError, TypeError, KeyError: as `_owner` and `_swap`.
     """
     if "_c" in getattr(module, "__dict__", ()):
         raise RuntimeError("The stateless API can't be used with Jitted modules")
-    for name, value in state.items():
-        if not isinstance(value, TensorBase):
-            raise TypeError(f"{value} is not an instance of torch.Tensor")
-        owner = module
-        for part in name.split(".")[:-1]:
-            if not hasattr(owner, part):
-                raise AttributeError(f"{type(owner).__name__} has no attribute `{part}`")
-            owner = getattr(owner, part)
     ties = _tied_names(module) if tie_weights or strict else {}
     replacements = {}
     for name, value in state.items():
@@ -73,18 +108,13 @@ def swapped(module, state, tie_weights=True, strict=False):
     undo = []
     try:
         for name, value in replacements.items():
-            try:
-                undo.append((name, *_swap(module, name, value)))
-            except (KeyError, AttributeError):
-                if strict:
-                    raise
+            undo.append((name, *_swap(module, name, value)))
         yield
     finally:
         changed = {}
-        for name, table, leaf, old in reversed(undo):
-            changed[name] = table.get(leaf)
-            table[leaf] = old
-        # What the module assigned to its buffers meanwhile goes to the caller.
+        for name, *swap in reversed(undo):
+            changed[name] = _put_back(*swap)
+        # What the module assigned meanwhile goes to the caller.
         state.update({name: changed[name] for name in state if name in changed})
 
 

@@ -16,39 +16,16 @@ import math
 
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
-from ..eager.kernels._common import wrap_dim
+from ..eager.core.formats import strided
+from ._layouts import canonical_dim, mask_in_shape, of_sparse
 
 _SMALL = (_dtype.uint8, _dtype.bool, _dtype.int8, _dtype.int16, _dtype.int32)
-
-
-def _dims(dim, ndim):
-    """The dimensions to reduce, in order; None and ``()`` are all."""
-    if dim is None or dim == ():
-        return tuple(range(ndim))
-    dims = []
-    for d in (dim,) if isinstance(dim, int) else dim:
-        if d in dims:
-            raise RuntimeError(f"dim={d} appears multiple times in the list of dims")
-        dims.append(wrap_dim(d, ndim))
-    return tuple(sorted(dims))
-
-
-def _mask_of(input, mask):
-    """The mask in the input's shape."""
-    if mask.ndim > input.ndim:
-        raise IndexError(
-            "_input_mask expected broadcastable mask (got mask dimensionality higher than of the "
-            "input)"
-        )
-    if mask.shape != input.shape:
-        mask = mask.broadcast_to(input.shape)
-    return mask if mask.dtype is _dtype.bool else mask.bool()
 
 
 def _keep(input, mask, identity):
     if mask is None:
         return input
-    return torch.where(_mask_of(input, mask), input, input.new_full((), identity))
+    return torch.where(mask_in_shape(input, mask), input, input.new_full((), identity))
 
 
 def _lowest(input):
@@ -70,14 +47,14 @@ def _total_dtype(input, dtype):
 def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The sum of the selected elements."""
     return torch.sum(
-        _keep(input, mask, 0), _dims(dim, input.ndim), keepdim, dtype=_total_dtype(input, dtype)
+        _keep(input, mask, 0), canonical_dim(dim, input.ndim), keepdim, dtype=_total_dtype(input, dtype)
     )
 
 
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The product of the selected elements."""
     result = _keep(input, mask, 1).to(_total_dtype(input, dtype))
-    for d in reversed(_dims(dim, input.ndim)):
+    for d in reversed(canonical_dim(dim, input.ndim)):
         result = result.prod(d, keepdim=keepdim)
     return result
 
@@ -85,13 +62,13 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The largest selected element."""
     kept = _keep(input, mask, _lowest(input))
-    return torch.amax(kept, _dims(dim, input.ndim), keepdim).to(dtype or input.dtype)
+    return torch.amax(kept, canonical_dim(dim, input.ndim), keepdim).to(dtype or input.dtype)
 
 
 def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The smallest selected element."""
     kept = _keep(input, mask, _highest(input))
-    return torch.amin(kept, _dims(dim, input.ndim), keepdim).to(dtype or input.dtype)
+    return torch.amin(kept, canonical_dim(dim, input.ndim), keepdim).to(dtype or input.dtype)
 
 
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -109,7 +86,7 @@ def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def _count(input, dim, keepdim, mask):
     if mask is None:
         mask = torch.ones(input.shape, dtype=_dtype.bool, device=input.device)
-    return _mask_of(input, mask).sum(_dims(dim, input.ndim), keepdim)
+    return mask_in_shape(input, mask).sum(canonical_dim(dim, input.ndim), keepdim)
 
 
 def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -136,7 +113,7 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     """
     floating = input.is_floating_point()
     kept = _keep(input if floating else input.to(_dtype.float32), mask, math.nan)
-    result = torch.nanmedian(kept, _dims(dim, input.ndim)[0], keepdim).values
+    result = torch.nanmedian(kept, canonical_dim(dim, input.ndim)[0], keepdim).values
     if floating:
         return result
     if torch.isnan(result).any():
@@ -149,14 +126,14 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The logarithm of the sum of the exponentials of the selected elements."""
     kept = _keep(input, mask, _lowest(input))
-    return torch.logsumexp(kept, _dims(dim, input.ndim), keepdim=keepdim).to(dtype or input.dtype)
+    return torch.logsumexp(kept, canonical_dim(dim, input.ndim), keepdim=keepdim).to(dtype or input.dtype)
 
 
 def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The vector norm of the selected elements."""
     kept = _keep(input, mask, math.inf if ord == -math.inf else 0)
     return torch.linalg.vector_norm(
-        kept, ord, _dims(dim, input.ndim), keepdim, dtype=dtype or input.dtype
+        kept, ord, canonical_dim(dim, input.ndim), keepdim, dtype=dtype or input.dtype
     )
 
 
@@ -192,32 +169,32 @@ def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
 
 def cumsum(input, dim, *, dtype=None, mask=None):
     """The running sum of the selected elements."""
-    d = _dims(dim, input.ndim)[0]
+    d = canonical_dim(dim, input.ndim)[0]
     return torch.cumsum(_keep(input, mask, 0), d, dtype=dtype or input.dtype)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
     """The running product of the selected elements."""
-    d = _dims(dim, input.ndim)[0]
+    d = canonical_dim(dim, input.ndim)[0]
     return torch.cumprod(_keep(input, mask, 1), d, dtype=dtype or input.dtype)
 
 
 def softmax(input, dim, *, dtype=None, mask=None):
     """The softmax of the selected elements; 0 elsewhere."""
     kept = _keep(input, mask, _lowest(input))
-    return torch.nn.functional.softmax(kept, _dims(dim, input.ndim)[0], dtype=dtype or input.dtype)
+    return torch.nn.functional.softmax(kept, canonical_dim(dim, input.ndim)[0], dtype=dtype or input.dtype)
 
 
 def log_softmax(input, dim, *, dtype=None, mask=None):
     """The logarithm of `softmax`."""
-    kept, d = _keep(input, mask, _lowest(input)), _dims(dim, input.ndim)[0]
+    kept, d = _keep(input, mask, _lowest(input)), canonical_dim(dim, input.ndim)[0]
     return torch.nn.functional.log_softmax(kept, d, dtype=dtype or input.dtype)
 
 
 def softmin(input, dim, *, dtype=None, mask=None):
     """The softmax of the negated selected elements; 0 elsewhere."""
     kept = _keep(input, mask, _highest(input))
-    return torch.nn.functional.softmin(kept, _dims(dim, input.ndim)[0], dtype=dtype or input.dtype)
+    return torch.nn.functional.softmin(kept, canonical_dim(dim, input.ndim)[0], dtype=dtype or input.dtype)
 
 
 def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
@@ -234,13 +211,15 @@ def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
 
 
 def _of_masked_tensors(function):
-    """A function that also takes a masked tensor: its data, and its mask if none is given."""
+    """A function that also takes a masked tensor, its data and its mask if none is given; and sparse tensors."""
 
     @functools.wraps(function)
     def wrapper(input, *args, mask=None, **kwargs):
         if hasattr(input, "get_mask"):
             mask = input.get_mask() if mask is None else mask
             input = input.get_data()
+        if input.layout is not strided:
+            return of_sparse(function.__name__, function, input, args, {**kwargs, "mask": mask})
         return function(input, *args, mask=mask, **kwargs)
 
     return wrapper

@@ -445,6 +445,23 @@ def _forward(function):
     return method
 
 
+class _Forwarded:
+    """A method that asks for overrides; asked of the class it is that of `Tensor`, as where classes inherit it."""
+
+    __slots__ = ("function", "method")
+
+    def __init__(self, function):
+        self.function, self.method = function, _forward(function)
+
+    def __get__(self, instance, owner=None):
+        return self.function.__get__(None, owner) if instance is None else types.MethodType(self.method, instance)
+
+
+class _ForwardedProperty(property):
+    def __get__(self, instance, owner=None):
+        return self.attribute if instance is None else self.fget(instance)  # type: ignore[misc]
+
+
 def _forward_property(attribute):
     def get(self):
         if not modes.subclasses:
@@ -456,7 +473,9 @@ def _forward_property(attribute):
             return attribute.fset(self, value)
         return handle(attribute.__set__, [self, value], (self, value), {})
 
-    return property(get, put if attribute.fset else None, attribute.fdel)
+    made = _ForwardedProperty(get, put if attribute.fset else None, attribute.fdel)
+    made.attribute = attribute
+    return made
 
 
 def forward_methods(cls, written) -> None:
@@ -490,7 +509,7 @@ def forward_methods(cls, written) -> None:
         if isinstance(value, property):
             setattr(cls, name, _forward_property(value))
         elif is_function(value):
-            setattr(cls, name, _forward(value))
+            setattr(cls, name, _forward(value) if name.startswith("__") else _Forwarded(value))
 
 
 class TorchFunctionMode:

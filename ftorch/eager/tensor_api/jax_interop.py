@@ -135,6 +135,10 @@ def _writable(array):
 
 def dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     """A DLPack capsule of the tensor."""
+    if stream is not None and type(stream) is not int:
+        raise TypeError("stream must be ``int`` or ``none``")
+    if stream not in (None, -1) and self._ftorch_geometry.device is _device.CPU:
+        raise AssertionError("stream should be None on cpu.")
     if self._ftorch_requires_grad:
         raise BufferError(
             "Can't export tensors that require gradient, use tensor.detach()"

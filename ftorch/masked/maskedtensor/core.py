@@ -13,28 +13,24 @@ from typing import Any
 from ...autograd.function import Function
 from ...eager.core import api
 from ...eager.core import dtype as _dtype
-from ...eager.core.formats import strided
+from ...eager.core.formats import sparse_coo, sparse_csr, strided
 from ...eager.core.geometry import Size
 from ...eager.dispatch.overrides import DisableTorchFunctionSubclass
 from ...eager.tensor import Tensor
 from ...eager.tensor_api.conversions import retyped
 from ...overrides import resolve_name
 from .. import ops
+from .binary import BINARY_NAMES
+from .reductions import REDUCE_NAMES
+from .unary import UNARY_NAMES
 
-_UNARY = frozenset(
-    "abs absolute acos arccos acosh arccosh angle asin arcsin asinh arcsinh atan arctan atanh arctanh bitwise_not "
-    "__invert__ ceil clamp clip conj_physical cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 fix floor frac "
-    "lgamma log log10 log1p log2 logit i0 isnan nan_to_num neg negative __neg__ __abs__ positive pow __pow__ rad2deg "
-    "reciprocal round rsqrt sigmoid sign sgn signbit sin sinc sinh sqrt square tan tanh trunc".split()
-)
-_BINARY = frozenset(
-    "add atan2 arctan2 bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift div divide "
-    "floor_divide fmod logaddexp logaddexp2 mul multiply nextafter remainder sub subtract true_divide eq ne le ge "
-    "greater greater_equal gt less_equal lt less maximum minimum fmax fmin not_equal __add__ __radd__ __sub__ __mul__ "
-    "__rmul__ __truediv__ __rtruediv__ __rdiv__ __floordiv__ __mod__ __and__ __or__ __xor__ __eq__ __ne__ __lt__ "
-    "__le__ __gt__ __ge__ __lshift__ __rshift__ rtruediv".split()
-)
-_REDUCTIONS = frozenset("sum mean amax amin argmax argmin prod all var std".split())
+_UNARY = frozenset((*UNARY_NAMES, "__invert__", "__neg__", "__abs__", "__pow__"))
+_BINARY = frozenset((
+    *BINARY_NAMES,
+    *"__add__ __radd__ __sub__ __mul__ __rmul__ __truediv__ __rtruediv__ __rdiv__ __floordiv__ __mod__ __and__ __or__ __xor__ "
+    "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __lshift__ __rshift__ rtruediv".split(),
+))
+_REDUCTIONS = frozenset(REDUCE_NAMES)
 _MOVING = frozenset(
     "__getitem__ cat stack chunk split tensor_split select narrow transpose swapaxes t view view_as reshape expand "
     "expand_as unsqueeze contiguous flatten ravel unfold clone detach repeat vstack hstack dstack row_stack "
@@ -56,6 +52,34 @@ _MISMATCH = "Input masks must match. If you need support for this, please open a
 def is_masked_tensor(obj: Any, /) -> bool:
     """Whether an object is a `MaskedTensor`."""
     return isinstance(obj, MaskedTensor)
+
+
+def _tensors_match(a, b, exact=True, rtol=1e-05, atol=1e-08):
+    """Whether two tensors have the same elements, of sparse ones those that are specified, up to a tolerance if not ``exact``.
+
+    Raises:
+        ValueError: they have different layouts or dtypes.
+    """
+    if is_masked_tensor(a) or is_masked_tensor(b):
+        raise ValueError("Neither `a` nor `b` can be a MaskedTensor.")
+    if a.layout != b.layout:
+        raise ValueError(f"`a` and `b` must have the same layout. Got {a.layout} and {b.layout}")
+    if a.dtype != b.dtype:
+        b = b.type(a.dtype)
+    if a.layout == sparse_coo:
+        return _tensors_match(a.values(), b.values(), exact) and _tensors_match(a.indices(), b.indices(), exact)
+    if a.layout == sparse_csr:
+        return (_tensors_match(a.crow_indices(), b.crow_indices(), exact)
+                and _tensors_match(a.col_indices(), b.col_indices(), exact)
+                and _tensors_match(a.values(), b.values(), exact))
+    return api.equal(a, b) if exact else api.allclose(a, b, rtol=rtol, atol=atol)
+
+
+def _masks_match(a, b):
+    """Whether the masks of two masked tensors are the same; True where one of them is none."""
+    if is_masked_tensor(a) and is_masked_tensor(b):
+        return _tensors_match(a.get_mask(), b.get_mask(), exact=True)
+    return True
 
 
 def _check(data, mask):

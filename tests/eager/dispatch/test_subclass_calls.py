@@ -7,6 +7,7 @@ import torch as reference
 import ftorch
 from ftorch.eager import native
 from ftorch.eager.dispatch import overrides
+from tests.oracle import assert_shows_same
 
 CALLS = (
     "x + x; x + 1; 1 + x; x - p; p - x; x * p; p @ x; x ** 2; 2 ** x; -x; x / 2; x == p; x.add(x, alpha=1); t.add(x, p, "
@@ -145,3 +146,17 @@ def test_plain_results_while_classes_are_not_asked():
         z.mul_(3)
     assert type(y) is ftorch.Tensor and seen == []
     assert z.tolist() == [3.0, 3.0]
+
+
+def test_classes_inherit_the_methods_of_tensor():
+    """Wrappers check that they do not override what the engine reads."""
+    def program(t):
+        class Sub(t.Tensor):
+            pass
+
+        x = t.ones(2, 3).as_subclass(Sub)
+        same = [getattr(Sub, name) is getattr(t.Tensor, name) for name in (
+            "size", "stride", "dtype", "layout", "device", "requires_grad", "dim", "numel", "shape", "add")]
+        return same, x.size(), x.stride(), str(x.dtype), x.dim(), x.size.__name__
+
+    assert_shows_same(program)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,25 +92,39 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
 
 @segment_reduce.derivative
 def _(grad, *, data, reduce, lengths, offsets, axis, unsafe, initial):
-    if reduce != "prod":
-        _, gradient = jax.vjp(
-            lambda x: segment_reduce(x, reduce, lengths, None, offsets, axis, unsafe, initial), data
-        )
+    kind = _NAMES.get(reduce, reduce)
+    result = functools.partial(segment_reduce, reduce=reduce, lengths=lengths, indices=None, offsets=offsets, axis=axis,
+                               unsafe=unsafe, initial=initial)
+    if kind not in ("prod", "max", "min"):
+        _, gradient = jax.vjp(lambda x: result(x), data)
         return gradient(grad)[0], None, None, None
-    # The product of the others: without the zeros, unless there is another one.
     count, of, _ = _segments(data, lengths, offsets, axis)
+    nan = jnp.isnan(data) if jnp.issubdtype(data.dtype, jnp.inexact) else jnp.zeros_like(data, bool)
+    if kind != "prod":  # shared by those that are the result, and NaN
+        chosen = (data == _spread(result(data), of, axis)) | nan
+        shares = _spread(_combined("sum", chosen.astype(data.dtype), of, count, axis), of, axis)
+        share = _spread(grad, of, axis) / jnp.maximum(shares, jnp.ones_like(shares))
+        return jnp.where(chosen, share, jnp.zeros_like(share)), None, None, None
+    # The product of the others: without zeros and NaN, unless there is another one.
     zero = data == 0
-    others = _combined("prod", jnp.where(zero, jnp.ones_like(data), data), of, count, axis)
+    special = zero | nan
+    one = jnp.ones_like(data)
+    others = _combined("prod", jnp.where(special, one, data), of, count, axis)
     if initial is not None:
         others = others * initial
-    zeros = _combined("sum", zero.astype(jnp.int32), of, count, axis)
-    others, zeros, grad = (_spread(x, of, axis) for x in (others, zeros, grad))
-    rest = jnp.where(zero, others, others / jnp.where(zero, jnp.ones_like(data), data))
-    return grad * jnp.where(zeros - zero == 0, rest, jnp.zeros_like(rest)), None, None, None
+    zeros, nans = (_combined("sum", x.astype(jnp.int32), of, count, axis) for x in (zero, nan))
+    others, zeros, nans, grad = (_spread(x, of, axis) for x in (others, zeros, nans, grad))
+    rest = jnp.where(special, others, others / jnp.where(special, one, data))
+    rest = jnp.where(zeros - zero > 0, jnp.zeros_like(rest), rest)
+    rest = jnp.where(nans - nan > 0, jnp.asarray(np.nan, rest.dtype), rest)
+    return grad * rest, None, None, None
 
 
 @segment_reduce.check
-def _(data, lengths, axis, unsafe):
+def _(data, lengths, offsets, axis, unsafe):
+    if lengths is None and offsets is not None and (np.diff(offsets) < 0).any():
+        raise RuntimeError("Expected segment_length >= 0 to be true, but got false.  (Could this error message be improved?  "
+                           "If so, please report an enhancement request to PyTorch.)")
     if lengths is None or unsafe:
         return
     if (lengths < 0).any():
