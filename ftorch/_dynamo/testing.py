@@ -189,6 +189,17 @@ def extract_graph(fn, *args, **kwargs):
     return result, backend.graphs, backend.fw_graphs, backend.bw_graphs
 
 
+three = 3  # a number that tests read of another module
+
+
+def unsupported(x, *_):
+    """Its first argument, after a graph break."""
+    from . import graph_break
+
+    graph_break()
+    return x
+
+
 def dummy_fx_compile(gm, example_inputs):
     """A backend that runs graphs as they are."""
     return gm.forward

@@ -90,7 +90,28 @@ def same(ref, res, tol=1e-4, equal_nan=False, **_) -> bool:
         return ref.keys() == res.keys() and all(same(ref[k], res[k], tol, equal_nan) for k in ref)
     if isinstance(ref, TensorBase):
         return torch.allclose(ref, res, tol, tol, equal_nan)
+    if type(ref) is type(res) and hasattr(ref, "__dict__") and not callable(ref):
+        return same(vars(ref), vars(res), tol, equal_nan)
     return ref == res
+
+
+def clone_inputs(example_inputs):
+    """Copies of a call's tensors, in a list or in the dictionary that they came in.
+
+    Raises:
+        AssertionError: a value of the dictionary is neither a tensor nor a tuple.
+    """
+    from ..eager.tensor import TensorBase
+
+    def cloned(value):
+        return clone_input(value) if isinstance(value, TensorBase) else value
+
+    if type(example_inputs) is dict:
+        for value in example_inputs.values():
+            if not isinstance(value, (tuple, TensorBase)):
+                raise AssertionError(f"Expected value to be a torch.Tensor, got {type(value)}")
+        return {k: clone_inputs(v) if isinstance(v, tuple) else cloned(v) for k, v in example_inputs.items()}
+    return list(map(cloned, example_inputs))
 
 
 def __getattr__(name):

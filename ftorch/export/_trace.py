@@ -43,12 +43,6 @@ from .graph_signature import (
     TensorArgument,
 )
 
-if Size not in pytree.SUPPORTED_NODES:  # sizes are containers, as PyTorch's exports have them
-    pytree._private_register_pytree_node(
-        Size, lambda size: (list(size), None), lambda sizes, _: Size(sizes),
-        serialized_type_name="torch.Size",
-    )
-
 _END = 9223372036854775807
 _LAYERS = os.path.join(places.PACKAGE, "nn", "modules", "")
 

@@ -23,6 +23,7 @@ from ..eager.runtime import capture_trace, value_checks
 from ..eager.runtime.capture_trace import CaptureTrace
 from ..eager.sampling.generator import default_generator
 from ..eager.tensor import Tensor, TensorBase, modes
+from ..fx import Proxy
 from ..fx._sources import argument_names, users_code
 from ..utils import _pytree as pytree
 from .capture import argument_structure, data_objects
@@ -175,6 +176,13 @@ class Compiled:
 
     def _miss(self, key, programs, reasons, leaves, originals, args, kwargs):
         """A call that no program stands for."""
+        if any(issubclass(type(leaf), Proxy) for leaf in leaves):
+            if config.error_on_nested_fx_trace:
+                raise RuntimeError(
+                    "Detected that you are using FX to symbolically trace a dynamo-optimized function. "
+                    "This is not supported at the moment."
+                )
+            return self.function(*args, **kwargs)
         if programs is None and self._only_reads and share_parts(leaves):
             # Where in one tensor they lie makes no difference to a function that only reads.
             leaves = [stand_in(t) for t in originals]
@@ -301,7 +309,7 @@ class Compiled:
         def on_break(reason):
             capturing.resume()  # what follows may take long
             where.append(users_line())
-            if self.fullgraph or trace.breaks_raise:
+            if (self.fullgraph or trace.breaks_raise) and reason is not trace.only_once:
                 raise exc.Unsupported(f"{describe(reason)}{where[0]}")
 
         value_checks.run_postponed()  # of what came before
@@ -350,12 +358,14 @@ class Compiled:
                 reason = trace.broken
         if isinstance(captured, GraphProgram):
             captured.take_back(places)
+            places.clear()  # frames of the capture refer to them in circles
+            trace.let_go()
             default_generator.set_state(drawn)
             self._attach(captured, originals)
             self._keep(key, leaves, captured, None, "")
             return captured.run(leaves, originals)
         trace.flush() if trace.steps else None
-        if trace.only_once is None or captured is None:
+        if trace.only_once is None or (captured is None and trace.broken is not trace.only_once):
             self._keep(key, leaves, captured, reason, where[0] if where else "")
         if captured is None and recorder is not None and not self.fullgraph:
             counters["frames"]["total"] -= 1  # its pieces count
@@ -519,7 +529,7 @@ class Compiled:
             counters["stats"]["calls_captured"] += captured.calls
             counters["stats"]["unique_graphs"] += 1
         if any(not issubclass(type(leaf), (TensorBase, *SCALARS)) for leaf in leaves):
-            self._held.append(leaves)
+            self._held.append([leaf for leaf in leaves if not issubclass(type(leaf), (TensorBase, *SCALARS))])
         if captured is None:
             logs.graph_break(self._name(), reason, where)
             if self.fullgraph and reason is not None and reason != VALUE and not _is_python_only(reason):
@@ -529,6 +539,7 @@ class Compiled:
             kind = without_sizes(key)
             self._broken[kind] = self._broken.get(kind, 0) + 1
             return
+        captured.sources.let_go()
         self._broken.pop(without_sizes(key), None)
         logs.graph(captured)
         if self._filter is not None:

@@ -558,9 +558,14 @@ def register_named_results(cls):
     )
 
 
+from ..eager.core.geometry import Size as _Size  # noqa: E402
 from ..eager.core.return_values import of_all_ops as _of_all_ops  # noqa: E402
 from ..eager.surface import attach as _attach  # noqa: E402, F401  (declares the ops)
 
+register_pytree_node(
+    _Size, lambda size: (list(size), None), lambda sizes, _: _Size(sizes), serialized_type_name="torch.Size",
+    flatten_with_keys_fn=lambda size: ([(SequenceKey(i), n) for i, n in enumerate(size)], None),
+)
 for _type in dict.fromkeys(type_ for _, type_ in sorted(_of_all_ops().items())):
     register_named_results(_type)
 del _type

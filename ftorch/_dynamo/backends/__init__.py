@@ -109,6 +109,16 @@ def eager_noexcept(gm, example_inputs=None, **_):
     return run
 
 
+def pre_dispatch_eager(gm, example_inputs, **_):
+    """The graph of ATen's operators before they are differentiated, which is printed and run as it is."""
+    from ...fx import Interpreter
+    from ...fx.experimental.proxy_tensor import make_fx
+
+    traced = make_fx(lambda *args: Interpreter(gm).run(*args), pre_dispatch=True)(*example_inputs)
+    traced.print_readable()
+    return traced
+
+
 class AotAutograd:
     """A backend of compilers for graphs of ATen's operators, forward and backward (`aot_autograd`)."""
 
@@ -154,7 +164,9 @@ def aot_autograd(fw_compiler=None, bw_compiler=None, inference_compiler=None, de
 register_backend(inductor)
 register_backend(eager, tags=("debug",))
 register_backend(eager_noexcept, tags=("debug",))
-for _name in ("aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"):
+register_backend(pre_dispatch_eager, tags=("debug",))
+for _name in ("aot_eager", "aot_eager_decomp_partition", "aot_eager_decomp_partition_crossref",
+              "aot_eager_decomp_partition_with_mode", "aot_eager_default_partitioner"):
     register_backend(aot_autograd(eager), name=_name, tags=("debug",))
 register_backend(inductor, name="cudagraphs")
 register_backend(inductor, name="openxla")
@@ -214,7 +226,7 @@ def _replace(captured, lowered, compiler, module, examples, settings, decomposit
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         return [read(t).value() for t in outputs]
 
-    lowered._jitted = program
+    lowered._jitted, lowered._of_backend = program, True
 
 
 def _renamed(module, name, wanted):

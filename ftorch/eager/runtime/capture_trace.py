@@ -75,6 +75,11 @@ class CaptureTrace(Trace):
             if self.on_break is not None:
                 self.on_break(self.broken)
 
+    def leave(self, reason: str) -> None:
+        """Gives up this call only: it goes on in Python, also where nothing else may, and the next is captured."""
+        self.only_once = reason
+        self.end(reason)
+
     def overwritten(self, storage: Storage) -> None:
         """Somebody writes to a storage that has its value at hand."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...eager.core.geometry import Size
 from ...eager.tensor import Tensor
 from ...utils import _pytree as pytree
 
@@ -17,7 +18,7 @@ def _outline(tree, leaves):
         return None
     if cls is dict:
         return dict, tuple(tree), tuple([_outline(part, leaves) for part in tree.values()])
-    if cls is tuple or cls is list:
+    if cls is tuple or cls is list or cls is Size:
         return cls, tuple([_outline(part, leaves) for part in tree])
     if cls in pytree.SUPPORTED_NODES or issubclass(cls, tuple):
         raise _Unusual

@@ -19,7 +19,7 @@ from ...eager.tensor import Tensor, TensorBase, modes, wrap
 from ...utils import _pytree as pytree
 from .argument_views import View, view_of
 from .data_objects import Stand
-from .python_state import SCALARS
+from .python_state import CONSTANTS, SCALARS
 from .static_look import module_of
 
 
@@ -37,7 +37,7 @@ def argument_key(leaf):
     return id(leaf)
 
 
-_VALUES = (_dtype.dtype, _device.device, Stand)
+_VALUES = (*CONSTANTS, Stand)
 
 
 def stand_in(t):

@@ -132,6 +132,7 @@ class Lowered:
         self.places = np.array(used, np.int64) if used else None
         self._last: tuple = (None, None)  # the numbers of the last call, and their array once they came twice
         self._jitted: Any = None
+        self._of_backend = False  # a backend's function, not one of JAX's
         self._ran = False
         self._places: Any = None
         self._padding: Any = None
@@ -213,7 +214,7 @@ class Lowered:
         may_fail = self.may_fail()
         if may_fail and given and self._padding is None:
             function = self._sparing = self._sparing or self._compiled(donates=False)
-        elif not self._ran and given:
+        elif not self._ran and given and not self._of_backend:
             kept, given, *rest = operands
             operands = (kept, donation.prepare(function, kept, given, rest, self.device), *rest)
         try:

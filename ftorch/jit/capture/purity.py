@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import collections
+import dataclasses
 import datetime
 import decimal
 import enum
@@ -41,6 +42,13 @@ _MODULES = frozenset((
     "_codecs", "_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_blake2", "_sha3", "_typing", "_opcode",
     "_ast", "_pickle", "marshal", "_imp", "_stat", "_types", "types",
 ))
+# Of what makes classes: the names and the text that it evaluates are its arguments.
+MAKING_CLASSES = frozenset(
+    f.__code__ for f in (
+        collections.namedtuple, getattr(dataclasses, "_create_fn", None),
+        getattr(getattr(dataclasses, "_FuncBuilder", None), "add_fns_to_class", None),
+    ) if f is not None
+)
 _IMPURE = frozenset((
     "input", "open", "breakpoint", "print", "id", "globals", "eval", "exec", "getcontext", "setcontext",
     "localcontext",

@@ -92,6 +92,10 @@ class Sources:
             self.of_storage.setdefault(id(t._ftorch_storage), source)
             self.held.append((t, t._ftorch_storage))
 
+    def let_go(self) -> None:
+        """Holds the first call's tensors no longer: nobody asks where they are once the program is made."""
+        self.of_storage, self.of_tensor, self.held = {}, {}, []
+
     def tensor(self, t) -> Source:
         return self.of_tensor.get(id(t)) or Source("fixed", t)
 

@@ -147,7 +147,9 @@ class Watch(Reachable):
             if names.__class__ is _Names:
                 if not purity.is_pure(arg) or arg is sys._getframe:
                     self._impure(arg)
-            elif names is LIBRARY and not purity.is_pure(arg) and self._is_for_user(frame.f_back):
+            elif names is LIBRARY and not purity.is_pure(arg) and frame.f_code not in purity.MAKING_CLASSES and (
+                self._is_for_user(frame.f_back)
+            ):
                 self._impure(arg)
 
     def _is_for_user(self, frame):
@@ -222,7 +224,8 @@ class Watch(Reachable):
         method = _function_of(in_class(type(first), code.co_name))
         if method is not None and method.__code__ is code:
             maker = _function_of(in_class(type(first), "__init__"))
-            if getattr(maker, "__code__", None) not in self._entered and not is_a(first, TensorBase):
+            is_new = getattr(maker, "__code__", None) in self._entered or (code.co_name == "__init__" and not scope_of(first))
+            if not is_new and not is_a(first, TensorBase):
                 self.visit(first, self._codes[code], 0, names[0])
             if code.co_freevars and not is_inner:
                 self.function(method)

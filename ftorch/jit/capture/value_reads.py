@@ -51,6 +51,12 @@ class LookingTrace(capture_trace.CaptureTrace):
         self.recorder.events.clear()
         self.before = {}
 
+    def let_go(self) -> None:
+        """Refers to nothing of the capture any more, which is over: tensors are freed without the garbage collector."""
+        self.forget()
+        self.recorder.root = None
+        self.recorder = self.on_truth = self.watch = self.on_break = None
+
     def flush(self, again=False):
         if self.captures:
             frame, called = break_reasons.innermost()

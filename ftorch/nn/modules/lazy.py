@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from ...autograd import no_grad
+from ...eager.runtime import capture_trace
 from ..parameter import is_lazy
 
 
@@ -50,6 +51,9 @@ class LazyModuleMixin:
         return any(is_lazy(v) for v in chain(self._parameters.values(), self._buffers.values()))
 
     def _infer_parameters(self, module, args, kwargs=None):
+        capture = capture_trace.capturing()
+        if capture is not None:  # what is made here stays
+            capture.leave("a lazy module takes its sizes from its first call")
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {self._get_name()} has not been fully initialized")

@@ -141,3 +141,24 @@ def test_training_steps_with_batches():
         x, y = ftorch.randn(4, 3), ftorch.randn(4, 1)
         assert ftorch.allclose(compiled(Batch(x, 1.0, y)), plain(Batch(x, 1.0, y)))
     assert ftorch.allclose(model.weight, reference.weight)
+
+
+def test_memory_formats_and_layouts_are_constants():
+    def strides(torch):
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda w, m: w.to(memory_format=m).stride(), backend="eager")
+        formats = torch.contiguous_format, torch.channels_last, torch.preserve_format, torch.contiguous_format
+        return [compiled(torch.ones(2, 3, 4, 5), m) for m in formats]
+
+    assert strides(ftorch) == strides(torch)
+    compiled = ftorch.compile(lambda x, s: x + 1 if s is ftorch.strided else x + 2, backend="eager")
+    assert [compiled(ftorch.ones(1), s).item() for s in (ftorch.strided, ftorch.sparse_coo, ftorch.strided)] == [2, 3, 2]
+
+
+def test_objects_without_attributes_are_known_by_their_identity():
+    class Mark:
+        pass
+
+    first, second = Mark(), Mark()
+    compiled = ftorch.compile(lambda x, mark: x + 1 if mark is first else x + 2, backend="eager")
+    assert [compiled(ftorch.ones(1), m).item() for m in (first, second, first, second)] == [2, 3, 2, 3]

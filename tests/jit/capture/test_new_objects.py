@@ -1,6 +1,7 @@
 """Objects that a compiled function makes and returns are new ones in each call, with that call's tensors in them."""
 
 import collections
+import dataclasses
 import functools
 import types
 
@@ -81,6 +82,28 @@ def two_of_a_cell(torch, x):
     return writes, reads
 
 
+def of_a_module(torch, x):
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = torch.nn.functional.gelu
+
+        def forward(self, x):
+            return self.act(x)
+
+    return types.SimpleNamespace(value=Module()(x))
+
+
+def of_classes(torch, x):
+    pair = collections.namedtuple("Pair", "a b")(x, x + 1)
+
+    @dataclasses.dataclass
+    class Data:
+        value: object
+
+    return Data(pair.b * pair[0])
+
+
 # The function, what of a result is compared, what is done to it afterwards
 CASES = {
     "closure": (closure, lambda r: r(), None),
@@ -88,6 +111,8 @@ CASES = {
     "recursive": (recursive, lambda r: r(2), None),
     "counter": (counter, lambda r: (r(), r()), None),
     "cell": (two_of_a_cell, lambda r: (r[0](), r[1]()), None),
+    "module": (of_a_module, lambda r: r.value, None),
+    "classes": (of_classes, lambda r: r.value, None),
     "set": (lambda torch, x: {1, 2}, sorted, lambda r: r.add(7)),
     "tensors": (lambda torch, x: {x, x + 1}, lambda r: sorted(t.sum().item() for t in r), None),
     "numbers": (lambda torch, x: collections.Counter("aab"), dict, lambda r: r.update("z")),
@@ -179,3 +204,11 @@ def test_writes_in_a_closure_that_a_compiled_function_made():
         return [second() for _ in range(3)]
 
     agree(run(ft), run(pt))
+
+
+def test_named_tuples_can_be_made_in_a_whole_graph():
+    def function(x):
+        return collections.namedtuple("Pair", "a b")(x, x + 1).b
+
+    compiled = ft.compile(function, backend="eager", fullgraph=True)
+    assert [compiled(ft.ones(1) * i).item() for i in range(3)] == [1, 2, 3]
