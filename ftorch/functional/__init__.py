@@ -32,6 +32,10 @@ def __getattr__(name):
         import ftorch
 
         return getattr(ftorch, name)
+    if name == "F":  # programs write ``torch.functional.F.relu``
+        import ftorch
+
+        return ftorch.nn.functional
     raise AttributeError(f"module 'ftorch.functional' has no attribute '{name}'")
 
 

@@ -20,7 +20,7 @@ def dense(t):
     return t if t is None or t.layout is formats.strided else t.to_dense()
 
 
-def _in_layout(values, places, layout):
+def in_layout(values, places, layout):
     """Those elements of a dense tensor that ``places`` select as a tensor of a layout."""
     if layout is formats.strided:
         return values
@@ -29,7 +29,7 @@ def _in_layout(values, places, layout):
     return made if layout is _COO else made.to_sparse_csr()
 
 
-def _specified(input):
+def specified(input):
     """Where a sparse tensor has elements, as a dense mask."""
     if input.layout is _CSR:
         ones = torch.ones_like(input.values(), dtype=_dtype.bool)
@@ -63,7 +63,7 @@ def _input_mask(input, *args, **kwargs):
     if (mask := kwargs.get("mask")) is None:
         raise ValueError("_input_mask requires explicit mask")
     mask = mask_in_shape(input, mask)
-    return _in_layout(mask, mask, input.layout)
+    return in_layout(mask, mask, input.layout)
 
 
 def canonical_dim(dim, ndim):
@@ -144,7 +144,7 @@ def _where(mask, input, fill_value):
         raise ValueError(f"_where expects strided or sparse COO or sparse CSR tensor but got {mask.layout}")
     if mask.layout is _COO and input.layout is not _COO:
         raise AssertionError(f"input.layout must be sparse_coo, got {input.layout}")
-    return _in_layout(dense(input), dense(mask), mask.layout)
+    return in_layout(dense(input), dense(mask), mask.layout)
 
 
 def _combine_input_and_mask(op, input, mask, *args):
@@ -174,6 +174,6 @@ def of_sparse(name, function, input, args, kwargs):
     if layout is _CSR and not keepdim:
         kind = AssertionError if name in ("amax", "amin", "mean") else RuntimeError
         raise kind("reduction operations on CSR tensors with keepdim=False is unsupported")
-    mask = _specified(input) if mask is None else mask_in_shape(input, mask)
+    mask = specified(input) if mask is None else mask_in_shape(input, mask)
     result = function(dense(input), *args, mask=mask, **kwargs)
-    return _in_layout(result, any_along(mask, args[0] if args else kwargs.get("dim"), keepdim), layout)
+    return in_layout(result, any_along(mask, args[0] if args else kwargs.get("dim"), keepdim), layout)

@@ -19,6 +19,7 @@ from ..eager.core import formats
 from ..eager.core.geometry import Size
 from ..eager.core.once import warn_once
 from ..eager.dispatch import overrides
+from ..eager.kernels._common import wrap_dim
 from ..eager.memory.storage import Storage
 from ..eager.tensor import Tensor
 from . import _jagged, _strided
@@ -253,8 +254,9 @@ class NestedTensor(Tensor):
 
         Raises:
             ValueError, RuntimeError: one of them is the batch's, in the jagged and the strided layout.
+            IndexError: there is no such dimension.
         """
-        d0, d1 = dim0 % self.dim(), dim1 % self.dim()
+        d0, d1 = (wrap_dim(d, self.dim()) for d in (dim0, dim1))
         if d0 == d1:
             return self
         if 0 in (d0, d1):

@@ -106,3 +106,78 @@ for f in (lambda v: v, torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr):
 t(lambda: _tensors_match(a, a.to_sparse()))
 print(_tensors_match(a, a.double()), _tensors_match(a, a + 1e-9, exact=False))
 """)
+
+
+_SPARSE = _START + """
+d = torch.tensor([[0., 2., 0.], [3., 0., -4.]])
+m = torch.tensor([[True, True, False], [True, False, True]])
+def make(layout, grad=False):
+    k = L[layout](m)
+    k = k.coalesce() if layout == "coo" else k
+    return M.masked_tensor(d if layout == "dense" else d.sparse_mask(k), k, requires_grad=grad)
+for layout in ("coo", "csr"):
+    x = make(layout)
+"""
+
+
+def test_sparse_masked_tensors_are_shown():
+    assert_prints_same(_SPARSE + """
+    t(lambda: x)
+    t(lambda: (x.layout, x.is_sparse, x.is_sparse_coo(), x.is_sparse_csr(), x.shape, x.dtype))
+    t(lambda: (x.get_data(), x.get_mask()))
+    t(lambda: (x.to_dense(), x.to_dense().layout, x.clone().layout, x.double().layout))
+    t(lambda: (make("dense").to_sparse(), make("dense").to_sparse_csr().layout))
+""")
+
+
+def test_calls_on_sparse_masked_tensors():
+    assert_prints_same(_SPARSE + """
+    for name in ("sin", "abs", "exp", "isnan", "sign", "sqrt"):
+        t(lambda: getattr(torch, name)(x))
+    for name in ("add", "mul", "sub", "div", "eq", "maximum", "atan2"):
+        t(lambda: getattr(torch, name)(x, x))
+        t(lambda: getattr(torch, name)(x, make("dense")))
+        t(lambda: getattr(torch, name)(x, x.get_data()))
+    t(lambda: (x + 2, x * 2., x ** 2, x / 4))
+    for name in ("sum", "mean", "amax", "amin", "prod", "var"):
+        t(lambda: getattr(x, name)())
+    t(lambda: x[0])
+    try:
+        x.sum(dim=0)
+    except TypeError:
+        print("refused")
+""")
+
+
+def test_gradients_of_sparse_masked_tensors():
+    assert_prints_same(_SPARSE + """
+    for f in (lambda y: y.to_dense(), lambda y: y * y, torch.sin):
+        def call():
+            y = make(layout, True)
+            z = f(y)
+            (z if z.layout is torch.strided else z.to_dense()).sum().backward()
+            return y.grad, y.grad.layout
+        t(call)
+    def through():
+        y = make("dense", True)
+        (y.to_sparse() if layout == "coo" else y.to_sparse_csr()).to_dense().sum().backward()
+        return y.grad
+    t(through)
+""")
+
+
+def test_what_sparse_masked_tensors_are_not_made_of():
+    assert_prints_same(_START + """
+d, m = x, x != 0
+i = torch.tensor([[0, 1], [0, 2]])
+for a, b in (
+    (d.to_sparse_csc(), m.to_sparse_csc()), (d.to_sparse(), m),
+    (torch.sparse_coo_tensor(i, torch.ones(2), (2, 3)), torch.sparse_coo_tensor(i.flip(0), torch.ones(2) > 0, (2, 3))),
+    (torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1., 2.]), torch.sparse_csr_tensor([0, 2, 2], [0, 1], [True, True])),
+    (d.to_sparse(), L["coo"](x > 2)),
+):
+    t(lambda: M.masked_tensor(a, b))
+k = torch.sparse_coo_tensor(i, torch.tensor([True, False]), (3, 4)).coalesce()
+y = M.masked_tensor(d.sparse_mask(k), k)
+t(lambda: (y, y.sum(), y.get_mask(), y.to_dense()))
+""")

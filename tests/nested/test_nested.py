@@ -180,3 +180,19 @@ def test_other_structures_do_not_add():
 def test_sizes_of_components():
     run(lambda t: [f(nested(t, "strided")) for f in (
         lambda n: n._nested_tensor_size(), lambda n: n._nested_tensor_strides())])
+
+
+def test_dimensions_of_transpose_are_checked():
+    def program(t):
+        nt = t.nested.nested_tensor([t.ones(2, 3), t.ones(1, 2)])
+        for pair in ((1, 3), (-4, -1)):
+            try:
+                nt.transpose(*pair)
+            except IndexError as error:
+                yield str(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(program(ft))
+        assert found == list(program(pt))
+        assert len(found) == 2

@@ -179,6 +179,8 @@ def handle(function, relevant, args, kwargs):
         result = type(value).__torch_function__(seen[0], named, seen[1], seen[2])
         if result is not NotImplemented:
             return result
+    if not found and not modes.function_modes:  # nobody was asked: a class has the method of a base that has a say
+        return function(*args, **kwargs)
     raise _declined(function, types)
 
 

@@ -20,6 +20,7 @@ from ...eager.tensor import Tensor
 from ...eager.tensor_api.conversions import retyped
 from ...overrides import resolve_name
 from .. import ops
+from .._layouts import dense, in_layout, specified
 from .binary import BINARY_NAMES
 from .reductions import REDUCE_NAMES
 from .unary import UNARY_NAMES
@@ -36,7 +37,7 @@ _MOVING = frozenset(
     "expand_as unsqueeze contiguous flatten ravel unfold clone detach repeat vstack hstack dstack row_stack "
     "column_stack concat concatenate".split()
 )
-_CONVERSIONS = frozenset("to float double half int long short char bool type cpu ones_like to_dense".split())
+_CONVERSIONS = frozenset("to float double half int long short char bool type cpu ones_like".split())
 _ASKING = frozenset(
     "size dim ndimension numel nelement stride storage_offset is_contiguous is_floating_point is_complex is_signed "
     "element_size get_device __len__ __bool__ __float__ __int__ __index__ item backward register_hook retain_grad "
@@ -89,8 +90,12 @@ def _check(data, mask):
         raise TypeError("mask must be a Tensor")
     if data.layout != mask.layout:
         raise TypeError("data and mask must have the same layout.")
+    if data.layout not in (strided, sparse_coo, sparse_csr):
+        raise TypeError(f"data layout of {data.layout} is not supported.")
     if data.layout is not strided:
-        raise TypeError(f"MaskedTensor of layout {data.layout}: give the dense data and mask, see Tensor.to_dense")
+        if data.layout is sparse_coo:
+            data, mask = data.coalesce(), mask.coalesce()
+        _check_places(data, mask)
     if mask.dtype is not _dtype.bool:
         raise TypeError("mask must have dtype bool.")
     if data.dtype not in _TYPES:
@@ -99,6 +104,25 @@ def _check(data, mask):
         raise ValueError("data.dim() must equal mask.dim()")
     if data.size() != mask.size():
         raise ValueError("data.size() must equal mask.size()")
+
+
+def _check_places(data, mask):
+    """Raises ValueError where as many elements of two tensors of a sparse layout are not at the same places."""
+    if data._nnz() != mask._nnz():  # the mask says where
+        return
+    if data.layout is sparse_coo:
+        if not _tensors_match(data.indices(), mask.indices(), exact=True):
+            raise ValueError("data and mask are both sparse COO tensors but do not have the same indices.")
+    elif not (_tensors_match(data.crow_indices(), mask.crow_indices(), exact=True)
+              and _tensors_match(data.col_indices(), mask.col_indices(), exact=True)):
+        raise ValueError("data and mask are both sparse CSR tensors but do not share either crow or col indices.")
+
+
+def _dense_parts(data, mask):
+    """Data and mask in the strided layout, and `MaskedTensor._sparse` of them."""
+    if data.layout is strided:
+        return data, mask, None
+    return data.to_dense(), mask.to_dense(), (data.layout, specified(mask))
 
 
 def _announce():
@@ -110,10 +134,12 @@ def _announce():
     )
 
 
-def _with(data, mask):
+def _with(data, mask, sparse=None):
     """A plain tensor, with its place in the graph, as a masked tensor."""
     out = retyped(data, MaskedTensor)
     out._mask = mask
+    if sparse is not None:
+        out._sparse = sparse
     return out
 
 
@@ -154,7 +180,8 @@ def attached(data, mask):
     """A masked tensor of data, in the graph of the data."""
     _check(data, mask)
     _announce()
-    return _with(_Constructor.apply(data, mask), mask.clone())
+    data, mask, sparse = _dense_parts(data, mask)
+    return _with(_Constructor.apply(data, mask), mask.clone(), sparse)
 
 
 class MaskedTensor(Tensor):
@@ -172,7 +199,8 @@ class MaskedTensor(Tensor):
     )
     """
 
-    _mask: Tensor
+    _mask: Tensor  # dense, as the data is
+    _sparse: tuple | None = None  # (the layout, a dense mask of where there are elements), if it is no strided one
 
     @staticmethod
     def __new__(cls, data, mask, requires_grad=False):
@@ -184,7 +212,8 @@ class MaskedTensor(Tensor):
                 "To avoid this, you can use data.detach().clone()",
                 stacklevel=2,
             )
-        out = _with(data.detach().clone(), mask.clone())
+        data, mask, sparse = _dense_parts(data.detach(), mask)
+        out = _with(data.detach().clone(), mask.clone(), sparse)
         with DisableTorchFunctionSubclass():
             return out.requires_grad_(requires_grad) if requires_grad else out
 
@@ -193,23 +222,34 @@ class MaskedTensor(Tensor):
 
     def get_mask(self):
         """The mask: True where the tensor is specified."""
-        return self._mask
+        return self._mask if self._sparse is None else in_layout(self._mask, self._sparse[1], self._sparse[0])
 
     def get_data(self):
         """The data as a plain tensor, whatever it is where it is not specified."""
-        return GetData.apply(self)
+        data = GetData.apply(self)
+        return data if self._sparse is None else in_layout(data, self._sparse[1], self._sparse[0])
 
     def to_tensor(self, value):
         """A plain tensor that has a value where this one is not specified."""
         return self.get_data().masked_fill(~self._mask, value)
 
+    @property
+    def layout(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The layout of data and mask."""
+        return strided if self._sparse is None else self._sparse[0]
+
+    @property
+    def is_sparse(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether data and mask are in a sparse layout."""
+        return self._sparse is not None
+
     def is_sparse_coo(self):
-        """Whether data and mask are sparse: never."""
-        return False
+        """Whether data and mask are in the COO layout."""
+        return self.layout is sparse_coo
 
     def is_sparse_csr(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether data and mask are compressed by rows: never."""
-        return False
+        """Whether data and mask are compressed by rows."""
+        return self.layout is sparse_csr
 
     def __repr__(self, *, tensor_contents=None):
         with DisableTorchFunctionSubclass():
@@ -237,12 +277,14 @@ class MaskedTensor(Tensor):
             return _attribute(name, func, args, kwargs)
         rule = _rule(name)
         if rule is None:
-            raise TypeError(
-                f"Multiple dispatch failed for 'torch.{name}'; all __torch_dispatch__ handlers returned "
-                f"NotImplemented:\n\n  - tensor subclass {cls!r}\n"
-            )
+            raise TypeError(_refusal(f"torch.{name}", "__torch_dispatch__"))
         with DisableTorchFunctionSubclass():
             return rule(name, func, args, kwargs)
+
+
+def _refusal(function, handler):
+    return (f"Multiple dispatch failed for '{function}'; all {handler} handlers returned NotImplemented:\n\n"
+            f"  - tensor subclass {MaskedTensor!r}\n")
 
 
 @functools.cache
@@ -261,7 +303,7 @@ def _attribute(name, func, args, kwargs):
     with DisableTorchFunctionSubclass():
         out = func(*args, **kwargs)
     if name in ("grad.__get__", "data.__get__") and isinstance(out, Tensor):
-        return out if isinstance(out, MaskedTensor) else _with(out, args[0]._mask)
+        return out if isinstance(out, MaskedTensor) else _with(out, args[0]._mask, args[0]._sparse)
     return out
 
 
@@ -274,20 +316,47 @@ def _rule(name):
         return _elementwise
     if name in _REDUCTIONS:
         return _reduced
-    if name in _MOVING:
+    if name in _MOVING and name != "contiguous":
         return _moved
     if name in _CONVERSIONS:
         return _elementwise
     if name in ("softmax", "log_softmax", "softmin"):
         return _normalized
+    if name in ("contiguous", "is_contiguous"):
+        return _of_memory
+    if name in ("to_dense", "to_sparse", "to_sparse_coo", "to_sparse_csr"):
+        return _in_other_layout
     return {"where": _where, "copy_": _copied}.get(name) or (_asked if name in _ASKING else None)
+
+
+def _of_memory(name, func, args, kwargs):
+    layout = args[0].layout
+    if layout is sparse_coo:
+        raise ValueError("MaskedTensors with sparse data do not have is_contiguous")
+    if layout is sparse_csr:
+        raise RuntimeError("Sparse CSR tensors do not have is_contiguous")
+    return (_moved if name == "contiguous" else _asked)(name, func, args, kwargs)
 
 
 def _asked(name, func, args, kwargs):
     return func(*args, **kwargs)
 
 
+def _in_other_layout(name, func, args, kwargs):
+    x, out = args[0], args[0].clone()
+    if name == "to_dense":
+        return _with(out, x._mask)
+    layout = sparse_csr if name == "to_sparse_csr" else sparse_coo
+    return _with(out, x._mask, (layout, x._mask if x._sparse is None else x._sparse[1]))
+
+
 def _elementwise(name, func, args, kwargs):
+    if any(isinstance(a, Tensor) and a.layout is not strided for a in args):
+        layouts = [a.layout for a in args if isinstance(a, MaskedTensor)]
+        if any(layout is not layouts[0] for layout in layouts):
+            raise ValueError(f"`a` and `b` must have the same layout. Got {layouts[0]} and {layouts[1]}")
+        args = [a if isinstance(a, MaskedTensor) or not isinstance(a, Tensor) else dense(a) for a in args]
+    sparse = next(a for a in args if isinstance(a, MaskedTensor))._sparse
     masks = [a._mask for a in args if isinstance(a, MaskedTensor)]
     if any(m is not masks[0] and not api.equal(m, masks[0]) for m in masks[1:]):
         raise ValueError(_MISMATCH)
@@ -297,7 +366,7 @@ def _elementwise(name, func, args, kwargs):
     if isinstance(out, MaskedTensor):  # in place
         return out
     mask = masks[0]
-    return _with(out, mask if mask.shape == out.shape else mask.expand(out.shape))
+    return _with(out, mask, sparse) if mask.shape == out.shape else _with(out, mask.expand(out.shape))
 
 
 def _reduced(name, func, args, kwargs):
@@ -305,6 +374,10 @@ def _reduced(name, func, args, kwargs):
     dim = kwargs.pop("dim", rest[0] if rest else None)
     rest = rest[1:]
     keepdim = kwargs.pop("keepdim", rest[0] if rest else False)
+    if x._sparse is not None:
+        if dim is not None:
+            raise TypeError(_refusal(f"torch.Tensor.{name}", "__torch_function__"))
+        x = _with(x.clone(), x._mask)
     mask = x._mask
     if name == "all":
         data = api.where(mask, x, api.ones_like(x))
@@ -338,9 +411,14 @@ def _moved(name, func, args, kwargs):
     out = func(*args, **kwargs)
     keywords = {} if name == "clone" else kwargs
     mask = func(*[_masks(a) for a in args], **{k: _masks(v) for k, v in keywords.items()})
+    sparse = getattr(args[0], "_sparse", None)
+    if sparse is not None:  # where there are elements, moved in the same way
+        sparse = sparse[0], func(sparse[1], *args[1:], **keywords)
+        if isinstance(out, (tuple, list)):
+            return tuple(_with(o, m, (sparse[0], p)) for o, m, p in zip(out, mask, sparse[1], strict=True))
     if isinstance(out, (tuple, list)):
         return tuple(_with(o, m) for o, m in zip(out, mask, strict=True))
-    return _with(out, mask)
+    return _with(out, mask, sparse)
 
 
 def _normalized(name, func, args, kwargs):

@@ -160,3 +160,30 @@ def test_classes_inherit_the_methods_of_tensor():
         return same, x.size(), x.stride(), str(x.dtype), x.dim(), x.size.__name__
 
     assert_shows_same(program)
+
+
+def test_a_dispatching_class_of_a_base_that_has_a_say():
+    """Methods that such a base forwards to ``__torch_function__`` are Tensor's own again where nobody is to be asked."""
+    def program(t):
+        class Base(t.Tensor):
+            @staticmethod
+            def __new__(cls, inner):
+                return t.Tensor._make_wrapper_subclass(cls, inner.size(), dtype=inner.dtype)
+
+            def __init__(self, inner):
+                self.inner = inner
+
+        class Wrapper(Base):
+            @classmethod
+            def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+                return cls(func(*[a.inner if isinstance(a, cls) else a for a in args], **(kwargs or {})))
+
+        x = Wrapper(t.arange(3.))
+        y = x.detach()
+        return x.size(), x.stride(), str(x.dtype), x.requires_grad_().requires_grad, type(y).__name__, y.inner.tolist()
+
+    assert_shows_same(program)
+
+
+def test_functional_is_reached_through_torch_functional():
+    assert ftorch.functional.F is ftorch.nn.functional
