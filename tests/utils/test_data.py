@@ -454,3 +454,11 @@ def test_shuffled_batches_of_computed_samples_compile_nothing(number):
         again = sum(batch.sum().item() for batch in loader)
     assert stats.compilations == 0
     assert again == total == sum((12 * i + 66) * 2 - 12 for i in range(32))
+
+
+def test_attributes_of_iterators():
+    """Of subclasses of the iterator (torchdata's loaders, which keep their state)."""
+    both(lambda t: [
+        getattr(iter(t.utils.data.DataLoader([1, 2])), name)
+        for name in ("_shared_seed", "_pg", "_world_size", "_rank", "_pin_memory_device", "_profile_name")
+    ])

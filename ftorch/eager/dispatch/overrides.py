@@ -144,9 +144,9 @@ def overloaded_args(values) -> list:
 
 
 def flat_arguments(args, kwargs):
-    """The values of a call, those inside lists and tuples among them."""
+    """The values of a call, those inside lists and tuples among them; a tuple whose class has a say is a value."""
     for value in (*args, *kwargs.values()):
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple)) and not has_say(type(value)):
             yield from value
         else:
             yield value
@@ -375,7 +375,7 @@ def _override(op, operands, static, form="function"):
     scanned = _scan_any(operands)
     if scanned is not None and not modes.subclasses:
         return _below_overrides(scanned, op, operands, static, form)
-    relevant = [v for o in operands for v in (o if isinstance(o, (list, tuple)) else (o,))]
+    relevant = list(flat_arguments(operands, {}))
     call = called() if overloaded_args(relevant) else None
     if call is not None:
         function, args, kwargs = call

@@ -294,7 +294,10 @@ class DataLoader(Generic[_T_co]):
 class _BaseDataLoaderIter:
     def __init__(self, loader: DataLoader) -> None:
         self._dataset = loader.dataset
-        self._pipe_seeds = _datapipes.seed_epoch(self._dataset, loader.generator)
+        self._shared_seed = _datapipes.shared_seed(self._dataset, loader.generator)
+        self._pipe_seeds = _datapipes.seed_epoch(self._dataset, self._shared_seed)
+        self._pg = None
+        self._world_size, self._rank = _datapipes.place()
         self._dataset_kind = loader._dataset_kind
         self._IterableDataset_len_called = loader._IterableDataset_len_called
         self._auto_collation = loader._auto_collation
@@ -302,6 +305,8 @@ class _BaseDataLoaderIter:
         self._index_sampler = loader._index_sampler
         self._num_workers = loader.num_workers
         self._pin_memory = loader.pin_memory and _accelerator_for_pinning(loader.pin_memory_device)
+        accelerator = torch.accelerator.current_accelerator() if self._pin_memory else None
+        self._pin_memory_device = None if accelerator is None else accelerator.type
         self._timeout = loader.timeout
         self._collate_fn = loader.collate_fn
         self._sampler_iter = iter(self._index_sampler)
@@ -309,6 +314,7 @@ class _BaseDataLoaderIter:
         self._base_seed = draw_seed(loader.generator)
         self._persistent_workers = loader.persistent_workers
         self._num_yielded = 0
+        self._profile_name = f"enumerate(DataLoader)#{self.__class__.__name__}.__next__"
 
     def __iter__(self):
         return self
@@ -317,7 +323,8 @@ class _BaseDataLoaderIter:
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
         self._IterableDataset_len_called = loader._IterableDataset_len_called
-        self._pipe_seeds = _datapipes.seed_epoch(self._dataset, loader.generator)
+        self._shared_seed = _datapipes.shared_seed(self._dataset, loader.generator)
+        self._pipe_seeds = _datapipes.seed_epoch(self._dataset, self._shared_seed)
 
     def _next_index(self):
         return next(self._sampler_iter)

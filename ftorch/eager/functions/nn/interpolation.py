@@ -5,11 +5,18 @@ from __future__ import annotations
 import math
 import warnings
 
+import numpy as np
+
 from ...core import api as torch
 from ...core.composite import composite
+from ...tensor import TensorBase
 
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
 _RANK = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
+
+
+def _is_integer(value):
+    return isinstance(value, (int, np.integer)) or (isinstance(value, TensorBase) and not value.dtype.is_floating_point)
 
 
 def _per_dimension(name, value, input, as_text):
@@ -26,10 +33,14 @@ def _per_dimension(name, value, input, as_text):
             f"{shown} {value}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
             f"{symbols} format."
         )
-    if as_text and not all(isinstance(v, int) for v in value):
+    if as_text and not all(_is_integer(v) for v in value):
         raise TypeError(
             "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, "
             f"int], but got size with types {[type(v) for v in value]}"
+        )
+    if as_text:
+        return tuple(
+            v.item() if isinstance(v, np.integer) or isinstance(v, TensorBase) and v.numel() == 1 else v for v in value
         )
     return tuple(value)
 

@@ -191,7 +191,10 @@ def _basic_path(function):
     name = getattr(function, "__name__", "")
     if getattr(ftorch, name, None) is function:
         return f"torch.{name}"
-    return f"torch.sparse.{name}" if getattr(ftorch.sparse, name, None) is function else None
+    for namespace in ("sparse", "autograd"):
+        if getattr(getattr(ftorch, namespace), name, None) is function:
+            return f"torch.{namespace}.{name}"
+    return None
 
 
 _SPARSE = {"mm": "_sparse_mm", "addmm": "_sparse_addmm", "softmax": "_sparse_softmax", "log_softmax": "_sparse_log_softmax",
@@ -216,6 +219,8 @@ def _op_call(c, path, function, node):
         name = f"{namespace}_{name}"
     elif namespace == "sparse":
         name = _SPARSE[name]
+    elif namespace == "autograd":
+        return _called(path, args, keywords)
     names = dict(_ATEN_NAMES)
     if namespace == "nn.functional" and name in ("linear", "one_hot", "conv1d", "conv2d", "conv3d"):
         names.pop("input")

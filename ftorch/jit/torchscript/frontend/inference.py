@@ -322,7 +322,7 @@ class Inference:
 
     def op_call(self, path, kinds, e):
         name = path.rpartition(".")[2]
-        if path.count(".") != 1:
+        if path.count(".") != 1 and not path.startswith("torch.autograd."):
             return None
         operands = [*kinds, *(self.kind(k.value) for k in e.keywords)]
         if name in OVERLOADS and kinds and (is_optional(kinds[0]) or kinds[0] == NONE):

@@ -38,6 +38,7 @@ _RESULTS = {
                     "ones_like full_like empty_like rand_like randn_like to cpu float double half int "
                     "long type_as reshape contiguous flatten dropout batch_norm expand repeat t "
                     "permute requires_grad_ clone detach nonzero squeeze unsqueeze".split(), TENSOR),
+    "grad": Type("List", (Type("Optional", (TENSOR,)),)), "backward": NONE,
     "size": _size, "stride": _size, "item": NUMBER, "device": DEVICE, "format": STR,
     "percentFormat": STR, "warn": NONE,
 }

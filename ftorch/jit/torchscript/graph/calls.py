@@ -48,9 +48,9 @@ class Calls:
         if path.startswith("__torch__") and "(" not in path:
             return self.program_call(path, e, place)
         head, _, name = path.rpartition(".")
-        if head == "torch" or head.startswith("ops."):
+        if head in ("torch", "torch.autograd") or head.startswith("ops."):
             given, keywords = self.arguments(e)
-            return self.call_operator(name, given, keywords, place, "aten" if head == "torch" else head[4:])
+            return self.call_operator(name, given, keywords, place, head[4:] if head.startswith("ops.") else "aten")
         return self.method_call(f, e, place)
 
     def arguments(self, e):

@@ -71,6 +71,8 @@ class _Exits:
             if found.status in (_WILL, _THROWS):
                 for rest in block.body[index:][::-1]:
                     self.graph.forget(rest)
+                if found.status == _THROWS and block is not self.graph:  # what it gave may have been made after that
+                    block.returned = [self.uninitialized(v) for v in block.returned]
                 break
             if found.status == _MIGHT:
                 if index < len(block.body):

@@ -259,6 +259,7 @@ class _Printer:
                 return f"{self.of(given[0])}({inner})"
             return f"({self.of(given[0])}).{node.attributes['name']}({inner})"
         head = "torch" if namespace == "aten" else f"ops.{namespace}"
+        head = "torch.autograd" if node.op in ("aten::grad", "aten::backward") else head
         return f"{head}.{name}({', '.join(self.operator_arguments(node))})"
 
     def operator_arguments(self, node) -> list[str]:

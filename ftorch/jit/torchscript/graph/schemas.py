@@ -52,6 +52,10 @@ sparse_sampled_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Sc
 _sparse_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
 _sparse_log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
 _spdiags(Tensor diagonals, Tensor offsets, int[] shape, Layout? layout=None) -> Tensor
+grad(Tensor[] outputs, Tensor[] inputs, Tensor?[]? grad_outputs=None, bool? retain_graph=None, bool create_graph=False, \
+bool allow_unused=False) -> Tensor?[]
+backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False) -> (); \
+backward.TensorList(Tensor[] tensors, Tensor?[]? grad_tensors=None, bool? retain_graph=None, bool create_graph=False) -> ()
 dropout(Tensor input, float p, bool train) -> Tensor
 dropout_(Tensor self, float p, bool train) -> Tensor
 feature_dropout(Tensor input, float p, bool train) -> Tensor

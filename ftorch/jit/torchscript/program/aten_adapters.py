@@ -396,7 +396,8 @@ ADAPTED: dict = {
     "lift_fresh": _is_first, "_reshape_alias": lambda x, size, stride: x.reshape(size),
     "_unsafe_view": lambda x, size: x.view(size), "_to_copy": _to, "_shape_as_tensor":
     lambda x: torch.tensor(list(x.shape)), "_cast_Float": lambda x, *_: x.float(),
-    "_cast_Long": lambda x, *_: x.long(), "backward": lambda x, *a: x.backward(*a),
+    "_cast_Long": lambda x, *_: x.long(), "backward": lambda x, *a, **k: torch.autograd.backward(x, *a, **k),
+    "grad": lambda *a, **k: list(torch.autograd.grad(*a, **k)),
     "sym_numel": lambda x: x.numel(), "has_torch_function": lambda *_: False,
     "_log_softmax": lambda x, dim, half: torch.log_softmax(x, dim),
     "_softmax": lambda x, dim, half: torch.softmax(x, dim),

@@ -340,6 +340,8 @@ class _Translator:
             return ast.Call(self.op("aten", path[1]), *self.arguments(e))
         if head == "torch" and len(path) == 3 and path[1] in ("linalg", "fft", "special"):
             return ast.Call(self.op("aten", f"{path[1]}_{path[2]}"), *self.arguments(e))
+        if head == "torch" and len(path) == 3 and path[1] == "autograd":  # where programs' texts have these
+            return ast.Call(self.op("aten", path[2]), *self.arguments(e))
         if head == "ops" and len(path) == 3:
             if path[1] == "prim" and path[2] in ATTRIBUTES:
                 return _called("_get", self.expr(e.args[0]), ast.Constant(path[2]))

@@ -38,11 +38,8 @@ def _distributed():
     return distributed if distributed is not None and distributed.is_initialized() else None
 
 
-def seed_epoch(dataset, generator) -> list[int] | None:
-    """Seeds the random datapipes of a stream for an epoch, alike in all distributed processes.
-
-    Returns the seeds, which its copies in workers need as well; None for other datasets.
-    """
+def shared_seed(dataset, generator) -> int | None:
+    """The seed of an epoch of a datapipe, the same in all distributed processes; None for other datasets."""
     if not isinstance(dataset, IterDataPipe):
         return None
     seed = draw_seed(generator)
@@ -50,10 +47,18 @@ def seed_epoch(dataset, generator) -> list[int] | None:
         shared = torch.tensor(seed)
         distributed.broadcast(shared, src=0)
         seed = int(shared.item())
-    return seed_pipes(dataset, torch.Generator().manual_seed(seed))
+    return seed
 
 
-def _place() -> tuple[int, int]:
+def seed_epoch(dataset, seed) -> list[int] | None:
+    """Seeds the random datapipes of a stream for an epoch, whose `shared_seed` is given.
+
+    Returns the seeds, which its copies in workers need as well; None for other datasets.
+    """
+    return None if seed is None else seed_pipes(dataset, torch.Generator().manual_seed(seed))
+
+
+def place() -> tuple[int, int]:
     distributed = _distributed()
     return (1, 0) if distributed is None else (distributed.get_world_size(), distributed.get_rank())
 
@@ -61,14 +66,14 @@ def _place() -> tuple[int, int]:
 def shard_for_process(dataset) -> None:
     """Shares a datapipe among distributed processes."""
     if is_datapipe(dataset):
-        apply_sharding(dataset, *_place())
+        apply_sharding(dataset, *place())
 
 
 def sharding_init_fn(dataset, worker_init_fn):
     """The ``worker_init_fn`` for a dataset: workers share a datapipe before the user's is called."""
     if not is_datapipe(dataset):
         return worker_init_fn
-    return functools.partial(_shard_in_worker, worker_init_fn, *_place())
+    return functools.partial(_shard_in_worker, worker_init_fn, *place())
 
 
 def _shard_in_worker(worker_init_fn, world_size, rank, worker_id):
