@@ -246,8 +246,7 @@ class RuleOptimizer(Optimizer):
 
 def _is_dispatching(entry):
     p, grad, _ = entry
-    if hasattr(p, "_local_tensor"):
-        return False
+    p, grad = getattr(p, "_local_tensor", p), getattr(grad, "_local_tensor", grad)
     return p.__class__ in DISPATCHING or grad.__class__ in DISPATCHING and not (grad.is_sparse or grad.is_nested)
 
 

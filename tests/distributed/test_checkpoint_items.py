@@ -75,6 +75,8 @@ def test_files_of_a_rank(tmp_path, options):
         return sorted(os.listdir(folder))
 
     assert names(ft, tmp_path / "ours") == names(pt, tmp_path / "theirs")
+    indices = [_part(t, "checkpoint").FileSystemReader(tmp_path / "ours").read_metadata() for t in (ft, pt)]
+    assert [i.version for i in indices] == [_part(pt, "checkpoint.filesystem").CURRENT_DCP_VERSION] * 2
     dcp, loaded = _part(pt, "checkpoint"), {"a": pt.zeros(8), "b": pt.ones(2), "c": 0, "d": pt.zeros(6)}
     dcp.load(loaded, checkpoint_id=tmp_path / "ours")
     assert loaded["a"].sum() == 8 and loaded["d"].sum() == 6 and loaded["c"] == 1

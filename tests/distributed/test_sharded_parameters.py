@@ -204,7 +204,78 @@ def refused(t, d, rank):
     return [(value, type(e).__name__, str(e)) for value, e in map(outcome, calls)]
 
 
+def _attributes(t, seen):
+    """What a part needs to say what is gathered of it: halves of its numbers, in bfloat16."""
+    def before(self, mesh, outer_size, outer_stride, module, mp_policy):
+        own = self._data if hasattr(self, "_data") else self
+        seen.append((mesh.ndim, tuple(outer_size), tuple(outer_stride), type(module).__name__, type(mp_policy).__name__))
+        return (own.to(t.bfloat16), (own * 2).to(t.bfloat16)), len(seen)
+
+    def behind(self, outputs, metadata, dtype, *, out=None):
+        first, second = outputs
+        seen.append((metadata > 0, [tuple(x.shape) for x in outputs], str(first.dtype)[-8:], str(dtype)[-7:]))
+        if out is None:
+            whole = (first + second).to(dtype)
+            return whole, (first, second, whole)
+        with t.autograd.grad_mode._unsafe_preserve_version_counter(out):
+            out.copy_(first + second)
+
+    return before, t.no_grad()(behind)
+
+
+def own_gathers(t, d, rank):
+    """Parts that say themselves what is gathered: a tensor with these attributes, and a subclass that has them."""
+    fsdp, *_ = parts(t)
+    seen, out = [], []
+    before, behind = _attributes(t, seen)
+
+    class Part(t.Tensor):
+        fsdp_pre_all_gather, fsdp_post_all_gather = before, behind
+
+        @staticmethod
+        def __new__(cls, data):
+            return t.Tensor._make_wrapper_subclass(cls, data.shape, strides=data.stride(), dtype=data.dtype)
+
+        def __init__(self, data):
+            self._data = data
+
+        def __tensor_flatten__(self):
+            return ["_data"], None
+
+        @staticmethod
+        def __tensor_unflatten__(inner, context, size, stride):
+            return Part(inner["_data"])
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args, kwargs=None):
+            open_ = lambda tree: t.utils._pytree.tree_map_only(Part, lambda x: x._data, tree)  # noqa: E731
+            return t.utils._pytree.tree_map_only(t.Tensor, Part, func(*open_(args), **open_(kwargs or {})))
+
+    for kind in ("subclass", "attributes"):
+        for again in (True, False):
+            t.manual_seed(0)
+            net = t.nn.Sequential(t.nn.Linear(4, 4), t.nn.ReLU(), t.nn.Linear(4, 2))
+            if kind == "subclass":
+                net[0].weight = t.nn.Parameter(Part(net[0].weight.detach()))
+            for layer in (net[0], net[2]):
+                fsdp.fully_shard(layer, reshard_after_forward=again)
+            fsdp.fully_shard(net)
+            if kind == "attributes":
+                local = net[0].weight._local_tensor
+                local.fsdp_pre_all_gather, local.fsdp_post_all_gather = before.__get__(local), behind.__get__(local)
+            optimizer = t.optim.SGD(net.parameters(), lr=0.25)
+            for step in range(3):
+                loss = net(t.arange(8.0).view(2, 4) * (rank + 1) / 8).square().sum()
+                loss.backward()
+                grad = net[0].weight.grad
+                out += [loss.detach(), whole(grad), whole(net[2].weight.grad)]
+                optimizer.step()
+                optimizer.zero_grad()
+    return out, seen
+
+
 PROGRAMS = [
+    own_gathers,
     unused, states, begun_on_meta, converted, own_exchanges, after_an_error, on_a_larger_mesh, refused,
 ]
 

@@ -276,3 +276,34 @@ def test_names_of_positions():
                 except (IndexError, TypeError) as error:
                     found.append((type(error), str(error)))
     assert found[: len(found) // 2] == found[len(found) // 2 :]
+
+
+@pytest.mark.parametrize("t", (reference, torch), ids=("torch", "ftorch"))
+def test_tensors_within_a_parameter_are_converted(t):
+    class Pair(t.Tensor):
+        @staticmethod
+        def __new__(cls, a, b):
+            return t.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype, device=a.device)
+
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
+        def __tensor_flatten__(self):
+            return ["a", "b"], None
+
+        @staticmethod
+        def __tensor_unflatten__(inner, context, size, stride):
+            return Pair(inner["a"], inner["b"])
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args, kwargs=None):
+            pick = lambda name: t.utils._pytree.tree_map_only(Pair, lambda x: getattr(x, name), args)  # noqa: E731
+            return Pair(func(*pick("a"), **(kwargs or {})), func(*pick("b"), **(kwargs or {})))
+
+    layer = t.nn.Linear(2, 3)
+    layer.weight = parameter = t.nn.Parameter(Pair(t.ones(3, 2), t.zeros(3, 2)))
+    layer.double()
+    assert layer.weight is parameter and type(parameter) is Pair and parameter.requires_grad
+    assert [str(x.dtype) for x in (parameter, parameter.a, parameter.b, layer.bias)] == ["torch.float64"] * 4
+    layer.to("meta")
+    assert parameter.a.is_meta and parameter.b.is_meta and layer.weight is parameter

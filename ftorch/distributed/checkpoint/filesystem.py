@@ -35,6 +35,8 @@ from .storage import StorageReader, StorageWriter, WriteResult
 
 __all__ = ["FileSystemReader", "FileSystemWriter", "SerializationFormat"]
 
+CURRENT_DCP_VERSION = "1.0.0"  # of the files' form
+
 
 class SerializationFormat(Enum):
     """How tensors are written."""
@@ -234,7 +236,7 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Writes the index, and removes the files of an older checkpoint in the folder."""
         metadata.storage_data = {r.index: r.storage_data for row in results for r in row}
-        metadata.storage_meta = self.storage_meta()
+        metadata.storage_meta, metadata.version = self.storage_meta(), CURRENT_DCP_VERSION
         self.folder.write(".metadata", [_index.dumps(metadata)])
         current = {info.relative_path for info in metadata.storage_data.values()}
         for name in self.folder.names():

@@ -18,6 +18,7 @@ from ..tensor import DTensor, Replicate, Shard
 from ..tensor._api import distribute_tensor
 from ..tensor._redistribute import move, part
 from ..tensor.placement_types import _StridedShard, divides
+from ._gather_extensions import GatherExtension, is_extended
 
 
 class ShardedParameter:
@@ -40,6 +41,7 @@ class ShardedParameter:
         self.leaf: torch.Tensor | None = None  # the whole parameter: the same tensor each time, empty between
         self.shown: torch.Tensor | None = None  # what modules see of it
         self.waiting: torch.Tensor | None = None  # gradients that are not reduced yet, in the dtype of reductions
+        self._extension: GatherExtension | None = None
         self.put(self.sharded)
 
     def _over_both(self, local, placements):
@@ -82,9 +84,23 @@ class ShardedParameter:
         """The own part, which has the gradient."""
         return self.sharded._local_tensor
 
+    @property
+    def extension(self) -> GatherExtension | None:
+        """What is gathered, if the part says so itself."""
+        if not is_extended(self.local):
+            return None
+        if self._extension is None:
+            self._extension, self.leaf = GatherExtension(), None
+        return self._extension
+
     def fill(self, value):
         """Gives the whole parameter its value, and the modules the whole parameter."""
-        if self.leaf is None or self.leaf.dtype != value.dtype or self.leaf.device != value.device:
+        if self._extension is not None:
+            if value is not self.leaf:
+                self.leaf = torch.nn.Parameter(value, self.requires_grad)
+                self.shown = self.leaf if self.spmd is None else self.over_mesh(self.leaf)
+            self.leaf.requires_grad_(self.requires_grad)
+        elif self.leaf is None or self.leaf.dtype != value.dtype or self.leaf.device != value.device:
             if self.leaf is not None:
                 self.keep_waiting(self.leaf.dtype)
             self.leaf = torch.nn.Parameter(value, self.requires_grad)
@@ -103,7 +119,9 @@ class ShardedParameter:
 
     def empty(self):
         """Gives up the whole parameter's memory, and the modules their parts."""
-        if self.leaf is not None:
+        if self._extension is not None:
+            self._extension.free()
+        elif self.leaf is not None:
             self.leaf.data = self.leaf.new_empty(1).expand(self.shape)
         self.put(self.sharded)
 
@@ -172,23 +190,33 @@ class ParameterGroup:
 
     def gathered(self) -> list:
         """The whole parameters: all parts in one exchange for each dtype."""
-        out: list = [None] * len(self.parameters)
         with torch.no_grad():
-            by_dtype: dict = {}
-            for i, p in enumerate(self.parameters):
-                by_dtype.setdefault(self._dtype(p.local), []).append(i)
-            for dtype, places in by_dtype.items():
-                parts = [
-                    self._padded(self.parameters[i], self.parameters[i].local.detach().to(dtype))
-                    for i in places
-                ]
+            given, by_dtype = [self._given(p) for p in self.parameters], {}
+            for i, parts in enumerate(given):
+                for k, t in enumerate(parts):
+                    by_dtype.setdefault(t.dtype, []).append((i, k))
+            found = [[None] * len(parts) for parts in given]
+            for places in by_dtype.values():
+                parts = [given[i][k] for i, k in places]
                 own = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
                 everybody = self._room(self.gathers, own.numel() * self.count, own)
                 self.gathers(everybody, own, group=self.process_group)
                 rows = everybody.view(self.count, -1).split([x.numel() for x in parts], 1)
-                for i, row in zip(places, rows):
-                    out[i] = self._assembled(self.parameters[i], row)
-        return out
+                for (i, k), row in zip(places, rows):
+                    found[i][k] = row
+            return [self._whole(p, rows) for p, rows in zip(self.parameters, found)]
+
+    def _given(self, p):
+        """What this process gives of a parameter: flat tensors."""
+        if p.extension is None:
+            return [self._padded(p, p.local.detach().to(self._dtype(p.local)))]
+        mesh = self.mesh if self.mesh.ndim == 1 else self.mesh[self.mesh.mesh_dim_names[-1]]
+        return p.extension.inputs(p, mesh, self.policy)
+
+    def _whole(self, p, rows):
+        if p.extension is None:
+            return self._assembled(p, rows[0])
+        return p.extension.whole(p, rows, self.policy.param_dtype or p.local.dtype, p.leaf)
 
     @staticmethod
     def _room(exchange, count, like):
@@ -278,6 +306,8 @@ class ParameterGroup:
             columns = []
             for i, g in found:
                 p = self.parameters[i]
+                if p.extension is not None:  # of whatever class: numbers are reduced
+                    g = torch.empty(p.shape, dtype=dtype).copy_(g)
                 g = (g.movedim(p.dim, 0) if p.dim else g).to(dtype)
                 wide = -(-g.shape[0] // self.count)
                 missing = wide * self.count - g.shape[0]

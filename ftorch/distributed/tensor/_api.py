@@ -7,6 +7,7 @@ import warnings
 
 import ftorch as torch
 
+from ...eager.tensor import DISPATCHING
 from ..device_mesh import DeviceMesh, _mesh_resources
 from ._dtensor_spec import DTensorSpec, TensorMeta
 from ._redistribute import (
@@ -166,7 +167,10 @@ class DTensor(torch.Tensor):
 
     @data.setter
     def data(self, value):
-        self._local_tensor.data = value._local_tensor
+        if value._local_tensor.__class__ in DISPATCHING:  # the class keeps its numbers where it likes
+            self._local_tensor = value._local_tensor.detach().requires_grad_(self.requires_grad)
+        else:
+            self._local_tensor.data = value._local_tensor
         self._spec = value._spec
         with torch._C.DisableTorchFunctionSubclass():
             torch.Tensor.data.__set__(self, value)  # its own dtype, device and shape
@@ -405,6 +409,7 @@ _OWN = {
     "__repr__": lambda x, **_: DTensor.__repr__(x), "__str__": lambda x: DTensor.__repr__(x),
     "__format__": lambda x, spec="": format(DTensor.__repr__(x), spec), "__hash__": lambda x: id(x),
     "data_ptr": lambda x: x._local_tensor.data_ptr(),
+    "new_tensor": lambda x, data, **given: torch.tensor(data, **{"dtype": x.dtype, "device": x.device, **given}),
     "__reduce_ex__": lambda x, p: DTensor.__reduce_ex__(x, p),
     "__deepcopy__": lambda x, m: DTensor.__deepcopy__(x, m),
     "detach_": lambda x: (x._local_tensor.detach_(), x)[1],

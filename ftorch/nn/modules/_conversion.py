@@ -9,7 +9,7 @@ from ...autograd import no_grad
 from ...eager.core import api as torch
 from ...eager.core import dtype as dtypes
 from ...eager.core.device import device as as_device
-from ...eager.tensor import Tensor
+from ...eager.tensor import DISPATCHING, Tensor
 from ...utils._swap import swap_tensors
 from ..parameter import Parameter
 
@@ -62,6 +62,10 @@ class Conversion:
                     if grad is not None:
                         new.grad = fn(grad).requires_grad_(grad.requires_grad)
                 self._parameters[name] = new
+            elif parameter.__class__ in DISPATCHING and hasattr(parameter, "__tensor_flatten__") and (
+                not hasattr(parameter, "_local_tensor")
+            ):
+                self._ftorch_swap(name, parameter, fn)  # the class keeps its numbers where it likes
             else:
                 with no_grad():
                     parameter.data = fn(parameter)
