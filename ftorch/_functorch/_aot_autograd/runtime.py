@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import autograd
-from ...eager.tensor import TensorBase, modes
+from ...eager.tensor import TensorBase, modes, wrap_view
 from ...utils import _pytree as pytree
 from .graphs import Traced, trace
 
@@ -162,7 +162,26 @@ class _Differentiable(_Call):
         return _called(self._backward, values)
 
     def __call__(self, args):
-        return self.results(args, list(self.function(*args)))
+        values = list(self.function(*args))
+        if len(self.traced.tangents) > 1:
+            self._link(values, {id(a._ftorch_storage) for a in args if isinstance(a, TensorBase)})
+        return self.results(args, values)
+
+    def _link(self, values, memory):
+        """Makes results that share memory views of the one that is all of it, so that a write is part of each history."""
+        groups: dict[int, list[int]] = {}
+        for i in self.traced.tangents:
+            groups.setdefault(id(values[i]._ftorch_storage), []).append(i)
+        for storage, places in groups.items():
+            whole = [i for i in places if values[i].nbytes == values[i].untyped_storage().nbytes()]
+            if len(places) < 2 or not whole or storage in memory:
+                continue
+            base = values[whole[0]]
+            for i in places:
+                if values[i] is not base:
+                    t = values[i]
+                    with autograd.enable_grad():
+                        values[i] = base.as_strided(t.shape, t.stride(), t.storage_offset())
 
 
 def _as_function(call: _Differentiable):
@@ -185,6 +204,12 @@ def _as_function(call: _Differentiable):
             # What is an argument already stays one: results are tensors of their own.
             given = {id(a) for a in args if isinstance(a, TensorBase)}
             results = [v.view_as(v) if isinstance(v, TensorBase) and id(v) in given else v for v in results]
+            memory = {id(a._ftorch_storage) for a in args if isinstance(a, TensorBase)}
+            results = [
+                wrap_view(v._ftorch_storage, v._ftorch_geometry, v._ftorch_offset, None)
+                if i in with_gradient and v._base is not None and id(v._ftorch_storage) not in memory else v
+                for i, v in enumerate(results)
+            ]
             ctx.mark_non_differentiable(*(v for v in results if any(v is p for p in plain)))
             ctx.set_materialize_grads(False)
             ctx.likes = [results[i] for i in traced.tangents]

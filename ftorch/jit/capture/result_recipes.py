@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
+from ...autograd.grad_mode import enable_grad
 from ...eager.autograd import tape
 from ...eager.memory.storage import Storage
 from ...eager.tensor import Tensor, TensorBase, wrap, wrap_view
@@ -40,6 +42,9 @@ class Results:
         self._described: dict[int, Any] = {}
         self.objects: dict[int, Any] = {}  # {id of an object or cell: its recipe}
         flat, self.spec = pytree.tree_flatten(outputs)
+        self._sharing = collections.Counter(
+            id(s) for s in {id(t): t._ftorch_storage for t in flat if is_a(t, TensorBase)}.values()
+        )
         self.flat = [self._any(value, slots) for value in flat]
         self.leaves, self.objects = None, {}  # runs have their own; recipes hold what their ids stand for
         self.is_single = len(flat) == 1 and flat[0] is outputs
@@ -68,6 +73,8 @@ class Results:
             return "tensor", captured.sources.of_tensor[id(t)]
         self._is_plain(t)
         if captured.is_born(storage):
+            if self._is_part(t):
+                return ["part", self.describe(t._base, slots), View(t, t._base), t]
             new = New(captured._ref(storage, slots), t)
             if t._ftorch_requires_grad and tape.grad_fn_of(t) is not None:
                 self.differentiable.append(t)
@@ -84,6 +91,15 @@ class Results:
         if t._ftorch_requires_grad and t._grad_fn is not None:
             raise captured.Unsupported("a result has a graph made outside")
         return "constant", t
+
+    def _is_part(self, t):
+        """Whether a new tensor stays a view with its base's history: what is written to others of that memory concerns it."""
+        base = t._base
+        return (
+            base is not None and self._sharing[id(t._ftorch_storage)] > 1
+            and t._ftorch_requires_grad and base._ftorch_requires_grad and tape.grad_fn_of(base) is not None
+            and not (t._ftorch_meta is not None and t._ftorch_meta.creation)
+        )
 
     def _is_plain(self, t):
         """A run makes tensors, not objects of other classes.
@@ -115,6 +131,12 @@ class Results:
             if t._base is not None:
                 t._base = None
             new.t = None
+        with enable_grad():
+            for how in self._described.values():
+                if how[0] == "part":
+                    t, how[3] = how[3], None
+                    new = view_of(t._base, how[2])
+                    t._grad_fn, t._ftorch_output_nr = new._grad_fn, new._ftorch_output_nr
         self.differentiable = []
 
     # --- a run
@@ -178,6 +200,9 @@ class Making:
                 if made is not None:
                     return made
             return view_of(base, view)
+        if kind == "part":
+            with enable_grad():
+                return view_of(self(how[1]), how[2])
         if kind == "draw":
             t = wrap(Storage(how[2], self.captured.drawn[how[1]]))
             t._ftorch_requires_grad = how[3]
