@@ -197,3 +197,38 @@ def test_grad_scaler_misuse():
         scaler.unscale_(optimizer)
 
     assert_says_same(program)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_gradients_are_unscaled(dtype, sparse):
+    def program(t):
+        for bad in (-1, 0, 1):
+            for allowed in (True, False):
+                parameters = [t.nn.Parameter(t.zeros(2, 2)), t.nn.Parameter(t.zeros(2, 2, dtype=getattr(t, dtype)))]
+                for i, p in enumerate(parameters):
+                    grad = t.full((2, 2), 4., dtype=p.dtype)
+                    grad[1, 1] = float("inf") if bad == i else 4
+                    p.grad = grad.to_sparse() if sparse else grad
+                optimizer = t.optim.SGD(parameters, lr=1.)
+                try:
+                    found = t.amp.GradScaler("cpu")._unscale_grads_(
+                        optimizer, t.full((1,), 0.25), t.full((1,), 0.), allowed)
+                except ValueError as error:
+                    yield str(error)
+                    continue
+                yield {str(k): v.tolist() for k, v in found.items()}
+                yield [(p.grad.to_dense() if sparse else p.grad).tolist() for p in parameters]
+
+    assert list(program(ftorch)) == list(program(torch))
+
+
+def test_gradients_of_sparse_embeddings_are_unscaled():
+    def program(t):
+        embedding = t.nn.Embedding(4, 2, sparse=True)
+        scaler = t.amp.GradScaler("cpu", init_scale=4.)
+        scaler.scale(embedding(t.tensor([1, 1, 2])).sum()).backward()
+        scaler.unscale_(t.optim.SGD(embedding.parameters(), lr=1.))
+        return embedding.weight.grad.to_dense().tolist()
+
+    assert program(ftorch) == program(torch)

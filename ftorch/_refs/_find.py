@@ -38,8 +38,32 @@ def names(module: ModuleType) -> list[str]:
     )
 
 
+def _reduction(function, name):
+    """A reduction whose dimensions are all it takes: None, an int or several, ``keepdim`` for all of them as well."""
+    def reference(a, dim=None, *args, keepdim=False, **options):
+        if name != "prod":
+            if dim is None and (keepdim or args or name in ("std", "var")):
+                dim = tuple(range(a.ndim))
+            if dim is None:
+                return function(a, *args, **options)
+            return function(a, dim, *args, keepdim=keepdim, **options)
+        dims = range(a.ndim) if dim is None or dim == () else (dim,) if isinstance(dim, int) else dim
+        if len({d % max(a.ndim, 1) for d in dims}) < len(dims):
+            raise RuntimeError("duplicate value in the list of dims")
+        if not a.ndim:
+            return function(a, **options)
+        for d in sorted((d + a.ndim if d < 0 else d for d in dims), reverse=True):
+            a = function(a, d, keepdim=keepdim, **options)
+        return a
+
+    reference.__name__ = name
+    return reference
+
+
 def _value(public, name):
     torch = importlib.import_module(_ROOT)
+    if name in ("sum", "prod", "mean", "std", "var") and public is torch:
+        return _reduction(getattr(torch, name), name)
     if name == "div_trunc":
         return lambda a, b: torch.div(a, b, rounding_mode="trunc")
     value = getattr(public, name, None)

@@ -134,21 +134,38 @@ class GradScaler:
             state["found_inf"] = self._unscale(optimizer, inverse)
         state["stage"] = OptState.UNSCALED
 
-    def _unscale(self, optimizer, inverse):
-        """Multiplies the gradients; 1.0 where one was infinite or NaN, else 0.0 (on the device)."""
-        bad = []
+    def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+        """Multiplies the gradients by ``inv_scale``; {device: ``found_inf``, or 1.0 where one of them was infinite or NaN}.
+
+        Raises:
+            ValueError: for float16 gradients, unless ``allow_fp16``.
+        """
+        bad: dict = {}
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 grad = parameter.grad
                 if grad is None:
                     continue
-                if str(grad.dtype) == "torch.float16":
+                if not allow_fp16 and str(grad.dtype) == "torch.float16":
                     raise ValueError("Attempting to unscale FP16 gradients.")
-                bad.append(grad.isfinite().all().logical_not())
-                grad.mul_(inverse.to(grad.device))
-        if not bad:
-            return None
-        return torch.stack([b.to(inverse.device) for b in bad]).any().float()
+                if grad.is_sparse and str(grad.dtype) == "torch.float16":  # sums of one place might overflow later
+                    grad = parameter.grad = grad.coalesce()
+                values = grad._values() if grad.is_sparse else grad
+                bad.setdefault(grad.device, []).append(values.isfinite().all().logical_not())
+                values.mul_(inv_scale.to(grad.device))
+        found = {}
+        for device, flags in bad.items():
+            before = found_inf.to(device)
+            found[device] = torch.where(torch.stack(flags).any(), torch.ones_like(before), before)
+        return found
+
+    def _unscale(self, optimizer, inverse):
+        """Multiplies the gradients; 1.0 where one was infinite or NaN, else 0.0 (on the device)."""
+        none = torch.zeros((), dtype=inverse.dtype, device=inverse.device)
+        found = [f.to(inverse.device) for f in self._unscale_grads_(optimizer, inverse, none, False).values()]
+        if len(found) > 1:
+            return torch.stack(found).amax()
+        return found[0] if found else None
 
     def step(self, optimizer, *args, **kwargs):
         """``optimizer.step()`` unless a gradient is infinite or NaN; unscales first if need be.

@@ -16,6 +16,8 @@ def _is_integer(value):
 
 
 def _is_integer_tensor(value):
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "iu"
     return isinstance(value, TensorBase) and value.ndim == 0 and value.dtype.category == 1
 
 

@@ -9,12 +9,13 @@ import numpy as np
 
 from ..autograd.views import as_strided
 from ..call import promotion
+from ..call.argument_types import type_name
 from ..call.op import to_numpy
 from ..core import api as torch
 from ..core import dtype as dtypes
 from ..core.composite import composite
 from ..core.formats import channels_last, channels_last_3d, memory_format
-from ..tensor import Tensor
+from ..tensor import Tensor, TensorBase
 
 
 @composite("method")
@@ -69,12 +70,49 @@ def result_type(tensor1, tensor2):
     return promotion.result_type_of((tensor1, tensor2))
 
 
+def _check_leaves(name, *tensors):
+    if any(t.requires_grad for t in tensors):
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+
+
+def _replaced(self, values):
+    """Writes what a Python function gave, element by element: numbers, with Python's errors for all else."""
+    exact = not (self.is_floating_point() or self.is_complex())
+    for v in values:
+        if not isinstance(v, (int, float, complex, np.generic, TensorBase)):
+            raise TypeError(f"'{type(v).__name__}' object cannot be interpreted as an integer" if exact
+                            else f"must be real number, not {type(v).__name__}")
+    numbers = [int(v) for v in values] if exact else values
+    return self.copy_(torch.tensor(numbers, dtype=self.dtype).reshape(self.shape))
+
+
+@composite("method")
+def apply_(self, callable):
+    """Replaces each element by ``callable(element)``; slow, CPU only.
+
+    Raises:
+        RuntimeError: it requires grad. TypeError: the function gives no number.
+    """
+    _check_leaves("apply_", self)
+    return _replaced(self, [callable(v) for v in to_numpy(self).reshape(-1).tolist()])
+
+
+@composite("method")
+def map_(self, tensor, callable):
+    """Replaces each element by ``callable(own, other)``; slow, CPU only. See `apply_`."""
+    if not isinstance(tensor, TensorBase):
+        raise TypeError(f"map_(): argument 'other' (position 1) must be Tensor, not {type_name(tensor)}")
+    _check_leaves("map_", self, tensor)
+    pair = np.broadcast_arrays(to_numpy(self), to_numpy(tensor))
+    return _replaced(self, [callable(*each) for each in zip(*(a.reshape(-1).tolist() for a in pair))])
+
+
 @composite("method")
 def map2_(self, x, y, callable):
-    """Replaces each element by ``callable(own, of x, of y)``; slow, CPU only."""
+    """Replaces each element by ``callable(own, of x, of y)``; slow, CPU only. See `apply_`."""
+    _check_leaves("map2_", self, x, y)
     arrays = np.broadcast_arrays(to_numpy(self), to_numpy(x), to_numpy(y))
-    values = [callable(*each) for each in zip(*(a.reshape(-1).tolist() for a in arrays))]
-    return self.copy_(torch.tensor(values, dtype=self.dtype).reshape(self.shape))
+    return _replaced(self, [callable(*each) for each in zip(*(a.reshape(-1).tolist() for a in arrays))])
 
 
 def _resized(self, shape):

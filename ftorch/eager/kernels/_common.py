@@ -150,6 +150,8 @@ def wrap_dims(dims, ndim: int, *, empty_is_all: bool = True) -> tuple[int, ...]:
         return tuple(range(ndim))
     if isinstance(dims, int):
         dims = (dims,)
+    if ndim > 64:
+        raise RuntimeError("only tensors with up to 64 dims are supported")
     wrapped = tuple(wrap_dim(d, ndim) for d in dims)
     for i, d in enumerate(wrapped):
         if d in wrapped[:i]:

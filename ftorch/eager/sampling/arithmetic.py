@@ -6,9 +6,13 @@ import functools
 import math
 from collections.abc import Callable
 
+import jax
 import numpy as np
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+_MOST_DIMENSIONS = 64  # of NumPy's arrays
 
 
 def locked(sampler):
@@ -17,6 +21,9 @@ def locked(sampler):
     @functools.wraps(sampler)
     def call(generator, *args, **kwargs):
         with generator.lock:
+            if isinstance(args[0], tuple) and len(args[0]) > _MOST_DIMENSIONS:  # a shape
+                flat = sampler(generator, (math.prod(args[0]),), *args[1:], **kwargs)
+                return jax.numpy.asarray(flat).reshape(args[0])
             return sampler(generator, *args, **kwargs)
 
     return call

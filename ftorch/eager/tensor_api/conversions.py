@@ -11,7 +11,6 @@ from ..autograd.tape import edge_of, node_class
 from ..autograd.views import view_call
 from ..bindings import declared
 from ..call import op as _op
-from ..call.argument_types import type_name
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core import formats
@@ -36,7 +35,7 @@ from ..tensor import (
     wrap_view,
 )
 from .jax_interop import dlpack, dlpack_device, jax_array
-from .methods import METHODS, asked, clone, is_contiguous, method, write_array
+from .methods import METHODS, asked, clone, is_contiguous, method
 from .numpy_interop import numpy
 from .python_data import say_that_gradients_end
 
@@ -423,26 +422,6 @@ def _names(self):
 
 
 METHODS["__dir__"] = _names  # as a function of that name it would be the module's own
-
-
-@method
-def apply_(self, callable):
-    """Replaces each element by ``callable(element)``; slow, CPU only."""
-    array = _op.to_numpy(self)
-    flat = np.array([callable(v) for v in array.reshape(-1).tolist()], array.dtype)
-    write_array(self, flat.reshape(array.shape))
-    return self
-
-
-@method
-def map_(self, tensor, callable):
-    """Replaces each element by ``callable(own, other)``; slow, CPU only."""
-    if not isinstance(tensor, TensorBase):
-        raise TypeError(f"map_(): argument 'other' (position 1) must be Tensor, not {type_name(tensor)}")
-    mine, other = np.broadcast_arrays(_op.to_numpy(self), _op.to_numpy(tensor))
-    values = [callable(a, b) for a, b in zip(mine.reshape(-1).tolist(), other.reshape(-1).tolist())]
-    write_array(self, np.array(values, mine.dtype).reshape(mine.shape))
-    return self
 
 
 # --- copying and pickling ------------------------------------------------------------

@@ -101,7 +101,7 @@ def memory_of_buffer(buffer, dtype, byte_order, count, offset) -> np.ndarray:
     if dtype.itemsize > 1 and byte_order is None:
         raise ValueError("byte_order is needed for elements of several bytes: 'native', 'little' or 'big'")
     if byte_order is not None and byte_order not in _ORDERS:
-        raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little' or 'native')")
+        raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')")
     data = np.frombuffer(buffer, np.uint8)
     if not 0 <= offset <= data.size:
         raise ValueError(

@@ -162,7 +162,7 @@ class UntypedStorage(BaseStorage):
         return UntypedStorage(_cell=cell_of(map_file(filename, shared, nbytes)))
 
     @staticmethod
-    def from_buffer(buffer, *, dtype=_dtype.uint8, byte_order=None, count=-1, offset=0) -> UntypedStorage:
+    def from_buffer(buffer, byte_order=None, count=-1, offset=0, *, dtype=_dtype.uint8) -> UntypedStorage:
         """A copy of a buffer's bytes.
 
         Args:
@@ -357,7 +357,7 @@ class TypedStorage(BaseStorage):
             self._cell = cell_of(values, self.dtype, place)
 
     @classmethod
-    def from_buffer(cls, buffer, *, dtype=None, device=None, byte_order=None, count=-1, offset=0):
+    def from_buffer(cls, buffer, byte_order=None, count=-1, offset=0, *, dtype=None, device=None):
         """A copy of a buffer's elements (see `UntypedStorage.from_buffer`)."""
         dtype = getattr(cls, "_dtype", None) or dtype or _dtype.get_default_dtype()
         memory = memory_of_buffer(buffer, dtype, byte_order, count, offset)
