@@ -15,6 +15,18 @@ _add, _max = np.add.reduce, np.maximum.reduce
 # --- rows ------------------------------------------------------------------------------
 
 
+def _in_float32(function):
+    """``function`` of arrays of one floating dtype, computed in float32 where theirs is narrower, and rounded once."""
+
+    def computed(*arrays):
+        dtype = arrays[0].dtype
+        if dtype.itemsize > 2:
+            return function(*arrays)
+        return tuple([y.astype(dtype) for y in function(*[x.astype(np.float32) for x in arrays])])
+
+    return computed
+
+
 @rule("ftorch_softmax")
 def _(params, inputs, outputs):
     logarithm = params["logarithm"]
@@ -27,54 +39,54 @@ def _(params, inputs, outputs):
         np.exp(x, out=x)
         return (np.divide(x, _add(x, -1, None, None, True), out=x),)
 
-    return softmax
+    return _in_float32(softmax)
 
 
 @rule("ftorch_softmax_gradient")
 def _(params, inputs, outputs):
     if params["logarithm"]:
-        return lambda grad, y: (grad - np.exp(y) * _add(grad, -1, None, None, True),)
+        return _in_float32(lambda grad, y: (grad - np.exp(y) * _add(grad, -1, None, None, True),))
 
     def softmax_gradient(grad, y):
         weighted = grad * y
         return (weighted - y * _add(weighted, -1, None, None, True),)
 
-    return softmax_gradient
+    return _in_float32(softmax_gradient)
 
 
 def _standardized(x, eps):
     """(x - mean) / deviation along the last dimension, and 1 / deviation."""
-    n = np.float32(x.shape[-1])
+    n = x.dtype.type(x.shape[-1])
     centered = x - _add(x, -1, None, None, True) / n
-    scale = np.float32(1) / np.sqrt(_add(np.square(centered), -1, None, None, True) / n + eps)
+    scale = 1 / np.sqrt(_add(np.square(centered), -1, None, None, True) / n + x.dtype.type(eps))
     return np.multiply(centered, scale, out=centered), scale
 
 
 @rule("ftorch_layer_norm")
 def _(params, inputs, outputs):
-    eps = np.float32(params["eps"])
+    eps = params["eps"]
 
     def layer_norm(x, weight, bias):
         standard, _ = _standardized(x, eps)
         np.multiply(standard, weight[:, None], out=standard)
         return (np.add(standard, bias[:, None], out=standard),)
 
-    return layer_norm
+    return _in_float32(layer_norm)
 
 
 @rule("ftorch_layer_norm_gradient")
 def _(params, inputs, outputs):
-    eps = np.float32(params["eps"])
+    eps = params["eps"]
 
     def layer_norm_gradient(grad, x, weight):
         standard, scale = _standardized(x, eps)
-        n = np.float32(x.shape[-1])
+        n = x.dtype.type(x.shape[-1])
         inner, product = grad * weight[:, None], grad * standard
         mean = _add(inner, -1, None, None, True) / n
         slope = _add(inner * standard, -1, None, None, True) / n
         return scale * (inner - mean - standard * slope), _add(product, 1), _add(grad, 1)
 
-    return layer_norm_gradient
+    return _in_float32(layer_norm_gradient)
 
 
 # --- attention -------------------------------------------------------------------------

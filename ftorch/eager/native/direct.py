@@ -26,7 +26,7 @@ def _handler(name, attributes, kinds):
 
 def _kind(value):
     if isinstance(value, np.floating):
-        return "f"
+        return "d" if value.dtype == np.float64 else "f"
     return "i" if isinstance(value, np.integer) else "q"
 
 

@@ -452,7 +452,7 @@ def test_threads_do_not_change_bits_of_kernels():
                 results += handler("ftorch_sum", [sizes[:1] + sizes[2:]], [np.resize(rows, sizes)], sizes=sizes)
             results += handler(
                 "ftorch_layer_norm_gradient", [rows.shape, weight.shape, weight.shape], [rows, rows[::-1], weight],
-                sizes=rows.shape, eps=np.float32(1e-5),
+                sizes=rows.shape, eps=np.float64(1e-5),
             )
             found.append([r.tobytes() for r in results])
     finally:

@@ -47,6 +47,20 @@ def both(function, *operands, native_calls=1):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("shape, axis", [*SHAPES, ((37, 50), 1), ((19, 20, 2), 1)])
+def test_sums_of_complex_numbers(shape, axis, dtype, reverse):
+    x = (draw(shape, "float64", special=False) + 1j * draw(shape, "float64", special=False)).astype(dtype)
+    mine, _ = both(lambda x: lax.cumsum(x, axis, reverse=reverse), x)
+    turned = np.flip(x, axis) if reverse else x
+    exact = np.cumsum(turned.astype(complex), axis)
+    np.testing.assert_allclose(mine, np.flip(exact, axis) if reverse else exact, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        ftorch.from_numpy(x).cumsum(axis).numpy(), torch.from_numpy(x).cumsum(axis).numpy(), rtol=1e-6, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name, dtype", [
     *itertools.product(["cumsum", "cumprod", "cummax", "cummin"], ["float32", "float64", "int32", "int64"]),
     *itertools.product(["cumlogsumexp"], ["float32", "float64"]),

@@ -17,6 +17,7 @@ from ftorch.eager import native
 from ftorch.eager.kernels.nn import _rowwise, embedding
 from ftorch.eager.kernels.reduction.reductions import put_along, take_along
 from ftorch.eager.native.passes.rewrite import rewritten
+from ftorch.eager.runtime import host_tier
 
 pytestmark = pytest.mark.skipif(not native.available, reason="installed without a C++ compiler")
 rng = np.random.default_rng(0)
@@ -83,7 +84,60 @@ def test_small_rows_are_left_to_xla():
     assert calls(lambda x: _rowwise.softmax(x, logarithm=False), random(4, 5)) == 0
 
 
+NARROW = {"bfloat16": 2**-8, "float16": 2**-11}  # half of a last place
+TYPES = {"float64": 1e-13, **NARROW}
+
+
+def like_torch(function, dtype, *arrays, exact=False):
+    """``function``'s results and gradients in another dtype are PyTorch's: rounded at most to the neighbour.
+
+    Args:
+        exact: PyTorch computes in float64 with the rounded operands.
+    """
+    found = []
+    for lib in (ftorch, torch):
+        grad = np.cos(np.arange(arrays[0].size)).reshape(arrays[0].shape)
+        tensors = [lib.from_numpy(x).to(getattr(lib, dtype)) for x in (*arrays, grad)]
+        if exact and lib is torch:
+            tensors = [t.double() for t in tensors]
+        *tensors, grad = tensors
+        y = function(lib, *[t.requires_grad_() for t in tensors])
+        results = [y, *lib.autograd.grad(y, tensors, grad)]
+        assert all(r.dtype == tensors[0].dtype for r in results)
+        found.append([r.detach().double().numpy() for r in results])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=4 * TYPES[dtype], atol=4 * TYPES[dtype] * max(1, np.abs(theirs).max()))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_softmax_of_other_types(shape, name, dtype):
+    like_torch(lambda lib, x: getattr(x, name)(-1), dtype, 3 * rng.standard_normal(shape))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_of_what_is_no_ordinary_number_of_other_types(name, dtype):
+    x = rng.standard_normal((9, 300))
+    x[0], x[1, 7], x[2, 299], x[3, :150], x[4], x[5, 3] = -np.inf, np.nan, np.inf, -np.inf, 3e4, -3e4
+    mine, theirs = (
+        getattr(lib.from_numpy(x).to(getattr(lib, dtype)), name)(1).double().numpy() for lib in (ftorch, torch)
+    )
+    np.testing.assert_allclose(mine, theirs, rtol=4 * TYPES[dtype], atol=1e-300 if dtype == "float64" else 1e-7)
+
+
 # --- layer normalization -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(256, 31), (3, 1000), (2, 5, 257), (1, 5000), (700, 4)])
+def test_layer_norm_of_other_types(shape, dtype):
+    norm = lambda lib, x, *parameters: lib.nn.functional.layer_norm(x, shape[-1:], *parameters, eps=1e-3)  # noqa: E731
+    x, weight, bias = rng.standard_normal(shape) + 3, *rng.standard_normal((2, shape[-1]))
+    # PyTorch rounds means and deviations of 16 bits, whose gradients are far from exact.
+    like_torch(norm, dtype, x, weight, bias, exact=True)
+    like_torch(norm, dtype, x, exact=True)
 
 
 @pytest.mark.parametrize("shape", [(256, 31), (3, 1000), (2, 5, 257), (1, 5000), (700, 4)])
@@ -142,6 +196,30 @@ def test_sums_of_what_lies_in_memory(shape, axes):
     mine, plain = both(lambda x: lax.reduce_sum(x, axes), x)
     assert mine.shape == plain.shape
     np.testing.assert_allclose(mine, x.astype(np.float64).sum(axes), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("host", [False, True])
+@pytest.mark.parametrize("shape, dims", [
+    ((3000,), (0,)), ((70, 90), (0,)), ((70, 90), (1,)), ((70, 90), (0, 1)), ((5, 70, 33), (1,)), ((9, 2000), (1,)),
+    ((3, 40, 20, 7), (2, 3)), ((7, 1000, 16), (1,)), ((5000, 1), (0,)), ((700, 900), (0,)), ((3, 5), (1,)), ((0, 4), (0,)),
+])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "complex64", "complex128"])
+def test_sums_of_other_types(dtype, shape, dims, host, monkeypatch):
+    """Floats of 16 bits are summed in float32 and rounded once; complex numbers part by part."""
+    monkeypatch.setattr(host_tier, "ENABLED", host)
+    x = rng.standard_normal((2, *shape))
+    x = x[0] + 1j * x[1] if "complex" in dtype else x[0]
+    given = [lib.from_numpy(x).to(getattr(lib, dtype)) for lib in (ftorch, torch)]
+    mine = given[0].sum(dims)
+    exact = given[1].to(torch.complex128 if given[1].is_complex() else torch.float64).sum(dims).numpy()
+    last = {**NARROW, "complex64": 2e-6, "complex128": 1e-14}[dtype]
+    assert str(mine.dtype) == str(given[1].dtype)
+    mine = (mine.to(ftorch.complex128) if mine.is_complex() else mine.double()).numpy()
+    np.testing.assert_allclose(mine, exact, rtol=1.01 * last, atol=1e-5 if "complex128" not in dtype else 1e-13)
+    transposed, wanted = (t.mT.sum(0) if t.ndim == 2 else t.sum() for t in given)
+    kind = (transposed.to(ftorch.complex128) if transposed.is_complex() else transposed.double()).numpy()
+    wanted = (wanted.to(torch.complex128) if wanted.is_complex() else wanted.double()).numpy()
+    np.testing.assert_allclose(kind, wanted, rtol=4 * last, atol=1e-5)
 
 
 def test_sums_over_other_dimensions_follow():
@@ -312,22 +390,26 @@ def test_a_forked_process_has_no_threads_to_wait_for():
 
 @pytest.mark.parametrize("instructions", ["avx2", "plain"])
 def test_other_instructions(instructions):
-    """The kernels for processors without this one's instructions, in float32, against XLA's in float64."""
+    """The kernels for processors without this one's instructions, against PyTorch's in float64."""
     code = """if True:
-        import ftorch, numpy as np
-        F = ftorch.nn.functional
-        x = ftorch.randn(70, 133)
-        i = ftorch.randint(0, 70, (90,))
-        def results(x):
-            x = x.detach().requires_grad_()
+        import ftorch, numpy as np, torch
+        rng = np.random.default_rng(0)
+        numbers, index = rng.standard_normal((70, 133)), rng.integers(0, 70, (90,))
+        def results(lib, dtype):
+            F, i = lib.nn.functional, lib.from_numpy(index)
+            x = lib.from_numpy(numbers).to(getattr(lib, dtype)).requires_grad_()
             w = x[0].detach()
-            for y in (x.softmax(1), x.log_softmax(1), F.layer_norm(x, (133,), w, w), x.sum(0), x.sum(1), x.sum(),
-                      F.embedding(i, x), x.gather(1, (3 * i[:70, None] // 2).expand(-1, 50) + ftorch.arange(50) % 28),
-                      F.embedding_bag(i.reshape(10, 9), x)):
+            made = [x.softmax(1), x.log_softmax(1), F.layer_norm(x, (133,), w, w), x.sum(0), x.sum(1), x.sum()]
+            if dtype in ("float32", "float64"):
+                made += [F.embedding(i, x), x.gather(1, (3 * i[:70, None] // 2).expand(-1, 50) + lib.arange(50) % 28)]
+                made += [F.embedding_bag(i.reshape(10, 9), x)]
+            for y in made:
                 yield y
-                yield from ftorch.autograd.grad((y * y).sum(), x)
-        for mine, exact in zip(results(x), results(x.double())):
-            np.testing.assert_allclose(mine.detach().numpy(), exact.detach().numpy(), rtol=1e-3, atol=1e-3)
+                yield from lib.autograd.grad((y * y).sum(), x)
+        for dtype, tolerance in dict(float32=1e-3, float64=1e-11, float16=3e-2, bfloat16=2e-1).items():
+            for mine, exact in zip(results(ftorch, dtype), results(torch, "float64")):
+                mine, exact = mine.detach().double().numpy(), exact.detach().numpy()
+                np.testing.assert_allclose(mine, exact, rtol=tolerance, atol=tolerance * max(1, np.abs(exact).max() / 9))
     """
     environment = {**os.environ, "FTORCH_NATIVE": instructions}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

@@ -1,25 +1,47 @@
-"""Softmax and layer normalization of rows, as primitives for which the package has kernels."""
+"""Softmax and layer normalization of rows, as primitives for which the package has kernels.
+
+Numbers of 16 bits are computed with in float32, and rounded once, as PyTorch's are.
+"""
 
 from __future__ import annotations
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._common import Array
+from .._common import Array, up
 from .._primitives import primitive
 
+_DTYPES = frozenset(map(np.dtype, (np.float32, np.float64, np.float16, jnp.bfloat16)))
 
-def is_plain(*arrays) -> bool:
-    """Whether the arrays (or None) are what the primitives take: float32, not empty."""
-    return all(x is None or x.dtype == np.float32 and x.size > 0 for x in arrays)
+
+def is_plain(first, *others) -> bool:
+    """Whether the arrays (or None) are what the primitives take: of one floating dtype, not empty."""
+    dtype = first.dtype
+    return dtype in _DTYPES and all(x is None or x.dtype == dtype and x.size > 0 for x in (first, *others))
+
+
+def _in_float32(function):
+    """``function`` of arrays of one dtype, computed in float32 where theirs is narrower."""
+
+    def computed(*arrays, **how):
+        found = function(*map(up, arrays), **how)
+        return jax.tree.map(lambda x: x.astype(arrays[0].dtype), found)
+
+    return computed
+
+
+def _like(first, *_):
+    return [jax.ShapeDtypeStruct(first.shape, first.dtype)]
 
 
 # --- softmax -----------------------------------------------------------------------------
 
 
+@_in_float32
 def _softmax(x, *, logarithm):
     """Of rows (n, length)."""
     x = x - lax.stop_gradient(x.max(-1, keepdims=True))
@@ -28,6 +50,7 @@ def _softmax(x, *, logarithm):
     return x - jnp.log(total) if logarithm else powers / total
 
 
+@_in_float32
 def _softmax_gradient(grad, y, *, logarithm):
     if logarithm:
         return grad - jnp.exp(y) * grad.sum(-1, keepdims=True)
@@ -35,12 +58,12 @@ def _softmax_gradient(grad, y, *, logarithm):
     return weighted - y * weighted.sum(-1, keepdims=True)
 
 
-_softmax_rows = primitive("softmax", _softmax, lambda x: [x.shape])
-_softmax_rows_gradient = primitive("softmax_gradient", _softmax_gradient, lambda grad, y: [y.shape])
+_softmax_rows = primitive("softmax", _softmax, _like)
+_softmax_rows_gradient = primitive("softmax_gradient", _softmax_gradient, _like)
 
 
 def softmax(x: Array, *, logarithm: bool) -> Array:
-    """The softmax of float32 along the last dimension, or its logarithm."""
+    """The softmax along the last dimension, or its logarithm."""
     (y,) = _softmax_rows.bind(x.reshape(-1, x.shape[-1]), logarithm=logarithm)
     return y.reshape(x.shape)
 
@@ -55,29 +78,31 @@ def softmax_gradient(grad: Array, y: Array, *, logarithm: bool) -> Array:
 # --- layer normalization -----------------------------------------------------------------
 
 
+@_in_float32
 def _layer_norm(x, weight, bias, *, eps):
     """Of groups of rows (groups, n, length), each group with its weight and bias (groups, length)."""
     centered = x - x.mean(-1, keepdims=True)
-    scale = lax.rsqrt(jnp.square(centered).mean(-1, keepdims=True) + np.float32(eps))
+    scale = lax.rsqrt(jnp.square(centered).mean(-1, keepdims=True) + np.asarray(eps, x.dtype))
     return centered * scale * weight[:, None] + bias[:, None]
 
 
+@_in_float32
 def _layer_norm_gradient(grad, x, weight, *, eps):
     centered = x - x.mean(-1, keepdims=True)
-    scale = lax.rsqrt(jnp.square(centered).mean(-1, keepdims=True) + np.float32(eps))
+    scale = lax.rsqrt(jnp.square(centered).mean(-1, keepdims=True) + np.asarray(eps, x.dtype))
     standard, inner = centered * scale, grad * weight[:, None]
     d_x = inner - inner.mean(-1, keepdims=True) - standard * (inner * standard).mean(-1, keepdims=True)
     return scale * d_x, (grad * standard).sum(1), grad.sum(1)
 
 
-_layer_norm_rows = primitive("layer_norm", _layer_norm, lambda x, weight, bias: [x.shape])
+_layer_norm_rows = primitive("layer_norm", _layer_norm, _like)
 _layer_norm_rows_gradient = primitive(
-    "layer_norm_gradient", _layer_norm_gradient, lambda grad, x, weight: [x.shape, weight.shape, weight.shape]
+    "layer_norm_gradient", _layer_norm_gradient, lambda grad, x, weight: _like(x) + 2 * _like(weight)
 )
 
 
 def layer_norm(x: Array, shape: tuple[int, ...], weight: Array | None, bias: Array | None, eps: float) -> Array:
-    """Float32, standardized over its last dimensions, which are ``shape``."""
+    """``x`` standardized over its last dimensions, which are ``shape``."""
     length = math.prod(shape)
     weight = jnp.ones(shape, x.dtype) if weight is None else weight
     bias = jnp.zeros(shape, x.dtype) if bias is None else bias

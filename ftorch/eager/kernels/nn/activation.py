@@ -400,10 +400,10 @@ def _softmax(self, dim, dtype, logarithm):
 
 
 def _softmax_gradient(grad, result, dim, logarithm):
+    axis = wrap_dim(dim, result.ndim)
+    if result.ndim and axis == result.ndim - 1 and _rowwise.is_plain(grad, result):
+        return _rowwise.softmax_gradient(grad, result, logarithm=logarithm)
     y, g = up(result), up(grad)
-    axis = wrap_dim(dim, y.ndim)
-    if y.ndim and axis == y.ndim - 1 and _rowwise.is_plain(g, y):
-        return _rowwise.softmax_gradient(g, y, logarithm=logarithm)
     axes = () if y.ndim == 0 else (axis,)
     if logarithm:
         return (g - jnp.exp(y) * g.sum(axes, keepdims=True)).astype(grad.dtype)

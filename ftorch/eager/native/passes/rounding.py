@@ -20,6 +20,7 @@ from ..elementwise_code import PRIMITIVES, TYPES, encoded, supports
 
 _FLOATS = tuple(map(np.dtype, (np.float32, np.float64)))
 _NARROW = tuple(map(np.dtype, (np.float16, jax.numpy.bfloat16)))
+_PARTS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
 # Functions that XLA approximates by code of its own.
 FUNCTIONS = frozenset(
     "exp exp2 expm1 log log1p tanh logistic erf erfc sin cos tan asin acos atan sinh cosh asinh acosh atanh pow cbrt "
@@ -279,8 +280,8 @@ def _source(flat, name, aval, dense):
     return name, tuple(range(len(aval.shape)))
 
 
-def _call(inputs, constants, instructions, outputs, shape, dims, axes, results):
-    dtypes = [np.dtype(x.dtype) for x in inputs]
+def _call(inputs, constants, instructions, outputs, shape, dims, axes, results, dtypes=None):
+    dtypes = dtypes or [np.dtype(x.dtype) for x in inputs]
     constants, code, ends = encoded(dtypes, instructions, outputs, constants)
     fixed = [n for dtype, x in constants for n in (TYPES[np.dtype(dtype)], _bits(dtype, x))]
     program = [
@@ -325,6 +326,8 @@ class Rounding:
         dtype = eqn.outvars[0].aval.dtype
         if dtype in _NARROW and name in _SUMS:
             return self._widened(name, eqn, inputs)
+        if dtype in _PARTS and name == "reduce_sum":
+            return self._summed_parts(eqn, inputs)
         if dtype not in _FLOATS:
             return None
         if name == "rsqrt":
@@ -364,6 +367,15 @@ class Rounding:
             return False
         kind = step.eqn.primitive.name
         return kind == "broadcast_in_dim" or (kind in _MOVES and self._repeats(step.inputs[0]))
+
+    def _summed_parts(self, eqn, inputs):
+        """A sum of complex numbers, whose parts are one more dimension; None where there is nothing to sum."""
+        (x,), out, axes = inputs, eqn.outvars[0].aval, eqn.params["axes"]
+        if not axes:
+            return None
+        part, own = _PARTS[x.dtype], tuple(range(x.ndim + 1))
+        result = jax.ShapeDtypeStruct(out.shape, out.dtype)
+        return _call([x], (), [], [("reduce_sum", 0)], (*x.shape, 2), [own], axes, [result], [part])
 
     def _widened(self, name, eqn, inputs):
         """A sum of numbers of 16 bits, computed in float32; None where there is nothing to sum."""

@@ -29,7 +29,7 @@ def layer_norm(eqn, inputs, origins):
     if origins.is_few(x.size, _FEW):
         return None
     results = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
-    return call(eqn.primitive.name, results, *inputs, sizes=x.shape, eps=np.float32(eqn.params["eps"]))
+    return call(eqn.primitive.name, results, *inputs, sizes=x.shape, eps=np.float64(eqn.params["eps"]))
 
 
 def total(eqn, inputs, origins):

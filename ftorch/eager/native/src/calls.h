@@ -9,6 +9,7 @@
 #include <immintrin.h>
 #endif
 
+#include "codes.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -39,6 +40,19 @@ ffi::Error by_type(ffi::DataType type, const Use& use) {
     case ffi::F64: use(double{}); break;
     case ffi::S32: use(int32_t{}); break;
     case ffi::S64: use(int64_t{}); break;
+    default: return ffi::Error::InvalidArgument("a dtype that ftorch's kernels do not have");
+  }
+  return ffi::Error::Success();
+}
+
+// The same for floating types.
+template <typename Use>
+ffi::Error by_float(ffi::DataType type, const Use& use) {
+  switch (type) {
+    case ffi::F32: use(float{}); break;
+    case ffi::F64: use(double{}); break;
+    case ffi::F16: use(Half{}); break;
+    case ffi::BF16: use(Brain{}); break;
     default: return ffi::Error::InvalidArgument("a dtype that ftorch's kernels do not have");
   }
   return ffi::Error::Success();

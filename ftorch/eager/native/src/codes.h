@@ -2,6 +2,8 @@
 // they differ from those that were built, the kernels are not used.
 #pragma once
 
+#include <cstdint>
+
 // What becomes of a product's results (`Change` in operands.h).
 #define EPILOGUES(use) use(ADD) use(SUBTRACT) use(MULTIPLY) use(RECTIFY) use(MASK)
 
@@ -15,6 +17,9 @@
 
 // Which elements are looked for: that of a rank, the first ones in any order, or sorted (lines.cpp).
 #define SELECTIONS(use) use(RANKED) use(TOP) use(SORTED_TOP)
+
+struct Half { uint16_t bits; };   // float16
+struct Brain { uint16_t bits; };  // bfloat16
 
 // Of elementwise programs (elementwise.h): types of elements, operations (SELECT is (which, where it is false, where it is
 // true), CLAMP (least, x, greatest)), reductions. Floats of 16 bits (elementwise.h) are moved, and converted from and to F32.

@@ -30,6 +30,10 @@ enum Code { EPILOGUES(ENUMERATOR) };
 
 using Changes = std::vector<Change>;
 
+// As how many floats so many numbers lie.
+template <typename T>
+constexpr int64_t floats_for(int64_t count) { return (count * sizeof(T) + sizeof(float) - 1) / sizeof(float); }
+
 // Memory for the duration of a scope, kept by the thread for the next.
 struct Scratch {
   float* data;

@@ -65,9 +65,21 @@ inline void by_size(int64_t size, const Use& use) {
 
 }  // namespace
 
+// Sums of converted operands: these are read as they are.
+void Program::sum_narrow_operands() {
+  if (code.size() != 1 || code[0].operation != CONVERT || code[0].other != F32 || !is_narrow(code[0].type)) return;
+  const int operand = code[0].operands[0], converted = inputs.size() + constants.size();
+  if (operand < 0 || operand >= static_cast<int>(inputs.size()) || inputs[operand] != code[0].type) return;
+  for (const Output& output : outputs)
+    if (output.value != converted || output.reduction != SUM) return;
+  code.clear();
+  for (Output& output : outputs) output.value = operand;
+}
+
 Program::Program(std::vector<Type> given, std::vector<std::pair<Type, uint64_t>> fixed, std::vector<Instruction> made,
                  std::vector<Output> results)
     : inputs(std::move(given)), constants(std::move(fixed)), code(std::move(made)), outputs(std::move(results)) {
+  sum_narrow_operands();
   const int first = inputs.size() + constants.size(), values = first + code.size();
   types = inputs;
   for (const auto& constant : constants) types.push_back(constant.first);
@@ -141,7 +153,7 @@ struct Run {
     for (int i = 0; i < ins + outs; i++) {
       const Array& array = i < ins ? inputs[i] : outputs[i - ins];
       operands[i].data = array.data;
-      operands[i].width = size_of(i < ins ? p.inputs[i] : p.types[p.outputs[i - ins].value]);
+      operands[i].width = size_of(i < ins ? p.inputs[i] : p.result_type(p.outputs[i - ins]));
     }
     // From the innermost on, reductions behind the others.
     int count = 0, order[MOST_DIMENSIONS];
@@ -351,9 +363,9 @@ struct Worker {
 namespace {
 
 struct Reduced {  // an output that is reduced
-  const Reducer* reducer;
+  const Reducer *reducer, *joiner;  // of the elements; of what that gives
   int value;
-  int64_t width;
+  int64_t read, width;  // bytes of an element; of a result
   char* to;
 };
 
@@ -362,8 +374,12 @@ struct Reduced {  // an output that is reduced
 void Run::go(ffi::ThreadPool& threads) const {
   std::vector<Reduced> results;
   for (int o = 0; o < outs; o++)
-    if (const Output& output = p.outputs[o]; output.reduction >= 0)
-      results.push_back({reducer_of(static_cast<Reduction>(output.reduction), p.types[output.value]), output.value, operands[ins + o].width, operands[ins + o].data});
+    if (const Output& output = p.outputs[o]; output.reduction >= 0) {
+      const Reduction reduction = static_cast<Reduction>(output.reduction);
+      const Type type = p.types[output.value];
+      results.push_back({reducer_of(reduction, type), reducer_of(reduction, reduced_type(type)), output.value, size_of(type),
+                         operands[ins + o].width, operands[ins + o].data});
+    }
   int64_t kept = reduced[0] ? 1 : columns, along = 1, outer = 1;
   for (int d = 1; d < dimensions; d++) (reduced[d] ? along : outer) *= size[d];
   kept *= outer;
@@ -378,7 +394,7 @@ void Run::go(ffi::ThreadPool& threads) const {
   const auto make = [&](Worker& worker, int64_t row, int64_t some, int64_t column, int64_t count) {
     if (is_made) worker.make(row, some, column, count);
     else
-      for (const Reduced& r : results) worker.at[r.value] = operands[r.value].data + (row * columns + column) * r.width;
+      for (const Reduced& r : results) worker.at[r.value] = operands[r.value].data + (row * columns + column) * r.read;
   };
   const auto shared = [&](int64_t units, const auto& use) {
     const int64_t tasks = parts(units, 1, tasks_for(p.cost_of_element * rows * columns, threads));
@@ -427,10 +443,10 @@ void Run::go(ffi::ThreadPool& threads) const {
         }
       }
       for (size_t i = 0; i < results.size() && to - from > 1; i++)
-        results[i].reducer->lines(1, to - from, own + i * slot, sums[i] + unit * results[i].width);
+        results[i].joiner->lines(1, to - from, own + i * slot, sums[i] + unit * results[i].width);
     });
     for (size_t i = 0; i < results.size(); i++) {
-      if (chunks > 1) results[i].reducer->lines(outer, chunks, sums[i], results[i].to);
+      if (chunks > 1) results[i].joiner->lines(outer, chunks, sums[i], results[i].to);
       results[i].reducer->finish(outer, results[i].to);
     }
     return;
@@ -461,11 +477,11 @@ void Run::go(ffi::ThreadPool& threads) const {
         if (!begins) {
           r.reducer->join(some, low, worker.at[r.value]);
         } else {
-          if (level > 1) r.reducer->join(wide, high, low);
+          if (level > 1) r.joiner->join(wide, high, low);
           if (some < wide) r.reducer->clear(wide, low);
           r.reducer->rows(next - b, some, each * columns, low, worker.at[r.value]);
         }
-        if (level && next == to) r.reducer->join(wide, high, low);
+        if (level && next == to) r.joiner->join(wide, high, low);
       }
     }
     for (size_t i = 0; i < results.size(); i++) {
@@ -473,7 +489,7 @@ void Run::go(ffi::ThreadPool& threads) const {
       char* all = first + 2 * i * slot;
       for (int64_t n = std::min(each, along); n > 1;) {
         const int64_t half = (n + 1) / 2;
-        r.reducer->join((n - half) * count, all, all + half * count * r.width);
+        r.joiner->join((n - half) * count, all, all + half * count * r.width);
         n = half;
       }
       char* to = sums[i] + ((chunk * outer + k) * columns + column) * r.width;
@@ -486,7 +502,7 @@ void Run::go(ffi::ThreadPool& threads) const {
     if (chunks > 1) {
       for (int64_t n = chunks; n > 1;) {
         const int64_t half = (n + 1) / 2;
-        r.reducer->join((n - half) * kept, sums[i], sums[i] + half * kept * r.width);
+        r.joiner->join((n - half) * kept, sums[i], sums[i] + half * kept * r.width);
         n = half;
       }
       std::memcpy(r.to, sums[i], kept * r.width);

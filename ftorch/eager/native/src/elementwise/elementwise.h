@@ -12,9 +12,6 @@
 
 namespace elementwise {
 
-struct Half { uint16_t bits; };   // float16
-struct Brain { uint16_t bits; };  // bfloat16
-
 enum Type : uint8_t { ELEMENT_TYPES(ENUMERATOR) TYPES };
 enum Operation : uint8_t { OPERATIONS(ENUMERATOR) OPERATION_COUNT };
 enum Reduction : uint8_t { REDUCTIONS(ENUMERATOR) REDUCTION_COUNT };
@@ -37,7 +34,7 @@ Type result_of(Operation operation, Type type, Type other);
 
 inline int operands_of(Operation operation) { return operation == SELECT || operation == CLAMP ? 3 : operation < NEG ? 2 : 1; }
 
-// Of an element count of any number: joins those of `x`, or of rows.
+// Of an element count of any number: joins those of `x`, or of rows. The results of a sum of floats of 16 bits are float32.
 struct Reducer {
   // `rows` results, each of `count` elements one behind the other, which lie at `x`.
   void (*lines)(int64_t rows, int64_t count, const void* x, void* to);
@@ -51,6 +48,10 @@ struct Reducer {
   void (*finish)(int64_t count, void* to);
 };
 const Reducer* reducer_of(Reduction reduction, Type type);  // null: there is none
+
+inline bool is_narrow(Type type) { return type == F16 || type == BF16; }
+// Of a reduction of elements of that type.
+inline Type reduced_type(Type type) { return is_narrow(type) ? F32 : type; }
 
 // `count` times the element of `size` bytes at `value`.
 void fill(int64_t count, void* to, const void* value, int64_t size);
@@ -84,12 +85,14 @@ class Program {
            ffi::ThreadPool& threads) const;
 
   const std::vector<Type>& input_types() const { return inputs; }
-  Type type_of(int value) const { return types[value]; }
+  Type result_type(const Output& output) const { return output.reduction < 0 ? types[output.value] : reduced_type(types[output.value]); }
   const std::vector<Output>& results() const { return outputs; }
   double cost() const { return cost_of_element; }
   bool reduces() const { return reduces_any; }
 
  private:
+  void sum_narrow_operands();
+
   friend struct Run;
   friend struct Worker;
   std::vector<Type> inputs, types;

@@ -87,15 +87,16 @@ ffi::Error elementwise_call(ffi::ThreadPool pool, ffi::RemainingArgs operands, f
     std::fill(array.steps, array.steps + rank, 0);
     const int64_t own = places.next();
     int64_t step = size_of(found.input_types()[i]);
-    for (int64_t d = own; d-- > 0; step *= x.dimensions()[d])
-      if (x.dimensions()[d] != 1) array.steps[places.from[places.at + d]] = step;
+    const auto extent = [&](int64_t d) { return d < static_cast<int64_t>(x.dimensions().size()) ? x.dimensions()[d] : 2; };
+    for (int64_t d = own; d-- > 0; step *= extent(d))
+      if (extent(d) != 1) array.steps[places.from[places.at + d]] = step;
     places.at += own;
   }
   for (int o = 0; o < outs; o++) {
     const Output& output = found.results()[o];
     Array& array = arrays[ins + o];
     array.data = static_cast<char*>((*results.get<Any>(o))->untyped_data());
-    int64_t step = size_of(found.type_of(output.value));
+    int64_t step = size_of(found.result_type(output));
     for (int d = rank; d-- > 0;) {
       const bool along = output.reduction >= 0 && reduced[d];
       array.steps[d] = along ? 0 : step;

@@ -57,30 +57,31 @@ inline Number next(Number total, Number x) {
   }
 }
 
-// N lines side by side: a sum waits for the one before, those of other lines need not.
-template <Step STEP, int N, typename T>
+// N lines at once, NEXT of them next to each other: a sum waits for the one before, those of other lines need not.
+template <Step STEP, int N, typename T, int NEXT = 1>
 void accumulate(const T* __restrict x, T* __restrict y, int64_t length, int64_t step, int64_t between) {
   constexpr bool EXTREMUM = STEP == MAXIMUM || STEP == MINIMUM;
   using Number = std::conditional_t<EXTREMUM, T, typename Total<T>::type>;
   using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  const auto at = [&](int j) { return j / NEXT * between + j % NEXT; };
   Number total[N];
   Bits none[N];  // of extrema: all bits from the first NaN on, which with any others are a NaN
   for (int j = 0; j < N; j++) {
-    y[j * between] = x[j * between], total[j] = x[j * between];
+    y[at(j)] = x[at(j)], total[j] = x[at(j)];
     none[j] = -Bits(total[j] != total[j]);
   }
   for (int64_t i = 1; i < length; i++) {
     x += step, y += step;
     for (int j = 0; j < N; j++) {
-      const Number now = x[j * between];
+      const Number now = x[at(j)];
       total[j] = next<STEP, Number>(total[j], now);
       if constexpr (EXTREMUM && std::is_floating_point_v<T>) {
         Bits bits;
         std::memcpy(&bits, &total[j], sizeof bits);
         bits |= none[j] |= -Bits(now != now);
-        std::memcpy(y + j * between, &bits, sizeof bits);
+        std::memcpy(y + at(j), &bits, sizeof bits);
       } else {
-        y[j * between] = total[j];
+        y[at(j)] = total[j];
       }
     }
   }
@@ -97,6 +98,9 @@ void accumulate_lines(ffi::ThreadPool& pool, const Lines& lines, bool backwards,
       if (lines.inner == 1 && line + N <= to) {
         accumulate<STEP, N>(x + at, y + at, lines.length, step, lines.length);
         line += N;
+      } else if (lines.inner == 2 && within == 0 && line + 2 * N <= to) {
+        accumulate<STEP, 2 * N, T, 2>(x + at, y + at, lines.length, step, 2 * lines.length);
+        line += 2 * N;
       } else if (within + WIDE <= lines.inner && line + WIDE <= to) {
         accumulate<STEP, WIDE>(x + at, y + at, lines.length, step, 1);
         line += WIDE;
@@ -108,10 +112,15 @@ void accumulate_lines(ffi::ThreadPool& pool, const Lines& lines, bool backwards,
   });
 }
 
-// how: one of `Step`, whether from the end.
+// how: one of `Step`, whether from the end. The parts of complex numbers are lines next to each other.
 ffi::Error scan(ffi::ThreadPool pool, Any x, AnyResult result, Integers sizes, Integers how) {
-  const Lines lines(sizes);
-  return by_type(x.element_type(), [&](auto element) {
+  Lines lines(sizes);
+  ffi::DataType type = x.element_type();
+  if (type == ffi::C64 || type == ffi::C128) {
+    if (how[0] != SUM) return ffi::Error::InvalidArgument("a dtype that ftorch's kernels do not have");
+    type = type == ffi::C64 ? ffi::F32 : ffi::F64, lines.inner *= 2;
+  }
+  return by_type(type, [&](auto element) {
     using T = decltype(element);
     const auto with = [&](auto constant) {
       accumulate_lines<decltype(constant)::value>(pool, lines, how[1], static_cast<const T*>(x.untyped_data()),

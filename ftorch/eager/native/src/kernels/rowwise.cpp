@@ -1,9 +1,10 @@
-// What goes row by row in float32: softmax, layer normalization, sums.
+// What goes row by row: softmax and layer normalization of floating types, sums of float32.
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "operands.h"
 #include "threads/threads.h"
@@ -17,75 +18,118 @@ using Result = ffi::Result<Floats>;
 #include "vectors/instructions.inc"
 
 namespace best {
-const auto softmax = BEST(softmax);
-const auto softmax_gradient = BEST(softmax_gradient);
-const auto layer_norm = BEST(layer_norm);
-const auto layer_norm_gradient = BEST(layer_norm_gradient);
+
+template <typename T>
+struct Rows {
+  using Number = std::conditional_t<std::is_same_v<T, double>, double, float>;  // what is computed with
+  static inline const auto softmax = BEST(softmax<T>);
+  static inline const auto softmax_gradient = BEST(softmax_gradient<T>);
+  static inline const auto layer_norm = BEST(layer_norm<T>);
+  static inline const auto layer_norm_gradient = BEST(layer_norm_gradient<T>);
+  static inline const auto copy_numbers = BEST(copy_numbers<T>);
+};
+
+template <typename Number> const auto sum_rows = BEST(sum_rows<Number>);
 const auto sum_row = BEST(sum_row);
-const auto sum_rows = BEST(sum_rows);
-const auto sum_some_rows = BEST(sum_some_rows);
+const auto sum_some_rows = BEST(sum_some_rows<float>);
+
 }  // namespace best
 
 constexpr double POWER = 32, MOVE = 16, READ = 8;  // operations in whose time an element is: raised; read and written; read
 
-// use(the first element of a row), in tasks.
+// use(the first row, the row behind the last), in tasks.
 template <typename Use>
-void each_row(ffi::ThreadPool& pool, int64_t rows, int64_t count, double operations, const Use& use) {
+void share_rows(ffi::ThreadPool& pool, int64_t rows, int64_t count, double operations, const Use& use) {
   const int64_t tasks = parts(rows, 1, tasks_for(operations * rows * count, pool));
   share(pool, tasks, [&](int64_t task) {
     const Range range = part(task, tasks, rows, 1);
-    for (int64_t i = range.from; i < range.to; i++) use(i * count);
+    use(range.from, range.to);
   });
 }
+
+template <typename T, typename Buffer>
+T* numbers(Buffer& buffer) { return static_cast<T*>(buffer.untyped_data()); }
 
 // sizes: rows, elements of one, whether the logarithm is wanted.
-ffi::Error softmax(ffi::ThreadPool pool, Floats x, Result y, Integers sizes) {
-  each_row(pool, sizes[0], sizes[1], POWER, [&](int64_t at) {
-    best::softmax(sizes[1], x.typed_data() + at, y->typed_data() + at, sizes[2]);
+ffi::Error softmax(ffi::ThreadPool pool, Any x, AnyResult y, Integers sizes) {
+  return by_float(x.element_type(), [&](auto element) {
+    using T = decltype(element);
+    using Number = typename best::Rows<T>::Number;
+    const int64_t count = sizes[1];
+    share_rows(pool, sizes[0], count, POWER, [&](int64_t row, int64_t to) {
+      Scratch room(std::is_same_v<T, Number> ? 0 : count);
+      for (; row < to; row++) {
+        T* const own = numbers<T>(*y) + row * count;
+        Number* powers;
+        if constexpr (std::is_same_v<T, Number>) powers = own;
+        else powers = room.data;
+        best::Rows<T>::softmax(count, numbers<T>(x) + row * count, powers, own, sizes[2]);
+      }
+    });
   });
-  return ffi::Error::Success();
 }
 
-ffi::Error softmax_gradient(ffi::ThreadPool pool, Floats grad, Floats y, Result result, Integers sizes) {
-  each_row(pool, sizes[0], sizes[1], sizes[2] ? POWER : MOVE, [&](int64_t at) {
-    best::softmax_gradient(sizes[1], grad.typed_data() + at, y.typed_data() + at, result->typed_data() + at, sizes[2]);
+ffi::Error softmax_gradient(ffi::ThreadPool pool, Any grad, Any y, AnyResult result, Integers sizes) {
+  return by_float(y.element_type(), [&](auto element) {
+    using T = decltype(element);
+    const int64_t count = sizes[1];
+    share_rows(pool, sizes[0], count, sizes[2] ? POWER : MOVE, [&](int64_t row, int64_t to) {
+      for (int64_t at = row * count; at < to * count; at += count)
+        best::Rows<T>::softmax_gradient(count, numbers<T>(grad) + at, numbers<T>(y) + at, numbers<T>(*result) + at, sizes[2]);
+    });
   });
-  return ffi::Error::Success();
 }
 
 // sizes: groups with a weight and a bias of their own, rows of one, elements of a row.
-ffi::Error layer_norm(ffi::ThreadPool pool, Floats x, Floats weight, Floats bias, Result y, Integers sizes, float eps) {
-  const int64_t count = sizes[2], group = sizes[1] * count;
-  each_row(pool, sizes[0] * sizes[1], count, MOVE, [&](int64_t at) {
-    const int64_t own = at / group * count;
-    best::layer_norm(count, x.typed_data() + at, weight.typed_data() + own, bias.typed_data() + own, eps,
-                     y->typed_data() + at);
+ffi::Error layer_norm(ffi::ThreadPool pool, Any x, Any weight, Any bias, AnyResult y, Integers sizes, double eps) {
+  return by_float(x.element_type(), [&](auto element) {
+    using T = decltype(element);
+    const int64_t count = sizes[2], rows = sizes[1];
+    share_rows(pool, sizes[0] * rows, count, MOVE, [&](int64_t row, int64_t to) {
+      for (; row < to; row++) {
+        const int64_t at = row * count, own = row / rows * count;
+        best::Rows<T>::layer_norm(count, numbers<T>(x) + at, numbers<T>(weight) + own, numbers<T>(bias) + own, eps,
+                                  numbers<T>(*y) + at);
+      }
+    });
   });
-  return ffi::Error::Success();
 }
 
-ffi::Error layer_norm_gradient(ffi::ThreadPool pool, Floats grad, Floats x, Floats weight, Result result,
-                               Result d_weight, Result d_bias, Integers sizes, float eps) {
-  const int64_t groups = sizes[0], rows = sizes[1], count = sizes[2];
-  const int64_t wanted = sums_of(2 * MOVE * groups * rows * count);
-  const int64_t splits = parts(rows, 8, (wanted + groups - 1) / groups), tasks = groups * splits;
-  Scratch sums(2 * tasks * count);  // of the weight and the bias, of each part of the rows
-  std::memset(sums.data, 0, 2 * tasks * count * sizeof(float));
-  share(pool, tasks, [&](int64_t task) {
-    const int64_t group = task / splits;
-    const Range range = part(task % splits, splits, rows, 1);
-    for (int64_t i = range.from; i < range.to; i++) {
-      const int64_t at = (group * rows + i) * count;
-      best::layer_norm_gradient(count, grad.typed_data() + at, x.typed_data() + at, weight.typed_data() + group * count,
-                                eps, result->typed_data() + at, sums.data + task * count,
-                                sums.data + (tasks + task) * count);
+ffi::Error layer_norm_gradient(ffi::ThreadPool pool, Any grad, Any x, Any weight, AnyResult result, AnyResult d_weight,
+                               AnyResult d_bias, Integers sizes, double eps) {
+  return by_float(x.element_type(), [&](auto element) {
+    using T = decltype(element);
+    using Number = typename best::Rows<T>::Number;
+    const int64_t groups = sizes[0], rows = sizes[1], count = sizes[2];
+    const int64_t wanted = sums_of(2 * MOVE * groups * rows * count);
+    const int64_t splits = parts(rows, 8, (wanted + groups - 1) / groups), tasks = groups * splits;
+    const Scratch room(floats_for<Number>(2 * tasks * count));  // of the weight and the bias, of each part of the rows
+    Number* const sums = reinterpret_cast<Number*>(room.data);
+    std::memset(sums, 0, 2 * tasks * count * sizeof(Number));
+    share(pool, tasks, [&](int64_t task) {
+      const int64_t group = task / splits;
+      const Range range = part(task % splits, splits, rows, 1);
+      for (int64_t i = range.from; i < range.to; i++) {
+        const int64_t at = (group * rows + i) * count;
+        best::Rows<T>::layer_norm_gradient(count, numbers<T>(grad) + at, numbers<T>(x) + at,
+                                           numbers<T>(weight) + group * count, eps, numbers<T>(*result) + at,
+                                           sums + task * count, sums + (tasks + task) * count);
+      }
+    });
+    const auto sum_parts = [&](const Number* parts, T* to) {
+      if constexpr (std::is_same_v<T, Number>) {
+        best::sum_rows<Number>(splits, count, parts, to);
+      } else {
+        Scratch total(count);
+        best::sum_rows<Number>(splits, count, parts, total.data);
+        best::Rows<T>::copy_numbers(count, total.data, to);
+      }
+    };
+    for (int64_t g = 0; g < groups; g++) {
+      sum_parts(sums + g * splits * count, numbers<T>(*d_weight) + g * count);
+      sum_parts(sums + (tasks + g * splits) * count, numbers<T>(*d_bias) + g * count);
     }
   });
-  for (int64_t g = 0; g < groups; g++) {
-    best::sum_rows(splits, count, sums.data + g * splits * count, d_weight->typed_data() + g * count);
-    best::sum_rows(splits, count, sums.data + (tasks + g * splits) * count, d_bias->typed_data() + g * count);
-  }
-  return ffi::Error::Success();
 }
 
 inline int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -108,7 +152,7 @@ ffi::Error sum(ffi::ThreadPool pool, Floats x, Result y, Integers sizes) {
     for (int64_t i = lines.from; i < lines.to; i++) {
       const float* from = x.typed_data() + (i * length + range.from) * inner;
       if (inner == 1) to[i] = best::sum_row(range.to - range.from, from);
-      else best::sum_rows(range.to - range.from, inner, from, to + i * inner);
+      else best::sum_rows<float>(range.to - range.from, inner, from, to + i * inner);
     }
   });
   for (int64_t i = 0; i + 1 < splits; i++) best::sum_some_rows(1, each, sums.data + i * apart, y->typed_data(), true);
@@ -119,13 +163,12 @@ ffi::Error sum(ffi::ThreadPool pool, Floats x, Result y, Integers sizes) {
 
 #define CALL ffi::Ffi::Bind().Ctx<ffi::ThreadPool>()
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_softmax, guarded(softmax), CALL.Arg<Floats>().Ret<Floats>().Attr<Integers>("sizes"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_softmax, guarded(softmax), CALL.Arg<Any>().Ret<Any>().Attr<Integers>("sizes"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_softmax_gradient, guarded(softmax_gradient),
-                              CALL.Arg<Floats>().Arg<Floats>().Ret<Floats>().Attr<Integers>("sizes"));
+                              CALL.Arg<Any>().Arg<Any>().Ret<Any>().Attr<Integers>("sizes"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_layer_norm, guarded(layer_norm),
-                              CALL.Arg<Floats>().Arg<Floats>().Arg<Floats>().Ret<Floats>().Attr<Integers>("sizes")
-                                  .Attr<float>("eps"));
+                              CALL.Arg<Any>().Arg<Any>().Arg<Any>().Ret<Any>().Attr<Integers>("sizes").Attr<double>("eps"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_layer_norm_gradient, guarded(layer_norm_gradient),
-                              CALL.Arg<Floats>().Arg<Floats>().Arg<Floats>().Ret<Floats>().Ret<Floats>().Ret<Floats>()
-                                  .Attr<Integers>("sizes").Attr<float>("eps"));
+                              CALL.Arg<Any>().Arg<Any>().Arg<Any>().Ret<Any>().Ret<Any>().Ret<Any>()
+                                  .Attr<Integers>("sizes").Attr<double>("eps"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_sum, guarded(sum), CALL.Arg<Floats>().Ret<Floats>().Attr<Integers>("sizes"));

@@ -30,7 +30,7 @@ constexpr int64_t WORTH_UNLOCKING = 1 << 14;  // elements of operands and result
 struct Attribute {
   std::string name;
   XLA_FFI_ByteSpan span;
-  char kind;  // as in `struct`: "q" integers, "i" one integer, "f" a float
+  char kind;  // as in `struct`: "q" integers, "i" one integer, "f" a float, "d" a double
   size_t place;  // among those that calls give
 };
 
@@ -124,8 +124,9 @@ void run_handler(HandlerObject* self, const Items& given, const Items& written, 
       if (number == -1 && PyErr_Occurred()) throw PythonError();
       const float narrow = static_cast<float>(number);
       integers.push_back(0);
-      std::memcpy(own, &narrow, sizeof narrow);
-      scalars[i] = {XLA_FFI_DataType_F32, own};
+      if (a.kind == 'd') std::memcpy(own, &number, sizeof number);
+      else std::memcpy(own, &narrow, sizeof narrow);
+      scalars[i] = {a.kind == 'd' ? XLA_FFI_DataType_F64 : XLA_FFI_DataType_F32, own};
     }
     types[i] = XLA_FFI_AttrType_SCALAR, places[i] = &scalars[i];
   }

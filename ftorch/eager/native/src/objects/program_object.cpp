@@ -157,7 +157,7 @@ PyObject* call_program(PyObject* callable, PyObject* const* given, size_t flags,
     for (int o = 0; o < outs; o++) {
       const Output& output = program.results()[o];
       const bool reduces = output.reduction >= 0;
-      const Type type = program.type_of(output.value);
+      const Type type = program.result_type(output);
       PyObject* target = into ? Items(given[2])[o] : Py_None;
       if (target == Py_None) {
         if (reduces) {

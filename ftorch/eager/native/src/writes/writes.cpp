@@ -92,7 +92,7 @@ int compute_now(PyObject* object, PyObject* sources, PyObject* target, PyObject*
   const int found = take(storage, array);
   if (found < 1) return found;
   Region to;
-  if (!find(array, target, to) || to.count() > MOST_ELEMENTS || !is_of(program->type_of(program->results()[0].value), to.type)) return 0;
+  if (!find(array, target, to) || to.count() > MOST_ELEMENTS || !is_of(program->result_type(program->results()[0]), to.type)) return 0;
   int64_t shape[regions::MOST_DIMENSIONS];
   const bool reduced[regions::MOST_DIMENSIONS] = {};
   elementwise::Array operands[MOST + 1];
