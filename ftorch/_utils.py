@@ -123,6 +123,13 @@ def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
     return tensor
 
 
+def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
+    from .nested._tensor import made
+
+    places = zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist())
+    return made([buffer.as_strided(size, stride, begin) for size, stride, begin in places])
+
+
 unread = threading.local()  # .sparse: lists of (layout, parts) of tensors whose indices a reader has not read yet
 
 

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import sys
 
+from .._serialization.pickling import _DimRange  # noqa: F401
 from ..eager.runtime import capture_trace
 from ..eager.tensor import TensorBase
 from . import config

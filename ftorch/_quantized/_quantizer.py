@@ -32,7 +32,8 @@ def single(x) -> float:
 
 def reciprocal(scale) -> float:
     """``1 / scale`` as the kernels have it: a quotient in single precision."""
-    return float(np.float32(1) / np.float32(scale))
+    with np.errstate(divide="ignore"):
+        return float(np.float32(1) / np.float32(scale))
 
 
 def clipped(levels, dtype):

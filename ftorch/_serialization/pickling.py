@@ -11,6 +11,7 @@ import pickle
 import struct
 import types
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
@@ -278,6 +279,8 @@ def _file_name(obj, name):
 
 def _rebuild_from_type_v2(func, new_type, args, state):
     tensor = func(*args)
+    if tensor.is_nested:  # what PyTorch's has for attributes it was made of
+        return tensor
     if type(tensor) is not new_type:
         tensor = tensor.as_subclass(new_type)
     if _has_own_setstate(new_type):
@@ -309,13 +312,26 @@ def _get_layout(name):
 _get_layout.__module__ = "ftorch.serialization"  # by which files name it
 
 
+@dataclass(frozen=True, slots=True)
+class _DimRange:
+    """The bounds of a dimension that was said to be dynamic, which PyTorch's files of jagged tensors mention."""
+
+    dim: int
+    min: int
+    max: int
+
+
+_DimRange.__module__ = "ftorch._dynamo.decorators"
+
+
 def safe_names() -> dict:
     """What the weights-only unpickler may use of this package, by the names in files."""
+    from ..nested._internal.nested_tensor import NestedTensor, _rebuild_njt
     from ..nn.parameter import Parameter
 
     rebuild = (
         "parameter parameter_with_state qtensor tensor tensor_v2 tensor_v3 sparse_tensor "
-        "meta_tensor_no_storage wrapper_subclass device_tensor_from_numpy device_tensor_from_cpu_tensor"
+        "nested_tensor meta_tensor_no_storage wrapper_subclass device_tensor_from_numpy device_tensor_from_cpu_tensor"
     )
     return {
         **{".".join(path): value for path, value in _ALIASES.items()},
@@ -328,6 +344,9 @@ def safe_names() -> dict:
         "torch.storage.UntypedStorage": _UNTYPED,
         "torch.nn.parameter.Parameter": Parameter,
         "torch.serialization._get_layout": _get_layout,
+        "torch._dynamo.decorators._DimRange": _DimRange,
+        "torch.nested._internal.nested_tensor.NestedTensor": NestedTensor,
+        "torch.nested._internal.nested_tensor._rebuild_njt": _rebuild_njt,
     }
 
 

@@ -9,7 +9,7 @@ import re
 from typing import Any, NamedTuple
 
 _ILLEGAL = re.compile(r"[^0-9a-zA-Z_]+")
-_NUMBERED = re.compile(r"(.*)_(\d+)$")
+_NUMBERED = re.compile(r"(.+)_(\d+)$")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 

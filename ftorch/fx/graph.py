@@ -187,9 +187,12 @@ class Graph:
                     type_expr: Any | None = None) -> Node:
         """Makes a call of a submodule.
 
-        Warns if the owning module has none of the name.
+        Warns if what the owning module has under the name is None.
+
+        Raises:
+            AttributeError: it has nothing of the name, or something else than a module.
         """
-        if self.owning_module is not None and not _has_attribute(self.owning_module, module_name):
+        if self.owning_module is not None and self.owning_module.get_submodule(module_name) is None:
             warnings.warn(
                 "Attempted to insert a call_module Node with no underlying reference in the owning "
                 "GraphModule! Call GraphModule.add_submodule to add the necessary submodule",

@@ -54,13 +54,15 @@ def _build(parts, layout, is_view=False):
         raise RuntimeError(
             "When constructing a nested tensor, all tensors in list must have the same dim"
         )
-    if len({tuple(x.shape[1:]) for x in parts}) != 1:
+    differing = [d for d in range(parts[0].dim()) if len({x.shape[d] for x in parts}) != 1] or [0]
+    if len(differing) > 1:
         raise RuntimeError(
-            "When constructing a nested tensor from the list of tensors, the sizes of the tensors must "
-            "be the same except in the first dimension"
+            "Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged layout only "
+            "allows for a single ragged dimension. For example: (B, *, D_0, D_1, ..., D_N), with ragged * dim."
         )
-    offsets = np.concatenate([[0], np.cumsum([x.shape[0] for x in parts])]).astype(np.int64)
-    return made([_torch.cat(parts)], _torch.from_numpy(offsets).to(parts[0].device))
+    (ragged,) = differing
+    offsets = np.concatenate([[0], np.cumsum([x.shape[ragged] for x in parts])]).astype(np.int64)
+    return made([_torch.cat(parts, ragged)], _torch.from_numpy(offsets).to(parts[0].device), at=ragged + 1)
 
 
 def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False,
@@ -69,8 +71,8 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
 
     Args:
         tensor_list: tensors (or lists of numbers) of the same number of dimensions.
-        layout: ``torch.strided`` (the default: any sizes) or ``torch.jagged`` (sizes differ in the
-            first dimension).
+        layout: ``torch.strided`` (the default: any sizes) or ``torch.jagged`` (sizes differ in one
+            dimension).
 
     Raises:
         RuntimeError: for components that do not fit together, and for other layouts.
@@ -89,7 +91,10 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
     if dtype is None and layout is _formats.strided and parts:
         dtype = parts[0].dtype  # that of all
     parts = [x.to(dtype=dtype, device=device) for x in parts]
-    return _build(parts, layout).requires_grad_(requires_grad)
+    made_ = _build(parts, layout)
+    if requires_grad and layout is _formats.strided and made_.dtype.category < 2:
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    return made_.requires_grad_(requires_grad)
 
 
 def as_nested_tensor(ts, dtype=None, device=None, layout=None):
@@ -114,9 +119,10 @@ def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=Non
         values: (rows, ...).
         offsets: where each component begins, and the end; or ``lengths``, that of each. With both there may
             be rows between the components that belong to none.
+        jagged_dim: which dimension of the result is ragged, from 1 on (the default).
 
     Raises:
-        RuntimeError: if both are missing.
+        RuntimeError: if both are missing. ValueError, IndexError: for a ``jagged_dim`` out of range.
 
     >>> import ftorch as torch
     >>> n = torch.nested.nested_tensor_from_jagged(torch.arange(3.), torch.tensor([0, 1, 3]))
@@ -127,23 +133,26 @@ def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=Non
         raise RuntimeError(
             "nested_tensor_from_jagged(): At least one of offsets or lengths is required."
         )
-    if jagged_dim not in (None, 1):
-        raise RuntimeError("nested_tensor_from_jagged(): only jagged_dim=1 is supported")
+    at = 1 if jagged_dim is None else jagged_dim
+    if at < 1:
+        raise ValueError(f"Expected jagged_dim >=1, but got {at}.")
+    if at > values.dim():
+        raise IndexError("tuple index out of range")
     if offsets is None:
         offsets = _torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     elif lengths is not None:
         steps = np.diff(np.asarray(_op.to_numpy(offsets)))
         if not np.array_equal(steps, np.asarray(_op.to_numpy(lengths))):
-            return _with_holes(values, offsets, lengths)
-    return made([values], offsets)
+            return _with_holes(values, offsets, lengths, at)
+    return made([values], offsets, at=at)
 
 
-def _with_holes(values, offsets, lengths):
+def _with_holes(values, offsets, lengths, at=1):
     """A jagged tensor whose `values` have rows between the components."""
     starts, counts = np.asarray(_op.to_numpy(offsets)), np.asarray(_op.to_numpy(lengths))
     rows = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, counts)]).astype(np.int64)
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    out = made([values.index_select(0, _torch.from_numpy(rows))], _torch.from_numpy(ends))
+    out = made([values.index_select(at - 1, _torch.from_numpy(rows))], _torch.from_numpy(ends), at=at)
     out._holes = values, offsets, lengths
     return out
 

@@ -12,11 +12,12 @@ import itertools
 
 import numpy as np
 
+from .. import _utils
 from ..eager.autograd import backward as _backward
 from ..eager.call import op as _op
 from ..eager.core import api as torch
 from ..eager.core import formats
-from ..eager.core.geometry import Size
+from ..eager.core.geometry import Size, contiguous_stride
 from ..eager.core.once import warn_once
 from ..eager.dispatch import overrides
 from ..eager.kernels._common import wrap_dim
@@ -55,6 +56,7 @@ _LAST_DIMENSIONS = frozenset("softmax log_softmax sum mean amax amin prod cumsum
 class NestedTensor(Tensor):
     """A batch of tensors whose sizes differ (``torch.nested``)."""
 
+    __module__ = "ftorch.nested._internal.nested_tensor"  # by which files name it
     __slots__ = ("_leaves", "_offsets", "_ragged", "_holes", "_at")  # _at: which dimension is ragged
 
     @classmethod
@@ -154,6 +156,25 @@ class NestedTensor(Tensor):
 
     ndimension = dim
 
+    def __reduce_ex__(self, protocol):
+        """The elements, and where in them the components are, as PyTorch's files have them."""
+        values = self.values().detach()
+        if self._offsets is None:
+            sizes, counts = self._nested_tensor_size(), [x.numel() for x in self._leaves]
+            strides = torch.tensor([contiguous_stride(size) for size in sizes.tolist()])
+            begins = torch.tensor([sum(counts[:i]) for i in range(len(counts))])
+            return _utils._rebuild_nested_tensor, (values.requires_grad_(self.requires_grad), sizes, strides, begins)
+        from .._serialization.pickling import _rebuild_from_type_v2
+        from ._internal.nested_tensor import _rebuild_njt
+
+        parts = {
+            "values": values, "offsets": self.offsets(), "lengths": self.lengths(), "_ragged_idx": self._at,
+            "_metadata_cache": {}, "requires_grad": self.requires_grad,
+        }
+        return _rebuild_from_type_v2, (_rebuild_njt, type(self), (parts,), {})
+
+    _ragged_idx = property(lambda self: self._at)
+
     def numel(self):
         """The number of elements."""
         return sum(x.numel() for x in self._leaves)
@@ -187,7 +208,7 @@ class NestedTensor(Tensor):
 
     def is_contiguous(self, memory_format=None):
         """Whether the elements lie one after the other."""
-        return self._holes is None and self._at == 1 and all(x.is_contiguous() for x in self._leaves)
+        return self._holes is None and all(x.is_contiguous() for x in self._leaves)
 
     # what it holds
 

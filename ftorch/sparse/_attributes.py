@@ -339,8 +339,7 @@ def resize_as_sparse_(input, the_template, memory_format=None):
 def resize_(input, *sizes, memory_format=None):
     size = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     if is_coo(input):
-        p = input._pattern
-        return sparse_resize_(input, size, p.sparse_dim, len(size) - p.sparse_dim)
+        raise not_run("resize_", input)
     p = input._pattern
     pattern = CompressedPattern(p.compressed, p.plain, size, p.layout, p.block)
     return become(input, pattern.build(input._v))

@@ -367,4 +367,4 @@ def reduced_mm(input, mat2, reduce):
         return total.index_add(0, rows, products)
     if reduce != "mean":  # what rows held is not reduced, but equal to no extremum either, whose gradient it would share
         total = total.index_fill(0, rows, float("nan"))
-    return total.index_reduce(0, rows, products, reduce, include_self=False)
+    return total.scatter_reduce(0, rows.unsqueeze(1).expand_as(products), products, reduce, include_self=False)

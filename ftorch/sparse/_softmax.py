@@ -37,7 +37,8 @@ def _normalized(name, input, dim, dtype, log):
     count = int(inverse.max()) + 1 if inverse.size else 0
     group = index_tensor(inverse, p.indices)
     lowest = torch.full((count, *v.shape[1:]), float("-inf"), dtype=v.dtype, device=v.device)
-    top = lowest.index_reduce(0, group, v.detach(), "amax").index_select(0, group)
+    places = group.reshape(-1, *[1] * (v.dim() - 1)).expand_as(v)
+    top = lowest.scatter_reduce(0, places, v.detach(), "amax").index_select(0, group)
     shifted = v - torch.where(top.isinf(), torch.zeros_like(top), top)
     total = accumulated(shifted.exp(), group, count).index_select(0, group)
     out = shifted - total.log() if log else shifted.exp() / total

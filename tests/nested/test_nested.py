@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import warnings
 
@@ -196,3 +197,16 @@ def test_dimensions_of_transpose_are_checked():
         found = list(program(ft))
         assert found == list(program(pt))
         assert len(found) == 2
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("layout", ["strided", "jagged"])
+@pytest.mark.parametrize("reader, writer", [(ft, pt), (pt, ft)], ids=["of PyTorch's", "for PyTorch"])
+def test_files_go_both_ways(reader, writer, layout, weights_only):
+    nested = writer.nested.nested_tensor([writer.ones(2), writer.arange(3.0)], layout=getattr(writer, layout))
+    file = io.BytesIO()
+    writer.save(nested, file)
+    file.seek(0)
+    read = reader.load(file, weights_only=weights_only)
+    assert read.layout is getattr(reader, layout)
+    assert [x.tolist() for x in read.unbind()] == [[1.0, 1.0], [0.0, 1.0, 2.0]]

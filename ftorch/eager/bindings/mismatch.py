@@ -266,10 +266,12 @@ class Signature:
                 used += 1
             else:
                 place += 1
+        names = {p.name: i for i, p in enumerate(self.parameters)}
+        other = {synonym for n in names for synonym in SYNONYMS.get(n, ())}
+        if any(key not in names and key not in other for key in kwargs):  # what is named is the first without its own name
+            return f"{name}() got an unexpected keyword argument '{next(key for key in kwargs if key not in names)}'"
         for key in kwargs:
-            at = next((i for i, p in enumerate(self.parameters) if key == p.name), None)
-            if at is None and not any(key in SYNONYMS.get(p.name, ()) for p in self.parameters):
-                return f"{name}() got an unexpected keyword argument '{key}'"
+            at = names.get(key)
             if at is not None and at < min(len(args), self.positional):
                 return f"{name}() got multiple values for argument '{key}'"
         return None
@@ -420,6 +422,8 @@ def _signatures(name, definitions, form):
         if plain in names.split():
             known = {s.text() for s in found}
             more = [s for text in texts if (s := Signature.read(text, form)) is not None]
+            for p in [p for s in found for p in s.parameters] if more else ():
+                p.numbers_too = False  # others say where numbers are taken
             found += [s for s in more if s.text() not in known]
     return found
 

@@ -44,7 +44,7 @@ def overloaded(name: str, bounds: list, form: str):
         found = calls.get(key)
         if found is not None:
             return found(*args, **kwargs)
-        out = kwargs.pop("out", None) if kwargs else None
+        out = kwargs.pop("out", None) if kwargs and writing else None
         bound = chosen.get(key)
         matched = None if bound is None else bound.match(args, kwargs)
         if matched is not None:

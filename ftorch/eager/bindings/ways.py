@@ -92,6 +92,10 @@ def learner(name, bounds, form):
                 continue
             if not bound.is_by_type(matched):
                 break
+            if bound.definition.numbers and not any(isinstance(a, TensorBase) for a in args):  # numbers alone
+                text = mismatch.of_arguments(name, [b.definition for b in bounds], form, args[:positional], given)
+                if text is not None:
+                    raise TypeError(text)
             if classes:
                 operands = [value for _, value in matched[:1]] if bound.is_view else bound.sorted_by_kind(
                     [value for _, value in matched])[0]

@@ -27,8 +27,13 @@ def _window(name, length, periodic, dtype, layout, device, requires_grad, shape)
             f"{name} requires non-negative window_length, got window_length={length}"
         )
     dtype = as_dtype(name, dtype) or dtypes.get_default_dtype()
+    if dtype.is_complex:
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{dtype.scalar_name}'")
     if not dtype.is_floating_point:
-        raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
+        raise RuntimeError(
+            f"{name} expects floating point dtypes, got: TensorOptions(dtype={dtype.c_name}, device=cpu, layout=Strided "
+            "(default), requires_grad=false (default), pinned_memory=false, memory_format=(nullopt))"
+        )
     if length <= 1:
         window = api.ones(length, dtype=dtype, layout=layout, device=device)
     else:

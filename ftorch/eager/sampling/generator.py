@@ -255,6 +255,22 @@ class Generator:
         clone.load_state(self.state())
         return clone
 
+    def graphsafe_get_state(self) -> Generator:
+        """Generators of a GPU have states that its graphs may hold; this one raises.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("graphsafe_get_state is not supported in this Generator")
+
+    def graphsafe_set_state(self, state: Generator) -> Generator:
+        """Generators of a GPU have states that its graphs may hold; this one raises.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("graphsafe_set_state is not supported in this Generator")
+
     def get_offset(self) -> int:
         """Counter-based generators have an offset; this one raises.
 

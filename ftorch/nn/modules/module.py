@@ -108,8 +108,9 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
         state["training"] = True
         state["_parameters"], state["_buffers"] = {}, {}
         state["_non_persistent_buffers_set"] = set()
+        state["_backward_pre_hooks"], state["_backward_hooks"] = OrderedDict(), OrderedDict()
         state["_is_full_backward_hook"] = None
-        for table in _HOOK_TABLES:
+        for table in _HOOK_TABLES[2:]:
             state[table] = OrderedDict()
         state["_modules"] = {}
         if self.call_super_init:

@@ -55,8 +55,9 @@ def _check(query, key, value, attn_mask, enable_gqa):
     if not enable_gqa:
         _check_batches(query, key)
         _check_batches(key, value)
-    _check_inner(query.shape[-2:], key.shape[-2:][::-1], query.ndim)
-    _check_inner((query.shape[-2], key.shape[-2]), value.shape[-2:], query.ndim)
+    batch = math.prod(query.shape[:-2])
+    _check_inner(query.shape[-2:], key.shape[-2:][::-1], query.ndim, batch)
+    _check_inner((query.shape[-2], key.shape[-2]), value.shape[-2:], query.ndim, batch)
 
 
 def _check_batches(a, b):
@@ -68,15 +69,15 @@ def _check_batches(a, b):
             )
 
 
-def _check_inner(a, b, ndim):
+def _check_inner(a, b, ndim, batch):
     if a[1] != b[0] and ndim == 2:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
         )
     if a[1] != b[0]:
         raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{a[1]}] but got: "
-            f"[{b[0]}]."
+            f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a[1]}] but got: "
+            f"[{batch}, {b[0]}]."
         )
 
 

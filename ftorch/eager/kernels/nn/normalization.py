@@ -332,11 +332,9 @@ def _check_group_norm(x, num_groups, weight, bias):
         )
     if num_groups == 0:
         raise ZeroDivisionError("integer division or modulo by zero")
-    if x.shape[0] * x.shape[1] // num_groups * math.prod(x.shape[2:]) == 1:
-        raise ValueError(
-            "Expected more than 1 value per channel when training, got input size "
-            f"{sizes(x.shape)}"
-        )
+    seen = (x.shape[0] * x.shape[1] // num_groups, num_groups, *x.shape[2:])
+    if seen[0] * math.prod(seen[2:]) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(seen)}")
     if num_groups < 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
     if x.shape[1] % num_groups:

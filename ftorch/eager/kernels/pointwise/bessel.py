@@ -229,6 +229,7 @@ def _airy_ai(x):
     angle = zeta - math.pi / 4
     wave = root * (p * jnp.cos(angle) - q * jnp.sin(angle))
     value = jnp.where(is_near, value, jnp.where(x > 0, decay, wave))
+    value = jnp.where(x > 103.892, 0, value)  # where PyTorch's ends
     return jnp.where(jnp.isinf(x), jnp.nan, value)
 
 
