@@ -124,10 +124,10 @@ def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
 
 
 def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
-    from .nested._tensor import made
+    import ftorch as torch
 
     places = zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist())
-    return made([buffer.as_strided(size, stride, begin) for size, stride, begin in places])
+    return torch.nested.as_nested_tensor([buffer.as_strided(size, stride, begin) for size, stride, begin in places])
 
 
 unread = threading.local()  # .sparse: lists of (layout, parts) of tensors whose indices a reader has not read yet

@@ -312,6 +312,9 @@ def _get_layout(name):
 _get_layout.__module__ = "ftorch.serialization"  # by which files name it
 
 
+_JAGGED = "torch.nested._internal.nested_tensor"
+
+
 @dataclass(frozen=True, slots=True)
 class _DimRange:
     """The bounds of a dimension that was said to be dynamic, which PyTorch's files of jagged tensors mention."""
@@ -326,7 +329,6 @@ _DimRange.__module__ = "ftorch._dynamo.decorators"
 
 def safe_names() -> dict:
     """What the weights-only unpickler may use of this package, by the names in files."""
-    from ..nested._internal.nested_tensor import NestedTensor, _rebuild_njt
     from ..nn.parameter import Parameter
 
     rebuild = (
@@ -345,8 +347,7 @@ def safe_names() -> dict:
         "torch.nn.parameter.Parameter": Parameter,
         "torch.serialization._get_layout": _get_layout,
         "torch._dynamo.decorators._DimRange": _DimRange,
-        "torch.nested._internal.nested_tensor.NestedTensor": NestedTensor,
-        "torch.nested._internal.nested_tensor._rebuild_njt": _rebuild_njt,
+        **{f"{_JAGGED}.{name}": resolve(_JAGGED, name) for name in ("NestedTensor", "_rebuild_njt")},
     }
 
 
