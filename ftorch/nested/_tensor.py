@@ -165,7 +165,6 @@ class NestedTensor(Tensor):
             begins = torch.tensor([sum(counts[:i]) for i in range(len(counts))])
             return _utils._rebuild_nested_tensor, (values.requires_grad_(self.requires_grad), sizes, strides, begins)
         from .._serialization.pickling import _rebuild_from_type_v2
-        from ._internal.nested_tensor import _rebuild_njt
 
         parts = {
             "values": values, "offsets": self.offsets(), "lengths": self.lengths(), "_ragged_idx": self._at,
@@ -321,6 +320,18 @@ _PROTOTYPE = (
     "specifying layout=torch.jagged when constructing a nested tensor, as this layout receives active development, "
     "has better operator coverage, and works with torch.compile."
 )
+
+
+def _rebuild_njt(constructor_kwargs) -> NestedTensor:
+    """A jagged tensor from what a file has of it."""
+    from . import nested_tensor_from_jagged
+
+    given = constructor_kwargs
+    found = nested_tensor_from_jagged(given["values"], given["offsets"], given["lengths"], given.get("_ragged_idx", 1))
+    return found.requires_grad_(given.get("requires_grad", False))
+
+
+_rebuild_njt.__module__ = NestedTensor.__module__
 
 
 def made(leaves, offsets=None, ragged=None, at=1, is_view=False) -> NestedTensor:
