@@ -19,6 +19,11 @@ class FakeProcessGroup(ProcessGroup):
         super().__init__(HashStore(), 0, 1, timedelta(minutes=5), "fake")
         self._rank, self._size = rank, size
 
+    @classmethod
+    def _create_internal(cls, rank: int, world_size: int, options=None):
+        """A group, as PyTorch's tests make theirs."""
+        return cls(rank, world_size)
+
     def _finished(self, result):
         work = Work(result)
         work._run(lambda: None)

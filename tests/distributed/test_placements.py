@@ -84,7 +84,35 @@ def joined_dimensions(t, d, rank):
     return [shown([y.detach() for y in (flat, back, whole, flat.relu(), flat.reshape(2, 2, 2, 6))]), x.grad.full_tensor()]
 
 
-PROGRAMS = [of_lines, summed, products, joined_dimensions]
+def explicit(t, d, rank):
+    """Which calls move a tensor that nobody has asked to be moved, forward and backward."""
+    n = import_module(f"{t.__name__}.distributed.tensor")
+    watch = import_module(f"{t.__name__}.distributed.tensor._utils").ExplicitRedistributionContext
+    mesh, out = d.init_device_mesh("cpu", (2,)), []
+    x, w = (t.arange(float(k)).view(-1, 4).requires_grad_() for k in (8, 16))
+    rows, split, whole = (n.distribute_tensor(v, mesh, [p]) for v, p in ((x, n.Shard(0)), (w, n.Shard(0)), (w, n.Replicate())))
+
+    def said(call):
+        try:
+            call()
+        except RuntimeError as error:
+            return str(error)[:31]
+
+    for strict in (False, True):
+        with watch(strict=strict):
+            gathered = split.redistribute(mesh, [n.Replicate()])
+            out += [said(lambda: rows @ split), said(lambda: rows @ gathered), said(lambda: rows * 2)]
+            loss = (rows @ whole).sum()
+            if not strict:  # PyTorch takes a part of the sum's gradient there, which comes as a part here
+                out.append(said(lambda: loss.backward(retain_graph=True)))
+            with watch(enable=False):
+                out += [said(lambda: rows @ split), said(lambda: loss.backward(retain_graph=True))]
+            out.append(said(lambda: rows @ split))
+    out += [said(lambda: rows @ split), said(lambda: watch(mode="x"))]
+    return out
+
+
+PROGRAMS = [explicit, of_lines, summed, products, joined_dimensions]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -236,3 +236,11 @@ def test_operators_asked_for_by_threads_are_there():
         "assert len(seen) == 8 and len(set(map(id, seen))) == 1, seen\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_pretended_groups_are_made_as_the_tests_of_pytorch_make_theirs():
+    seen = []
+    for lib in (ftorch, torch):
+        made = lib._C._distributed_c10d.FakeProcessGroup._create_internal(1, 4)
+        seen.append((made.rank(), made.size()))
+    assert seen == [(1, 4)] * 2

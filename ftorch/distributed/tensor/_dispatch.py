@@ -122,7 +122,7 @@ def call(func, args, kwargs):
             return _in_place_whole(func, own, tensors, places, leaves, spec, mesh)
     local = []
     for i, (x, to) in enumerate(zip(tensors, targets)):
-        t = redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, to)
+        t = redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, to, name)
         comes, leaves_as = _on_the_way(targets, i, mesh)
         for m in x._terms:
             leaves_as[m] = comes[m]
@@ -400,8 +400,8 @@ def _part(name, x, args, kwargs):
 
 def _in_place_whole(func, own, tensors, places, leaves, spec, mesh):
     """A write that the parts cannot make alone: made on whole tensors, of which the parts are taken."""
-    whole = [Replicate()] * mesh.ndim
-    full = [redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, whole) for x in tensors]
+    whole, name = [Replicate()] * mesh.ndim, getattr(func, "__name__", "")
+    full = [redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, whole, name) for x in tensors]
     full[0] = full[0].clone()
     for i, t in zip(places, full):
         leaves[i] = t

@@ -7,6 +7,7 @@ import ftorch as torch
 from ...autograd import Function
 from .. import _local_devices
 from .. import distributed_c10d as dist
+from ._explicit import observe
 from .placement_types import NormPartial, Replicate, Shard, _StridedShard, divides, runs
 
 
@@ -222,6 +223,16 @@ class Redistribute(Function):
         return grad, None, None, None, None
 
 
+class ImplicitRedistribute(Redistribute):
+    """`Redistribute` that a call makes, not the program."""
+
+    @staticmethod
+    def backward(ctx, grad):
+        mesh, _, now, to = ctx.where
+        observe("a gradient", gradient_placements(to), gradient_placements(now), mesh)
+        return Redistribute.backward(ctx, grad)
+
+
 class GradientMoved(Function):
     """The same tensor, whose gradient comes with some placements and leaves with others."""
 
@@ -239,10 +250,13 @@ class _ToTorchTensor(GradientMoved):
     """A local part as a tensor of its own."""
 
 
-def redistributed(t, mesh, shape, now, to):
-    """A local tensor with other placements."""
+def redistributed(t, mesh, shape, now, to, name=None):
+    """A local tensor with other placements; ``name`` is that of the call which wants it, if it is not the program."""
     if list(now) == list(to):
         return t
+    if name is not None:
+        observe(name, now, to, mesh)
+        return ImplicitRedistribute.apply(t, mesh, shape, tuple(now), tuple(to))
     return Redistribute.apply(t, mesh, shape, tuple(now), tuple(to))
 
 

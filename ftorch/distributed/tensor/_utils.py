@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._api import _normalized
+from ._explicit import ExplicitRedistributionContext, logger  # noqa: F401
 from ._redistribute import local_shape, offsets
 
 
