@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from . import _quantizer as q
-from ._tensor import build, integers, per_tensor, quantized_op
+from ._tensor import build, integers, not_run, per_tensor, quantized_op
 
 
 def _on_levels(input, function):
@@ -53,6 +53,25 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         sizes = tuple(run(torch.empty(input.shape, device="meta")).shape[2:])
         return _bilinear(input, sizes, scale_factor, align_corners, kwargs)
     return _on_levels(input, run)
+
+
+@quantized_op()
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    """Values between elements at the places of a grid, of images of ``quint8``.
+
+    Raises:
+        NotImplementedError: for volumes, and other dtypes.
+        RuntimeError: in another mode.
+    """
+    if input.dim() == 5:
+        raise not_run("grid_sampler_3d")
+    if input.dtype is not _dtype.quint8:
+        kind = {"qint8": "QInt8", "qint32": "QInt32"}.get(str(input.dtype).partition(".")[2], str(input.dtype))
+        raise NotImplementedError(f'"grid_sampler_2d_cpu_kernel_impl" not implemented for \'{kind}\'')
+    if mode != "bilinear":
+        raise RuntimeError("_grid_sampler_2d_cpu_quantized(): only bilinear interpolation supported")
+    found = torch.nn.functional.grid_sample(input.dequantize(), grid, mode, padding_mode, align_corners)
+    return build(input._quantizer.quantized(found, input.dtype), input._quantizer)
 
 
 def _between(size, out, scale, corners):

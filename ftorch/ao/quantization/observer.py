@@ -464,21 +464,27 @@ class ReuseInputObserver(ObserverBase):
 
 
 def _is_observer_script_module(mod, obs_type_name):
-    return isinstance(mod, torch.jit.RecursiveScriptModule) and obs_type_name in mod.original_name
+    """Whether a module is a scripted observer: whose qualified name, without what makes it unique, has ``obs_type_name``."""
+    return isinstance(mod, torch.jit.RecursiveScriptModule) and (
+        obs_type_name in re.sub(r"\.___torch_mangle_\d+", "", mod._c.qualified_name.partition(".")[2])
+    )
 
 
 def _is_activation_post_process(module) -> bool:
     from .fake_quantize import FakeQuantizeBase
 
-    return isinstance(module, (ObserverBase, FakeQuantizeBase))
+    return isinstance(module, (ObserverBase, FakeQuantizeBase)) or _is_observer_script_module(module, "quantization.observer")
 
 
 def get_observer_state_dict(mod):
     """The part of a model's state that is its observers'."""
-    found: OrderedDict[str, Any] = OrderedDict()
-    for key, value in mod.state_dict().items():
-        if "activation_post_process" in key:
+    found: Any = OrderedDict()
+    state = mod.state_dict()
+    named = "observer" if isinstance(mod, torch.jit.RecursiveScriptModule) else "activation_post_process"
+    for key, value in state.items():
+        if named in key:
             found[key] = value
+    found._metadata = state._metadata
     return found
 
 
