@@ -40,6 +40,11 @@ def cubic_minimum(a: _Point, b: _Point, bounds=None) -> float:
     return min(max(position, low), high)
 
 
+def cubic_between(x1, f1, g1, x2, f2, g2, bounds=None) -> float:
+    """`cubic_minimum` of two positions with their losses and slopes."""
+    return cubic_minimum(_Point(x1, f1, None, g1), _Point(x2, f2, None, g2), bounds)
+
+
 def scalar(x):
     """A tensor's one element as a NumPy scalar, whose arithmetic rounds to its dtype."""
     return _SCALARS.get(x.dtype, float)(x.item())

@@ -9,7 +9,7 @@ from ..eager.core import api as torch
 from ..eager.runtime.executor import flush
 from ..eager.tensor import Tensor
 from ._fused import check_not_negative
-from ._line_search import scalar, strong_wolfe
+from ._line_search import cubic_between, scalar, strong_wolfe
 from .optimizer import Optimizer
 
 __all__ = ["LBFGS"]
@@ -185,3 +185,14 @@ class LBFGS(Optimizer):
             r = r + steps[i] * (alphas[i] - directions[i].dot(r) * ro[i])
             flush()
         return r
+
+
+def _strong_wolfe(obj_func, x, t, d, f, g, gtd, c1=1e-4, c2=0.9, tolerance_change=1e-9, max_ls=25):
+    """The line search by the arguments that libraries with optimizers of their own give it: ``obj_func(x, t, d)``."""
+    slope = scalar(gtd) if isinstance(gtd, Tensor) else gtd
+    return strong_wolfe(lambda t: obj_func(x, t, d), t, d, f, g, slope, c1, c2, tolerance_change, max_ls)
+
+
+def _cubic_interpolate(x1, f1, g1, x2, f2, g2, bounds=None):
+    values = [scalar(v) if isinstance(v, Tensor) else v for v in (x1, f1, g1, x2, f2, g2)]
+    return cubic_between(*values, bounds)

@@ -177,3 +177,30 @@ def test_group_errors():
             yield info.type, str(info.value)
 
     assert list(errors(torch)) == list(errors(reference))
+
+
+def test_line_search_of_other_optimizers():
+    """Libraries with optimizers of their own (torchmin) call the line search by itself."""
+    from importlib import import_module
+
+    def told(t):
+        module = import_module(f"{t.__name__}.optim.lbfgs")
+
+        def objective(x, step, direction):
+            y = (x + step * direction).detach().requires_grad_()
+            loss = ((y - 2) ** 4).sum()
+            loss.backward()
+            return loss.item(), y.grad
+
+        x = t.tensor([1.0, 8.0], dtype=t.float64)
+        loss, gradient = objective(x, 0.0, t.zeros(2, dtype=t.float64))
+        found = [module._strong_wolfe(objective, x, step, -gradient, loss, gradient, -gradient.dot(gradient), max_ls=most)
+                 for step, most in ((1.0, 25), (1e-5, 25), (0.1, 3))]
+        least = module._cubic_interpolate(0.0, 3.0, t.tensor(-1.0), 2.0, 2.5, t.tensor(0.5))
+        return [(float(f), g.tolist(), float(step), count) for f, g, step, count in found], float(least)
+
+    (mine, least), (theirs, their_least) = told(torch), told(reference)
+    assert least == pytest.approx(their_least)
+    for a, b in zip(mine, theirs):
+        assert a[3] == b[3]
+        assert [a[0], *a[1], a[2]] == pytest.approx([b[0], *b[1], b[2]], rel=1e-9)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+from ..autograd.views import view_call
 from ..call.argument_types import type_name
 from ..call.op import call, dense_like, op_named, special
 from ..core import api, formats
 from ..core.composite import composite
 from ..core.geometry import Size
+from ..core.registry import OPS
 from ..kernels._common import check_fits
 from ..tensor import TensorBase, new_leaf
 from ._arguments import as_dtype, number, sizes
@@ -179,7 +181,7 @@ def new(self, *args, device=None):
     if len(args) == 1 and isinstance(args[0], TensorBase):
         if args[0].dtype is not self.dtype:
             raise TypeError(f"expected a tensor of {self.dtype}, got {args[0].dtype}")
-        return args[0].detach()
+        return view_call(OPS["alias"], args[0])
     if len(args) == 1 and not isinstance(args[0], (int, Size)):
         if not hasattr(args[0], "__len__"):
             raise TypeError(f"new(): data must be a sequence (got {type(args[0]).__name__})")

@@ -491,8 +491,13 @@ def as_subclass(self, cls):
                         "Make sure your class inherits from Tensor.")
     if self.__class__ in DISPATCHING or cls in DISPATCHING:
         return retyped(self, cls)
+    return retyped(alias(self), cls)
+
+
+def alias(tensor):
+    """A view of all of a tensor, of which neither its class nor modes are asked."""
     with DisableTorchFunction():
-        return retyped(view_call(OPS["alias"], self), cls)
+        return view_call(OPS["alias"], tensor)
 
 
 def _make_subclass(cls, data, require_grad=False):

@@ -7,8 +7,8 @@ import numpy as np
 from ..core import api
 from ..core import dtype as _dtype
 from ..core.geometry import Size
-from ..tensor import Tensor, TensorBase
-from .conversions import retyped
+from ..tensor import DISPATCHING, Tensor, TensorBase
+from .conversions import alias, retyped
 from .storages import TypedStorage, UntypedStorage
 
 _BY_NAME = {
@@ -61,7 +61,7 @@ def _construct(args, dtype, where, is_typed=True):
     if isinstance(data, TensorBase):
         if is_typed and data.dtype is not dtype:
             raise TypeError(f"expected {_options(dtype)} (got {_options(data.dtype)})")
-        return data.detach()
+        return data.detach() if data.__class__ in DISPATCHING else alias(data)
     if isinstance(data, (TypedStorage, UntypedStorage)):
         kind = getattr(data, "dtype", dtype)
         if kind is not dtype:
@@ -171,12 +171,3 @@ def tensor_types(device_type: str = "cpu") -> dict[str, type]:
 
 
 _CPU_TYPES = tensor_types()
-
-
-def new(self, *args, device=None):
-    """``x.new(...)``: a tensor of the same dtype and device, by the older constructor."""
-    kind = tensor_types(self.device.type)[f"{self.dtype.scalar_name}Tensor"]
-    return kind(*args, device=device or self.device)
-
-
-Tensor.new = new  # type: ignore[attr-defined]
