@@ -175,5 +175,11 @@ def of_sparse(name, function, input, args, kwargs):
         kind = AssertionError if name in ("amax", "amin", "mean") else RuntimeError
         raise kind("reduction operations on CSR tensors with keepdim=False is unsupported")
     mask = specified(input) if mask is None else mask_in_shape(input, mask)
+    dim = args[0] if args else kwargs.get("dim")
+    dims = canonical_dim(dim, input.ndim)
+    if not dims:  # an empty list, other than an empty tuple, is no dimension here
+        return in_layout(dense(input), mask, layout)
     result = function(dense(input), *args, mask=mask, **kwargs)
-    return in_layout(result, any_along(mask, args[0] if args else kwargs.get("dim"), keepdim), layout)
+    if layout is _COO and len(dims) == input.ndim:  # PyTorch makes it of the dense result, without zeros
+        return result.to_sparse()
+    return in_layout(result, any_along(mask, dim, keepdim), layout)

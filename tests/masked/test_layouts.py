@@ -46,6 +46,20 @@ for a in L:
 """)
 
 
+@pytest.mark.parametrize("reduction", ["sum", "prod", "amax", "amin"])
+def test_reductions_of_all_and_of_no_dimensions(reduction):
+    assert_prints_same(f"""
+M, op = torch.masked, "{reduction}"
+m = torch.tensor([[True, False], [False, True]])
+for x in (torch.tensor([[0., 2.], [3., 0.]]).to_sparse(), torch.tensor([[1., 2.], [3., 5.]]).to_sparse()):
+    for d in ([], (), None, 0, [0, 1]):
+        for k in (False, True):
+            t(lambda: getattr(M, op)(x, dim=d, keepdim=k, mask=m.to_sparse()))
+            if op == "sum":
+                t(lambda: M.sum(x, dim=d, keepdim=k))
+""")
+
+
 def test_masks_of_inputs_and_outputs():
     assert_prints_same(_START + """
 for a in L:

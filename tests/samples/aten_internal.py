@@ -14,7 +14,7 @@ for _reduce in ("sum", "mean", "max", "min", "prod", "amax", "amin", "median"):
         S(T(4, 2), _reduce, lengths=_LENGTHS, initial=1.0),
         S(T(4), _reduce, offsets=_OFFSETS, initial=2.0),
         S(T(4, values=[1.0, 2.0, 0.0, 3.0]), _reduce, lengths=_LENGTHS, unsafe=True),
-        S(T(4, values=[1.0, 2.0, 2.0, 0.0]), _reduce, lengths=_LENGTHS, initial=2.0),
+        S(T(4, values=[1.0, 2.0, 2.0, 0.0]), _reduce, lengths=_LENGTHS, axis=-1, initial=2.0),
     )
 register("hash_tensor", S(T(2, 3)), S(T(2, 3), 1), S(T(2, 3, dtype="int8"), 0, keepdim=True),
          S(T(3, dtype="bfloat16")), S(T()), S(T(0, 2), 1))

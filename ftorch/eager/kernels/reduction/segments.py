@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.registry import op
-from .._common import is_complex, is_floating, wrap_dims
+from .._common import is_complex, is_floating, wrap_dim, wrap_dims
 from ..pointwise.unary import not_implemented
 
 # --- segment_reduce ----------------------------------------------------------------------
@@ -58,6 +58,7 @@ def _spread(reduced, of, axis):
 def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial):
     """Reduces the segments of ``data`` along ``axis``: ``lengths`` gives their sizes, or ``offsets``
     where they begin. An empty segment gives ``initial`` (the identity if None; NaN for a mean)."""
+    axis = wrap_dim(axis, data.ndim)
     if axis != (lengths if lengths is not None else offsets if offsets is not None else data).ndim - 1:
         raise RuntimeError(
             "segment_reduce(): Expected axis to be the last dimension of lengths but got "
@@ -92,7 +93,7 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
 
 @segment_reduce.derivative
 def _(grad, *, data, reduce, lengths, offsets, axis, unsafe, initial):
-    kind = _NAMES.get(reduce, reduce)
+    kind, axis = _NAMES.get(reduce, reduce), wrap_dim(axis, data.ndim)
     result = functools.partial(segment_reduce, reduce=reduce, lengths=lengths, indices=None, offsets=offsets, axis=axis,
                                unsafe=unsafe, initial=initial)
     if kind not in ("prod", "max", "min"):
