@@ -209,7 +209,7 @@ class AccumulateGrad(Node):
                 result = hook(variable)
                 if result is not None and not isinstance(result, TensorBase):
                     raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-                if result is not None:
+                if result is not None and result is not variable:
                     raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
