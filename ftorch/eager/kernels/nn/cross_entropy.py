@@ -9,6 +9,7 @@ import numpy as np
 from ...core.registry import Shape, op
 from .._common import dtype_name, is_floating, up
 from ..indexing.scatter import first_outside
+from . import _rowwise
 from ._windows import check_reduction, legacy_notice, legacy_reduction, sizes
 
 _INDEX_DTYPES = (np.dtype(np.int64), np.dtype(np.uint8))
@@ -163,6 +164,13 @@ def _classes_back(d_scores, input):
     return moved.astype(input.dtype), None, None
 
 
+def _softmax(scores, logarithm):
+    """Along the classes, which are the last dimension."""
+    if _rowwise.is_plain(scores):
+        return _rowwise.softmax(scores, logarithm=logarithm)
+    return (jax.nn.log_softmax if logarithm else jax.nn.softmax)(scores, axis=-1)
+
+
 @op("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, "
     "int ignore_index=-100, bool? reduce=None, str reduction='mean', float label_smoothing=0.0)"
     " -> Tensor", public="nn.functional")
@@ -183,7 +191,7 @@ def cross_entropy(input, target, weight, size_average, ignore_index, reduce, red
             f"'{dtype_name(input.dtype)}'"
         )
     _check_indices(input, target, weight)
-    logp = jax.nn.log_softmax(up(_classes_last(input)), axis=-1)
+    logp = _softmax(up(_classes_last(input)), logarithm=True)
     flat = _target_like(input, target)
     score, factor = _picked(logp, flat, weight, ignore_index)
     loss = -score * factor
@@ -220,7 +228,7 @@ def _from_probabilities(input, target, weight, ignore_index, reduction, label_sm
             f"no classes but got weight tensor of shape: {sizes(weight.shape)}"
         )
     dtype = jnp.promote_types(input.dtype, target.dtype)
-    logp = jax.nn.log_softmax(up(_classes_last(input)), axis=-1)
+    logp = _softmax(up(_classes_last(input)), logarithm=True)
     probabilities = up(_classes_last(target))
     if label_smoothing:
         probabilities = probabilities * (1 - label_smoothing) + label_smoothing / classes
@@ -260,7 +268,7 @@ def _index_gradient(grad, input, target, weight, ignore_index, reduction, label_
     """Softmax minus the (smoothed) one-hot target, without a scatter."""
     scores = up(_classes_last(input))
     classes = scores.shape[-1]
-    probabilities = jax.nn.softmax(scores, axis=-1)
+    probabilities = _softmax(scores, logarithm=False)
     target = _target_like(input, target)
     _, factor = _picked(scores, target, weight, ignore_index)
     grad = up(grad).reshape(target.shape) if reduction == "none" else up(grad)
