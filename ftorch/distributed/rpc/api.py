@@ -90,9 +90,9 @@ def init_rpc(name: str, backend=None, rank: int = -1, world_size: int | None = N
 
 def _start(store, name, rank, size, options) -> Agent:
     from .. import autograd
-    from .._groups import _store_host
+    from .._groups import store_host
 
-    agent = Agent(name, rank, size, store, options.rpc_timeout, _store_host(store))
+    agent = Agent(name, rank, size, store, options.rpc_timeout, store_host(store))
     agent.handlers["call"] = _called
     _current["agent"], _current["table"] = agent, _rref.Table(agent)
     autograd._attach(agent)
