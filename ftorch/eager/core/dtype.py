@@ -306,6 +306,12 @@ def _expect_dtypes(function, **given):
             )
 
 
+def _of_python(given):
+    """The dtype that one of Python's types stands for; others as they are."""
+    known = {builtins.float: float64, builtins.int: int64, complex: complex128, builtins.bool: bool}
+    return known.get(given, given) if isinstance(given, builtins.type) else given
+
+
 class _Limits:
     """The common part of `finfo` and `iinfo`."""
 
@@ -344,7 +350,7 @@ class finfo(_Limits):
     _printed = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
     def __init__(self, type: dtype | None = None):
-        type = _default if type is None else type
+        type = _default if type is None else _of_python(type)
         _expect_dtypes("finfo", type=type)
         if type.category < _FLOAT or type.is_shell:
             raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
@@ -380,6 +386,7 @@ class iinfo(_Limits):
     _KEPT = {"torch.quint8": np.uint8, "torch.qint8": np.int8, "torch.qint32": np.int32}
 
     def __init__(self, type: dtype):
+        type = _of_python(type)
         if kept := self._KEPT.get(str(type)):
             self._dtype, self._info = type, np.iinfo(kept)
             return
