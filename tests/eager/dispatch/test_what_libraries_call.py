@@ -1,4 +1,4 @@
-"""What libraries call: older constructors of tensors (views that gradients flow through), overridden indexing, limits of types."""
+"""What libraries call: older constructors (views that gradients flow through), overridden indexing, limits of types."""
 
 import pytest
 import torch as reference
