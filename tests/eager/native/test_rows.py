@@ -14,6 +14,7 @@ from jax import lax
 
 import ftorch
 from ftorch.eager import native
+from ftorch.eager.host.elementwise_programs import elementwise
 from ftorch.eager.kernels.nn import _rowwise, embedding
 from ftorch.eager.kernels.reduction.reductions import put_along, take_along
 from ftorch.eager.native.passes.rewrite import rewritten
@@ -220,6 +221,22 @@ def test_sums_of_other_types(dtype, shape, dims, host, monkeypatch):
     kind = (transposed.to(ftorch.complex128) if transposed.is_complex() else transposed.double()).numpy()
     wanted = (wanted.to(torch.complex128) if wanted.is_complex() else wanted.double()).numpy()
     np.testing.assert_allclose(kind, wanted, rtol=4 * last, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("name", ["reduce_sum", "reduce_prod", "reduce_max", "reduce_min"])
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_lines_of_a_few_numbers_are_joined_half_with_half(count, name, dtype):
+    x = (9 * rng.standard_normal((300, count))).astype(dtype)
+    if x.dtype.kind == "f":
+        x[3], x[5], x[6, 1], x[7, 0] = np.nan, -0.0, np.nan, np.inf
+    (mine,) = elementwise((dtype,), (), ((name, 0),), axes=(1,))([x], x.shape)
+    join = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[name[7:]]
+    parts = list(x.T)
+    for half in (4, 2, 1):
+        joined = [join(a, b) for a, b in zip(parts, parts[half:])]
+        parts = joined + parts[len(joined) : half]
+    np.testing.assert_array_equal(mine, parts[0] + 0 if name == "reduce_sum" else parts[0])
 
 
 def test_sums_over_other_dimensions_follow():
