@@ -499,19 +499,44 @@ def forward_methods(cls, written) -> None:
             PLAIN.add(cls)
         return
     before = cls.__mro__[: cls.__mro__.index(Tensor)]
-    users = not is_own(cls.__module__)
+    users, own = not is_own(cls.__module__), []
     for name in written:
-        if name == "__iter__" and users:
-            continue  # it calls `unbind`, which is seen
-        if name in watched_methods.NOT_WATCHED or any(name in vars(c) for c in before):
+        if name in watched_methods.NOT_WATCHED or (name == "__iter__" and users):  # that calls `unbind`, which is seen
             continue
-        value = vars(Tensor).get(name)
-        if value is False and users:  # ``is_sparse`` and its kin, which are one object for plain tensors
-            value = faces.never(name)
-        if isinstance(value, property):
-            setattr(cls, name, _forward_property(value))
-        elif is_function(value):
-            setattr(cls, name, _forward(value) if name.startswith("__") else _Forwarded(value))
+        if any(name in vars(c) for c in before):
+            own.append(name)
+        elif (value := _forwarded(name, users)) is not None:
+            setattr(cls, name, value)
+    if users and own:
+        _forward_super(cls, written)
+
+
+def _forwarded(name, users):
+    """A hand-written method or attribute of `Tensor` as one that asks for overrides, or None where there is none."""
+    value = vars(Tensor).get(name)
+    if value is False and users:  # ``is_sparse`` and its kin, which are one object for plain tensors
+        value = faces.never(name)
+    if isinstance(value, property):
+        return _forward_property(value)
+    if is_function(value):
+        return _forward(value) if name.startswith("__") else _Forwarded(value)
+    return None
+
+
+def _forward_super(cls, written):
+    """Puts a class below the others of ``cls`` and above `Tensor`, for ``super().detach()`` in a method that overrides."""
+    global _super_forwarding
+    if _super_forwarding is None:
+        found = {name: _forwarded(name, True) for name in written if name not in (*watched_methods.NOT_WATCHED, "__iter__")}
+        scope = {"__slots__": (), "__module__": Tensor.__module__, "__qualname__": "Tensor"}
+        scope.update((name, value) for name, value in found.items() if value is not None)
+        _super_forwarding = type.__new__(type(Tensor), "Tensor", (Tensor,), scope)
+    if _super_forwarding not in cls.__mro__:
+        bases = [_super_forwarding if base is Tensor else base for base in cls.__bases__]
+        cls.__bases__ = (*bases, *(() if Tensor in cls.__bases__ else (_super_forwarding,)))
+
+
+_super_forwarding: type | None = None
 
 
 class TorchFunctionMode:

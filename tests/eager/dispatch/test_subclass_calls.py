@@ -187,3 +187,56 @@ def test_a_dispatching_class_of_a_base_that_has_a_say():
 
 def test_functional_is_reached_through_torch_functional():
     assert ftorch.functional.F is ftorch.nn.functional
+
+
+# --- methods that call what they override ------------------------------------------------
+
+_SUPER = {
+    "detach": (), "to": ("float64",), "double": (), "int": (), "bool": (), "type": ("torch.DoubleTensor",), "cpu": (),
+    "clone": (), "contiguous": (), "type_as": ("ones",), "requires_grad_": (), "size": (), "dim": (), "numel": (),
+    "stride": (), "tolist": (), "numpy": (), "__len__": (), "__getitem__": (0,),
+    "__setitem__": (0, 1.0), "__contains__": (1.0,), "T": None, "mT": None, "data": None, "shape": None, "grad": None,
+    "requires_grad": None, "dtype": None, "__add__": (1,), "sum": (),
+}
+
+
+def _overriding(lib, name, arguments, base, mixin=()):
+    """(what a method or attribute that asks ``super()`` gives, whom it asked)."""
+    asked, made = [], []
+    given = [lib.ones(2) if a == "ones" else getattr(lib, a) if a == "float64" else a for a in arguments or ()]
+
+    def method(self, *args):
+        asked.append("own")
+        return getattr(super(made[0], self), name)(*args)
+
+    def attribute(self):
+        asked.append("own")
+        return getattr(super(made[0], self), name)
+
+    def torch_function(cls, func, types, args=(), kwargs=None):
+        asked.append(func.__name__)
+        return super(made[0], cls).__torch_function__(func, types, args, kwargs or {})
+
+    member = method if arguments is not None else property(attribute)
+    made.append(type("Own", (*mixin, base), {name: member, "__torch_function__": classmethod(torch_function)}))
+    x = lib.arange(4.0).reshape(2, 2).as_subclass(made[0])
+    asked.clear()
+    result = getattr(x, name) if arguments is None else getattr(x, name)(*given)
+    value = result.tolist() if isinstance(result, lib.Tensor) else str(result).replace("ftorch", "torch")
+    return type(result).__name__, value, asked
+
+
+@pytest.mark.parametrize("kind", ["plain", "mixed", "further"])
+@pytest.mark.parametrize("name", _SUPER)
+def test_what_super_gives_is_of_the_class(name, kind):
+    found = []
+    for lib in (ftorch, reference):
+        base = lib.Tensor
+        if kind == "further":
+            class Base(base):
+                def clone(self):
+                    return super().clone()
+
+            base = Base
+        found.append(_overriding(lib, name, _SUPER[name], base, (type("Mixin", (), {}),) if kind == "mixed" else ()))
+    assert found[0] == found[1]
