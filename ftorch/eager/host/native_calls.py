@@ -166,7 +166,7 @@ def _(params, inputs, outputs, plain, name):
     dtypes = [x.dtype for x in (*inputs, *outputs)]
     if rewrite.is_narrow(*dtypes) or rewrite.is_product_of_bytes(*dtypes):
         return _product_by_pass(params, inputs, outputs, plain())
-    if any(dtype != _FLOAT for dtype in dtypes):
+    if any(dtype != _FLOAT for dtype in dtypes) or not all(x.ndim for x in inputs):  # NumPy's steps give numbers for these
         return None
     (sums, batches) = params["dimension_numbers"]
     return module.Product(*(tuple(map(int, dims)) for dims in (*sums, *batches)))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch as pt
 
+import ftorch
 from ftorch.eager.host import RULES
 from ftorch.eager.host import native_calls as calls
 from ftorch.eager.host.rules import Form
@@ -576,3 +577,19 @@ def test_sums_of_what_lies_dense_are_those_of_what_is_made(shape, axes):
     [made] = calls.elementwise(("float32",), (("copy", "float32", 0),), (("reduce_sum", 1),), axes=axes)([x], shape)
     assert read.tobytes() == made.tobytes()
     np.testing.assert_allclose(read, x.astype(np.float64).sum(axes), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
+@pytest.mark.parametrize("name", ["vdot", "dot", "inner"])
+def test_gradients_of_products_with_one_number(name, dtype):
+    """The gradient of a sum of products is a number, as NumPy gives it and not as an array."""
+    found = []
+    for lib in (ftorch, pt):
+        for length in (2, 5, 3, 4):
+            x = lib.arange(1.0, 2 * length + 1).reshape(2, length).to(getattr(lib, dtype)).requires_grad_()
+            y = x * 2
+            made = getattr(lib, name)(y[0], y[0])
+            found.append([made.tolist(), lib.autograd.grad(made.sum().real, x)[0].tolist()])
+    for mine, theirs in zip(found[:4], found[4:], strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-2 if dtype == "bfloat16" else 1e-6)
