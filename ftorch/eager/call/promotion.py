@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core import dtype as _dtype
 from ..core.dtype import dtype as Dtype
+from ..core.errors import size_mismatch
 from ..core.geometry import Geometry, geometry, pointwise_stride
 from ..tensor import TensorBase
 
@@ -60,10 +61,7 @@ def broadcast_shape(shapes):
                 if n != 1 and m != 1:
                     a = result[len(result) - len(shorter) + i] if len(result) else m
                     b = shape[len(shape) - len(shorter) + i]
-                    raise RuntimeError(
-                        f"The size of tensor a ({a}) must match the size of tensor b ({b}) at "
-                        f"non-singleton dimension {gap + i}"
-                    )
+                    raise RuntimeError(size_mismatch(a, b, gap + i))
                 merged[gap + i] = n if m == 1 else m
         result = tuple(merged)
     return result

@@ -57,10 +57,32 @@ def translate_error(error: BaseException, name: str = "") -> BaseException:
         return RuntimeError(f"{name}: {first}" if name else first)
     if _raised_by_jax(error):
         kind = IndexError if isinstance(error, IndexError) else RuntimeError
+        if (mismatch := _mismatch(text)) is not None:
+            return RuntimeError(mismatch)
         return kind(f"{name}: {text.splitlines()[0] if text else type(error).__name__}")
     error.__notes__ = []
     error.__cause__ = None
     return error.with_traceback(None)
+
+
+def _mismatch(text):
+    """JAX's error about shapes that can't be broadcast, in PyTorch's words; None if it is about something else."""
+    if "ncompatible shapes for broadcasting" not in text:
+        return None
+    shapes = [tuple(map(int, re.findall(r"\d+", shape))) for shape in re.findall(r"\(([\d, ]*)\)", text)]
+    if len(shapes) != 2:
+        return None
+    rank = max(map(len, shapes))
+    a, b = ((1,) * (rank - len(shape)) + shape for shape in shapes)
+    for d in reversed(range(rank)):
+        if a[d] != b[d] and 1 not in (a[d], b[d]):
+            return size_mismatch(a[d], b[d], d)
+    return None
+
+
+def size_mismatch(a, b, dim) -> str:
+    """What PyTorch says of sizes in which two operands differ."""
+    return f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}"
 
 
 def could_not_run(name: str, backend: str, hint: str = "") -> NotImplementedError:

@@ -13,6 +13,7 @@ from jax import lax
 
 from ..core.dtype import dtype as Dtype
 from ..core.dtype import finfo, float32, from_numpy, iinfo, promote_types
+from ..core.errors import size_mismatch
 
 Array = jax.Array
 HIGHEST = lax.Precision.HIGHEST  # of products: on GPUs XLA would round float32 operands to TF32
@@ -185,10 +186,7 @@ def broadcast_shapes(*shapes) -> tuple[int, ...]:
         a, b = ((1,) * (ndim - len(s)) + tuple(s) for s in (result, shape))
         for d in reversed(range(ndim)):
             if a[d] != b[d] and 1 not in (a[d], b[d]):
-                raise RuntimeError(
-                    f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) at "
-                    f"non-singleton dimension {d}"
-                )
+                raise RuntimeError(size_mismatch(a[d], b[d], d))
         result = tuple(m if n == 1 else n for m, n in zip(a, b, strict=True))
     return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
+from ...core.errors import size_mismatch
 from ...core.once import warn_once
 from ...core.registry import op
 from .._common import converted, is_complex
@@ -57,10 +58,7 @@ def _reject(shape, given):
         )
     for i in reversed(range(len(given))):
         if given[i] not in (1, shape[gap + i]):
-            raise RuntimeError(
-                f"The size of tensor a ({shape[gap + i]}) must match the size of tensor b "
-                f"({given[i]}) at non-singleton dimension {gap + i}"
-            )
+            raise RuntimeError(size_mismatch(shape[gap + i], given[i], gap + i))
 
 
 @copy.derivative

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ...core.errors import size_mismatch
 from ...core.geometry import permuted_stride
 from ...core.registry import op
-from .._common import HIGHEST, dtype_name, is_complex, is_floating, opmath
+from .._common import HIGHEST, broadcast_shapes, dtype_name, is_complex, is_floating, opmath
 from .._primitives import primitive
 
 _CPP = {"Float": "float", "Double": "double", "Half": "c10::Half", "BFloat16": "c10::BFloat16",
@@ -61,12 +62,7 @@ def _check(query, key, value, attn_mask, enable_gqa):
 
 
 def _check_batches(a, b):
-    for i in range(3, min(a.ndim, b.ndim) + 1):
-        if a.shape[-i] != b.shape[-i] and 1 not in (a.shape[-i], b.shape[-i]):
-            raise RuntimeError(
-                f"The size of tensor a ({a.shape[-i]}) must match the size of tensor b "
-                f"({b.shape[-i]}) at non-singleton dimension {max(a.ndim, b.ndim) - i}"
-            )
+    broadcast_shapes(a.shape[:-2], b.shape[:-2])
 
 
 def _check_inner(a, b, ndim, batch):
@@ -268,7 +264,4 @@ def _(grad, *, query, key, value, attn_mask, dropout_factor, is_causal, scale, e
 def _check_mask(scores, mask):
     for i in range(1, min(scores.ndim, mask.ndim) + 1):
         if mask.shape[-i] not in (1, scores.shape[-i]):
-            raise RuntimeError(
-                f"The size of tensor a ({scores.shape[-i]}) must match the size of tensor b "
-                f"({mask.shape[-i]}) at non-singleton dimension {max(scores.ndim, mask.ndim) - i}"
-            )
+            raise RuntimeError(size_mismatch(scores.shape[-i], mask.shape[-i], max(scores.ndim, mask.ndim) - i))

@@ -9,6 +9,7 @@ import numpy as np
 from ...core.registry import Shape, op
 from .._common import (
     as_common,
+    broadcast_shapes,
     default_float,
     difference,
     dtype_name,
@@ -45,12 +46,7 @@ def _differing_sizes(input, target):
 
 def _check_same_shape(a, b):
     """Shapes must broadcast; the words are those of PyTorch's TensorIterator."""
-    for i in range(1, min(a.ndim, b.ndim) + 1):
-        if a.shape[-i] != b.shape[-i] and 1 not in (a.shape[-i], b.shape[-i]):
-            raise RuntimeError(
-                f"The size of tensor a ({a.shape[-i]}) must match the size of tensor b "
-                f"({b.shape[-i]}) at non-singleton dimension {max(a.ndim, b.ndim) - i}"
-            )
+    broadcast_shapes(a.shape, b.shape)
 
 
 # --- regression --------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from jax import lax
 from ...core.registry import op
 from .._common import (
     Array,
+    broadcast_shapes,
     default_float,
     dtype_name,
     is_complex,
@@ -297,13 +298,7 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
 
 
 def _check_batches(x1, x2):
-    a, b = x1.shape[:-2], x2.shape[:-2]
-    for i in range(1, min(len(a), len(b)) + 1):
-        if a[-i] != b[-i] and 1 not in (a[-i], b[-i]):
-            raise RuntimeError(
-                f"The size of tensor a ({a[-i]}) must match the size of tensor b ({b[-i]}) at "
-                f"non-singleton dimension {max(len(a), len(b)) - i}"
-            )
+    broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
 
 
 @cdist.derivative

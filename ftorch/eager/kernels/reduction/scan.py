@@ -12,7 +12,7 @@ from jax import lax
 from ... import native
 from ...core.dtype import from_numpy, get_default_dtype, promote_types
 from ...core.registry import op
-from .._common import cast, is_complex, is_floating, is_integral, up, wrap_dim
+from .._common import broadcast_shapes, cast, is_complex, is_floating, is_integral, up, wrap_dim
 from .._primitives import primitive
 from .reductions import at_least_1d, not_implemented, positions, take_along
 from .sorting import scatter_gradient
@@ -270,17 +270,8 @@ def _areas_between(name, y, x, dim):
     y, x = _common(y, x)
     x_after, x_before = _parts(x, dim)
     y_after, y_before = _parts(y, dim)
-    _check_broadcast(y_after.shape, x_after.shape)
+    broadcast_shapes(y_after.shape, x_after.shape)
     return _halves((x_after - x_before) * (y_after + y_before)), dim
-
-
-def _check_broadcast(a, b):
-    for i in range(1, min(len(a), len(b)) + 1):
-        if a[-i] != b[-i] and 1 not in (a[-i], b[-i]):
-            raise RuntimeError(
-                f"The size of tensor a ({a[-i]}) must match the size of tensor b ({b[-i]}) at "
-                f"non-singleton dimension {max(len(a), len(b)) - i}"
-            )
 
 
 def _halves(x):
