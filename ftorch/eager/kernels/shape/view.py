@@ -222,7 +222,8 @@ def expand(g, size, implicit):
             f"to the number of dimensions in the tensor ({g.ndim})"
         )
     out_size, stride = [], []
-    for i, n in enumerate(size):
+    for i in reversed(range(len(size))):  # errors name the last dimension that does not fit
+        n = size[i]
         old = g.shape[i - gap] if i >= gap else 1
         if n == -1:
             if i < gap:
@@ -231,7 +232,7 @@ def expand(g, size, implicit):
                     f"dimension {i}"
                 )
             n = old
-        elif n < 0:
+        elif n < 0 and (old == 1 or i < gap):
             raise RuntimeError(
                 f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing "
                 f"dimension {i}"
@@ -247,7 +248,7 @@ def expand(g, size, implicit):
             stride.append(g.stride[i - gap])
         else:
             stride.append(0 if i >= gap or n != 1 else _outer_stride(g))
-    return out_size, stride, 0
+    return out_size[::-1], stride[::-1], 0
 
 
 def _outer_stride(g):
