@@ -78,7 +78,7 @@ def _batched(log_probs, targets, input_lengths, target_lengths):
     return log_probs, targets, *lengths
 
 
-def _check(log_probs, input_lengths, target_lengths, blank):
+def _check(log_probs, targets, input_lengths, target_lengths, blank):
     if log_probs.dtype not in (jnp.float32, jnp.float64):
         raise NotImplementedError(
             f"\"ctc_loss_cpu\" not implemented for '{dtype_name(log_probs.dtype)}'"
@@ -92,13 +92,18 @@ def _check(log_probs, input_lengths, target_lengths, blank):
     for name, lengths in (("input", input_lengths), ("target", target_lengths)):
         if lengths.size != samples:
             raise RuntimeError(f"{name}_lengths must be of size batch_size")
+    if targets.ndim == 2 and targets.shape[0] != samples:
+        raise RuntimeError(
+            f"Expected tensor to have size {samples} at dimension 0, but got size {targets.shape[0]} "
+            "for argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
+        )
 
 
 @op("_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, "
     "int blank, str reduction, bool zero_infinity) -> Tensor")
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
     """Minus the log probability of the target labels under all alignments."""
-    _check(log_probs, input_lengths, target_lengths, blank)
+    _check(log_probs, targets, input_lengths, target_lengths, blank)
     scores, targets, inputs, lengths = _batched(
         log_probs, targets, input_lengths, target_lengths
     )
@@ -144,7 +149,7 @@ def _(log_probs: Shape, targets, input_lengths, target_lengths):
             f"{targets.shape[1]} for argument #2 'targets' {context}"
         )
     total = int(target_lengths.sum())
-    if targets.ndim == 1 and log_probs.ndim == 3 and targets.shape[0] != total:
+    if targets.ndim == 1 and targets.shape[0] != total:
         raise RuntimeError(
             f"Expected tensor to have size {total} at dimension 0, but got size "
             f"{targets.shape[0]} for argument #2 'targets' {context}"
