@@ -54,7 +54,8 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The product of the selected elements."""
     result = _keep(input, mask, 1).to(_total_dtype(input, dtype))
-    for d in reversed(canonical_dim(dim, input.ndim)):
+    dims = canonical_dim(dim, input.ndim) if input.ndim or (dim is not None and dim != ()) else ()  # a number is its own
+    for d in reversed(dims):
         result = result.prod(d, keepdim=keepdim)
     return result
 

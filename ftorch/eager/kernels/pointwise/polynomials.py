@@ -36,7 +36,7 @@ _POLYNOMIALS = {
 
 def _by_recurrence(x, n, first, step):
     """The polynomials of degree n (an array), all climbing to the highest degree together."""
-    degree = jnp.where(n >= 0, n, -1).astype(jnp.int64)  # NaN has none
+    degree = jnp.where(n != n, jnp.asarray(-1, n.dtype), n).astype(jnp.int64)  # NaN has none
     value = jnp.where(degree == 0, jnp.ones_like(x), first(x))
 
     def climb(k, state):
