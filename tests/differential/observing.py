@@ -65,12 +65,14 @@ def observe(text: str, library, *, seed: int = 0) -> list[Step]:
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     library.manual_seed(seed)
     np.random.seed(seed)
+    safe = library.serialization.get_safe_globals()
     steps = []
     try:
         for statement in ast.parse(source).body:
             steps.append(_step(statement, scope, source, file))
     finally:
         _restore(library)
+        library.serialization.add_safe_globals(safe)  # a program may have cleared what modules add as they are imported
         linecache.cache.pop(file, None)
     return steps
 
