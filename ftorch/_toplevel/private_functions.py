@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
+from ..eager.core.errors import size_mismatch
 
 
 def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
@@ -298,10 +299,7 @@ def _nested_from_padded(padded, cpu_nested_shape_example, fuse_transform_0213=Fa
     for row, shape in zip(padded.unbind(), sizes.tolist()):
         for dim, size in enumerate(shape):
             if size > row.shape[dim]:
-                raise RuntimeError(
-                    f"The size of tensor a ({size}) must match the size of tensor b ({row.shape[dim]}) at non-singleton "
-                    f"dimension {dim + 1}"
-                )
+                raise RuntimeError(size_mismatch(size, row.shape[dim], dim + 1))
             row = row.narrow(dim, 0, size)
         parts.append(row)
     return nested.as_nested_tensor(parts)

@@ -12,7 +12,6 @@ from ..core import dtype as _dtype
 from ..core.geometry import (
     Size,
     channels_last_stride,
-    contiguous_stride,
     geometry,
     is_channels_last,
     pointwise_stride,
@@ -335,7 +334,7 @@ def _result_geometries(definition, results, tensors, device, stored, slots):
         shape = Size(r.shape)
         stride = inputs[0].stride if keeps and shape == inputs[0].shape else None
         if (follows or definition.layout == "preserve") and stride is None and shape and not all(
-            g.stride == contiguous_stride(g.shape) for g in inputs
+            g.has_new_stride() for g in inputs
         ):
             if all(_broadcasts_to(g.shape, shape) for g in inputs):
                 stride = pointwise_stride(shape, inputs, _has_numbers(definition, slots))

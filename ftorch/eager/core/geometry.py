@@ -152,6 +152,12 @@ class Geometry:
     def __repr__(self):
         return f"Geometry({tuple(self.shape)}, {self.stride}, {self.dtype}, {self.device})"
 
+    def has_new_stride(self) -> bool:
+        """Whether the strides are those of a new tensor, also where they say nothing: in dimensions of size 1."""
+        return self.is_contiguous and (
+            not (1 in self.shape or 0 in self.shape) or self.stride == contiguous_stride(self.shape)
+        )
+
     def like(self, shape=None, stride=None, dtype=None):
         """The geometry with some of its parts replaced; contiguous if only the shape is."""
         if shape is None:

@@ -16,7 +16,7 @@ from ..core import api as torch
 from ..core import device as devices
 from ..core import dtype as dtypes
 from ..core.composite import composite
-from ..core.geometry import contiguous_stride, geometry
+from ..core.geometry import geometry
 from ..dispatch.randomness import FILL, randomized
 from ..memory.storage import INFERENCE, Storage
 from ..runtime import capture_trace, executor
@@ -143,8 +143,8 @@ def _fill(t, generator, sampler, *args, **options):
 def is_simple(t) -> bool:
     """Whether nothing looks on when numbers like a tensor's are drawn, so that `new_like` will do."""
     return (
-        not special[0] and t.__class__ in PLAIN and t.device is devices.CPU and t.is_contiguous()
-        and not t.dtype.stored and (1 not in t.shape or t.stride() == contiguous_stride(t.shape))
+        not special[0] and t.__class__ in PLAIN and t.device is devices.CPU and t._ftorch_geometry.has_new_stride()
+        and not t.dtype.stored
     )
 
 

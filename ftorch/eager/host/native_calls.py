@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..native import NUMBERS, available, module
+from ..native import NUMBERS, PARTS, SUMMED, available, module
 from ..native.direct import Shaped, prepared, run
 from ..native.passes import (
     attention,
@@ -41,7 +41,6 @@ __all__ = [
 ]
 
 _FLOAT = np.dtype(np.float32)
-COMPLEX = tuple(map(np.dtype, (np.complex64, np.complex128)))
 _FEW, _MANY = 1 << 6, 1 << 14  # elements from which NumPy's conversions, or a result's memory, cost more than calling a program
 #: {primitive: make(params, inputs, outputs, plain) -> run, or None}
 OVERRIDES: dict[str, Callable] = {}
@@ -140,8 +139,8 @@ def _(params, inputs, outputs, plain, name):
             return in_float32(lambda x: program((np.ascontiguousarray(x),), x.shape)[0], dtype)
         program = elementwise((dtype,), (("convert_element_type", dtype, _FLOAT, 0),), ((name, 1),), axes=axes)
         return lambda x: program((np.ascontiguousarray(x),), x.shape)[0].astype(dtype)
-    if axes and dtype in COMPLEX and name == "reduce_sum":  # of their parts, which are one more dimension
-        part = np.empty(0, dtype).real.dtype
+    if axes and dtype in PARTS and name == "reduce_sum":  # of their parts, which are one more dimension
+        part = PARTS[dtype]
         program = elementwise((part,), (), ((name, 0),), axes=axes)
 
         def total(x):
@@ -234,7 +233,7 @@ _SHAPED: set[str] = set()  # primitives whose rules are given the results' shape
 _by_kernel(rewrite._convolution, "conv_general_dilated", sizes=("padding",), chained=True)
 _by_kernel(indexing.take_along, "gather", dtypes=None, sizes=("slice_sizes",), least=1 << 12)
 _by_kernel(indexing.add_along, "scatter-add", "scatter_add", dtypes=NUMBERS, least=1 << 10)
-_by_kernel(lines.scan, "cumsum", dtypes=(*NUMBERS, *COMPLEX), least=1 << 10)
+_by_kernel(lines.scan, "cumsum", dtypes=SUMMED, least=1 << 10)
 _by_kernel(lines.scan, "cumprod", "cummax", "cummin", "cumlogsumexp", dtypes=NUMBERS, least=1 << 10)
 _by_kernel(lines.sort, "sort", dtypes=(np.dtype(np.int64),), least=1 << 14)
 _by_kernel(lines.top, "top_k", sizes=("k",))

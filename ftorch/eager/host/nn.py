@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from .rules import rule
+from .pointwise import in_float32
+from .rules import is_narrow, rule
 from .sorting import order_of
 
 _add, _max = np.add.reduce, np.maximum.reduce
@@ -15,16 +16,10 @@ _add, _max = np.add.reduce, np.maximum.reduce
 # --- rows ------------------------------------------------------------------------------
 
 
-def _in_float32(function):
-    """``function`` of arrays of one floating dtype, computed in float32 where theirs is narrower, and rounded once."""
-
-    def computed(*arrays):
-        dtype = arrays[0].dtype
-        if dtype.itemsize > 2:
-            return function(*arrays)
-        return tuple([y.astype(dtype) for y in function(*[x.astype(np.float32) for x in arrays])])
-
-    return computed
+def _of_rows(run, inputs):
+    """``run`` for operands of one floating dtype."""
+    dtype = inputs[0].dtype
+    return in_float32(run, dtype) if is_narrow(dtype) else run
 
 
 @rule("ftorch_softmax")
@@ -39,19 +34,19 @@ def _(params, inputs, outputs):
         np.exp(x, out=x)
         return (np.divide(x, _add(x, -1, None, None, True), out=x),)
 
-    return _in_float32(softmax)
+    return _of_rows(softmax, inputs)
 
 
 @rule("ftorch_softmax_gradient")
 def _(params, inputs, outputs):
     if params["logarithm"]:
-        return _in_float32(lambda grad, y: (grad - np.exp(y) * _add(grad, -1, None, None, True),))
+        return _of_rows(lambda grad, y: (grad - np.exp(y) * _add(grad, -1, None, None, True),), inputs)
 
     def softmax_gradient(grad, y):
         weighted = grad * y
         return (weighted - y * _add(weighted, -1, None, None, True),)
 
-    return _in_float32(softmax_gradient)
+    return _of_rows(softmax_gradient, inputs)
 
 
 def _standardized(x, eps):
@@ -71,7 +66,7 @@ def _(params, inputs, outputs):
         np.multiply(standard, weight[:, None], out=standard)
         return (np.add(standard, bias[:, None], out=standard),)
 
-    return _in_float32(layer_norm)
+    return _of_rows(layer_norm, inputs)
 
 
 @rule("ftorch_layer_norm_gradient")
@@ -86,7 +81,7 @@ def _(params, inputs, outputs):
         slope = _add(inner * standard, -1, None, None, True) / n
         return scale * (inner - mean - standard * slope), _add(product, 1), _add(grad, 1)
 
-    return _in_float32(layer_norm_gradient)
+    return _of_rows(layer_norm_gradient, inputs)
 
 
 # --- attention -------------------------------------------------------------------------

@@ -39,10 +39,11 @@ for _names, _run in {
 
 
 def in_float32(run, dtype):
-    """``run`` for floats of less than 32 bits: computed in float32, rounded once."""
+    """``run``, of one result or a tuple of them, for floats of less than 32 bits: computed in float32, rounded once."""
 
     def widened(*operands):
-        return run(*[x.astype(np.float32) for x in operands]).astype(dtype)
+        found = run(*[x.astype(np.float32) for x in operands])
+        return tuple([y.astype(dtype) for y in found]) if found.__class__ is tuple else found.astype(dtype)
 
     return widened
 

@@ -31,6 +31,8 @@ _NAMES = (
 )
 # What kernels compute in, where they do not say otherwise.
 NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
+PARTS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}  # of complex numbers
+SUMMED = (*NUMBERS, *PARTS)  # dtypes of cumulative sums
 
 
 def _register():

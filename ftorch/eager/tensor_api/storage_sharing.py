@@ -7,7 +7,7 @@ import sys
 
 from ..._toplevel.arrays import is_aligned_memory
 from ..core import device as _device
-from ..core.refcount import ATTRIBUTE, LISTED
+from ..core.refcount import ATTRIBUTE, LISTED, RELIABLE
 from ..memory import shared_memory
 from ..memory.storage import Storage
 from .storage_memory import is_meta
@@ -86,8 +86,9 @@ class SharedMemory:
 
 
 def owns_memory(cell: Storage) -> bool:
-    """Whether a storage's memory is its own: no buffer of somebody else's, and no array of NumPy's over it."""
-    if cell.host is None or shared_memory.mapping(cell) is not None:
+    """Whether a storage's memory is its own: no buffer of somebody else's, and no array of NumPy's over it, as far as can be
+    seen."""
+    if cell.host is None or shared_memory.mapping(cell) is not None or not RELIABLE:
         return True
     if cell.host.flags.owndata:
         return sys.getrefcount(cell.host) == ATTRIBUTE

@@ -34,6 +34,8 @@ def describe(value, results):
         return "constant", value
     found = results.objects.get(id(value))
     if found is not None:
+        if id(value) in results.begun:
+            raise captured.Unsupported(f"a {type(value).__name__} that holds itself is made by each call")
         return found
     recipe: list = ["object", value]  # holds the value, so that its id is no other's
     results.objects[id(value)] = recipe
@@ -41,11 +43,16 @@ def describe(value, results):
     def part(x):
         return results._any(x, results.slots)
 
+    def called(maker, parts):
+        results.begun.add(id(value))
+        recipe[:] = "call", value, maker, [part(x) for x in parts]
+        results.begun.discard(id(value))
+
     if is_a(value, types.FunctionType):
         made = captured.trace.watch.makes(value)
         recipe[:] = _function(value, captured, part, results) if made else ("constant", value)
     elif is_a(value, types.MethodType):
-        recipe[:] = "call", value, types.MethodType, [part(value.__func__), part(value.__self__)]
+        called(types.MethodType, (value.__func__, value.__self__))
     elif is_a(value, types.BuiltinFunctionType):
         owner = attribute(value, "__self__")
         if owner is not None and not is_a(owner, types.ModuleType) and id(owner) not in known:
@@ -53,19 +60,16 @@ def describe(value, results):
         recipe[:] = "constant", value
     elif type(value) is functools.partial:
         keys = list(value.keywords)
-        recipe[:] = (
-            "call", value, functools.partial(_partial, keys),
-            [part(x) for x in (value.func, *value.keywords.values(), *value.args)],
-        )
+        called(functools.partial(_partial, keys), (value.func, *value.keywords.values(), *value.args))
     elif type(value) in (set, frozenset):
-        recipe[:] = "call", value, functools.partial(_gathered, type(value)), [part(x) for x in value]
+        called(functools.partial(_gathered, type(value)), value)
     elif type(value) is collections.deque:
         maker = functools.partial(_gathered, functools.partial(collections.deque, maxlen=value.maxlen))
-        recipe[:] = "call", value, maker, [part(x) for x in value]
+        called(maker, value)
     elif is_a(value, types.MappingProxyType):
-        recipe[:] = "call", value, types.MappingProxyType, [part(dict(value))]
+        called(types.MappingProxyType, [dict(value)])
     elif is_a(value, BaseException):
-        recipe[:] = "call", value, functools.partial(_exception, type(value)), [part(value.args), part(dict(vars(value)))]
+        called(functools.partial(_exception, type(value)), (value.args, dict(vars(value))))
     elif is_a(value, _COPIED):
         recipe[:] = "copy", value, copy.copy(value)
     elif in_class(type(value), "__next__") is not MISSING:

@@ -41,14 +41,21 @@ class Results:
         self.freed: set[int] = set()
         self._described: dict[int, Any] = {}
         self.objects: dict[int, Any] = {}  # {id of an object or cell: its recipe}
+        self.begun: set[int] = set()  # ids of objects that are made of their parts, which are being described
+        try:
+            self._describe_all(outputs, slots)
+        except RecursionError:
+            raise captured.Unsupported("a container that holds itself is made by each call") from None
+        self.leaves, self.objects = None, {}  # runs have their own; recipes hold what their ids stand for
+        self._plain: bool | None = None
+
+    def _describe_all(self, outputs, slots):
         flat, self.spec = pytree.tree_flatten(outputs)
         self._sharing = collections.Counter(
             id(s) for s in {id(t): t._ftorch_storage for t in flat if is_a(t, TensorBase)}.values()
         )
         self.flat = [self._any(value, slots) for value in flat]
-        self.leaves, self.objects = None, {}  # runs have their own; recipes hold what their ids stand for
         self.is_single = len(flat) == 1 and flat[0] is outputs
-        self._plain: bool | None = None
 
     def _any(self, value, slots):
         if is_a(value, TensorBase):
@@ -71,7 +78,7 @@ class Results:
             return "argument", self.given[id(t)]
         if id(t) in captured.sources.of_tensor:
             return "tensor", captured.sources.of_tensor[id(t)]
-        self._is_plain(t)
+        self._check_class(t)
         if captured.is_born(storage):
             if self._is_part(t):
                 return ["part", self.describe(t._base, slots), View(t, t._base), t]
@@ -101,7 +108,7 @@ class Results:
             and not (t._ftorch_meta is not None and t._ftorch_meta.creation)
         )
 
-    def _is_plain(self, t):
+    def _check_class(self, t):
         """A run makes tensors, not objects of other classes.
 
         Raises:

@@ -41,7 +41,7 @@ class GraphResults(Results):
                 return "argument", self.given[id(t)]
             if id(t) in self.captured.sources.of_tensor:
                 return "tensor", self.captured.sources.of_tensor[id(t)]
-            self._is_plain(t)
+            self._check_class(t)
         self.outputs.append(t)
         return "output", len(self.outputs) - 1
 

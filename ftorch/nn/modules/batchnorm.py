@@ -234,7 +234,6 @@ class SyncBatchNorm(_BatchNorm):
             converted.training = module.training
             if hasattr(module, "qconfig"):
                 converted.qconfig = module.qconfig
-            converted.training = module.training
         for name, child in module.named_children():
             converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return converted

@@ -103,15 +103,15 @@ class Module(HookRegistration, StateDict, Traversal, Conversion):
                 raise TypeError(
                     f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
                 )
-        # Straight into the dictionary: __setattr__ looks at these tables.
+        # Straight into the dictionary, since __setattr__ looks at these tables; in PyTorch's order, which users see.
         state = self.__dict__
         state["training"] = True
         state["_parameters"], state["_buffers"] = {}, {}
         state["_non_persistent_buffers_set"] = set()
-        state["_backward_pre_hooks"], state["_backward_hooks"] = OrderedDict(), OrderedDict()
-        state["_is_full_backward_hook"] = None
-        for table in _HOOK_TABLES[2:]:
+        for table in _HOOK_TABLES:
             state[table] = OrderedDict()
+            if table == "_backward_hooks":
+                state["_is_full_backward_hook"] = None
         state["_modules"] = {}
         if self.call_super_init:
             super().__init__(*args, **kwargs)

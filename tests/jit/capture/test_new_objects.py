@@ -212,3 +212,44 @@ def test_named_tuples_can_be_made_in_a_whole_graph():
 
     compiled = ft.compile(function, backend="eager", fullgraph=True)
     assert [compiled(ft.ones(1) * i).item() for i in range(3)] == [1, 2, 3]
+
+
+# --- what holds itself -------------------------------------------------------------------
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+def listed_itself(torch, x):
+    found = [x * 2]
+    found.append(found)
+    return found
+
+
+def in_its_dictionary(torch, x):
+    made, own = types.SimpleNamespace(), {}
+    own["own"], own["x"], made.own = own, x * 2, own
+    return made
+
+
+def raised_with_itself(torch, x):
+    error = ValueError("a")
+    error.me = error
+    return Pair(x * 2, error)
+
+
+def bound_to_itself(torch, x):
+    made = types.SimpleNamespace(x=x)
+    made.call = functools.partial(len, made)
+    return Pair(x * 2, made)
+
+
+@pytest.mark.parametrize("function, is_itself", [
+    (listed_itself, lambda r: r[1] is r), (in_its_dictionary, lambda r: r.own["own"] is r.own),
+    (raised_with_itself, lambda r: r.second.me is r.second), (bound_to_itself, lambda r: r.second.call.args[0] is r.second),
+], ids=lambda f: f.__name__)
+def test_what_holds_itself_is_made_in_python(function, is_itself):
+    for torch in (ft, pt):
+        torch._dynamo.reset()
+        compiled = torch.compile(functools.partial(function, torch))
+        results = [compiled(torch.ones(2)) for _ in range(3)]
+        assert all(map(is_itself, results)) and len(set(map(id, results))) == 3

@@ -32,15 +32,15 @@ def _along(self, dim, dtype, name, scan):
     return scan(x, dim).reshape(self.shape).astype(dtype)
 
 
-def _one_by_one(whole, step, start):
+def _one_by_one(whole, step, start, dtypes):
     """A cumulative function in PyTorch's order and, for floating point numbers, double precision.
 
-    Programs for the CPU have a kernel of this package for ``whole``. Without it a loop is several times
+    Programs for the CPU have a kernel of this package for ``whole`` of ``dtypes``. Without it a loop is several times
     faster than XLA's own scans, which are made for many cores.
     """
 
     def scan(x, dim):
-        if native.available and (x.dtype in native.NUMBERS or is_complex(x) and whole is lax.cumsum):
+        if native.available and x.dtype in dtypes:
             return whole(x, dim)
         wide = {"f": np.float64, "c": np.complex128}.get(x.dtype.kind, x.dtype)
         rows = jnp.moveaxis(x, dim, 0)
@@ -68,9 +68,9 @@ def _declare_cumulative(name, scan, on_cpu):
     return cumulate
 
 
-_declare_cumulative("cumsum", lax.cumsum, _one_by_one(lax.cumsum, jnp.add, 0))
+_declare_cumulative("cumsum", lax.cumsum, _one_by_one(lax.cumsum, jnp.add, 0, native.SUMMED))
 _cumprod = _declare_cumulative(
-    "cumprod", lax.cumprod, _one_by_one(lax.cumprod, jnp.multiply, 1)
+    "cumprod", lax.cumprod, _one_by_one(lax.cumprod, jnp.multiply, 1, native.NUMBERS)
 )
 
 

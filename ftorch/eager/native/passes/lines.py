@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .. import NUMBERS, call
+from .. import NUMBERS, SUMMED, call
 from ..codes import Scan, Selection
 
 _SCANS = {
@@ -26,8 +26,7 @@ def scan(eqn, inputs, origins):
     """`cumsum` and its kin, one element after the other; floats in double precision."""
     del origins
     out, axis = eqn.outvars[0].aval, eqn.params["axis"]
-    is_complex = out.dtype.kind == "c" and eqn.primitive.name == "cumsum"
-    if not is_complex and out.dtype not in NUMBERS or out.size == 0:
+    if out.dtype not in (SUMMED if eqn.primitive.name == "cumsum" else NUMBERS) or out.size == 0:
         return None
     how = [_SCANS[eqn.primitive.name], int(eqn.params["reverse"])]
     return [call("ftorch_scan", out, *inputs, sizes=_sizes(out.shape, axis), how=how)]

@@ -15,12 +15,11 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Literal
 
-from .. import available, call
+from .. import PARTS, available, call
 from ..elementwise_code import PRIMITIVES, TYPES, encoded, supports
 
 _FLOATS = tuple(map(np.dtype, (np.float32, np.float64)))
 _NARROW = tuple(map(np.dtype, (np.float16, jax.numpy.bfloat16)))
-_PARTS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
 # Functions that XLA approximates by code of its own.
 FUNCTIONS = frozenset(
     "exp exp2 expm1 log log1p tanh logistic erf erfc sin cos tan asin acos atan sinh cosh asinh acosh atanh pow cbrt "
@@ -326,7 +325,7 @@ class Rounding:
         dtype = eqn.outvars[0].aval.dtype
         if dtype in _NARROW and name in _SUMS:
             return self._widened(name, eqn, inputs)
-        if dtype in _PARTS and name == "reduce_sum":
+        if dtype in PARTS and name == "reduce_sum":
             return self._summed_parts(eqn, inputs)
         if dtype not in _FLOATS:
             return None
@@ -373,7 +372,7 @@ class Rounding:
         (x,), out, axes = inputs, eqn.outvars[0].aval, eqn.params["axes"]
         if not axes:
             return None
-        part, own = _PARTS[x.dtype], tuple(range(x.ndim + 1))
+        part, own = PARTS[x.dtype], tuple(range(x.ndim + 1))
         result = jax.ShapeDtypeStruct(out.shape, out.dtype)
         return _call([x], (), [], [("reduce_sum", 0)], (*x.shape, 2), [own], axes, [result], [part])
 

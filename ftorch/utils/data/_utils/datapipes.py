@@ -59,6 +59,7 @@ def seed_epoch(dataset, seed) -> list[int] | None:
 
 
 def place() -> tuple[int, int]:
+    """How many distributed processes there are, and which of them this one is."""
     distributed = _distributed()
     return (1, 0) if distributed is None else (distributed.get_world_size(), distributed.get_rank())
 
