@@ -156,7 +156,7 @@ def build(ints, quantizer, dtype=None, shape=None) -> QuantizedTensor:
         shape: for packed integers, that of the tensor.
     """
     dtype = dtype or q.QUANTIZED[ints.dtype]
-    warn_once(_DEPRECATED, stacklevel=0)
+    warn_once(_DEPRECATED)
     t = object.__new__(QuantizedTensor)
     t._ftorch_storage = ints._ftorch_storage
     if dtype in q.PER_BYTE:

@@ -342,7 +342,7 @@ def made(leaves, offsets=None, ragged=None, at=1, is_view=False) -> NestedTensor
         is_view: whether the leaves are parts of one tensor; else the strided layout is said to be a prototype.
     """
     if offsets is None and not is_view:
-        warn_once(_PROTOTYPE, stacklevel=0)
+        warn_once(_PROTOTYPE)
     t = object.__new__(NestedTensor)
     g = leaves[0]._ftorch_geometry if leaves else torch.zeros(0)._ftorch_geometry
     storage = Storage(g)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import types
-import warnings
 from contextlib import contextmanager
 from functools import wraps
 from weakref import ref
 
+from ..eager.core.once import warn_user
 from ..eager.runtime import capture_trace
 from ..eager.tensor import Tensor
 from .optimizer import Optimizer
@@ -130,11 +130,9 @@ class LRScheduler:
 
     def _ftorch_warn_outside_step(self):
         if not self._get_lr_called_within_step:
-            warnings.warn(
+            warn_user(
                 "To get the last learning rate computed by the scheduler, please use "
                 "`get_last_lr()`.",
-                UserWarning,
-                stacklevel=3,
             )
 
     def __init_subclass__(cls, **kwargs):
@@ -147,26 +145,22 @@ class LRScheduler:
         """Goes to the next epoch (or, deprecated, to a given one) and sets the rates."""
         if self._step_count == 1:
             if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
-                warnings.warn(
+                warn_user(
                     "Seems like `optimizer.step()` has been overridden after learning rate "
                     "scheduler initialization. Please, make sure to call `optimizer.step()` before "
                     f"`lr_scheduler.step()`. See more details at {_HOW_TO}",
-                    UserWarning,
-                    stacklevel=2,
                 )
             elif not getattr(self.optimizer, "_opt_called", False):
-                warnings.warn(
+                warn_user(
                     "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch "
                     "1.1.0 and later, you should call them in the opposite order: "
                     "`optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will "
                     "result in PyTorch skipping the first value of the learning rate schedule. See "
                     f"more details at {_HOW_TO}",
-                    UserWarning,
-                    stacklevel=2,
                 )
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            warn_user(EPOCH_DEPRECATION_WARNING)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch=None):

@@ -79,7 +79,7 @@ def wanted(check_invariants) -> bool:
     if check_invariants is not None:
         return bool(check_invariants)
     if _enabled[0] is None:
-        warn_once(_UNSAID, stacklevel=4)
+        warn_once(_UNSAID)
     return bool(_enabled[0])
 
 

@@ -484,7 +484,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     outputs, grads = _of_parts(outputs, grads)
     roots = _roots(outputs, make_grads(outputs, grads))
     if create_graph:
-        warn_once(_CYCLE, stacklevel=0)
+        warn_once(_CYCLE)
     if inputs is None:
         run(roots, retain_graph=retain, create_graph=create_graph)
         return

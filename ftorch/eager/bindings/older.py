@@ -93,5 +93,5 @@ def _warn(name, names, form, signatures):
     instead = "".join(f"\n\t{name}{text}" for text in signatures)
     warn_once(
         f"This overload of {name} is deprecated:\n\t{name}({shown})\nConsider using one of the following signatures "
-        f"instead:{instead}", key="an overload is deprecated", stacklevel=0,
+        f"instead:{instead}", key="an overload is deprecated",
     )

@@ -50,8 +50,11 @@ def run_host(op, operands, static, to_numpy):
         results = (results,)
     arrays, geometries = [], []
     stored = stored_dtype(op, slots, tensors, casts)
-    for r in results:
-        r = np.asarray(r)
-        geometries.append(geometry(Size(r.shape), dtype_of_result(r.dtype, stored), device))
+    results = [np.asarray(r) for r in results]
+    strides = [None] * len(results)
+    if callable(definition.layout):
+        strides = definition.layout([t._ftorch_geometry for t in tensors], static, [r.shape for r in results])
+    for r, stride in zip(results, strides, strict=True):
+        geometries.append(geometry(Size(r.shape), dtype_of_result(r.dtype, stored), device, stride))
         arrays.append(r if device is _device.CPU and r.nbytes <= KEPT_BYTES else _device.put(r, device))
     return arrays, geometries

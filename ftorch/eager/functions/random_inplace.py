@@ -6,8 +6,6 @@ fills tensors, and written into the tensor.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from .. import sampling
@@ -17,6 +15,7 @@ from ..core import device as devices
 from ..core import dtype as dtypes
 from ..core.composite import composite
 from ..core.geometry import geometry
+from ..core.once import warn_user
 from ..dispatch.randomness import FILL, randomized
 from ..memory.storage import INFERENCE, Storage
 from ..runtime import capture_trace, executor
@@ -365,12 +364,11 @@ def check_range(dtype: dtypes.dtype, low: int, high: int) -> None:
             raise RuntimeError(f"{bound} is out of bounds for {_C_TYPES[dtype.name]}")
         if dtype in FLOATS and abs(value) > 1 << DIGITS[dtype.numpy]:
             digits, name = DIGITS[dtype.numpy], _C_TYPES[dtype.name]
-            warnings.warn(
+            warn_user(
                 f"{bound} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision "
                 f"limitations {name} can support discrete uniform distribution only within this "
                 "range. This warning will become an error in version 1.7 release, please fix the "
                 "code in advance",
-                stacklevel=4,
             )
 
 

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 
-from ..call.op import at_hand
+from ..call.op import at_hand, hooks
 from ..core import api
 from ..core import dtype as dtypes
 from ..core.composite import composite
@@ -286,7 +286,11 @@ def nonzero(input, *, as_tuple=False, out=None):
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return unbind(api.argwhere(_to_1d(input)), 1)
     values = at_hand(input) if input.__class__ in PLAIN and input.ndim else None
-    found = api.argwhere(input) if values is None else from_array(np.transpose(values.nonzero()))
+    if values is None:
+        found = api.argwhere(input)
+    else:
+        rows = np.transpose(values.nonzero())
+        found = from_array(rows, stride=(1, len(rows)))  # a dimension's indices lie beside each other
     if out is None:
         return found
     if out.dtype is not found.dtype:
@@ -294,7 +298,9 @@ def nonzero(input, *, as_tuple=False, out=None):
             f"nonzero: Expected out tensor to have scalar type Long but got scalar type"
             f"{out.dtype.scalar_name}"
         )
-    return out.resize_(found.shape).copy_(found)
+    resized = out.shape != found.shape
+    hooks.write_out(None, found, out)
+    return out.as_strided_(found.shape, found.stride()) if resized else out
 
 
 @composite(public="nn.functional")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from ..core import api as torch
 from ..core import dtype as dtypes
 from ..core.composite import composite
 from ..core.formats import channels_last, channels_last_3d, memory_format
+from ..core.once import warn_user
 from ..tensor import Tensor, TensorBase
 
 
@@ -129,14 +129,14 @@ def _resized(self, shape):
 @composite("method")
 def resize(self, *sizes):
     """The older name of `reshape`; warns."""
-    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    warn_user("non-inplace resize is deprecated")
     return _resized(self, tuple(sizes[0]) if len(sizes) == 1 and sizes[0].__class__ is not int else sizes)
 
 
 @composite("method")
 def resize_as(self, tensor):
     """The older name of ``reshape_as``; warns."""
-    warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+    warn_user("non-inplace resize_as is deprecated")
     return _resized(self, tuple(tensor.shape))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 
 import jax
 import numpy as np
@@ -12,6 +11,7 @@ from ..call.op import hooks, special
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry, memory_order, permuted_stride
+from ..core.once import warn_user
 from ..tensor import TensorBase, from_array, modes, new_leaf
 from .jax_interop import from_dlpack
 from .numpy_interop import NEGATIVE_STRIDES, from_numpy, frombuffer
@@ -61,11 +61,10 @@ def _tensor(data, dtype, device, requires_grad):
         return new_leaf(from_array(array, device), requires_grad)
     dtype = _as_dtype(dtype)
     if isinstance(data, TensorBase):
-        warnings.warn(
+        warn_user(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
             "or sourceTensor.detach().clone().requires_grad_(True), rather than "
             "torch.tensor(sourceTensor).",
-            stacklevel=3,
         )
         where = data.device if device is None else device
         return new_leaf(data.detach().clone().to(where, dtype or data.dtype), requires_grad)
@@ -205,11 +204,10 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     if copy and out is source:
         out = out.clone()
     if requires_grad is None and source.requires_grad:
-        warnings.warn(
+        warn_user(
             "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of "
             "False. Pass requires_grad=False explicitly to get the old behavior and silence this "
             "warning.",
-            stacklevel=2,
         )
     if out.requires_grad:
         return out.detach() if requires_grad is False else out

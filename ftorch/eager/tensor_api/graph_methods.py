@@ -11,6 +11,7 @@ from ..autograd.tape import RETAINED, grad_fn_of
 from ..bindings import declared
 from ..call import op as _op
 from ..core import dtype as _dtype
+from ..core.once import warn_user
 from ..runtime import capture_trace
 from ..tensor import PLAIN, TensorBase, extras, modes, wrap_view
 from .methods import METHODS, method
@@ -100,15 +101,12 @@ def _get_grad(self):
     if self._grad is None and self._grad_fn is not None and not (
         self._ftorch_meta is not None and self._ftorch_meta.retains_grad
     ):
-        import warnings
-
-        warnings.warn(
+        warn_user(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
             "attribute won't be populated during autograd.backward(). If you indeed want the .grad "
             "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
             "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor "
             "instead. See github.com/pytorch/pytorch/pull/30531 for more information.",
-            stacklevel=2,
         )
     capture = capture_trace.capturing()
     if capture is not None:

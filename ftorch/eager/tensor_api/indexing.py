@@ -6,7 +6,6 @@ then applied to it by ``index`` and ``index_put_``.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import jax
@@ -31,6 +30,7 @@ from ..core.device import CPU
 from ..core.dtype import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int64
 from ..core.dtype import bool as bool_
 from ..core.geometry import Size, geometry, has_internal_overlap, with_bits
+from ..core.once import warn_user
 from ..core.registry import OPS
 from ..runtime import capture_trace
 from ..runtime.executor import IMMEDIATE
@@ -84,7 +84,7 @@ def _items(index):
     if isinstance(index, tuple):
         return index
     if _stands_for_tuple(index):
-        warnings.warn(_NOT_A_TUPLE, stacklevel=5)
+        warn_user(_NOT_A_TUPLE)
         return tuple(index)
     return (index,)
 
@@ -184,9 +184,9 @@ def _parse(x, index):
                     "tensors used as indices must be long, int, byte or bool tensors"
                 )
             if is_mask and t.dtype.name == "uint8":
-                warnings.warn(
+                warn_user(
                     "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
-                    "torch.bool instead.", stacklevel=4,
+                    "torch.bool instead.",
                 )
             width = t.ndim if is_mask else 1
             if is_mask:

@@ -6,7 +6,6 @@ Conversions and values are in `conversions`, autograd is in `graph_methods`; all
 from __future__ import annotations
 
 import operator
-import warnings
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from ..call.argument_types import type_name
 from ..core import api, fill, formats
 from ..core import dtype as _dtype
 from ..core.geometry import CONJ, NEG, Size, geometry, infer_size, view_stride
+from ..core.once import warn_user
 from ..core.registry import OPS
 from ..memory import host_memory, shared_memory
 from ..runtime import executor
@@ -361,7 +361,7 @@ def _transposed(attribute, op, conjugates=False, batches=True):
                 )
             if text not in said:
                 said.add(text)
-                warnings.warn(text, stacklevel=2)
+                warn_user(text)
         result = self if ndim == 0 and op != "numpy_T" else view_call(OPS[op], self, ())
         return result.conj() if conjugates else result
 

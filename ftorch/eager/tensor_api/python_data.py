@@ -180,7 +180,7 @@ def say_that_gradients_end():
     """Warns, once in a process, of a float made of a tensor that requires grad."""
     warn_once(
         "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-        "Consider using tensor.detach() first.", stacklevel=0,
+        "Consider using tensor.detach() first.",
     )
 
 

@@ -52,3 +52,31 @@ def test_once_is_once():
 
     program()
     assert program() == 0 and not ftorch.is_warn_always_enabled()
+
+
+@pytest.mark.parametrize("statement", [
+    "x[u]", "x[u]\nx[u]", "x[[[0, 1], [0, 1]]]", "x.new_tensor(x)", "torch.asarray(torch.ones(2, requires_grad=True))",
+    "(torch.ones(2, requires_grad=True) * 2).grad", "torch.ones(2, 2, 2).T", "x.resize(9)", "x.resize_as(x)",
+    "torch.nn.functional.dropout2d(torch.ones(2, 3, 4), training=False)", "torch.nn.functional.dropout3d(x, training=False)",
+    "torch.nn.functional.upsample(torch.ones(1, 1, 3), 5)", "torch.nn.functional.gumbel_softmax(x, eps=1e-9)",
+    "torch.nn.functional.embedding_bag(x, torch.tensor([0]), torch.tensor([0]))", "torch.cholesky(torch.eye(11))",
+    "torch.qr(torch.eye(11))", "torch.triangular_solve(torch.eye(11), torch.eye(11))", "torch.eye(3).to_sparse_csr()",
+    "torch.cross(torch.ones(11, 3), torch.ones(11, 3))", "torch.where(u.reshape(3, 1), torch.ones(3, 11), torch.ones(11))",
+    "torch.nn.functional.conv1d(torch.ones(11, 1, 4), torch.ones(1, 1, 2), padding='same')",
+    "torch.nn.functional.conv2d(torch.ones(11, 1, 4, 4), torch.ones(1, 1, 3, 2), padding='same')",
+    "torch.optim.lr_scheduler.StepLR(torch.optim.SGD([torch.ones(2, requires_grad=True)], 0.1), 1).step(1)",
+])
+def test_a_warning_names_the_line_of_the_user(statement):
+    def places(t):
+        names = {"torch": t, "x": t.arange(9.0).reshape(3, 3), "u": t.tensor([1, 0, 1], dtype=t.uint8)}
+        t.set_warn_always(True)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            try:
+                exec(compile(statement, "the user's", "exec"), names)
+            finally:
+                t.set_warn_always(False)
+        return {(w.category.__name__, str(w.message)[:60], w.filename, w.lineno) for w in seen}
+
+    ours, theirs = (places(t) for t in LIBRARIES)
+    assert ours == theirs and theirs

@@ -8,6 +8,7 @@ from ...call.op import call, call_inplace, op_named
 from ...core import api as torch
 from ...core.composite import composite
 from ...core.dtype import float64
+from ...core.once import warn_user
 
 _BOTH = ". nn.functional"
 
@@ -195,7 +196,7 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     tensor([1., 1.])
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warn_user("`eps` parameter is deprecated and has no effect.")
     noise = -torch.empty_like(logits).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 from ... import sampling
 from ...core import api as torch
 from ...core import dtype as dtypes
 from ...core.composite import composite
+from ...core.once import warn_user
 from ...dispatch.randomness import LIKE, randomized
 from ..random_inplace import is_simple, new_like
 
@@ -113,14 +113,13 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
 def _warn_rank(name, input, ranks, spatial):
     if input.dim() not in ranks:
         kept = "dropout" if input.dim() < 2 else "feature_dropout"
-        warnings.warn(
+        warn_user(
             f"{name}: Received a {input.dim()}-D input to {name}, which is deprecated and will "
             "result in an error in a future release. To retain the behavior and silence this "
             f"warning, please use {kept} instead. Note that {name} exists to provide "
             f"channel-wise dropout on inputs with {spatial} spatial dimensions, a channel "
             "dimension, and an optional batch dimension (i.e. "
             f"{ranks[0]}D or {ranks[1]}D inputs).",
-            stacklevel=3,
         )
 
 
@@ -130,13 +129,12 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
     _check(p)
     _warn_rank("dropout2d", input, (3, 4), 2)
     if input.dim() == 3:
-        warnings.warn(
+        warn_user(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
             "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel "
             "dim. This behavior will change in a future release to interpret the input as one "
             "without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
             "dropout behavior, please switch to using dropout1d instead.",
-            stacklevel=2,
         )
     return _channel_dropout(input, p, training, inplace, unbatched=False)
 

@@ -7,12 +7,12 @@ renormalize their table, and losses built of other calls.
 from __future__ import annotations
 
 import math
-import warnings
 
 from ...call.op import hooks
 from ...core import api as torch
 from ...core import dtype as dtypes
 from ...core.composite import composite
+from ...core.once import warn_user
 from ...tensor import modes
 
 
@@ -423,11 +423,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2,
         ValueError: for ranks and modes that do not fit.
     """
     if weight.dtype == dtypes.int64 and input.is_floating_point():
-        warnings.warn(
+        warn_user(
             "Argument order of nn.functional.embedding_bag was changed. Usage "
             "`embedding_bag(weight, input, ...)` is deprecated, and should now be "
             "`embedding_bag(input, weight, ...)`.",
-            stacklevel=2,
         )
         input, weight = weight, input
     _check_bag(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 
 from ...core import api as torch
 from ...core.composite import composite
+from ...core.once import warn_user
 from ...tensor import TensorBase
 
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
@@ -120,9 +120,8 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
 
 
 def _deprecated(name, instead):
-    warnings.warn(
+    warn_user(
         f"`nn.functional.{name}` is deprecated. Use `nn.functional.{instead}` instead.",
-        stacklevel=3,
     )
 
 

@@ -19,7 +19,7 @@ def cast(x, dtype):
 
 def _cast_loudly(x, dtype):
     if is_complex(x) and not jnp.issubdtype(dtype, jnp.complexfloating) and dtype != jnp.bool_:
-        warn_once("Casting complex values to real discards the imaginary part", stacklevel=0)
+        warn_once("Casting complex values to real discards the imaginary part")
     return cast(x, dtype)
 
 

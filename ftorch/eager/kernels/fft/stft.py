@@ -89,7 +89,6 @@ def stft(self, n_fft, hop_length, win_length, window, normalized, onesided, retu
             "torch.hamming_window are recommended to reduce spectral leakage.To suppress this "
             "warning and use a rectangular window, explicitly set `window=torch.ones(n_fft, "
             "device=<device>)`.",
-            stacklevel=2,
         )
     if onesided is None:
         onesided = not is_complex_transform
@@ -121,7 +120,6 @@ def _complex_result(return_complex, is_complex_transform):
             "return complex tensors for all inputs, and return_complex=False will raise an error.\n"
             "Note: you can still call torch.view_as_real on the complex output to recover the old "
             "return format.",
-            stacklevel=2,
         )
     return return_complex
 
@@ -158,7 +156,6 @@ def istft(self, n_fft, hop_length, win_length, window, center, normalized, onesi
             "same window used by stft to make the inversion lossless.To suppress this warning and "
             "use a rectangular window, explicitly set `window=torch.ones(n_fft, "
             "device=<device>)`.",
-            stacklevel=2,
         )
     spectrum = jnp.matrix_transpose(self)
     norm = "ortho" if normalized else None
@@ -175,7 +172,6 @@ def istft(self, n_fft, hop_length, win_length, window, center, normalized, onesi
         warn_once(
             "The length of signal is shorter than the length parameter. Result is being padded "
             "with zeros in the tail. Please check your center and hop_length settings.",
-            stacklevel=2,
         )
         signal = jnp.pad(signal, [(0, 0)] * (signal.ndim - 1) + [(0, plan.missing)])
     return signal

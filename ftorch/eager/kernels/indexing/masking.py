@@ -143,7 +143,12 @@ def _(grad, *, self, mask):
     return jnp.where(mask, _from_source(mask, grad), jnp.zeros((), grad.dtype)), None
 
 
-@op("argwhere(Tensor self) -> Tensor", forms="function method", host=True, differentiable=False)
+def _a_column_each(inputs, static, shapes):
+    """A dimension's indices lie beside each other, as in PyTorch."""
+    return [(1, shape[0]) for shape in shapes]
+
+
+@op("argwhere(Tensor self) -> Tensor", forms="function method", host=True, differentiable=False, layout=_a_column_each)
 def argwhere(self):
     """The indices of the elements that are not zero, a row for each (``torch.argwhere``).
 

@@ -324,7 +324,7 @@ def index_reduce(self, dim, index, source, reduce, include_self):
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
             f"{reduce}."
         )
-    warn_once("index_reduce() is in beta and the API may change at any time.", stacklevel=0)
+    warn_once("index_reduce() is in beta and the API may change at any time.")
     dim = wrap_dim(dim, self.ndim)
     _check_slices("index_reduce_", self, dim, index, source)
     check_reduction({"mean": "div_floor_cpu", "amax": "maximum_cpu", "amin": "minimum_cpu"}.get(

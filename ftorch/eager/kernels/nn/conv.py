@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
+from ...core.once import warn_once
 from ...core.registry import op
 from .._common import dtype_name, is_complex, is_integral
 from . import conv_cpu, conv_xla
@@ -228,6 +229,11 @@ def _named_padding(padding, weight, stride, dilation):
     if any(s != 1 for s in stride):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
+    if any(t % 2 for t in totals):
+        warn_once(
+            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input "
+            "be created"
+        )
     return [(t // 2, t - t // 2) for t in totals]
 
 

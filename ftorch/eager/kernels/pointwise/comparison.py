@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
+from ...core.once import warn_once
 from ...core.registry import op
 from .._common import broadcast_shapes, default_float, dtype_name, is_complex, is_integral
 from .binary import BOOL
@@ -220,6 +221,11 @@ def where(condition, self, other):
             f"{dtype_name(condition.dtype)}"
         )
     broadcast_shapes(condition.shape, self.shape, other.shape)
+    if condition.dtype == jnp.uint8:
+        warn_once(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version "
+            "of PyTorch. Use a boolean condition instead."
+        )
     return jnp.where(condition.astype(jnp.bool_), self, other)
 
 
