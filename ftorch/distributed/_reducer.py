@@ -228,7 +228,19 @@ class Reducer:
                 buffer = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
             sizes = [p.numel() for p in parameters]
             bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1, self.divisor)
-            self.futures[b] = self.hook(self.hook_state, bucket)
+            self.futures[b] = self._reduce(bucket)
+
+    def _reduce(self, bucket):
+        """The future of what the hook makes of a bucket."""
+        future = self.hook(self.hook_state, bucket)
+        if not isinstance(future, Future):
+            kind = type(future)
+            raise RuntimeError(
+                f"Unable to cast Python instance of type {kind} to C++ type '?' (#define PYBIND11_DETAILED_ERROR_MESSAGES or "
+                "compile in debug mode for details). DDP communication hook's callback must return a torch.futures.Future "
+                f"object, but got {kind.__module__}.{kind.__qualname__}"
+            )
+        return future
 
     def _used_anywhere(self):
         """Whether any process' backward reached each parameter."""
@@ -281,7 +293,7 @@ class Reducer:
             sizes = [p.numel() for p in parameters]
             buffer = torch.zeros(sum(sizes), dtype=parameters[0].dtype, device=parameters[0].device)
             bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1)
-            self.hook(self.hook_state, bucket).wait()
+            self._reduce(bucket).wait()
         if self.finds_unused or self.static:
             self.touched = set()
             self._used_anywhere()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import pytest
@@ -254,6 +255,33 @@ def kept_apart(t, d, rank):
     return out
 
 
+def buffers_follow_the_last_forward(t, d, rank):
+    """Whether buffers are rank 0's in a forward was decided by the one before, also within no_sync and no_grad."""
+    def made():
+        t.manual_seed(0)
+        return t.nn.parallel.DistributedDataParallel(t.nn.Sequential(t.nn.Linear(6, 4), t.nn.BatchNorm1d(4)))
+
+    net, out = made(), []
+    for i, synchronizes in enumerate((False, True, False, False, True, True)):
+        x, _ = data_of(t, rank + 2 * i)
+        with contextlib.nullcontext() if synchronizes else net.no_sync():
+            net(x).pow(2).sum().backward()
+        out.append(net.module[1].running_mean.clone())
+    with t.no_grad():
+        for i in range(2):
+            net(x)
+            out.append(net.module[1].running_mean.clone())
+    join = __import__(f"{t.__name__}.distributed.algorithms.join", fromlist=["x"]).Join
+    net = made()
+    with join([net]):
+        for i in range(2 + rank):
+            x, _ = data_of(t, rank + 2 * i)
+            with net.no_sync() if i == 1 else contextlib.nullcontext():
+                net(x).pow(2).sum().backward()
+            out.append(net.module[1].running_mean.clone())
+    return out, list(net.module[1].buffers())
+
+
 def divided_by_those_left(t, d, rank):
     join = __import__(f"{t.__name__}.distributed.algorithms.join", fromlist=["x"]).Join
     out = []
@@ -276,6 +304,9 @@ def refused(t, d, rank):
         lambda: wrap(line(2, 2), device_ids=[0]), lambda: wrap(line(2, 2), output_device=1),
         lambda: wrap(line(2, 2)).register_comm_hook(None, lambda a, b: None),
     )
+    hooked = wrap(line(2, 2))
+    hooked.register_comm_hook(None, lambda state, bucket: bucket.buffer())
+    calls += (lambda: hooked(t.ones(1, 2)).sum().backward(),)
     return [(type(e).__name__, str(e)) for _, e in map(outcome, calls)]
 
 
@@ -306,7 +337,7 @@ def functional_errors(t, d, rank):
 
 
 PROGRAMS = [
-    functional_in_place, functional_errors, rebuilt_buckets, kept_apart, divided_by_those_left, refused,
+    functional_in_place, functional_errors, rebuilt_buckets, kept_apart, divided_by_those_left, refused, buffers_follow_the_last_forward,
     plain, small_buckets, static, accumulated, unused, missing, buffers, compressed, own_hook, uneven,
     several_inputs_error, derivatives, functional,
 ]

@@ -224,20 +224,16 @@ class DistributedDataParallel(Module):
 
             broadcast_coalesced(self.process_group, tensors)
 
+    def _synced_buffers(self):
+        return [b for n, b in self.module.named_buffers() if n not in self.parameters_to_ignore]
+
     def _sync_buffers(self):
-        buffers = [
-            b for n, b in self.module.named_buffers() if n not in self.parameters_to_ignore
-        ]
-        if not buffers or self.process_group.size() == 1:
+        if self.process_group.size() == 1:
             return
-        root = 0
-        if self._join_config.enable and not self._join_config.is_first_joinable:
-            root = 0
-        elif self._join_config.enable:
-            root = self._common_rank(True)
+        root = self._common_rank(True) if self._join_config.enable else 0
         from ...distributed._reducer import broadcast_coalesced
 
-        broadcast_coalesced(self.process_group, buffers, root)
+        broadcast_coalesced(self.process_group, self._synced_buffers(), root)
 
     def _common_rank(self, has_inputs):
         """The highest rank that still has inputs: buffers are its."""
@@ -282,10 +278,10 @@ class DistributedDataParallel(Module):
         if synchronizes:
             self.reducer.check_finished()
             self.reducer.times.begin()
+        if self.will_sync_module_buffers():  # also within no_sync, or where none records: the last forward decides
+            self._sync_buffers()
         if self._join_config.enable:
             self._check_global_sync(synchronizes)
-        if self.broadcast_buffers and self.require_forward_param_sync and synchronizes:
-            self._sync_buffers()
         if synchronizes:
             if self.reducer.times.samples:
                 self.reducer.note()
@@ -342,8 +338,7 @@ class DistributedDataParallel(Module):
 
     def will_sync_module_buffers(self) -> bool:
         """Whether the next forward gives all processes the buffers of rank 0."""
-        buffers = any(True for _ in self.module.buffers())
-        return self.require_forward_param_sync and self.broadcast_buffers and buffers
+        return bool(self.require_forward_param_sync and self.broadcast_buffers and self._synced_buffers())
 
     @contextlib.contextmanager
     def no_sync(self):
@@ -438,15 +433,13 @@ def _hook_class():
 
         def main_hook(self):
             ddp = self.ddp
-            if not ddp._check_global_sync(False):
-                return
-            if ddp.broadcast_buffers and any(True for _ in ddp.module.buffers()):
+            if ddp.will_sync_module_buffers():
                 from ...distributed._reducer import broadcast_coalesced
 
-                broadcast_coalesced(
-                    ddp.process_group, list(ddp.module.buffers()), ddp._common_rank(False)
-                )
-            ddp.reducer.shadow()
+                broadcast_coalesced(ddp.process_group, ddp._synced_buffers(), ddp._common_rank(False))
+            ddp.require_forward_param_sync = ddp._check_global_sync(False)
+            if ddp.require_forward_param_sync:
+                ddp.reducer.shadow()
 
         def post_hook(self, is_last_joiner):
             from ...distributed._reducer import broadcast_coalesced
