@@ -337,7 +337,8 @@ def functional_errors(t, d, rank):
 
 
 PROGRAMS = [
-    functional_in_place, functional_errors, rebuilt_buckets, kept_apart, divided_by_those_left, refused, buffers_follow_the_last_forward,
+    functional_in_place, functional_errors, rebuilt_buckets, kept_apart, divided_by_those_left, refused,
+    buffers_follow_the_last_forward,
     plain, small_buckets, static, accumulated, unused, missing, buffers, compressed, own_hook, uneven,
     several_inputs_error, derivatives, functional,
 ]
