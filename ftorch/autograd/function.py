@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from typing import Any
 
 from ..eager.autograd import inplace_history, nodes, saved_tensors, tape
@@ -354,8 +355,8 @@ def _apply(cls, args, kwargs, ctx=None):
     finally:
         modes.grad, modes.forward = outer, forward
     outputs = output if isinstance(output, tuple) else (output,)
-    dirty, constant = _marked(ctx, outputs)
     inputs = {id(t) for t in tensors}
+    dirty, constant = _marked(ctx, inputs, outputs)
     several = recorded and sum(isinstance(o, TensorBase) and id(o) not in constant and o.dtype.category >= 2
                                for o in outputs) > 1
     if several and any(t._base is not None for t in ctx.dirty_tensors):
@@ -372,9 +373,7 @@ def _apply(cls, args, kwargs, ctx=None):
             results.append(out)
             continue
         is_dirty = id(out) in dirty
-        if is_dirty:
-            out._ftorch_storage.version += 1  # also where `forward` wrote behind autograd's back
-        if id(out) in inputs and not is_dirty and id(out) in constant:
+        if id(out) in inputs and ((not is_dirty and id(out) in constant) or (is_dirty and not recorded and out.requires_grad)):
             outer, modes.grad = modes.grad, False
             out = out.detach()
             modes.grad = outer
@@ -412,7 +411,7 @@ def _apply(cls, args, kwargs, ctx=None):
     return tuple(results) if isinstance(output, tuple) else results[0]
 
 
-def _marked(ctx, outputs):
+def _marked(ctx, inputs, outputs):
     """The ids of the tensors that ``forward`` said to have changed, and of those said to have no gradient.
 
     Raises:
@@ -425,6 +424,11 @@ def _marked(ctx, outputs):
     if not all(isinstance(t, TensorBase) for t in ctx.non_differentiable):
         raise RuntimeError("mark_non_differentiable only accepts variable arguments, but got ")
     dirty = {id(t) for t in ctx.dirty_tensors}
+    for t in ctx.dirty_tensors:
+        t._ftorch_storage.version += 1  # also where `forward` wrote behind autograd's back
+        if id(t) not in inputs:
+            warnings.warn("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+                          "should be passed to ctx.mark_dirty().", stacklevel=3)
     if not dirty <= {id(o) for o in outputs}:
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "

@@ -70,7 +70,7 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
 
 
-class _Snapshots:
+class _AllowMutationOnSavedContext:
     """What `allow_mutation_on_saved_tensors` gives: the saved tensors, as they were.
 
     They are kept as long as the graph that needs them, and not past the context.
@@ -140,7 +140,7 @@ def allow_mutation_on_saved_tensors():
     global _allows_mutation
     if _allows_mutation:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-    snapshots = _Snapshots()
+    snapshots = _AllowMutationOnSavedContext()
     _allows_mutation = True
     try:
         with saved_tensors_hooks(snapshots.pack, snapshots.unpack):

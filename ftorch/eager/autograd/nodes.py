@@ -80,9 +80,13 @@ class Node:
 
     @property
     def metadata(self) -> dict:
-        """A dict for the user's own use."""
+        """A dict for the user's own use; with anomaly detection it says where the node was made."""
         if self._metadata is None:
             self._metadata = {}
+            if self.trace is not None:
+                self._metadata["traceback_"] = traceback.format_list(self.trace[0])
+                if self.trace[1] is not None:
+                    self._metadata["parent_"] = self.trace[1]
         return self._metadata
 
     def _sequence_nr(self):
@@ -95,7 +99,7 @@ class Node:
     def _input_metadata(self):
         """For each output of the operation what is known of it: shape, dtype, device."""
         width = self.width
-        return tuple(InputMetadata(self._geometry_of(nr)) for nr in range(width))
+        return tuple(_InputMetadata(self._geometry_of(nr)) for nr in range(width))
 
     def _geometry_of(self, nr):
         """The geometry of an output, or None if it is not known."""
@@ -138,14 +142,14 @@ class Node:
         return shown[0] if len(shown) == 1 else tuple(shown)
 
 
-class InputMetadata:
+class _InputMetadata:
     """What a node knows of a gradient that it is given."""
 
     is_nested_tensor = is_cpp_nested_tensor = False
 
     def __init__(self, g):
         if g is not None:
-            self.shape, self.dtype, self.device = g.shape, g.dtype, g.device
+            self.shape, self.dtype, self.device = list(g.shape), g.dtype, g.device
 
 
 _handle_ids = itertools.count()

@@ -9,6 +9,7 @@ taken from the call's geometries. A node that PyTorch has not shows the argument
 from __future__ import annotations
 
 import functools
+import math
 import sys
 
 from ..core import api, places
@@ -28,9 +29,13 @@ _SIZES_OF_OPTIONAL = "_sym_sizes_opt"
 # ATen's names of arguments that the ops here call otherwise.
 _OTHER_NAMES = {
     "self": "input", "mat2": "other", "interpolation_mode": "mode", "group": "num_groups",
-    "L": "result", "indices": "result1", "inverse": "result",
+    "L": "result", "indices": "result1", "inverse": "result", "scales": "scale_factor",
 }
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+# Settings that are numbers in ATen.
+_NUMBERED = {
+    "reduction": ("none", "mean", "sum"), "interpolation_mode": ("bilinear", "nearest", "bicubic"),
+    "padding_mode": ("zeros", "border", "reflection"),
+}
 # Lists that have a number for each spatial dimension, which may be given as one for all.
 _SPATIAL = frozenset(("stride", "padding", "dilation", "kernel_size", "output_padding", "output_size"))
 # Arguments through which no gradient goes have no edge in PyTorch.
@@ -211,13 +216,19 @@ def _position(backward, wanted):
 
 def _constant(node, plan, wanted):
     """(whether there is such an argument, its value): a number, a setting, or part of a geometry."""
+    found = _OF_CALLS.get(plan.op.definition.name)
+    if found is not None and (value := found(plan, wanted)) is not None:
+        return True, value
     i = _argument(plan, wanted)
     if i is not None:
         slot, definition = plan.structure.slots[i], plan.op.definition
         if slot[0] == "s":
             value = node.scalars[slot[1]]
-            return True, api.tensor(value) if definition.kinds[i] == TENSOR else value
+            is_tensor = _declared().get(type(node).__name__, {}).get(wanted, "T") == "T"
+            return True, api.tensor(value) if is_tensor and definition.kinds[i] == TENSOR else value
         if slot[0] == "v":
+            if wanted == "exponent" and slot[1] == int(slot[1]):  # a float for the kernel
+                return True, int(slot[1])
             return True, _setting(plan, wanted, slot[1], definition.schema.arguments[i].type.is_list)
         if slot[0] == "l":
             saved = node.backward.saved
@@ -240,10 +251,33 @@ def _constant(node, plan, wanted):
     return False, None
 
 
+def _of_group_norm(plan, wanted):
+    shape = plan.inputs[0].shape
+    return {"N": shape[0], "C": shape[1], "HxW": math.prod(shape[2:])}.get(wanted)
+
+
+def _of_interpolation(plan, wanted):
+    size = plan.geometries[0].shape[2:]
+    if wanted == "output_size":
+        return tuple(size)
+    kind, _, axis = wanted.partition("_")
+    slot = _slot(plan, "scales")
+    if kind != "scales" or slot is None or slot[1] is None:
+        return None
+    return slot[1][{"": 0, "h": -2, "w": -1, "d": -3}[axis]]
+
+
+# {op: what its node shows that is no argument of it}
+_OF_CALLS: dict = {
+    "group_norm": _of_group_norm, "_interpolate": _of_interpolation,
+    "square": lambda plan, wanted: 2 if wanted == "exponent" else None,
+}
+
+
 def _setting(plan, name, value, is_list):
     """A setting in the form that ATen's operator gets it in."""
-    if name == "reduction":
-        return _REDUCTIONS.get(value, value)
+    if name in _NUMBERED and isinstance(value, str):
+        return _NUMBERED[name].index(value)
     if name in _SPATIAL and is_list and plan.inputs[0].ndim > 2:
         if value is None:
             return ()
@@ -327,8 +361,8 @@ def names_of(node) -> list[str]:
 
 def _is_there(node, name, kind):
     """Whether a node here knows what PyTorch's shows."""
-    if kind == "T":
-        return getattr(node, "backward", None) is not None and _position(node.backward, name) is not None
+    if kind == "T" and getattr(node, "backward", None) is not None and _position(node.backward, name) is not None:
+        return True
     try:
         getattr(node, f"_saved_{name}")
     except AttributeError:

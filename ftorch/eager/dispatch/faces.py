@@ -13,6 +13,7 @@ import inspect
 import types
 
 from ..._alias import is_own
+from ..tensor import Tensor, TensorBase
 from . import watched_methods
 
 _canonical: dict[int, object] = {}  # id of a function -> what the engine's own classes know it as
@@ -39,7 +40,7 @@ _PYTHON_FUNCTIONS = frozenset(
 _PYTHON_METHODS = frozenset(
     "norm split unique unique_consecutive lu stft istft backward module_load __floordiv__ __rfloordiv__ "
     "__rtruediv__ __rlshift__ __rrshift__ __contains__ __rmod__ __deepcopy__ __len__ __format__ __reversed__ "
-    "__setstate__ dim_order is_shared register_hook register_post_accumulate_grad_hook resize resize_as "
+    "__repr__ __setstate__ dim_order is_shared register_hook register_post_accumulate_grad_hook resize resize_as "
     "share_memory_ storage storage_type __dlpack_device__ __rmatmul__ __pow__ __ipow__ __rpow__ "
     "__rsub__".split()
 )
@@ -147,17 +148,47 @@ def seen(kind, function, args, kwargs):
     if not is_users(kind):
         return canonical(function), args, kwargs
     face = seen_as(function)
-    if _is_python(face):
+    if is_python(face):
         return face, *_spread(face, args, kwargs)
     return face, args, kwargs or None
 
 
 def shows_all(kind, function) -> bool:
     """Whether a class's handler is told of plain tensors among the types: of functions that PyTorch has in Python."""
-    return is_users(kind) and _is_python(function)
+    return is_users(kind) and is_python(function)
 
 
-def _is_python(function):
+def types_for_mode(kind, function, types, relevant):
+    """The types that a mode is told of: plain tensors', too, of Python's functions, attributes and methods without arguments.
+
+    Args:
+        kind: the mode's class.
+        types: those that have a say.
+        relevant: the values of the call.
+    """
+    if not is_users(kind):
+        return types
+    if is_python(function):
+        return (*types, Tensor) if any([type(v) is Tensor for v in relevant]) else types
+    if not types and relevant and isinstance(relevant[0], TensorBase) and _is_bare(function):
+        return (type(relevant[0]),)
+    return types
+
+
+@functools.lru_cache(1 << 10)
+def _is_bare(function):
+    """Whether a function is an attribute's, or a method without arguments."""
+    from .running_calls import own_signature
+
+    if isinstance(getattr(function, "__self__", None), property):
+        return True
+    try:
+        return vars(Tensor).get(function.__name__) is function and len(own_signature(function).parameters) == 1
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def is_python(function):
     """Whether PyTorch's function is written in Python, where it takes part in overriding by itself."""
     if not isinstance(function, types.FunctionType):
         return False

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 
 from ..._alias import is_own
@@ -104,6 +105,7 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
         modes.subclasses, modes.function_modes = self.previous, self.modes
 
 
+_PACKAGE = __name__.partition(".")[0]
 _examined: dict[type, bool] = {}  # class -> whether it has a say
 
 
@@ -166,7 +168,8 @@ def handle(function, relevant, args, kwargs):
         modes.function_modes = stack[:-1]
         try:
             seen = faces.seen(type(mode), function, args, kwargs)
-            result = mode.__torch_function__(seen[0], types, seen[1], seen[2])
+            shown = faces.types_for_mode(type(mode), seen[0], types, relevant)
+            result = mode.__torch_function__(seen[0], shown, seen[1], seen[2])
         finally:
             modes.function_modes = stack
         if result is not NotImplemented:
@@ -203,6 +206,13 @@ def asker(function, is_operator):
 
 def _declined(function, types):
     """The error of a call that nobody answered."""
+    full = _python_name(function)
+    if full is not None:
+        where = f" nor was it found on the currently active mode {modes.function_modes[-1]}" if modes.function_modes else ""
+        text = f"no implementation found for '{full}' on types that implement __torch_function__: {list(types)}"
+        error = TypeError(text + where)
+        error._ftorch_declined = True  # type: ignore[attr-defined]
+        return error
     asked = [f"  - mode object {modes.function_modes[-1]!r}"] if modes.function_modes else []
     asked += [f"  - tensor subclass {t}" for t in types]
     lines = "\n".join(asked)
@@ -213,6 +223,15 @@ def _declined(function, types):
     )
     error._ftorch_declined = True  # type: ignore[attr-defined]
     return error
+
+
+def _python_name(function):
+    """The full name of a function that is written in Python in PyTorch, by the module that has it; else None."""
+    face = faces.seen_as(function)
+    if not faces.is_python(face):
+        return None
+    full = resolve_name(face) or f"{face.__module__}.{face.__name__}"
+    return f"torch._tensor.{face.__name__}" if full.startswith("torch.Tensor.") else full
 
 
 def declined(error):
@@ -247,8 +266,15 @@ def _own_name(function):
     if hasattr(function, "overloads"):
         return str(function)
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    if inspect.isfunction(function) and module and not is_own(module):
+    if not (inspect.isfunction(function) and module):
+        return None
+    if not is_own(module):
         return f"{module}.{name}"
+    own = sys.modules[_PACKAGE]
+    if getattr(own, str(name), None) is function:
+        return f"torch.{name}"
+    if "._" not in module and ".eager." not in module and getattr(sys.modules[module], str(name), None) is function:
+        return f"torch{module.removeprefix(_PACKAGE)}.{name}"
     return None
 
 

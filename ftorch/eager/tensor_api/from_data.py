@@ -12,6 +12,7 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry, memory_order, permuted_stride
 from ..core.once import warn_user
+from ..core.public_functions import public_of
 from ..tensor import TensorBase, from_array, modes, new_leaf
 from .jax_interop import from_dlpack
 from .numpy_interop import NEGATIVE_STRIDES, from_numpy, frombuffer
@@ -31,7 +32,7 @@ def _asked(function, data, **options):
     """Asks the modes with ``__torch_function__`` for a new tensor."""
     from ..dispatch.overrides import handle
 
-    return handle(function, [], (data,), {k: v for k, v in options.items() if v is not None})
+    return handle(public_of(function), [], (data,), {k: v for k, v in options.items() if v is not None})
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):

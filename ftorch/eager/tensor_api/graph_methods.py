@@ -19,15 +19,15 @@ from .methods import METHODS, method
 # --- autograd ------------------------------------------------------------------------
 
 
+_NO_LEAF = "you can only change requires_grad flags of leaf variables."
+
+
 def _set_requires_grad(self, value):
     if value.__class__ is not bool:
         raise RuntimeError("requires_grad must be a bool")
     if self._grad_fn is not None and not value:
-        raise RuntimeError(
-            "you can only change requires_grad flags of leaf variables. If you want to use a "
-            "computed variable in a subgraph that doesn't require differentiation use "
-            "var_no_grad = var.detach()."
-        )
+        raise RuntimeError(f"{_NO_LEAF} If you want to use a computed variable in a subgraph that doesn't require "
+                           "differentiation use var_no_grad = var.detach().")
     if value and self._ftorch_geometry.dtype.category < 2:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     if value and self._ftorch_storage.version < 0 and not modes.inference:
@@ -35,6 +35,12 @@ def _set_requires_grad(self, value):
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         )
     self._ftorch_requires_grad = value
+
+
+def _assign_requires_grad(self, value):
+    if self._grad_fn is not None and value is True:  # `requires_grad_` lets it be
+        raise RuntimeError(_NO_LEAF)
+    _set_requires_grad(self, value)
 
 
 def refuses_deletion(text: str):
@@ -48,7 +54,7 @@ def refuses_deletion(text: str):
 
 METHODS["requires_grad"] = property(
     lambda self: self._ftorch_requires_grad or (self._base is not None and self._base._ftorch_requires_grad),
-    _set_requires_grad,
+    _assign_requires_grad,
     refuses_deletion("requires_grad must be a bool"),
 )
 
