@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from typing import Any
 
 from ..eager.autograd import inplace_history, nodes, saved_tensors, tape
 from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
+from ..eager.core.once import warn_user
 from ..eager.core.registry import OPS
 from ..eager.tensor import PLAIN, TensorBase, extras, modes
 
@@ -427,8 +427,8 @@ def _marked(ctx, inputs, outputs):
     for t in ctx.dirty_tensors:
         t._ftorch_storage.version += 1  # also where `forward` wrote behind autograd's back
         if id(t) not in inputs:
-            warnings.warn("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
-                          "should be passed to ctx.mark_dirty().", stacklevel=3)
+            warn_user("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should "
+                      "be passed to ctx.mark_dirty().")
     if not dirty <= {id(o) for o in outputs}:
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "

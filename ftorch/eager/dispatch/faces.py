@@ -203,6 +203,19 @@ def is_python(function):
     return not is_own(function.__module__)  # what `handle_torch_function` was called with
 
 
+def python_name(function, full_name):
+    """The name of a function that is written in Python in PyTorch, by the module that has it; else None.
+
+    Args:
+        full_name: gives a function's full name (`overrides.resolve_name`).
+    """
+    face = seen_as(function)
+    if not is_python(face):
+        return None
+    full = full_name(face) or f"{face.__module__}.{face.__name__}"
+    return f"torch._tensor.{face.__name__}" if full.startswith("torch.Tensor.") else full
+
+
 @functools.cache
 def _parameters(function):
     from .running_calls import own_signature

@@ -206,7 +206,7 @@ def asker(function, is_operator):
 
 def _declined(function, types):
     """The error of a call that nobody answered."""
-    full = _python_name(function)
+    full = faces.python_name(function, resolve_name)
     if full is not None:
         where = f" nor was it found on the currently active mode {modes.function_modes[-1]}" if modes.function_modes else ""
         text = f"no implementation found for '{full}' on types that implement __torch_function__: {list(types)}"
@@ -223,15 +223,6 @@ def _declined(function, types):
     )
     error._ftorch_declined = True  # type: ignore[attr-defined]
     return error
-
-
-def _python_name(function):
-    """The full name of a function that is written in Python in PyTorch, by the module that has it; else None."""
-    face = faces.seen_as(function)
-    if not faces.is_python(face):
-        return None
-    full = resolve_name(face) or f"{face.__module__}.{face.__name__}"
-    return f"torch._tensor.{face.__name__}" if full.startswith("torch.Tensor.") else full
 
 
 def declined(error):
