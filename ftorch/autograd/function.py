@@ -427,8 +427,8 @@ def _marked(ctx, inputs, outputs):
     for t in ctx.dirty_tensors:
         t._ftorch_storage.version += 1  # also where `forward` wrote behind autograd's back
         if id(t) not in inputs:
-            warn_user("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should "
-                      "be passed to ctx.mark_dirty().")
+            warn_user("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+                      "should be passed to ctx.mark_dirty().")
     if not dirty <= {id(o) for o in outputs}:
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
