@@ -50,6 +50,8 @@ def __getattr__(name):
         return getattr(importlib.import_module(f"ftorch.{_ABOVE[name]}"), name)
     if name in ("compiled_autograd", "eval_frame"):
         return importlib.import_module(f"ftorch._dynamo.{name}")
+    if name in ("export", "ExportResult"):
+        return getattr(importlib.import_module("ftorch._dynamo._exporting"), name)
     if name == "OptimizedModule":
         return importlib.import_module("ftorch._dynamo.eval_frame").OptimizedModule
     raise AttributeError(f"module 'torch._dynamo' has no attribute '{name}'")
@@ -127,16 +129,3 @@ def reset_code_caches() -> None:
     from ..compiler import reset
 
     reset()
-
-
-def export(f, *extra_args, aten_graph=False, **_):
-    """A function from example arguments to (graph, guards): the older form of ``torch.export``."""
-    from ..fx.experimental.proxy_tensor import make_fx
-
-    def inner(*args, **kwargs):
-        from collections import namedtuple
-
-        result = namedtuple("ExportResult", ["graph_module", "guards"])
-        return result(make_fx(lambda *a: f(*a, **kwargs))(*args), [])
-
-    return inner(*extra_args) if extra_args else inner

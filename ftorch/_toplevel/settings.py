@@ -142,11 +142,10 @@ def use_deterministic_algorithms(mode: builtins.bool, *, warn_only: builtins.boo
     Raises:
         TypeError: unless the arguments are bools.
     """
-    for position, (name, value) in enumerate((("mode", mode), ("warn_only", warn_only)), 1):
+    for name, value in (("mode' (position 1)", mode), ("warn_only'", warn_only)):
         if not isinstance(value, bool):
             raise TypeError(
-                f"_set_deterministic_algorithms(): argument '{name}' (position {position}) must be "
-                f"bool, not {type(value).__name__}"
+                f"_set_deterministic_algorithms(): argument '{name} must be bool, not {type(value).__name__}"
             )
     _deterministic.update(mode=mode, warn_only=warn_only)
     fill.is_deterministic = mode

@@ -12,7 +12,7 @@ from .._dynamo.backends import get_default_backend, set_default_backend
 from .._dynamo.backends import list_backends as _list_backends
 from ..eager.native.contexts import repeatable
 from ..eager.runtime import capture_trace
-from ..eager.tensor import TensorBase
+from ..eager.tensor import TensorBase, modes
 from ..jit.compiled_function import Compiled, is_compiling
 from ..jit.compiled_function import stance as _stance
 from ..jit.compiler import compile
@@ -105,10 +105,29 @@ def assume_constant_result(fn):
 
     @functools.wraps(fn)
     def function(*args, **kwargs):
-        with capture_trace.outside_capture():
-            return fn(*args, **kwargs)
+        with capture_trace.outside_capture(), _unrecorded() as known:
+            return fn(*known(args), **known(kwargs))
 
     return function
+
+
+@contextlib.contextmanager
+def _unrecorded():
+    """Within, no graph is made of what is called; gives a function from what is traced to its values."""
+    from ..fx.experimental.proxy_tensor import Traced, TraceLevel
+
+    def value(t):
+        while isinstance(t, Traced):
+            t = t._inner
+        return t
+
+    levels, functions = modes.levels, modes.function_modes
+    first = next((i for i, level in enumerate(levels) if isinstance(level, TraceLevel)), len(levels))
+    modes.levels, modes.function_modes = levels[:first], functions[:0]
+    try:
+        yield lambda given: pytree.tree_map_only(TensorBase, value, given)
+    finally:
+        modes.levels, modes.function_modes = levels, functions
 
 
 def wrap_numpy(fn):

@@ -53,10 +53,9 @@ def to(input, *args, **kwargs):
     moved = v.to(*args, **kwargs)
     if moved is v and not copy:
         return input if layout is None else to_sparse(input, layout=layout)
-    pattern = input._pattern
-    if moved.device is not v.device:
-        pattern = _on_device(pattern, moved.device)
-    return pattern.build(moved, "ToCopy")
+    if moved.device is v.device:
+        return rebuilt(input, moved, "ToCopy")
+    return _on_device(input._pattern, moved.device).build(moved, "ToCopy")
 
 
 sparse_op("cpu")(lambda input, memory_format=None: to(input, "cpu"))

@@ -19,6 +19,7 @@ from ._tensor import (
     is_compressed,
     is_coo,
     layout_name,
+    lent,
     not_run,
     renamed,
     sparse_op,
@@ -75,7 +76,7 @@ def indices(input):
         raise RuntimeError(
             "Cannot get indices on an uncoalesced tensor, please call .coalesce() first"
         )
-    return input._pattern.indices.detach()
+    return lent(input).indices.detach()
 
 
 @sparse_op()
@@ -91,7 +92,7 @@ def values(input):
 def _indices(input):
     if not is_coo(input):
         raise not_run("_indices", input)
-    return input._pattern.indices.detach()
+    return lent(input).indices.detach()
 
 
 @sparse_op()
@@ -114,7 +115,7 @@ def _compressed_part(name, by_row, part):
             raise RuntimeError(
                 f"{name} expected sparse {wanted} compressed tensor layout but got {layout_name(input)}"
             )
-        return getattr(input._pattern, part).detach()
+        return getattr(lent(input), part).detach()
 
     return sparse_op(name)(get)
 

@@ -8,23 +8,24 @@ Everything between them is ordinary calls on dense tensors, which compile and di
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
 
 from ..eager.autograd import inplace_history, nodes, tape
-from ..eager.call import op as _op
 from ..eager.core import api as torch
 from ..eager.core import formats
+from ..eager.core.dtype import int64
 from ..eager.core.errors import could_not_run
 from ..eager.core.geometry import Size, geometry
 from ..eager.core.once import warn_once
 from ..eager.dispatch import overrides
 from ..eager.memory.storage import INFERENCE, Storage
 from ..eager.tensor import Tensor, modes
+from ._index_arrays import accumulated, host, index_tensor
 
 TABLE: dict[str, Callable] = {}  # the name of a public function or method -> what it does here
 
@@ -98,44 +99,69 @@ def renamed(out, name, number=0):
     return out
 
 
-def host(t) -> np.ndarray:
-    """The elements of a dense tensor as an array that nobody writes to."""
-    return np.asarray(_op.to_numpy(t))
-
-
-def index_tensor(array, like=None):
-    """A tensor of indices, on the device of another."""
-    array = np.ascontiguousarray(array)
-    t = torch.from_numpy(array if array.flags.writeable else array.copy())
-    return t if like is None else t.to(like.device)
-
-
-def accumulated(values, target, count):
-    """The sums of the rows of ``values`` that have the same ``target``: (count, ...)."""
-    zeros = torch.zeros((count, *values.shape[1:]), dtype=values.dtype, device=values.device)
-    if values.dtype is _BOOL:
-        ints = zeros.to(_INT).index_add(0, target, values.to(_INT))
-        return ints > 0
-    return zeros.index_add(0, target, values)
-
-
-def _dtypes():
-    from ..eager.core import dtype as d
-
-    return d.bool, d.int64
-
-
-_BOOL, _INT = _dtypes()
-
-
 # --- patterns ------------------------------------------------------------------------
 
 
+def _of_indices(function):
+    """A property that is computed anew when somebody has written to the indices."""
+    name = function.__name__
+
+    def get(self):
+        versions = self.versions()
+        known = self.computed.get(name)
+        if known is None or known[0] != versions:
+            known = self.computed[name] = versions, function(self)
+        return known[1]
+
+    return property(get, doc=function.__doc__)
+
+
 class Pattern:
-    """Where the elements of a sparse tensor are. ``size`` is the tensor's."""
+    """Where the elements of a sparse tensor are. ``size`` is the tensor's.
+
+    Attributes:
+        computed: what was computed of the indices, and of which versions of them.
+        is_shared: whether copies of the tensor have it, too; is_lent: whether a user has its indices, and may write.
+    """
 
     size: Size
     layout: formats.layout
+    computed: dict[str, tuple]
+    is_shared = is_lent = False
+
+    @_of_indices
+    def places(self):
+        """The same object for patterns of the same places, as long as nobody writes to their indices."""
+        return object()
+
+    def twin(self):
+        """The pattern for a copy of the tensor: it has the same indices until somebody may write to them."""
+        if not self.is_lent:
+            self.is_shared = True
+        twin = copy(self)
+        twin.is_lent = False
+        if self.is_lent:
+            twin.own()
+        return twin
+
+    def own(self):
+        """Gets indices of its own."""
+        before, self.is_shared = self.versions(), False
+        self.copy_parts()
+        now = self.versions()
+        self.computed = {k: (now, value) for k, (versions, value) in self.computed.items() if versions == before}
+
+    def versions(self):
+        """How often somebody has written to the indices."""
+        return [part._version for part in self.parts()]
+
+    def parts(self) -> tuple:
+        """The tensors of indices."""
+        raise AssertionError("abstract")
+
+    def copy_parts(self):
+        """Replaces the tensors of indices by copies."""
+        raise AssertionError("abstract")
 
     def build(self, values, name="SparseCooTensorWithDimsAndTensors"):
         """The sparse tensor of these elements; gradients flow to ``values``."""
@@ -147,7 +173,7 @@ class Pattern:
         if isinstance(t, SparseTensor):
             if t._pattern.same(self):
                 return values_of(t)
-            if t._pattern is self.unique[0]:
+            if t._pattern.same(self.unique[0]):
                 return values_of(t).index_select(0, self.unique[2])
             t = t.to_dense()
         return self.gather(t)
@@ -182,7 +208,7 @@ class CooPattern(Pattern):
     layout = formats.sparse_coo
 
     def __init__(self, indices, size, coalesced=False):
-        self.indices, self.size = indices, Size(size)
+        self.indices, self.size, self.computed = indices, Size(size), {}
         self.coalesced = coalesced or indices.shape[1] < 2
 
     @property
@@ -193,7 +219,7 @@ class CooPattern(Pattern):
     def nnz(self) -> int:
         return self.indices.shape[1]
 
-    @functools.cached_property
+    @_of_indices
     def unique(self):
         if self.coalesced or self.nnz < 2:
             return self, None, None
@@ -204,7 +230,7 @@ class CooPattern(Pattern):
         first, inverse = (index_tensor(a.reshape(-1), self.indices) for a in (first, inverse))
         return pattern, first, inverse
 
-    @functools.cached_property
+    @_of_indices
     def _sorted(self):
         if self.sparse_dim != 2 or len(self.size) != 2:
             return None
@@ -218,7 +244,8 @@ class CooPattern(Pattern):
 
     def same(self, other):
         return isinstance(other, CooPattern) and (
-            other is self or (other.indices is self.indices and other.size == self.size)
+            other is self
+            or ((other.indices is self.indices or other.places is self.places) and other.size == self.size)
         )
 
     def gather(self, dense):
@@ -238,7 +265,7 @@ class CooPattern(Pattern):
     def keys(self, dims=None):
         """The places as one number each, as a tensor (row-major over the sparse dimensions)."""
         dims = range(self.sparse_dim) if dims is None else dims
-        key = torch.zeros(self.nnz, dtype=_INT, device=self.indices.device)
+        key = torch.zeros(self.nnz, dtype=int64, device=self.indices.device)
         for d in dims:
             key = key * self.size[d] + self.indices[d]
         return key
@@ -250,6 +277,12 @@ class CooPattern(Pattern):
         for d in range(self.sparse_dim) if dims is None else dims:
             key = key * self.size[d] + indices[d]
         return key
+
+    def parts(self):
+        return (self.indices,)
+
+    def copy_parts(self):
+        self.indices = self.indices.clone()
 
     def moved(self, indices, size, coalesced=False) -> CooPattern:
         """A pattern of other places."""
@@ -265,7 +298,7 @@ class CompressedPattern(Pattern):
     """
 
     def __init__(self, compressed, plain, size, layout, block=None):
-        self.compressed, self.plain, self.size = compressed, plain, Size(size)
+        self.compressed, self.plain, self.size, self.computed = compressed, plain, Size(size), {}
         self.layout, self.block = layout, block
         warn_once(
             f"Sparse {_LAYOUT_NAME[layout].removeprefix('Sparse').upper()} tensor support is in beta state. If you "
@@ -273,6 +306,12 @@ class CompressedPattern(Pattern):
             "https://github.com/pytorch/pytorch/issues.",
             key="sparse compressed tensors",  # PyTorch warns of the first layout only
         )
+
+    def parts(self):
+        return self.compressed, self.plain
+
+    def copy_parts(self):
+        self.compressed, self.plain = self.compressed.clone(), self.plain.clone()
 
     @property
     def by_row(self) -> bool:
@@ -291,18 +330,18 @@ class CompressedPattern(Pattern):
             return self.compressed, self.plain, None
         return self._sorted
 
-    @functools.cached_property
+    @_of_indices
     def _sorted(self):
         return self.element_coo()._sorted
 
     def same(self, other):
         return isinstance(other, CompressedPattern) and (
             other is self
-            or (other.compressed is self.compressed and other.plain is self.plain
+            or (((other.compressed is self.compressed and other.plain is self.plain) or other.places is self.places)
                 and other.size == self.size and other.block == self.block)
         )
 
-    @functools.cached_property
+    @_of_indices
     def coordinates(self) -> np.ndarray:
         """(batch dimensions + 2, elements of all batches): places, of blocks for block layouts."""
         n, batches = len(self.batch), math.prod(self.batch)
@@ -442,9 +481,10 @@ class SparseTensor(Tensor):
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            copy = self.detach().clone()
-            copy.requires_grad_(self.requires_grad)
-            memo[id(self)] = copy
+            made = memo[id(self)] = self.detach().clone()
+            made.requires_grad_(self.requires_grad)
+            if self._grad is not None:
+                made.grad = deepcopy(self._grad, memo)
         return memo[id(self)]
 
     def __iter__(self):
@@ -492,8 +532,17 @@ def values_of(t: SparseTensor):
 
 
 def rebuilt(t, values, name):
-    """The tensor with other values at the same places."""
-    return t._pattern.build(values, name)
+    """The tensor with other values at the same places, whose indices are its own."""
+    return t._pattern.twin().build(values, name)
+
+
+def lent(t) -> Pattern:
+    """A tensor's pattern for somebody who may write to the indices: no copy of the tensor sees that."""
+    pattern = t._pattern
+    if pattern.is_shared:
+        pattern.own()
+    pattern.is_lent = True
+    return pattern
 
 
 def adopt(t, out):

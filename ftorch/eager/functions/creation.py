@@ -386,7 +386,8 @@ def _spaced(name, start, end, steps, base, dtype, layout, device, requires_grad,
         count = integer(name, "steps", 3, steps)
     except TypeError:
         raise mismatch(name, start, end, steps) from None
-    start, end, *base = _numbers(name, start, end, *base)
+    bounds = (v.detach() if isinstance(v, TensorBase) else v for v in (start, end))
+    start, end, *base = _numbers(name, *bounds, *base)
     if count < 0:
         raise RuntimeError("number of steps must be non-negative")
     dtype = _dtype_with_out(name, dtype, out, device)

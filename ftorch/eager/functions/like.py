@@ -174,8 +174,16 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layo
 
 
 @composite("method")
-def new(self, *args, device=None):
+def new(self, *args, device=None, **named):
     """The constructor of early PyTorch: ``x.new(2, 3)`` has sizes, ``x.new([2, 3])`` has values."""
+    if not args and len(named) == 1:  # what PyTorch calls its only argument
+        [(name, value)] = named.items()
+        if name == "size":
+            return new_empty(self, value, device=device)
+        if name in ("data", "other"):
+            args, named = (value,), {}
+    if named:
+        raise TypeError(f"new() received an invalid combination of arguments - got ({', '.join(named)})")
     if not args:
         return new_empty(self, 0, device=device)
     if len(args) == 1 and isinstance(args[0], TensorBase):

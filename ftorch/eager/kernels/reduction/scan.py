@@ -117,6 +117,8 @@ def _declare_cumulative_extremum(name, scan):
     )
 
     def extrema(self, dim, on_cpu=False):
+        if self.ndim == 0 and dim not in (-1, 0):
+            raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
         dim = wrap_dim(dim, self.ndim)
         if is_complex(self):
             raise not_implemented(f"{name}_cpu", self)
