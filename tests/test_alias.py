@@ -89,6 +89,8 @@ from functorch.experimental import control_flow
 assert functorch.__name__ == "functorch" and functorch.make_fx is torch.fx.experimental.proxy_tensor.make_fx
 import ftorch.functorch
 assert ftorch.functorch is functorch
+import torch.quantization  # whose parts import one another
+assert callable(torch.quantization.quantize) and torch.ao.quantization.quantize is torch.quantization.quantize
 traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
 assert [n.op for n in traced.graph.nodes] == ["placeholder", "call_module", "call_module", "output"]
 try:

@@ -145,7 +145,7 @@ class AOTICompiledModel:
         """Runs the program.
 
         Raises:
-            ValueError: the arguments have another structure.
+            ValueError: there are more or fewer arguments.
             RuntimeError: an argument has another dtype, device or size than the program is for.
         """
         leaves = self._flattened(args, kwargs)
@@ -187,7 +187,7 @@ class AOTICompiledModel:
         if set(rest) == set(self._order):
             rest = {k: rest[k] for k in self._order}
         leaves, spec = pytree.tree_flatten((args, rest))
-        if spec != self._in_spec:
+        if len(leaves) != self._in_spec.num_leaves:  # how they are nested does not matter to PyTorch's either
             raise ValueError(
                 f"The package was made for arguments of the structure\n{self._in_spec}\nbut got\n{spec}"
             )

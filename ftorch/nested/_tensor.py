@@ -314,6 +314,9 @@ class NestedTensor(Tensor):
 
     __str__ = __repr__
 
+    def __format__(self, spec):
+        return object.__format__(self, spec) if spec else repr(self)
+
 
 _PROTOTYPE = (
     "The PyTorch API of nested tensors is in prototype stage and will change in the near future. We recommend "

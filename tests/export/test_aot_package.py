@@ -107,6 +107,15 @@ def test_bad_arguments_are_named():
         model(ft.ones(2, 4), shift=shift)
 
 
+def test_how_arguments_are_nested_does_not_matter():
+    layer = ft.nn.Linear(3, 2)
+    path = io.BytesIO()
+    ft._inductor.aoti_compile_and_package(ft.export.export(layer, (ft.ones(1, 3),)), package_path=path)
+    model = ft._inductor.aoti_load_package(io.BytesIO(path.getvalue()))
+    x = ft.arange(3.0).view(1, 3)
+    assert model((x,)).equal(model(x))  # as PyTorch's tutorial has it
+
+
 def test_arguments_of_compile_are_checked_as_in_pytorch(tmp_path):
     def messages(torch):
         found = []

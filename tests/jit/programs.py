@@ -476,3 +476,87 @@ class Parts(nn.Module):
         lengths = x.shape[:-1] + (2, 2)
         same = torch.broadcast_tensors(x, x[0])
         return (self.one(x) + self.two(x) + self.three(x) + same[1]).reshape(lengths)
+
+
+class Recurrent(nn.Module):
+    """A result within a result."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LSTM(3, 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Containers(nn.Module):
+    def forward(self, x):
+        return {"next": x + 1, "twice": x * 2}, [x, x + 3]
+
+
+class Lists(nn.Module):
+    def forward(self, x: torch.Tensor) -> Dict[str, List[torch.Tensor]]:
+        return {"first": [x + 1, x], "second": [x * 2]}
+
+
+class Steps(nn.Module):
+    """Its results are those of a traced cell, some steps later."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = torch.jit.trace(_step, (torch.ones(1, 3), torch.ones(1, 3)))
+
+    def forward(self, x):
+        h, y = torch.zeros(1, 3), torch.zeros(1, 3)
+        for i in range(x.size(0)):
+            y, h = self.cell(x[i], h)
+        return y, h
+
+
+def _step(x, h):
+    return x + h, x * h - 1
+
+
+class Layers(nn.Module):
+    """Results of layers, the types of which nothing declares."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.more = nn.Linear(3, 2), nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+
+    def forward(self, x):
+        return self.first(x), (self.more(x), x)
+
+
+class Flat(nn.Module):
+    """A trace through a compiled module whatever it gives."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = torch.jit.script(inner)
+
+    def forward(self, x):
+        parts, waiting = [], [self.inner(x)]
+        while waiting:
+            item = waiting.pop(0)
+            if isinstance(item, torch.Tensor):
+                parts.append(item.sum() * (len(parts) + 1))
+            else:
+                waiting.extend(item.values() if isinstance(item, dict) else item)
+        return torch.stack(parts)
+
+
+def nothing(x: torch.Tensor) -> None:
+    pass
+
+
+def truth(x: torch.Tensor) -> bool:
+    return bool(x.sum() > 0)
+
+
+def numbers(x: torch.Tensor) -> List[int]:
+    return [1, x.size(0)]
+
+
+def place(x: torch.Tensor) -> torch.device:
+    return x.device

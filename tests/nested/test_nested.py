@@ -215,3 +215,14 @@ def test_files_go_both_ways(reader, writer, layout, weights_only):
         read = reader.load(file, weights_only=weights_only)
     assert read.layout is getattr(reader, layout)
     assert [x.tolist() for x in read.unbind()] == [[1.0, 1.0], [0.0, 1.0, 2.0]]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_in_f_strings(layout):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, expected = nested(ft, layout), nested(pt, layout)
+    assert re.sub(r"j\d+", "j", f"{found}") == re.sub(r"j\d+", "j", f"{expected}")
+    for n in (found, expected):
+        with pytest.raises(TypeError, match="unsupported format string"):
+            f"{n:>9}"

@@ -7,6 +7,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
+from tests.oracle import both_with_text
 
 from ..both import mine, same, saved, seeded, twins
 from .test_archives import IDS, ROWS, SEQUENCE, X
@@ -268,3 +269,30 @@ def test_names_of_traces():
         assert type(getattr(traced, "0")).__name__ == "TracedModule"
         with pytest.raises(AttributeError, match="Please use trace_module"):
             torch.jit.trace(model.children, torch.zeros(1))
+
+
+@pytest.mark.parametrize("name", ["Recurrent", "Containers", "Lists", "Steps", "Layers"])
+def test_results_of_compiled_modules_are_taken_apart(name):
+    from .. import programs
+    from ..both import MINE
+
+    theirs, own, x = programs.Flat(getattr(programs, name)()), MINE.Flat(getattr(MINE, name)()), pt.ones(2, 1, 3)
+    own.load_state_dict(mine(dict(theirs.state_dict())))
+    own, theirs = ft.jit.trace(own, mine(x)), pt.jit.trace(theirs, x)
+    assert str(own.inner.forward.schema.returns[0].type) == str(theirs.inner.forward.schema.returns[0].type)
+    loaded = pt.jit.load(saved(own, ft.jit.save))
+    for other in (x, pt.arange(9.0).view(3, 1, 3)):
+        same(own(mine(other)), theirs(other))
+        same(loaded(other), theirs(other))
+
+
+@pytest.mark.parametrize("name", ["nothing", "truth", "numbers", "place"])
+def test_results_that_traces_have_no_values_for(name):
+    from .. import programs
+    from ..both import MINE
+
+    def traced(t):
+        function = t.jit.script(getattr(MINE if t is ft else programs, name))
+        return t.jit.trace(lambda x: (function(x), x + 1)[1], t.ones(2))
+
+    both_with_text(traced)

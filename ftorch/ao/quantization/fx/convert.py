@@ -15,7 +15,6 @@ from ftorch.ao.quantization.backend_config.utils import (
 )
 from ftorch.ao.quantization.observer import _is_activation_post_process
 from ftorch.ao.quantization.qconfig import qconfig_equals
-from ftorch.ao.quantization.quantize import _remove_qconfig
 from ftorch.ao.quantization.stubs import DeQuantStub
 from ftorch.ao.quantization.utils import (
     activation_is_statically_quantized,
@@ -27,6 +26,8 @@ from ftorch.fx import GraphModule
 from ftorch.fx.node import Node
 from ftorch.nn.utils.parametrize import type_before_parametrizations
 
+# relatively: an absolute import would put the module in the place of the package's function `quantize`
+from ..quantize import _remove_qconfig
 from ._equalize import convert_eq_obs, update_obs_for_equalization
 from ._quantize_calls import (
     has_none_qconfig,

@@ -13,11 +13,11 @@ from ftorch.ao.quantization.backend_config.utils import (
 )
 from ftorch.ao.quantization.qconfig import _default_fp32_placeholder_qconfig
 from ftorch.ao.quantization.qconfig_mapping import QConfigMapping
-from ftorch.ao.quantization.quantize import convert, propagate_qconfig_
 from ftorch.ao.quantization.utils import get_swapped_custom_module_class
 from ftorch.fx import GraphModule
 from ftorch.fx.node import Node
 
+from ..quantize import convert, propagate_qconfig_
 from ._equalize import insert_equalization_observers, is_part_of_branch
 from ._observing import (
     FLOAT,

@@ -405,7 +405,7 @@ class Checker(Inference):
         owner = self.owner_of(f.value)
         if owner is None:
             return False, None
-        return True, self.compiler.program.module_program(owner).returns.get(f.attr)
+        return True, self.compiler.program.module_program(owner).result(f.attr)
 
     def class_of(self, kind):
         return self.compiler.program.unit.classes.get(kind.name) if kind is not None else None

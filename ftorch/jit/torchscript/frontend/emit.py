@@ -166,13 +166,40 @@ class Emitter:
         call = f"{self.callee(s, frame)}({', '.join(arguments)})"
         if s.op == "alias":
             call = f"torch.slice({arguments[0]})" if s.results[0].object.dim() else arguments[0]
-        targets = [names.give(r) for r in s.results]
-        for target, r in zip(targets, s.results):
-            names.notes[target] = r.named, r.detail, s.place
+        if isinstance(s, ProgramCall):
+            self.program_results(s.made, call, s.place, names, lines)
+            return
+        targets = [self.target(r, s.place, names) for r in s.results]
         if s.shape == "one":
             lines.append(f"{targets[0]} = {call}")
         else:
             lines.append(f"{', '.join(targets)}, = {call}")
+
+    def target(self, value, place, names) -> str:
+        """A name for a result, with what is noted of it."""
+        name = names.give(value)
+        names.notes[name] = value.named, value.detail, place
+        return name
+
+    def program_results(self, made, call, place, names, lines):
+        """Takes what a call gives apart: tuples and lists at once, items of dicts afterwards."""
+        dicts: list[tuple[str, object]] = []
+
+        def target(part):
+            if isinstance(part, list) and part:
+                return f"({', '.join(map(target, part))}, )"
+            if isinstance(part, dict):
+                name = names.give(Value("items"))
+                dicts.extend((f"{name}[{literal(k)}]", v) for k, v in part.items())
+                return name
+            return self.target(part, place, names) if isinstance(part, Value) else names.give(Value("empty"))
+
+        shown = target(made)
+        if isinstance(made, list):
+            shown = shown[1:-2]
+        lines.append(f"{shown} = {call}")
+        for item, part in dicts:
+            self.program_results(part, item, place, names, lines)
 
     def callee(self, s, frame) -> str:
         """What a statement calls."""

@@ -21,7 +21,7 @@ from ..program.objects import CompilationUnitData
 from ..program.places import Places
 from ..program.registered import compiled_classes, keep_class, keep_function, qualified_names
 from ..program.services import services
-from ..program.types import Type, infer, type_of_annotation
+from ..program.types import Type, infer, parse_type, type_of_annotation
 from . import layers, prelude
 from .annotations import Attribute
 from .builder import Builder
@@ -421,6 +421,16 @@ class _ModuleProgram:
         elif name not in self.texts and name not in self.python:
             raise RuntimeError(f"\nmethod '{name}' is called recursively. Recursive calls are not supported")
         return name
+
+    def result(self, name) -> Type | None:
+        """The type of a method's result, or None where nothing says it."""
+        if is_compiled(self.module):
+            method = self.module._c._type.methods.get(name)
+            return method.schema.result if method is not None and method.node.returns is not None else None
+        if name not in self.returns and name in self.texts:  # a layer's, which is written here
+            returns = ast.parse(self.texts[name]).body[0].returns  # type: ignore[attr-defined]
+            self.returns[name] = None if returns is None else parse_type(returns)
+        return self.returns.get(name)
 
     def hooks(self):
         """(names of the methods that the module's forward pre-hooks are, those of its forward hooks).

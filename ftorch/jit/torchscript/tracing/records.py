@@ -62,9 +62,13 @@ class Statement:
 
 @dataclass(eq=False)
 class ProgramCall(Statement):
-    """A call of a compiled function, ``op``, or of that method of the module that ``path`` leads to."""
+    """A call of a compiled function, ``op``, or of that method of the module that ``path`` leads to.
+
+    ``made`` is what it gives, with values in the place of tensors: a value, or tuples, lists and dicts of such.
+    """
 
     path: tuple[str, ...] | None = None
+    made: object = None
 
 
 @dataclass(eq=False)

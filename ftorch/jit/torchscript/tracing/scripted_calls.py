@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....eager.core.device import device as device_class
 from ....eager.tensor import TensorBase
 from .records import ProgramCall, Value
 
@@ -25,21 +26,44 @@ def calling(recorder, function, owner, args, kwargs, run):
         result = run(*recorder.plain(args), **recorder.plain(kwargs))
     finally:
         recorder.depth -= 1
-    several = isinstance(result, (tuple, list))
-    results = list(result) if several else [result]
-    if not results or not all(isinstance(r, TensorBase) for r in results):
-        return result  # Python's values stay what they are
     recorder.units.append(function.unit)
     operands = [recorder.operand(a) for a in args]
     named = {k: recorder.operand(v) for k, v in kwargs.items()}
-    results = [_own(recorder, r) for r in results]
-    values = [recorder.bind(r, Value(function.name, frame=recorder.frame)) for r in results]
+    values: list[Value] = []
+    result, made = _bound(recorder, function.name, result, values)
     path = None if owner is None else recorder.paths[id(owner)]
-    recorder.frame.items.append(ProgramCall(name, operands, named, values, "tuple" if several else "one",
-                                            effect=True, path=path))
-    if not several:
-        return results[0]
-    return type(result)(*results) if hasattr(result, "_fields") else type(result)(results)
+    recorder.frame.items.append(ProgramCall(name, operands, named, values, effect=True, path=path, made=made))
+    return result
+
+
+# What a trace has no values for: the kinds in PyTorch's words.
+_KINDS = {
+    type(None): "None", int: "Int", float: "Double", complex: "ComplexDouble", bool: "Bool", str: "String",
+    device_class: "Device",
+}
+
+
+def _bound(recorder, name, result, values):
+    """What a call gives, with tensors that the trace knows; the same with their values, which ``values`` gets.
+
+    Raises:
+        RuntimeError: for numbers, texts and None: what they are for other inputs would be lost.
+    """
+    if isinstance(result, TensorBase):
+        result = _own(recorder, result)
+        values.append(recorder.bind(result, Value(name, frame=recorder.frame)))
+        return result, values[-1]
+    if isinstance(result, dict):
+        parts = {k: _bound(recorder, name, v, values) for k, v in result.items()}
+        return {k: p[0] for k, p in parts.items()}, {k: p[1] for k, p in parts.items()}
+    if isinstance(result, (tuple, list)):
+        pairs = [_bound(recorder, name, r, values) for r in result]
+        kind, tensors = type(result), [p[0] for p in pairs]
+        return kind(*tensors) if hasattr(kind, "_fields") else kind(tensors), [p[1] for p in pairs]
+    if type(result) in _KINDS:
+        raise RuntimeError(f"Tracer cannot set value trace for type {_KINDS[type(result)]}. Supported types are tensor, "
+                           "tensor list, and tuple of tensors.")
+    return result, None  # an object of a class of the program: as it was in the example
 
 
 def _name(recorder, function, owner):
