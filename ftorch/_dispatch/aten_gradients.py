@@ -40,5 +40,46 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
 
 
 @aten
+def _linalg_solve_ex(A, B, *, left=True, check_errors=False):
+    LU, pivots, info = torch.linalg.lu_factor_ex(A)
+    return torch.linalg.solve_ex(A, B, left=left, check_errors=check_errors)[0], LU, pivots, info
+
+
+@aten
+def _linalg_slogdet(A):
+    sign, logabsdet = torch.linalg.slogdet(A)
+    return sign, logabsdet, *torch.linalg.lu_factor_ex(A)[:2]
+
+
+_FAILURES = {
+    "inv": "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.",
+    "solve": "The solver failed because the input matrix is singular.",
+    "cholesky": "The factorization could not be completed because the input is not positive-definite (the leading minor of "
+                "order {} is not positive-definite).",
+}
+
+
+@aten
+def _linalg_check_errors(info, api_name, *, is_matrix):
+    failed = info.flatten().nonzero().flatten().tolist()
+    if failed:
+        first = failed[0]
+        where = "" if is_matrix else f"(Batch element {first}): "
+        text = _FAILURES.get(api_name.rpartition(".")[2], "The algorithm failed (error code: {}).")
+        raise torch.linalg.LinAlgError(f"{api_name}: {where}{text.format(int(info.flatten()[first]))}")
+
+
+@aten
+def _cdist_forward(x1, x2, p, compute_mode):
+    exact = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+    return torch.cdist(x1, x2, p, exact[compute_mode or 0])
+
+
+@aten
+def _pdist_forward(self, p=2):
+    return torch.nn.functional.pdist(self, p)
+
+
+@aten
 def _linalg_eigh(A, UPLO="L", compute_v=True):
     return torch.linalg.eigh(A, UPLO)

@@ -34,7 +34,7 @@ def is_users(kind) -> bool:
     return not is_own(getattr(getattr(function, "__func__", function), "__module__", None))
 
 
-def _rule(names):
+def renames(names):
     def declare(function):
         for name in names.split():
             _rules[name] = function
@@ -43,7 +43,7 @@ def _rule(names):
     return declare
 
 
-def _composition(names):
+def composes(names):
     def declare(function):
         for name in names.split():
             _compositions[name] = function
@@ -77,19 +77,19 @@ def composed(op, operands, static):
 # --- one op of another name --------------------------------------------------------------
 
 
-def _numbers(value, count):
+def numbers(value, count):
     value = [value] if isinstance(value, int) else list(value)
     return value * count if len(value) == 1 else value
 
 
-@_rule("layer_norm")
+@renames("layer_norm")
 def _layer_norm(aten, _, given):
     values = [given[name] for name in ("input", "normalized_shape", "weight", "bias", "eps")]
     values[1] = list(values[1])
     return aten.native_layer_norm.default, tuple(values), {}, 0
 
 
-@_rule("group_norm")
+@renames("group_norm")
 def _group_norm(aten, _, given):
     x, groups = given["input"], given["num_groups"]
     n, c = x.shape[:2]
@@ -97,32 +97,32 @@ def _group_norm(aten, _, given):
     return aten.native_group_norm.default, args, {}, 0
 
 
-@_rule("conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d")
+@renames("conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d")
 def _convolution(aten, definition, given):
     transposed = "transpose" in definition.name
     n = int(definition.name[-2])
     if isinstance(given["padding"], str) or given["input"].dim() != n + 2:
         return None
-    sizes = [_numbers(given[name], n) for name in ("stride", "padding", "dilation")]
-    output = _numbers(given["output_padding"], n) if transposed else [0] * n
+    sizes = [numbers(given[name], n) for name in ("stride", "padding", "dilation")]
+    output = numbers(given["output_padding"], n) if transposed else [0] * n
     args = (given["input"], given["weight"], given["bias"], *sizes, transposed, output, given["groups"])
     return aten.convolution.default, args, {}, None
 
 
-@_rule("max_pool2d max_pool3d")
+@renames("max_pool2d max_pool3d")
 def _max_pool(aten, definition, given):
     n = int(definition.name[-2])
     if given["ceil_mode"]:
         return None
-    args = [given["self"], _numbers(given["kernel_size"], n)]
+    args = [given["self"], numbers(given["kernel_size"], n)]
     rest = [given["stride"] or [], given["padding"], given["dilation"]]
     while rest and rest[-1] in ([], 0, 1, [0] * n, [1] * n):
         rest.pop()
-    args += [_numbers(r, n) if r else [] for r in rest]
+    args += [numbers(r, n) if r else [] for r in rest]
     return getattr(aten, f"{definition.name}_with_indices").default, tuple(args), {}, 0
 
 
-@_rule("std var std_mean var_mean")
+@renames("std var std_mean var_mean")
 def _spread(aten, definition, given):
     overload = getattr(aten, definition.name).correction
     if "correction" in given:
@@ -136,15 +136,15 @@ def _spread(aten, definition, given):
     return overload, (given["self"], *dims), kwargs, None
 
 
-@_rule("adaptive_avg_pool2d")
+@renames("adaptive_avg_pool2d")
 def _adaptive(aten, _, given):
-    size = _numbers(given["output_size"], 2)
+    size = numbers(given["output_size"], 2)
     if size == [1, 1]:
         return aten.mean.dim, (given["self"], [-1, -2], True), {}, None
     return aten._adaptive_avg_pool2d.default, (given["self"], size), {}, None
 
 
-@_rule("nll_loss")
+@renames("nll_loss")
 def _nll_loss(aten, _, given):
     reduction, x = given["reduction"], next(iter(given.values()))
     if x.dim() > 2 or reduction not in _REDUCTIONS:
@@ -153,7 +153,7 @@ def _nll_loss(aten, _, given):
     return aten.nll_loss_forward.default, args, {}, 0
 
 
-@_rule("mse_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits")
+@renames("mse_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits")
 def _loss(aten, definition, given):
     reduction = given["reduction"]
     if reduction not in _REDUCTIONS:
@@ -172,52 +172,48 @@ def _split(definition, given):
     return tuple(v for v, k in zip(values, definition.kinds) if k != STATIC), tuple(fixed)
 
 
-@_rule("logsigmoid")
+@renames("logsigmoid")
 def _logsigmoid(aten, _, given):
     return aten.log_sigmoid_forward.default, (next(iter(given.values())),), {}, 0
 
 
-@_rule("pad")
+@renames("pad")
 def _pad(aten, _, given):
+    x = next(iter(given.values()))
+    if given["mode"] in ("reflect", "replicate"):
+        name = f"{'reflection' if given['mode'] == 'reflect' else 'replication'}_pad{len(given['pad']) // 2}d"
+        return getattr(aten, name).default, (x, list(given["pad"])), {}, None
     if given["mode"] != "constant":
         return None
-    x = next(iter(given.values()))
     value = 0.0 if given["value"] is None else given["value"]
     return aten.constant_pad_nd.default, (x, list(given["pad"]), value), {}, None
 
 
-@_rule("elu")
+@renames("elu")
 def _elu(aten, _, given):
     if given["scale"] != 1 or given["input_scale"] != 1:
         return None
     return aten.elu.default, (given["self"], given["alpha"]), {}, None
 
 
-@_rule("linalg_vector_norm")
+@renames("linalg_vector_norm")
 def _vector_norm(aten, _, given):
     if given["ord"] != 2 or given.get("dim") is not None or given.get("keepdim") or given.get("dtype") is not None:
         return None
     return aten.linalg_vector_norm.default, (given["self"],), {}, None
 
 
-@_rule("square")
+@renames("square")
 def _square(aten, _, given):
     return aten.pow.Tensor_Scalar, (given["self"], 2), {}, None
 
 
-@_rule("linalg_inv linalg_cholesky")
-def _checked(aten, definition, given):
-    if len([v for v in given.values() if v is not None and v is not False]) > 1:
-        return None
-    return getattr(aten, f"{definition.name}_ex").default, (next(iter(given.values())),), {}, 0
-
-
-@_rule("linalg_det")
+@renames("linalg_det")
 def _det(aten, _, given):
     return aten._linalg_det.default, (next(iter(given.values())),), {}, 0
 
 
-@_rule("argsort")
+@renames("argsort")
 def _argsort(aten, _, given):
     args = [given["dim"], given["descending"]]
     while args and args[-1] in (-1, False):
@@ -225,7 +221,7 @@ def _argsort(aten, _, given):
     return aten.sort.default, (next(iter(given.values())), *args), {}, 1
 
 
-@_rule("sub")
+@renames("sub")
 def _sub(aten, _, given):
     x, y = given["self"], given["other"]
     if isinstance(x, TensorBase) or not isinstance(y, TensorBase):
@@ -233,7 +229,7 @@ def _sub(aten, _, given):
     return aten.rsub.Scalar, (y, x), {}, None
 
 
-@_rule("pow")
+@renames("pow")
 def _pow(aten, _, given):
     x, y = list(given.values())[:2]
     if isinstance(x, TensorBase) or not isinstance(y, TensorBase):
@@ -244,48 +240,48 @@ def _pow(aten, _, given):
 # --- views ------------------------------------------------------------------------------------
 
 
-@_rule("numpy_T")
+@renames("numpy_T")
 def _numpy_t(aten, _, given):
     x = next(iter(given.values()))
     return aten.permute.default, (x, list(range(x.dim()))[::-1]), {}, None
 
 
-@_rule("adjoint")
+@renames("adjoint")
 def _adjoint(aten, _, given):
     x = next(iter(given.values()))
     return None if x.is_complex() else (aten.transpose.int, (x, -2, -1), {}, None)
 
 
-@_rule("mT")
+@renames("mT")
 def _m_t(aten, _, given):
     return aten.transpose.int, (next(iter(given.values())), -2, -1), {}, None
 
 
-@_rule("movedim")
+@renames("movedim")
 def _movedim(aten, _, given):
     x, source, destination = given.values()
     n = x.dim()
-    source = [d % n for d in _numbers(source, 1)]
-    destination = [d % n for d in _numbers(destination, 1)]
+    source = [d % n for d in numbers(source, 1)]
+    destination = [d % n for d in numbers(destination, 1)]
     rest, order = iter([d for d in range(n) if d not in source]), []
     for place in range(n):
         order.append(source[destination.index(place)] if place in destination else next(rest))
     return aten.permute.default, (x, order), {}, None
 
 
-@_rule("narrow")
+@renames("narrow")
 def _narrow(aten, _, given):
     x, dim, start, length = given.values()
     start = start + x.shape[dim] if start < 0 else start
     return aten.slice.Tensor, (x, dim, start, start + length), {}, None
 
 
-@_rule("swapaxes swapdims")
+@renames("swapaxes swapdims")
 def _swapaxes(aten, _, given):
     return aten.transpose.int, tuple(given.values()), {}, None
 
 
-@_rule("broadcast_to")
+@renames("broadcast_to")
 def _broadcast_to(aten, _, given):
     x, size = list(given.values())[:2]
     return aten.expand.default, (x, list(size)), {}, None
@@ -294,7 +290,7 @@ def _broadcast_to(aten, _, given):
 # --- several ops --------------------------------------------------------------------------
 
 
-def _call(name, *operands):
+def call_named(name, *operands):
     return _op.call(_op.op_named(name), operands)
 
 
@@ -306,51 +302,45 @@ def _rows(x):
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
-@_composition("matmul")
+@composes("matmul")
 def _matmul(x, y):
     """The products that PyTorch's ``matmul`` is made of."""
     a, b = x.dim(), y.dim()
     name = {(2, 2): "mm", (1, 1): "dot", (2, 1): "mv"}.get((a, b))
     if name is not None:
-        return _call(name, x, y)
+        return call_named(name, x, y)
     if a >= 3 and b in (1, 2):
-        rows = _call("mm" if b == 2 else "mv", _rows(x), y)
+        rows = call_named("mm" if b == 2 else "mv", _rows(x), y)
         return _unsafe_view(rows, (*x.shape[:-1], *y.shape[1:]))
+    if (a, b) == (1, 2):
+        return call_named("mm", x.unsqueeze(0), y).squeeze_(0)
     if a < 3 or b < 3:
         return None
     batch = _broadcast(x.shape[:-2], y.shape[:-2])
     x3 = x.expand(*batch, *x.shape[-2:]).reshape(math.prod(batch), *x.shape[-2:])
     y3 = y.expand(*batch, *y.shape[-2:]).reshape(math.prod(batch), *y.shape[-2:])
-    return _unsafe_view(_call("bmm", x3, y3), (*batch, x.shape[-2], y.shape[-1]))
+    return _unsafe_view(call_named("bmm", x3, y3), (*batch, x.shape[-2], y.shape[-1]))
 
 
 def _broadcast(*shapes):
     return api.broadcast_shapes(*shapes)
 
 
-@_composition("linear")
+@composes("linear")
 def _linear(x, weight, bias=None):
     if weight.dim() != 2 or x.dim() < 2:
         return None
     if bias is None:
         turned = weight.t()
         if x.dim() == 2:
-            return _call("mm", x, turned)
-        rows = _call("mm", _rows(x), turned)
+            return call_named("mm", x, turned)
+        rows = call_named("mm", _rows(x), turned)
         return _unsafe_view(rows, (*x.shape[:-1], weight.shape[0]))
     out = api.addmm(bias, x if x.dim() == 2 else _rows(x), weight.t())
     return out if x.dim() == 2 else out.view(*x.shape[:-1], out.shape[-1])
 
 
-@_composition("cross_entropy")
-def _cross_entropy(x, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing):
-    if size_average is not None or reduce is not None or label_smoothing or target.dtype.is_floating_point:
-        return None
-    log = api.log_softmax(x, 0 if x.dim() == 1 else 1)
-    return api.nn.functional.nll_loss(log, target, weight, ignore_index=ignore_index, reduction=reduction)
-
-
-@_composition("l1_loss")
+@composes("l1_loss")
 def _l1_loss(x, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     if weight is not None or size_average is not None or reduce is not None or x.shape != target.shape:
         return None
@@ -358,12 +348,12 @@ def _l1_loss(x, target, weight=None, size_average=None, reduce=None, reduction="
     return distance if reduction == "none" else getattr(distance, reduction)()
 
 
-@_composition("normalize")
+@composes("normalize")
 def _normalize(x, p, dim, eps):
     return x / api.linalg.vector_norm(x, p, [dim], True).clamp_min(eps).expand_as(x)
 
 
-@_composition("isfinite")
+@composes("isfinite")
 def _isfinite(x):
     if not x.is_floating_point():
         return None
@@ -371,7 +361,7 @@ def _isfinite(x):
     return (x == x) * bounded
 
 
-@_composition("where")
+@composes("where")
 def _where(condition, x, y):
     numbers = [not isinstance(v, TensorBase) for v in (x, y)]
     if not any(numbers) or all(numbers):
@@ -381,15 +371,15 @@ def _where(condition, x, y):
         return None
     options = {"dtype": beside.dtype, "layout": strided, "device": beside.device}
     x, y = (_ops.ops.aten.scalar_tensor.default(v, **options) if n else v for v, n in zip((x, y), numbers))
-    return _call("where.self", condition, x, y)
+    return call_named("where.self", condition, x, y)
 
 
-@_composition("outer")
+@composes("outer")
 def _outer(x, y):
     return None if x.dim() != 1 or y.dim() != 1 else x.reshape(x.shape[0], 1) * y
 
 
-@_composition("div")
+@composes("div")
 def _div(x, y):
     return None if isinstance(x, TensorBase) or not isinstance(y, TensorBase) else y.reciprocal() * x
 
@@ -413,5 +403,7 @@ def batch_norm(aten, input, running_mean, running_var, weight=None, bias=None, t
     op = aten.native_batch_norm.default
     return op(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
+
+from . import implicit_layers, implicit_math  # noqa: E402, F401  (they declare rules)
 
 __all__ = ["composed", "is_users", "renamed"]

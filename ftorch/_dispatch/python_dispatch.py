@@ -384,6 +384,9 @@ def engine_view(definition, x, static):
         return False, None
     if definition.name.startswith("_index_"):
         return True, _indexed(x, static[0])
+    if definition.name in ("_real_part", "_imag_part") and _by_users([x]):
+        pairs = view_call(OPS["view_as_real"], x, ())
+        return True, view_call(OPS["select.int"], pairs, (x.dim(), int(definition.name == "_imag_part")))
     found = composition.renamed(definition, (x,), static) if _by_users([x]) else None
     func, args, kwargs = found[:3] if found else overload_seen(definition, (x,), static, "function")
     with no_grad():
@@ -432,12 +435,20 @@ def _method(name, x, **named):
 # Composites that are ops of PyTorch's own; the others are seen by what they call.
 _SIZED = frozenset("ones zeros empty rand randn".split())
 _FACTORIES = _SIZED | frozenset(
-    "full arange linspace logspace eye randint randperm empty_strided".split()
+    "full arange linspace logspace eye randint randperm empty_strided scalar_tensor tril_indices triu_indices hann_window "
+    "hamming_window bartlett_window blackman_window kaiser_window".split()
 )
+# Composites that PyTorch has in C++, whose calls have numbers as C++ gives them.
+_IN_CPP = frozenset("dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout".split())
 _LEAVES = _FACTORIES | frozenset(
     "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_zeros "
     "new_ones new_full bernoulli multinomial normal poisson uniform_ normal_ bernoulli_ "
     "exponential_ geometric_ cauchy_ log_normal_ random_ equal allclose".split()
+)
+
+
+_DRAWS = frozenset(
+    "bernoulli normal poisson uniform_ normal_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ random_".split()
 )
 
 
@@ -458,7 +469,10 @@ def _whole(name, args, kwargs):
 def _composite(function, values, args, kwargs):
     """A composite's result; leaves among them are handed to modes and subclasses."""
     name = function.__name__
-    if name in _WHOLE and not state.off and state.stack and _by_users(()):
+    if (name in _WHOLE or name in _IN_CPP) and not state.off and state.stack and _by_users(()):
+        if name in _IN_CPP:
+            with gradients.composing:
+                return function(*args, **kwargs)
         result = _whole(name, args, kwargs)
         if result is not None:
             return result
@@ -466,11 +480,17 @@ def _composite(function, values, args, kwargs):
         state.stack or any(v.__class__ in DISPATCHING for v in values)
     ):
         return function(*args, **kwargs)
+    if name in _DRAWS and modes.grad and any(isinstance(v, TensorBase) and v.requires_grad for v in values):
+        return function(*args, **kwargs)  # whose node gives zeros
     kwargs = dict(kwargs)
     wants_grad = kwargs.pop("requires_grad", False)
     if name in _SIZED and "size" not in kwargs:
         size = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
         args = (list(size),)
+    elif name in _NEW_SIZED and len(args) > 1 and isinstance(args[1], int):
+        args = (args[0], list(args[1:]))
+    elif name in _DEFAULTS and tuple(args[1:]) == _DEFAULTS[name]:
+        args = args[:1]
     kwargs = {k: v for k, v in kwargs.items() if v is not None}
     if gradients.composing.active:
         pass  # C++ says all that it wants
@@ -479,7 +499,7 @@ def _composite(function, values, args, kwargs):
     if name in _FACTORIES and "out" not in kwargs and not gradients.composing.active:
         kwargs.setdefault("device", get_default_device())
         kwargs.setdefault("pin_memory", False)
-    func = _overload_of(name, function)
+    func = _overload_of(name, function, _overload_name(name, args))
     tensors = [v for v in values if isinstance(v, TensorBase)]
     with no_grad():
         handled, result = run(func, tensors, args, kwargs)
@@ -488,14 +508,29 @@ def _composite(function, values, args, kwargs):
     return result.requires_grad_(True) if wants_grad else result
 
 
-@functools.cache
-def _overload_of(name, function):
-    overload = {"empty": "memory_format", "bernoulli_": "float"}.get(name)
+_NEW_SIZED = frozenset("new_zeros new_ones new_empty".split())
+# Arguments that are not shown where they have these values.
+_DEFAULTS: dict = {"bernoulli_": (0.5,), "normal_": (0.0, 1.0)}
+_BY_COUNT: dict = {
+    "arange": {2: "start", 3: "start_step"}, "eye": {2: "m"}, "randint": {3: "low"}, "random_": {2: "to", 3: "from"},
+    "empty": {1: "memory_format"}, "bernoulli_": {1: "float", 2: "float"},
+}
 
+
+def _overload_name(name, args):
+    """The name of ATen's overload for a composite's arguments."""
+    if name == "normal":
+        kinds = ["Tensor" if isinstance(v, TensorBase) else "float" for v in args[:2]]
+        return "_".join(kinds) if len(kinds) == 2 else "default"
+    return _BY_COUNT.get(name, {}).get(len(args), "default")
+
+
+@functools.cache
+def _overload_of(name, function, overload):
     def again(*args, **kwargs):  # the modes around may want to see it, too
         return _composite(function, list(overrides.flat_arguments(args, kwargs)), args, kwargs)
 
-    return FunctionOverload(name, again, overload=overload or "default")
+    return FunctionOverload(name, again, overload=overload)
 
 
 __all__ = ["END", "activate", "deactivate", "engine_call", "engine_view", "overload_seen", "run", "see_gradients", "state"]

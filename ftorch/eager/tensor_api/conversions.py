@@ -479,6 +479,12 @@ def retyped(self, cls):
     return out
 
 
+def _check_class(cls):
+    if not issubclass(cls, TensorBase):
+        raise TypeError("Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. "
+                        "Make sure your class inherits from Tensor.")
+
+
 @method
 def as_subclass(self, cls):
     """A view of the tensor that is an instance of a subclass; gradients flow through it.
@@ -486,9 +492,9 @@ def as_subclass(self, cls):
     Raises:
         TypeError: the class is none of tensors.
     """
-    if not issubclass(cls, TensorBase):
-        raise TypeError("Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. "
-                        "Make sure your class inherits from Tensor.")
+    if not isinstance(cls, type):
+        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
+    _check_class(cls)
     if self.__class__ in DISPATCHING or cls in DISPATCHING:
         return retyped(self, cls)
     return retyped(alias(self), cls)
@@ -503,7 +509,12 @@ def alias(tensor):
 def _make_subclass(cls, data, require_grad=False):
     if not isinstance(data, TensorBase):
         raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}")
-    return new_leaf(retyped(data.detach(), cls), require_grad)
+    _check_class(cls)
+    if _op.special[0] and data.__class__ is Tensor and not modes.levels:  # below who sees calls
+        made = wrap_view(data._ftorch_storage, data._ftorch_geometry, data._ftorch_offset, None)
+    else:
+        made = data.detach()
+    return new_leaf(retyped(made, cls), require_grad)
 
 
 METHODS["_make_subclass"] = staticmethod(_make_subclass)
