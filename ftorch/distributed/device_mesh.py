@@ -201,7 +201,7 @@ class DeviceMesh:
         if unknown:
             raise KeyError(
                 f"Invalid mesh_dim_names {names} specified. "
-                f"Valid mesh_dim_names are {list(self.mesh_dim_names)}."
+                f"Valid mesh_dim_names are {[*self.mesh_dim_names, *self._flattened]}."
             )
         dims = [self.mesh_dim_names.index(n) for n in names]
         if dims != sorted(dims):

@@ -140,17 +140,23 @@ def _placed(value, like):
     return value
 
 
+def _of_rank0(given, options):
+    """The dict that a process was given, or with ``broadcast_from_rank0`` that of rank 0."""
+    if not options.broadcast_from_rank0:
+        return given
+    if not options.full_state_dict:
+        raise ValueError("full_state_dict must be True when broadcast_from_rank0 is True.")
+    box = [given if torch.distributed.get_rank() == 0 else None]
+    torch.distributed.broadcast_object_list(box, 0)
+    return box[0]
+
+
 def set_model_state_dict(model, model_state_dict, *, options=None):
     """Sets a model's state; whole tensors are divided as its parameters are."""
     options = options or StateDictOptions()
     own = {_clean(k): (k, v) for k, v in model.state_dict().items()}
-    given = dict(model_state_dict)
-    if options.broadcast_from_rank0:
-        box = [given if torch.distributed.get_rank() == 0 else None]
-        torch.distributed.broadcast_object_list(box, 0)
-        given = box[0]
     values = {}
-    for name, value in given.items():
+    for name, value in _of_rank0(model_state_dict, options).items():
         key, like = own.get(_clean(name), (name, None))
         values[key] = _placed(value, like)
     on_meta = any(isinstance(v, torch.Tensor) and v.is_meta for _, v in own.values())
@@ -158,12 +164,16 @@ def set_model_state_dict(model, model_state_dict, *, options=None):
 
 
 def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
-    """Sets optimizers' states from a dict by names."""
+    """Sets optimizers' states from a dict by names.
+
+    Raises:
+        ValueError: for ``broadcast_from_rank0`` without ``full_state_dict``.
+    """
     optimizers = optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,)
     names = _names(model)
-    nested = optim_state_dict
+    nested = _of_rank0(optim_state_dict, options or StateDictOptions())
     if "state" not in nested or "param_groups" not in nested:
-        nested = _unflattened(optim_state_dict, names.values())
+        nested = _unflattened(nested, names.values())
     by_name = {n: g for g in nested["param_groups"] for n in g["params"]}
     for optimizer in optimizers:
         _make_states(optimizer)

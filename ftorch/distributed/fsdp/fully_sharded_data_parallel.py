@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from enum import Enum, auto
 
 import ftorch as torch
@@ -98,9 +99,12 @@ class FullyShardedDataParallel(torch.nn.Module):
                     fully_shard(sub, **options)
         if not isinstance(module, FSDPModule):
             fully_shard(module, **options)
+        self._is_within_another = False
+        for inner in FullyShardedDataParallel.fsdp_modules(module):
+            inner._is_within_another = True
         self._fsdp_wrapped_module = module
         self.process_group, self.sharding_strategy = group, strategy
-        self._state_dict_type = StateDictType.FULL_STATE_DICT, FullStateDictConfig()
+        self._state_dict_settings = StateDictSettings(*_settings(StateDictType.FULL_STATE_DICT))
 
     @staticmethod
     def fsdp_modules(module, root_only: bool = False) -> list:
@@ -108,6 +112,10 @@ class FullyShardedDataParallel(torch.nn.Module):
         found = [m for m in module.modules() if isinstance(m, FullyShardedDataParallel)]
         inner = {id(n) for m in found for n in m.modules() if n is not m} if root_only else set()
         return [m for m in found if id(m) not in inner]
+
+    def check_is_root(self) -> bool:
+        """Whether no other one was made around it."""
+        return not self._is_within_another
 
     @staticmethod
     def rekey_optim_state_dict(optim_state_dict, optim_state_key_type, model, optim_input=None, optim=None):
@@ -207,32 +215,52 @@ class FullyShardedDataParallel(torch.nn.Module):
 
     @staticmethod
     def set_state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
-        """Sets what `state_dict` gives."""
-        for m in module.modules():
-            if isinstance(m, FullyShardedDataParallel):
-                m._state_dict_type = state_dict_type, state_dict_config or FullStateDictConfig()
+        """Sets what `state_dict` and `optim_state_dict` give; returns the settings before.
+
+        Raises:
+            RuntimeError: for configurations of another type of state dicts.
+        """
+        settings = _settings(state_dict_type, state_dict_config, optim_state_dict_config)
+        before = FullyShardedDataParallel.get_state_dict_type(module)
+        for m in FullyShardedDataParallel.fsdp_modules(module):
+            m._state_dict_settings = StateDictSettings(*settings)
+        return before
+
+    @staticmethod
+    def get_state_dict_type(module) -> StateDictSettings | None:
+        """The settings of the modules within, None where there are none.
+
+        Raises:
+            AssertionError: if they differ.
+        """
+        found = [m._state_dict_settings for m in FullyShardedDataParallel.fsdp_modules(module)]
+        for settings in found[1:]:
+            assert settings == found[0], (
+                f"All FSDP modules must have the same state dict settings.Got {settings} and {found[0]}."
+            )
+        return found[0] if found else None
 
     @staticmethod
     @contextlib.contextmanager
     def state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
         """Within, `state_dict` gives something else."""
-        own = [m for m in module.modules() if isinstance(m, FullyShardedDataParallel)]
-        before = [m._state_dict_type for m in own]
-        FullyShardedDataParallel.set_state_dict_type(module, state_dict_type, state_dict_config)
+        own = FullyShardedDataParallel.fsdp_modules(module)
+        before = [m._state_dict_settings for m in own]
+        FullyShardedDataParallel.set_state_dict_type(module, state_dict_type, state_dict_config, optim_state_dict_config)
         try:
             yield
         finally:
-            for m, kind in zip(own, before):
-                m._state_dict_type = kind
+            for m, settings in zip(own, before):
+                m._state_dict_settings = settings
 
     def state_dict(self, *args, **kwargs):
         """The state under the module's own names."""
-        kind, config = self._state_dict_type
+        settings = self._state_dict_settings
         values = self._fsdp_wrapped_module.state_dict(*args, **kwargs)
-        if kind is not StateDictType.FULL_STATE_DICT:
+        if settings.state_dict_type is not StateDictType.FULL_STATE_DICT:
             return values
         full = {k: v.full_tensor() if isinstance(v, DTensor) else v for k, v in values.items()}
-        if getattr(config, "rank0_only", False) and self.process_group.rank():
+        if getattr(settings.state_dict_config, "rank0_only", False) and self.process_group.rank():
             return {}
         return type(values)(full)
 
@@ -246,28 +274,107 @@ class FullyShardedDataParallel(torch.nn.Module):
 
     @staticmethod
     def optim_state_dict(model, optim, optim_state_dict=None, group=None) -> dict:
-        """An optimizer's state by names, of whole tensors."""
-        from ..checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
-
-        return get_optimizer_state_dict(model, optim, options=StateDictOptions(full_state_dict=True))
+        """An optimizer's state by names: whole tensors, or parts, as the type of state dicts says."""
+        settings = FullyShardedDataParallel.get_state_dict_type(model)
+        assert settings is not None
+        full = settings.state_dict_type is StateDictType.FULL_STATE_DICT
+        return _optimizer_state(model, optim, full, getattr(settings.optim_state_dict_config, "rank0_only", False))
 
     @staticmethod
-    def optim_state_dict_to_load(model, optim, optim_state_dict, **_) -> dict:
-        """What ``optim.load_state_dict`` takes, of `optim_state_dict`'s result."""
-        from ..checkpoint.state_dict import _names, _placed
+    def optim_state_dict_to_load(
+        model, optim, optim_state_dict, is_named_optimizer: bool = False, load_directly: bool = False, group=None
+    ) -> dict:
+        """What ``optim.load_state_dict`` takes, of `optim_state_dict`'s result; with ``load_directly`` it is loaded."""
+        settings = FullyShardedDataParallel.get_state_dict_type(model)
+        assert settings is not None
+        rank0 = getattr(settings.optim_state_dict_config, "rank0_only", False)
+        state = _optimizer_state_to_load(model, optim, optim_state_dict, rank0, is_named_optimizer)
+        if load_directly:
+            optim.load_state_dict(state)
+        return state
 
-        numbers, state, at, groups = {}, {}, 0, []
-        names = _names(model)
-        for g in optim.param_groups:
-            for p in g["params"]:
-                numbers[names[id(p)]] = at, p
-                at += 1
-        for name, values in optim_state_dict["state"].items():
-            i, p = numbers[name]
-            state[i] = {k: _placed(v, p) if k != "step" else v for k, v in values.items()}
-        for g in optim_state_dict["param_groups"]:
-            groups.append({**g, "params": [numbers[n][0] for n in g["params"]]})
-        return {"state": state, "param_groups": groups}
+    @staticmethod
+    def full_optim_state_dict(model, optim, optim_input=None, rank0_only: bool = True, group=None) -> dict:
+        """`optim_state_dict` of whole tensors, with ``rank0_only`` on rank 0 only (an empty dict elsewhere)."""
+        _replaced("full_optim_state_dict", "optim_state_dict")
+        return _optimizer_state(model, optim, True, rank0_only)
+
+    @staticmethod
+    def sharded_optim_state_dict(model, optim, group=None) -> dict:
+        """`optim_state_dict` of parts."""
+        _replaced("sharded_optim_state_dict", "optim_state_dict")
+        return _optimizer_state(model, optim, False, False)
+
+    @staticmethod
+    def scatter_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None, group=None) -> dict:
+        """What ``optim.load_state_dict`` takes, of the whole state that rank 0 has."""
+        _replaced("scatter_full_optim_state_dict", "optim_state_dict_to_load")
+        return _optimizer_state_to_load(model, optim or optim_input, full_optim_state_dict, True)
+
+    @staticmethod
+    def shard_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None) -> dict:
+        """What ``optim.load_state_dict`` takes, of the whole state that each process has."""
+        _replaced("shard_full_optim_state_dict", "optim_state_dict_to_load")
+        return _optimizer_state_to_load(model, optim or optim_input, full_optim_state_dict)
+
+    @staticmethod
+    def flatten_sharded_optim_state_dict(sharded_optim_state_dict, model, optim) -> dict:
+        """What ``optim.load_state_dict`` takes, of `sharded_optim_state_dict`'s result."""
+        _replaced("flatten_sharded_optim_state_dict", "optim_state_dict_to_load")
+        return _optimizer_state_to_load(model, optim, sharded_optim_state_dict)
+
+
+def _settings(kind, config=None, optimizer_config=None):
+    """A type of state dicts and its configurations, by default those without options."""
+    of = {
+        StateDictType.FULL_STATE_DICT: (FullStateDictConfig, FullOptimStateDictConfig),
+        StateDictType.LOCAL_STATE_DICT: (LocalStateDictConfig, LocalOptimStateDictConfig),
+        StateDictType.SHARDED_STATE_DICT: (ShardedStateDictConfig, ShardedOptimStateDictConfig),
+    }[kind]
+    given = [made() if c is None else c for made, c in zip(of, (config, optimizer_config))]
+    for name, made, c in zip(("state_dict_config", "optim_state_dict_config"), of, given):
+        if type(c) is not made:
+            raise RuntimeError(f"Expected {name} of type {made} but got {type(c)}")
+    return kind, *given
+
+
+def _replaced(name, by):
+    warnings.warn(
+        f"``FullyShardedDataParallel.{name}``is being deprecated and is replaced by ``FullyShardedDataParallel.{by}``. "
+        f"``FullyShardedDataParallel.{name}`` may be removed after PyTorch 2.2.",
+        FutureWarning, stacklevel=3,
+    )
+
+
+def _optimizer_state(model, optimizer, full, rank0_only):
+    from ..checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
+
+    options = StateDictOptions(full_state_dict=full, cpu_offload=full and rank0_only)
+    return get_optimizer_state_dict(model, optimizer, options=options)
+
+
+def _optimizer_state_to_load(model, optimizer, state_dict, of_rank0=False, named=False):
+    """A state dict by the numbers of an optimizer's parameters (or ``named``), its values divided as they are.
+
+    Args:
+        optimizer: one, or what it is made of: parameters or groups of them.
+        of_rank0: whether rank 0 has it for all.
+    """
+    from ..checkpoint.state_dict import StateDictOptions, _names, _of_rank0, _placed
+
+    given = _of_rank0(state_dict, StateDictOptions(full_state_dict=True, broadcast_from_rank0=of_rank0))
+    groups = getattr(optimizer, "param_groups", None) or (list(model.parameters()) if optimizer is None else list(optimizer))
+    listed = [p for g in groups for p in (g["params"] if isinstance(g, dict) else [g])]
+    names = _names(model)
+    known = {names[id(p)]: (names[id(p)] if named else i, p) for i, p in enumerate(listed)}
+    state = {}
+    for name, values in given["state"].items():
+        key, p = known[name]
+        state[key] = {k: v if k == "step" else _placed(v, p) for k, v in values.items()}
+    return {
+        "state": state,
+        "param_groups": [{**g, "params": [known[n][0] for n in g["params"]]} for g in given["param_groups"]],
+    }
 
 
 def _whole(p):
