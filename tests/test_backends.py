@@ -46,6 +46,38 @@ def test_precisions(sequence):
     assert seen(ft) == seen(pt)
 
 
+def test_older_and_newer_settings_of_cudnn():
+    """`allow_tf32` sets those of convolutions and recurrences, and refuses to be read where they say something else."""
+    steps = (
+        "c.allow_tf32 = False", "c.allow_tf32 = True", "c.conv.fp32_precision = 'ieee'", "c.conv.fp32_precision = 'none'",
+        "c.rnn.fp32_precision = 'none'", "c.allow_tf32 = False", "b.fp32_precision = 'ieee'", "c.allow_tf32 = True",
+        "b.fp32_precision = 'none'", "c.allow_tf32 = 1",
+    )
+
+    def seen(lib):
+        b, c = lib.backends, lib.backends.cudnn
+        found = []
+        try:
+            for step in steps:
+                try:
+                    exec(step, {"b": b, "c": c})
+                except RuntimeError as error:
+                    found.append(str(error))
+                found.append((c.conv.fp32_precision, c.rnn.fp32_precision, c.fp32_precision))
+                try:
+                    found.append(c.allow_tf32)
+                except RuntimeError as error:
+                    found.append(str(error))
+            with c.flags(enabled=True, allow_tf32=False):
+                found.append((c.allow_tf32, c.conv.fp32_precision))
+            found.append((c.allow_tf32, c.conv.fp32_precision))
+        finally:
+            b.fp32_precision, c.allow_tf32 = "none", True
+        return found
+
+    assert seen(ft) == seen(pt)
+
+
 def test_flags_set_and_restore():
     def seen(lib):
         b, found = lib.backends, []

@@ -76,6 +76,8 @@ class Flags(types.ModuleType):
             super().__setattr__(name, value)
 
     def __getattr__(self, name):
+        if (read := self.__dict__.get("_reads", {}).get(name)) is not None:
+            return read()
         try:
             return self.__dict__["_flags"][name]
         except KeyError:
@@ -109,7 +111,9 @@ class Flags(types.ModuleType):
                     setattr(self, name, value)
 
 
-def make_flags(module_name: str, precision: str | None = None, bools=(), values=(), acts=(), freezes=True, **initial) -> None:
+def make_flags(
+    module_name: str, precision: str | None = None, bools=(), values=(), acts=(), reads=(), freezes=True, **initial
+) -> None:
     """Makes an imported module a `Flags` module with these flags.
 
     Args:
@@ -117,13 +121,14 @@ def make_flags(module_name: str, precision: str | None = None, bools=(), values=
         bools: {flag that is a bool: PyTorch's name of what sets it}.
         values: {flag: the values that it may have}.
         acts: {flag: what is called with a new value}.
+        reads: {flag: what gives its value}, of those that follow from other settings.
         freezes: whether `disable_global_flags` is for them.
     """
     module = sys.modules[module_name]
     module.__class__ = Flags
     module.__dict__["_flags"], module.__dict__["_freezes"] = initial, freezes
     module.__dict__["_bools"], module.__dict__["_values"] = dict(bools), dict(values)
-    module.__dict__["_acts"] = dict(acts)
+    module.__dict__["_acts"], module.__dict__["_reads"] = dict(acts), dict(reads)
     if precision is not None:
         module.__dict__["_precision"] = precision
 

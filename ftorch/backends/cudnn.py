@@ -11,6 +11,8 @@ from ..eager.core.jax_internals import cudnn_version
 from ..eager.runtime import compilation
 from . import make_flags
 from .precision import Precision
+from .precision import allow_tf32 as _allow_tf32
+from .precision import allows_tf32 as _allows_tf32
 
 conv, rnn = Precision("cuda", "conv"), Precision("cuda", "rnn")
 
@@ -32,7 +34,8 @@ def is_acceptable(tensor) -> bool:
 
 make_flags(
     __name__, precision="cuda", enabled=True, benchmark=False, benchmark_limit=10, deterministic=False,
-    allow_tf32=True, acts={"benchmark": compilation.try_kernels},
+    allow_tf32=True, acts={"benchmark": compilation.try_kernels, "allow_tf32": _allow_tf32},
+    reads={"allow_tf32": _allows_tf32},
     bools={
         "enabled": "set_enabled_cudnn", "benchmark": "set_benchmark_cudnn", "deterministic": "set_deterministic_cudnn",
         "allow_tf32": "set_allow_tf32_cublas",

@@ -1,12 +1,20 @@
 """How precisely products of float32 are made, by device and operation: ``fp32_precision`` in `ftorch.backends`.
 
 A setting that is ``"none"`` is that of the level above: an operation's is its device's, a device's that of all. That of
-GPUs' matrix products is the one that XLA obeys (`torch.set_float32_matmul_precision`); the others are remembered.
+GPUs' matrix products is JAX's setting (`torch.set_float32_matmul_precision`), that of GPUs' convolutions is said by each
+of them; the others are remembered.
 """
 
 from __future__ import annotations
 
+import jax
+
 from .._toplevel import settings as _settings
+from ..eager.call import op as _op
+from ..eager.dynamic_shapes import traces as _traces
+from ..eager.kernels.nn import conv_xla as _convolutions
+from ..eager.runtime import executor as _executor
+from ..eager.runtime import program as _program
 
 _KNOWN = ("none", "ieee", "tf32", "bf16")
 # Set values by (device, operation); what is not there was never set. PyTorch's mkldnn shares that of all.
@@ -57,6 +65,46 @@ def put(device: str, operation: str, precision: str) -> None:
     if device != "mkldnn" and (wanted == "highest") != (_settings.get_float32_matmul_precision() == "highest"):
         _settings.set_float32_matmul_precision(wanted)
     _seen[0] = _settings.precision_set
+    _tell_convolutions(get("cuda", "conv") == "tf32")
+
+
+def _tell_convolutions(tf32):
+    if tf32 == _convolutions.tf32:
+        return
+    _executor.flush()
+    _convolutions.tf32 = tf32
+    if _program.latest:  # an accelerator has programs that were traced with the other
+        _op.clear_plans()
+        _program.forget()
+        _traces.forget()
+        jax.clear_caches()
+
+
+_allowed = [True]  # what `allow_tf32` of cuDNN was set to
+
+
+def allows_tf32() -> bool:
+    """Whether cuDNN's operations may use TF32: the older setting.
+
+    Raises:
+        RuntimeError: the newer ones say something else.
+    """
+    if any((get("cuda", operation) == "tf32") != _allowed[0] for operation in ("conv", "rnn")):
+        raise RuntimeError(
+            "PyTorch is checking whether allow_tf32 is enabled for cuDNN without a specific operator name,but the current "
+            "flag(s) indicate that cuDNN conv and cuDNN RNN have different TF32 flags.This combination indicates that you "
+            "have used a mix of the legacy and new APIs to set the TF32 flags. We suggest only using the new API to set the "
+            "TF32 flag(s). See also: "
+            "https://pytorch.org/docs/main/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices"
+        )
+    return _allowed[0]
+
+
+def allow_tf32(whether: bool) -> None:
+    """Sets the older setting, and with it the newer ones."""
+    _allowed[0] = whether
+    for operation in ("conv", "rnn"):
+        put("cuda", operation, "tf32" if whether else "none")
 
 
 class Precision:

@@ -24,6 +24,7 @@ def main(library, path, *names):
         if all(d.platform == "cpu" for d in jax.devices()):
             emulated.install()
     t, device = importlib.import_module(library), "cuda" if library == "ftorch" else "cpu"
+    t.backends.cudnn.allow_tf32 = False  # else a GPU's convolutions agree with the CPU's to three digits
     found = {}
     for name in names or PROGRAMS:
         try:

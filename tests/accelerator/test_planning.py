@@ -44,6 +44,39 @@ def test_kernels_are_tried_out_for_convolutions_and_where_that_is_asked_for():
     assert run(program) == ["False", "True True", "True", "False"]
 
 
+def test_products_and_convolutions_are_as_precise_as_is_set():
+    """As in PyTorch: products of float32 unless they may be TF32, convolutions TF32 unless they may not."""
+    program = """
+        import re
+        from ftorch.eager.runtime import compilation
+        texts, called = [], compilation._CudaProgram.__call__
+        compilation._CudaProgram.__call__ = lambda self, *operands: (
+            texts.append(self.lower(*operands).as_text()), called(self, *operands))[1]
+
+        x, image = torch.ones(4, 4), torch.ones(1, 2, 5, 5)
+        linear, convolution = torch.nn.Linear(4, 4), torch.nn.Conv2d(2, 2, 3)
+
+        def found():
+            texts.clear()
+            (x @ x + linear(x)).relu().cpu()
+            convolution(image).sum().backward()
+            convolution.weight.grad.add(1).relu().cpu()
+            text = "".join(texts)
+            return [
+                sorted({*re.findall(kind + r".*?precision(?:_config)? *= *\\[(?:#stablehlo<precision )?(\\w+)", text)})
+                for kind in ("stablehlo.dot_general", "stablehlo.convolution")]
+
+        print(found())
+        with torch.backends.cudnn.flags(allow_tf32=False):
+            print(found())
+        torch.set_float32_matmul_precision("high")
+        print(found())
+    """
+    assert run(program) == [
+        "[['HIGHEST'], ['HIGH']]", "[['HIGHEST'], ['HIGHEST']]", "[['HIGH'], ['HIGH']]",
+    ]
+
+
 def test_new_sizes_are_planned_by_their_class():
     program = """
         from ftorch.eager.autograd import derivatives

@@ -26,6 +26,12 @@ _families: collections.OrderedDict[tuple, Family] = collections.OrderedDict()
 _lock = forking.rlock()
 
 
+def forget() -> None:
+    """Lets go of all shared programs: something that they depend on has changed."""
+    with _lock:
+        _families.clear()
+
+
 class _Trace:
     """A trace as a family takes it (`families.Unlowered`)."""
 

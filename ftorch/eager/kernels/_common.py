@@ -16,7 +16,6 @@ from ..core.dtype import finfo, float32, from_numpy, iinfo, promote_types
 from ..core.errors import size_mismatch
 
 Array = jax.Array
-HIGHEST = lax.Precision.HIGHEST  # of products: on GPUs XLA would round float32 operands to TF32
 
 _OPMATH = {
     np.dtype(np.float16): np.dtype(np.float32),
@@ -31,8 +30,8 @@ def opmath(dtype) -> np.dtype:
 
 
 def product(a: Array, b: Array) -> Array:
-    """``a @ b`` in full precision."""
-    return jnp.matmul(a, b, precision=HIGHEST)
+    """``a @ b``, as precisely as JAX's setting says, which is that of `set_float32_matmul_precision`."""
+    return jnp.matmul(a, b)
 
 
 # Numbers beyond what these dtypes have become the nearest one; nan stays nan.

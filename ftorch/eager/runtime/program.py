@@ -129,6 +129,13 @@ _varying: collections.OrderedDict[tuple, Program] = collections.OrderedDict()  #
 _programs_lock = forking.rlock()
 
 
+def forget() -> None:
+    """Lets go of all programs: something that they depend on has changed."""
+    with _programs_lock:
+        _programs.clear()
+        _varying.clear()
+
+
 def _reusable(inputs, keep):
     """Indices of the inputs whose memory a result could take, if nobody else holds them."""
     wanted = collections.Counter((s.root.shape, s.root.dtype.numpy) for s in keep)

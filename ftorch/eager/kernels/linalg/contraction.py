@@ -10,7 +10,7 @@ from ...core.dtype import from_numpy, promote_types
 from ...core.registry import op
 from .._common import dtype_name, wrap_dims
 from ..nn._windows import sizes
-from .matmul import HIGHEST, cpp_name, require_arithmetic
+from .matmul import cpp_name, require_arithmetic
 
 
 @op("tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
@@ -36,7 +36,7 @@ def tensordot(self, other, dims_self, dims_other):
                 f"dim {dims_other[i]}"
             )
     require_arithmetic(self, "addmm_impl_cpu_")
-    return jnp.tensordot(self, other, axes=(left, right), precision=HIGHEST)
+    return jnp.tensordot(self, other, axes=(left, right))
 
 
 @op("linalg_multi_dot(Tensor[] tensors) -> Tensor", forms="function out")
@@ -80,7 +80,7 @@ def linalg_multi_dot(tensors):
     for i, x in enumerate(tensors):
         operands += [x, [i + 1] if x.ndim == 1 and i == 0 else [i, i + 1][: x.ndim]]
     ends = [0] * (tensors[0].ndim == 2) + [count] * (tensors[-1].ndim == 2)
-    return jnp.einsum(*operands, ends, precision=HIGHEST, optimize="auto")
+    return jnp.einsum(*operands, ends, optimize="auto")
 
 
 @op("inner(Tensor self, Tensor other) -> Tensor", forms="function method out")
@@ -324,4 +324,4 @@ def einsum(equation, tensors, path):
         kept = [label + ellipsis for i, label in enumerate(labels) if i not in dropped]
         operands += [jnp.squeeze(x, dropped), kept]
     order = [label + ellipsis for label in output]
-    return jnp.einsum(*operands, order, precision=HIGHEST, optimize=_path(path))
+    return jnp.einsum(*operands, order, optimize=_path(path))

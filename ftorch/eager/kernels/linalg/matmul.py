@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from ...core.dtype import from_numpy, promote_types
 from ...core.registry import op
 from .._common import (
-    HIGHEST,
     Array,
     broadcast_shapes,
     dtype_name,
@@ -314,7 +313,7 @@ def _blend(self, beta, alpha, value):
 
 def _wide_product(a, b):
     """``a @ b`` before its rounding to half precision."""
-    return jnp.matmul(a, b, precision=HIGHEST, preferred_element_type=opmath(a.dtype))
+    return jnp.matmul(a, b, preferred_element_type=opmath(a.dtype))
 
 
 def _scaled(grad, scalar):
@@ -471,7 +470,7 @@ def addbmm(self, batch1, batch2, beta, alpha):
     require_arithmetic(batch1, "addbmm")
     total = jnp.einsum(
         "bij,bjk->ik", batch1, batch2,
-        precision=HIGHEST, preferred_element_type=opmath(batch1.dtype),
+        preferred_element_type=opmath(batch1.dtype),
     )
     return _blend(self, beta, alpha, total)
 

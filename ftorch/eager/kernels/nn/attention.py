@@ -13,7 +13,7 @@ from jax import lax
 from ...core.errors import size_mismatch
 from ...core.geometry import permuted_stride
 from ...core.registry import op
-from .._common import HIGHEST, broadcast_shapes, dtype_name, is_complex, is_floating, opmath
+from .._common import broadcast_shapes, dtype_name, is_complex, is_floating, opmath
 from .._primitives import primitive
 
 _CPP = {"Float": "float", "Double": "double", "Half": "c10::Half", "BFloat16": "c10::BFloat16",
@@ -93,9 +93,9 @@ def _safe_softmax(scores):
 def _attend(query, key, value, *, scale, is_causal):
     """(batch, heads, L, Ev) from (batch, heads, L, E), (batch, heads, S, E), (batch, heads, S, Ev)."""
     precise = opmath(query.dtype)
-    scores = jnp.matmul(query, key.swapaxes(-1, -2), precision=HIGHEST, preferred_element_type=precise)
+    scores = jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=precise)
     weights = _weights(scores * np.asarray(scale, precise), is_causal)
-    return jnp.matmul(weights.astype(query.dtype), value, precision=HIGHEST, preferred_element_type=precise)
+    return jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
 
 
 def _attend_gradient(grad, query, key, value, **how):
@@ -172,7 +172,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
         key, value = (
             jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3) for x in (key, value)
         )
-    scores = jnp.matmul(query, key.swapaxes(-1, -2), precision=HIGHEST, preferred_element_type=precise)
+    scores = jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=precise)
     scores = scores * np.asarray(scale, precise)
     if attn_mask is not None:
         _check_mask(scores, attn_mask)
@@ -183,7 +183,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
     weights = _weights(scores, is_causal)
     if dropout_factor is not None:
         weights = weights * dropout_factor.astype(precise)
-    out = jnp.matmul(weights.astype(query.dtype), value, precision=HIGHEST, preferred_element_type=precise)
+    out = jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
     return out.astype(query.dtype)
 
 

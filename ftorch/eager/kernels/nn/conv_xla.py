@@ -7,12 +7,18 @@ from jax import lax
 
 from .._common import opmath
 
+tf32 = True  # whether GPUs may round float32 operands to TF32, as PyTorch starts: ``torch.backends.cudnn.allow_tf32``
+
+
+def _precision():
+    return lax.Precision.HIGH if tf32 else lax.Precision.HIGHEST
+
 
 def convolve(x, weight, stride, pads, dilation, groups):
     """Cross-correlation of ``(N, C, ...)`` with ``(O, C / groups, ...)``."""
     return lax.conv_general_dilated(
         x, weight, stride, pads, rhs_dilation=dilation, feature_group_count=groups,
-        preferred_element_type=opmath(x.dtype),
+        precision=_precision(), preferred_element_type=opmath(x.dtype),
     )
 
 
@@ -26,7 +32,7 @@ def convolve_transposed(x, weight, stride, pads, dilation, groups):
         x, _adjoint(weight, groups), (1,) * len(stride),
         [(s + low, s + high) for s, (low, high) in zip(spans, pads, strict=True)],
         lhs_dilation=stride, rhs_dilation=dilation, feature_group_count=groups,
-        preferred_element_type=opmath(x.dtype),
+        precision=_precision(), preferred_element_type=opmath(x.dtype),
     )
 
 

@@ -18,9 +18,11 @@ from jax import lax
 
 from ...core.registry import op
 from ...native import computed_once
-from .._common import HIGHEST, dtype_name, from_both_ends, is_floating, opmath, up
+from .._common import dtype_name, from_both_ends, is_floating, opmath, up
 from .._primitives import is_for_all_sizes, table_of
 from ._windows import sizes
+
+HIGHEST = lax.Precision.HIGHEST  # whatever products are set to: to PyTorch resizing is none
 
 _NAMES = {
     "nearest": "upsample_nearest{n}d", "nearest-exact": "_upsample_nearest_exact{n}d",

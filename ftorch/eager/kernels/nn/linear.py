@@ -9,7 +9,7 @@ from jax import lax
 
 from ...core.registry import op
 from .._common import broadcast_shapes, dtype_name, opmath, up
-from ..linalg.matmul import HIGHEST, check_expands, check_mm, matmul, product
+from ..linalg.matmul import check_expands, check_mm, matmul, product
 
 
 @op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", public="nn.functional",
@@ -59,9 +59,9 @@ def linear(input, weight, bias):
     check_mm(input, weight.T, shape=(rows, input.shape[-1]))
     dimensions = (((input.ndim - 1,), (1,)), ((), ()))
     if bias is None:
-        return lax.dot_general(input, weight, dimensions, precision=HIGHEST)
+        return lax.dot_general(input, weight, dimensions)
     wide = lax.dot_general(
-        input, weight, dimensions, precision=HIGHEST, preferred_element_type=opmath(input.dtype)
+        input, weight, dimensions, preferred_element_type=opmath(input.dtype)
     )
     return (wide + up(bias)).astype(input.dtype)
 
@@ -72,13 +72,13 @@ def _(grad, input, weight, bias):
     if weight.ndim == 1:
         return (
             grad[..., None] * conj_weight,
-            jnp.tensordot(grad, conj_input, axes=grad.ndim, precision=HIGHEST),
+            jnp.tensordot(grad, conj_input, axes=grad.ndim),
             None,
         )
     rows = tuple(range(grad.ndim - 1))
     return (
         product(grad, conj_weight),
-        jnp.tensordot(grad, conj_input, axes=(rows, rows), precision=HIGHEST),
+        jnp.tensordot(grad, conj_input, axes=(rows, rows)),
         None if bias is None else grad,
     )
 
@@ -114,5 +114,5 @@ def bilinear(input1, input2, weight, bias):
             f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but "
             f"expected {weight.shape[0]}"
         )
-    result = jnp.einsum("...i,oij,...j->...o", input1, weight, input2, precision=HIGHEST)
+    result = jnp.einsum("...i,oij,...j->...o", input1, weight, input2)
     return result if bias is None else result + bias

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ...core.registry import op
-from .._common import HIGHEST, product, up
+from .._common import product, up
 from .._primitives import primitive
 
 
@@ -240,7 +240,7 @@ def _layer_gradient(mode, grad, result, input, state, w_ih, w_hh, w_hr, batch_si
     everything = tuple(range(d_x.ndim - 1))
     if d_b_ih is None:
         d_b_ih = d_x.sum(everything)
-    d_w_ih = jnp.tensordot(d_x, input, axes=(everything, everything), precision=HIGHEST)
+    d_w_ih = jnp.tensordot(d_x, input, axes=(everything, everything))
     d_w_hh, d_w_hr = _over_time(d_gates, before[0]), None
     if w_hr is not None:
         d_w_hr = _over_time(*projected)
@@ -250,7 +250,7 @@ def _layer_gradient(mode, grad, result, input, state, w_ih, w_hh, w_hr, batch_si
 
 
 def _over_time(grad, x):
-    return jnp.tensordot(grad, x, axes=((0, 1), (0, 1)), precision=HIGHEST)
+    return jnp.tensordot(grad, x, axes=((0, 1), (0, 1)))
 
 
 @op(
