@@ -23,6 +23,7 @@ from . import (
     epilogue_fusion,
     indexing,
     lines,
+    long_programs,
     packed,
     pooling,
     rnn,
@@ -60,7 +61,10 @@ def rewritten(function, donated=None, rounded=False):
         given = () if donated is None else range(
             len(jax.tree.leaves(operands[:donated])), len(jax.tree.leaves(operands[: donated + 1]))
         )
-        results = _evaluate(closed, leaves, Origins(leaves, rounded), given)
+        run = _Run(closed, leaves, Origins(leaves, rounded), given)
+        results = run.results()
+        if long_programs.is_long(run.flat):
+            results = long_programs.beside(results)
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return replaced

@@ -453,13 +453,13 @@ ffi::Error select(ffi::ThreadPool pool, Any x, ffi::ResultBuffer<ffi::S64> posit
 // --- nothing ---------------------------------------------------------------------------------
 
 // The result lies over the operand.
-ffi::Error keep(Any, AnyResult) { return ffi::Error::Success(); }
+ffi::Error keep(Any, ffi::RemainingArgs, AnyResult) { return ffi::Error::Success(); }
 
 }  // namespace
 
 #define CALL ffi::Ffi::Bind().Ctx<ffi::ThreadPool>()
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_keep, keep, ffi::Ffi::Bind().Arg<Any>().Ret<Any>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_keep, keep, ffi::Ffi::Bind().Arg<Any>().RemainingArgs().Ret<Any>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_scan, guarded(scan),
                               CALL.Arg<Any>().Ret<Any>().Attr<Integers>("sizes").Attr<Integers>("how"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_extremum, guarded(extremum),

@@ -81,7 +81,8 @@ ffi::Error take(ffi::ThreadPool pool, Any x, Any index, AnyResult result, Intege
 // Adds to x. Indices outside are left out. Whatever the number of threads, elements are added in order.
 ffi::Error add_items(ffi::ThreadPool& pool, const Loops& loops, Any index, Any updates, AnyResult x) {
   const int64_t outer = loops.outer();
-  const int64_t tasks = parts(outer, 1, tasks_for(loops.cost(), pool));
+  const int64_t apart = loops.apart(), wanted = parts(outer, 1, tasks_for(loops.cost(), pool));
+  const int64_t tasks = std::min(wanted, std::max<int64_t>(apart, 4 * pool.num_threads()));  // more, to look for signals
   return by_type(x->element_type(), [&](auto number) {
     by_index(index.element_type(), [&](auto integer) {
       using T = Types<decltype(number), decltype(integer)>;
@@ -93,7 +94,6 @@ ffi::Error add_items(ffi::ThreadPool& pool, const Loops& loops, Any index, Any u
       };
       // Parts of the array that loops keep to. Where there are none one thread does it all: that each looks at
       // the whole index and adds to its own rows takes longer.
-      const int64_t apart = loops.apart();
       if (apart >= tasks)
         share(pool, tasks, [&](int64_t i) { with(part(i, tasks, outer, outer / apart)); });
       else

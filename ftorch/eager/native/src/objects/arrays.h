@@ -16,6 +16,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "threads/interrupts.h"
+
 // A reference that is given back.
 struct Owned {
   PyObject* object;
@@ -40,6 +42,7 @@ PyObject* with_errors(const Use& use) {
   try {
     return use();
   } catch (const PythonError&) {
+  } catch (const Interrupted&) {  // what the handler raised
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::invalid_argument& error) {
@@ -84,9 +87,22 @@ Owned new_array(int rank, const npy_intp* shape, int type_number);
 bool add_memory_type(PyObject* module);
 extern PyMethodDef memory_methods[];
 
-// While kernels run without Python's lock, if that is worth it.
-struct Unlocked {
+// While kernels run without Python's lock, if that is worth it. Where handlers of signals may run, they do, and may `end` a
+// kernel: not one that writes to what others see.
+struct Unlocked : Watch {
   PyThreadState* state;
-  explicit Unlocked(bool worth) : state(worth ? PyEval_SaveThread() : nullptr) {}
+  explicit Unlocked(bool worth, bool may_end = true) : state(worth ? PyEval_SaveThread() : nullptr) {
+    if (state && may_end) begin(look, this);
+  }
   ~Unlocked() { if (state) PyEval_RestoreThread(state); }
+
+ private:
+  static bool look(void* own) {
+    Unlocked* self = static_cast<Unlocked*>(own);
+    if (!is_first_thread()) return false;  // Python runs handlers in that one
+    PyEval_RestoreThread(self->state);
+    const bool raised = PyErr_CheckSignals() < 0;
+    self->state = PyEval_SaveThread();
+    return raised;
+  }
 };

@@ -146,6 +146,7 @@ void run_handler(HandlerObject* self, const Items& given, const Items& written, 
   }
   if (error) {
     const std::string message = take_message(error);
+    if (PyErr_Occurred()) throw PythonError();  // of a signal's handler
     const bool memory = message.find("out of memory") != std::string::npos;
     fail(memory ? PyExc_MemoryError : PyExc_RuntimeError, message.c_str());
   }

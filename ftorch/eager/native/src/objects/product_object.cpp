@@ -204,7 +204,7 @@ PyObject* call_product(PyObject* callable, PyObject* const* given, size_t flags,
     }
     const float* operands[2] = {static_cast<float*>(PyArray_DATA(arrays[found.swapped])),
                                 static_cast<float*>(PyArray_DATA(arrays[!found.swapped]))};
-    Unlocked unlocked(2.0 * elements * depth > WORTH_UNLOCKING);
+    Unlocked unlocked(2.0 * elements * depth > WORTH_UNLOCKING, count < 3 || given[2] == Py_None);
     DirectCall direct;
     run(found, operands[0], operands[1], to);
     return result.release();

@@ -185,7 +185,7 @@ PyObject* call_program(PyObject* callable, PyObject* const* given, size_t flags,
       }
     }
     {
-      Unlocked unlocked(program.cost() * elements > WORTH_UNLOCKING);
+      Unlocked unlocked(program.cost() * elements > WORTH_UNLOCKING, !into);
       DirectCall direct;
       program.run(rank, shape, reduced, arrays.get(), arrays.get() + ins);
     }

@@ -73,7 +73,8 @@ void multiply_all(ffi::ThreadPool pool, const Product& p, const float* a, const 
   int64_t down = 1, across = 1, chunk = 1;
   if (batches < wanted) {
     // Few blocks, about as wide as high, so that least is packed and read.
-    const int64_t each = (std::min(wanted, 2 * pool.num_threads()) + batches - 1) / batches;
+    const int64_t most = std::max<int64_t>(2 * pool.num_threads(), cost(m, n, depth) * batches / LONGEST);
+    const int64_t each = (std::min(wanted, most) + batches - 1) / batches;
     while (2 * across <= each && n > 2 * across * best::width && n * each > m * across * across) across *= 2;
     down = parts(m, best::rows, (each + across - 1) / across);
     across = parts(n, best::width, (each + down - 1) / down);

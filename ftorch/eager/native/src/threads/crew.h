@@ -26,12 +26,16 @@ inline void pause_a_moment() {
 #endif
 }
 
-// Waits actively: for what another thread is about to have done.
-template <typename Done>
-void wait_until(const Done& done) {
+// Waits actively: for what another thread is about to have done. Now and then it does something else.
+template <typename Done, typename Meanwhile>
+void wait_until(const Done& done, const Meanwhile& meanwhile) {
   for (int i = 1; !done(); i++)
     if (i % 64) pause_a_moment();
-    else sched_yield();
+    else sched_yield(), meanwhile();
+}
+template <typename Done>
+void wait_until(const Done& done) {
+  wait_until(done, [] {});
 }
 
 // The core that runs this thread, -1 where that is not known.

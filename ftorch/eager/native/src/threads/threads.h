@@ -9,10 +9,12 @@
 
 #include "calls.h"
 #include "threads/crew.h"
+#include "threads/interrupts.h"
 
 constexpr double ALONE = 4e6;  // operations that are not worth waking a second thread (about 30 us)
 constexpr double SHORT = 1e6;  // that are not worth one that is awake (about 8 us)
 constexpr double SHARE = 1e6;  // operations of a task at least
+constexpr double LONGEST = 4e9;  // at most, as far as a kernel can be cut: 30 to 100 ms, in between the caller looks for signals
 constexpr std::chrono::microseconds LATE{30};  // for a helper to begin
 
 // Threads that helped look for more work for a while before they sleep, and come 15 us late then.
@@ -33,8 +35,10 @@ class Awake {
 // How many tasks to make of this many operations.
 inline int64_t tasks_for(double operations, ffi::ThreadPool& pool) {
   const int64_t threads = pool.num_threads();
-  if (threads < 2 || operations < SHORT) return 1;
+  if (operations < SHORT) return 1;
+  if (threads < 2) return 1 + operations / LONGEST;
   if (operations < ALONE && !Crew::looks_here() && !Awake::is_awake()) return 1;
+  if (operations > 4 * LONGEST * threads) return operations / LONGEST;
   return std::clamp<int64_t>(operations / SHARE / threads, 1, 4) * threads;  // as many for each
 }
 
@@ -87,22 +91,42 @@ struct Shared {
     const InFloatMode own_mode(mode);
     const auto start = std::chrono::steady_clock::now();
     for (int64_t own = 0; begun.fetch_add(1) < count; done.fetch_add(1)) try {
+        if (failed.load(std::memory_order_relaxed)) continue;
+        if (!helps) Watch::look();
         if (own == 1 && !helped && std::chrono::steady_clock::now() - start > LATE) Helpers::send_off();
         task(helps ? count - 1 - helped.fetch_add(1) : own++);
+      } catch (const Forked&) {
+        throw;  // nobody would do what others have begun
       } catch (...) {
-        if (!failed.exchange(true)) error = std::current_exception();
+        fail();
       }
+  }
+
+  // Of the caller, while it waits.
+  void look() {
+    if (!failed.load(std::memory_order_relaxed)) try {
+        Watch::look();
+      } catch (const Forked&) {
+        throw;
+      } catch (...) {
+        fail();
+      }
+  }
+
+ private:
+  void fail() {
+    if (!failed.exchange(true)) error = std::current_exception();
   }
 };
 
 // Runs task(0), ..., task(count - 1). The caller takes part, and waits only for tasks that somebody has
 // begun: threads that are all busy (perhaps waiting here themselves) cannot hold it up. The first
-// exception of a task is the caller's.
+// exception of a task, or of a look for signals, is the caller's, and what nobody has begun then is left undone.
 template <typename Task>
 void share(ffi::ThreadPool& pool, int64_t count, const Task& task) {
   const int64_t helpers = std::min(pool.num_threads(), count) - 1;
   if (helpers < 1) {
-    for (int64_t i = 0; i < count; i++) task(i);
+    for (int64_t i = 0; i < count; i++) Watch::look(), task(i);
     return;
   }
   const auto shared = std::make_shared<Shared<Task>>(count, task);
@@ -119,7 +143,7 @@ void share(ffi::ThreadPool& pool, int64_t count, const Task& task) {
       Awake::worked();
     });
   shared->work(false);
-  wait_until([&] { return shared->done.load(std::memory_order_acquire) >= count; });
+  wait_until([&] { return shared->done.load(std::memory_order_acquire) >= count; }, [&] { shared->look(); });
   if (offered) crew.close();
   if (shared->error) std::rethrow_exception(shared->error);
 }

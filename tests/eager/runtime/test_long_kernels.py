@@ -1,0 +1,263 @@
+"""Signals that come while a kernel computes for long: their handlers run at once, and what they raise ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import ftorch as torch
+from ftorch.eager import native
+
+pytestmark = [
+    pytest.mark.skipif(native.module is None, reason="without kernels NumPy computes"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # what comes in a collection is dropped
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+]
+
+_SIZE = 2400  # of a product that takes some hundred milliseconds
+
+
+@pytest.fixture
+def at_alarm():
+    """Sets the handler of a timer's signal."""
+    outer = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    yield lambda handler: signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, outer)
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def _early(make, look, attempts=6):
+    """Whether a signal's handler that raises ends what takes long in the first half of its time; the machine may be busy, so
+    that it is tried again. Gives the results that were interrupted."""
+    ended = []
+    for _ in range(attempts):
+        start = time.perf_counter()
+        look(make())
+        whole = time.perf_counter() - start
+        result = make()
+        start = time.perf_counter()
+        signal.setitimer(signal.ITIMER_REAL, whole / 8)
+        try:
+            look(result)
+        except KeyboardInterrupt:
+            ended.append(result)
+            if time.perf_counter() - start < 0.6 * whole:
+                return ended
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    raise AssertionError("it was never interrupted before it had ended")
+
+
+def _matrix(seed=0):
+    x = torch.rand(_SIZE, _SIZE, generator=torch.Generator().manual_seed(seed)) / _SIZE
+    x[0, 0].item()
+    return x
+
+
+def _first(x):
+    return x.flatten()[0].item()
+
+
+def _makers():
+    x = _matrix()
+    few = torch.rand(24, 64, 120, 120)
+    weight = torch.rand(64, 64, 3, 3)
+    many = torch.rand(30_000_000)
+    return {
+        "product": lambda: x @ x,
+        "batches": lambda: torch.bmm(x.view(4, 600, _SIZE), x.view(4, 600, _SIZE).mT.contiguous()) @ x[:600],
+        "convolution": lambda: torch.nn.functional.conv2d(few, weight),
+        "elementwise": lambda: (many.sin() + many.exp()).cos().tanh(),
+        "sum": lambda: (many.sin() + many.exp()).cos().tanh().sin().sum(),
+    }
+
+
+@pytest.mark.parametrize("which", ["product", "batches", "convolution", "elementwise", "sum"])
+def test_a_kernel_is_given_up(which, at_alarm):
+    """And what it was to give is computed when it is wanted again."""
+    make = _makers()[which]
+    expected = _first(make())
+    at_alarm(_interrupt)
+    for result in _early(make, _first):
+        assert _first(result) == expected
+
+
+def test_a_handler_that_returns_lets_it_go_on(at_alarm):
+    x, seen, w = _matrix(), [], torch.arange(6.0).reshape(2, 3)
+    expected = (x @ x).numpy()
+
+    def compute(*_):
+        seen.append((time.perf_counter(), (w @ w.t() + 1).sum().item(), _first(y)))
+
+    at_alarm(compute)
+    for _ in range(6):
+        start = time.perf_counter()
+        _first(x @ x)
+        whole, y = time.perf_counter() - start, x @ x
+        signal.setitimer(signal.ITIMER_REAL, whole / 8)
+        start = time.perf_counter()
+        np.testing.assert_array_equal(y.numpy(), expected)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if seen and seen[-1][0] - start < 1.6 * whole:  # it computes the product, too
+            break
+    else:
+        raise AssertionError("the handler ran only when the product was there")
+    assert {values[1:] for values in seen} == {(87.0, expected.flat[0])}
+
+
+def test_what_was_recorded_before_is_not_lost(at_alarm):
+    at_alarm(_interrupt)
+    x, w, updated = _matrix(), torch.zeros(1000), 0
+
+    def make():
+        nonlocal updated
+        w.add_(1)
+        updated += 1
+        return x @ x
+
+    results = _early(make, _first)
+    assert w.tolist() == [updated] * 1000
+    assert len({_first(y) for y in results} | {_first(x @ x)}) == 1
+
+
+def test_writes_in_place_are_whole(at_alarm):
+    """What writes to memory that is there ends first."""
+    at_alarm(_interrupt)
+    x, other = torch.zeros(8_000_000), torch.ones(8_000_000)
+    for attempt in range(12):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, (attempt + 1) * 2e-3)
+            x[2:] += other[2:]
+            x[0].item()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        assert len(np.unique(x[2:].numpy())) == 1
+        assert x[:2].tolist() == [0, 0]
+
+
+def test_waiting_for_a_compiled_program_is_interrupted(at_alarm):
+    """XLA runs it to its end beside Python; what it was given away to is not lost."""
+    at_alarm(_interrupt)
+    x, state = _matrix(), torch.zeros(10)
+
+    @torch.compile
+    def step(x):
+        y = x
+        for _ in range(4):
+            y = y @ x
+        state.add_(1)
+        return y
+
+    calls = 0
+
+    def make():
+        nonlocal calls
+        calls += 1
+        return step(x)
+
+    expected = [_first(make()) for _ in range(2)][1]
+    results = []
+
+    def look(_):
+        results.append(make())
+        _first(results[-1])
+
+    _early(lambda: None, look)
+    assert {_first(y) for y in results} == {expected}
+    assert state.tolist() == [calls] * 10
+
+
+def test_beside_other_threads(at_alarm):
+    at_alarm(_interrupt)
+    x, other, values, stop = _matrix(), _matrix(1), [], threading.Event()
+    want = _first(other[:600] @ other)
+
+    def work():
+        while not stop.is_set():
+            values.append(_first(other[:600] @ other))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        results = _early(lambda: x @ x, _first, 10)
+    finally:
+        stop.set()
+        thread.join()
+    assert set(values) == {want}
+    assert {_first(y) for y in results} == {_first(x @ x)}
+
+
+def test_in_a_child():
+    """Where one thread computes."""
+    x = _matrix()
+    expected = _first(x @ x)
+
+    def child():
+        signal.signal(signal.SIGALRM, _interrupt)
+        results = _early(lambda: x @ x, _first)
+        assert {_first(y) for y in results} == {expected}
+
+    assert _exit_code(os.fork(), child) == 0
+
+
+def _exit_code(child, work=None):
+    """The exit code of a process that `os.fork` made, which does a work."""
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    deadline = time.time() + 120
+    while time.time() < deadline:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError("it hangs")
+
+
+def test_a_handler_that_forks(at_alarm):
+    """The child has none of the threads that help: the kernel says so, and the next one computes."""
+    x = _matrix()
+    expected, parent, children = _first(x @ x), os.getpid(), []
+
+    def fork(*_):
+        child = os.fork()
+        if child:
+            children.append(child)
+
+    at_alarm(fork)
+    code = 1
+    try:
+        for _ in range(3):
+            y = x @ x
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            try:
+                value = _first(y)
+            except RuntimeError:
+                value = _first(y)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert value == expected
+            if os.getpid() != parent:
+                code = 0
+                break
+    finally:
+        if os.getpid() != parent:
+            os._exit(code)
+    assert children and [_exit_code(child) for child in children] == [0] * len(children)
