@@ -52,8 +52,8 @@ def __getattr__(name):
         return importlib.import_module(f"ftorch._dynamo.{name}")
     if name in ("export", "ExportResult"):
         return getattr(importlib.import_module("ftorch._dynamo._exporting"), name)
-    if name == "OptimizedModule":
-        return importlib.import_module("ftorch._dynamo.eval_frame").OptimizedModule
+    if name in ("OptimizedModule", "is_dynamo_supported", "is_inductor_supported"):
+        return getattr(importlib.import_module("ftorch._dynamo.eval_frame"), name)
     raise AttributeError(f"module 'torch._dynamo' has no attribute '{name}'")
 
 

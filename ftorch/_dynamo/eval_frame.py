@@ -18,3 +18,8 @@ def innermost_fn(fn):
 def is_dynamo_supported() -> bool:
     """True: functions are captured wherever Python runs."""
     return True
+
+
+def is_inductor_supported() -> bool:
+    """True: XLA compiles for every device."""
+    return True

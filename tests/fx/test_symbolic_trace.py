@@ -1,5 +1,6 @@
 """`symbolic_trace`: the graphs, code and results of PyTorch."""
 
+import collections
 import copy
 import math
 import operator
@@ -289,3 +290,28 @@ def test_assertions_of_traced_values_are_steps():
         with pytest.raises(AssertionError, match="another size"):
             traced(library.ones(2))
     assert codes[0] == codes[1]
+
+
+@pytest.mark.parametrize("tree", [
+    [1, 2], (1, 2), {"a": 1, "b": 2}, {"a": (1, [2]), "b": 3}, collections.namedtuple("Pair", "x y")(1, 2),
+    collections.OrderedDict(a=1, b=2)])
+@pytest.mark.parametrize("given", [[3, 4], (3, 4), {"a": 3, "b": 4, "c": 5}, {"a": (3, [4]), "b": 5}, [3], "ab", None])
+def test_trees_are_read_by_their_spec(tree, given):
+    def outcome(t):
+        spec = t.utils._pytree.tree_flatten(tree)[1]
+        try:
+            return t.fx._pytree.tree_flatten_spec(given, spec)
+        except (LookupError, TypeError, RuntimeError) as error:
+            return type(error), str(error).replace(f"'{t.__name__}", "'torch")
+
+    assert outcome(ft) == outcome(pt)
+
+
+def test_a_module_that_takes_trees_is_traced_again():
+    def retraced(t):
+        tree = {"x": {"a": t.fx.PH, "z": (t.fx.PH, [t.fx.PH])}}
+        graph = t.fx.symbolic_trace(lambda x: x["a"] + x["z"][0] * x["z"][1][0], concrete_args=tree)
+        again = t.fx.symbolic_trace(graph)
+        return again.code, again({"a": 1, "z": (2, [3])})
+
+    assert retraced(ft) == retraced(pt)

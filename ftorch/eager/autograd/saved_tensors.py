@@ -137,7 +137,7 @@ def _modified(t, version, node, edge):
     elif not is_result and storage.extra is not None:
         made_by = 0, storage.extra  # an operand's history is today's
     of = ""
-    if made_by is not None:
+    if made_by is not None and (t.dtype.is_floating_point or t.dtype.is_complex):  # indices have no history
         of = f", which is output {made_by[0]} of {made_by[1].partition('Backward')[0]},"
     return (
         "one of the variables needed for gradient computation has been modified by an inplace "

@@ -197,7 +197,7 @@ def write_out(op, result, out, operands=(), of_indices=False):
                 "reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
             )
         out.resize_(result.shape)
-        if not result._ftorch_geometry.is_contiguous and result._ftorch_geometry.is_dense:
+        if result._ftorch_geometry.stride != out._ftorch_geometry.stride and result._ftorch_geometry.is_dense:
             out.as_strided_(result.shape, result.stride())  # memory that is made anew has the result's order
     _op.call_inplace(_op.op_named("copy"), (out, result), (False,))
 

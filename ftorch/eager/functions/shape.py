@@ -298,9 +298,8 @@ def nonzero(input, *, as_tuple=False, out=None):
             f"nonzero: Expected out tensor to have scalar type Long but got scalar type"
             f"{out.dtype.scalar_name}"
         )
-    resized = out.shape != found.shape
     hooks.write_out(None, found, out)
-    return out.as_strided_(found.shape, found.stride()) if resized else out
+    return out
 
 
 @composite(public="nn.functional")

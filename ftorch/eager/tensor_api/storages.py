@@ -502,6 +502,10 @@ class TypedStorage(BaseStorage):
 
     _pickle_storage_type = pickle_storage_type
 
+    def _write_file(self, f, is_real_file, save_size, element_size):
+        """See `UntypedStorage._write_file`."""
+        self.untyped()._write_file(f, is_real_file, save_size, element_size)
+
     def _get_legacy_storage_class(self):
         from .legacy_storages import storage_type
 

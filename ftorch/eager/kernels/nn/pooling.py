@@ -60,7 +60,7 @@ def _output_extent(n, k, s, p, d, ceil_mode):
 # --- argument checks ---------------------------------------------------------------------
 
 
-def _window(name, x, kernel_size, stride, padding, dilation, ceil_mode, nd):
+def _window(name, x, kernel_size, stride, padding, dilation, ceil_mode, nd, indices=False):
     """The window of a pooling after PyTorch's checks of its arguments."""
     kernel = _per_dimension(name, "kernel_size", kernel_size, nd)
     stride = _per_dimension(name, "stride", stride, nd) if stride not in (None, (), []) else kernel
@@ -77,7 +77,7 @@ def _window(name, x, kernel_size, stride, padding, dilation, ceil_mode, nd):
         _output_extent(n, k, s, p, d, ceil_mode)
         for n, k, s, p, d in zip(extent, kernel, stride, padding, dilation, strict=True)
     )
-    _check_output(name, x, out, nd, kernel)
+    _check_output(name, x, out, nd, kernel, indices)
     return Window(kernel, stride, padding, dilation, extent, out)
 
 
@@ -174,10 +174,10 @@ def _check_padding(kernel, pad, dilation):
         )
 
 
-def _check_output(name, x, out, nd, kernel):
+def _check_output(name, x, out, nd, kernel, indices=False):
     if all(o >= 1 for o in out):
         return
-    if name == "max_pool1d":
+    if name == "max_pool1d" and not indices:
         raise RuntimeError(f"max_pool1d() Invalid computed output size: {out[0]}")
     if name == "avg_pool3d":
         image, window = (
@@ -391,8 +391,8 @@ def _declare_max_pool(nd):
     name = f"max_pool{nd}d"
     dtypes = () if nd == 1 else (np.int64, np.int32, np.int16, np.int8, np.uint8)
 
-    def prepare(self, *arguments):
-        window = _window(name, self, *arguments, nd)
+    def prepare(self, *arguments, indices=False):
+        window = _window(name, self, *arguments, nd, indices)
         check_dtype("max_pool1d_impl" if nd == 1 else name, self, integers=dtypes)
         return window
 
@@ -408,9 +408,8 @@ def _declare_max_pool(nd):
     @op(f"{name}_with_indices{tail} -> (Tensor, Tensor)", public="." if nd == 1 else "_C._nn",
         layout="channels")
     def max_pool_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
-        return max_with_indices(
-            self, prepare(self, kernel_size, stride, padding, dilation, ceil_mode)
-        )
+        window = prepare(self, kernel_size, stride, padding, dilation, ceil_mode, indices=True)
+        return max_with_indices(self, window)
 
     @max_pool_with_indices.derivative
     def _(grad, self, kernel_size, stride, padding, dilation, ceil_mode):
