@@ -204,6 +204,9 @@ class set_grad_enabled(DecoratorContextManager):
     def clone(self):
         return type(self)(self.mode)
 
+    def __repr__(self):
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
+
 
 class inference_mode(DecoratorContextManager):
     """`no_grad`, and code inside promises never to use its results in a graph."""

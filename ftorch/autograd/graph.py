@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ..eager.autograd import tape
 from ..eager.autograd.backward import running, will_run
 from ..eager.autograd.nodes import Node
+from ..eager.core.handles import RemovableHandle
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import modes
 
@@ -222,7 +223,7 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     return _MultiHandle(handles)
 
 
-class _MultiHandle:
+class _MultiHandle(RemovableHandle):
     def __init__(self, handles):
         self.handles = handles
 
@@ -230,11 +231,11 @@ class _MultiHandle:
         for handle in self.handles:
             handle.remove()
 
-    def __enter__(self):
-        return self
+    def __getstate__(self):
+        return self.handles
 
-    def __exit__(self, *_):
-        self.remove()
+    def __setstate__(self, state):
+        self.handles = state
 
 
 def increment_version(tensor):

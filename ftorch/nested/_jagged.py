@@ -154,7 +154,7 @@ def reshape(input, *shape):
 def _reshaped(input, shape, name):
     shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     if len(shape) < 2 or shape[0] not in (len(input), -1) or not (shape[1] is input._ragged or shape[1] == -1):
-        raise RuntimeError(f"{name}(): cannot view shape {tuple(input.size())} as {tuple(shape)}")
+        raise RuntimeError(f"view(): cannot view shape {tuple(input.size())} as {list(shape)}")
     leaf = input._leaves[0]
     return _with(input, getattr(leaf, name)(leaf.shape[0], *shape[2:]))
 

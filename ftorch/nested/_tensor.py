@@ -265,6 +265,9 @@ class NestedTensor(Tensor):
             raise RuntimeError("slice(): not supported for NestedTensor on dim=0")
         raise _strided.not_run("slice.Tensor")
 
+    def _is_view(self):
+        return self._offsets is not None  # of its values
+
     def to_padded_tensor(self, padding, output_size=None):
         """A dense tensor with the components, filled up with ``padding``."""
         return to_padded(self, padding, output_size)

@@ -9,8 +9,10 @@ import itertools
 import threading
 import traceback
 import weakref
+from collections import OrderedDict
 from typing import Any
 
+from ..core.handles import add_hook
 from ..tensor import TensorBase, extras, modes
 from . import gradient_values
 
@@ -115,14 +117,14 @@ class Node:
     def register_hook(self, fn):
         """Calls ``fn(grad_inputs, grad_outputs)`` after the node ran; it may replace grad_inputs."""
         if self.post_hooks is None:
-            self.post_hooks = {}
-        return RemovableHandle(self.post_hooks, fn)
+            self.post_hooks = OrderedDict()
+        return add_hook(self.post_hooks, fn)
 
     def register_prehook(self, fn):
         """Calls ``fn(grad_outputs)`` before the node runs; it may replace them."""
         if self.node_pre_hooks is None:
-            self.node_pre_hooks = {}
-        return RemovableHandle(self.node_pre_hooks, fn)
+            self.node_pre_hooks = OrderedDict()
+        return add_hook(self.node_pre_hooks, fn)
 
     def apply(self, grads):
         """Gradients of the inputs, given those of the outputs (None where there is none)."""
@@ -150,33 +152,6 @@ class _InputMetadata:
     def __init__(self, g):
         if g is not None:
             self.shape, self.dtype, self.device = list(g.shape), g.dtype, g.device
-
-
-_handle_ids = itertools.count()
-
-
-class RemovableHandle:
-    """Removes a hook; also a context manager."""
-
-    def __init__(self, hooks_dict, fn, *others):
-        self.id = next(_handle_ids)
-        self._hooks = weakref.ref(hooks_dict) if hasattr(hooks_dict, "__weakref__") else hooks_dict
-        hooks_dict[self.id] = fn
-        self._others = others
-
-    def remove(self):
-        """Removes the hook; a second call does nothing."""
-        hooks_dict = self._hooks() if isinstance(self._hooks, weakref.ref) else self._hooks
-        if hooks_dict is not None:
-            hooks_dict.pop(self.id, None)
-        for other in self._others:
-            other.pop(self.id, None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.remove()
 
 
 class AccumulateGrad(Node):

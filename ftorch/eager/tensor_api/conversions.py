@@ -103,17 +103,15 @@ def to(self, *args, **kwargs):
         elif isinstance(a, formats.memory_format):
             memory_format = a
         elif a is not None:
-            raise TypeError(
-                "to() received an invalid combination of arguments - got "
-                f"({', '.join(type(v).__name__ for v in args)}), but expected one of:\n * (torch."
-                "device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy"
-                " = False, *, torch.memory_format memory_format = None)\n * (torch.dtype dtype, bool "
-                "non_blocking = False, bool copy = False, *, torch.memory_format memory_format = "
-                "None)\n * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch."
-                "memory_format memory_format = None)\n"
-            )
+            raise _wrong_combination(args, {})
     if len(flags) > 1:
         copy = flags[1]
+    if dtype is not None and not isinstance(dtype, (_dtype.dtype, type)):
+        raise _wrong_combination(args, {"dtype": dtype})
+    if where is not None and not isinstance(where, (_device.device, str, int)):
+        raise _wrong_combination(args, {"device": where})
+    if where is not None and args and (args[0] is dtype or args[0] in _PYTHON_DTYPES):  # a device comes first
+        raise _wrong_combination(args, {} if len(args) > 1 else {"device": where})
     if other is not None:
         if other.__class__ not in PLAIN:
             named = {"copy": copy} if copy and len(flags) < 2 else {}
@@ -139,6 +137,24 @@ def to(self, *args, **kwargs):
     ):
         return clone(out, memory_format=memory_format)
     return clone(out) if copy and out is self else out
+
+
+def _wrong_combination(args, named):
+    """The error of a call of `to` that has no such arguments."""
+    given = [_kind_name(v) for v in args] + [f"{k}={_kind_name(v)}" for k, v in named.items()]
+    more = ", " if named and not args else ""
+    return TypeError(
+        f"to() received an invalid combination of arguments - got ({', '.join(given)}{more}), but expected one of:\n"
+        " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
+        "torch.memory_format memory_format = None)\n"
+        " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+        " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+    )
+
+
+def _kind_name(value):
+    name = type(value).__name__
+    return f"torch.{name}" if isinstance(value, (_dtype.dtype, _device.device, formats.memory_format)) else name
 
 
 def _suggested(t):

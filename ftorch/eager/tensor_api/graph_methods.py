@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from ..autograd import backward as _backward
-from ..autograd.nodes import RemovableHandle
 from ..autograd.saved_tensors import version_of
 from ..autograd.tape import RETAINED, grad_fn_of
 from ..bindings import declared
 from ..call import op as _op
 from ..core import dtype as _dtype
+from ..core.handles import add_hook
 from ..core.once import warn_user
 from ..runtime import capture_trace
 from ..tensor import PLAIN, TensorBase, extras, modes, wrap_view
@@ -309,7 +309,7 @@ def register_hook(self, hook):
     """Calls ``hook(grad)`` whenever a gradient of this tensor is computed; it may replace it."""
     if not self._ftorch_requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    return RemovableHandle(_tensor_hooks(self), hook)
+    return add_hook(_tensor_hooks(self), hook)
 
 
 @method
@@ -321,5 +321,5 @@ def register_post_accumulate_grad_hook(self, hook):
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     meta = extras(self)
     if meta.post_hooks is None:
-        meta.post_hooks = {}
-    return RemovableHandle(meta.post_hooks, hook)
+        meta.post_hooks = OrderedDict()
+    return add_hook(meta.post_hooks, hook)

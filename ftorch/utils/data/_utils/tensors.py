@@ -63,6 +63,8 @@ def stack(batch) -> Tensor | None:
     first = batch[0]._ftorch_geometry
     arrays = []
     for tensor in batch:
+        if not isinstance(tensor, Tensor):  # `torch.stack` says what is wrong
+            return None
         g = tensor._ftorch_geometry
         view = host_view(tensor) if g.dtype is first.dtype and g.shape == first.shape else None
         if view is None:
