@@ -413,10 +413,11 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         if not any(o.requires_grad for o in outputs):
             check.check_independent(outputs)
             return True
+        if check_backward_ad:
+            (check.fast if fast_mode else check.slow)(outputs)
         if check_forward_ad:
             check.check_forward(outputs)
         if check_backward_ad:
-            (check.fast if fast_mode else check.slow)(outputs)
             if check_batched_grad:
                 check.check_batched(outputs)
             check.check_scaled(outputs)

@@ -94,6 +94,8 @@ def _of_numbers(name, *numbers):
 
 
 def _division(call):
+    if call.plan.op.definition.full_name == "div.Tensor_mode":
+        return "DivBackward2"
     return "MulBackward0" if call.is_number(0) else "DivBackward0"
 
 

@@ -126,6 +126,20 @@ def write(t, value: Storage) -> None:
         _private_write(t)
 
 
+def refuse_inference():
+    raise RuntimeError(
+        "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
+        "clone to get a normal tensor before doing inplace update.See "
+        "https://github.com/pytorch/rfcs/pull/17 for more details."
+    )
+
+
+def check_reshaped(t):
+    """Raises where a tensor must not change its own geometry, as ``x.t_()`` and ``x.resize_(3)`` do."""
+    if t._ftorch_storage.version < 0 and not modes.inference:
+        refuse_inference()
+
+
 def count_write(t):
     """Counts a write that changes no element, such as ``x.t_()``."""
     t._ftorch_storage.version += 1
@@ -361,11 +375,7 @@ def _call_inplace(op: Op, operands, static=()):
         if t._ftorch_storage is target._ftorch_storage and (op.exclusive or t is not target) and share(t, target):
             raise RuntimeError(OVERLAP)
     if target._ftorch_storage.version < 0 and not modes.inference:
-        raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
-            "clone to get a normal tensor before doing inplace update.See "
-            "https://github.com/pytorch/rfcs/pull/17 for more details."
-        )
+        refuse_inference()
     if modes.differentiating:
         check_captured(target, op.definition.full_name)
     if modes.grad and (grad or target._base is not None):

@@ -399,6 +399,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     Raises:
         RuntimeError: it is a leaf that requires grad.
     """
+    _op.check_reshaped(self)
     if modes.grad and self._ftorch_requires_grad:
         check_inplace(self)
     version = None if self._ftorch_storage.version < 0 else self._version + 1
@@ -459,6 +460,7 @@ def resize_(self, *sizes, memory_format=None):
     stride = formats.strides_for(shape, memory_format) if memory_format is not None else None
     if shape == self._ftorch_geometry.shape and stride in (None, self._ftorch_geometry.stride):
         return self
+    _op.check_reshaped(self)
     new = geometry(shape, self.dtype, self.device, stride)
     needed = self._ftorch_offset + new.expanse
     cell = self._ftorch_storage
@@ -526,6 +528,7 @@ def _reshaping_inplace(public, name):
             args += (kwargs.pop(argument),)
         for argument in kwargs:
             raise TypeError(f"{public}() got an unexpected keyword argument '{argument}'")
+        _op.check_reshaped(self)
         if modes.grad:
             check_inplace(self)
         return _become(self, view_call(definition, self, args))
@@ -554,6 +557,7 @@ for _public, _rule in (("transpose_", "transpose.int"), ("unsqueeze_", "unsqueez
 @method
 def squeeze_(self, dim=None):
     """``squeeze`` in place: the tensor's own geometry changes."""
+    _op.check_reshaped(self)
     if dim is None:
         return _squeeze_all(self)
     return _squeeze_some(self, (dim,) if isinstance(dim, int) else tuple(dim))
@@ -565,6 +569,7 @@ _squeeze_some = _reshaping_inplace("squeeze_", "squeeze.dims")
 
 @method
 def as_strided_(self, size, stride, storage_offset=None):
+    _op.check_reshaped(self)
     if modes.grad:
         check_inplace(self)
     return _become(self, _as_strided(self, size, stride, storage_offset))
