@@ -15,6 +15,7 @@ import time
 import types
 
 import jax
+import numpy as np
 from jax._src.lax.lax import _convert_element_type  # the public function cannot make weak types
 from jax.extend.core import ClosedJaxpr, get_opaque_trace_state
 
@@ -323,6 +324,14 @@ def is_ready(array) -> bool:
         return array.is_ready()
     except (AttributeError, RuntimeError):
         return True
+
+
+def on_host(array) -> np.ndarray:
+    """An array of either kind, or a number, as NumPy's; waiting for JAX's can be interrupted, which `numpy.asarray` cannot."""
+    if array.__class__ is np.ndarray:
+        return array
+    wait = getattr(array, "block_until_ready", None)
+    return np.asarray(array if wait is None else wait())
 
 
 forking.waits += [_wait_for_results, _wait_for_backends]

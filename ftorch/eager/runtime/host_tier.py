@@ -78,6 +78,6 @@ def checked(plan, results, arrays=()):
 
 def run_step(step, arrays, scalars):
     """A step on arrays of either kind; tuple of results."""
-    given = [a if a.__class__ is np.ndarray else np.asarray(a) for a in arrays]
+    given = [a if a.__class__ is np.ndarray else jax_internals.on_host(a) for a in arrays]
     with np.errstate(all="ignore"):
         return step(given, scalars)

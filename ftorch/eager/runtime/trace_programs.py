@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core import forking
+from ..core.jax_internals import on_host
 from ..host.rules import MissingRule
 from .elementwise_fusion import Group, Value, is_elementwise, program_of
 from .host_tier import step_of
@@ -70,7 +71,7 @@ def _run_by_itself(plan, arrays, numbers):
     """The results of a step that has no place in the trace's own list."""
     if plan.compiled is None and (step := step_of(plan)):
         return step(arrays, numbers)
-    return [np.asarray(r) for r in plan.run(list(arrays), [number.item() for number in numbers])]
+    return [on_host(r) for r in plan.run(list(arrays), [number.item() for number in numbers])]
 
 
 class TraceProgram:
@@ -108,7 +109,7 @@ class _Builder:
 
     def __init__(self, code, live, exact=False):
         self.exact = exact
-        self.scope: dict[str, Any] = {"ndarray": np.ndarray, "asarray": np.asarray, "host": _run_by_itself}
+        self.scope: dict[str, Any] = {"ndarray": np.ndarray, "asarray": on_host, "host": _run_by_itself}
         self.fixed: Any = None  # the numbers of the plan at hand, if it has no size class
         self.lines: list[tuple[str, list, list]] = []  # (template, arguments read, values made)
         self.values: dict[int, Value] = {}

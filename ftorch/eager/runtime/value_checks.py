@@ -12,6 +12,7 @@ import numpy as np
 from ..core import device as _device
 from ..core import errors
 from ..core.dtype import dtype as Dtype
+from ..core.jax_internals import on_host
 from ..core.once import warn_user
 from ..core.registry import Shape
 from ..memory.storage import strided
@@ -328,7 +329,7 @@ def part_of(root, t):
     """A tensor's value as NumPy, given its storage's; None where that takes more than a view."""
     storage, g = t._ftorch_storage, t._ftorch_geometry
     if g is storage.root:
-        return np.asarray(root)
+        return on_host(root)
     if not storage.root.is_contiguous or g.dtype is not storage.root.dtype:
         return None
-    return strided(np.ascontiguousarray(root).reshape(-1), g, t._ftorch_offset)  # it may be one number, repeated
+    return strided(np.ascontiguousarray(on_host(root)).reshape(-1), g, t._ftorch_offset)  # it may be one number, repeated

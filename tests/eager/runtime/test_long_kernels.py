@@ -147,7 +147,8 @@ def test_writes_in_place_are_whole(at_alarm):
         assert x[:2].tolist() == [0, 0]
 
 
-def test_waiting_for_a_compiled_program_is_interrupted(at_alarm):
+@pytest.mark.parametrize("how", ["read", "step on the host"])
+def test_waiting_for_a_compiled_program_is_interrupted(how, at_alarm):
     """XLA runs it to its end beside Python; what it was given away to is not lost."""
     at_alarm(_interrupt)
     x, state = _matrix(), torch.zeros(10)
@@ -172,7 +173,10 @@ def test_waiting_for_a_compiled_program_is_interrupted(at_alarm):
 
     def look(_):
         results.append(make())
-        _first(results[-1])
+        if how == "read":
+            _first(results[-1])
+        else:
+            results[-1][: 3 + len(results), :1].sum().item()  # of a new size: NumPy's
 
     _early(lambda: None, look)
     assert {_first(y) for y in results} == {expected}
