@@ -11,7 +11,7 @@ import numpy as np
 
 from ..eager.autograd.backward import grad as _grad
 from ..eager.call.elements import elements as _elements
-from ..eager.call.op import to_numpy
+from ..eager.call.op import hooks
 from ..eager.core import api as torch
 from ..eager.core.formats import strided
 from ..eager.dispatch.levels import Wrapped
@@ -352,24 +352,57 @@ class _Check:
                 if not torch.allclose(found, torch.stack(one_by_one)):
                     raise GradcheckError(f"{_BATCHED}\n\nGot:\n{found}\n\nExpected:\n{torch.stack(one_by_one)}")
 
-    def check_forward(self, outputs):
-        """Forward mode must agree with finite differences along a random direction."""
+    def check_forward(self, fast):
+        """Forward mode must agree with finite differences: along each element, or (``fast``) one random direction."""
+        generator = np.random.RandomState(0)  # the user's random numbers stay what they are
+        for position, t in self.differentiated:
+            if fast:
+                parts = [generator.uniform(0.1, 1.0, t.shape) for _ in range(1 + t.is_complex())]
+                directions = [parts[0] + 1j * parts[1] if t.is_complex() else parts[0]]
+            else:
+                units = (1, 1j) if t.is_complex() else (1,)
+                directions = [_unit(t, i, unit) for i in range(t.numel()) for unit in units]
+            for direction in directions:
+                self.along_forward(position, t, direction.astype(t.dtype.numpy))
+
+    def along_forward(self, position, t, direction):
+        from . import forward_ad
+
+        with forward_ad.dual_level():
+            given = list(self.inputs)
+            for i, other in self.differentiated:
+                tangent = torch.from_numpy(direction) if i == position else torch.zeros_like(other.detach())
+                given[i] = forward_ad.make_dual(other.detach(), tangent)
+            unpacked = [forward_ad.unpack_dual(o) for o in _outputs(self.func, given)]
+            found = [np.zeros(tuple(p.shape)) if t is None else _elements(t.detach()) for p, t in unpacked]
+        expected = _difference(self.func, self.inputs, t, direction, self.eps)
+        for number, (f, e) in enumerate(zip(found, expected)):
+            if not _close(np.asarray(f), e, self.rtol, self.atol):
+                raise GradcheckError(_mismatch(f, e, number, position, kind="computed with forward mode "))
+
+
+    def check_batched_forward(self):
+        """Forward mode along several directions at once must agree with one by one."""
         from . import forward_ad
 
         for position, t in self.differentiated:
-            direction = torch.randn_like(t.detach())
-            with forward_ad.dual_level():
-                given = list(self.inputs)
-                for i, other in self.differentiated:
-                    tangent = direction if i == position else torch.zeros_like(other.detach())
-                    given[i] = forward_ad.make_dual(other.detach(), tangent)
-                made = _outputs(self.func, given)
-                unpacked = [forward_ad.unpack_dual(o) for o in made]
-                found = [np.zeros(tuple(p.shape)) if t is None else _elements(t.detach()) for p, t in unpacked]
-            expected = _difference(self.func, self.inputs, t, to_numpy(direction), self.eps)
-            for number, (f, e) in enumerate(zip(found, expected)):
-                if not _close(np.asarray(f), e, self.rtol, self.atol):
-                    raise GradcheckError(_mismatch(f, e, number, position, kind="computed with forward mode "))
+
+            def along(tangent, position=position, t=t):
+                with forward_ad.dual_level():
+                    given = [i.detach() if isinstance(i, TensorBase) else i for i in self.inputs]
+                    given[position] = forward_ad.make_dual(t.detach(), tangent)
+                    unpacked = [forward_ad.unpack_dual(o) for o in _tensors(self.func(*given))]
+                    return tuple(p.new_zeros(()).expand(p.shape) if d is None else d for p, d in unpacked)
+
+            directions = [torch.randn_like(t.detach()) for _ in range(2)]
+            expected = [torch.stack(parts) for parts in zip(*map(along, directions))]
+            try:
+                found = hooks.vmap(along)(torch.stack(directions))
+            except RuntimeError as error:
+                raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
+            for f, e in zip(found, expected):
+                if not torch.allclose(f, e):
+                    raise GradcheckError(f"{_BATCHED}\n\nGot:\n{f}\n\nExpected:\n{e}")
 
 
 def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0,
@@ -416,7 +449,9 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         if check_backward_ad:
             (check.fast if fast_mode else check.slow)(outputs)
         if check_forward_ad:
-            check.check_forward(outputs)
+            check.check_forward(fast_mode)
+            if check_batched_forward_grad:
+                check.check_batched_forward()
         if check_backward_ad:
             if check_batched_grad:
                 check.check_batched(outputs)

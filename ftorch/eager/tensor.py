@@ -80,9 +80,23 @@ class _TensorMeta(type):
         for told in subclassed:
             told(cls)
 
+    def __setattr__(cls, name, value):
+        super().__setattr__(name, value)
+        if name == "__torch_function__":
+            for told in redirected:
+                told(cls)
+
+    def __delattr__(cls, name):
+        super().__delattr__(name)
+        if name == "__torch_function__":
+            for told in redirected:
+                told(cls)
+
 
 subclassed: list[Callable[[type], None]] = []
 """Functions that are told of each new subclass, whatever its own ``__init_subclass__`` does."""
+redirected: list[Callable[[type], None]] = []
+"""Functions that are told of each class that got another ``__torch_function__`` when it was there already."""
 
 
 class Tensor(TensorBase, metaclass=_TensorMeta):

@@ -7,6 +7,7 @@ import pytest
 
 import ftorch
 from tests.differential.observing import compare
+from tests.oracle import both
 
 _IGNORED = {"version"}
 
@@ -174,3 +175,17 @@ def test_stacked_models_are_apart_from_theirs():
         assert [(tuple(p.shape), p.requires_grad) for p in (*parameters, *buffers)] == [
             ((3, 2), False), ((3, 2), False), ((3, 2), False), ((3, 2), False), ((3,), False),
         ]
+
+
+def test_a_leaf_that_hooks_gave_is_a_leaf():
+    def program(t):
+        x = t.arange(3.0, requires_grad=True)
+        with t.autograd.graph.saved_tensors_hooks(lambda v: v * 2, lambda v: v / 2 + 1):
+            y = x * x.exp()
+        saved = y.grad_fn._saved_self
+        (saved * 3).sum().backward()
+        with t.no_grad():
+            other = y.grad_fn._saved_other
+        return type(other.grad_fn).__name__, saved, repr(saved), saved.is_leaf, saved.grad_fn is None, x.grad, saved.grad is None
+
+    both(program)

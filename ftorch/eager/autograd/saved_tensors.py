@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..tensor import TensorBase, modes, wrap, wrap_view
+import weakref
+
+from ..tensor import TensorBase, extras, modes, wrap, wrap_view
 from .view_nodes import AliasNode
 
 
@@ -118,6 +120,9 @@ def unpack(saved, node, edge, in_graph=False):
     if edge is not None and edge[0].is_accumulate:
         if saved.__class__ is not SavedByHook:
             return edge[0].variable
+        if in_graph:  # looked at: a leaf with a hook's value, whose gradient is that of the leaf that was saved
+            t._ftorch_requires_grad, extras(t).accumulator = True, weakref.ref(edge[0])
+            return t
         identity = AliasNode(t._ftorch_geometry, t._ftorch_geometry, 0)  # a leaf's value is its own, this one a hook's
         identity.edges, edge = (edge,), (identity, 0)
     if (modes.grad or in_graph) and edge is not None:

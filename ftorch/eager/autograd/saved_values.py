@@ -151,7 +151,7 @@ def _unpacked(node, position):
     if node.saved is None:
         raise RuntimeError(FREED)
     i = node.backward.saved[position]
-    t = unpack(node.saved[position], node, node.edges[i] if i >= 0 else (node, -1 - i))
+    t = unpack(node.saved[position], node, node.edges[i] if i >= 0 else (node, -1 - i), in_graph=True)
     return t.detach() if i < 0 and t.dtype.category < 2 else t
 
 

@@ -122,6 +122,12 @@ def has_say(kind: type) -> bool:
     return found
 
 
+def forget(kind: type) -> bool:
+    """Has a class looked at again, whose ``__torch_function__`` is another one now; whether it had a say before."""
+    PLAIN.discard(kind)
+    return _examined.pop(kind, False)
+
+
 def asks(value) -> bool:
     """Whether a value's class is to be asked now."""
     return modes.subclasses and has_say(type(value))
@@ -508,7 +514,7 @@ def forward_methods(cls, written) -> None:
         DISPATCHING.add(cls)
         _op.hooks.python_classes(cls)
         if function is default:  # as in PyTorch: such a class sees calls at one place
-            cls.__torch_function__ = classmethod(disabled)
+            type.__setattr__(cls, "__torch_function__", classmethod(disabled))
             return
     has_say(cls)  # for those in C, who ask nobody
     if function is disabled:

@@ -22,7 +22,7 @@ from ..core import api  # noqa: F401
 from ..core.composite import COMPOSITES
 from ..core.registry import OVERLOADS
 from ..dispatch import autocast, faces, levels, overrides, running_calls, watched_methods  # noqa: F401
-from ..tensor import PLAIN, Tensor, TensorBase, subclassed
+from ..tensor import PLAIN, Tensor, TensorBase, redirected, subclassed
 from ..tensor_api import (  # noqa: F401
     conversions,
     copying,
@@ -322,10 +322,21 @@ def _told_of_subclass(cls):
     overrides.forward_methods(cls, watched_methods.written)
 
 
+def _told_of_other_function(cls):
+    """Looks again at a class that got another ``__torch_function__``, and at those below it."""
+    if cls is Tensor:
+        return
+    if not overrides.forget(cls):  # else its methods ask already
+        overrides.forward_methods(cls, watched_methods.written)
+    for below in type.__subclasses__(cls):
+        _told_of_other_function(below)
+
+
 def _bind_overrides():
     Tensor.__torch_function__ = classmethod(overrides.default)  # type: ignore[attr-defined]
     Tensor.__torch_dispatch__ = staticmethod(overrides.dispatch_disabled)  # type: ignore[attr-defined]
     subclassed.append(_told_of_subclass)
+    redirected.append(_told_of_other_function)
     watched_methods.written += [*methods.METHODS, "__getitem__", "__setitem__"]
     for name, method in methods.METHODS.items():
         if isinstance(method, types.FunctionType):

@@ -13,7 +13,7 @@ from ..core import device as _device
 from ..dispatch.levels import Wrapped
 from ..runtime.executor import IMMEDIATE
 from ..tensor import PLAIN, Tensor, modes
-from .printing import tensor_repr
+from .printing import tensor_repr, with_suffixes
 
 
 def representation(t, contents=None) -> str:
@@ -97,7 +97,7 @@ def _named(start, t, contents):
 
 
 def _meta(start, t, name):
-    parts = ["...", "device='meta'", f"size={tuple(t.shape)}"]
+    parts = ["device='meta'", f"size={tuple(t.shape)}"]
     from ..core.dtype import get_default_dtype
 
     if t.dtype is not get_default_dtype():
@@ -106,4 +106,4 @@ def _meta(start, t, name):
         parts.append(f"grad_fn=<{name}>")
     elif t._ftorch_requires_grad:
         parts.append("requires_grad=True")
-    return f"{start}({', '.join(parts)})"
+    return with_suffixes(f"{start}(...", parts, len(start) + 1)

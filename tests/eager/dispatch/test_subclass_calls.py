@@ -7,7 +7,7 @@ import torch as reference
 import ftorch
 from ftorch.eager import native
 from ftorch.eager.dispatch import overrides
-from tests.oracle import assert_shows_same
+from tests.oracle import assert_shows_same, both
 
 CALLS = (
     "x + x; x + 1; 1 + x; x - p; p - x; x * p; p @ x; x ** 2; 2 ** x; -x; x / 2; x == p; x.add(x, alpha=1); t.add(x, p, "
@@ -240,3 +240,46 @@ def test_what_super_gives_is_of_the_class(name, kind):
             base = Base
         found.append(_overriding(lib, name, _SUPER[name], base, (type("Mixin", (), {}),) if kind == "mixed" else ()))
     assert found[0] == found[1]
+
+
+class _Wrapping:
+    """What a class like those of torchao, whose ``__torch_function__`` is set when it has been used, sees."""
+
+    def __init__(self, t):
+        class Scaled(t.Tensor):
+            @staticmethod
+            def __new__(cls, elem):
+                return t.Tensor._make_wrapper_subclass(cls, elem.shape, dtype=elem.dtype)
+
+            def __init__(self, elem):
+                self.elem = elem
+
+            @classmethod
+            def __torch_dispatch__(cls, func, types, args, kwargs):
+                return cls(func(args[0].elem, *args[1:], **kwargs))
+
+        self.t, self.made, self.seen = t, Scaled(t.ones(2)), []
+
+    def handler(self, cls, func, types, args=(), kwargs=None):
+        self.seen.append(func.__name__)
+        with self.t._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+
+def test_a_handler_that_is_set_later_is_asked():
+    def program(t):
+        wrapping = _Wrapping(t)
+        x, kind = wrapping.made, type(wrapping.made)
+        found = [type(x.detach()).__name__]
+
+        class Below(kind):
+            pass
+
+        y = Below(t.ones(2))
+        kind.__torch_function__ = classmethod(lambda cls, *args: wrapping.handler(cls, *args))
+        found += [type(v).__name__ for v in (x.detach(), x + 1, t.relu(x), y.detach(), y.module_load(t.ones(2)))]
+        seen, wrapping.seen = wrapping.seen, []
+        del kind.__torch_function__
+        return found, seen, wrapping.seen
+
+    both(program)

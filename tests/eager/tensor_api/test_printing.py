@@ -9,6 +9,7 @@ import torch
 
 from ftorch.eager.core import device, dtype
 from ftorch.eager.tensor_api import printing
+from tests.oracle import both
 
 DTYPES = {
     torch.float32: np.float32, torch.float64: np.float64, torch.float16: np.float16,
@@ -139,3 +140,8 @@ def test_printoptions_are_restored():
     with printing.printoptions(precision=1, sci_mode=True):
         assert printing.PRINT_OPTS.precision == 1
     assert printing.get_printoptions() == before
+
+
+def test_long_descriptions_of_meta_tensors_are_broken():
+    both(lambda t: repr(t.empty(1024, 5, 65535, 65535, device="meta", requires_grad=True) * 2))
+    both(lambda t: repr(t.empty(3, device="meta")))
