@@ -49,6 +49,8 @@ def wait_for(where: _device.device) -> None:
     """Runs what the thread has recorded; waits until a device has done all of its work."""
     executor.flush()
     jax_device = _device.to_jax(where)
+    # The driver first: it is there sooner than JAX's `block_until_ready`, which then has what to raise.
+    is_done = gpu_driver.wait(jax_device)
     latest = program.latest.get(where)
     array = None if latest is None else latest()
     if isinstance(array, jax.Array):  # a forked child's is NumPy's
@@ -57,7 +59,7 @@ def wait_for(where: _device.device) -> None:
         except RuntimeError:
             if not array.is_deleted():  # else it was given to a program, perhaps by another thread
                 raise
-    if not gpu_driver.wait(jax_device):
+    if not is_done:
         # Work of a device is done in order: what is asked for now is done last.
         negate, marker = _marker(jax_device)
         negate(marker).block_until_ready()

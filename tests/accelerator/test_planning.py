@@ -77,6 +77,26 @@ def test_products_and_convolutions_are_as_precise_as_is_set():
     ]
 
 
+def test_memory_that_nobody_else_holds_is_taken_over():
+    program = """
+        from ftorch.eager.runtime import program
+        donated, compile_code = [], program.compile_code
+        program.compile_code = lambda code, live, given, *rest: (
+            donated.append(given), compile_code(code, live, given, *rest))[1]
+
+        x, row = torch.zeros(300, 200), torch.ones(200)
+        kept = None
+        for i in range(8):
+            if i == 4:
+                kept = x.detach().jax()
+            x[i] = row
+            y = x[i] + 1
+            torch.cuda.synchronize()
+        print(donated, x.sum().item(), kept.sum(), y.sum().item())
+    """
+    assert run(program) == ["[(), (0,), ()] 1600.0 800.0 400.0"]
+
+
 def test_new_sizes_are_planned_by_their_class():
     program = """
         from ftorch.eager.autograd import derivatives

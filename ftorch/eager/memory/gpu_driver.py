@@ -1,7 +1,8 @@
 """What CUDA's driver is asked beside JAX: small arrays as NumPy's, how much memory is free, and whether all is done.
 
-JAX's transfer takes four times as long as the driver's copy. On one H200, in a virtual machine, a program of one addition
-whose result is read took 596 us by JAX and 138 so; the program alone takes 115.
+JAX's transfer takes four times as long as the driver's copy, and JAX knows that a program has ended by a call of the host
+behind it, for which the driver wakes a thread; a stream that waits for the array is there sooner. On one H200, in a
+virtual machine, with a product of 4096 x 4096 in bfloat16 (172 us): 303 us by `block_until_ready`, 195 so.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import jax
 import numpy as np
 
 _MOST = 1 << 16  # bytes; what is larger takes its time anyway
+_NON_BLOCKING = 1  # a stream that work without a stream does not wait for
 _KINDS = "biufc"  # dtypes whose elements lie on the device as they do in NumPy's arrays
 
 
@@ -32,6 +34,9 @@ class _Driver:
         self._enter = library.cuCtxSetCurrent
         self._enter.argtypes = (ctypes.c_void_p,)
         self._wait = library.cuCtxSynchronize
+        self._new_stream, self._wait_for_stream = library.cuStreamCreate, library.cuStreamSynchronize
+        self._new_stream.argtypes = ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint
+        self._wait_for_stream.argtypes = (ctypes.c_void_p,)
         self._free = library.cuMemGetInfo_v2
         self._free.argtypes = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)
         device, self._context = ctypes.c_int(), ctypes.c_void_p()
@@ -43,15 +48,30 @@ class _Driver:
             raise OSError("CUDA's driver does not answer")
 
     def copy(self, array):
-        """The elements of an array that is there; None where the driver refuses."""
+        """The elements of an array; None where the driver refuses."""
         if not self._is_current():
             return None
+        if not self._waits_for(array):
+            array.block_until_ready()
         found = np.empty(array.shape, array.dtype)
         if self._copy(found.ctypes.data, array.unsafe_buffer_pointer(), found.nbytes):
             return None
         found.flags.writeable = False
         return found
 
+    def _waits_for(self, array):
+        """Waits until an array is there, on a stream of the thread's; whether that was possible. The context is current."""
+        stream = _local.streams.get(self)
+        if stream is None:
+            made = ctypes.c_void_p()
+            if self._new_stream(ctypes.byref(made), _NON_BLOCKING) or not made.value:
+                return False
+            stream = _local.streams[self] = made.value
+        try:
+            capsule = array.__dlpack__(stream=stream)  # makes the stream wait for what the array waits for
+        except Exception:  # a dtype that DLPack has not, or an array that never comes: JAX says what it is
+            return False
+        return not self._wait_for_stream(stream) and capsule is not None
 
     def wait(self):
         """Waits until the device has done all of its work; whether it has."""
@@ -76,6 +96,9 @@ class _Driver:
 class _Local(threading.local):
     driver = None  # of the current context
 
+    def __init__(self):
+        self.streams = {}  # of each driver
+
 
 _local = _Local()
 
@@ -96,7 +119,7 @@ def elements(array) -> np.ndarray:
     if is_there and 0 < array.nbytes <= _MOST and array.dtype.kind in _KINDS:
         devices = array.sharding.device_set
         if len(devices) == 1 and (driver := _driver(next(iter(devices)))) is not None:
-            found = driver.copy(array.block_until_ready())
+            found = driver.copy(array)
             if found is not None:
                 return found
     return np.asarray(array)

@@ -153,7 +153,7 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
 
     Args:
         code, inputs, ints, floats, replaced: see `ftorch.eager.runtime.trace.Trace`; none is changed, but that
-            inputs that nobody else holds may be copies of XLA's.
+            inputs that nobody else holds may be copies of XLA's, and those of the CPU copies where the program runs.
         live: the slots wanted; ``keep`` their storages.
         again: whether the same trace is going to come again.
         finished: a list that gets the order of the arrays (None: as in ``live``) and, the moment they
@@ -177,12 +177,20 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
     return arrays if order is None else [arrays[i] for i in places(order)]
 
 
+def _move(inputs, device):
+    """Puts arrays of the CPU there, in the list itself: who else held them could not be seen with a second list."""
+    for i in range(len(inputs)):
+        array = _device.moved(inputs[i], device)
+        if array is not inputs[i]:
+            inputs[i] = array
+
+
 def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, again, finished):
     if not live:
         finished += (None, [])
         return
     if device is not _device.CPU:
-        inputs = [_device.moved(array, device) for array in inputs]
+        _move(inputs, device)
     # Padded programs are for one device: what lies on several is divided as its own sizes are.
     shares = host_tier.PADDED if device is _device.CPU else not _device.is_several(device)
     if steps == 1 and not shares:
