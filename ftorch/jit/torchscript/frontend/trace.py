@@ -19,6 +19,7 @@ from ..tracing.recorder import Recorder, _flat
 from ..tracing.records import Statement, TracedInt, TracerWarning, Value
 from .emit import Emitter, emit_function, emit_module
 from .recursive import function_name
+from .traced_types import type_of
 
 __all__ = ["TracerWarning", "TracingCheckError", "is_tracing", "trace", "trace_module"]
 
@@ -272,6 +273,7 @@ def _record(unit, root, func, name, inputs, strict, counts):
     """(text of the function, [(module, text of a method)]) of a run."""
     recorder = Recorder(root)
     parameters, unpacking, arguments = [], [], []
+    _check_inputs(tuple(value for _, value in inputs))
     for key, value in inputs:
         kind, alias = _enter(recorder, key, value, unpacking)
         parameters.append((key, kind))
@@ -327,18 +329,26 @@ def _enter(recorder, key, value, unpacking):
             kind = next(iter(parts.values()))[0] if parts else "Tensor"
             keys = "int" if parts and isinstance(next(iter(parts)), int) else "str"
             return f"Dict[{keys}, {kind}]", {k: p[1] for k, p in parts.items()}
-        raise RuntimeError(
-            f"Type '{_python_type(v)}' cannot be traced. Only Tensors and (possibly nested) Lists, "
-            "Dicts, and Tuples of Tensors can be traced"
-        )
+        raise AssertionError(f"{key} is checked already: {v!r}")
 
     return walk(value, lambda names: key, (key,))
 
 
-def _python_type(v):
-    known = {type(None): "NoneType"}
-    name = known.get(type(v), type(v).__name__)
-    return f"Tuple[{name}]" if not isinstance(v, str) else "str"
+def _check_inputs(values):
+    kind = type_of(values)
+    if not _has_only_tensors(values):
+        raise RuntimeError(
+            f"Type '{kind}' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and Tuples of Tensors can be "
+            "traced"
+        )
+
+
+def _has_only_tensors(value):
+    if isinstance(value, (tuple, list)):
+        return all(map(_has_only_tensors, value))
+    if isinstance(value, dict):
+        return all(map(_has_only_tensors, value.values()))
+    return isinstance(value, TensorBase)
 
 
 _CONTAINER = (
@@ -362,6 +372,8 @@ def _output(recorder, result, strict):
             "so it would be a no-op."
         )
     if isinstance(result, (list, dict)):
+        if not result:
+            type_of(result)
         if strict and isinstance(result, dict):
             raise RuntimeError(_CONTAINER.format("dict"))
         if strict:
@@ -386,7 +398,7 @@ def _cloned(value):
     if isinstance(value, TensorBase):
         return value.detach().clone()
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_cloned, value))
+        return type(value)(*map(_cloned, value)) if hasattr(value, "_fields") else type(value)(map(_cloned, value))
     if isinstance(value, dict):
         return {k: _cloned(v) for k, v in value.items()}
     return copy.deepcopy(value)
@@ -420,6 +432,7 @@ def _check(func, traced, all_inputs, tolerance, strict, text, root=None):
             theirs = func(*_cloned(values))
             torch.set_rng_state(state)
         for n, (a, b) in enumerate(zip(_flat(mine), _flat(theirs))):
+            b = torch.as_tensor(b)  # a size is a number for the function and a tensor for its trace
             try:
                 torch.testing.assert_close(
                     a.double() if a.is_floating_point() else a,
