@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 
 from .registry import OPS
@@ -14,7 +15,11 @@ class ReturnType(tuple):
     _fields: tuple[str, ...] = ()
 
     def __new__(cls, values):
-        return tuple.__new__(cls, values)
+        made = tuple.__new__(cls, values)
+        if len(made) != len(cls._fields):
+            takes = f"takes a {len(cls._fields)}-sequence ({len(made)}-sequence given)"
+            raise TypeError(f"torch.return_types.{cls.__name__}() {takes}")
+        return made
 
     def __repr__(self):
         inner = ",\n".join(f"{n}={v!r}" for n, v in zip(self._fields, self))
@@ -22,6 +27,12 @@ class ReturnType(tuple):
 
     def __reduce__(self):
         return tuple, (tuple(self),)
+
+    def __copy__(self):
+        return type(self)(self)
+
+    def __deepcopy__(self, memo):
+        return type(self)([copy.deepcopy(value, memo) for value in self])
 
 
 RETURN_TYPES: dict[str, type] = {}
@@ -32,7 +43,7 @@ def return_type(name, fields):
     namespace = {f: property(lambda self, i=i: self[i]) for i, f in enumerate(fields)}
     namespace |= {"__slots__": (), "_fields": fields, "__match_args__": fields,
                   "__module__": "torch.return_types", "n_fields": len(fields),
-                  "n_sequence_fields": len(fields)}
+                  "n_sequence_fields": len(fields), "n_unnamed_fields": 0}
     made = type(name, (ReturnType,), namespace)
     RETURN_TYPES[name] = made
     return made

@@ -14,6 +14,7 @@ from jax import lax
 from ..core.dtype import dtype as Dtype
 from ..core.dtype import finfo, float32, from_numpy, iinfo, promote_types
 from ..core.errors import size_mismatch
+from ..core.geometry import channels_last_stride, is_channels_last, memory_order, permuted_stride
 
 Array = jax.Array
 
@@ -262,3 +263,23 @@ def from_both_ends(start, end, steps):
     index = jnp.arange(steps, dtype=start.real.dtype)  # int64 would turn float32 into float64
     ahead, behind = fused_multiply_add(step, index, start), fused_multiply_add(-step, steps - 1 - index, end)
     return jnp.where(jnp.arange(steps) < steps // 2, ahead, behind)
+
+
+# --- how strides of results follow ---------------------------------------------------------
+
+
+def as_images(inputs, static, shapes):
+    """Images whose channels lie together where the first input's do."""
+    last = is_channels_last(inputs[0])
+    return [channels_last_stride(shape) if last and len(shape) == inputs[0].ndim else None for shape in shapes]
+
+
+def in_order(inputs, static, shapes):
+    """Dense strides in the memory order of the first input."""
+    g = inputs[0]
+    order = memory_order(g.stride, g.shape)
+    basic = order == tuple(range(g.ndim))
+    return [None if basic or len(shape) != g.ndim else permuted_stride(shape, order) for shape in shapes]
+
+
+as_images.is_basic = in_order.is_basic = True  # type: ignore[attr-defined]

@@ -258,7 +258,7 @@ def _fill_slices(self, dim, index, value):
 
 # The Tensor overload comes first: a 0-d tensor would do as a number, without its gradient.
 @op("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
-    forms=_FORMS)
+    forms=_FORMS, layout="preserve")
 def index_fill(self, dim, index, value):
     """A copy with slices along a dimension set to a number (``torch.index_fill``).
 
@@ -278,7 +278,7 @@ def index_fill(self, dim, index, value):
 
 
 @op("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    forms=_FORMS)
+    forms=_FORMS, layout="preserve")
 def index_fill_scalar(self, dim, index, value):
     return _fill_slices(self, dim, index, value)
 

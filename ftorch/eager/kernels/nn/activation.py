@@ -14,7 +14,7 @@ from jax import lax
 
 from ...core.dtype import from_numpy
 from ...core.registry import op
-from .._common import cast, check_fits, dtype_name, is_complex, is_integral, up, wrap_dim
+from .._common import cast, check_fits, dtype_name, in_order, is_complex, is_integral, up, wrap_dim
 from ..pointwise.unary import by_factor, keep, magnitude, require, require_floating, times
 from . import _rowwise
 
@@ -353,7 +353,7 @@ def _channels(self, weight):
 
 
 @op("prelu(Tensor self, Tensor weight) -> Tensor", forms="function method",
-    public=f". {FUNCTIONAL}", layout="pointwise")
+    public=f". {FUNCTIONAL}", layout=in_order)
 def prelu(self, weight):
     weight = _channels(self, weight)
     require_floating(self, "prelu_cpu")
@@ -368,7 +368,7 @@ def _(grad, *, self, weight):
     return jnp.where(self > 0, grad, slopes * grad), to_weight.astype(weight.dtype)
 
 
-@op("glu(Tensor input, int dim=-1) -> Tensor", public=FUNCTIONAL, forms="function out")
+@op("glu(Tensor input, int dim=-1) -> Tensor", public=FUNCTIONAL, forms="function out", layout=in_order)
 def glu(input, dim):
     if input.ndim == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")

@@ -17,6 +17,7 @@ from .._common import (
     Array,
     default_float,
     dtype_name,
+    in_order,
     is_complex,
     is_floating,
     is_integral,
@@ -365,7 +366,7 @@ def _(grad, input, num_groups, weight, bias, eps):
 
 
 @op("local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, "
-    "float k=1.0) -> Tensor", public="nn.functional")
+    "float k=1.0) -> Tensor", public="nn.functional", layout=in_order)
 def local_response_norm(input, size, alpha, beta, k):
     """Divides by a power of the mean square over neighbouring channels."""
     if input.ndim < 3:

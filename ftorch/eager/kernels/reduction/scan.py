@@ -12,7 +12,16 @@ from jax import lax
 from ... import native
 from ...core.dtype import from_numpy, get_default_dtype, promote_types
 from ...core.registry import op
-from .._common import broadcast_shapes, cast, is_complex, is_floating, is_integral, up, wrap_dim
+from .._common import (
+    broadcast_shapes,
+    cast,
+    in_order,
+    is_complex,
+    is_floating,
+    is_integral,
+    up,
+    wrap_dim,
+)
 from .._primitives import primitive
 from .reductions import at_least_1d, not_implemented, positions, take_along
 from .sorting import scatter_gradient
@@ -220,7 +229,7 @@ def _check_joined(self, dim, extra):
 
 
 @op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
-    forms="function method out")
+    forms="function method out", layout=in_order)
 def diff(self, n=1, dim=-1, prepend=None, append=None):
     if self.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")

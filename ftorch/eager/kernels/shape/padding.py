@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from ...core.registry import op
-from .._common import is_complex, is_floating, up
+from .._common import as_images, is_complex, is_floating, up
 from ..indexing.scatter import not_implemented, number
 
 # --- padding -------------------------------------------------------------------------
@@ -109,8 +109,15 @@ def _circular(x, pairs, spatial):
 _MODES = {"reflect": _reflect, "replicate": _replicate, "circular": _circular}
 
 
+def _padded(inputs, static, shapes):
+    return [None] if static["mode"] == "circular" else as_images(inputs, static, shapes)
+
+
+_padded.is_basic = True  # type: ignore[attr-defined]
+
+
 @op('pad(Tensor input, int[] pad, str mode="constant", Scalar? value=None) -> Tensor',
-    public="nn.functional")
+    public="nn.functional", layout=_padded)
 def pad(input, pad, mode, value):
     """A tensor padded at both ends of its last dimensions (``torch.nn.functional.pad``).
 
@@ -176,7 +183,7 @@ def _check_3d(name, x):
         )
 
 
-@op("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", public=". nn.functional")
+@op("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", public=". nn.functional", layout=as_images)
 def pixel_shuffle(self, upscale_factor):
     """Channels made into pixels: (..., c r r, h, w) to (..., c, h r, w r).
 
@@ -201,7 +208,7 @@ def pixel_shuffle(self, upscale_factor):
     return x.reshape(*batch, c // (r * r), h * r, w * r)
 
 
-@op("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", public=". nn.functional")
+@op("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", public=". nn.functional", layout=as_images)
 def pixel_unshuffle(self, downscale_factor):
     """Pixels made into channels: the inverse of `pixel_shuffle`.
 
@@ -225,7 +232,7 @@ def pixel_unshuffle(self, downscale_factor):
 
 
 @op("channel_shuffle(Tensor self, int groups) -> Tensor", public=". nn.functional",
-    aliases="native_channel_shuffle")
+    aliases="native_channel_shuffle", layout=as_images)
 def channel_shuffle(self, groups):
     """Channels of several groups taken in turn (``torch.nn.functional.channel_shuffle``).
 
