@@ -665,3 +665,17 @@ def test_parameters_with_attributes_by_the_other_name():
     )
     made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert made.stdout.split() == ["3"]
+
+
+def test_functions_and_classes_without_a_name_are_refused_as_by_the_fast_pickler():
+    class Local:
+        pass
+
+    def refused(save, value):
+        with pytest.raises((AttributeError, pickle.PicklingError)) as caught:
+            save(value, io.BytesIO())
+        return type(caught.value), str(caught.value)
+
+    nameless = eval("lambda x: x", {"__name__": __name__})
+    for value in (lambda x: x, {"a": [lambda x: x]}, Local, Local(), nameless):
+        assert refused(torch.save, value) == refused(reference.save, value)

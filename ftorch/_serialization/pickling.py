@@ -493,10 +493,14 @@ class _Pickler(_TensorReducer, pickle._Pickler):  # type: ignore[misc]
 
     def save_global(self, obj, name=None):
         path = _file_name(obj, name)
-        if path is None:
-            super().save_global(obj, name)
-        else:
+        if path is not None:
             self._write_global(obj, *path)
+            return
+        try:
+            super().save_global(obj, name)
+        except pickle.PicklingError:
+            pickle.dumps(obj, self.proto)  # the fast pickler refuses it in its own words, which are PyTorch's
+            raise
 
     def _write_global(self, obj, module, name):
         if self.proto >= 4:

@@ -1,7 +1,7 @@
 """`FlopCounterMode`: how many floating-point operations a piece of code takes.
 
-Counted are products of matrices, convolutions, attention and recurrent layers; a multiplication with
-an addition counts twice, everything else not at all.
+Counted are products of matrices, convolutions, attention and recurrent layers (on the CPU as far as PyTorch counts them
+there); a multiplication with an addition counts twice, everything else not at all.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections import defaultdict
+
+import ftorch as torch
 
 from .._ops import ops
 from ..eager.tensor import Tensor
@@ -113,9 +115,15 @@ def sdpa_flop(query, key, value, *args, out_shape=None, **kwargs):
 
 @register_flop_formula("_scaled_dot_product_attention_backward")
 def sdpa_backward_flop(query, key, value, *args, out_shape=None, **kwargs):
-    # The scores again, then the gradients of the weights, queries, keys and values.
+    # The scores again, where they were not kept, then the gradients of the weights, queries, keys and values.
     pairs = math.prod(query[:-1]) * key[-2]
-    return 2 * pairs * (3 * query[-1] + 2 * value[-1])
+    again = not _has_dropout(query, key, args)
+    return 2 * pairs * ((2 + again) * query[-1] + 2 * value[-1])
+
+
+def _has_dropout(query, key, read):
+    """Whether what a gradient reads besides queries, keys and values has something for each weight ; ``grad`` is the last."""
+    return (*query[:-1], key[-2]) in map(tuple, read[:-1])
 
 
 @register_flop_formula("einsum", get_raw=True)
@@ -228,8 +236,20 @@ def convert_to_percent_str(num, denom):
     return f"{num / denom:.2%}" if denom else "0%"
 
 
-def _counted_as(name, out) -> str:
-    """The operator of PyTorch's that does the work of a call."""
+def _counted_as(name, args, out) -> str | None:
+    """The operator of PyTorch's that does the work of a call, None for those that it does not count.
+
+    On the CPU those are LSTMs, and attention but where it is made of products (for a dropout, or a mask's gradient).
+    """
+    first = next((t for t in args if isinstance(t, Tensor)), None)
+    if first is not None and first.device.type == "cpu":
+        if name == "_scaled_dot_product_attention":
+            return "bmm" if _is_of_products(*args) else None
+        if name == "_scaled_dot_product_attention_backward":
+            query, key, _, *read = map(_shapes, args)
+            return "bmm" if _has_dropout(query, key, [x for x in read if x is not None]) else None
+        if name in ("_lstm_layer", "_lstm_layer_backward"):
+            return None
     if name.startswith("conv") and name[-2:] != "nd":
         return "convolution_backward" if name.endswith("_backward") else "convolution"
     base = name.removesuffix("_backward")
@@ -239,6 +259,11 @@ def _counted_as(name, out) -> str:
         wide = any(t.dim() > 2 for t in tree_leaves(out) if isinstance(t, Tensor))
         return "bmm" if wide and base != "linear" and base != "addmm" else "mm"
     return name
+
+
+def _is_of_products(query, key, value, mask=None, dropped=None, *rest):
+    """Whether PyTorch's attention on the CPU is made of products: with dropout, or with a mask that wants a gradient."""
+    return dropped is not None or (mask is not None and mask.requires_grad and torch.is_grad_enabled())
 
 
 class _Backward(str):
@@ -291,8 +316,10 @@ class FlopCounterMode:
         name = str(packet).removeprefix("aten.")
         formula = self.flop_registry.get(packet) or self.flop_registry.get(name)
         if formula is not None:
+            own = _counted_as(name, args, out)
+            if own is None:
+                return
             flops = formula(*args, **kwargs, out_val=out)
-            own = _counted_as(name, out)
             if own != name and own not in self._packets:
                 packet = getattr(ops.aten, own, None) or _Backward(f"aten.{own}")
             packet = self._packets.setdefault(own, packet)  # backward ops have a new one each time

@@ -18,6 +18,11 @@ def conv(package, name, x, w, **options):
     return getattr(package.nn.functional, name)(package.ones(x), weight, **options)
 
 
+def attention(package, **options):
+    q = package.ones(1, 2, 4, 8, requires_grad=True)
+    return package.nn.functional.scaled_dot_product_attention(q, q, q, **options)
+
+
 CASES = {
     "mm": lambda p: p.ones(2, 3, requires_grad=True) @ p.ones(3, 4, requires_grad=True),
     "one gradient": lambda p: p.ones(2, 3, requires_grad=True) @ p.ones(3, 4),
@@ -33,6 +38,12 @@ CASES = {
     "conv1d": lambda p: conv(p, "conv1d", (2, 3, 8), (4, 3, 3), stride=2),
     "conv2d": lambda p: conv(p, "conv2d", (2, 4, 8, 9), (6, 4, 3, 2), padding=1),
     "transposed": lambda p: conv(p, "conv_transpose2d", (2, 3, 5, 6), (3, 4, 3, 2), stride=2),
+    "attention": lambda p: attention(p),
+    "causal": lambda p: attention(p, is_causal=True),
+    "masked": lambda p: attention(p, attn_mask=p.ones(4, 4, dtype=p.bool)),
+    "with dropout": lambda p: attention(p, dropout_p=0.5),
+    "lstm": lambda p: p.nn.LSTM(4, 5)(p.ones(3, 1, 4, requires_grad=True))[0],
+    "encoder": lambda p: p.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)(p.ones(3, 1, 8)),
     "nothing": lambda p: p.ones(3, requires_grad=True).exp(),
 }
 

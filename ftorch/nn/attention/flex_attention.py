@@ -142,6 +142,11 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=128
 def _check(query, key, value, block_mask, enable_gqa):
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
         raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
+    if query.size(-1) != key.size(-1):
+        raise ValueError(
+            "Expect query and key/value to have the same embedding dimension but got "
+            f"E={query.size(-1)} and E={key.size(-1)}."
+        )
     if query.dtype != key.dtype or query.dtype != value.dtype:
         raise ValueError(
             f"Expected query, key, and value to have the same dtype, but got query.dtype: "
