@@ -83,3 +83,15 @@ def test_conditions_of_several_sizes():
         for m in (module(pt, "fx.experimental.symbolic_shapes"), module(ft, "fx.experimental.symbolic_shapes"))
     )
     assert mine == theirs
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.view(x.shape[0] * 2, -1), lambda x: x.reshape(x.shape[0] // 2, -1), lambda x: x.view(-1, x.shape[0] // 2)])
+def test_sizes_that_must_be_multiples_can_be_traced(call):
+    """PyTorch keeps a guard for them; only programs for export ask for a specification."""
+    def code(trace, library):
+        traced = trace(call, tracing_mode="symbolic")(library.ones(4, 6))
+        assert traced(library.ones(8, 6)).shape == call(library.ones(8, 6)).shape
+        return re.sub(r"_size_int_\d+", "_size_int", traced.code)
+
+    assert code(module(ft, "fx.experimental.proxy_tensor").make_fx, ft) == code(make_fx, pt)

@@ -343,7 +343,7 @@ def _trace_for_all_sizes(make_level, f, args) -> GraphModule:
     for i, leaf in enumerate(leaves):
         for d, n in enumerate(leaf.shape if isinstance(leaf, TensorBase) else ()):
             if n > 1:
-                new = Symbol(f"L[{i}].size()[{d}]", n, low=2, is_auto=True)
+                new = Symbol(f"L[{i}].size()[{d}]", n, low=2, is_auto=True, is_hint=True)
                 symbols.setdefault(n, new).uses.append((i, d, 1, 0))
 
     def trace(leaves):
