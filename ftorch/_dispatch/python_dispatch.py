@@ -159,11 +159,13 @@ def run(func, tensors, args, kwargs):
             return True, result
         declined.append(f"tensor subclass {kind}")
     lines = "\n".join(f"  - {d}" for d in declined)
-    raise TypeError(
+    error = TypeError(
         f"Multiple dispatch failed for 'torch._ops.{func}'; all __torch_dispatch__ handlers returned "
         f"NotImplemented:\n\n{lines}\n\nFor more information, try re-running with "
         "TORCH_LOGS=not_implemented"
     )
+    error._ftorch_declined = True  # type: ignore[attr-defined]  # operators ask their other operand
+    raise error
 
 
 def overload_call(func, tensors, args, kwargs):
