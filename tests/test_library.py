@@ -551,3 +551,11 @@ def test_fallback():
             assert ft.ops.own_fallback.f(ft.ones(2), 3).tolist() == [3.0, 3.0]
         with pytest.raises(NotImplementedError, match="Could not run 'own_fallback::f'"):
             ft.ops.own_fallback.f(ft.ones(2), 3)
+
+
+def test_opcheck_of_an_op_without_results():
+    @ft.library.custom_op(f"own::check_written{next(_names)}", mutates_args={"output"})
+    def written(input: ft.Tensor, output: ft.Tensor) -> None:
+        output.copy_(input.sin())
+
+    assert set(ft.library.opcheck(written, (ft.rand(3), ft.empty(3))).values()) == {"SUCCESS"}

@@ -156,6 +156,9 @@ class CustomOpDef:
 
     def _run_fake(self, *args, **kwargs):
         if self._fake is None:
+            schema = self._opoverload._schema
+            if schema.is_mutable and not schema.returns:  # there is nothing to say of its results
+                return None
             raise RuntimeError(
                 f"There was no fake impl registered for {self!r}. This is necessary for "
                 "torch.compile/export/fx tracing to work. Please use "

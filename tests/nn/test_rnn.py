@@ -5,6 +5,7 @@ import pytest
 import torch as reference
 
 import ftorch as torch
+from tests.oracle import both
 
 LENGTHS = [4, 2, 1]
 CASES = [
@@ -62,3 +63,20 @@ def test_errors(name, options, shape):
             getattr(package.nn, name)(2, 3, **options)(package.zeros(shape))
         caught.append((info.type, str(info.value)))
     assert caught[1] == caught[0]
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bias": False}, {"bidirectional": True}])
+def test_names_of_nodes(kind, dtype, options):
+    def program(t):
+        module = getattr(t.nn, kind)(3, 2, **options).to(getattr(t, dtype))
+        x = t.ones(4, 2, 3, dtype=getattr(t, dtype))
+        packed = t.nn.utils.rnn.pack_padded_sequence(x, [4, 2])
+        return [found.grad_fn.name() for found in (module(x)[0], module(packed)[0].data)]
+
+    both(program)
+
+
+def test_names_of_nodes_of_projected_lstms():
+    both(lambda t: t.nn.LSTM(3, 2, proj_size=1)(t.ones(4, 2, 3))[0].grad_fn.name())

@@ -82,6 +82,10 @@ class _Call:
         slot = self.plan.structure.slots[names.index(name)]
         return slot[1] if slot[0] == "v" else None
 
+    def has_tensor(self, name):
+        """Whether an optional tensor is given."""
+        return self.plan.structure.slots[self.plan.op.definition.argument_names.index(name)][0] == "t"
+
 
 def _of_numbers(name, *numbers):
     """A rule: the node's number if no operand is a Python number, if the first is, if the second is."""
@@ -181,7 +185,17 @@ def _power(call):
     return f"PowBackward{2 if call.is_number(0) else 0 if call.is_number(1) else 1}"
 
 
+def _recurrent(call):
+    """A layer over time: PyTorch's results are those of the steps, stacked, or of a library's kernel for LSTMs."""
+    input = call.inputs[0]
+    if call.has_tensor("batch_sizes"):
+        return "CatBackward0"
+    is_lstm = call.plan.op.definition.name == "_lstm_layer" and not call.has_tensor("w_hr")
+    return f"{'MkldnnRnnLayer' if is_lstm and input.device.type == 'cpu' and input.dtype.itemsize < 8 else 'Stack'}Backward0"
+
+
 _RULES = {
+    "_lstm_layer": _recurrent, "_rnn_layer": _recurrent,
     "fake_quantize_per_tensor_affine": lambda call: "FakeQuantizePerTensorAffineCachemask"
     f"{'TensorQparams' if len(call.dims) > 1 else ''}Backward0",
     **{name: _reduced(name) for name in _LOSSES},
