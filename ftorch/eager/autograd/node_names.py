@@ -83,8 +83,9 @@ class _Call:
         return slot[1] if slot[0] == "v" else None
 
     def has_tensor(self, name):
-        """Whether an optional tensor is given."""
-        return self.plan.structure.slots[self.plan.op.definition.argument_names.index(name)][0] == "t"
+        """Whether an optional tensor is given; False if it is none of the op's arguments."""
+        names = self.plan.op.definition.argument_names
+        return name in names and self.plan.structure.slots[names.index(name)][0] == "t"
 
 
 def _of_numbers(name, *numbers):
