@@ -409,7 +409,7 @@ def _check(func, traced, all_inputs, tolerance, strict, text, root=None):
     import ftorch as torch
 
     for i, given in enumerate(all_inputs):
-        if not (given and isinstance(given[0], tuple) and isinstance(given[0][0], str)):
+        if isinstance(given, TensorBase) or not (given and isinstance(given[0], tuple) and isinstance(given[0][0], str)):
             given = _inputs(func, given, None)
         unit = CompilationUnitData()
         with warnings.catch_warnings():

@@ -389,6 +389,8 @@ ADAPTED: dict = {
     "_nested_tensor_from_mask_left_aligned": lambda *_: False,  # then no nested tensor is made
     "_upsample_bilinear2d_aa": _upsample("bilinear", 2, True),
     "_upsample_bicubic2d_aa": _upsample("bicubic", 2, True),
+    "tensordot": lambda a, b, dims_self, dims_other: torch.tensordot(a, b, dims=(dims_self, dims_other)),
+    "block_diag": lambda tensors: torch.block_diag(*tensors),
     "log_sigmoid": _log_sigmoid, "scaled_dot_product_attention": _sdpa, "type_as": _type_as,
     **{f"{n}_": _inplace_activation(n) for n in ("gelu", "silu", "mish", "hardswish", "relu6",
                                                 "hardsigmoid", "selu", "celu")},

@@ -376,6 +376,67 @@ for _name in ("zeros_like", "ones_like", "empty_like", "rand_like", "randn_like"
     _RULES["any", _name] = _like(_name)
 
 
+# What draws random numbers: {name: its parameters after the first in ATen's order, with their defaults}.
+_DRAWS = {
+    "normal_": {"mean": 0, "std": 1}, "uniform_": {"from": 0, "to": 1}, "exponential_": {"lambd": 1},
+    "cauchy_": {"median": 0, "sigma": 1}, "geometric_": {"p": None}, "log_normal_": {"mean": 1, "std": 2},
+    "random_": {"from": 0, "to": None}, "bernoulli_": {"p": 0.5}, "bernoulli": {"p": None},
+    "normal": {"std": 1.0, "size": None}, "poisson": {},
+    "multinomial": {"num_samples": None, "replacement": False}, "binomial": {"prob": None},
+    "_standard_gamma": {}, "_sample_dirichlet": {}, "randint_like": {"low": 0, "high": None},
+}
+
+
+def _drawn(name, parameters):
+    def apply(x=None, *args, generator=None, out=None, dtype=None, device=None, **named):
+        for first in ("input", "self", "mean", "count"):
+            x = named.pop(first, x) if x is None else x
+        more = list(parameters.items())[len(args) :]
+        while more and more[-1][0] not in named:
+            more.pop()
+        values = [*args, *(named.pop(p, default) for p, default in more)]
+        if generator is not None or out is not None or (set(named) - {"layout", "memory_format", "pin_memory"}):
+            return None
+        return name, [x, *values], _options({"dtype": dtype, "device": device})
+
+    return apply
+
+
+for _name, _parameters in _DRAWS.items():
+    _RULES["any", _name] = _drawn(_name, _parameters)
+
+
+@rule("any.randint")
+def _(*args, low=None, high=None, size=None, dtype=None, device=None, generator=None, out=None, **kwargs):
+    if generator is not None or out is not None:
+        return None
+    values = [*(v for v in (low, high) if v is not None), *args] if high is None else [*args, *(
+        v for v in (low, high) if v is not None)]
+    *bounds, sizes = values if size is None else [*values, size]
+    return "randint", [*bounds, list(sizes)], _options({"dtype": dtype, "device": device})
+
+
+@rule("any.tensordot")
+def _(a, b, dims=2, out=None):
+    if out is not None:
+        return None
+    if isinstance(dims, int):
+        dims = list(range(a.dim() - dims, a.dim())), list(range(dims))
+    elif isinstance(dims, TensorBase):
+        return None
+    return "tensordot", [a, b, *(list(d) if isinstance(d, (tuple, list)) else [d] for d in dims)], {}
+
+
+@rule("any.block_diag")
+def _(*tensors):
+    return "block_diag", [list(tensors)], {}
+
+
+@rule("any.logsigmoid", "any.log_sigmoid")
+def _(input):
+    return "log_sigmoid", [input], {}
+
+
 def _new(name):
     def apply(x, *args, dtype=None, device=None, size=None, **kwargs):
         named = _options({"dtype": dtype, "device": device})
