@@ -16,6 +16,7 @@ from ..memory import host_memory
 from ..runtime import size_classes
 from ..runtime.size_classes import CHANGED, ORDERED
 from ..tensor import PLAIN
+from . import result_layouts
 from .size_errors import raise_early
 
 _new = object.__new__
@@ -173,7 +174,14 @@ def of_class(op, operands, static):
     instance = model.instance(sizes)
     if instance is None:
         return None
-    geometries = model.is_basic and basic_geometries(inputs, instance.shapes, model.dtypes, model.plan.device)
+    plan = model.plan
+    geometries = model.is_basic and basic_geometries(inputs, instance.shapes, model.dtypes, plan.device)
+    if geometries is None and not callable(plan.op.definition.layout):
+        definition, slots = plan.op.definition, plan.structure.slots
+        geometries = result_layouts.geometries(definition, instance.shapes, model.dtypes, inputs, plan.device, slots)
+        for g in geometries if plan.device is _device.CPU else ():
+            if g.numel > _UNCHECKED:
+                host_memory.check(g.shape, g.dtype)
     return None if not geometries else made(model, tuple(inputs), geometries, instance, static)
 
 

@@ -9,13 +9,7 @@ import jax
 
 from ..core import device as _device
 from ..core import dtype as _dtype
-from ..core.geometry import (
-    Size,
-    channels_last_stride,
-    geometry,
-    is_channels_last,
-    pointwise_stride,
-)
+from ..core.geometry import Size, geometry
 from ..core.quiet import quiet
 from ..core.registry import STATIC
 from ..core.return_values import result_type
@@ -28,7 +22,7 @@ from ..runtime.executor import COMPLEX, FLOAT, INT, Plan, record, translate_erro
 from ..runtime.plan import remember
 from ..runtime.value_checks import bind_checks, give, notices_of
 from ..tensor import PLAIN, wrap
-from . import class_plans
+from . import class_plans, result_layouts
 from .argument_types import check_arguments
 from .call_checks import check_devices, check_required, check_unsigned, promotion_of
 from .kernel_functions import (
@@ -167,8 +161,7 @@ def build(op, operands, static, by_class=True, at=None) -> OpPlan:
         if signature is None:
             if definition.known is not None:
                 definition.known.keep(plan, operands)
-        elif not _has_large_default(slots, static):
-            has_static = signature.has_static
+        elif not ((has_static := signature.has_static) and _has_large_default(slots, static)):
             remade = _remade(plan, casts, number_dtype, fitting, has_static) if has_static or definition.checks else None
             class_plans.keep(plan, operands, static, signature, remade)
     return plan
@@ -315,48 +308,17 @@ def _fitting(definition, slots, types, result):
 
 
 def _result_geometries(definition, results, tensors, device, stored, slots):
-    geometries = []
     inputs = [t._ftorch_geometry for t in tensors]
-    follows = definition.promote is not None or definition.layout == "pointwise"
-    keeps = definition.layout == "preserve" and inputs[0].is_dense
-    declared = getattr(definition, "result_dtypes", None)
-    channels = definition.layout == "channels" and any(map(is_channels_last, inputs[:2]))
-    dtypes = declared or [dtype_of_result(r.dtype, stored) for r in results]
-    if callable(definition.layout):
-        given = zip(definition.argument_names, slots, strict=True)
-        static = {n: s[1] if s[0] == "v" else None for n, s in given if s[0] in "vn"}
-        strides = definition.layout(inputs, static, [tuple(r.shape) for r in results])
-        return tuple(
-            geometry(Size(r.shape), dtype, device, stride)
-            for r, dtype, stride in zip(results, dtypes, strides, strict=True)
-        )
-    for r, dtype in zip(results, dtypes, strict=True):
-        shape = Size(r.shape)
-        stride = inputs[0].stride if keeps and shape == inputs[0].shape else None
-        if (follows or definition.layout == "preserve") and stride is None and shape and not all(
-            g.has_new_stride() for g in inputs
-        ):
-            if all(_broadcasts_to(g.shape, shape) for g in inputs):
-                stride = pointwise_stride(shape, inputs, _has_numbers(definition, slots))
-        if stride is not None and definition.name == "pow" and slots[0][0] == "s":
-            stride = None
-        if channels and len(shape) == inputs[0].ndim:
-            stride = channels_last_stride(shape)
-        geometries.append(geometry(shape, dtype, device, stride))
-    return tuple(geometries)
-
-
-def _has_numbers(definition, slots):
-    """Whether there are numbers that PyTorch makes tensors of, which decides about strides of dimensions of size 1."""
-    return definition.name not in _OF_NUMBERS and any(slots[i][0] == "s" for i in definition.numbers)
-
-
-_OF_NUMBERS = frozenset({"pow", "clamp", "clamp_min", "clamp_max"})  # kernels of their own for numbers
-
-
-def _broadcasts_to(shape, target):
-    gap = len(target) - len(shape)
-    return gap >= 0 and all(n in (1, target[gap + i]) for i, n in enumerate(shape))
+    dtypes = getattr(definition, "result_dtypes", None) or [dtype_of_result(r.dtype, stored) for r in results]
+    if not callable(definition.layout):
+        return result_layouts.geometries(definition, [r.shape for r in results], dtypes, inputs, device, slots)
+    given = zip(definition.argument_names, slots, strict=True)
+    static = {n: s[1] if s[0] == "v" else None for n, s in given if s[0] in "vn"}
+    strides = definition.layout(inputs, static, [tuple(r.shape) for r in results])
+    return tuple(
+        geometry(Size(r.shape), dtype, device, stride)
+        for r, dtype, stride in zip(results, dtypes, strides, strict=True)
+    )
 
 
 _RESIZING = frozenset({"addbmm"})  # in place, the first operand takes the shape of the result

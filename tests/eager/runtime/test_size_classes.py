@@ -326,3 +326,39 @@ def test_derivatives_of_new_sizes_trace_nothing(name, monkeypatch):
         x = torch.randn(rows, columns, requires_grad=True)
         calls[name](x).square().sum().backward()
     assert not traced
+
+
+_STRIDED = {
+    "columns subtracted": lambda lib, x, y: x[:, 2:] - x[:, :2],
+    "rows and columns added": lambda lib, x, y: x[:, :1] + y[:, 0],
+    "largest of pairs": lambda lib, x, y: lib.maximum(x[:, None, :2], y[None, :, 2:]),
+    "transposes": lambda lib, x, y: x.t() * x.t(),
+    "a transpose and rows": lambda lib, x, y: x.t().sub(x[:, 0], alpha=2),
+    "permuted": lambda lib, x, y: lib.where(x[None].permute(2, 1, 0) > 0, x.t()[..., None], 1.0),
+    "clamped": lambda lib, x, y: x.t().clamp(min=0),
+    "a power": lambda lib, x, y: 2.0 ** x.t()[:, ::2],
+    "expanded": lambda lib, x, y: x[:, None].expand(-1, y.shape[0], -1).exp(),
+    "channels last": lambda lib, x, y: (x.view(1, -1, 2, 2).contiguous(memory_format=lib.channels_last) + 1).relu(),
+}
+
+
+@pytest.mark.parametrize("name", _STRIDED)
+def test_new_sizes_of_strided_operands_are_planned_by_their_class(name, monkeypatch):
+    """Arguments are not laid out over the schema again, and strides are PyTorch's."""
+    function, planned = _STRIDED[name], []
+
+    def laid_out(definition, *rest):
+        planned.append(definition.name)
+        return laid_out_before(definition, *rest)
+
+    laid_out_before = planning.laid_out
+    monkeypatch.setattr(planning, "laid_out", laid_out)
+    for turn, (n, m) in enumerate([*SIZES, (91, 77), (58, 49)]):
+        rng = np.random.default_rng(turn)
+        arrays = [rng.standard_normal((k, 4)).astype(np.float32) for k in (n, m)]
+        if turn == 6:
+            planned.clear()
+        found, expected = function(torch, *_tensors(torch, *arrays)), function(oracle, *_tensors(oracle, *arrays))
+        assert found.shape == expected.shape and found.stride() == expected.stride()
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+    assert not planned
