@@ -93,6 +93,22 @@ def default_device(t, device):
 
 
 @program
+def largest_elements(t, device):
+    found = []
+    for dtype in ("float32", "float16", "bfloat16", "int32", "int64", "uint8"):
+        x = (numbers(t, "cpu", 3, 1500) * 40).to(getattr(t, dtype)).to(device)
+        if x.is_floating_point():
+            x[1, 5], x[2, 7], x[2, 9] = float("nan"), float("inf"), -float("inf")
+        for how in ({"k": 7}, {"k": 3, "largest": False}, {"k": 2, "dim": 0}):
+            found.append(x.topk(**how).values)  # which of equal elements is PyTorch's secret
+    x = t.arange(2048.0, device=device).roll(100)
+    x.requires_grad_()
+    values, places = x.topk(5)
+    values.sum().backward()
+    return found, values, places, x.grad, x.detach().reshape(2, 1024).topk(6, 1, largest=False)
+
+
+@program
 def scalars_of_the_cpu_mix(t, device):
     x = numbers(t, device, 3)
     return (
