@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 
 __all__ = [
     "ENV_VAR_PARALLEL_START", "ProcessContext", "ProcessException", "ProcessExitedException",
@@ -162,6 +163,10 @@ class ProcessContext:
 class SpawnContext(ProcessContext):
     """The older name."""
 
+    def __init__(self, processes, error_files):
+        warnings.warn("SpawnContext is renamed to ProcessContext since 1.4 release.", stacklevel=2)
+        super().__init__(processes, error_files)
+
 
 def start_processes(fn, args=(), nprocs: int = 1, join: bool = True, daemon: bool = False,
                     start_method: str = "spawn", numa_options=None):
@@ -193,7 +198,7 @@ def start_processes(fn, args=(), nprocs: int = 1, join: bool = True, daemon: boo
     finally:
         if outer is None:
             del os.environ[_wire.TOKEN_VARIABLE]
-    made = SpawnContext(processes, files)
+    made = ProcessContext(processes, files)
     if not join:
         return made
     while not made.join():

@@ -18,6 +18,7 @@ def fail_in_the_second(index):
 def test_spawn_sends_tensors_both_ways():
     queue = multiprocessing.get_context("spawn").SimpleQueue()
     context = multiprocessing.spawn(put_sum, (ftorch.ones(3), queue), nprocs=2, join=False)
+    assert type(context) is multiprocessing.ProcessContext
     found = dict(queue.get() for _ in range(2))
     while not context.join():
         pass
