@@ -12,6 +12,8 @@ from torch.distributed.pipelining import schedules as their_schedules
 from ftorch.distributed.pipelining import _actions as actions
 from ftorch.distributed.pipelining import _utils as utils
 
+from ..oracle import outcome
+
 
 def _of(t, name):
     return __import__(f"{t.__name__}.distributed.{name}", fromlist=["x"])
@@ -268,3 +270,18 @@ def test_microbatches():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert microbatches(ftorch) == microbatches(pt)
+
+
+@pytest.mark.parametrize("path", ["nothing", "0.nothing", "nothing.0", "1.a.b"])
+def test_splits_at_what_is_not_there(path):
+    import torch.distributed.pipelining as theirs
+
+    import ftorch
+    import ftorch.distributed.pipelining as ours
+
+    seen = []
+    for t, pipelining in ((pt, theirs), (ftorch, ours)):
+        net = t.nn.Sequential(t.nn.Sequential(t.nn.Linear(1, 1)), t.nn.ReLU())
+        _, error = outcome(lambda net=net, m=pipelining: m._IR.annotate_split_points(net, {path: m.SplitPoint.END}))
+        seen.append((type(error), str(error)))
+    assert seen[0] == seen[1]

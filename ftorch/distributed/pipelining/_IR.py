@@ -59,8 +59,15 @@ def annotate_split_points(mod, spec: dict) -> None:
         AttributeError: for a path without a module.
     """
     for path, point in spec.items():
-        sub = mod.get_submodule(path)
-        sub._pipe_split = point
+        *outer, last = path.split(".")
+        sub = mod
+        for i, name in enumerate(outer):
+            try:
+                sub = getattr(sub, name)
+            except AttributeError as error:
+                at = ".".join(outer[: i + 1])
+                raise AttributeError(f"Specified target {path} referenced nonexistent module {at}") from error
+        getattr(sub, last)._pipe_split = point
 
 
 class _Tracer(Tracer):
