@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ftorch as torch
 
+from ..eager.kernels.linalg._checks import FAILURES, fail
 from .aten import aten
 
 _REDUCTION = ("none", "mean", "sum")
@@ -51,22 +52,12 @@ def _linalg_slogdet(A):
     return sign, logabsdet, *torch.linalg.lu_factor_ex(A)[:2]
 
 
-_FAILURES = {
-    "inv": "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.",
-    "solve": "The solver failed because the input matrix is singular.",
-    "cholesky": "The factorization could not be completed because the input is not positive-definite (the leading minor of "
-                "order {} is not positive-definite).",
-}
-
-
 @aten
 def _linalg_check_errors(info, api_name, *, is_matrix):
-    failed = info.flatten().nonzero().flatten().tolist()
-    if failed:
-        first = failed[0]
-        where = "" if is_matrix else f"(Batch element {first}): "
-        text = _FAILURES.get(api_name.rpartition(".")[2], "The algorithm failed (error code: {}).")
-        raise torch.linalg.LinAlgError(f"{api_name}: {where}{text.format(int(info.flatten()[first]))}")
+    name, infos = api_name.rpartition(".")[2], info.numpy()
+    text = FAILURES.get(name, "The algorithm failed (error code: {info}).")
+    error = RuntimeError if name == "lu_factor" else torch.linalg.LinAlgError
+    fail(api_name, infos != 0, lambda index: text.format(info=infos[index]), error)
 
 
 @aten

@@ -8,6 +8,7 @@ calls make it up.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 
@@ -16,9 +17,11 @@ from .._alias import is_own
 from ..eager.autograd import tape
 from ..eager.autograd.derivatives import Derived
 from ..eager.call import op as _op
+from ..eager.call.call_checks import MixedDevices
 from ..eager.core import api
 from ..eager.core.formats import strided
 from ..eager.core.registry import STATIC
+from ..eager.dispatch.levels import wrapped_plan
 from ..eager.tensor import TensorBase
 from . import gradients
 
@@ -66,15 +69,25 @@ def renamed(definition, operands, static):
 
 
 def composed(op, operands, static):
-    """The result of the calls that make up a kernel's or a gradient's call; None if it is one op."""
+    """The result of the calls that make up a kernel's or a gradient's call; None if it is one op.
+
+    Arguments that the kernel refuses are refused by it: what it is made of might take them for others.
+    """
     definition = op.definition
     if definition.__class__ is Derived:
         return gradients.of_op(definition, operands, *tape.beside())
     rule = _compositions.get(op.name)
+    if not op.host and (rule is not None or op.name in _rules):
+        with contextlib.suppress(MixedDevices):  # which the call itself moves
+            wrapped_plan(op, operands, static)
     return None if rule is None else rule(*operands, *static)
 
 
 # --- one op of another name --------------------------------------------------------------
+
+
+def first(given):
+    return next(iter(given.values()))
 
 
 def numbers(value, count):
@@ -146,7 +159,7 @@ def _adaptive(aten, _, given):
 
 @renames("nll_loss")
 def _nll_loss(aten, _, given):
-    reduction, x = given["reduction"], next(iter(given.values()))
+    reduction, x = given["reduction"], first(given)
     if x.dim() > 2 or reduction not in _REDUCTIONS:
         return None
     args = (x, given["target"], given["weight"], _REDUCTIONS.index(reduction), given["ignore_index"])
@@ -174,12 +187,12 @@ def _split(definition, given):
 
 @renames("logsigmoid")
 def _logsigmoid(aten, _, given):
-    return aten.log_sigmoid_forward.default, (next(iter(given.values())),), {}, 0
+    return aten.log_sigmoid_forward.default, (first(given),), {}, 0
 
 
 @renames("pad")
 def _pad(aten, _, given):
-    x = next(iter(given.values()))
+    x = first(given)
     if given["mode"] in ("reflect", "replicate"):
         name = f"{'reflection' if given['mode'] == 'reflect' else 'replication'}_pad{len(given['pad']) // 2}d"
         return getattr(aten, name).default, (x, list(given["pad"])), {}, None
@@ -210,7 +223,7 @@ def _square(aten, _, given):
 
 @renames("linalg_det")
 def _det(aten, _, given):
-    return aten._linalg_det.default, (next(iter(given.values())),), {}, 0
+    return aten._linalg_det.default, (first(given),), {}, 0
 
 
 @renames("argsort")
@@ -218,7 +231,7 @@ def _argsort(aten, _, given):
     args = [given["dim"], given["descending"]]
     while args and args[-1] in (-1, False):
         args.pop()
-    return aten.sort.default, (next(iter(given.values())), *args), {}, 1
+    return aten.sort.default, (first(given), *args), {}, 1
 
 
 @renames("sub")
@@ -242,19 +255,19 @@ def _pow(aten, _, given):
 
 @renames("numpy_T")
 def _numpy_t(aten, _, given):
-    x = next(iter(given.values()))
+    x = first(given)
     return aten.permute.default, (x, list(range(x.dim()))[::-1]), {}, None
 
 
 @renames("adjoint")
 def _adjoint(aten, _, given):
-    x = next(iter(given.values()))
+    x = first(given)
     return None if x.is_complex() else (aten.transpose.int, (x, -2, -1), {}, None)
 
 
 @renames("mT")
 def _m_t(aten, _, given):
-    return aten.transpose.int, (next(iter(given.values())), -2, -1), {}, None
+    return aten.transpose.int, (first(given), -2, -1), {}, None
 
 
 @renames("movedim")

@@ -6,15 +6,10 @@ import math
 
 from .. import _ops
 from ..eager.core import api, dtype
+from ..eager.kernels.nn.activation import SELU
+from ..eager.kernels.nn.interpolation import PADDINGS, SAMPLINGS
 from . import gradients
-from .composition import call_named, composes, numbers, renames
-
-_PADDING = ("zeros", "border", "reflection")
-_SAMPLING = ("bilinear", "nearest", "bicubic")
-
-
-def _first(given):
-    return next(iter(given.values()))
+from .composition import call_named, composes, first, numbers, renames
 
 
 def _reduced(x, reduction):
@@ -53,9 +48,9 @@ def _attention(aten, _, given):
 def _attention_by_products(q, k, v, mask, factor, is_causal, scale, enable_gqa):
     if q.dim() == 4 or mask is not None or factor is not None or is_causal or enable_gqa:
         return None
-    root = math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    root = math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else abs(scale))
     with gradients.composing:
-        scores = _product(q * root, k.transpose(-2, -1) * root)
+        scores = _product(q * (-root if scale is not None and scale < 0 else root), k.transpose(-2, -1) * root)
         return _product(_ops.ops.aten._safe_softmax.default(scores, -1), v)
 
 
@@ -66,7 +61,7 @@ def _product(x, y):
 @renames("grid_sample")
 def _grid_sample(aten, _, given):
     x, grid = given["input"], given["grid"]
-    modes = _SAMPLING.index(given["mode"]), _PADDING.index(given["padding_mode"])
+    modes = SAMPLINGS.index(given["mode"]), PADDINGS.index(given["padding_mode"])
     return getattr(aten, f"grid_sampler_{x.dim() - 2}d").default, (x, grid, *modes, bool(given["align_corners"])), {}, None
 
 
@@ -78,12 +73,12 @@ def _affine_grid(aten, _, given):
 
 @renames("relu6")
 def _relu6(aten, _, given):
-    return aten.hardtanh.default, (_first(given), 0, 6), {}, None
+    return aten.hardtanh.default, (first(given), 0, 6), {}, None
 
 
 @renames("selu")
 def _selu(aten, _, given):
-    return aten.elu.default, (_first(given), 1.6732632423543772, 1.0507009873554805), {}, None
+    return aten.elu.default, (first(given), *SELU[:2]), {}, None
 
 
 @renames("soft_margin_loss")
@@ -186,7 +181,7 @@ def _kl_div(x, target, size_average, reduce, reduction, log_target):
         if reduction != "batchmean":
             return _reduced(out, reduction)
         out = out.sum()
-    return out / x.shape[0]
+    return out / x.shape[0] if x.dim() else out
 
 
 @composes("cross_entropy")

@@ -10,14 +10,10 @@ from ..eager.core.dtype import complex64, complex128, float64
 from ..eager.core.formats import contiguous_format
 from ..eager.tensor import TensorBase, modes
 from . import gradients
-from .composition import call_named, composes, renames
+from .composition import call_named, composes, first, renames
 
 _NORMS = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
-_INVERSE_NORMS = {None: 2, "backward": 2, "ortho": 1, "forward": 0}
-
-
-def _first(given):
-    return next(iter(given.values()))
+_INVERSE_NORMS = {name: 2 - number for name, number in _NORMS.items()}
 
 
 # --- Fourier transforms ------------------------------------------------------------------
@@ -245,6 +241,8 @@ def _einsum(tensors, equation, path):
         else:
             kinds["batch" if in_x and in_y else "left" if in_x else "right"].append(d)
     batch, left, inner, right = kinds.values()
+    if left and any(d < left[0] and y.shape[d] != 1 for d in right):  # so that the result is contiguous
+        x, y, left, right = y, x, right, left
     sizes = [[t.shape[d] for d in dims] for t, dims in ((x, batch), (x, left), (x, inner), (y, right))]
     n = [math.prod(s) for s in sizes]
     a = x.permute(batch + left + inner + right).reshape(n[0], n[1], n[2])
@@ -398,7 +396,7 @@ def _diag(aten, _, given):
 
 @composes("repeat_interleave")
 def _repeat_interleave(x, repeats, dim=None, output_size=None):
-    if not isinstance(repeats, int) or dim is None or output_size is not None:
+    if not isinstance(repeats, int) or dim is None or output_size is not None or not x.dim():
         return None
     dim %= x.dim()
     size = list(x.shape)
@@ -430,7 +428,7 @@ def _cdist(aten, _, given):
 @renames("pdist")
 def _pdist(aten, _, given):
     rest = () if given["p"] == 2 else (given["p"],)
-    return aten._pdist_forward.default, (_first(given), *rest), {}, None
+    return aten._pdist_forward.default, (first(given), *rest), {}, None
 
 
 @composes("masked_select")

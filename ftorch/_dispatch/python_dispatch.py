@@ -387,9 +387,16 @@ def engine_view(definition, x, static):
     if definition.name.startswith("_index_"):
         return True, _indexed(x, static[0])
     if definition.name in ("_real_part", "_imag_part") and _by_users([x]):
-        pairs = view_call(OPS["view_as_real"], x, ())
-        return True, view_call(OPS["select.int"], pairs, (x.dim(), int(definition.name == "_imag_part")))
-    found = composition.renamed(definition, (x,), static) if _by_users([x]) else None
+        is_imag = definition.name == "_imag_part"
+        is_conj = x.is_conj()
+        pairs = view_call(OPS["view_as_real"], x.conj() if is_conj else x, ())
+        if is_conj and is_imag:
+            pairs = view_call(OPS["_neg_view"], pairs, ())
+        return True, view_call(OPS["select.int"], pairs, (x.dim(), int(is_imag)))
+    found = None
+    if _by_users([x]):
+        definition.kernel(x._ftorch_geometry, *static)  # refuses bad arguments
+        found = composition.renamed(definition, (x,), static)
     func, args, kwargs = found[:3] if found else overload_seen(definition, (x,), static, "function")
     with no_grad():
         handled, result = run(func, [x], args, kwargs)
@@ -442,18 +449,13 @@ _FACTORIES = _SIZED | frozenset(
 )
 # Composites that PyTorch has in C++, whose calls have numbers as C++ gives them.
 _IN_CPP = frozenset("dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout".split())
-_LEAVES = _FACTORIES | frozenset(
-    "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_zeros "
-    "new_ones new_full bernoulli multinomial normal poisson uniform_ normal_ bernoulli_ "
-    "exponential_ geometric_ cauchy_ log_normal_ random_ equal allclose".split()
-)
-
-
 _DRAWS = frozenset(
     "bernoulli normal poisson uniform_ normal_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ random_".split()
 )
-
-
+_LEAVES = _FACTORIES | _DRAWS | frozenset(
+    "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_zeros new_ones new_full "
+    "multinomial equal allclose".split()
+)
 # Composites that are one op in PyTorch, whose users' modes see them so.
 _WHOLE = frozenset("split _method_split chunk unbind batch_norm".split())
 
@@ -491,7 +493,7 @@ def _composite(function, values, args, kwargs):
         args = (list(size),)
     elif name in _NEW_SIZED and len(args) > 1 and isinstance(args[1], int):
         args = (args[0], list(args[1:]))
-    elif name in _DEFAULTS and tuple(args[1:]) == _DEFAULTS[name]:
+    elif name in _DEFAULTS and not any(isinstance(v, TensorBase) for v in args[1:]) and tuple(args[1:]) == _DEFAULTS[name]:
         args = args[:1]
     kwargs = {k: v for k, v in kwargs.items() if v is not None}
     if gradients.composing.active:
@@ -521,6 +523,8 @@ _BY_COUNT: dict = {
 
 def _overload_name(name, args):
     """The name of ATen's overload for a composite's arguments."""
+    if name == "bernoulli_" and any(isinstance(v, TensorBase) for v in args[1:]):
+        return "Tensor"
     if name == "normal":
         kinds = ["Tensor" if isinstance(v, TensorBase) else "float" for v in args[:2]]
         return "_".join(kinds) if len(kinds) == 2 else "default"

@@ -153,7 +153,7 @@ class Pattern:
 
     def versions(self):
         """How often somebody has written to the indices."""
-        return [part._version for part in self.parts()]
+        return [part._ftorch_storage.version for part in self.parts()]  # inference tensors' are counted, too
 
     def parts(self) -> tuple:
         """The tensors of indices."""

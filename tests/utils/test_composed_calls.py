@@ -130,6 +130,13 @@ EXPRESSIONS = """
     F.grid_sample(im,x.view(1,1,2,2),mode='nearest')
     torch.repeat_interleave(im,3,2)
     torch.diff(im,dim=1)
+    torch.einsum('ij,jk->ki',x,x)
+    torch.einsum('bij,bjk->kbi',im[0],im[0])
+    x.clone().bernoulli_(x.detach()/3)
+    c.conj().imag
+    c.conj().real
+    F.kl_div(x.sum(),x.sum(),reduction='batchmean')
+    F.scaled_dot_product_attention(q[0],q[0],q[0],scale=-2.)
 """.split("\n")
 EXPRESSIONS = [e.strip() for e in EXPRESSIONS if e.strip()]
 # Random numbers, and results that are gauges.
@@ -169,7 +176,7 @@ def _run(library, expression, mode):
     parts = [(r.abs() if r.is_complex() else r).square().sum() for r in results if r.requires_grad]
     leaves = [scope[name] for name in ("x", "im", "s", "q")]
     grads = library.autograd.grad(sum(parts), leaves, allow_unused=True) if parts else ()
-    values = [r.detach().resolve_conj().numpy() for r in results]
+    values = [r.detach().resolve_conj().resolve_neg().numpy() for r in results]
     return type(result).__name__, values, [g if g is None else g.numpy() for g in grads]
 
 
@@ -212,3 +219,43 @@ def test_values_and_gradients_are_the_same_within_a_mode(expression):
             assert (a is None) == (b is None)
             if a is not None:
                 np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+REFUSED = """
+    torch.fft.rfft(c)
+    torch.fft.fft(x,dim=5)
+    torch.fft.fft(x.sum())
+    torch.linalg.matrix_norm(x[0])
+    torch.linalg.matrix_power(im[0,0,:2],2)
+    torch.isclose(x,x.double())
+    torch.isclose(x,x,rtol=-1)
+    torch.repeat_interleave(x,2,dim=3)
+    torch.repeat_interleave(x,-1,dim=0)
+    x.unflatten(5,(1,-1))
+    x.unflatten(1,(3,-1))
+    torch.diag(im)
+    torch.fliplr(x[0])
+    x.diff(dim=4)
+    F.rms_norm(x,(3,))
+    F.max_pool1d(s,5)
+    F.kl_div(x,x,reduction='foo')
+    F.cross_entropy(x,x,reduction='foo')
+    F.poisson_nll_loss(x,x,reduction='foo')
+    F.grid_sample(im,torch.zeros(1,1,1,2),mode='foo')
+    torch.linalg.inv(torch.zeros(2,2))
+    torch.linalg.inv(torch.zeros(2,2,2))
+    torch.linalg.cholesky(torch.stack([torch.eye(2),-torch.eye(2)]))
+    torch.linalg.solve(torch.zeros(2,2),x)
+    torch.linalg.lu_factor(torch.zeros(2,2,2))
+""".split()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("expression", REFUSED)
+def test_arguments_are_refused_within_a_mode_as_without(expression):
+    def said(library, mode):
+        with pytest.raises((RuntimeError, IndexError, ValueError)) as caught, mode:
+            eval(expression, _scope(library))
+        return type(caught.value).__name__, str(caught.value)
+
+    assert said(ft, _log(ft, ft_dispatch, [])) == said(pt, _log(pt, pt_dispatch, []))

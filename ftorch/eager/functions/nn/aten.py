@@ -6,9 +6,7 @@ from ...bindings.outputs import write_same
 from ...core import api as torch
 from ...core import dtype as _dtype
 from ...core.composite import composite
-
-_MODES = ("bilinear", "nearest", "bicubic")
-_PADDINGS = ("zeros", "border", "reflection")
+from ...kernels.nn.interpolation import PADDINGS, SAMPLINGS
 
 
 @composite()
@@ -73,7 +71,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
 
 def _declare_grid_sampler(name):
     def function(input, grid, interpolation_mode, padding_mode, align_corners):
-        mode, padding = _MODES[interpolation_mode], _PADDINGS[padding_mode]
+        mode, padding = SAMPLINGS[interpolation_mode], PADDINGS[padding_mode]
         return torch.nn.functional.grid_sample(input, grid, mode, padding, align_corners)
 
     function.__name__ = function.__qualname__ = name

@@ -102,6 +102,16 @@ def require_same_dtype(name, a_name, a, b_name, b):
 
 # --- failures that depend on the values -----------------------------------------------
 
+# What LAPACK's ``info`` says of a matrix.
+FAILURES = {
+    "inv": "The diagonal element {info} is zero, the inversion could not be completed because the input matrix is singular.",
+    "solve": "The solver failed because the input matrix is singular.",
+    "cholesky": "The factorization could not be completed because the input is not positive-definite (the leading minor of "
+                "order {info} is not positive-definite).",
+    "lu_factor": "U[{info},{info}] is zero and using it on lu_solve would result in a division by zero. If you still want to "
+                 "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
+}
+
 
 def fail(name, failed, message, error=LinAlgError):
     """Raises for the first failing matrix of a batch.

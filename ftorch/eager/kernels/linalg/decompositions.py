@@ -12,6 +12,7 @@ from ...core.registry import op
 from .._common import dtype_name
 from ..nn._windows import sizes
 from ._checks import (
+    FAILURES,
     adjoint,
     check_lu,
     columns,
@@ -73,11 +74,6 @@ def _cholesky_backward(grad, factor, upper):
     return lax.linalg.triangular_solve(lower, inner, left_side=False, lower=True)
 
 
-_NOT_POSITIVE = (
-    "The factorization could not be completed because the input is not positive-definite (the "
-    "leading minor of order {info} is not positive-definite)."
-)
-
 
 def _check_positive(name, a, upper):
     """Raises unless NumPy matrices are positive definite."""
@@ -97,7 +93,7 @@ def _check_positive(name, a, upper):
         unordered = np.isnan(np.diagonal(factor))
         if not infos[index] and unordered.any():
             infos[index] = np.argmax(unordered) + 1
-    fail(name, infos != 0, lambda index: _NOT_POSITIVE.format(info=infos[index]))
+    fail(name, infos != 0, lambda index: FAILURES["cholesky"].format(info=infos[index]))
 
 
 def _require_cholesky(a):
@@ -368,13 +364,7 @@ def linalg_lu_factor(A, pivot):
 
 def _check_lu_factor(name, a):
     if a.shape[-1] == a.shape[-2]:
-        check_lu(
-            f"torch.linalg.{name}", a,
-            "U[{info},{info}] is zero and using it on lu_solve would result in a division by zero. "
-            "If you still want to perform the factorization, consider calling linalg.lu(A, pivot) "
-            "or linalg.lu_factor_ex(A, pivot)",
-            RuntimeError,
-        )
+        check_lu(f"torch.linalg.{name}", a, FAILURES["lu_factor"], RuntimeError)
 
 
 @linalg_lu_factor.check(waits=True)

@@ -14,6 +14,7 @@ from ...core.registry import Shape, op
 from .._common import broadcast_shapes, dtype_name
 from ..nn._windows import sizes
 from ._checks import (
+    FAILURES,
     adjoint,
     broadcast_batch,
     check_lu,
@@ -60,11 +61,6 @@ def _require_dtype_of_b(a, b):
 
 # --- inverse ------------------------------------------------------------------------------
 
-_SINGULAR = (
-    "The diagonal element {info} is zero, the inversion could not be completed because the input "
-    "matrix is singular."
-)
-
 
 def _solve_factored(packed, permutation, b):
     """The solution of ``A X = B`` for ``A[permutation] = L U``."""
@@ -93,7 +89,7 @@ def _(grad, result):
 @linalg_inv_ex.check(waits=lambda check_errors: check_errors)
 def _(A, check_errors):
     if check_errors:
-        check_lu("linalg.inv_ex", A, _SINGULAR)
+        check_lu("linalg.inv_ex", A, FAILURES["inv"])
 
 
 @op("linalg_inv(Tensor A) -> Tensor", forms="function out", layout=columns(0))
@@ -122,7 +118,7 @@ def _(A):
 
 def check_inverse(a):
     """Raises where a NumPy matrix has no inverse."""
-    check_lu("linalg.inv", a, _SINGULAR)
+    check_lu("linalg.inv", a, FAILURES["inv"])
 
 
 inverse = twin(linalg_inv, "inverse(Tensor self) -> Tensor", forms="function method out")
@@ -155,7 +151,7 @@ def linalg_tensorinv(self, ind):
 @linalg_tensorinv.check(waits=True)
 def _(self, ind):
     rows = np.prod(self.shape[:ind], dtype=int)
-    check_lu("inv", self.reshape(rows, rows), _SINGULAR)
+    check_lu("inv", self.reshape(rows, rows), FAILURES["inv"])
 
 
 # --- square systems -----------------------------------------------------------------------
@@ -198,7 +194,7 @@ def _solve_backward(grad, a, b, left, x):
 
 
 def _check_solve(name, a):
-    check_lu(name, a, "The solver failed because the input matrix is singular.")
+    check_lu(name, a, FAILURES["solve"])
 
 
 @op("linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> "
@@ -416,7 +412,7 @@ def _(grad, self, upper, result):
 
 @cholesky_inverse.check(waits=True)
 def _(self):
-    check_lu("cholesky_inverse", np.eye(self.shape[-1]) * self, _SINGULAR)
+    check_lu("cholesky_inverse", np.eye(self.shape[-1]) * self, FAILURES["inv"])
 
 
 def permutation_of(pivots):

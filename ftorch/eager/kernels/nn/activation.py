@@ -188,15 +188,15 @@ def _(grad, *, self, alpha, scale, input_scale):
     return times(grad, _elu_slope(up(self), alpha, scale, input_scale))
 
 
-_SELU = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1.0)
+SELU = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1.0)
 
 
 @op("selu(Tensor self) -> Tensor", forms="", layout="pointwise")
 def selu(self):
-    return _elu(self, *_SELU)
+    return _elu(self, *SELU)
 
 
-selu.derivative(by_factor(lambda self: _elu_slope(self, *_SELU)))
+selu.derivative(by_factor(lambda self: _elu_slope(self, *SELU)))
 
 
 @op("celu(Tensor self, float alpha=1.) -> Tensor", forms="", layout="pointwise")

@@ -324,6 +324,9 @@ def _(grad, input, size, mode, align_corners, scales, antialias):
 # --- grids -------------------------------------------------------------------------------
 
 
+# Both in the order of the numbers that ATen has for them.
+SAMPLINGS = ("bilinear", "nearest", "bicubic")
+PADDINGS = ("zeros", "border", "reflection")
 _ALIGN_WARNING = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. "
     "Please specify align_corners=True if the old behavior is desired. See the documentation of "
@@ -332,12 +335,12 @@ _ALIGN_WARNING = (
 
 
 def _check_grid(x, grid, mode, padding_mode):
-    if mode not in ("bilinear", "nearest", "bicubic"):
+    if mode not in SAMPLINGS:
         raise ValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
             f"but got: '{mode}'"
         )
-    if padding_mode not in ("zeros", "border", "reflection"):
+    if padding_mode not in PADDINGS:
         raise ValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: '{padding_mode}'"
@@ -477,7 +480,7 @@ def grid_sample(input, grid, mode, padding_mode, align_corners):
 
 @grid_sample.notice
 def _(mode, padding_mode, align_corners):
-    known = mode in ("bilinear", "nearest", "bicubic") and padding_mode in ("zeros", "border", "reflection")
+    known = mode in SAMPLINGS and padding_mode in PADDINGS
     return _ALIGN_WARNING if align_corners is None and known else None
 
 
