@@ -15,7 +15,7 @@ import math
 from .. import _ops
 from .._alias import is_own
 from ..eager.autograd import tape
-from ..eager.autograd.derivatives import Derived
+from ..eager.autograd.derivative_kernels import Derived
 from ..eager.call import op as _op
 from ..eager.call.call_checks import MixedDevices
 from ..eager.core import api

@@ -7,8 +7,8 @@ import textwrap
 import jax
 import jax.numpy as jnp
 
-from ..eager.autograd import derivatives, inplace_history, tape
-from ..eager.autograd.derivatives import Derived
+from ..eager.autograd import derivative_kernels, derivatives, inplace_history, tape
+from ..eager.autograd.derivative_kernels import Derived
 from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
 from ..eager.call import planning
@@ -462,7 +462,7 @@ def _make_batched(plan, dims):
 
 
 def _batched_gradients(plan, dims, mask, differentiable):
-    base = derivatives.gradients_of(plan, mask, differentiable)
+    base = derivative_kernels.gradients_of(plan, mask, differentiable)
     wanted = [d for d, m in zip(dims, mask) if m]
     if all(d is None for d in dims):
         return base

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..eager.autograd.derivatives import Derived
+from ..eager.autograd.derivative_kernels import Derived
 from ..eager.call import op as _op
 from ..eager.core import api
 from ..eager.core.registry import OPTIONAL_TENSOR

@@ -9,8 +9,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ..eager.autograd import derivatives, gradient_values, inplace_history, tape
-from ..eager.autograd.derivatives import Derived
+from ..eager.autograd import derivative_kernels, derivatives, gradient_values, inplace_history, tape
+from ..eager.autograd.derivative_kernels import Derived
 from ..eager.autograd.views import ViewNode, view_call
 from ..eager.call import op as _op
 from ..eager.call import planning
@@ -301,7 +301,7 @@ def _make_dual(plan, mask):
         return jax.jvp(f, [primals[i] for i in wanted], tangents)[1]
 
     def by_rule(primals, tangents, scalars, results):
-        gradients = derivatives.gradients_of(
+        gradients = derivative_kernels.gradients_of(
             plan, tuple(i in wanted for i in range(n)), differentiable
         )
 

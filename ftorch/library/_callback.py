@@ -12,7 +12,7 @@ import contextlib
 import jax
 import numpy as np
 
-from ..eager.autograd.derivatives import Derived
+from ..eager.autograd.derivative_kernels import Derived
 from ..eager.call import op as _op
 from ..eager.core.registry import OPTIONAL_TENSOR
 from ..eager.native.contexts import Worker

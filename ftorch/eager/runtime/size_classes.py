@@ -284,11 +284,12 @@ class ClassTable:
         stale: such plans whose class has one now.
     """
 
-    __slots__ = ("levels", "classes", "general", "waiting", "stale")
+    __slots__ = ("levels", "classes", "general", "waiting", "stale", "refused")
 
     def __init__(self):
         self.waiting: dict = {}
         self.stale: list = []
+        self.refused: set = set()  # (signature, indices): there is no class in which these alone stay
         self.levels: dict = {}  # {signature: (how its sizes are sampled, indices of the fixed ones)}
         self.classes: dict = {}
         self.general: dict = {}  # {`_outline` of signatures: the general classes}
@@ -325,7 +326,7 @@ class ClassTable:
                 if len(self.classes) >= _MOST:
                     self.classes.clear()
                     self.general.clear()
-                one = self._adopt(found, trace)
+                one = self._adopt(found, trace) or (self._loosen(found, trace, fixed) if level == CHANGED else None)
                 if one is None:
                     self.classes[key] = SizeClass(found.key, sizes, level, fixed)
                     return None
@@ -355,32 +356,62 @@ class ClassTable:
 
     def _generalize(self, one, found, trace, level, fixed):
         """Whether a class got its program; else the next way of sampling is tried for its signature."""
-        try:
-            points = sampled(one.first, found.sizes, level == ORDERED, fixed)
-            one.program, one.is_single, one.inline = merged_at(points, trace)
-            one.points = points
-            self.general.setdefault(_outline(found.key), []).append(one)
-            self.stale += self.waiting.pop(found.key, ())
+        if self._merge(one, found, trace, level == ORDERED, fixed):
             return True
-        except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
-            same = tuple(i for i, (a, b) in enumerate(zip(one.first, found.sizes)) if a == b)
-            if len(same) == len(one.first):  # which of them may change is not known yet
-                return False
-            # Weights' sizes, which have not changed, before orders of sizes: of these there are many.
-            if same and level == (ORDERED if found.has_static else FREE):
-                self.levels[found.key] = (CHANGED, same)
-            elif level != ORDERED and not found.has_static:
-                self.levels[found.key] = (ORDERED, ())
-            else:
-                self.levels[found.key] = (EXACT, ())
-            one.is_exact = True
+        same = tuple(i for i, (a, b) in enumerate(zip(one.first, found.sizes)) if a == b)
+        if len(same) == len(one.first):  # which of them may change is not known yet
             return False
+        # Weights' sizes, which have not changed, before orders of sizes: of these there are many.
+        if same and level == (ORDERED if found.has_static else FREE):
+            self.levels[found.key] = (CHANGED, same)
+        elif level != ORDERED and not found.has_static:
+            self.levels[found.key] = (ORDERED, ())
+        else:
+            self.levels[found.key] = (EXACT, ())
+        one.is_exact = True
+        return False
 
+    def _merge(self, one, found, trace, ordered, fixed):
+        """Whether a class got its program, by these sizes and its first ones."""
+        try:
+            points = sampled(one.first, found.sizes, ordered, fixed)
+            one.program, one.is_single, one.inline = merged_at(points, trace)
+        except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
+            return False
+        one.points = points
+        self.general.setdefault(_outline(found.key), []).append(one)
+        self.stale += self.waiting.pop(found.key, ())
+        return True
+
+    def _loosen(self, found, trace, fixed):
+        """A class in which fewer sizes stay, if one that stays in a general class is another in this call; or None.
+
+        The first two calls may be of two layers of one network, which have nothing but their batch in common.
+        """
+        for one in self.general.get(_outline(found.key), ()):
+            if (one.key, one.level, one.fixed) != (found.key, CHANGED, fixed):
+                continue
+            fewer = tuple([i for i in fixed if one.first[i] == found.sizes[i]])
+            if not fewer or (found.key, fewer) in self.refused:
+                continue
+            made = SizeClass(found.key, one.first, CHANGED, fewer)
+            with _lock:
+                if not self._merge(made, found, trace, False, fewer):
+                    if len(self.refused) >= _MOST:
+                        self.refused.clear()
+                    self.refused.add((found.key, fewer))
+                    continue
+                self.levels[found.key] = CHANGED, fewer
+                self.classes[_class_key(found.key, found.sizes, CHANGED, fewer)] = made
+                self.general[_outline(found.key)].remove(one)
+                return made
+        return None
 
     def _adopt(self, found, trace):
         """A general class that serves a new signature, known by it from here on; or None."""
-        known = functools.cache(trace)
-        for one in self.general.get(_outline(found.key), ())[:_MOST_TRIED]:
+        known, general = functools.cache(trace), self.general.get(_outline(found.key), ())
+        has_own = any(one.key == found.key for one in general)  # how its sizes are sampled is known then
+        for one in general[:_MOST_TRIED]:
             places = _matched(one.key, found)
             if places is None:
                 continue
@@ -396,7 +427,7 @@ class ClassTable:
                     points.append(
                         sampled(found.sizes, found.sizes, True)[-1]
                     )  # what compares sizes shows at two points
-            if self.levels.get(found.key, own) != own:
+            if has_own and self.levels.get(found.key, own) != own:
                 continue
             try:
                 if not all(

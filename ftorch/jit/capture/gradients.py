@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from ...eager.autograd import backward as engine
 from ...eager.autograd import gradient_values, saved_tensors, tape
-from ...eager.autograd.derivatives import Derived
+from ...eager.autograd.derivative_kernels import Derived
 from ...eager.autograd.nodes import FREED, Node
 from ...eager.call import op as _op
 from ...eager.call.op import dense_like, read
