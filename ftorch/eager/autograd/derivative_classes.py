@@ -6,6 +6,7 @@ size traces nothing either.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import jax
@@ -18,6 +19,7 @@ from ..core.registry import OPTIONAL_TENSOR
 from ..memory.storage import Storage
 from ..runtime import capture_trace
 from ..runtime.size_classes import Instance, SizeClass, merged_at
+from ..runtime.size_fit import NotGeneral
 from ..tensor import PLAIN, wrap
 from .derivative_kernels import Derivative, Derived, definition_of, struct
 
@@ -37,14 +39,16 @@ class GradientClass:
         plans: {which operands are tensors, types of numbers: a plan of one of the ops}.
     """
 
-    def __init__(self, samples, mask):
-        self.mask = mask
-        first = Derivative(samples[0], mask)
-        others = [Derivative(plan, mask, inline=not first.has_loops) for plan in samples[1:]]
+    def __init__(self, points, plan_at, mask):
+        self.mask, self.points, self._plan_at = mask, list(points), plan_at
+        first = Derivative(plan_at(points[0]), mask)
+        self._inline = not first.has_loops
+        self._samples = {point: Derivative(plan_at(point), mask, inline=self._inline) for point in points[1:]}
+        others = self._samples.values()
         # What only an inner call takes, which does not need it, counts as read where calls are not written out.
         if not first.has_loops and not _read_same(first, others):
-            first = Derivative(samples[0], mask, inline=True)
-        self.samples = [first, *others]
+            first = Derivative(plan_at(points[0]), mask, inline=True)
+        self._samples[points[0]] = first
         self.inputs, self.results = first.inputs, first.results
         self.is_general = _read_same(first, others)
         self.programs: dict = {}
@@ -52,38 +56,51 @@ class GradientClass:
         self.first: Backward | None = None
         self.plans: dict = {}
 
-    def program(self, slots, types, points):
+    def _sample(self, point):
+        """The `Derivative` at sample sizes.
+
+        Raises:
+            NotGeneral: it reads other operands.
+        """
+        found = self._samples.get(point)
+        if found is None:
+            found = self._samples[point] = Derivative(self._plan_at(point), self.mask, inline=self._inline)
+            if (found.inputs, found.results) != (self.inputs, self.results):
+                raise NotGeneral("other operands are read")
+        return found
+
+    def program(self, slots, types):
         key = (tuple(slots), tuple(types))
         if key not in self.programs:
             try:
-                at = dict(zip(points, self.samples, strict=True))
-                self.programs[key] = merged_at(points, lambda p, inline: self.trace(at[p], slots, types, inline))
+                self.programs[key] = merged_at(
+                    self.points, lambda p, inline: self.trace(self._sample(p), slots, types, inline)
+                )
             except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
                 self.programs[key] = None
         return self.programs[key]
 
-    def as_class(self, slots, types, points):
+    def as_class(self, slots, types):
         """The `ClassOfGradients` of a program."""
         key = (tuple(slots), tuple(types))
         found = self.classes.get(key)
         if found is None:
-            program, is_single, _ = self.programs[key]
-
-            def samples(one):
-                with quiet():
-                    return [self._sample(s, slots, types, Instance(
-                        one, p, program.result_shapes(p), program.evaluate(p))) for s, p in zip(self.samples, points)]
-
-            found = self.classes[key] = ClassOfGradients(program, is_single, points, samples)
+            found = self.classes[key] = ClassOfGradients(self, *self.programs[key][:2], slots, types)
         return found
 
-    def _sample(self, sample, slots, types, at):
-        """The plan of the gradients at a sample point."""
+    def plan_of(self, one, point):
+        """The plan of the gradients at sample sizes.
+
+        Args:
+            one: a `ClassOfGradients`.
+        """
+        sample, types = self._sample(point), one.types
         given = self._given(sample, len(types))
         operands = [
             wrap(Storage(given[k])) if slot[0] == "t" else types[slot[1]](1) if slot[0] == "s" else None
-            for k, slot in enumerate(slots)
+            for k, slot in enumerate(one.slots)
         ]
+        at = Instance(one, point, one.program.result_shapes(point), one.program.evaluate(point))
         return planning.build(Op(definition_of(sample)), operands, (), by_class=False, at=at)
 
     def _given(self, sample, count):
@@ -176,14 +193,14 @@ class KnownGradients:
             elif (slot[0] == "s") is not (g is None):
                 return None
         base = plan.instance
-        found = of.program(slots, types, base.of.points)
+        found = of.program(slots, types)
         if found is None:
             return None
         program, is_single, inline = found
         if base.adopted is not None and not self._is_right(program, base, slots, types, inline):
             return None
         return Instance(
-            of.as_class(slots, types, base.of.points), base.sizes, program.result_shapes(base.sizes),
+            of.as_class(slots, types), base.sizes, program.result_shapes(base.sizes),
             program.evaluate(base.sizes), adopted=base.adopted,
         )
 
@@ -201,23 +218,22 @@ class KnownGradients:
 
 
 class ClassOfGradients:
-    """What `size_classes.SizeClass` is for calls: the gradients of a class for one set of operands. It has derivatives itself.
+    """What `size_classes.SizeClass` is for calls: gradients of a class for one set of operands. They have derivatives, too."""
 
-    Attributes:
-        make: () -> plans of the gradients at the sample points.
-    """
+    __slots__ = ("of", "program", "is_single", "slots", "types", "backwards")
 
-    __slots__ = ("program", "is_single", "points", "backwards", "make", "_samples")
-
-    def __init__(self, program, is_single, points, make):
-        self.program, self.is_single, self.points, self.make = program, is_single, points, make
+    def __init__(self, of, program, is_single, slots, types):
+        self.of, self.program, self.is_single, self.slots, self.types = of, program, is_single, slots, types
         self.backwards: dict = {}
-        self._samples: list | None = None
 
-    def samples(self):
-        if self._samples is None:
-            self._samples = self.make(self)
-        return self._samples
+    @property
+    def points(self):
+        return self.of.points
+
+    def plan_at(self, point):
+        """The plan of a sample."""
+        with quiet():
+            return self.of.plan_of(self, point)
 
 
 def class_of(plan, mask) -> GradientClass | None:
@@ -233,8 +249,8 @@ def class_of(plan, mask) -> GradientClass | None:
         return None
     if mask not in one.backwards:
         try:
-            samples = planning.samples(plan) if isinstance(one, SizeClass) else one.samples()
-            found = GradientClass(samples, mask)
+            plan_at = functools.partial(planning.sample, plan) if isinstance(one, SizeClass) else one.plan_at
+            found = GradientClass(one.points, plan_at, mask)
             one.backwards[mask] = found if found.is_general else None
         except Exception:  # noqa: BLE001  (see `GradientClass.program`)
             one.backwards[mask] = None

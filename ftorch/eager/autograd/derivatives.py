@@ -48,6 +48,8 @@ def of_plan(plan, mask, node_class) -> Backward:
     """The derivative of a plan, with respect to the inputs of the mask."""
     mask = tuple([m and is_inexact(g.dtype) for m, g in zip(mask, plan.inputs)])
     definition = plan.op.definition
+    if definition.gradient_op is not None and mask == (True,):
+        return Backward(definition.gradient_op, mask, [], (True,), node_class(node_name(definition, plan)), plan)
     layout = _layout_of(plan)
     found = class_of(plan, mask) if layout is None else None
     if found is not None and found.first is not None:
@@ -114,12 +116,28 @@ def adjoint_of(way, base: Geometry, view: Geometry) -> Op:
         step = strided_steps.adjoint(way, root.shape, root.dtype)
         if step is not None:
             derived.known = Known((root.shape,), (root.dtype.numpy,), step)
+            derived.gradient_op = _part_of(way, view)
         found = Op(derived)
         if len(_adjoints) >= _MOST_ADJOINTS:
             for oldest in list(itertools.islice(_adjoints, _MOST_ADJOINTS // 8)):
                 _adjoints.pop(oldest, None)
         _adjoints[(way, key)] = found
     return found
+
+
+def _part_of(way, view: Geometry) -> Op:
+    """The op that takes the gradient of an adjoint's result, a base's, to that of its operand: what the view reads of it."""
+
+    def kernel(*operands):
+        *starts, grad = operands
+        return way.read(grad, *starts)
+
+    read = strided_steps.reading(way)
+    assert read is not None  # where there is a step for the adjoint, there is one for what it is the adjoint of
+    derived = Derived("as_strided", kernel, [SCALAR] * way.count + [TENSOR])
+    derived.runs_kernels, derived.result_dtypes = True, (view.dtype,)
+    derived.known = Known((view.shape,), (view.dtype.numpy,), lambda arrays, numbers: (read(arrays, numbers)[0].copy(),))
+    return Op(derived)
 
 
 _adjoints: dict = {}

@@ -76,7 +76,7 @@ def build(op, operands, static, by_class=True, at=None) -> OpPlan:
 
     Args:
         by_class: whether the results' shapes may come from the call's size class. Otherwise it is a plan that nobody
-            runs (see `samples`): its results may be larger than memory.
+            runs (see `sample`): its results may be larger than memory.
         at: the class at the call's sizes, if it is known.
     """
     definition = op.definition
@@ -234,13 +234,14 @@ def _forget_stale(op):
                 plans.pop(key, None)
 
 
-def samples(plan) -> list[OpPlan]:
-    """Plans of the same call at the sample points of the plan's size class."""
+def sample(plan, point) -> OpPlan:
+    """The plan of the same call at a sample point of the plan's size class."""
     one = plan.instance.of
-    if one.samples is None:
+    found = one.samples.get(point)
+    if found is None:
         with quiet():
-            one.samples = [_sample(plan, one, point) for point in one.points]
-    return one.samples
+            found = one.samples[point] = _sample(plan, one, point)
+    return found
 
 
 def _sample(plan, one, point):

@@ -77,7 +77,7 @@ class OpDef:
     make_gradients = None
     runs_kernels = True  # nothing but them: no function of the user's
     alternative: Callable | None = None
-    known = None  # what says the results of derived ops without tracing: see `planning`
+    known = gradient_op = None  # what says the results of derived ops without tracing, and their gradients: see `planning`
     element: int | str | None = None
     changes: str | None = None
     exclusive = False

@@ -14,8 +14,9 @@ import numpy as np
 from ..core import jax_internals
 from ..core.quiet import quiet
 from ..host.rules import MissingRule
-from .jaxpr_classes import NotGeneral, merged
+from .jaxpr_classes import merged
 from .scalars import weak
+from .size_fit import NotGeneral
 
 _MODE = os.environ.get("FTORCH_HOST_TIER", "1")
 ENABLED = _MODE not in ("0", "padded")

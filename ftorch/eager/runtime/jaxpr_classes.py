@@ -7,9 +7,8 @@ rules of the host tier (`ftorch.eager.host`). A jaxpr at a single size is the sp
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import itertools
+import random
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,19 +18,10 @@ from jax.extend.core import ClosedJaxpr
 from ..core import jaxprs
 from ..host.interpret import meant
 from ..host.rules import IN_PLACE, RULES, jaxprs_of
-from .size_fit import NoFormula, fit
+from .size_fit import Ambiguous, Constant, Formula, Merge, NotGeneral, function_of_sizes
 
-_LARGE_CONSTANT = 1 << 20  # bytes; larger constants of a kernel are not kept with its class
-
-
-class NotGeneral(Exception):
-    """The jaxprs differ by more than sizes, or have a step without a rule."""
-
-
-class Formula(NamedTuple):
-    """A number that depends on sizes: Python source in ``s0, s1, ...``."""
-
-    source: str
+EXACT_BELOW = 4  # sizes that kernels treat in their own ways: none, one (broadcast), two, three (a cross product)
+_SPANS = ((5, 40), (41, 150), (60, 400), (130, 700))  # of the sizes at the sample points, small ones first
 
 
 class Kind(NamedTuple):
@@ -39,19 +29,6 @@ class Kind(NamedTuple):
 
     dtype: Any
     ndim: int
-
-
-class Constant(NamedTuple):
-    """An operand that is the same at all sizes."""
-
-    value: Any
-
-
-class Number(NamedTuple):
-    """An operand that is a formula of the sizes, as a scalar of a dtype."""
-
-    formula: Formula
-    dtype: Any
 
 
 class Bodies(NamedTuple):
@@ -180,120 +157,6 @@ def _reduction_of(jaxpr, shape):
 # --- what several have in common --------------------------------------------------------------
 
 
-class _Merge:
-    """Merges numbers seen at the sample points into formulas."""
-
-    def __init__(self, points):
-        self.points = points
-        self._known: dict[tuple, Any] = {}
-
-    def numbers(self, values):
-        first = values[0]
-        if all(v == first for v in values):
-            return first
-        found = self._known.get(key := tuple(values))
-        if found is None:
-            try:
-                found = Formula(fit(values, self.points))
-            except NoFormula:
-                found = self._halvings(values)
-            self._known[key] = found
-        return found
-
-    def _halvings(self, values):
-        """How often a size can be halved: the steps of a binary search."""
-        for i, shift in itertools.product(range(len(self.points[0])), (0, -1, 1)):
-            if all(v == (p[i] + shift).bit_length() for v, p in zip(values, self.points, strict=True)):
-                return Formula(f"(s{i}{shift:+d}).bit_length()")
-        raise NotGeneral(f"no formula for {values} at {self.points}") from None
-
-    def params(self, values):
-        """A template of a parameter: itself where all are equal, with formulas in the places of integers."""
-        first = values[0]
-        kind = first.__class__
-        if any(v.__class__ is not kind for v in values):
-            raise NotGeneral(f"parameters {values}")
-        if kind is int or isinstance(first, np.integer):
-            return self.numbers([int(v) for v in values])
-        if kind is float and any(repr(v) != repr(first) for v in values):
-            return self.floats(values)
-        if kind is float:
-            return first
-        if kind is tuple or kind is list:
-            if any(len(v) != len(first) for v in values):
-                raise NotGeneral(f"parameters {values}")
-            return tuple(self.params(list(items)) for items in zip(*values))
-        if kind is np.ndarray:
-            if all(v.shape == first.shape and v.dtype == first.dtype and np.array_equal(v, first) for v in values):
-                return first
-            raise NotGeneral("arrays among parameters")
-        if isinstance(first, tuple) and hasattr(first, "_fields") and not isinstance(first, Formula):
-            return kind(*(self.params(list(items)) for items in zip(*values)))
-        if not all(v is first or v == first or jaxprs.is_same(v, first) for v in values):
-            raise NotGeneral(f"parameters {values}")
-        return first
-
-    def operand(self, values):
-        first = values[0]
-        if first.__class__ is int:
-            if any(v != first for v in values):
-                raise NotGeneral("the steps read other values")
-            return first
-        if any(v.__class__ is not Constant for v in values):
-            raise NotGeneral("the steps read other values")
-        arrays = [v.value for v in values]
-        shape, dtype = np.shape(arrays[0]), np.asarray(arrays[0]).dtype
-        if any(np.shape(a) != shape for a in arrays):
-            raise NotGeneral("constants of other shapes")
-        if shape == ():
-            return self._scalar(arrays, dtype)
-        if arrays[0].nbytes > _LARGE_CONSTANT or not all(
-            a is arrays[0] or np.array_equal(a, arrays[0]) for a in arrays
-        ):
-            raise NotGeneral("constants that differ")
-        return Constant(np.asarray(arrays[0]))
-
-    def _scalar(self, arrays, dtype):
-        values = [a.item() if dtype.kind in "biufc" else a for a in map(np.asarray, arrays)]
-        first = values[0]
-        if all(a.tobytes() == np.asarray(arrays[0]).tobytes() for a in map(np.asarray, arrays)):
-            return Constant(np.asarray(arrays[0])[()])
-        if dtype.kind in "iu":
-            return Number(self.numbers(values), dtype)
-        if dtype.kind == "f":
-            return Number(self.floats(values, dtype.type), dtype)
-        raise NotGeneral(f"constants {first} ... that follow no formula")
-
-    def floats(self, values, rounded=float):
-        """A formula of floats: what is made of a formula of integers in one of the ways of `_FLOATS`."""
-        for back, source in _FLOATS:
-            with contextlib.suppress(ZeroDivisionError, OverflowError, ValueError, NotGeneral):
-                whole = self.numbers([round(back(v)) for v in values])
-                of = _source(whole)
-                formula = source.replace("n", f"({of})")
-                evaluate = _function(len(self.points[0]), formula)
-                if all(rounded(evaluate(p)) == rounded(v) for p, v in zip(self.points, values, strict=True)):
-                    return Formula(formula)
-        raise NotGeneral(f"no formula for {values}")
-
-
-# (from a float to the integer that it is made of, Python source of the way back).
-_FLOATS = (
-    (lambda v: v, "float(n)"),
-    (lambda v: 1 / v, "1.0/n"),
-    (lambda v: v * v, "n**0.5"),
-    (lambda v: 1 / v**2, "1.0/n**0.5"),
-    (lambda v: 1 / v**2, "n**-0.5"),
-    (lambda v: v**4, "n**0.25"),
-    (lambda v: v**-4, "1.0/n**0.25"),
-    (lambda v: v**-4, "n**-0.25"),
-    (lambda v: v / (v - 1), "n/(n-1)"),
-    (lambda v: 1 / (1 - v), "(n-1)/n"),
-    (lambda v: 2 * v, "n/2.0"),
-    (lambda v: 2 / v, "2.0/n"),
-)
-
-
 class Call(NamedTuple):
     """A step, ready to run: ``run(*arguments)``.
 
@@ -323,7 +186,7 @@ class ClassProgram:
 
     def __init__(self, steps, inputs, results, shapes, dtypes, symbols):
         self.inputs, self.shapes, self.dtypes, self.symbols = inputs, shapes, dtypes, symbols
-        self.result_shapes = _function(symbols, _source(shapes)) if _varies(shapes) else lambda sizes: shapes
+        self.result_shapes = function_of_sizes(symbols, _source(shapes)) if _varies(shapes) else lambda sizes: shapes
         varying = _Varying()
         self.calls = [
             Call(
@@ -446,7 +309,7 @@ class _Varying:
 
     def function(self, symbols):
         source = "(" + "".join(f"{source}," for source in self.sources) + ")"
-        return _function(symbols, source, self.scope) if self.sources else lambda sizes: ()
+        return function_of_sizes(symbols, source, self.scope) if self.sources else lambda sizes: ()
 
 
 def merged(jaxprs, points) -> ClassProgram:
@@ -457,9 +320,10 @@ def merged(jaxprs, points) -> ClassProgram:
 
     Raises:
         NotGeneral: they differ by more than sizes, or have a step without a rule.
+        Ambiguous: more points are wanted.
     """
     flats = [_Flat(closed) for closed in jaxprs]
-    merge, first = _Merge(points), flats[0]
+    merge, first = Merge(points), flats[0]
     if any(len(f.equations) != len(first.equations) or len(f.outputs) != len(first.outputs) for f in flats):
         raise NotGeneral("other steps")
     steps = [_step(merge, equations) for equations in zip(*(f.equations for f in flats))]
@@ -555,15 +419,6 @@ def _source(template, bound=repr) -> str:
     return repr(template) if isinstance(template, (int, float)) else bound(template)
 
 
-def _function(symbols, source, scope=None):
-    """A function of the sizes (one sequence) that gives an expression's value."""
-    names = "".join(f"s{i}," for i in range(symbols))
-    unpack = f" {names} = s\n" if symbols else ""
-    scope = {} if scope is None else dict(scope)
-    exec(compile(f"def evaluate(s):\n{unpack} return {source}\n", "<ftorch host tier>", "exec"), scope)  # noqa: S102
-    return scope["evaluate"]
-
-
 def _compiled(program, last=None):
     """The function (operands, numbers) -> results of a program.
 
@@ -597,3 +452,105 @@ def _compiled(program, last=None):
     lines.append("return (" + "".join(argument(r) + "," for r in program.results) + ")")
     exec(compile("def run(a, z):\n" + "".join(f" {line}\n" for line in lines), "<ftorch host tier>", "exec"), scope)  # noqa: S102
     return scope["run"]
+
+
+# --- at sample points -------------------------------------------------------------------------
+
+
+def sampled(first, second, ordered, fixed=()) -> list[tuple]:
+    """Sizes to trace at: those seen, and others; all distinct where those seen are.
+
+    Args:
+        ordered: whether the sizes at each point are in the order of ``second``.
+        fixed: indices of sizes that stay.
+    """
+    count = len(second)
+    points = [tuple(second)]
+    if order(first) == order(second) or not ordered:
+        points.append(tuple(first))
+    draw = random.Random(0x5EED + count)
+    ascending = order(second)
+    kept = {second[i] for i in fixed}
+    free = [i for i in range(count) if i not in fixed]
+    for k in range(max(4, count + 3)):
+        low, high = _SPANS[k % len(_SPANS)]
+        chosen = [n for n in draw.sample(range(low, high), count + len(kept)) if n not in kept][:count]
+        point = list(second)
+        if ordered and not fixed:
+            for i, n in zip(ascending, sorted(chosen)):
+                point[i] = n
+        else:
+            for i, n in zip(free, chosen):
+                point[i] = n
+        if len(set(point)) == count and (not ordered or fixed or order(point) == order(second)):
+            points.append(tuple(point))
+    return points
+
+
+def order(sizes):
+    return sorted(range(len(sizes)), key=sizes.__getitem__)
+
+
+def merged_at(points, trace) -> tuple[ClassProgram, bool, bool]:
+    """(the program that traces of a kernel at sample points have in common, whether it has one result, `SizeClass.inline`).
+
+    The first is traced as it is. JAX keeps a jaxpr, at these sizes, for each function of its own that is compiled by
+    itself: the kernel's other traces are made without (`jax.disable_jit`). Here jaxprs stand in the place of
+    their calls, so that nothing else differs.
+
+    Args:
+        points: a list, which gets those that are wanted beside them.
+        trace: (sizes, whether inner calls are written out) -> (closed jaxpr, whether there is one result).
+
+    Raises:
+        NotGeneral: see `merged`.
+    """
+    first, is_single = trace(points[0], False)
+    inline, others = not jaxprs.has_loops(first.jaxpr), []
+    try:
+        for point in points[1:]:
+            others.append(trace(point, inline)[0])
+            if len(others[-1].jaxpr.eqns) != len(others[0].jaxpr.eqns):
+                raise NotGeneral("other steps")
+        return _merged([first, *others], points, lambda point: trace(point, inline)[0]), is_single, inline
+    except NotGeneral:
+        if not inline or _is_same(first, trace(points[0], True)[0]):
+            raise
+    others = [trace(point, False)[0] for point in points[1:]]
+    return _merged([first, *others], points, lambda point: trace(point, False)[0]), is_single, False
+
+
+_MOST_WANTED = 32  # sample points beside those of `sampled`
+
+
+def _merged(closed, points, trace):
+    """`merged`, with more points until no number has two formulas."""
+    for _ in range(_MOST_WANTED):
+        try:
+            return merged(closed, points)
+        except Ambiguous as several:
+            point = _telling(several, points)
+        closed.append(trace(point))
+        points.append(point)
+    raise NotGeneral("numbers that follow several formulas")
+
+
+def _telling(several, points):
+    """A sample point at which the formulas of a number differ, in the order of sizes that the others have, if they have one."""
+    i, orders = several.symbol, {tuple(order(point)) for point in points}
+    for point in points:
+        for n in several.values(point[i]):
+            found = (*point[:i], n, *point[i + 1 :])
+            if n >= EXACT_BELOW and len(set(found)) == len(found) and (
+                len(orders) > 1 or tuple(order(found)) in orders
+            ):
+                return found
+    raise NotGeneral("no point tells formulas apart") from None
+
+
+def _is_same(closed, other):
+    try:
+        merged([closed, other], [(), ()])
+    except NotGeneral:
+        return False
+    return True

@@ -20,7 +20,7 @@ from ..core import device as _device
 from ..host.rules import MissingRule
 from . import host_tier, program
 from .counters import stats
-from .jaxpr_classes import NotGeneral
+from .size_fit import NotGeneral
 from .trace_programs import TraceProgram
 
 _MOST_STEPS = 40

@@ -14,21 +14,20 @@ traced once; where that is a general class's program at those sizes, the class s
 from __future__ import annotations
 
 import functools
-import random
 from typing import Any, NamedTuple
 
-from ..core import forking, jax_internals, jaxprs
+from ..core import forking, jax_internals
 from ..core.geometry import Size
 from ..core.quiet import quiet
 from ..kernels._primitives import for_all_sizes
-from .jaxpr_classes import ClassProgram, NotGeneral, merged
+from .jaxpr_classes import EXACT_BELOW, ClassProgram, merged_at, order, sampled
 
-EXACT_BELOW = 4  # sizes that kernels treat in their own ways: none, one (broadcast), two, three (a cross product)
 _MOST = 1024  # classes of one op
 _MOST_SYMBOLS = 8
 _REPEATS = 4  # plans of the same sizes, whose operands differ in strides, after which a class is made of them
+_MOST_SEEN = 4  # calls of a signature that are compared with a new one
+_MOST_REFUSED = 6  # sets of sizes that might stay, after which others are not tried
 _MOST_WAITING = 256  # signatures of one op whose first plans are known
-_SPANS = ((5, 40), (41, 150), (60, 400), (130, 700))  # of the sizes at the sample points, small ones first
 _lock = forking.rlock()
 
 # How the sizes of a signature are sampled: each is tried where the one before found no common program.
@@ -159,7 +158,7 @@ class SizeClass:
         key: the signature's.
         first: the sizes of the first call.
         program: the `ClassProgram`; None before it is general, and where there is none.
-        points: the sample sizes; ``samples`` the plans there (made when a derivative wants them).
+        points: the sample sizes; ``samples``: {some of them: the plan there} (made when a derivative wants them).
         backwards: {mask: the class of a derivative}, see `ftorch.eager.autograd.derivatives`.
         level, fixed: how its sizes are sampled.
         inline: whether its kernel gives the same program if it is traced without inner calls (`merged_at`).
@@ -176,7 +175,7 @@ class SizeClass:
         self.program: ClassProgram | None = None
         self.is_single = True
         self.points: list[tuple] = []
-        self.samples: Any = None
+        self.samples: dict = {}
         self.backwards: dict = {}
         self.is_exact = self.inline = False
         self.repeats = 0
@@ -284,13 +283,14 @@ class ClassTable:
         stale: such plans whose class has one now.
     """
 
-    __slots__ = ("levels", "classes", "general", "waiting", "stale", "refused")
+    __slots__ = ("levels", "classes", "general", "waiting", "stale", "refused", "seen")
 
     def __init__(self):
         self.waiting: dict = {}
         self.stale: list = []
         self.refused: set = set()  # (signature, indices): there is no class in which these alone stay
-        self.levels: dict = {}  # {signature: (how its sizes are sampled, indices of the fixed ones)}
+        self.seen: dict = {}  # {signature: sizes of calls, where it is not known which of them stay}
+        self.levels: dict = {}  # {signature: (how its sizes are sampled, indices of the fixed ones, None: not known)}
         self.classes: dict = {}
         self.general: dict = {}  # {`_outline` of signatures: the general classes}
 
@@ -305,7 +305,7 @@ class ClassTable:
 
     def general_at(self, key, sizes, level, fixed) -> SizeClass | Adopted | None:
         """The class of a signature's key at some sizes, if it has a program and the sizes are sampled so still."""
-        if level == EXACT or self.levels.get(key, (level, fixed)) != (level, fixed):
+        if level == EXACT or fixed is None or self.levels.get(key, (level, fixed)) != (level, fixed):
             return None
         one = self.classes.get(_class_key(key, sizes, level, fixed))
         return None if one is None or one.program is None else one
@@ -320,15 +320,22 @@ class ClassTable:
             level, fixed = self.level_of(found)
             if level == EXACT:
                 return None
-            sizes, key = found.sizes, _class_key(found.key, found.sizes, level, fixed)
+            sizes = found.sizes
+            key = None if fixed is None else _class_key(found.key, sizes, level, fixed)
             one = self.classes.get(key)
             if one is None:
                 if len(self.classes) >= _MOST:
                     self.classes.clear()
                     self.general.clear()
-                one = self._adopt(found, trace) or (self._loosen(found, trace, fixed) if level == CHANGED else None)
+                one = self._adopt(found, trace)
+                if one is None and fixed is None:
+                    if (one := self._of_what_stays(found, trace)) is None and self.level_of(found) != (level, fixed):
+                        continue
+                elif one is None and level == CHANGED:
+                    one = self._loosened(found, trace, fixed)
                 if one is None:
-                    self.classes[key] = SizeClass(found.key, sizes, level, fixed)
+                    if key is not None:
+                        self.classes[key] = SizeClass(found.key, sizes, level, fixed)
                     return None
             if one.program is None:
                 if one.is_exact:
@@ -358,18 +365,51 @@ class ClassTable:
         """Whether a class got its program; else the next way of sampling is tried for its signature."""
         if self._merge(one, found, trace, level == ORDERED, fixed):
             return True
-        same = tuple(i for i, (a, b) in enumerate(zip(one.first, found.sizes)) if a == b)
-        if len(same) == len(one.first):  # which of them may change is not known yet
+        if one.first == found.sizes:  # which of them may change is not known yet
             return False
-        # Weights' sizes, which have not changed, before orders of sizes: of these there are many.
-        if same and level == (ORDERED if found.has_static else FREE):
-            self.levels[found.key] = (CHANGED, same)
-        elif level != ORDERED and not found.has_static:
-            self.levels[found.key] = (ORDERED, ())
-        else:
-            self.levels[found.key] = (EXACT, ())
         one.is_exact = True
+        # Weights' sizes, which do not change, before orders of sizes: of these there are many.
+        if level == (ORDERED if found.has_static else FREE):
+            self.levels[found.key] = CHANGED, None
+            self.seen[found.key] = [one.first]
+        else:
+            self._give_up(found, level)
         return False
+
+    def _give_up(self, found, level):
+        self.levels[found.key] = (ORDERED, ()) if level == CHANGED and not found.has_static else (EXACT, ())
+
+    def _of_what_stays(self, found, trace):
+        """A class in which those sizes stay that an earlier call of the signature has, too; or None.
+
+        Two calls may be of two layers of one network, which have nothing but their batch in common: others are tried then.
+        """
+        seen, sizes = self.seen.setdefault(found.key, []), found.sizes
+        for earlier in reversed(seen):
+            same = tuple([i for i, (a, b) in enumerate(zip(earlier, sizes)) if a == b])
+            if len(same) == len(sizes) or (found.key, same) in self.refused:
+                continue
+            one = SizeClass(found.key, earlier, CHANGED, same)
+            with _lock:
+                if same and self._merge(one, found, trace, False, same):
+                    self.levels[found.key] = CHANGED, same
+                    self.classes[_class_key(found.key, sizes, CHANGED, same)] = one
+                    self.seen.pop(found.key, None)
+                    return one
+            self._refuse(found.key, same)
+            if sum(key == found.key for key, _ in self.refused) == _MOST_REFUSED:
+                self.seen.pop(found.key, None)
+                self._give_up(found, CHANGED)
+                return None
+        if sizes not in seen:
+            seen.append(sizes)
+            del seen[:-_MOST_SEEN]
+        return None
+
+    def _refuse(self, key, fixed):
+        if len(self.refused) >= _MOST:
+            self.refused.clear()
+        self.refused.add((key, fixed))
 
     def _merge(self, one, found, trace, ordered, fixed):
         """Whether a class got its program, by these sizes and its first ones."""
@@ -383,11 +423,8 @@ class ClassTable:
         self.stale += self.waiting.pop(found.key, ())
         return True
 
-    def _loosen(self, found, trace, fixed):
-        """A class in which fewer sizes stay, if one that stays in a general class is another in this call; or None.
-
-        The first two calls may be of two layers of one network, which have nothing but their batch in common.
-        """
+    def _loosened(self, found, trace, fixed):
+        """A class in which fewer sizes stay, if one that stays in a general class is another in this call; or None."""
         for one in self.general.get(_outline(found.key), ()):
             if (one.key, one.level, one.fixed) != (found.key, CHANGED, fixed):
                 continue
@@ -397,9 +434,7 @@ class ClassTable:
             made = SizeClass(found.key, one.first, CHANGED, fewer)
             with _lock:
                 if not self._merge(made, found, trace, False, fewer):
-                    if len(self.refused) >= _MOST:
-                        self.refused.clear()
-                    self.refused.add((found.key, fewer))
+                    self._refuse(found.key, fewer)
                     continue
                 self.levels[found.key] = CHANGED, fewer
                 self.classes[_class_key(found.key, found.sizes, CHANGED, fewer)] = made
@@ -422,8 +457,8 @@ class ClassTable:
                     continue
                 own = CHANGED, tuple(sorted({places[i] for i in one.fixed if places[i] >= 0}))
             elif one.level == ORDERED:
-                order = _order(one.points[0])
-                if any(sizes[i] > sizes[j] for i, j in zip(order, order[1:])):
+                ascending = order(one.points[0])
+                if any(sizes[i] > sizes[j] for i, j in zip(ascending, ascending[1:])):
                     points.append(
                         sampled(found.sizes, found.sizes, True)[-1]
                     )  # what compares sizes shows at two points
@@ -508,75 +543,6 @@ def instance(one: SizeClass | Adopted, sizes) -> Instance | None:
             if n < 1:
                 return None
     return Instance(one, sizes, shapes, program.evaluate(sizes), adopted=adopted)
-
-
-def sampled(first, second, ordered, fixed=()) -> list[tuple]:
-    """Sizes to trace at: those seen, and others; all distinct where those seen are.
-
-    Args:
-        ordered: whether the sizes at each point are in the order of ``second``.
-        fixed: indices of sizes that stay.
-    """
-    count = len(second)
-    points = [tuple(second)]
-    if _order(first) == _order(second) or not ordered:
-        points.append(tuple(first))
-    draw = random.Random(0x5EED + count)
-    order = sorted(range(count), key=second.__getitem__)
-    kept = {second[i] for i in fixed}
-    free = [i for i in range(count) if i not in fixed]
-    for k in range(max(4, count + 3)):
-        low, high = _SPANS[k % len(_SPANS)]
-        chosen = [n for n in draw.sample(range(low, high), count + len(kept)) if n not in kept][:count]
-        point = list(second)
-        if ordered and not fixed:
-            for i, n in zip(order, sorted(chosen)):
-                point[i] = n
-        else:
-            for i, n in zip(free, chosen):
-                point[i] = n
-        if len(set(point)) == count and (not ordered or fixed or _order(point) == _order(second)):
-            points.append(tuple(point))
-    return points
-
-
-def _order(sizes):
-    return sorted(range(len(sizes)), key=sizes.__getitem__)
-
-
-def merged_at(points, trace) -> tuple[ClassProgram, bool, bool]:
-    """(the program that traces of a kernel at sample points have in common, whether it has one result, `SizeClass.inline`).
-
-    The first is traced as it is. JAX keeps a jaxpr, at these sizes, for each function of its own that is compiled by
-    itself: the kernel's other traces are made without (`jax.disable_jit`). Here jaxprs stand in the place of
-    their calls, so that nothing else differs.
-
-    Args:
-        trace: (sizes, whether inner calls are written out) -> (closed jaxpr, whether there is one result).
-
-    Raises:
-        NotGeneral: see `merged`.
-    """
-    first, is_single = trace(points[0], False)
-    inline, others = not jaxprs.has_loops(first.jaxpr), []
-    try:
-        for point in points[1:]:
-            others.append(trace(point, inline)[0])
-            if len(others[-1].jaxpr.eqns) != len(others[0].jaxpr.eqns):
-                raise NotGeneral("other steps")
-        return merged([first, *others], points), is_single, inline
-    except NotGeneral:
-        if not inline or _is_same(first, trace(points[0], True)[0]):
-            raise
-    return merged([first, *[trace(point, False)[0] for point in points[1:]]], points), is_single, False
-
-
-def _is_same(closed, other):
-    try:
-        merged([closed, other], [(), ()])
-    except NotGeneral:
-        return False
-    return True
 
 
 def traced(fn, structs, kinds, weak, scalars):

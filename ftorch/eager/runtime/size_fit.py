@@ -1,21 +1,76 @@
-"""Formulas in symbolic sizes, found from their values at a few sample sizes.
+"""Formulas in symbolic sizes, found from their values at a few sample sizes; operands and parameters that have some.
 
 A formula is Python source in the names ``s0, s1, ...``. It has to give the value seen at every sample point;
-the points are far apart and of mixed residues (`size_classes`), so that no wrong formula passes by chance.
+the points are far apart and of mixed residues (`size_classes`), so that no wrong formula of sums and products passes
+by chance. Of divisions with rounding several may pass, which differ at a few sizes only: then a sample is wanted where
+they do (`Ambiguous`).
 """
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import itertools
 import math
 from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import jaxprs
 
 _MAX_FACTORS = 4  # of a product of sizes
 _MAX_DIVISOR = 16  # of a division with rounding down
 
 
+_LARGE_CONSTANT = 1 << 20  # bytes; larger constants of a kernel are not kept with its class
+
+
+class NotGeneral(Exception):
+    """The jaxprs differ by more than sizes, or have a step without a rule."""
+
+
+class Formula(NamedTuple):
+    """A number that depends on sizes: Python source in ``s0, s1, ...``."""
+
+    source: str
+
+
+class Constant(NamedTuple):
+    """An operand that is the same at all sizes."""
+
+    value: Any
+
+
+class Number(NamedTuple):
+    """An operand that is a formula of the sizes, as a scalar of a dtype."""
+
+    formula: Formula
+    dtype: Any
+
+
 class NoFormula(LookupError):
     """The values at the sample points follow no formula known here."""
+
+
+class Ambiguous(Exception):
+    """Several formulas give the values at the sample points.
+
+    Attributes:
+        symbol: which size they differ in.
+        most: (its value) -> how many of the formulas agree there at most.
+        count: of the formulas.
+        span: how far from any size there is one at which they differ.
+    """
+
+    def __init__(self, symbol, most, count, span):
+        super().__init__(f"several formulas of s{symbol}")
+        self.symbol, self.most, self.count, self.span = symbol, most, count, span
+
+    def values(self, near):
+        """Values near one at which the formulas differ, those first that tell most."""
+        found = [(self.most(n), n) for n in range(max(near - self.span, 1), near + self.span + 1)]
+        return [n for most, n in sorted(found) if most < self.count]
 
 
 def fit(values, points) -> str:
@@ -27,6 +82,7 @@ def fit(values, points) -> str:
 
     Raises:
         NoFormula: there is none.
+        Ambiguous: there are several.
 
     >>> fit([9, 15, 51, 203], [(4,), (7,), (25,), (101,)])
     '2*s0+1'
@@ -116,27 +172,188 @@ def _rounded(values, columns, names):
 
     Raises:
         NoFormula: there is none.
+        Ambiguous: there are several.
     """
-    spans = [max(column) - min(column) for column in columns]
     for i, column in enumerate(columns):
-        if not spans[i]:
-            continue
-        low, high = column.index(min(column)), column.index(max(column))
-        # Rounding hides at most 1 of the difference, so that the slope is known to 1/span.
-        for k in range(1, _MAX_DIVISOR + 1):
-            a = round((values[high] - values[low]) * k / spans[i])
-            if not a or math.gcd(a, k) != 1:
-                continue
-            for b in range(k):
-                rest = {v - (a * s + b) // k for v, s in zip(values, column)}
-                if len(rest) == 1:
-                    inner = _sum([(a, names[i])], b)
-                    constant = rest.pop()
-                    return f"({inner})//{k}" + (f"{constant:+d}" if constant else "")
-        # What is left over, as the padding of a strided convolution's gradient.
-        for k in range(2, _MAX_DIVISOR + 1):
-            for b, sign in itertools.product(range(k), (1, -1)):
-                rest = {v - sign * ((s + b) % k) for v, s in zip(values, column)}
-                if len(rest) == 1:
-                    return f"{rest.pop()}{'-' if sign < 0 else '+'}({_sum([(1, names[i])], b)})%{k}"
+        found = _divisions(values, column) or _remainders(values, column)
+        if found:
+            return _only(found, i, column, _MAX_DIVISOR).replace("s", names[i])
     raise NoFormula
+
+
+def _divisions(values, column):
+    """All ``(a*s + b)//k + c`` that fit, those of small k first."""
+    span = max(column) - min(column)
+    low, high = column.index(min(column)), column.index(max(column))
+    # Rounding hides at most 1 of the difference, so that the slope is known to 1/span.
+    found = []
+    for k in range(1, _MAX_DIVISOR + 1 if span else 0):
+        a = round((values[high] - values[low]) * k / span)
+        if not a or math.gcd(a, k) != 1:
+            continue
+        for b in range(k):
+            rest = {v - (a * s + b) // k for v, s in zip(values, column)}
+            if len(rest) == 1:
+                constant = rest.pop()
+                found.append(f"({_sum([(a, 's')], b)})//{k}" + (f"{constant:+d}" if constant else ""))
+    return found
+
+
+def _remainders(values, column):
+    """All ``c + (s + b)%k`` that fit: what is left over, as the padding of a strided convolution's gradient."""
+    found = []
+    for k in range(2, _MAX_DIVISOR + 1):
+        for b, sign in itertools.product(range(k), (1, -1)):
+            rest = {v - sign * ((s + b) % k) for v, s in zip(values, column)}
+            if len(rest) == 1:
+                found.append(f"{rest.pop()}{'-' if sign < 0 else '+'}({_sum([(1, 's')], b)})%{k}")
+    return found
+
+
+def _only(found, symbol, column, span) -> str:
+    """The one formula of ``s`` among those that fit.
+
+    Args:
+        column: the values of the symbol at the sample points; near them formulas are compared.
+        span: how far from them.
+
+    Raises:
+        Ambiguous: they differ at some size.
+    """
+    if len(found) > 1:
+        evaluate = eval(f"lambda s: [{','.join(found)}]")  # noqa: S307  (formulas of this module's)
+        several = Ambiguous(symbol, lambda n: max(collections.Counter(evaluate(n)).values()), len(found), span)
+        if any(map(several.values, column)):
+            raise several
+    return found[0]
+
+
+# --- operands and parameters of several traces
+
+
+class Merge:
+    """Merges numbers seen at the sample points into formulas."""
+
+    def __init__(self, points):
+        self.points = points
+        self._known: dict[tuple, Any] = {}
+
+    def numbers(self, values):
+        first = values[0]
+        if all(v == first for v in values):
+            return first
+        found = self._known.get(key := tuple(values))
+        if found is None:
+            try:
+                found = Formula(fit(values, self.points))
+            except NoFormula:
+                found = self._halvings(values)
+            self._known[key] = found
+        return found
+
+    def _halvings(self, values):
+        """How often a size can be halved: the steps of a binary search."""
+        for i in range(len(self.points[0])):
+            column = [p[i] for p in self.points]
+            found = [
+                f"(s{shift:+d}).bit_length()" for shift in (0, -1, 1)
+                if all(v == (s + shift).bit_length() for v, s in zip(values, column, strict=True))
+            ]
+            if found:
+                return Formula(_only(found, i, column, max(column)).replace("s", f"s{i}", 1))
+        raise NotGeneral(f"no formula for {values} at {self.points}") from None
+
+    def params(self, values):
+        """A template of a parameter: itself where all are equal, with formulas in the places of integers."""
+        first = values[0]
+        kind = first.__class__
+        if any(v.__class__ is not kind for v in values):
+            raise NotGeneral(f"parameters {values}")
+        if kind is int or isinstance(first, np.integer):
+            return self.numbers([int(v) for v in values])
+        if kind is float and any(repr(v) != repr(first) for v in values):
+            return self.floats(values)
+        if kind is float:
+            return first
+        if kind is tuple or kind is list:
+            if any(len(v) != len(first) for v in values):
+                raise NotGeneral(f"parameters {values}")
+            return tuple(self.params(list(items)) for items in zip(*values))
+        if kind is np.ndarray:
+            if all(v.shape == first.shape and v.dtype == first.dtype and np.array_equal(v, first) for v in values):
+                return first
+            raise NotGeneral("arrays among parameters")
+        if isinstance(first, tuple) and hasattr(first, "_fields") and not isinstance(first, Formula):
+            return kind(*(self.params(list(items)) for items in zip(*values)))
+        if not all(v is first or v == first or jaxprs.is_same(v, first) for v in values):
+            raise NotGeneral(f"parameters {values}")
+        return first
+
+    def operand(self, values):
+        first = values[0]
+        if first.__class__ is int:
+            if any(v != first for v in values):
+                raise NotGeneral("the steps read other values")
+            return first
+        if any(v.__class__ is not Constant for v in values):
+            raise NotGeneral("the steps read other values")
+        arrays = [v.value for v in values]
+        shape, dtype = np.shape(arrays[0]), np.asarray(arrays[0]).dtype
+        if any(np.shape(a) != shape for a in arrays):
+            raise NotGeneral("constants of other shapes")
+        if shape == ():
+            return self._scalar(arrays, dtype)
+        if arrays[0].nbytes > _LARGE_CONSTANT or not all(
+            a is arrays[0] or np.array_equal(a, arrays[0]) for a in arrays
+        ):
+            raise NotGeneral("constants that differ")
+        return Constant(np.asarray(arrays[0]))
+
+    def _scalar(self, arrays, dtype):
+        values = [a.item() if dtype.kind in "biufc" else a for a in map(np.asarray, arrays)]
+        first = values[0]
+        if all(a.tobytes() == np.asarray(arrays[0]).tobytes() for a in map(np.asarray, arrays)):
+            return Constant(np.asarray(arrays[0])[()])
+        if dtype.kind in "iu":
+            return Number(self.numbers(values), dtype)
+        if dtype.kind == "f":
+            return Number(self.floats(values, dtype.type), dtype)
+        raise NotGeneral(f"constants {first} ... that follow no formula")
+
+    def floats(self, values, rounded=float):
+        """A formula of floats: what is made of a formula of integers in one of the ways of `_FLOATS`."""
+        for back, source in _FLOATS:
+            with contextlib.suppress(ZeroDivisionError, OverflowError, ValueError, NotGeneral):
+                whole = self.numbers([round(back(v)) for v in values])
+                of = whole.source if whole.__class__ is Formula else repr(whole)
+                formula = source.replace("n", f"({of})")
+                evaluate = function_of_sizes(len(self.points[0]), formula)
+                if all(rounded(evaluate(p)) == rounded(v) for p, v in zip(self.points, values, strict=True)):
+                    return Formula(formula)
+        raise NotGeneral(f"no formula for {values}")
+
+
+# (from a float to the integer that it is made of, Python source of the way back).
+_FLOATS = (
+    (lambda v: v, "float(n)"),
+    (lambda v: 1 / v, "1.0/n"),
+    (lambda v: v * v, "n**0.5"),
+    (lambda v: 1 / v**2, "1.0/n**0.5"),
+    (lambda v: 1 / v**2, "n**-0.5"),
+    (lambda v: v**4, "n**0.25"),
+    (lambda v: v**-4, "1.0/n**0.25"),
+    (lambda v: v**-4, "n**-0.25"),
+    (lambda v: v / (v - 1), "n/(n-1)"),
+    (lambda v: 1 / (1 - v), "(n-1)/n"),
+    (lambda v: 2 * v, "n/2.0"),
+    (lambda v: 2 / v, "2.0/n"),
+)
+
+
+def function_of_sizes(symbols, source, scope=None):
+    """A function of the sizes (one sequence) that gives an expression's value."""
+    names = "".join(f"s{i}," for i in range(symbols))
+    unpack = f" {names} = s\n" if symbols else ""
+    scope = {} if scope is None else dict(scope)
+    exec(compile(f"def evaluate(s):\n{unpack} return {source}\n", "<ftorch host tier>", "exec"), scope)  # noqa: S102
+    return scope["evaluate"]

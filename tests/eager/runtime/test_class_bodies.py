@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from ftorch.eager.runtime.jaxpr_classes import merged
+from ftorch.eager.runtime.jaxpr_classes import merged_at
 
 _RNG = np.random.default_rng(0)
 
@@ -56,7 +56,7 @@ _ONE = [(5,), (41,), (60,)]
 )
 def test_bodies(function, operands, points, sizes):
     """A program merged from traces at some sizes gives XLA's values at others."""
-    program = merged([jax.make_jaxpr(function)(*operands(*point)) for point in points], points)
+    program, _, _ = merged_at(list(points), lambda point, inline: (jax.make_jaxpr(function)(*operands(*point)), True))
     arrays = operands(*sizes)
     with np.errstate(all="ignore"):
         found = program.run(arrays, program.evaluate(sizes))

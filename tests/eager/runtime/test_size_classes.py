@@ -13,7 +13,7 @@ import torch as oracle
 import ftorch as torch
 from ftorch.eager.call import class_plans, planning
 from ftorch.eager.call.op import _ALL_OPS, op_named
-from ftorch.eager.runtime import host_tier, size_classes
+from ftorch.eager.runtime import host_tier, jaxpr_classes, size_classes
 from ftorch.eager.runtime import plan as plan_module
 from ftorch.eager.runtime.counters import stats
 
@@ -120,9 +120,9 @@ def test_kernels_that_depend_on_more_than_sizes_keep_plans_by_size():
 
 
 def test_sampled_sizes_keep_what_calls_have_in_common():
-    points = size_classes.sampled((8, 20, 5), (9, 30, 6), ordered=True)
+    points = jaxpr_classes.sampled((8, 20, 5), (9, 30, 6), ordered=True)
     assert all(b > a > c for a, b, c in points) and len(set(points)) == len(points) >= 5
-    points = size_classes.sampled((8, 20, 5), (9, 20, 6), ordered=True, fixed=(1,))
+    points = jaxpr_classes.sampled((8, 20, 5), (9, 20, 6), ordered=True, fixed=(1,))
     assert all(p[1] == 20 for p in points)
 
 
@@ -362,3 +362,55 @@ def test_new_sizes_of_strided_operands_are_planned_by_their_class(name, monkeypa
         assert found.shape == expected.shape and found.stride() == expected.stride()
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
     assert not planned
+
+
+@pytest.mark.parametrize("stride", [3, 5, 8, 11, 16])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_strides_give_pytorchs_sizes_at_all_lengths(stride, padding):
+    """Of several divisions that fit the sample sizes only one is right: a length where they differ is traced, too."""
+
+    def sizes(lib):
+        w = lib.ones(4, 4, 6)
+        return [tuple(lib.nn.functional.conv1d(lib.ones(1, 4, n), w, stride=stride, padding=padding).shape) for n in lengths]
+
+    lengths = [*range(40, 90), *range(201, 240), *range(1000, 1030)]
+    assert sizes(torch) == sizes(oracle)
+
+
+def test_layers_of_several_widths_share_a_class(monkeypatch):
+    """What has not changed between a network's layers is not what stays: their widths differ, the batch is the same."""
+
+    def step(n):
+        a, b = torch.randn(n, 24), torch.randn(n, 40)
+        return [torch.nn.functional.group_norm(x, 8).sum().item() for x in (a, b)]
+
+    for n in (11, 17, 23):
+        step(n)
+    traced, kept = [], planning.abstract_results
+    monkeypatch.setattr(planning, "abstract_results", lambda *given: (traced.append(given), kept(*given))[1])
+    for n in (29, 37, 41, 53):
+        step(n)
+    assert not traced
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid", "exp", "square", "softmax", "matmul", "layer_norm"])
+def test_second_derivatives_of_new_sizes_trace_nothing(name, monkeypatch):
+    from ftorch.eager.autograd import derivative_kernels
+
+    def step(lib, rows):
+        x = lib.linspace(-1, 1, rows * 6, dtype=lib.float64).reshape(rows, 6).requires_grad_()
+        y = {
+            "matmul": lambda: x @ x.T, "softmax": lambda: x.softmax(1),
+            "layer_norm": lambda: lib.nn.functional.layer_norm(x, (6,)),
+        }.get(name, lambda: getattr(lib, name)(x))()
+        (g,) = lib.autograd.grad(y.square().sum(), x, create_graph=True)
+        return lib.autograd.grad(g.square().sum(), x)[0].numpy()
+
+    traced = []
+    for module, function in ((derivative_kernels, "used_operands"), (planning, "abstract_results")):
+        kept = getattr(module, function)
+        monkeypatch.setattr(module, function, lambda *given, kept=kept: (traced.append(given), kept(*given))[1])
+    for rows in (31, 37, 41, 47, 67):
+        traced.clear()
+        np.testing.assert_allclose(step(torch, rows), step(oracle, rows), rtol=2e-4, atol=2e-5)
+    assert not traced

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ftorch.eager.runtime.size_fit import NoFormula, fit
+from ftorch.eager.runtime.size_fit import Ambiguous, NoFormula, fit
 
 POINTS = [(7, 19), (12, 33), (31, 90), (64, 201), (150, 333), (97, 555)]
 
@@ -21,7 +21,14 @@ POINTS = [(7, 19), (12, 33), (31, 90), (64, 201), (150, 333), (97, 555)]
     ],
 )
 def test_formulas_hold_elsewhere(function):
-    formula = fit([function(*p) for p in POINTS], POINTS)
+    points = list(POINTS)
+    for _ in range(8):
+        try:
+            formula = fit([function(*p) for p in points], points)
+            break
+        except Ambiguous as several:
+            i, point = several.symbol, points[0]
+            points.append((*point[:i], several.values(point[i])[0], *point[i + 1 :]))
     for a, b in [(5, 6), (8, 1000), (1001, 13), (77, 78)]:
         assert eval(formula, {"s0": a, "s1": b}) == function(a, b), formula
 
@@ -31,6 +38,23 @@ def test_formulas_hold_elsewhere(function):
 def test_affine_formulas_are_exact(a, b, c):
     formula = fit([a * x + b * y + c for x, y in POINTS], POINTS)
     assert eval(formula, {"s0": 1234, "s1": 87}) == 1234 * a + 87 * b + c
+
+
+@given(st.integers(2, 16), st.data())
+def test_of_several_divisions_none_is_taken(k, data):
+    """Those of rounding that fit at all points either are one function or are said to be several."""
+    b = data.draw(st.integers(0, k - 1))
+    points = [(n,) for n in data.draw(st.lists(st.integers(5, 700), min_size=6, max_size=9, unique=True))]
+    try:
+        formula = fit([(n + b) // k for (n,) in points], points)
+    except Ambiguous as several:
+        assert several.values(points[0][0])
+    except NoFormula:
+        raise AssertionError("the formula itself fits") from None
+    else:
+        near = {n for (at,) in points for n in range(max(at - 16, 1), at + 17)}
+        if "//" in formula:
+            assert all(eval(formula, {"s0": n}) == (n + b) // k for n in near)
 
 
 def test_what_follows_no_formula_is_said():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from ...core.registry import Shape, op
@@ -57,10 +56,11 @@ def _losses(log_probs, labels, input_lengths, target_lengths, blank):
 
     # Before the first step only the state left of the first blank is possible, as if it stood
     # at -1: the first two states can be entered.
-    entry = jnp.where(np.arange(states) == 0, 0.0, _IMPOSSIBLE).astype(log_probs.dtype)
+    state = jnp.arange(states)
+    entry = jnp.where(state == 0, 0.0, _IMPOSSIBLE).astype(log_probs.dtype)
     first = jnp.take_along_axis(scores[0], index, 1) if steps else entry
     opened = jnp.where(
-        (np.arange(states) == 0) | ((np.arange(states) == 1) & (target_lengths > 0)[:, None]),
+        (state == 0) | ((state == 1) & (target_lengths > 0)[:, None]),
         first, impossible,
     )
     start = jnp.where((input_lengths > 0)[:, None], opened, entry)
