@@ -39,8 +39,9 @@ class GradientClass:
         plans: {which operands are tensors, types of numbers: a plan of one of the ops}.
     """
 
-    def __init__(self, points, plan_at, mask):
-        self.mask, self.points, self._plan_at = mask, list(points), plan_at
+    def __init__(self, of, plan_at, mask):
+        points = list(of.points)
+        self.mask, self.points, self.fits, self._plan_at = mask, points, of.fits, plan_at
         first = Derivative(plan_at(points[0]), mask)
         self._inline = not first.has_loops
         self._samples = {point: Derivative(plan_at(point), mask, inline=self._inline) for point in points[1:]}
@@ -74,7 +75,7 @@ class GradientClass:
         if key not in self.programs:
             try:
                 self.programs[key] = merged_at(
-                    self.points, lambda p, inline: self.trace(self._sample(p), slots, types, inline)
+                    self.points, lambda p, inline: self.trace(self._sample(p), slots, types, inline), self.fits
                 )
             except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
                 self.programs[key] = None
@@ -230,6 +231,10 @@ class ClassOfGradients:
     def points(self):
         return self.of.points
 
+    @property
+    def fits(self):
+        return self.of.fits
+
     def plan_at(self, point):
         """The plan of a sample."""
         with quiet():
@@ -250,7 +255,7 @@ def class_of(plan, mask) -> GradientClass | None:
     if mask not in one.backwards:
         try:
             plan_at = functools.partial(planning.sample, plan) if isinstance(one, SizeClass) else one.plan_at
-            found = GradientClass(one.points, plan_at, mask)
+            found = GradientClass(one, plan_at, mask)
             one.backwards[mask] = found if found.is_general else None
         except Exception:  # noqa: BLE001  (see `GradientClass.program`)
             one.backwards[mask] = None

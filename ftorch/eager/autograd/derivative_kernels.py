@@ -45,6 +45,7 @@ class Derived:
     expanded = compared = None
     anywhere = ()
     runs_kernels = False
+    regime = None
     known = None  # an object whose ``instance(slots, tensors)`` says the results without tracing
     gradient_op = None  # the op of numbers and the result's gradient that gives its one tensor's, where it is known
     calls_back = False  # whether the kernel calls Python from within the program

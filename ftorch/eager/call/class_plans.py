@@ -17,6 +17,7 @@ from ..runtime import size_classes
 from ..runtime.size_classes import CHANGED, ORDERED
 from ..tensor import PLAIN
 from . import result_layouts
+from .kernel_functions import laid_out, regime_of
 from .size_errors import raise_early
 
 _new = object.__new__
@@ -25,7 +26,7 @@ _MOST_CASES = 64  # of one model: orders of sizes, sizes that stay
 _BASIC = (None, "contiguous", "pointwise", "preserve")  # layouts that follow from dense operands' shapes alone
 
 
-def outline(operands, static):
+def outline(definition, operands, static):
     """(hashable key, sizes, geometries of the tensors) of a call; None if it has no class, or is not one of plain tensors of
     one device."""
     known: dict[int, Any] = {}
@@ -68,6 +69,9 @@ def outline(operands, static):
         if not has_classes(device):
             return None
         key.append(device)
+    if definition.regime is not None:
+        slots, tensors, _, _ = laid_out(definition, operands, static)
+        key.append(regime_of(definition, slots, tensors))
     return tuple(key), tuple(known), inputs
 
 
@@ -122,7 +126,9 @@ def keep(plan, operands, static, signature, remade) -> None:
     Args:
         remade: see `Model`.
     """
-    found = outline(operands, static)
+    if plan.instance.of.is_guarded:
+        return
+    found = outline(plan.op.definition, operands, static)
     if found is None or found[1] != signature.sizes or not plan.geometries:
         return
     models = plan.op.found
@@ -147,7 +153,7 @@ class _Refused(NamedTuple):
 
 def refuse(op, operands, static, fn, scalars) -> None:
     """Notes that a kernel's checks, which depend on sizes, have raised an error for a call."""
-    found = outline(operands, static)
+    found = outline(op.definition, operands, static)
     if found is not None:
         _remember(op.found, found[0], _Refused(fn, scalars))
 
@@ -158,7 +164,7 @@ def of_class(op, operands, static):
     Raises:
         RuntimeError: what the kernel says of the sizes, if it refused others of the class.
     """
-    found = outline(operands, static)
+    found = outline(op.definition, operands, static)
     if found is None:
         return None
     key, sizes, inputs = found

@@ -65,6 +65,22 @@ def laid_out(definition, operands, static):
     return slots, tensors, scalars, names
 
 
+def regime_of(definition, slots, shaped):
+    """What `OpDef.by_regime` says of a call; None where nothing is declared.
+
+    Args:
+        shaped: the tensors, or what else has their shapes.
+    """
+    if definition.regime is None:
+        return None
+    names, function = definition.regime
+    given = []
+    for name in names:
+        slot = slots[definition.argument_names.index(name)]
+        given.append(shaped[slot[1]] if slot[0] == "t" else static_value(slot[1]) if slot[0] == "v" else None)
+    return function(*given)
+
+
 def trace_kernel(definition, slots, casts, numbers, structs, types):
     """(closed jaxpr of a call's kernel on the CPU, whether there is one result)."""
     fn = KernelFunction(definition, slots, casts, numbers, len(structs), _device.CPU)

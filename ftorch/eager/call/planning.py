@@ -32,11 +32,12 @@ from .kernel_functions import (
     Structure,
     abstract_results,
     laid_out,
+    regime_of,
     trace_kernel,
 )
 from .operands import hashable, holds_tensors
 from .promotion import preserved
-from .size_errors import raise_early
+from .size_errors import raise_early, refuses
 from .stored_dtypes import as_stored, dtype_of_result, in_stored_dtypes, stored_dtype
 
 
@@ -91,7 +92,7 @@ def build(op, operands, static, by_class=True, at=None) -> OpPlan:
     types = [type(s) for s in scalars]
     signature = None
     if by_class and definition.known is None and definition.runs_kernels and all([t.__class__ in PLAIN for t in tensors]):
-        signature = size_classes.signature(slots, tensors, types)
+        signature = size_classes.signature(slots, tensors, types, regime_of(definition, slots, tensors))
     check_required(op, definition, slots, scalars)
     device = check_devices(op, tensors) or _device.resolve(None)
     check_arguments(op, slots, tensors, types)
@@ -204,14 +205,16 @@ def _known_results(op, slots, tensors, types, casts, number_dtype, device, check
     if definition.known is not None:
         return definition.known.instance(slots, tensors, types)
     if found is None:  # it was not asked for
-        found = size_classes.signature(slots, tensors, types)
+        found = size_classes.signature(slots, tensors, types, regime_of(definition, slots, tensors))
     if found is None or not found.sizes:
         check()
         return None
     known = op.classes.known(found)
-    if known is not None:
+    if known is not None and not known.of.is_guarded:
         return known
     check()
+    if known is not None:
+        return known
 
     def trace(sizes, inline):
         shapes, at = size_classes.at_sizes(found.key, sizes)
@@ -219,7 +222,18 @@ def _known_results(op, slots, tensors, types, casts, number_dtype, device, check
         with unwatched(), jax.disable_jit(inline):
             return trace_kernel(definition, at, casts, number_dtype, structs, types)
 
-    known = op.classes.find(found, trace)
+    def fits(sizes):
+        shapes, at = size_classes.at_sizes(found.key, sizes)
+        return regime_of(definition, at, [jax.ShapeDtypeStruct(shape, dtype.numpy) for dtype, shape in shapes]) == regime
+
+    def refused(sizes):
+        shapes, at = size_classes.at_sizes(found.key, sizes)
+        structs = [jax.ShapeDtypeStruct(shape, dtype.numpy) for dtype, shape in shapes]
+        fn = KernelFunction(definition, at, casts, number_dtype, len(structs), device)
+        return refuses(fn, structs, [SCALAR_STRUCTS[KINDS[t]].dtype for t in types])
+
+    regime = regime_of(definition, slots, tensors)
+    known = op.classes.find(found, trace, None if regime is None else fits, refused)
     if op.classes.stale:
         _forget_stale(op)
     return known

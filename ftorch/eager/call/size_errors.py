@@ -90,6 +90,16 @@ def raise_early(fn, geometries, scalars, trace):
         error = None  # else its traceback's frames and this one hold each other, and the caller's tensors
 
 
+def refuses(fn, structs, scalars) -> bool:
+    """Whether a kernel's checks raise an error for shapes and dtypes, as `raise_early` would.
+
+    Args:
+        structs: what has a shape and a dtype of NumPy's, for each tensor; ``scalars``: dtypes of its numbers.
+    """
+    operands = [Sizes(s.shape, s.dtype) for s in structs] + [Sizes((), dtype) for dtype in scalars]
+    return _refusing is not None and _raised(fn, operands) is not None
+
+
 def _is_trusted(error, fn, operands, trace):
     """Whether an error is the kernel's own."""
     at = error.__traceback__

@@ -71,6 +71,7 @@ class OpDef:
         compared: how many of the tensors, the target among them, are asked whether they lie in it (`overlap`).
         fitting: names of the arguments whose numbers the results' dtype must be able to hold (`fits`).
         anywhere: places of the operands that may be on the CPU beside an accelerator's (`of_any_device`).
+        regime: names of arguments, and the function of them that says in which of several ways the kernel goes (`by_regime`).
         precise: the place of the operand that half precision gets in float32 if it is a number or 0-d (`wide`).
     """
 
@@ -86,6 +87,7 @@ class OpDef:
     anywhere: tuple[int, ...] = ()
     fitting: tuple[tuple[str, bool], ...] = ()
     precise: int | None = None
+    regime: tuple[tuple[str, ...], Callable] | None = None
 
     def __init__(self, schema, kernel, *, promote, promoting, forms, public, aliases, host,
                  differentiable, dunder, layout, is_view, constant=()):
@@ -250,6 +252,15 @@ class OpDef:
         The kernel gets a number or a 0-d tensor in float32 where the common dtype is float16 or bfloat16.
         """
         self.precise = self.argument_names.index(name)
+        return self
+
+    def by_regime(self, function):
+        """Declares that the kernel compares sizes: the function is given what it names of the arguments (tensors as what has
+        a ``.shape``), and says by something hashable which way the kernel goes. Each has size classes of its own."""
+        names = tuple(inspect.signature(function).parameters)
+        if set(names) - set(self.argument_names):
+            raise RegistrationError(f"{self.full_name}: regime of {sorted(set(names) - set(self.argument_names))}")
+        self.regime = names, function
         return self
 
     def backend(self, platform):

@@ -21,6 +21,7 @@ from ..host.rules import IN_PLACE, RULES, jaxprs_of
 from .size_fit import Ambiguous, Constant, Formula, Merge, NotGeneral, function_of_sizes
 
 EXACT_BELOW = 4  # sizes that kernels treat in their own ways: none, one (broadcast), two, three (a cross product)
+_MOST_DRAWS = 32  # for each sample wanted, where not all sizes may be sampled
 _SPANS = ((5, 40), (41, 150), (60, 400), (130, 700))  # of the sizes at the sample points, small ones first
 
 
@@ -457,12 +458,16 @@ def _compiled(program, last=None):
 # --- at sample points -------------------------------------------------------------------------
 
 
-def sampled(first, second, ordered, fixed=()) -> list[tuple]:
+def sampled(first, second, ordered, fixed=(), fits=None) -> list[tuple]:
     """Sizes to trace at: those seen, and others; all distinct where those seen are.
 
     Args:
         ordered: whether the sizes at each point are in the order of ``second``.
         fixed: indices of sizes that stay.
+        fits: (sizes) -> whether they may be sampled; None: all may.
+
+    Raises:
+        NotGeneral: too few fit.
     """
     count = len(second)
     points = [tuple(second)]
@@ -472,7 +477,9 @@ def sampled(first, second, ordered, fixed=()) -> list[tuple]:
     ascending = order(second)
     kept = {second[i] for i in fixed}
     free = [i for i in range(count) if i not in fixed]
-    for k in range(max(4, count + 3)):
+    draws = max(4, count + 3)
+    wanted = len(points) + draws
+    for k in range(draws if fits is None else draws * _MOST_DRAWS):
         low, high = _SPANS[k % len(_SPANS)]
         chosen = [n for n in draw.sample(range(low, high), count + len(kept)) if n not in kept][:count]
         point = list(second)
@@ -483,7 +490,12 @@ def sampled(first, second, ordered, fixed=()) -> list[tuple]:
             for i, n in zip(free, chosen):
                 point[i] = n
         if len(set(point)) == count and (not ordered or fixed or order(point) == order(second)):
-            points.append(tuple(point))
+            if fits is None:
+                points.append(tuple(point))
+            elif len(points) < wanted and tuple(point) not in points and fits(point):
+                points.append(tuple(point))
+    if fits is not None and len(points) < wanted:
+        raise NotGeneral("too few sizes fit")
     return points
 
 
@@ -491,7 +503,7 @@ def order(sizes):
     return sorted(range(len(sizes)), key=sizes.__getitem__)
 
 
-def merged_at(points, trace) -> tuple[ClassProgram, bool, bool]:
+def merged_at(points, trace, fits=None) -> tuple[ClassProgram, bool, bool]:
     """(the program that traces of a kernel at sample points have in common, whether it has one result, `SizeClass.inline`).
 
     The first is traced as it is. JAX keeps a jaxpr, at these sizes, for each function of its own that is compiled by
@@ -501,6 +513,7 @@ def merged_at(points, trace) -> tuple[ClassProgram, bool, bool]:
     Args:
         points: a list, which gets those that are wanted beside them.
         trace: (sizes, whether inner calls are written out) -> (closed jaxpr, whether there is one result).
+        fits: see `sampled`.
 
     Raises:
         NotGeneral: see `merged`.
@@ -512,30 +525,30 @@ def merged_at(points, trace) -> tuple[ClassProgram, bool, bool]:
             others.append(trace(point, inline)[0])
             if len(others[-1].jaxpr.eqns) != len(others[0].jaxpr.eqns):
                 raise NotGeneral("other steps")
-        return _merged([first, *others], points, lambda point: trace(point, inline)[0]), is_single, inline
+        return _merged([first, *others], points, lambda point: trace(point, inline)[0], fits), is_single, inline
     except NotGeneral:
         if not inline or _is_same(first, trace(points[0], True)[0]):
             raise
     others = [trace(point, False)[0] for point in points[1:]]
-    return _merged([first, *others], points, lambda point: trace(point, False)[0]), is_single, False
+    return _merged([first, *others], points, lambda point: trace(point, False)[0], fits), is_single, False
 
 
 _MOST_WANTED = 32  # sample points beside those of `sampled`
 
 
-def _merged(closed, points, trace):
+def _merged(closed, points, trace, fits):
     """`merged`, with more points until no number has two formulas."""
     for _ in range(_MOST_WANTED):
         try:
             return merged(closed, points)
         except Ambiguous as several:
-            point = _telling(several, points)
+            point = _telling(several, points, fits)
         closed.append(trace(point))
         points.append(point)
     raise NotGeneral("numbers that follow several formulas")
 
 
-def _telling(several, points):
+def _telling(several, points, fits):
     """A sample point at which the formulas of a number differ, in the order of sizes that the others have, if they have one."""
     i, orders = several.symbol, {tuple(order(point)) for point in points}
     for point in points:
@@ -543,7 +556,7 @@ def _telling(several, points):
             found = (*point[:i], n, *point[i + 1 :])
             if n >= EXACT_BELOW and len(set(found)) == len(found) and (
                 len(orders) > 1 or tuple(order(found)) in orders
-            ):
+            ) and (fits is None or fits(found)):
                 return found
     raise NotGeneral("no point tells formulas apart") from None
 

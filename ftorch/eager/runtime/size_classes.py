@@ -13,7 +13,6 @@ traced once; where that is a general class's program at those sizes, the class s
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 from ..core import forking, jax_internals
@@ -21,6 +20,7 @@ from ..core.geometry import Size
 from ..core.quiet import quiet
 from ..kernels._primitives import for_all_sizes
 from .jaxpr_classes import EXACT_BELOW, ClassProgram, merged_at, order, sampled
+from .size_fit import NotGeneral
 
 _MOST = 1024  # classes of one op
 _MOST_SYMBOLS = 8
@@ -64,13 +64,14 @@ class Signature:
         self.key, self.sizes, self.has_static = key, sizes, has_static
 
 
-def signature(slots, tensors, types) -> Signature | None:
+def signature(slots, tensors, types, regime=None) -> Signature | None:
     """The signature of a call; None if it has too many sizes to be worth a class.
 
     Args:
         slots: of the arguments, as `planning.Structure` has them.
         tensors: the flat tensor operands.
         types: of the Python numbers among the operands.
+        regime: what else calls of a class have in common (`OpDef.by_regime`).
     """
     known: dict[int, SizeSymbol] = {}
     shapes = []
@@ -96,7 +97,7 @@ def signature(slots, tensors, types) -> Signature | None:
             fixed.append(("v", Typed(slot[1].__class__, slot[1])))
         else:
             fixed.append(slot)
-    return Signature((tuple(shapes), tuple(fixed), tuple(types)), tuple(known), uses_static)
+    return Signature((tuple(shapes), tuple(fixed), (regime, *types)), tuple(known), uses_static)
 
 
 class Typed(NamedTuple):
@@ -161,13 +162,15 @@ class SizeClass:
         points: the sample sizes; ``samples``: {some of them: the plan there} (made when a derivative wants them).
         backwards: {mask: the class of a derivative}, see `ftorch.eager.autograd.derivatives`.
         level, fixed: how its sizes are sampled.
+        fits: see `ClassTable.find`.
+        is_guarded: whether the kernel's checks refuse some sizes at which the program would give something.
         inline: whether its kernel gives the same program if it is traced without inner calls (`merged_at`).
         repeats: how often its first sizes came again, to be planned for other strides, while it had no program.
     """
 
     __slots__ = (
         "key", "first", "program", "is_single", "points", "samples", "backwards", "is_exact", "level", "fixed", "repeats",
-        "inline",
+        "inline", "fits", "is_guarded",
     )
 
     def __init__(self, key, first, level=FREE, fixed=()):
@@ -176,8 +179,9 @@ class SizeClass:
         self.is_single = True
         self.points: list[tuple] = []
         self.samples: dict = {}
+        self.fits: Any = None
         self.backwards: dict = {}
-        self.is_exact = self.inline = False
+        self.is_exact = self.inline = self.is_guarded = False
         self.repeats = 0
 
 
@@ -275,6 +279,29 @@ class Known:
         return self.step
 
 
+class Traced:
+    """A kernel's traces, each made once.
+
+    Attributes:
+        fits, refuses: see `ClassTable.find`.
+    """
+
+    __slots__ = ("fits", "refuses", "_trace", "_made")
+
+    def __init__(self, trace, fits, refuses):
+        self.fits, self.refuses, self._trace, self._made = fits, refuses, trace, {}
+
+    def accepts(self, sizes):
+        """Whether a kernel that refuses some sizes takes these."""
+        return not self.refuses(sizes) and (self.fits is None or self.fits(sizes))
+
+    def __call__(self, sizes, inline):
+        key = tuple(sizes), inline
+        if key not in self._made:
+            self._made[key] = self._trace(sizes, inline)
+        return self._made[key]
+
+
 class ClassTable:
     """The classes of one op.
 
@@ -310,12 +337,15 @@ class ClassTable:
         one = self.classes.get(_class_key(key, sizes, level, fixed))
         return None if one is None or one.program is None else one
 
-    def find(self, found: Signature, trace) -> Instance | None:
+    def find(self, found: Signature, trace, fits=None, refuses=None) -> Instance | None:
         """The instance of a call, or None: it is to be planned for its exact sizes.
 
         Args:
             trace: (sizes, whether inner calls are written out) -> (closed jaxpr of the kernel, whether there is one result).
+            fits: (sizes) -> whether the kernel goes the way that it goes in this call; None: there is but one.
+            refuses: (sizes) -> whether its checks raise an error.
         """
+        trace = Traced(trace, fits, refuses)
         while True:
             level, fixed = self.level_of(found)
             if level == EXACT:
@@ -414,14 +444,27 @@ class ClassTable:
     def _merge(self, one, found, trace, ordered, fixed):
         """Whether a class got its program, by these sizes and its first ones."""
         try:
-            points = sampled(one.first, found.sizes, ordered, fixed)
-            one.program, one.is_single, one.inline = merged_at(points, trace)
-        except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
+            try:
+                self._sample(one, found, trace, ordered, fixed, trace.fits)
+            except NotGeneral:
+                raise
+            except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
+                # Those that it takes may have a program. Then it is asked before that is taken.
+                if trace.refuses is None or not fixed:
+                    raise
+                self._sample(one, found, trace, ordered, fixed, trace.accepts)
+                one.is_guarded = True
+        except Exception:  # noqa: BLE001
             return False
-        one.points = points
         self.general.setdefault(_outline(found.key), []).append(one)
         self.stale += self.waiting.pop(found.key, ())
         return True
+
+    @staticmethod
+    def _sample(one, found, trace, ordered, fixed, fits):
+        points = sampled(one.first, found.sizes, ordered, fixed, fits)
+        one.program, one.is_single, one.inline = merged_at(points, trace, fits)
+        one.points, one.fits = points, fits
 
     def _loosened(self, found, trace, fixed):
         """A class in which fewer sizes stay, if one that stays in a general class is another in this call; or None."""
@@ -444,7 +487,7 @@ class ClassTable:
 
     def _adopt(self, found, trace):
         """A general class that serves a new signature, known by it from here on; or None."""
-        known, general = functools.cache(trace), self.general.get(_outline(found.key), ())
+        known, general = trace, self.general.get(_outline(found.key), ())
         has_own = any(one.key == found.key for one in general)  # how its sizes are sampled is known then
         for one in general[:_MOST_TRIED]:
             places = _matched(one.key, found)

@@ -21,6 +21,7 @@ from ..core import jaxprs
 
 _MAX_FACTORS = 4  # of a product of sizes
 _MAX_DIVISOR = 16  # of a division with rounding down
+_MAX_HELD = 2048  # of one by a size that stays
 
 
 _LARGE_CONSTANT = 1 << 20  # bytes; larger constants of a kernel are not kept with its class
@@ -174,20 +175,23 @@ def _rounded(values, columns, names):
         NoFormula: there is none.
         Ambiguous: there are several.
     """
+    # A size that stays, as how far the windows of a spectrogram are apart, may be what others are divided by.
+    held = sorted({c[0] for c in columns if len(set(c)) == 1 and _MAX_DIVISOR < c[0] <= _MAX_HELD})
     for i, column in enumerate(columns):
-        found = _divisions(values, column) or _remainders(values, column)
-        if found:
-            return _only(found, i, column, _MAX_DIVISOR).replace("s", names[i])
+        for divisors in (range(1, _MAX_DIVISOR + 1), *([k] for k in held)):
+            found = _divisions(values, column, divisors) or _remainders(values, column, divisors)
+            if found:
+                return _only(found, i, column, divisors[-1]).replace("s", names[i])
     raise NoFormula
 
 
-def _divisions(values, column):
-    """All ``(a*s + b)//k + c`` that fit, those of small k first."""
+def _divisions(values, column, divisors):
+    """All ``(a*s + b)//k + c`` that fit, k being one of the divisors."""
     span = max(column) - min(column)
     low, high = column.index(min(column)), column.index(max(column))
     # Rounding hides at most 1 of the difference, so that the slope is known to 1/span.
     found = []
-    for k in range(1, _MAX_DIVISOR + 1 if span else 0):
+    for k in divisors if span else ():
         a = round((values[high] - values[low]) * k / span)
         if not a or math.gcd(a, k) != 1:
             continue
@@ -199,10 +203,10 @@ def _divisions(values, column):
     return found
 
 
-def _remainders(values, column):
+def _remainders(values, column, divisors):
     """All ``c + (s + b)%k`` that fit: what is left over, as the padding of a strided convolution's gradient."""
     found = []
-    for k in range(2, _MAX_DIVISOR + 1):
+    for k in divisors:
         for b, sign in itertools.product(range(k), (1, -1)):
             rest = {v - sign * ((s + b) % k) for v, s in zip(values, column)}
             if len(rest) == 1:

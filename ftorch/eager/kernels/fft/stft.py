@@ -36,7 +36,7 @@ def _framed_window(window, win_length, n_fft, dtype):
 
 def _frame_positions(count, n_fft, hop_length):
     """Where the samples of each frame stand in the signal, ``[count, n_fft]``."""
-    return np.arange(count)[:, None] * hop_length + np.arange(n_fft)
+    return jnp.arange(count)[:, None] * hop_length + jnp.arange(n_fft)
 
 
 # --- forward ------------------------------------------------------------------------------

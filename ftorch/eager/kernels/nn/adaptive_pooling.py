@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.registry import op
 from .._common import up
+from .._primitives import table_of
 from ._windows import ntuple, sizes
 from .pooling import (
     Window,
@@ -23,13 +24,22 @@ from .pooling import (
 
 def _adaptive_tables(extent, out):
     """Window elements where windows run from floor(o n / out) to ceil((o + 1) n / out)."""
-    found = []
-    for n, o in zip(extent, out, strict=True):
-        start = np.arange(o) * n // max(o, 1)
-        stop = -(-(np.arange(o) + 1) * n // max(o, 1))
-        index = start[:, None] + np.arange(max(stop - start, default=1))
-        found.append((np.clip(index, 0, max(n - 1, 0)), index < stop[:, None]))
-    return found
+    return [(table_of(_places, n, o), table_of(_exist, n, o)) for n, o in zip(extent, out, strict=True)]
+
+
+def _places(n, out):
+    """The indices of the elements of each window, of as many as the widest may have."""
+    return np.clip(_starts(n, out) + np.arange(-(-n // max(out, 1)) + 1), 0, max(n - 1, 0))
+
+
+def _exist(n, out):
+    """Which of `_places` are elements of the window."""
+    stops = -(-(np.arange(out) + 1) * n // max(out, 1))
+    return _starts(n, out) + np.arange(-(-n // max(out, 1)) + 1) < stops[:, None]
+
+
+def _starts(n, out):
+    return (np.arange(out) * n // max(out, 1))[:, None]
 
 
 def _even_window(extent, out):
@@ -147,6 +157,13 @@ def _declare_adaptive(nd):
         public="." if nd == 1 else "_C._nn", layout=layout)
     def adaptive_max_pool(self, output_size):
         return _adaptive_max(nd, maximum, self, output_size)
+
+    for pool in (adaptive_avg_pool, adaptive_max_pool):
+
+        @pool.by_regime
+        def _(self, output_size):
+            out = ntuple(output_size, nd) if isinstance(output_size, int) else output_size
+            return all(o > 0 and n % o == 0 for n, o in zip(self.shape[self.ndim - nd :], out))
 
     @adaptive_max_pool.derivative
     def _(grad, self, result, output_size):

@@ -303,7 +303,7 @@ def max_of_tables(x, tables, extent):
     values = jnp.where(mask, values, lowest)
     which = jnp.argmax(values, -1)
     best = jnp.take_along_axis(values, which[..., None], -1)[..., 0]
-    which = jnp.where(best == lowest, np.argmax(mask, -1), which)
+    which = jnp.where(best == lowest, mask.argmax(-1), which)
     flat = jnp.broadcast_to(_flat_index(tables, extent), values.shape)
     return best, jnp.take_along_axis(flat, which[..., None], -1)[..., 0]
 

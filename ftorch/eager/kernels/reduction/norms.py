@@ -233,6 +233,9 @@ _MODES = {
 }
 
 
+_FEW_ROWS = 25  # so many are not worth a product
+
+
 def _differences(x1, x2):
     return x1[..., :, None, :] - x2[..., None, :, :]
 
@@ -291,10 +294,15 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     _check_batches(x1, x2)
     products = _MODES[compute_mode]
     if products is None:
-        products = x1.shape[-2] > 25 or x2.shape[-2] > 25
+        products = x1.shape[-2] > _FEW_ROWS or x2.shape[-2] > _FEW_ROWS
     if p == 2 and products and x1.shape[-1]:
         return _euclidean_by_products(up(x1), up(x2)).astype(x1.dtype)
     return _distances(x1, x2, p)
+
+
+@cdist.by_regime
+def _(x1, x2):
+    return any(n > _FEW_ROWS for x in (x1, x2) for n in x.shape[-2:-1])
 
 
 def _check_batches(x1, x2):
