@@ -455,6 +455,7 @@ def _make_batched(plan, dims):
     else:
         kernel = jax.vmap(plan.fn, in_axes=(*dims, *[None] * m))
     derived = Derived(plan.name, kernel, [OPTIONAL_TENSOR] * len(dims) + [SCALAR] * m)
+    derived.runs_kernels = plan.op.definition.runs_kernels
     derived.make_gradients = lambda mask, differentiable: _batched_gradients(
         plan, dims, mask, differentiable
     )

@@ -20,6 +20,7 @@ from ..core.jaxprs import has_loops, read_equations
 from ..core.quiet import quiet
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
 from ..runtime import capture_trace, executor
+from ..runtime.size_classes import Result
 
 
 class Derived:
@@ -71,6 +72,34 @@ class Derived:
         made.schema, made.runs_kernels = self.schema, self.runs_kernels
         made.result_dtypes, made.known = self.result_dtypes, known
         return made
+
+
+class Known:
+    """Results that are known without tracing, and the step that makes them: for derived ops."""
+
+    __slots__ = ("shapes", "dtypes", "step", "of", "sizes")
+    dtype = adopted = None
+
+    def __init__(self, shapes, dtypes, step):
+        self.shapes, self.dtypes, self.step, self.of, self.sizes = shapes, dtypes, step, self, ()
+
+    def instance(self, slots, tensors, types):
+        return self
+
+    def plan(self, op, operands):
+        return None
+
+    def keep(self, plan, operands):
+        """Nothing: what is derived of one geometry has one plan."""
+
+    def results(self):
+        return tuple(map(Result, self.shapes, self.dtypes)), len(self.shapes) == 1
+
+    def cast(self, dtype):
+        return None
+
+    def code(self):
+        return self.step
 
 
 def is_inexact(dtype):

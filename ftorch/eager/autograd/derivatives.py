@@ -12,9 +12,8 @@ from ..call.op import Op
 from ..core.geometry import Geometry, channels_last_stride, geometry, is_channels_last
 from ..core.registry import SCALAR, TENSOR
 from ..runtime import strided_steps
-from ..runtime.size_classes import Known
 from .derivative_classes import KnownGradients, class_of
-from .derivative_kernels import Derivative, Derived, conj, definition_of, is_inexact, struct
+from .derivative_kernels import Derivative, Derived, Known, conj, definition_of, is_inexact, struct
 from .node_names import is_named_by_call, node_name
 
 

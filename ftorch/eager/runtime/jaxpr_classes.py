@@ -313,18 +313,19 @@ class _Varying:
         return function_of_sizes(symbols, source, self.scope) if self.sources else lambda sizes: ()
 
 
-def merged(jaxprs, points) -> ClassProgram:
+def merged(jaxprs, points, same=()) -> ClassProgram:
     """The program that closed jaxprs, traced at sample points, have in common.
 
     Args:
         points: the sizes of each, in the order of the symbols; a single jaxpr has none.
+        same: see `Merge`.
 
     Raises:
         NotGeneral: they differ by more than sizes, or have a step without a rule.
         Ambiguous: more points are wanted.
     """
     flats = [_Flat(closed) for closed in jaxprs]
-    merge, first = Merge(points), flats[0]
+    merge, first = Merge(points, same), flats[0]
     if any(len(f.equations) != len(first.equations) or len(f.outputs) != len(first.outputs) for f in flats):
         raise NotGeneral("other steps")
     steps = [_step(merge, equations) for equations in zip(*(f.equations for f in flats))]
@@ -353,7 +354,7 @@ def _step(merge, equations):
     bodies = None
     if rule.sizes[-1:] == ("bodies",):
         inner = zip(*(map(_closed, jaxprs_of(name, e[1])) for e in equations))
-        bodies = Bodies(tuple([merged(jaxprs, merge.points) for jaxprs in inner]))
+        bodies = Bodies(tuple([merged(jaxprs, merge.points, merge.same) for jaxprs in inner]))
     templates = {
         key: merge.params([e[1][key] for e in equations])
         for key in params if key not in _UNREAD and (bodies is None or key not in _HELD)
@@ -538,26 +539,35 @@ _MOST_WANTED = 32  # sample points beside those of `sampled`
 
 def _merged(closed, points, trace, fits):
     """`merged`, with more points until no number has two formulas."""
+    same: set = set()
     for _ in range(_MOST_WANTED):
         try:
-            return merged(closed, points)
+            return merged(closed, points, same)
         except Ambiguous as several:
             point = _telling(several, points, fits)
+            if point is None:
+                same.add(several.values_at)
+                continue
         closed.append(trace(point))
         points.append(point)
     raise NotGeneral("numbers that follow several formulas")
 
 
 def _telling(several, points, fits):
-    """A sample point at which the formulas of a number differ, in the order of sizes that the others have, if they have one."""
-    i, orders = several.symbol, {tuple(order(point)) for point in points}
+    """A sample point at which the formulas of a number differ, in the order of sizes that the others have, if they have one;
+    None: they differ at sizes only that the kernel does not take, or takes another way."""
+    is_refused, i, orders = False, several.symbol, {tuple(order(point)) for point in points}
     for point in points:
         for n in several.values(point[i]):
             found = (*point[:i], n, *point[i + 1 :])
             if n >= EXACT_BELOW and len(set(found)) == len(found) and (
                 len(orders) > 1 or tuple(order(found)) in orders
-            ) and (fits is None or fits(found)):
-                return found
+            ):
+                if fits is None or fits(found):
+                    return found
+                is_refused = True
+    if is_refused:
+        return None
     raise NotGeneral("no point tells formulas apart") from None
 
 

@@ -1,11 +1,12 @@
 """Size classes: calls that differ in nothing but sizes share the shapes of their results and a program for all sizes.
 
 A call's *signature* says what a kernel's code can depend on besides sizes: dtypes, ranks, static arguments, which
-sizes are equal, and sizes below `EXACT_BELOW` as they are. Distinct larger sizes are symbols. When a second set of
-sizes comes, the kernel is traced at sample sizes far apart; where the traces agree but for numbers that are formulas
-of the symbols, the class is *general*: a new set of sizes runs no kernel and no tracer. Where they do not agree, the
-samples keep the order of the sizes (a kernel may compare them), then also those sizes that have not changed; a
-kernel that still does not fit has a plan for each size.
+sizes are equal, which way a kernel goes that compares them (`OpDef.by_regime`), and sizes below `EXACT_BELOW` as they
+are. Distinct larger sizes are symbols. When a second set of sizes comes, the kernel is traced at sample sizes far
+apart; where the traces agree but for numbers that are formulas of the symbols, the class is *general*: a new set of
+sizes runs no kernel and no tracer. Where they do not agree, those sizes stay in the samples that two calls have in
+common (a layer's weights), then their order (a kernel may compare them); a kernel that still does not fit has a plan
+for each size. A kernel that refuses some sizes is asked before its class is taken.
 
 Sizes that are equal by chance (a batch as long as its texts), or small, give a signature of their own. Such a call is
 traced once; where that is a general class's program at those sizes, the class serves the signature, too (`Adopted`).
@@ -251,34 +252,6 @@ class Instance:
         return lambda arrays, numbers: run((*arrays, *numbers), sizes)
 
 
-class Known:
-    """Results that are known without tracing, and the step that makes them: for derived ops."""
-
-    __slots__ = ("shapes", "dtypes", "step", "of", "sizes")
-    dtype = adopted = None
-
-    def __init__(self, shapes, dtypes, step):
-        self.shapes, self.dtypes, self.step, self.of, self.sizes = shapes, dtypes, step, self, ()
-
-    def instance(self, slots, tensors, types):
-        return self
-
-    def plan(self, op, operands):
-        return None
-
-    def keep(self, plan, operands):
-        """Nothing: what is derived of one geometry has one plan."""
-
-    def results(self):
-        return tuple(map(Result, self.shapes, self.dtypes)), len(self.shapes) == 1
-
-    def cast(self, dtype):
-        return None
-
-    def code(self):
-        return self.step
-
-
 class Traced:
     """A kernel's traces, each made once.
 
@@ -446,11 +419,9 @@ class ClassTable:
         try:
             try:
                 self._sample(one, found, trace, ordered, fixed, trace.fits)
-            except NotGeneral:
-                raise
-            except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
-                # Those that it takes may have a program. Then it is asked before that is taken.
-                if trace.refuses is None or not fixed:
+            except Exception as error:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
+                # Those that it takes may have a program.
+                if isinstance(error, NotGeneral) or trace.refuses is None or not fixed:
                     raise
                 self._sample(one, found, trace, ordered, fixed, trace.accepts)
                 one.is_guarded = True

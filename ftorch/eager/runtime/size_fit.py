@@ -58,15 +58,18 @@ class Ambiguous(Exception):
     """Several formulas give the values at the sample points.
 
     Attributes:
+        first: one of them; ``values_at``: what they give at the points.
         symbol: which size they differ in.
         most: (its value) -> how many of the formulas agree there at most.
         count: of the formulas.
         span: how far from any size there is one at which they differ.
     """
 
-    def __init__(self, symbol, most, count, span):
+    values_at: tuple = ()
+
+    def __init__(self, first, symbol, most, count, span):
         super().__init__(f"several formulas of s{symbol}")
-        self.symbol, self.most, self.count, self.span = symbol, most, count, span
+        self.first, self.symbol, self.most, self.count, self.span = first, symbol, most, count, span
 
     def values(self, near):
         """Values near one at which the formulas differ, those first that tell most."""
@@ -226,7 +229,8 @@ def _only(found, symbol, column, span) -> str:
     """
     if len(found) > 1:
         evaluate = eval(f"lambda s: [{','.join(found)}]")  # noqa: S307  (formulas of this module's)
-        several = Ambiguous(symbol, lambda n: max(collections.Counter(evaluate(n)).values()), len(found), span)
+        agree = lambda n: max(collections.Counter(evaluate(n)).values())  # noqa: E731
+        several = Ambiguous(found[0].replace("s", f"s{symbol}", 1), symbol, agree, len(found), span)
         if any(map(several.values, column)):
             raise several
     return found[0]
@@ -236,10 +240,14 @@ def _only(found, symbol, column, span) -> str:
 
 
 class Merge:
-    """Merges numbers seen at the sample points into formulas."""
+    """Merges numbers seen at the sample points into formulas.
 
-    def __init__(self, points):
-        self.points = points
+    Args:
+        same: numbers at the points whose several formulas (`Ambiguous`) agree at all sizes that there may be.
+    """
+
+    def __init__(self, points, same=()):
+        self.points, self.same = points, same
         self._known: dict[tuple, Any] = {}
 
     def numbers(self, values):
@@ -250,6 +258,11 @@ class Merge:
         if found is None:
             try:
                 found = Formula(fit(values, self.points))
+            except Ambiguous as several:
+                if key not in self.same:
+                    several.values_at = key
+                    raise
+                found = Formula(several.first)
             except NoFormula:
                 found = self._halvings(values)
             self._known[key] = found

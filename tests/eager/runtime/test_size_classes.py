@@ -379,10 +379,13 @@ def test_strides_give_pytorchs_sizes_at_all_lengths(stride, padding):
 
 def test_layers_of_several_widths_share_a_class(monkeypatch):
     """What has not changed between a network's layers is not what stays: their widths differ, the batch is the same."""
+    layers = [torch.nn.GRU(24, 6), torch.nn.GRU(40, 6)]
 
     def step(n):
-        a, b = torch.randn(n, 24), torch.randn(n, 40)
-        return [torch.nn.functional.group_norm(x, 8).sum().item() for x in (a, b)]
+        for layer in layers:
+            torch.nn.functional.group_norm(torch.randn(n, layer.input_size), 8).sum().item()
+            x = torch.nn.utils.rnn.pack_padded_sequence(torch.randn(n, 5, layer.input_size), [n, n - 2, n - 3, 4, 1])
+            layer(x)[1].sum().backward()
 
     for n in (11, 17, 23):
         step(n)
@@ -413,4 +416,58 @@ def test_second_derivatives_of_new_sizes_trace_nothing(name, monkeypatch):
     for rows in (31, 37, 41, 47, 67):
         traced.clear()
         np.testing.assert_allclose(step(torch, rows), step(oracle, rows), rtol=2e-4, atol=2e-5)
+    assert not traced
+
+
+REGIMES = {
+    "cdist": lambda lib, n: lib.cdist(lib.linspace(0, 1, n * 3).reshape(n, 3), lib.linspace(0, 2, 60).reshape(20, 3)),
+    "adaptive average": lambda lib, n: lib.nn.functional.adaptive_avg_pool1d(lib.linspace(0, 1, 2 * n).reshape(1, 2, n), 5),
+    "adaptive maximum": lambda lib, n: lib.nn.functional.adaptive_max_pool1d(lib.linspace(0, 1, 2 * n).reshape(1, 2, n), 4),
+    "spectrogram": lambda lib, n: lib.stft(
+        lib.linspace(0, 1, n), 20, 3, window=lib.ones(20), center=False, return_complex=True
+    ).abs(),
+    "ctc": lambda lib, n: lib.nn.functional.ctc_loss(
+        lib.linspace(-1, 1, n * 2 * 6).reshape(n, 2, 6).log_softmax(2), lib.ones(2, 4, dtype=lib.int64),
+        lib.tensor([n, n - 1]), lib.tensor([4, 2]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REGIMES)
+def test_kernels_that_compare_or_refuse_sizes_have_classes(name, monkeypatch):
+    """Each way that a kernel goes is a class; what it refuses at other sizes raises PyTorch's error still."""
+
+    def outcome(lib, n):
+        try:
+            return REGIMES[name](lib, n).numpy()
+        except RuntimeError as error:
+            return str(error)
+
+    def compare(n):
+        mine, theirs = outcome(torch, n), outcome(oracle, n)
+        if isinstance(theirs, str):
+            assert mine == theirs
+        else:
+            np.testing.assert_allclose(mine, theirs, 1e-4, 1e-5)
+
+    for n in (*range(30, 60), *range(17, 30)):
+        compare(n)
+    traced, kept = [], planning.abstract_results
+    monkeypatch.setattr(planning, "abstract_results", lambda *given: (traced.append(given), kept(*given))[1])
+    for n in (61, 67, 71, 83, 119):  # that divide by nothing: even windows are of another kind
+        compare(n)
+    assert not traced
+
+
+def test_new_numbers_of_examples_trace_nothing_under_vmap(monkeypatch):
+    def step(lib, n):
+        w, x = lib.linspace(-1, 1, 32).reshape(8, 4), lib.linspace(0, 1, n * 8).reshape(n, 8)
+        return lib.func.vmap(lib.func.grad(lambda w, x: (x @ w).tanh().sum()), (None, 0))(w, x).numpy()
+
+    for n in (11, 17, 23):
+        step(torch, n)
+    traced, kept = [], planning.abstract_results
+    monkeypatch.setattr(planning, "abstract_results", lambda *given: (traced.append(given), kept(*given))[1])
+    for n in (29, 37, 41):
+        np.testing.assert_allclose(step(torch, n), step(oracle, n), 1e-4, 1e-5)
     assert not traced
