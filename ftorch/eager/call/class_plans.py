@@ -126,7 +126,7 @@ def keep(plan, operands, static, signature, remade) -> None:
     Args:
         remade: see `Model`.
     """
-    if plan.instance.of.is_guarded:
+    if plan.instance.of.is_guarded or plan.op.classes.level_of(signature)[1] is None:
         return
     found = outline(plan.op.definition, operands, static)
     if found is None or found[1] != signature.sizes or not plan.geometries:
