@@ -133,7 +133,7 @@ def _part_of(way, view: Geometry) -> Op:
 
     read = strided_steps.reading(way)
     assert read is not None  # where there is a step for the adjoint, there is one for what it is the adjoint of
-    derived = Derived("as_strided", kernel, [SCALAR] * way.count + [TENSOR])
+    derived = Derived("as_strided_backward_backward", kernel, [SCALAR] * way.count + [TENSOR])
     derived.runs_kernels, derived.result_dtypes = True, (view.dtype,)
     derived.known = Known((view.shape,), (view.dtype.numpy,), lambda arrays, numbers: (read(arrays, numbers)[0].copy(),))
     return Op(derived)

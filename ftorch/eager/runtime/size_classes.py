@@ -264,9 +264,10 @@ class Traced:
     def __init__(self, trace, fits, refuses):
         self.fits, self.refuses, self._trace, self._made = fits, refuses, trace, {}
 
-    def accepts(self, sizes):
-        """Whether a kernel that refuses some sizes takes these."""
-        return not self.refuses(sizes) and (self.fits is None or self.fits(sizes))
+    def accepted(self):
+        """What ``fits`` is for a kernel that refuses some sizes; it does not keep the traces."""
+        fits, refuses = self.fits, self.refuses
+        return lambda sizes: not refuses(sizes) and (fits is None or fits(sizes))
 
     def __call__(self, sizes, inline):
         key = tuple(sizes), inline
@@ -387,24 +388,24 @@ class ClassTable:
 
         Two calls may be of two layers of one network, which have nothing but their batch in common: others are tried then.
         """
-        seen, sizes = self.seen.setdefault(found.key, []), found.sizes
+        seen, sizes, shared = self.seen.setdefault(found.key, []), found.sizes, False
         for earlier in reversed(seen):
             same = tuple([i for i, (a, b) in enumerate(zip(earlier, sizes)) if a == b])
-            if len(same) == len(sizes) or (found.key, same) in self.refused:
+            shared = shared or bool(same)
+            if not same or len(same) == len(sizes) or (found.key, same) in self.refused:
                 continue
             one = SizeClass(found.key, earlier, CHANGED, same)
             with _lock:
-                if same and self._merge(one, found, trace, False, same):
+                if self._merge(one, found, trace, False, same):
                     self.levels[found.key] = CHANGED, same
                     self.classes[_class_key(found.key, sizes, CHANGED, same)] = one
                     self.seen.pop(found.key, None)
                     return one
             self._refuse(found.key, same)
-            if sum(key == found.key for key, _ in self.refused) == _MOST_REFUSED:
-                self.seen.pop(found.key, None)
-                self._give_up(found, CHANGED)
-                return None
-        if sizes not in seen:
+        if (seen and not shared) or sum(key == found.key for key, _ in self.refused) >= _MOST_REFUSED:
+            self.seen.pop(found.key, None)
+            self._give_up(found, CHANGED)
+        elif sizes not in seen:
             seen.append(sizes)
             del seen[:-_MOST_SEEN]
         return None
@@ -423,7 +424,7 @@ class ClassTable:
                 # Those that it takes may have a program.
                 if isinstance(error, NotGeneral) or trace.refuses is None or not fixed:
                     raise
-                self._sample(one, found, trace, ordered, fixed, trace.accepts)
+                self._sample(one, found, trace, ordered, fixed, trace.accepted())
                 one.is_guarded = True
         except Exception:  # noqa: BLE001
             return False
