@@ -48,7 +48,7 @@ def _of_tensors(got, expected, where):
     finite = np.isfinite(e)
     if not np.array_equal(np.isfinite(g), finite) or not np.array_equal(g[~finite], e[~finite], equal_nan=True):
         return f"{where}: {g!r:.200} instead of {e!r:.200}"
-    error = np.abs(g - e)[finite].max(initial=0)
+    error = np.abs(g[finite] - e[finite]).max(initial=0)
     if error <= tolerance * max(1e-1, np.abs(e[finite]).max(initial=0)):
         return None
     return f"{where}: off by {error:.2e}, {expected[1]}"

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
 ]
 
-_SIZE = 2400  # of a product that takes some hundred milliseconds
+_SIZE = 4000  # of a product that takes some half second on two cores: kernels look for signals every 50 ms
 
 
 @pytest.fixture
@@ -67,17 +67,25 @@ def _first(x):
     return x.flatten()[0].item()
 
 
+def _chain(x):
+    """Elementwise steps that take longer than the 200 ms after which who waits for a program looks for signals."""
+    y = x.sin() + x.exp()
+    for _ in range(5):
+        y = y.cos().tanh().exp()
+    return y
+
+
 def _makers():
     x = _matrix()
-    few = torch.rand(24, 64, 120, 120)
+    few = torch.rand(64, 64, 120, 120)
     weight = torch.rand(64, 64, 3, 3)
-    many = torch.rand(30_000_000)
+    many = torch.rand(60_000_000)
     return {
         "product": lambda: x @ x,
-        "batches": lambda: torch.bmm(x.view(4, 600, _SIZE), x.view(4, 600, _SIZE).mT.contiguous()) @ x[:600],
+        "batches": lambda: torch.bmm(x.view(4, -1, _SIZE), x.view(4, -1, _SIZE).mT.contiguous()) @ x[:1000],
         "convolution": lambda: torch.nn.functional.conv2d(few, weight),
-        "elementwise": lambda: (many.sin() + many.exp()).cos().tanh(),
-        "sum": lambda: (many.sin() + many.exp()).cos().tanh().sin().sum(),
+        "elementwise": lambda: _chain(many),
+        "sum": lambda: _chain(many).sum(),
     }
 
 
