@@ -213,6 +213,7 @@ def _kinds(t, output):
 
 
 _IMAGINARY = "While considering the imaginary part of complex outputs only, "
+_INPUTS = "While considering the {} part of complex inputs only, "
 
 
 class _Check:
@@ -358,14 +359,23 @@ class _Check:
         for position, t in self.differentiated:
             if fast:
                 parts = [generator.uniform(0.1, 1.0, t.shape) for _ in range(1 + t.is_complex())]
-                directions = [parts[0] + 1j * parts[1] if t.is_complex() else parts[0]]
-            else:
-                units = (1, 1j) if t.is_complex() else (1,)
-                directions = [_unit(t, i, unit) for i in range(t.numel()) for unit in units]
-            for direction in directions:
-                self.along_forward(position, t, direction.astype(t.dtype.numpy))
+                self.compare_forward(position, t, [parts[0] + 1j * parts[1] if t.is_complex() else parts[0]])
+                continue
+            complex_units = (1j, _INPUTS.format("imaginary")), (1, _INPUTS.format("real"))
+            for unit, text in complex_units if t.is_complex() else ((1, ""),):
+                self.compare_forward(position, t, [_unit(t, i, unit) for i in range(t.numel())], text)
+
+    def compare_forward(self, position, t, directions, text=""):
+        """Compares the outputs' changes along directions: a row of the Jacobian for each."""
+        pairs = [self.along_forward(position, t, direction.astype(t.dtype.numpy)) for direction in directions]
+        for number, rows in enumerate(zip(*(zip(*pair) for pair in pairs))):
+            analytical, numerical = (np.stack([np.ravel(row[side]) for row in rows]) for side in (0, 1))
+            if not _close(analytical, numerical, self.rtol, self.atol):
+                kind = "computed with forward mode "
+                raise GradcheckError(_mismatch(analytical, numerical, number, position, text, kind=kind))
 
     def along_forward(self, position, t, direction):
+        """(what forward mode says, what differences say) of each output's change."""
         from . import forward_ad
 
         with forward_ad.dual_level():
@@ -374,12 +384,8 @@ class _Check:
                 tangent = torch.from_numpy(direction) if i == position else torch.zeros_like(other.detach())
                 given[i] = forward_ad.make_dual(other.detach(), tangent)
             unpacked = [forward_ad.unpack_dual(o) for o in _outputs(self.func, given)]
-            found = [np.zeros(tuple(p.shape)) if t is None else _elements(t.detach()) for p, t in unpacked]
-        expected = _difference(self.func, self.inputs, t, direction, self.eps)
-        for number, (f, e) in enumerate(zip(found, expected)):
-            if not _close(np.asarray(f), e, self.rtol, self.atol):
-                raise GradcheckError(_mismatch(f, e, number, position, kind="computed with forward mode "))
-
+            found = [np.zeros(tuple(p.shape)) if d is None else _elements(d.detach()) for p, d in unpacked]
+        return found, _difference(self.func, self.inputs, t, direction, self.eps)
 
     def check_batched_forward(self):
         """Forward mode along several directions at once must agree with one by one."""

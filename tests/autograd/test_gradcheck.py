@@ -9,7 +9,7 @@ import ftorch
 from ..oracle import LIBRARIES, said
 
 
-def function_of(t, forward, backward):
+def function_of(t, forward, backward, along=None):
     class Made(t.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -20,6 +20,10 @@ def function_of(t, forward, backward):
         def backward(ctx, g):
             return backward(t, ctx.saved_tensors[0], g)
 
+        @staticmethod
+        def jvp(ctx, tangent):
+            return along(tangent)
+
     return Made.apply
 
 
@@ -28,6 +32,7 @@ def double(t, *values):
 
 
 WRONG = lambda t: function_of(t, lambda x: x * x, lambda t, x, g: g)  # noqa: E731
+FORWARD = lambda t: function_of(t, lambda x: x * 1, lambda t, x, g: g, lambda tangent: tangent * 2)  # noqa: E731
 UNSCALED = lambda t: function_of(t, lambda x: x * 2, lambda t, x, g: t.full_like(g, 2.0))  # noqa: E731
 
 
@@ -48,6 +53,10 @@ UNSCALED = lambda t: function_of(t, lambda x: x * 2, lambda t, x, g: t.full_like
                                    check_batched_forward_grad=True, check_batched_grad=True),
     lambda t: t.autograd.gradcheck(
         lambda z: z * z, t.tensor([1 + 2j], dtype=t.complex128, requires_grad=True), check_forward_ad=True),
+    lambda t: t.autograd.gradcheck(FORWARD(t), double(t, 1.0, 2.0), check_forward_ad=True),
+    lambda t: t.autograd.gradcheck(FORWARD(t), t.ones(2, dtype=t.complex128, requires_grad=True), check_forward_ad=True),
+    lambda t: t.autograd.gradcheck(lambda x: (x * 1, x * x.sum().item()), double(t, 1.0, 2.0), check_forward_ad=True,
+                                   check_backward_ad=False, check_undefined_grad=False),
     lambda t: t.autograd.gradgradcheck(t.sin, double(t, 1.0, 2.0)),
     lambda t: t.autograd.gradgradcheck(lambda x: x**3, double(t, 1.0, 2.0), fast_mode=True),
     lambda t: t.autograd.gradcheck(

@@ -82,12 +82,12 @@ def to(self, *args, **kwargs):
     """
     dtype = kwargs.pop("dtype", None)
     where = kwargs.pop("device", None)
-    other = kwargs.pop("other", None)
+    other = kwargs.pop("tensor", None)
     copy = kwargs.pop("copy", False)
     kwargs.pop("non_blocking", None)
     memory_format = kwargs.pop("memory_format", None)
     if kwargs:
-        raise TypeError(f"to() received an unexpected keyword argument '{next(iter(kwargs))}'")
+        raise _wrong_combination(args, kwargs)
     flags = []
     for a in args:
         if isinstance(a, _dtype.dtype):

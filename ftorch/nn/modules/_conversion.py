@@ -29,8 +29,8 @@ def _parse_to(*args, device=None, dtype=None, non_blocking=False, tensor=None, m
             non_blocking = value
         elif value is not None:
             device = value
-    if dtype is not None and not isinstance(dtype, dtypes.dtype) and dtype not in (bool, int, float, complex):
-        torch.empty(0).to(dtype=dtype)  # which says what is wrong
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        dtype = torch.empty(0).to(dtype=dtype).dtype  # Python's types stand for some
     if tensor is not None:
         dtype, device = tensor.dtype, tensor.device
     device = device if device is None else as_device(device)
