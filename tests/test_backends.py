@@ -27,8 +27,13 @@ SEQUENCES = [
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
 def test_precisions(sequence):
+    def reset(b):
+        for place in (b.cuda.matmul, b.mkldnn.matmul, b.mkldnn.conv, b):
+            place.fp32_precision = "none"
+
     def seen(lib):
         found = []
+        reset(lib.backends)  # what ran before may have set the older setting
         try:
             for statement in sequence.split("; "):
                 try:
@@ -37,10 +42,8 @@ def test_precisions(sequence):
                     found.append(str(error))
                 found.append(_precisions(lib))
         finally:
-            b = lib.backends
             lib.set_float32_matmul_precision("highest")
-            for place in (b.cuda.matmul, b.mkldnn.matmul, b.mkldnn.conv, b):
-                place.fp32_precision = "none"
+            reset(lib.backends)
         return found
 
     assert seen(ft) == seen(pt)

@@ -12,6 +12,7 @@ from ..eager.core import determinism, fill, once
 from ..eager.core import device as _device
 from ..eager.core.dtype import set_default_dtype
 from ..eager.native import module as _kernels
+from ..eager.runtime import executor
 from ..eager.tensor_api.legacy_types import _TypeMeta, type_target
 
 __all__ = [
@@ -118,6 +119,8 @@ def set_float32_matmul_precision(precision: str) -> None:
             stacklevel=2,
         )
         return
+    if precision != _precision:
+        executor.flush()  # what was called before is as precise as was set then
     _precision = precision
     precision_set += 1
     jax.config.update("jax_default_matmul_precision", _PRECISIONS[precision])

@@ -375,7 +375,7 @@ def sparse_mask(input, mask):
     if is_coo(mask) and not p.coalesced and not isinstance(input, SparseTensor):
         mask = coalesce(mask)
         p = mask._pattern
-    return p.build(p.take(input), "SparseMask")
+    return p.twin().build(p.take(input), "SparseMask")
 
 
 @sparse_op()

@@ -115,11 +115,11 @@ def _joined(a, b, alpha):
     if in_step and dtype.scalar_name == "Bool":
         raise NotImplementedError("\"cadd_sparse\" not implemented for 'Bool'")
     if in_step and is_same:
-        return CooPattern(p.indices, p.size, p.coalesced and q.coalesced).build(va + vb, "Add")
+        return (q if p.coalesced else p).twin().build(va + vb, "Add")  # in order if both are
     if q.nnz == 0:
-        return p.build(va, "Add")
+        return p.twin().build(va, "Add")
     if p.nnz == 0:
-        return q.build(vb, "Add")
+        return q.twin().build(vb, "Add")
     if in_step:
         return _merged(p, va, q, vb)
     indices = torch.cat([p.indices, q.indices], 1)
@@ -242,7 +242,7 @@ def _times_dense(sparse, dense):
             sparse = broadcast_to(sparse, shape)
         dense = dense.expand(shape)
     p = sparse._pattern
-    return p.build(values_of(sparse) * p.gather(dense), "Mul")
+    return p.twin().build(values_of(sparse) * p.gather(dense), "Mul")
 
 
 def _intersection(a, b):

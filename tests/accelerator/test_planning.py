@@ -77,6 +77,51 @@ def test_products_and_convolutions_are_as_precise_as_is_set():
     ]
 
 
+def test_what_was_traced_with_another_precision_is_traced_again():
+    """Also programs that sizes share; what is recorded already is as precise as was set when it was called."""
+    program = """
+        import re
+        from ftorch.eager.runtime import compilation
+        texts, called = [], compilation._CudaProgram.__call__
+        compilation._CudaProgram.__call__ = lambda self, *operands: (
+            texts.append(self.lower(*operands).as_text()), called(self, *operands))[1]
+
+        def function(x):
+            return (x @ x.t()).relu().sum()
+
+        compiled, w = torch.compile(function, dynamic=True), torch.ones(3, 2, 1, 1)
+
+        def found():
+            text = "".join(texts)
+            texts.clear()
+            return " ".join(sorted({*re.findall(r"precision(?:_config)? *= *\\[(?:#stablehlo<precision )?(\\w+)", text)}))
+
+        def all_found():
+            said = []
+            calls = function, compiled, lambda x: torch.nn.functional.conv2d(x.view(1, 2, -1, 4), w).sum()
+            for call in calls:
+                for n in (6, 8, 10, 12):
+                    call(torch.ones(n, 4)).cpu()
+                said.append(found())
+            return said
+
+        print(all_found())
+        torch.set_float32_matmul_precision("high")
+        print(all_found())
+        torch.backends.cudnn.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
+        print(all_found())
+        x = torch.ones(4, 4) + 0
+        y = x @ x
+        torch.set_float32_matmul_precision("high")
+        y.cpu()
+        print(found())
+    """
+    assert run(program) == [
+        "['HIGHEST', 'HIGHEST', 'HIGH']", "['HIGH', 'HIGH', 'HIGH']", "['HIGHEST', 'HIGHEST', 'HIGHEST']", "HIGHEST",
+    ]
+
+
 def test_memory_that_nobody_else_holds_is_taken_over():
     program = """
         from ftorch.eager.runtime import program

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from ..core import device as _device
+from ..kernels.nn import conv_xla
 from ..runtime import capture_trace
 from ..runtime import compilation as _compilation
 from ..runtime.counters import stats
@@ -50,15 +51,24 @@ class Unlowered(Protocol):
         """The results for the arrays."""
 
 
+def _precision():
+    """What a program's products and convolutions are traced with, besides their operands."""
+    return jax.config.jax_default_matmul_precision, conv_xla.tf32
+
+
 class Traced:
     """A program as JAX sees it, before it is compiled."""
 
     def __init__(self, lowered: Unlowered):
-        self.lowered = lowered
+        self.lowered, self.precision = lowered, _precision()
         with capture_trace.outside_capture():
             self.closed = jax.make_jaxpr(lowered.function)(lowered.avals, lowered.numbers_avals)
         self.form: Form = form_of(self.closed)
         self.inputs_at = sum(len(v.aval.shape) for v in self.closed.jaxpr.constvars)  # in the form
+
+    def now(self) -> Traced:
+        """The same program with the precision that is set now."""
+        return self if self.precision == _precision() else Traced(self.lowered)
 
 
 class Template:
@@ -166,9 +176,10 @@ class Shared:
         self.count = len(base.avals)
         self.kept = [p for p in range(self.count) if p not in self.donated]
         self.outputs: list[Any] = []
-        where = [template.one.form.holders[i] for i in template.lifted]
 
         def program(kept, given, numbers, sizes, scalars):
+            now, other = template.one.now(), template.other.now()
+            where = [now.form.holders[i] for i in template.lifted]
             arrays: list[Any] = [None] * self.count
             for p, array in (*zip(self.kept, kept), *zip(self.donated, given)):
                 arrays[p] = array
@@ -176,7 +187,7 @@ class Shared:
             real = [_compilation.element(sizes, i) for i in range(len(lengths))]
             padded = Padded(samples, lengths, real, dict(zip(where, scalars)))
             results = padded.run(
-                one.jaxpr, template.other.closed.jaxpr, one.consts,
+                now.closed.jaxpr, other.closed.jaxpr, now.closed.consts,
                 [Value(a, d) for a, d in zip(arrays, self.inputs, strict=True)],
             )
             results = [padded.settled(v) for v in results]
@@ -275,9 +286,13 @@ class Family:
         self.templates: list[Template] = []
         self.failures = 0
         self.reason = ""  # why the last program was not shared
+        self.precision = _precision()
 
     def __call__(self, lowered: Unlowered):
         """The `Bound` program that makes a program's calls instead of it; None if it is to be compiled."""
+        if self.precision != _precision():  # programs of the other are not alike
+            self.single, self.elements, self.templates, self.failures = [], [], [], 0
+            self.precision = _precision()
         if len(self.single) + bool(self.templates) < (1 if self.soon else 2) or (
             self.failures >= _MOST_FAILURES
         ):

@@ -14,7 +14,7 @@ from jax import lax
 from ..core.dtype import dtype as Dtype
 from ..core.dtype import finfo, float32, from_numpy, iinfo, promote_types
 from ..core.errors import size_mismatch
-from ..core.geometry import channels_last_stride, is_channels_last, memory_order, permuted_stride
+from ..core.geometry import Size, channels_last_stride, geometry, is_channels_last, pointwise_stride
 
 Array = jax.Array
 
@@ -275,11 +275,10 @@ def as_images(inputs, static, shapes):
 
 
 def in_order(inputs, static, shapes):
-    """Dense strides in the memory order of the first input."""
+    """Those of an elementwise call of the first input, or of a part of it that has the result's sizes."""
     g = inputs[0]
-    order = memory_order(g.stride, g.shape)
-    basic = order == tuple(range(g.ndim))
-    return [None if basic or len(shape) != g.ndim else permuted_stride(shape, order) for shape in shapes]
+    parts = [geometry(Size(shape), g.dtype, g.device, g.stride) for shape in shapes if len(shape) == g.ndim]
+    return [pointwise_stride(part.shape, [part]) for part in parts] or [None] * len(shapes)
 
 
 as_images.is_basic = in_order.is_basic = True  # type: ignore[attr-defined]

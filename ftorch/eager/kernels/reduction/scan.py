@@ -23,6 +23,7 @@ from .._common import (
     wrap_dim,
 )
 from .._primitives import primitive
+from ..shape.joining import joined
 from .reductions import at_least_1d, not_implemented, positions, take_along
 from .sorting import scatter_gradient
 
@@ -228,8 +229,16 @@ def _check_joined(self, dim, extra):
             )
 
 
+def _differences(inputs, static, shapes):
+    """Of what is joined the differences lie as it does: images' channels together, or all in order."""
+    return in_order(inputs, static, shapes) if len(inputs) == 1 else joined(inputs, static, shapes)
+
+
+_differences.is_basic = True  # type: ignore[attr-defined]
+
+
 @op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
-    forms="function method out", layout=in_order)
+    forms="function method out", layout=_differences)
 def diff(self, n=1, dim=-1, prepend=None, append=None):
     if self.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")

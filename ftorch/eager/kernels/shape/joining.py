@@ -33,7 +33,7 @@ def _check_list(name, tensors):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got NoneType")
 
 
-def _joined(inputs, static, shapes):
+def joined(inputs, static, shapes):
     """Images whose channels all lie together give such an image."""
     return [channels_last_stride(shapes[0]) if inputs and all(map(is_channels_last, inputs)) else None]
 
@@ -44,18 +44,18 @@ def _stacked(inputs, static, shapes):
     dim = wrap_dim(static["dim"], len(shape))
     if dim == len(shape) - 1:
         inputs = [geometry(Size((*g.shape, 1)), g.dtype, g.device, (*g.stride, 1)) for g in inputs]
-        return _joined(inputs, static, shapes)
+        return joined(inputs, static, shapes)
     if not all(map(is_channels_last, inputs)):
         return [None]
     whole = (*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2 :])
     return [view_stride(whole, channels_last_stride(whole), shape)]
 
 
-_joined.is_basic = _stacked.is_basic = True  # type: ignore[attr-defined]  # contiguous of what is
+joined.is_basic = _stacked.is_basic = True  # type: ignore[attr-defined]  # contiguous of what is
 
 
 @op("cat(Tensor[] tensors, int dim=0) -> Tensor", forms="function out",
-    aliases="concat concatenate", layout=_joined)
+    aliases="concat concatenate", layout=joined)
 def cat(tensors, dim):
     """Tensors joined along a dimension in which alone their sizes may differ (``torch.cat``).
 

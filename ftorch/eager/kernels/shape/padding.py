@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from ...core.registry import op
-from .._common import as_images, is_complex, is_floating, up
+from .._common import as_images, in_order, is_complex, is_floating, up
 from ..indexing.scatter import not_implemented, number
 
 # --- padding -------------------------------------------------------------------------
@@ -110,6 +110,8 @@ _MODES = {"reflect": _reflect, "replicate": _replicate, "circular": _circular}
 
 
 def _padded(inputs, static, shapes):
+    if static["mode"] == "constant" and not any(static.get("pad") or (1,)):
+        return in_order(inputs, static, shapes)  # a copy
     return [None] if static["mode"] == "circular" else as_images(inputs, static, shapes)
 
 
