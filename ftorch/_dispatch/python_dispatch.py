@@ -488,7 +488,9 @@ def _composite(function, values, args, kwargs):
         return function(*args, **kwargs)  # whose node gives zeros
     kwargs = dict(kwargs)
     wants_grad = kwargs.pop("requires_grad", False)
-    if name in _SIZED and "size" not in kwargs:
+    if name in _PARAMETERS:
+        args = _by_position(name, args, kwargs)
+    if name in _SIZED:
         size = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
         args = (list(size),)
     elif name in _NEW_SIZED and len(args) > 1 and isinstance(args[1], int):
@@ -500,7 +502,8 @@ def _composite(function, values, args, kwargs):
         pass  # C++ says all that it wants
     elif name.endswith("_like") or name.startswith("new_"):
         kwargs.setdefault("pin_memory", False)
-    if name in _FACTORIES and "out" not in kwargs and not gradients.composing.active:
+    is_factory = name in _FACTORIES or (name == "normal" and not any(isinstance(v, TensorBase) for v in values))
+    if is_factory and "out" not in kwargs and not gradients.composing.active:
         kwargs.setdefault("device", get_default_device())
         kwargs.setdefault("pin_memory", False)
     func = _overload_of(name, function, _overload_name(name, args))
@@ -514,11 +517,30 @@ def _composite(function, values, args, kwargs):
 
 _NEW_SIZED = frozenset("new_zeros new_ones new_empty".split())
 # Arguments that are not shown where they have these values.
-_DEFAULTS: dict = {"bernoulli_": (0.5,), "normal_": (0.0, 1.0)}
+_DEFAULTS: dict = {"bernoulli_": (0.5,), "normal_": (0.0, 1.0), "uniform_": (0, 1)}
+# Parameters that are shown by position however they were given.
+_PARAMETERS: dict = {
+    "arange": ("start", "end", "step"), "eye": ("n", "m"), "randint": ("low", "high", "size"),
+    "normal": ("mean", "std", "size"), "normal_": ("self", "mean", "std"), "bernoulli_": ("self", "p"),
+    **dict.fromkeys(_SIZED, ("size",)), **dict.fromkeys(_NEW_SIZED, ("self", "size")),
+}
 _BY_COUNT: dict = {
     "arange": {2: "start", 3: "start_step"}, "eye": {2: "m"}, "randint": {3: "low"}, "random_": {2: "to", 3: "from"},
-    "empty": {1: "memory_format"}, "bernoulli_": {1: "float", 2: "float"},
+    "empty": {1: "memory_format"}, "bernoulli_": {1: "float", 2: "float"}, "bernoulli": {2: "p"},
+    "randint_like": {3: "low_dtype"},
 }
+
+
+def _by_position(name, args, kwargs):
+    """All arguments of parameters that a call may name, which are taken out of ``kwargs``."""
+    parameters = _PARAMETERS[name]
+    if kwargs.keys().isdisjoint(parameters):
+        return args
+    given, defaults = iter(args), dict(zip(parameters[1:], _DEFAULTS.get(name, ())))
+    while parameters[-1] not in kwargs:
+        parameters = parameters[:-1]
+    found = [kwargs.pop(p) if p in kwargs else next(given, defaults.get(p)) for p in parameters]
+    return *(v for v in found if v is not None), *given
 
 
 def _overload_name(name, args):
@@ -527,7 +549,7 @@ def _overload_name(name, args):
         return "Tensor"
     if name == "normal":
         kinds = ["Tensor" if isinstance(v, TensorBase) else "float" for v in args[:2]]
-        return "_".join(kinds) if len(kinds) == 2 else "default"
+        return "_".join(kinds) if len(kinds) == 2 else "Tensor_float"
     return _BY_COUNT.get(name, {}).get(len(args), "default")
 
 

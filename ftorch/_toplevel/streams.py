@@ -49,7 +49,7 @@ def wait_for(where: _device.device) -> None:
     """Runs what the thread has recorded; waits until a device has done all of its work."""
     executor.flush()
     jax_device = _device.to_jax(where)
-    # The driver first: it is there sooner than JAX's `block_until_ready`, which then has what to raise.
+    # The driver's wait ends sooner than JAX's `block_until_ready`, which comes after it for the errors of programs.
     is_done = gpu_driver.wait(jax_device)
     latest = program.latest.get(where)
     array = None if latest is None else latest()

@@ -136,11 +136,28 @@ EXPRESSIONS = """
     c.conj().imag
     c.conj().real
     F.kl_div(x.sum(),x.sum(),reduction='batchmean')
+    torch.eye(n=2,m=3)
+    torch.arange(end=3)
+    torch.arange(1,end=3)
+    torch.arange(1.,3.,step=.5)
+    torch.randint(low=1,high=3,size=(2,))
+    torch.randint(3,size=(2,))
+    torch.zeros(size=(2,))
+    x.new_zeros(size=(2,))
+    x.clone().normal_(std=2.)
+    x.clone().normal_(mean=0.,std=1.)
+    x.clone().bernoulli_(p=.3)
+    x.clone().uniform_(0,1)
+    torch.normal(mean=x,std=x)
+    torch.normal(x)
+    torch.normal(2.,3.,size=(2,))
+    torch.bernoulli(x,.5)
+    torch.randint_like(x,1,3)
     F.scaled_dot_product_attention(q[0],q[0],q[0],scale=-2.)
 """.split("\n")
 EXPRESSIONS = [e.strip() for e in EXPRESSIONS if e.strip()]
 # Random numbers, and results that are gauges.
-UNDEFINED = ("normal", "random_", "bernoulli_", "dropout", "nn.", "new_empty", "rand", "svd(", "eigh(", "eigvals(")
+UNDEFINED = ("normal", "random_", "bernoulli", "uniform_", "dropout", "nn.", "new_empty", "rand", "svd(", "eigh(", "eigvals(")
 # Without gradients in PyTorch.
 CONSTANT = ("2%", "soft_margin")
 
