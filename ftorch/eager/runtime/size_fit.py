@@ -143,18 +143,16 @@ def _solve(rows, values):
 
 
 def _product(values, columns, names):
-    """``c*s0*s1``, ``s0*s1//c`` where that divides, or either plus a constant; or None."""
+    """``c*s0*s1``, or that plus a constant; or None. Of a fraction of it, that is whole at all points, nobody knows how it is
+    rounded elsewhere."""
     for count in range(2, _MAX_FACTORS + 1):
         for chosen in itertools.combinations_with_replacement(range(len(columns)), count):
             products = [math.prod(row) for row in zip(*(columns[i] for i in chosen))]
             found = _line(values, products)
-            if found is not None:
+            if found is not None and found[0].denominator == 1:
                 slope, constant = found
                 text = "*".join(names[i] for i in chosen)
-                if slope.denominator == 1:
-                    text = text if slope == 1 else f"{slope.numerator}*{text}"
-                else:
-                    text = f"({slope.numerator}*{text})//{slope.denominator}"
+                text = text if slope == 1 else f"{slope.numerator}*{text}"
                 return f"{text}{constant:+d}" if constant else text
     return None
 
