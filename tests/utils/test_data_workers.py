@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
@@ -288,19 +289,27 @@ def test_results_that_cannot_be_sent():
     assert callable(results[3])
 
     def collate(samples):
-        import threading
-
         return threading.Lock()
 
     with pytest.raises(TypeError, match="cannot pickle '_thread.lock' object"):
         list(DataLoader(range(2), collate_fn=collate, num_workers=1))
 
 
-def test_datasets_that_cannot_be_sent():
-    import threading
+def test_datasets_that_cannot_be_pickled():
+    """Children have them from this process, as in PyTorch, unless another start method is asked for."""
 
-    with pytest.raises(TypeError, match="cannot pickle"):
-        iter(DataLoader([threading.Lock()], num_workers=1))
+    class Stream(torch.utils.data.IterableDataset):
+        def __init__(self):
+            self.numbers, self.lock = (n * n for n in range(4)), threading.Lock()
+
+        def __iter__(self):
+            with self.lock:
+                yield from self.numbers
+
+    batches = DataLoader(Stream(), 2, num_workers=1, multiprocessing_context="fork")
+    assert [batch.tolist() for batch in batches] == [[0, 1], [4, 9]]
+    with pytest.raises((TypeError, AttributeError), match="(C|c)an(no|')t pickle"):
+        iter(DataLoader(Stream(), num_workers=1, multiprocessing_context="spawn"))
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,9 @@ class DataLoader(Generic[_T_co]):
         drop_last: leave out a last batch that is not full.
         timeout: seconds to wait for a batch from the workers; 0 waits for ever.
         worker_init_fn: called with the worker's id in each worker, before it fetches.
-        multiprocessing_context: a start method of `multiprocessing`. It is checked and kept, but
-            workers are always forked from a process of ftorch's own, which unlike this one has
-            no threads.
+        multiprocessing_context: a start method of `multiprocessing`, or a context. Workers are forked
+            from a process of ftorch's own, which unlike this one has no threads; from this one where
+            the dataset cannot be pickled and the method is "fork", as Linux's is by default.
         generator: where the shuffling and the workers' seed are drawn from.
         prefetch_factor: batches that each worker is ahead; 2 by default.
         persistent_workers: keep the workers from one epoch to the next.
@@ -398,6 +398,11 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         return _utils.pin_memory.pin_memory(data) if self._pin_memory else data
 
 
+def _forks(context) -> bool:
+    """Whether workers inherit what this process has, as PyTorch's do by default on Linux."""
+    return (context or multiprocessing).get_start_method() == "fork"
+
+
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """Hands keys to workers in turn and returns their batches in the order of the keys.
 
@@ -419,7 +424,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._drop_last, self._base_seed, self._worker_init_fn, self._num_workers,
         )
         try:
-            self._pool = WorkerPool(job, self._prefetch_factor)
+            self._pool = WorkerPool(job, self._prefetch_factor, _forks(loader.multiprocessing_context))
         except Exception as e:
             e.add_note(
                 "DataLoader could not start its workers: the dataset, collate_fn and "

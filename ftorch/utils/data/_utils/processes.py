@@ -163,7 +163,8 @@ class WorkerProcess:
 
 
 class ForkedWorkerProcess(WorkerProcess):
-    """A worker forked from this process, whose dataset has what only a child can share (a lock, a `Value`, a queue).
+    """A worker forked from this process, whose dataset has what only a child can share (a lock, a `Value`, a queue) or what
+    cannot be pickled (a generator, a handle of a database).
 
     Args:
         others: the workers before it, whose sockets it must not keep open.
@@ -194,26 +195,22 @@ def _serve_forked(sock, worker_id, job, inherited):
     worker.serve(sock, worker_id, job)
 
 
-def _is_inherited(error: RuntimeError) -> bool:
-    """Whether pickling failed for what children inherit (in `multiprocessing`'s words)."""
-    return "through inheritance" in str(error)
-
-
 class WorkerPool:
     """The workers of one iterator, and the messages to and from them.
 
     Args:
         ahead: how many results of a worker may wait to be received.
+        forks: whether this process is forked where the job cannot be pickled.
     """
 
-    def __init__(self, job: worker.Job, ahead: int):
+    def __init__(self, job: worker.Job, ahead: int, forks: bool):
         self.selector = selectors.DefaultSelector()
         self.arrived: collections.deque = collections.deque()
         self.active = set(range(job.num_workers))  # those that are still listened to
         try:
             sent = transport.Message(job)
-        except RuntimeError as error:
-            if not _is_inherited(error):
+        except Exception:  # noqa: BLE001  (an object's own `__reduce__` may raise anything)
+            if not forks:
                 raise
             self.workers: list[WorkerProcess] = []
             for i in range(job.num_workers):
