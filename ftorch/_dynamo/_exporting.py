@@ -75,11 +75,10 @@ def export(f: Callable[..., Any], *extra_args, aten_graph=False, pre_dispatch=Fa
     >>> graph(torch.zeros(2, ))
     tensor([0., 0.])
     """
-    if not aten_graph and (decomposition_table is not None or tracing_mode != "symbolic"):
-        raise AssertionError(
-            "Specifying a decomposition_table table or tracing mode is illegal without setting aten_graph=True")
-
     def inner(*args, **kwargs):
+        if not aten_graph and (decomposition_table is not None or tracing_mode != "symbolic"):
+            raise AssertionError(
+                "Specifying a decomposition_table table or tracing mode is illegal without setting aten_graph=True")
         module = f if isinstance(f, Module) else _Function(f)
         shapes = dynamic_shapes
         if shapes is None and not assume_static_by_default:

@@ -428,11 +428,12 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         fast_mode: compare one random product with the Jacobian instead of all of it.
         masked: vary a sparse input only where it has elements. Otherwise the differences see all places,
             so that they differ from gradients that exist at the elements only.
-        check_undefined_grad, check_batched_forward_grad: accepted; missing gradients are handled by
-            the engine for every op alike.
+        check_batched_forward_grad: also compare forward mode along several directions at once.
+        check_undefined_grad: accepted; missing gradients are handled by the engine for every op alike.
 
     Raises:
-        GradcheckError: if they differ. ValueError: if no input requires grad.
+        GradcheckError: if they differ. ValueError: if no input requires grad. AssertionError: a batch is to be
+            compared in a mode that is not checked.
 
     >>> import ftorch as torch
     >>> x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
@@ -443,6 +444,10 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         raise AssertionError(
             "Expected at least one of check_forward_ad or check_backward_ad to be True"
         )
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     func, inputs = _of_dense(func, inputs, bool(masked))
     _check_inputs(inputs)

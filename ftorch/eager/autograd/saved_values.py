@@ -217,7 +217,7 @@ def _position(backward, wanted):
 def _constant(node, plan, wanted):
     """(whether there is such an argument, its value): a number, a setting, or part of a geometry."""
     found = _OF_CALLS.get(plan.op.definition.name)
-    if found is not None and (value := found(plan, wanted)) is not None:
+    if found is not None and (value := found(plan, wanted)) is not NotImplemented:
         return True, value
     i = _argument(plan, wanted)
     if i is not None:
@@ -253,7 +253,7 @@ def _constant(node, plan, wanted):
 
 def _of_group_norm(plan, wanted):
     shape = plan.inputs[0].shape
-    return {"N": shape[0], "C": shape[1], "HxW": math.prod(shape[2:])}.get(wanted)
+    return {"N": shape[0], "C": shape[1], "HxW": math.prod(shape[2:])}.get(wanted, NotImplemented)
 
 
 def _of_interpolation(plan, wanted):
@@ -262,15 +262,15 @@ def _of_interpolation(plan, wanted):
         return tuple(size)
     kind, _, axis = wanted.partition("_")
     slot = _slot(plan, "scales")
-    if kind != "scales" or slot is None or slot[1] is None:
-        return None
-    return slot[1][{"": 0, "h": -2, "w": -1, "d": -3}[axis]]
+    if kind != "scales" or slot is None:
+        return NotImplemented
+    return None if slot[1] is None else slot[1][{"": 0, "h": -2, "w": -1, "d": -3}[axis]]
 
 
 # {op: what its node shows that is no argument of it}
 _OF_CALLS: dict = {
     "group_norm": _of_group_norm, "_interpolate": _of_interpolation,
-    "square": lambda plan, wanted: 2 if wanted == "exponent" else None,
+    "square": lambda plan, wanted: 2 if wanted == "exponent" else NotImplemented,
 }
 
 

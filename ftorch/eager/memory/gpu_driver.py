@@ -46,6 +46,7 @@ class _Driver:
             or library.cuDevicePrimaryCtxRetain(ctypes.byref(self._context), device)
         ):
             raise OSError("CUDA's driver does not answer")
+        self._streams: list[int] = []  # that nobody waits on: as many as threads have waited at once
 
     def copy(self, array):
         """The elements of an array; None where the driver refuses."""
@@ -60,18 +61,21 @@ class _Driver:
         return found
 
     def _waits_for(self, array):
-        """Waits until an array is there, on a stream of the thread's; whether that was possible. The context is current."""
-        stream = _local.streams.get(self)
-        if stream is None:
+        """Waits until an array is there, on a stream; whether that was possible. The context is current."""
+        try:
+            stream = self._streams.pop()
+        except IndexError:
             made = ctypes.c_void_p()
             if self._new_stream(ctypes.byref(made), _NON_BLOCKING) or not made.value:
                 return False
-            stream = _local.streams[self] = made.value
+            stream = made.value
         try:
             capsule = array.__dlpack__(stream=stream)  # makes the stream wait for what the array waits for
+            return not self._wait_for_stream(stream) and capsule is not None
         except Exception:  # a dtype that DLPack has not, or an array that never comes: JAX says what it is
             return False
-        return not self._wait_for_stream(stream) and capsule is not None
+        finally:
+            self._streams.append(stream)
 
     def wait(self):
         """Waits until the device has done all of its work; whether it has."""
@@ -95,9 +99,6 @@ class _Driver:
 
 class _Local(threading.local):
     driver = None  # of the current context
-
-    def __init__(self):
-        self.streams = {}  # of each driver
 
 
 _local = _Local()

@@ -106,13 +106,16 @@ def to(self, *args, **kwargs):
             raise _wrong_combination(args, {})
     if len(flags) > 1:
         copy = flags[1]
-    if dtype is not None and not isinstance(dtype, (_dtype.dtype, type)):
+    if dtype is not None and not isinstance(dtype, _dtype.dtype) and not (isinstance(dtype, type) and dtype in _PYTHON_DTYPES):
         raise _wrong_combination(args, {"dtype": dtype})
     if where is not None and not isinstance(where, (_device.device, str, int)):
         raise _wrong_combination(args, {"device": where})
     if where is not None and args and (args[0] is dtype or args[0] in _PYTHON_DTYPES):  # a device comes first
         raise _wrong_combination(args, {} if len(args) > 1 else {"device": where})
     if other is not None:
+        if dtype is not None or where is not None:  # it says both
+            named = {"dtype": dtype, "device": where}
+            raise _wrong_combination(args, {k: v for k, v in named.items() if v is not None and not any(v is a for a in args)})
         if other.__class__ not in PLAIN:
             named = {"copy": copy} if copy and len(flags) < 2 else {}
             named |= {} if memory_format is None else {"memory_format": memory_format}

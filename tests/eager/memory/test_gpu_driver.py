@@ -1,5 +1,7 @@
 """Small arrays of a GPU are read as `numpy.asarray` reads them; where there is none, by that."""
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,3 +37,54 @@ def test_a_driver_that_does_not_answer_is_not_asked(monkeypatch):
 
     monkeypatch.setattr(gpu_driver.ctypes, "CDLL", missing)
     assert gpu_driver._driver(Device()) is None
+
+
+class _Library:
+    """A driver whose device is the host."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __getattr__(self, name):
+        def answer(*given):
+            self.asked.append(name)
+            if name == "cuStreamCreate":
+                given[0]._obj.value = 1 + self.asked.count(name)
+            elif name == "cuMemcpyDtoH_v2":
+                gpu_driver.ctypes.memmove(*given)
+            return 0
+
+        self.__dict__[name] = answer
+        return answer
+
+
+def test_threads_take_each_others_streams(monkeypatch):
+    """One that has ended leaves none behind."""
+    library, refused = _Library(), []
+    monkeypatch.setattr(gpu_driver.ctypes, "CDLL", lambda name: library)
+    driver = gpu_driver._Driver(0)
+
+    class Array:
+        def __init__(self, values):
+            self.values, self.shape, self.dtype = values, values.shape, values.dtype
+
+        def __dlpack__(self, stream):
+            assert stream == 2
+            if refused:
+                raise BufferError(refused[0])
+            return object()
+
+        def block_until_ready(self):
+            library.asked.append("block_until_ready")
+
+        def unsafe_buffer_pointer(self):
+            return self.values.ctypes.data
+
+    values, found = np.arange(3.0), []
+    for reason in ([], [], ["a dtype that it has not"], []):
+        refused[:] = reason
+        thread = threading.Thread(target=lambda: found.append(driver.copy(Array(values))))
+        thread.start()
+        thread.join()
+    np.testing.assert_array_equal(found, [values] * 4)
+    assert [library.asked.count(n) for n in ("cuStreamCreate", "cuStreamSynchronize", "block_until_ready")] == [1, 3, 1]
