@@ -437,7 +437,7 @@ class SparseTensor(Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = overrides.called_name(func)
-        found = TABLE.get(name)
+        found = TABLE.get(name) or TABLE.get(getattr(func, "_opname", ""))  # overloads, too
         if found is not None:
             return found(*args, **kwargs)
         inner = overrides.composition(func) or getattr(func, "_function", None)
@@ -446,7 +446,7 @@ class SparseTensor(Tensor):
         t = next(a for a in overrides.flat_arguments(args, kwargs) if isinstance(a, SparseTensor))
         if name in _COMPARED:
             name += ".Tensor" if len(args) < 2 or isinstance(args[1], Tensor) else ".Scalar"
-        raise not_run(name, t)
+        raise not_run(name.removesuffix(".default"), t)
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
