@@ -10,8 +10,6 @@ import math
 import warnings
 from collections import defaultdict
 
-import ftorch as torch
-
 from .._ops import ops
 from ..eager.tensor import Tensor
 from ._python_dispatch import TorchDispatchMode
@@ -113,17 +111,19 @@ def sdpa_flop(query, key, value, *args, out_shape=None, **kwargs):
     return 2 * pairs * (query[-1] + value[-1])
 
 
-@register_flop_formula("_scaled_dot_product_attention_backward")
-def sdpa_backward_flop(query, key, value, *args, out_shape=None, **kwargs):
+@register_flop_formula("_scaled_dot_product_attention_backward", get_raw=True)
+def sdpa_backward_flop(query, key, value, *args, out_val=None, **kwargs):
     # The scores again, where they were not kept, then the gradients of the weights, queries, keys and values.
-    pairs = math.prod(query[:-1]) * key[-2]
-    again = not _has_dropout(query, key, args)
-    return 2 * pairs * ((2 + again) * query[-1] + 2 * value[-1])
+    pairs = math.prod(query.shape[:-1]) * key.shape[-2]
+    again = not _keeps_weights(query, key, args)
+    return 2 * pairs * ((2 + again) * query.shape[-1] + 2 * value.shape[-1])
 
 
-def _has_dropout(query, key, read):
-    """Whether what a gradient reads besides queries, keys and values has something for each weight ; ``grad`` is the last."""
-    return (*query[:-1], key[-2]) in map(tuple, read[:-1])
+def _keeps_weights(query, key, read):
+    """Whether attention was made of products, by what its gradient reads besides queries, keys and values: a mask that
+    wants a gradient, or a dropout's factors, of which there is one for each weight. The last is the result's gradient."""
+    shape = (*query.shape[:-1], key.shape[-2])
+    return any(t.requires_grad or (t.shape == shape and t.dtype is query.dtype) for t in read[:-1])
 
 
 @register_flop_formula("einsum", get_raw=True)
@@ -246,8 +246,8 @@ def _counted_as(name, args, out) -> str | None:
         if name == "_scaled_dot_product_attention":
             return "bmm" if _is_of_products(*args) else None
         if name == "_scaled_dot_product_attention_backward":
-            query, key, _, *read = map(_shapes, args)
-            return "bmm" if _has_dropout(query, key, [x for x in read if x is not None]) else None
+            query, key, _, *read = args
+            return "bmm" if _keeps_weights(query, key, read) else None
         if name in ("_lstm_layer", "_lstm_layer_backward"):
             return None
     if name.startswith("conv") and name[-2:] != "nd":
@@ -263,7 +263,7 @@ def _counted_as(name, args, out) -> str | None:
 
 def _is_of_products(query, key, value, mask=None, dropped=None, *rest):
     """Whether PyTorch's attention on the CPU is made of products: with dropout, or with a mask that wants a gradient."""
-    return dropped is not None or (mask is not None and mask.requires_grad and torch.is_grad_enabled())
+    return dropped is not None or (mask is not None and mask.requires_grad)
 
 
 class _Backward(str):

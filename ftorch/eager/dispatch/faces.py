@@ -168,7 +168,7 @@ def types_for_mode(kind, function, types, relevant):
     """
     if not is_users(kind):
         return types
-    if is_python(function):
+    if is_python(function) or is_own(getattr(function, "__module__", None), "nn.init"):
         return (*types, Tensor) if any([type(v) is Tensor for v in relevant]) else types
     if not types and relevant and isinstance(relevant[0], TensorBase) and _is_bare(function):
         return (type(relevant[0]),)
