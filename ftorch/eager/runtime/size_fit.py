@@ -101,7 +101,7 @@ def fit(values, points) -> str:
         if all(v == c for v, c in zip(values, column)):
             return f"s{i}"
     names = [f"s{i}" for i in range(len(columns))]
-    return _affine(values, columns, names) or _product(values, columns, names) or _rounded(values, columns, names)
+    return _affine(values, columns, names) or _product(values, columns, names) or _rounded(values, columns)
 
 
 def _affine(values, columns, names):
@@ -169,8 +169,8 @@ def _line(values, xs):
     return slope, int(constant)
 
 
-def _rounded(values, columns, names):
-    """``(a*s + b)//k + c`` or ``c + (s + b)%k`` of one symbol.
+def _rounded(values, columns):
+    """``(a*s + b)//k + c`` or ``c + (s + b)%k`` of one symbol, or the former with another added or taken away.
 
     Raises:
         NoFormula: there is none.
@@ -182,7 +182,14 @@ def _rounded(values, columns, names):
         for divisors in (range(1, _MAX_DIVISOR + 1), *([k] for k in held)):
             found = _divisions(values, column, divisors) or _remainders(values, column, divisors)
             if found:
-                return _only(found, i, column, divisors[-1]).replace("s", names[i])
+                return _only(found, i, column, divisors[-1])
+    # What a size and a division of another have between them, as the half of a spectrum and the signal that is wanted.
+    for (i, column), (j, other), sign in itertools.product(enumerate(columns), enumerate(columns), (-1, 1)):
+        rest = [v - sign * n for v, n in zip(values, other)]
+        found = [] if i == j or len(set(rest)) == 1 else _divisions(rest, column, range(2, _MAX_DIVISOR + 1))
+        if found:
+            term = f"{'+' if sign > 0 else '-'}s{j}"
+            return _only(found, i, column, _MAX_DIVISOR, term)
     raise NoFormula
 
 
@@ -215,23 +222,25 @@ def _remainders(values, column, divisors):
     return found
 
 
-def _only(found, symbol, column, span) -> str:
-    """The one formula of ``s`` among those that fit.
+def _only(found, symbol, column, span, term="") -> str:
+    """The one formula among those of ``s`` that fit, of the symbol with a number.
 
     Args:
         column: the values of the symbol at the sample points; near them formulas are compared.
         span: how far from them.
+        term: what comes behind.
 
     Raises:
         Ambiguous: they differ at some size.
     """
+    first = found[0].replace("s", f"s{symbol}", 1) + term
     if len(found) > 1:
         evaluate = eval(f"lambda s: [{','.join(found)}]")  # noqa: S307  (formulas of this module's)
         agree = lambda n: max(collections.Counter(evaluate(n)).values())  # noqa: E731
-        several = Ambiguous(found[0].replace("s", f"s{symbol}", 1), symbol, agree, len(found), span)
+        several = Ambiguous(first, symbol, agree, len(found), span)
         if any(map(several.values, column)):
             raise several
-    return found[0]
+    return first
 
 
 # --- operands and parameters of several traces
@@ -275,7 +284,7 @@ class Merge:
                 if all(v == (s + shift).bit_length() for v, s in zip(values, column, strict=True))
             ]
             if found:
-                return Formula(_only(found, i, column, max(column)).replace("s", f"s{i}", 1))
+                return Formula(_only(found, i, column, max(column)))
         raise NotGeneral(f"no formula for {values} at {self.points}") from None
 
     def params(self, values):

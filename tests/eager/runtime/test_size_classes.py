@@ -426,6 +426,7 @@ REGIMES = {
     "spectrogram": lambda lib, n: lib.stft(
         lib.linspace(0, 1, n), 20, 3, window=lib.ones(20), center=False, return_complex=True
     ).abs(),
+    "inverse of a spectrum": lambda lib, n: lib.fft.irfft(lib.fft.rfft(lib.linspace(0, 1, 2 * n).reshape(2, n)), n=n),
     "ctc": lambda lib, n: lib.nn.functional.ctc_loss(
         lib.linspace(-1, 1, n * 2 * 6).reshape(n, 2, 6).log_softmax(2), lib.ones(2, 4, dtype=lib.int64),
         lib.tensor([n, n - 1]), lib.tensor([4, 2]),

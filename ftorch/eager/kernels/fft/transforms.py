@@ -81,24 +81,20 @@ KINDS = {
 def _scale(kind, sizes, norm):
     """The factor to apply after XLA's transforms, whose inverses divide already."""
     total = math.prod(sizes)
-    if norm == "ortho":
-        wanted = 1 / math.sqrt(total)
-    else:
-        divides = (norm or "backward") == ("backward" if kind.is_inverse else "forward")
-        wanted = 1 / total if divides else 1.0
     *others, last = sizes
     divided = last if kind.last in (_IFFT, _IRFFT) else 1
     divided *= math.prod(others) if kind.others == _IFFT else 1
-    return wanted * divided
+    if norm == "ortho":
+        return divided / math.sqrt(total)
+    divides = (norm or "backward") == ("backward" if kind.is_inverse else "forward")
+    return divided / (total if divides else 1)  # 1 where they are equal: of a product of their roundings it is not always
 
 
 def _resize(x, dim, size):
-    """Cuts a dimension, or pads it with zeros."""
-    if x.shape[dim] >= size:
-        return lax.slice_in_dim(x, 0, size, axis=dim)
-    widths = [(0, 0)] * x.ndim
-    widths[dim] = (0, size - x.shape[dim])
-    return jnp.pad(x, widths)
+    """Cuts a dimension, or pads it with zeros: by one step, which serves all sizes."""
+    edges = [(0, 0, 0)] * x.ndim
+    edges[dim] = (0, size - x.shape[dim], 0)
+    return lax.pad(x, jnp.zeros((), x.dtype), edges)
 
 
 def _along(x, dims, type_, lengths):
@@ -236,6 +232,12 @@ def _declare_1d(name, kind):
         size = _signal_size(kind, self, dim) if n is None else n
         return transform(kind, self, (dim,), (size,), norm)
 
+    if kind.returns_real:  # what it is made of, and its derivative, differ by whether that is even
+
+        @declared.by_regime
+        def _(n):
+            return n is not None and n % 2 == 1
+
     _document(declared, kind, "one dimension", _ARGS_1D)
     return declared
 
@@ -287,6 +289,12 @@ def _declare_nd(name, kind, dims):
         if kind.takes_real or kind.returns_real:
             raise RuntimeError(f"{base}n must transform at least one axis")
         return self.astype(jnp.promote_types(self.dtype, jnp.complex64))
+
+    if kind.returns_real:
+
+        @declared.by_regime
+        def _(s):
+            return s is not None and [n % 2 for n in _listed(s)[-1:]] == [1] and _listed(s)[-1] != -1
 
     _document(declared, kind, "several dimensions", _ARGS_ND)
     return declared
