@@ -296,3 +296,12 @@ def test_results_that_traces_have_no_values_for(name):
         return t.jit.trace(lambda x: (function(x), x + 1)[1], t.ones(2))
 
     both_with_text(traced)
+
+
+def test_empty_tuples_are_arguments():
+    def traced(t):
+        for given in (((),), ((t.ones(1), ()),), ({"a": ()}, t.ones(2))):
+            function = t.jit.trace(lambda *args: t.ones(2) if len(args) < 2 else args[1] + 1, given)
+            yield function(*given).tolist(), str(function.graph).count("Tuple")
+
+    assert list(traced(ft)) == list(traced(pt))

@@ -315,10 +315,10 @@ def _enter(recorder, key, value, unpacking):
                 walk(x, lambda names, i=i: f"({source(names)})[{i}]") for i, x in enumerate(v)
             ]
             if isinstance(v, list):
-                return f"List[{parts[0][0] if parts else 'Tensor'}]", [p[1] for p in parts]
+                return f"List[{parts[0][0]}]", [p[1] for p in parts]
             values = [p[1] for p in parts]
             made = type(v)(*values) if hasattr(v, "_fields") else tuple(values)
-            return f"Tuple[{', '.join(p[0] for p in parts)}]", made
+            return f"Tuple[{', '.join(p[0] for p in parts) or '()'}]", made
         if isinstance(v, dict):
             from .emit import literal
 
@@ -326,8 +326,8 @@ def _enter(recorder, key, value, unpacking):
                 k: walk(x, lambda names, k=k: f"({source(names)})[{literal(k)}]")
                 for k, x in v.items()
             }
-            kind = next(iter(parts.values()))[0] if parts else "Tensor"
-            keys = "int" if parts and isinstance(next(iter(parts)), int) else "str"
+            kind = next(iter(parts.values()))[0]
+            keys = "int" if isinstance(next(iter(parts)), int) else "str"
             return f"Dict[{keys}, {kind}]", {k: p[1] for k, p in parts.items()}
         raise AssertionError(f"{key} is checked already: {v!r}")
 
