@@ -7,6 +7,7 @@ through the ordinary call path, so gradients of gradients need no further code.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from typing import Any
 
 from ..call.op import call, hooks, read, special
@@ -335,7 +336,7 @@ def move_retained(t, old, old_nr, node):
         if keep is not None:
             if node.tensor_hooks is None:
                 node.tensor_hooks = {}
-            node.tensor_hooks.setdefault(0, {})[RETAINED] = keep
+            node.tensor_hooks.setdefault(0, OrderedDict())[RETAINED] = keep
 
 
 def base_of(t):
