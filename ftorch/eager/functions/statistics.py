@@ -92,6 +92,8 @@ def _norm(input, p, dim, keepdim, out, dtype):
         dims = list(range(input.ndim)) if dims is None else dims
         return torch.linalg.matrix_norm(input, p, dims, **given)
     order = 2.0 if p is None or p == "fro" else p
+    if out is None:  # a call whose instruction says what is given by position, as errors do
+        return torch.linalg.vector_norm(input, order, dims, keepdim, dtype=dtype)
     return torch.linalg.vector_norm(input, order, dims, **given)
 
 
