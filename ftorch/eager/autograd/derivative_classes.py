@@ -65,18 +65,21 @@ class GradientClass:
         """
         found = self._samples.get(point)
         if found is None:
-            found = self._samples[point] = Derivative(self._plan_at(point), self.mask, inline=self._inline)
+            found = Derivative(self._plan_at(point), self.mask, inline=self._inline)
             if (found.inputs, found.results) != (self.inputs, self.results):
                 raise NotGeneral("other operands are read")
+            self._samples[point] = found
         return found
 
     def program(self, slots, types):
         key = (tuple(slots), tuple(types))
         if key not in self.programs:
+            points = list(self.points)
             try:
                 self.programs[key] = merged_at(
-                    self.points, lambda p, inline: self.trace(self._sample(p), slots, types, inline), self.fits
+                    points, lambda p, inline: self.trace(self._sample(p), slots, types, inline), self.fits
                 )
+                self.points = points  # with those that were wanted
             except Exception:  # noqa: BLE001  (a kernel may raise anything at sizes that are not a call's)
                 self.programs[key] = None
         return self.programs[key]

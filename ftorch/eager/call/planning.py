@@ -232,7 +232,7 @@ def _known_results(op, slots, tensors, types, casts, number_dtype, device, check
         fn = KernelFunction(definition, at, casts, number_dtype, len(structs), device)
         return refuses(fn, structs, [SCALAR_STRUCTS[KINDS[t]].dtype for t in types])
 
-    regime = regime_of(definition, slots, tensors)
+    regime = found.regime
     known = op.classes.find(found, trace, None if regime is None else fits, refused)
     if op.classes.stale:
         _forget_stale(op)

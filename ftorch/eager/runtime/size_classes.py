@@ -57,12 +57,13 @@ class Signature:
         key: hashable; the same for calls of one class.
         sizes: the value of each symbol.
         has_static: whether a static argument is among the symbols.
+        regime: see `signature`.
     """
 
-    __slots__ = ("key", "sizes", "has_static")
+    __slots__ = ("key", "sizes", "has_static", "regime")
 
-    def __init__(self, key, sizes, has_static):
-        self.key, self.sizes, self.has_static = key, sizes, has_static
+    def __init__(self, key, sizes, has_static, regime=None):
+        self.key, self.sizes, self.has_static, self.regime = key, sizes, has_static, regime
 
 
 def signature(slots, tensors, types, regime=None) -> Signature | None:
@@ -98,7 +99,7 @@ def signature(slots, tensors, types, regime=None) -> Signature | None:
             fixed.append(("v", Typed(slot[1].__class__, slot[1])))
         else:
             fixed.append(slot)
-    return Signature((tuple(shapes), tuple(fixed), (regime, *types)), tuple(known), uses_static)
+    return Signature((tuple(shapes), tuple(fixed), (regime, *types)), tuple(known), uses_static, regime)
 
 
 class Typed(NamedTuple):
@@ -289,7 +290,7 @@ class ClassTable:
     def __init__(self):
         self.waiting: dict = {}
         self.stale: list = []
-        self.refused: set = set()  # (signature, indices): there is no class in which these alone stay
+        self.refused: dict = {}  # {signature: sets of indices: there is no class in which these alone stay}
         self.seen: dict = {}  # {signature: sizes of calls, where it is not known which of them stay}
         self.levels: dict = {}  # {signature: (how its sizes are sampled, indices of the fixed ones, None: not known)}
         self.classes: dict = {}
@@ -392,7 +393,7 @@ class ClassTable:
         for earlier in reversed(seen):
             same = tuple([i for i, (a, b) in enumerate(zip(earlier, sizes)) if a == b])
             shared = shared or bool(same)
-            if not same or len(same) == len(sizes) or (found.key, same) in self.refused:
+            if not same or len(same) == len(sizes) or same in self.refused.get(found.key, ()):
                 continue
             one = SizeClass(found.key, earlier, CHANGED, same)
             with _lock:
@@ -402,7 +403,7 @@ class ClassTable:
                     self.seen.pop(found.key, None)
                     return one
             self._refuse(found.key, same)
-        if (seen and not shared) or sum(key == found.key for key, _ in self.refused) >= _MOST_REFUSED:
+        if (seen and not shared) or len(self.refused.get(found.key, ())) >= _MOST_REFUSED:
             self.seen.pop(found.key, None)
             self._give_up(found, CHANGED)
         elif sizes not in seen:
@@ -413,7 +414,7 @@ class ClassTable:
     def _refuse(self, key, fixed):
         if len(self.refused) >= _MOST:
             self.refused.clear()
-        self.refused.add((key, fixed))
+        self.refused.setdefault(key, set()).add(fixed)
 
     def _merge(self, one, found, trace, ordered, fixed):
         """Whether a class got its program, by these sizes and its first ones."""
@@ -424,8 +425,7 @@ class ClassTable:
                 # Those that it takes may have a program.
                 if isinstance(error, NotGeneral) or trace.refuses is None or not fixed:
                     raise
-                self._sample(one, found, trace, ordered, fixed, trace.accepted())
-                one.is_guarded = True
+                self._sample(one, found, trace, ordered, fixed, trace.accepted(), is_guarded=True)
         except Exception:  # noqa: BLE001
             return False
         self.general.setdefault(_outline(found.key), []).append(one)
@@ -433,10 +433,11 @@ class ClassTable:
         return True
 
     @staticmethod
-    def _sample(one, found, trace, ordered, fixed, fits):
+    def _sample(one, found, trace, ordered, fixed, fits, is_guarded=False):
         points = sampled(one.first, found.sizes, ordered, fixed, fits)
-        one.program, one.is_single, one.inline = merged_at(points, trace, fits)
-        one.points, one.fits = points, fits
+        program, one.is_single, one.inline = merged_at(points, trace, fits)
+        one.points, one.fits, one.is_guarded = points, fits, is_guarded
+        one.program = program  # last: other threads use the class from here on
 
     def _loosened(self, found, trace, fixed):
         """A class in which fewer sizes stay, if one that stays in a general class is another in this call; or None."""
@@ -444,7 +445,7 @@ class ClassTable:
             if (one.key, one.level, one.fixed) != (found.key, CHANGED, fixed):
                 continue
             fewer = tuple([i for i in fixed if one.first[i] == found.sizes[i]])
-            if not fewer or (found.key, fewer) in self.refused:
+            if not fewer or fewer in self.refused.get(found.key, ()):
                 continue
             made = SizeClass(found.key, one.first, CHANGED, fewer)
             with _lock:
@@ -453,7 +454,8 @@ class ClassTable:
                     continue
                 self.levels[found.key] = CHANGED, fewer
                 self.classes[_class_key(found.key, found.sizes, CHANGED, fewer)] = made
-                self.general[_outline(found.key)].remove(one)
+                outline = _outline(found.key)  # other threads go through the list
+                self.general[outline] = [other for other in self.general.get(outline, ()) if other is not one]
                 return made
         return None
 

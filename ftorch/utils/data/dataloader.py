@@ -398,11 +398,6 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         return _utils.pin_memory.pin_memory(data) if self._pin_memory else data
 
 
-def _forks(context) -> bool:
-    """Whether workers inherit what this process has, as PyTorch's do by default on Linux."""
-    return (context or multiprocessing).get_start_method() == "fork"
-
-
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """Hands keys to workers in turn and returns their batches in the order of the keys.
 
@@ -424,7 +419,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._drop_last, self._base_seed, self._worker_init_fn, self._num_workers,
         )
         try:
-            self._pool = WorkerPool(job, self._prefetch_factor, _forks(loader.multiprocessing_context))
+            self._pool = WorkerPool(job, self._prefetch_factor, loader.multiprocessing_context)
         except Exception as e:
             e.add_note(
                 "DataLoader could not start its workers: the dataset, collate_fn and "

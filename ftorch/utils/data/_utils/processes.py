@@ -195,22 +195,28 @@ def _serve_forked(sock, worker_id, job, inherited):
     worker.serve(sock, worker_id, job)
 
 
+def _start_method(context) -> str:
+    """That of a context of `multiprocessing`, by default the process's, which stays open to be set."""
+    found = None if context is None else context.get_start_method()
+    return found or multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+
+
 class WorkerPool:
     """The workers of one iterator, and the messages to and from them.
 
     Args:
         ahead: how many results of a worker may wait to be received.
-        forks: whether this process is forked where the job cannot be pickled.
+        context: the start method that the user asked for, or None. By "fork" this process is, where the job cannot be pickled.
     """
 
-    def __init__(self, job: worker.Job, ahead: int, forks: bool):
+    def __init__(self, job: worker.Job, ahead: int, context):
         self.selector = selectors.DefaultSelector()
         self.arrived: collections.deque = collections.deque()
         self.active = set(range(job.num_workers))  # those that are still listened to
         try:
             sent = transport.Message(job)
         except Exception:  # noqa: BLE001  (an object's own `__reduce__` may raise anything)
-            if not forks:
+            if _start_method(context) != "fork":
                 raise
             self.workers: list[WorkerProcess] = []
             for i in range(job.num_workers):
