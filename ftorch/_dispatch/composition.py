@@ -242,12 +242,19 @@ def _sub(aten, _, given):
     return aten.rsub.Scalar, (y, x), {}, None
 
 
-@renames("pow")
-def _pow(aten, _, given):
-    x, y = list(given.values())[:2]
-    if isinstance(x, TensorBase) or not isinstance(y, TensorBase):
-        return None
-    return aten.pow.Scalar, (x, y), {}, None
+def _of_a_number(name, overload):
+    """An operator whose first operand is a number is an overload of its own."""
+
+    @renames(name)
+    def _(aten, _, given):
+        x, y = list(given.values())[:2]
+        if isinstance(x, TensorBase) or not isinstance(y, TensorBase):
+            return None
+        return getattr(getattr(aten, name), overload), (x, y), {}, None
+
+
+_of_a_number("pow", "Scalar")
+_of_a_number("remainder", "Scalar_Tensor")
 
 
 # --- views ------------------------------------------------------------------------------------

@@ -321,14 +321,6 @@ def _msort(aten, _, given):
     return aten.sort.default, (given["self"], 0), {}, 0
 
 
-@renames("remainder")
-def _remainder(aten, _, given):
-    x, y = given["self"], given["other"]
-    if isinstance(x, TensorBase) or not isinstance(y, TensorBase):
-        return None
-    return aten.remainder.Scalar_Tensor, (x, y), {}, None
-
-
 @renames("rsub")
 def _rsub(aten, _, given):
     x, y, alpha = given["self"], given["other"], given["alpha"]
