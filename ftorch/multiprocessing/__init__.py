@@ -1,7 +1,7 @@
 """Python's `multiprocessing` with tensors (``torch.multiprocessing``).
 
-Tensors that are sent to other processes share their memory with them (`Tensor.share_memory_`). New processes are
-started from scratch (``spawn``): a process with JAX's threads cannot be forked.
+Tensors that are sent to other processes share their memory with them (`Tensor.share_memory_`). Forked processes compute on
+the host tier, without XLA's threads; `spawn` starts processes from scratch.
 """
 # ruff: noqa: F403, F401
 
@@ -22,9 +22,17 @@ from .spawn import (
 )
 
 __all__ = [
-    *multiprocessing.__all__, "ProcessContext", "ProcessException", "ProcessExitedException",
-    "ProcessRaisedException", "SpawnContext", "get_all_sharing_strategies", "get_sharing_strategy",
-    "set_sharing_strategy", "spawn", "start_processes",
+    *multiprocessing.__all__,
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
+    "spawn",
+    "start_processes",
 ]
 
 init_reductions()
@@ -51,7 +59,9 @@ def set_sharing_strategy(new_strategy: str) -> None:
         AssertionError: for another.
     """
     if new_strategy not in get_all_sharing_strategies():
-        raise AssertionError(f"invalid sharing strategy {new_strategy!r}, expected one of {get_all_sharing_strategies()}")
+        raise AssertionError(
+            f"invalid sharing strategy {new_strategy!r}, expected one of {get_all_sharing_strategies()}"
+        )
     shared_memory.strategy[0] = new_strategy
 
 

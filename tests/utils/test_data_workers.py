@@ -16,11 +16,24 @@ import torch as reference
 
 import ftorch as torch
 from ftorch.utils.data import DataLoader, TensorDataset
+from ftorch.utils.data._utils import processes
 
 from . import worker_datasets as datasets
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 ROOT = str(pathlib.Path(__file__).parents[2])
+
+
+@pytest.fixture(autouse=True, params=["fork", "spawn"])
+def start_method(request, monkeypatch):
+    """Workers of this process and of the server, where a test names none."""
+    of_context = processes._start_method
+    monkeypatch.setattr(
+        processes,
+        "_start_method",
+        lambda context: of_context(context) if context else request.param,
+    )
+    return request.param
 
 
 def plain(value):
@@ -64,7 +77,7 @@ def test_workers_of_arrays_do_not_load_the_engine():
         sys.path[:0] = [{root!r}]
         from ftorch.utils.data import DataLoader
         from tests.utils.worker_datasets import Loaded
-        print([b.tolist() for batch in DataLoader(Loaded(), batch_size=2, num_workers=1)
+        print([b.tolist() for batch in DataLoader(Loaded(), batch_size=2, num_workers=1, multiprocessing_context="spawn")
                for b in batch])
     """
     assert run_script(script) == "[[0, 0], [0, 0], [0, 0], [0, 0]]"
@@ -95,7 +108,7 @@ def test_installed_modules_are_imported_once_for_all_workers(tmp_path):
         sys.path[:0] = [{{root!r}}, {str(tmp_path)!r}]
         from ftorch.utils.data import DataLoader
         from tests.utils.worker_datasets import Imports
-        loader = DataLoader(Imports("of_the_user"), batch_size=None, num_workers=1)
+        loader = DataLoader(Imports("of_the_user"), batch_size=None, num_workers=1, multiprocessing_context="spawn")
         print([sample for _ in range(3) for sample in loader])
     """
     assert run_script(script) == "[[0, 0], [1, 0], [1, 0]]"
@@ -120,7 +133,8 @@ def test_tensors_from_workers():
     for _ in range(2):  # the second time the engine is loaded before the workers are forked
         loader = DataLoader(datasets.Tensors(), batch_size=3, num_workers=2)
         assert plain(list(loader)) == [
-            ([[0, 1], [1, 2], [2, 3]], "torch.int64"), ([[3, 4], [4, 5], [5, 6]], "torch.int64"),
+            ([[0, 1], [1, 2], [2, 3]], "torch.int64"),
+            ([[3, 4], [4, 5], [5, 6]], "torch.int64"),
         ]
 
 
@@ -204,7 +218,9 @@ def test_random_generators_are_pytorchs():
     for package in (torch, reference):
         package.manual_seed(5)
         loader = package.utils.data.DataLoader(
-            datasets.Seeds(package.__name__), batch_size=None, num_workers=2,
+            datasets.Seeds(package.__name__),
+            batch_size=None,
+            num_workers=2,
             **({} if package is torch else {"multiprocessing_context": "fork"}),
         )
         rows[package] = list(loader)
@@ -248,8 +264,11 @@ def test_errors_before_the_first_batch(where):
 
     dataset = Stream() if where == "iter" else range(4)
     loader = DataLoader(dataset, num_workers=1, worker_init_fn=init if where == "init" else None)
-    with pytest.raises(ValueError, match=rf"(?s)Caught ValueError in DataLoader worker process 0.*"
-                                         rf"in {where}"):
+    with pytest.raises(
+        ValueError,
+        match=rf"(?s)Caught ValueError in DataLoader worker process 0.*"
+        rf"in {where}",
+    ):
         list(loader)
 
 
@@ -351,7 +370,10 @@ def test_many_small_and_few_large_messages_do_not_block():
     # Tasks and results that do not fit into a socket's buffer, both ways at once.
     sampler = [list(range(20_000)) for _ in range(30)]
     loader = DataLoader(
-        range(20_000), batch_sampler=sampler, num_workers=1, prefetch_factor=30,
+        range(20_000),
+        batch_sampler=sampler,
+        num_workers=1,
+        prefetch_factor=30,
         collate_fn=datasets.keep_list,
     )
     assert [len(batch) for batch in loader] == [20_000] * 30
@@ -426,6 +448,7 @@ def run_script(text):
     return done.stdout.strip()
 
 
+@pytest.mark.parametrize("start_method", ["fork"], indirect=True)
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_what_only_children_share(method, persistent):
@@ -445,7 +468,56 @@ def test_what_only_children_share(method, persistent):
             np.testing.assert_array_equal(batches[0].numpy(), first.numpy())
 
 
+@pytest.mark.parametrize("start_method", ["fork"], indirect=True)
 def test_a_forked_worker_that_is_killed():
     dataset = datasets.Counted(multiprocessing.get_context("fork"))
-    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid \d+\) is killed by signal: Killed. "):
+    with pytest.raises(
+        RuntimeError, match=r"DataLoader worker \(pid \d+\) is killed by signal: Killed. "
+    ):
         list(DataLoader(dataset, sampler=[0, 1, 100, 3], num_workers=2))
+
+
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # of PyTorch's workers
+@pytest.mark.parametrize("start_method", ["fork"], indirect=True)
+def test_forked_workers_have_what_modules_were_set_to(monkeypatch):
+    monkeypatch.setattr(datasets, "SETTING", [7])
+    rows = [
+        list(
+            library.utils.data.DataLoader(
+                datasets.Settings(library),
+                batch_size=None,
+                num_workers=2,
+                multiprocessing_context="fork",
+            )
+        )
+        for library in (torch, reference)
+    ]
+    assert rows[0] == rows[1] == [[7, 1], [7, 1]]
+
+
+def test_values_that_were_pending():
+    x = torch.arange(1000.0)
+    pending = torch.nn.functional.conv1d((x * 3).view(1, 1, -1), torch.ones(1, 1, 3))[0, 0]
+    batches = list(DataLoader(TensorDataset(pending[:6]), batch_size=3, num_workers=2))
+    assert [batch.tolist() for (batch,) in batches] == [[9, 18, 27], [36, 45, 54]]
+
+
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+@pytest.mark.parametrize("start_method", ["fork"], indirect=True)
+def test_workers_end_while_later_ones_live():
+    """They have no ends of each other's sockets, and a child's garbage ends nobody else's workers."""
+    first = iter(DataLoader(range(8), num_workers=2))
+    later = iter(DataLoader(range(8), num_workers=2))
+    processes_of_first, begun = list(first._workers), time.monotonic()
+    next(first)
+    del first
+    assert time.monotonic() - begun < 4
+    assert [process.exitcode for process in processes_of_first] == [0, 0]
+    child = os.fork()
+    if not child:
+        try:
+            later._shutdown_workers()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert [int(x) for x in later] == list(range(8))

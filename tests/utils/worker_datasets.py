@@ -185,3 +185,19 @@ class Counted(Dataset):
             self.count.value += 1
             self.seen.put(i)
         return torch.arange(3.0) * i + torch.rand(3)
+
+
+SETTING = [1]
+
+
+class Settings:
+    """What a module was set to, and how many threads compute, in the worker."""
+
+    def __init__(self, torch):
+        self.torch = torch
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, i):
+        return SETTING[0], self.torch.get_num_threads()

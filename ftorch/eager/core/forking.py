@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _imp
 import functools
-import gc
 import importlib
 import os
 import sys
@@ -19,7 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 PATIENCE = 2.0  # s that a fork waits for other threads
-PATIENCE_WITH_IMPORTS = 20.0  # s: those come to an end, and no child can repeat half of one of a module in C
+PATIENCE_WITH_IMPORTS = (
+    20.0  # s: those come to an end, and no child can repeat half of one of a module in C
+)
 
 
 class _Held(threading.local):
@@ -118,7 +119,11 @@ def _imports_itself() -> bool:
 def _importing() -> dict[str, int]:
     """What other threads are importing, without what has been waited for in vain."""
     own = threading.get_ident()
-    return {name: owner for name, owner in _imports().items() if owner != own and (name, owner) not in _endless}
+    return {
+        name: owner
+        for name, owner in _imports().items()
+        if owner != own and (name, owner) not in _endless
+    }
 
 
 def _forget_imports():
@@ -140,19 +145,29 @@ def _in_child():
         if not getattr(each, "_is_owned", bool)():  # else this thread is still in it
             each._at_fork_reinit()  # as the standard library does with its own
     _forget_imports()
-    if sys.version_info < (3, 12):
+    if sys.version_info < (3, 12) and beside_others():
         _free_cached_properties()
     for call in after:
         call()
 
 
 def _free_cached_properties():
-    """Each `functools.cached_property` had a lock before Python 3.12; JAX has some."""
-    for found in gc.get_objects():
-        if type(found) is functools.cached_property:
-            held = getattr(found, "lock", None)
-            if held is not None and not held._is_owned():
-                held._at_fork_reinit()
+    """Each `functools.cached_property` had a lock before Python 3.12; JAX has some. They are looked for in classes: a look at
+    all objects would copy each page of memory that has some."""
+    seen, classes = {object}, [object]
+    while classes:
+        for each in type.__subclasses__(classes.pop()):
+            if each not in seen:
+                seen.add(each)
+                classes.append(each)
+                for found in list(vars(each).values()):
+                    held = (
+                        getattr(found, "lock", None)
+                        if type(found) is functools.cached_property
+                        else None
+                    )
+                    if held is not None and not held._is_owned():
+                        held._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):

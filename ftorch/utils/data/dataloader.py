@@ -67,9 +67,9 @@ class DataLoader(Generic[_T_co]):
         drop_last: leave out a last batch that is not full.
         timeout: seconds to wait for a batch from the workers; 0 waits for ever.
         worker_init_fn: called with the worker's id in each worker, before it fetches.
-        multiprocessing_context: a start method of `multiprocessing`, or a context. Workers are forked
-            from a process of ftorch's own, which unlike this one has no threads; from this one where
-            the dataset cannot be pickled and the method is "fork", as Linux's is by default.
+        multiprocessing_context: a start method of `multiprocessing`, or a context; the process's own by default.
+            By "fork" workers are forked from this process and compute without accelerators; by the others from a
+            process of ftorch's own, to which the dataset is pickled.
         generator: where the shuffling and the workers' seed are drawn from.
         prefetch_factor: batches that each worker is ahead; 2 by default.
         persistent_workers: keep the workers from one epoch to the next.
@@ -85,8 +85,14 @@ class DataLoader(Generic[_T_co]):
     """
 
     __initialized = False
-    _ftorch_fixed: ClassVar = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset",
-              "persistent_workers"}
+    _ftorch_fixed: ClassVar = {
+        "batch_size",
+        "batch_sampler",
+        "sampler",
+        "drop_last",
+        "dataset",
+        "persistent_workers",
+    }
 
     def __init__(
         self,
@@ -389,7 +395,10 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
         _datapipes.shard_for_process(self._dataset)
         self._dataset_fetcher = _DatasetKind.create_fetcher(
-            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn,
+            self._dataset_kind,
+            self._dataset,
+            self._auto_collation,
+            self._collate_fn,
             self._drop_last,
         )
 
@@ -415,8 +424,14 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._shutdown = False
         self._worker_init_fn = _datapipes.sharding_init_fn(self._dataset, loader.worker_init_fn)
         job = Job(
-            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn,
-            self._drop_last, self._base_seed, self._worker_init_fn, self._num_workers,
+            self._dataset_kind,
+            self._dataset,
+            self._auto_collation,
+            self._collate_fn,
+            self._drop_last,
+            self._base_seed,
+            self._worker_init_fn,
+            self._num_workers,
         )
         try:
             self._pool = WorkerPool(job, self._prefetch_factor, loader.multiprocessing_context)

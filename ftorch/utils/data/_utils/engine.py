@@ -25,6 +25,20 @@ def when_loaded(hook):
     return hook
 
 
+def settle() -> None:
+    """Computes what this thread has recorded, and waits for it: children that are forked then have the values, and what
+    they all would import."""
+    if not loaded():
+        return
+    from ftorch.eager.core import jax_internals
+    from ftorch.eager.runtime.executor import flush
+
+    from . import tensors  # noqa: F401
+
+    flush()
+    jax_internals.wait_for_results()
+
+
 _samples_compute = [False]  # whether samples here were seen to leave operations pending
 
 

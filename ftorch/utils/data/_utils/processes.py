@@ -20,8 +20,9 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 
-from . import MP_STATUS_CHECK_INTERVAL, transport, worker
+from . import MP_STATUS_CHECK_INTERVAL, engine, transport, worker
 from .server import LENGTH, PID, STATUS
 
 # A pickled reference to something in the package that needs the tensor engine.
@@ -41,6 +42,10 @@ class _ServerProcess:
 
     def _in_child(self):
         self.lock = threading.Lock()  # another thread of the parent's may hold the other
+        for sock in list(
+            _sockets
+        ):  # its workers end when it closes them, and not when its other children end
+            sock.close()
 
     def start_worker(self):
         """Asks for a worker; returns the socket to it and its status pipe."""
@@ -79,6 +84,7 @@ class _ServerProcess:
 
     def _start(self):
         self.control, server_end = socket.socketpair()
+        _sockets.add(self.control)
         script = pathlib.Path(__file__).with_name("server.py")
         flags = worker.ENVIRONMENT | {
             "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {worker.ENVIRONMENT['XLA_FLAGS']}"
@@ -87,14 +93,23 @@ class _ServerProcess:
             # -P: the script's own folder is no place to import modules from.
             self.process = subprocess.Popen(
                 [
-                    sys.executable, "-P", str(script), str(server_end.fileno()), json.dumps(sys.path),
+                    sys.executable,
+                    "-P",
+                    str(script),
+                    str(server_end.fileno()),
+                    json.dumps(sys.path),
                     __name__.partition(".")[0],
                 ],
-                pass_fds=[server_end.fileno()], stdin=subprocess.DEVNULL, env=os.environ | flags,
+                pass_fds=[server_end.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=os.environ | flags,
             )
         self.owner, self.told = os.getpid(), 0
 
 
+_sockets: weakref.WeakSet[socket.socket] = (
+    weakref.WeakSet()
+)  # this process's ends of those to workers and their server
 _server = _ServerProcess()
 
 
@@ -106,6 +121,7 @@ class WorkerProcess:
         self.daemon = True
         self.exitcode: int | None = None
         self.sock, self.sentinel = _server.start_worker()
+        _sockets.add(self.sock)
         self._pid: int | None = None
 
     @property
@@ -163,18 +179,18 @@ class WorkerProcess:
 
 
 class ForkedWorkerProcess(WorkerProcess):
-    """A worker forked from this process, whose dataset has what only a child can share (a lock, a `Value`, a queue) or what
-    cannot be pickled (a generator, a handle of a database).
-
-    Args:
-        others: the workers before it, whose sockets it must not keep open.
+    """A worker forked from this process, with all that is in it: what only a child can share (a lock, a `Value`, a queue),
+    what cannot be pickled (a generator, a handle of a database), what modules were set to.
     """
 
-    def __init__(self, worker_id: int, job: worker.Job, others):
+    def __init__(self, worker_id: int, job: worker.Job):
         self.sock, worker_end = socket.socketpair()
+        _sockets.add(self.sock)
         self._process = multiprocessing.get_context("fork").Process(
-            target=_serve_forked, args=(worker_end, worker_id, job, [self.sock, *(p.sock for p in others)]),
-            name=f"DataLoaderWorker-{worker_id}", daemon=True,
+            target=worker.serve,
+            args=(worker_end, worker_id, job),
+            name=f"DataLoaderWorker-{worker_id}",
+            daemon=True,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of threads: the child computes without them
@@ -189,16 +205,14 @@ class ForkedWorkerProcess(WorkerProcess):
         self.exitcode = self._process.exitcode
 
 
-def _serve_forked(sock, worker_id, job, inherited):
-    for other in inherited:
-        other.close()
-    worker.serve(sock, worker_id, job)
-
-
 def _start_method(context) -> str:
     """That of a context of `multiprocessing`, by default the process's, which stays open to be set."""
     found = None if context is None else context.get_start_method()
-    return found or multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    return (
+        found
+        or multiprocessing.get_start_method(allow_none=True)
+        or multiprocessing.get_all_start_methods()[0]
+    )
 
 
 class WorkerPool:
@@ -206,24 +220,23 @@ class WorkerPool:
 
     Args:
         ahead: how many results of a worker may wait to be received.
-        context: the start method that the user asked for, or None. By "fork" this process is, where the job cannot be pickled.
+        context: that of `multiprocessing` whose start method is taken, or None for the process's own. By "fork" workers are
+            forked from this process, by others from a server (see `server.py`), to which the job is sent.
     """
 
     def __init__(self, job: worker.Job, ahead: int, context):
         self.selector = selectors.DefaultSelector()
         self.arrived: collections.deque = collections.deque()
         self.active = set(range(job.num_workers))  # those that are still listened to
-        try:
-            sent = transport.Message(job)
-        except Exception:  # noqa: BLE001  (an object's own `__reduce__` may raise anything)
-            if _start_method(context) != "fork":
-                raise
-            self.workers: list[WorkerProcess] = []
+        self.workers: list[WorkerProcess] = []
+        self.owner = os.getpid()
+        if _start_method(context) == "fork":
+            engine.settle()
             for i in range(job.num_workers):
-                self.workers.append(ForkedWorkerProcess(i, job, self.workers))
+                self.workers.append(ForkedWorkerProcess(i, job))
             self._listen(ahead)
             return
-        with sent as message:
+        with transport.Message(job) as message:
             if _ENGINE_REFERENCE.search(message.pickle.getbuffer()):
                 _server.needs(["ftorch.eager"])
             self.workers = [WorkerProcess(i) for i in range(job.num_workers)]
@@ -310,6 +323,10 @@ class WorkerPool:
 
     def shut_down(self) -> None:
         """Ends all workers: at once if they are idle, after a grace period if they are not."""
+        if (
+            self.owner != os.getpid()
+        ):  # a child inherits the iterators of this process, whose workers are not its own
+            return
         for i in range(len(self.workers)):
             self.retire(i)
         self.selector.close()

@@ -1,9 +1,8 @@
-"""The process that `DataLoader` workers are forked from, run as a script.
+"""The process that `DataLoader` workers are forked from where the main process is not to be ("spawn", "forkserver"), run as
+a script.
 
-The main process cannot be forked: JAX runs threads there, and a child could wait for a lock that
-one of them held. This process is started from scratch, stays single-threaded, and forks a worker
-in milliseconds whenever the main process asks: with the worker's two descriptors. It also hears which
-modules workers have imported (see `imports.py`).
+It is started from scratch, stays single-threaded, and forks a worker in milliseconds whenever the main process
+asks: with the worker's two descriptors. It also hears which modules workers have imported (see `imports.py`).
 
 ``ftorch`` is a placeholder here and in the workers. Importing the tensor engine takes seconds, and
 a dataset that yields NumPy arrays never needs it; anything beyond ``ftorch.utils.data`` loads it.

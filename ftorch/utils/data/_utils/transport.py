@@ -14,12 +14,15 @@ from __future__ import annotations
 import collections
 import io
 import mmap
+import operator
 import os
 import pickle
 import resource
 import socket
 import struct
+import sys
 import tempfile
+import types
 import weakref
 from collections.abc import Iterator
 
@@ -36,8 +39,12 @@ _INLINE = 4096  # bytes that are sent over the socket itself
 _ALIGNMENT = 64  # of every part: what XLA wants, to use an array where it is
 
 
+inherited = [False]
+"""Whether this process was forked from the one that it sends to, whose ``__main__`` has the same classes and functions."""
+
+
 class _Pickler(cloudpickle.Pickler):
-    """Pickles functions and classes of ``__main__`` by value, and arrays out of band."""
+    """Pickles functions and classes of ``__main__`` by value, unless the receiver has the same, and arrays out of band."""
 
     def __init__(self, file, buffers):
         super().__init__(file, protocol=5, buffer_callback=buffers.append)
@@ -54,7 +61,20 @@ class _Pickler(cloudpickle.Pickler):
             from .tensors import reduce_for_transport
 
             return reduce_for_transport(obj, self.storages)
+        if inherited[0] and isinstance(obj, type | types.FunctionType) and _is_in_main(obj):
+            return NotImplemented
         return super().reducer_override(obj)
+
+
+def _is_in_main(obj):
+    """Whether ``__main__`` has an object under its own name."""
+    try:
+        return (
+            obj.__module__ == "__main__"
+            and operator.attrgetter(obj.__qualname__)(sys.modules["__main__"]) is obj
+        )
+    except AttributeError:
+        return False
 
 
 def _view_array(raw, dtype, shape):

@@ -146,9 +146,12 @@ def serve(sock: socket.socket, worker_id: int | None = None, job: Job | None = N
             surroundings = transport.receive(sock)
             surroundings.take_over(ENVIRONMENT)
             worker_id = surroundings.worker_id
+        transport.inherited[0] = job is not None
         worker, files = None, transport.Files()
         try:
-            worker = _Worker(worker_id, transport.receive(sock, private=True) if job is None else job)
+            worker = _Worker(
+                worker_id, transport.receive(sock, private=True) if job is None else job
+            )
         except Exception:  # noqa: BLE001
             failure = _failure(worker_id)
         while True:
@@ -158,7 +161,8 @@ def serve(sock: socket.socket, worker_id: int | None = None, job: Job | None = N
                 key, result = worker.answer(task)
             else:
                 key, result = task if isinstance(task, _ResumeIteration) else task[0], failure
-            _reply(sock, worker_id, key, result, files)
+            # Those from the server tell it what others are going to need.
+            _reply(sock, worker_id, key, result, files, imports.new() if job is None else [])
             del task, result  # they may be large
     except (EOFError, ConnectionError, KeyboardInterrupt):
         pass
@@ -168,6 +172,7 @@ class _Worker:
     def __init__(self, worker_id, job: Job):
         self.id, self.job = worker_id, job
         seed = job.base_seed + worker_id
+        engine.when_loaded(lambda: torch.set_num_threads(1))
         _seed_generators(seed, job.base_seed, worker_id)
         global _worker_info
         _worker_info = WorkerInfo(worker_id, job.num_workers, seed, job.dataset)
@@ -215,9 +220,8 @@ class _Worker:
             return key, _failure(self.id)
 
 
-def _reply(sock, worker_id, key, result, files):
+def _reply(sock, worker_id, key, result, files, imported):
     """Sends a result, or why it cannot be sent."""
-    imported = imports.new()
     try:
         message = transport.Message((worker_id, key, result, imported), files)
     except Exception:  # noqa: BLE001
