@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from functools import wraps
 
 from typing_extensions import deprecated
 
 import ftorch as torch
 
+from ..eager.runtime import capture_trace
 from . import _options as options
 from ._groups import get_group_rank, group_of, is_outside
 from ._reductions import RedOpType, ReduceOp
@@ -28,19 +30,40 @@ def check_tensor(value, name: str) -> None:
 
 def check_tensors(values, name: str) -> None:
     """Raises TypeError unless a value is a list of tensors."""
-    if not isinstance(values, (list, tuple)) or not all(isinstance(v, torch.Tensor) for v in values):
+    if not isinstance(values, (list, tuple)) or not all(
+        isinstance(v, torch.Tensor) for v in values
+    ):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
             f"             but got {type(values)} with elements of type {[type(v) for v in values]}."
-            if isinstance(values, (list, tuple)) else
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
+            if isinstance(values, (list, tuple))
+            else f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
             f"             but got {type(values)} instead."
         )
 
 
+def _in_program(name, async_op, op=None) -> bool:
+    """Whether a collective becomes a step of a program that is being captured, which cannot be one that nobody waits for."""
+    capture = capture_trace.capturing()
+    if capture is None:
+        return False
+    if not async_op and not _COALESCING and (op is None or isinstance(op, RedOpType)):
+        return True
+    capture.end(f"async_op=True for distributed collectives: {name}")
+    return False
+
+
+def _functional():
+    from . import _functional_collectives
+
+    return _functional_collectives
+
+
 def _same_dtypes(*tensors):
     flat = [t for x in tensors for t in (x if isinstance(x, (list, tuple)) else [x])]
-    kinds = [t.dtype.to_real() if t.dtype.is_complex else t.dtype for t in flat]  # parts of complex numbers go with numbers
+    kinds = [
+        t.dtype.to_real() if t.dtype.is_complex else t.dtype for t in flat
+    ]  # parts of complex numbers go with numbers
     for t, kind in zip(flat[1:], kinds[1:]):
         if kind != kinds[0]:
             raise ValueError(
@@ -61,7 +84,12 @@ def check_op(op):
 
 def _no_complex(name, tensor, op):
     if tensor.is_complex() and getattr(op, "op", op) in (
-        ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR
+        ReduceOp.MAX,
+        ReduceOp.MIN,
+        ReduceOp.PRODUCT,
+        ReduceOp.BAND,
+        ReduceOp.BOR,
+        ReduceOp.BXOR,
     ):
         raise ValueError(f"{name} does not support {op} on complex tensors")
 
@@ -95,11 +123,15 @@ def _sync(kind, async_op, **given):
 
 def _renamed(function, name, says):
     """A function under its earlier name, which warns."""
-    @deprecated(f"`torch.distributed.{name}` {says}. Please use `torch.distributed.{function.__name__}` instead.",
-                category=FutureWarning)
+    text = f"`torch.distributed.{name}` {says}. Please use `torch.distributed.{function.__name__}` instead."
+
     @wraps(function)
     def earlier(*args, **kwargs):
+        if capture_trace.capturing() is None:  # a program would not warn again
+            warnings.warn(text, FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
+
+    earlier.__deprecated__ = text
 
     earlier.__name__ = earlier.__qualname__ = name
     earlier.__doc__ = f"`{function.__name__}`."
@@ -123,6 +155,9 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     if is_outside(group, "all_reduce"):
         return None
     _no_complex("all_reduce", tensor, op)
+    if _in_program("all_reduce", async_op, op):
+        _functional().all_reduce_inplace(tensor, op.name, group)
+        return None
     opts = _sync(options.AllreduceOptions, async_op, reduceOp=check_op(op))
     return _done(group_of(group).allreduce([tensor], opts), async_op)
 
@@ -170,6 +205,9 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
     _same_dtypes(tensor_list, tensor)
     if is_outside(group, "all_gather"):
         return None
+    if _in_program("all_gather", async_op) and len({t.shape for t in (tensor, *tensor_list)}) == 1:
+        _functional().all_gather_inplace(tensor_list, tensor, group)
+        return None
     opts = _sync(options.AllgatherOptions, async_op)
     return _done(group_of(group).allgather([tensor_list], [tensor], opts), async_op)
 
@@ -194,6 +232,9 @@ def all_gather_single(output_tensor, input_tensor, group=None, async_op=False):
     check_tensor(input_tensor, "input_tensor")
     check_tensor(output_tensor, "output_tensor")
     if is_outside(group, "all_gather_single"):
+        return None
+    if input_tensor.dim() == output_tensor.dim() > 0 and _in_program("all_gather_single", async_op):
+        _functional().all_gather_tensor_inplace(output_tensor, input_tensor, group)
         return None
     opts = _sync(options.AllgatherOptions, async_op)
     return _done(group_of(group).all_gather_single(output_tensor, input_tensor, opts), async_op)
@@ -260,6 +301,9 @@ def reduce_scatter_single(output, input, op=ReduceOp.SUM, group=None, async_op=F
     check_tensor(input, "input")
     if is_outside(group, "reduce_scatter_single"):
         return None
+    if input.dim() == output.dim() > 0 and _in_program("reduce_scatter_single", async_op, op):
+        _functional().reduce_scatter_tensor_inplace(output, input, op.name, group)
+        return None
     opts = _sync(options.ReduceScatterOptions, async_op, reduceOp=check_op(op))
     return _done(group_of(group).reduce_scatter_single(output, input, opts), async_op)
 
@@ -281,14 +325,20 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
     return _done(group_of(group).alltoall(output_tensor_list, input_tensor_list, opts), async_op)
 
 
-def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None,
-                      async_op=False):
+def all_to_all_single(
+    output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False
+):
     """`all_to_all` of pieces of one tensor, along its first dimension."""
     if is_outside(group, "all_to_all_single"):
         return None
     check_tensor(output, "output")
     check_tensor(input, "input")
     _same_dtypes(output, input)
+    if _in_program("all_to_all_single", async_op):
+        _functional().all_to_all_inplace(
+            output, input, output_split_sizes, input_split_sizes, group
+        )
+        return None
     opts = _sync(options.AllToAllOptions, async_op)
     work = group_of(group).all_to_all_single(
         output, input, output_split_sizes or [], input_split_sizes or [], opts

@@ -41,7 +41,11 @@ def fill(t, array, *, counts: bool = True) -> None:
     target = t._ftorch_storage
     before = target.version
     whole = t._ftorch_geometry is target.root and target.host is None and array.base is not None
-    if whole and type(t) in (torch.Tensor, torch.nn.Parameter) and capture_trace.capturing() is None:
+    if (
+        whole
+        and type(t) in (torch.Tensor, torch.nn.Parameter)
+        and capture_trace.capturing() is None
+    ):
         # A dense tensor takes over the memory: a write of 64 MB would cost as much as its exchange.
         executor.move(Storage(target.root, put_array(array, target.root.device)), target)
         if not counts:
@@ -57,7 +61,13 @@ def fill(t, array, *, counts: bool = True) -> None:
 
 
 def room(t) -> np.ndarray:
-    """A flat array for as many elements; a place without memory for those of a tensor that has none."""
+    """A flat array for as many elements; a place without memory for those of a tensor that has none.
+
+    A capture ends: a program would keep what comes into the array now.
+    """
     if has_none(t):
         return np.broadcast_to(np.zeros((), t.dtype.numpy), (t.numel(),))
+    capture = capture_trace.capturing()
+    if capture is not None:
+        capture.end("something is received from another process")
     return empty(t.numel(), t.dtype.numpy)

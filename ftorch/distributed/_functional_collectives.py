@@ -15,6 +15,7 @@ from ..eager.tensor import modes
 from ..utils._python_dispatch import _len_torch_dispatch_stack
 from ..utils._pytree import tree_map_only
 from . import distributed_c10d as dist
+from ._programs.steps import collective
 from ._reductions import ReduceOp
 
 RANK_TYPES = Any
@@ -26,14 +27,20 @@ def _expand_group(group, tag: str = ""):
 
     if isinstance(group, DeviceMesh):
         if group.ndim != 1:
-            raise AssertionError("Only 1D mesh is supported, pass in (DeviceMesh, int) together if mesh > 1D")
+            raise AssertionError(
+                "Only 1D mesh is supported, pass in (DeviceMesh, int) together if mesh > 1D"
+            )
         return group.get_group()
     if isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], DeviceMesh):
         return group[0].get_group(group[1])
     if isinstance(group, str):
         return dist._resolve_process_group(group)
     if isinstance(group, (list, tuple)):
-        ranks = [r for row in group for r in row] if isinstance(group[0], (list, tuple)) else list(group)
+        ranks = (
+            [r for row in group for r in row]
+            if isinstance(group[0], (list, tuple))
+            else list(group)
+        )
         return dist._find_or_create_pg_by_ranks_and_tag(tag, ranks, len(ranks))
     if group is not None and not isinstance(group, dist.ProcessGroup):
         raise ValueError(f"Unsupported group type: {type(group)}, {group}")
@@ -60,13 +67,50 @@ def _reduction(name):
     return found
 
 
+# What the functions below compute, at once or called back from a program (`_programs.steps.collective`).
+
+
+def _all_reduce(x, group, op):
+    out = x.clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(out, op, group)
+    return out
+
+
+def _all_gather(x, group):
+    out = x.new_empty((x.shape[0] * group.size(), *x.shape[1:]))
+    dist.all_gather_single(out, x, group)
+    return out
+
+
+def _reduce_scatter(x, group, op):
+    out = x.new_empty((x.shape[0] // group.size(), *x.shape[1:]))
+    dist.reduce_scatter_single(out, x, op, group)
+    return out
+
+
+def _all_to_all_single(x, group, output_splits, input_splits):
+    out = x.new_empty((sum(output_splits) if output_splits else x.shape[0], *x.shape[1:]))
+    dist.all_to_all_single(out, x, output_splits, input_splits, group)
+    return out
+
+
+def _broadcast(x, group, src):
+    out = x.clone(memory_format=torch.contiguous_format)
+    dist.broadcast(out, group=group, group_src=src)
+    return out
+
+
+def _reduce(x, group, dst):
+    total = x.clone(memory_format=torch.contiguous_format)
+    dist.reduce(total, group=group, group_dst=dst)
+    return total
+
+
 class _AllReduce(Function):
     @staticmethod
     def forward(ctx, x, op, group):
         ctx.op, ctx.group = op, group
-        out = x.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(out, op, group)
-        return out
+        return collective(_all_reduce, x, x.shape, group, op)
 
     @staticmethod
     def backward(ctx, grad):
@@ -80,9 +124,8 @@ class _AllGather(Function):
     def forward(ctx, x, dim, group):
         ctx.dim, ctx.group = dim, group
         size = group.size()
-        x = x.contiguous()
-        out = x.new_empty((x.shape[0] * size, *x.shape[1:]))
-        dist.all_gather_single(out, x, group)
+        shape = (x.shape[0] * size, *x.shape[1:])
+        out = collective(_all_gather, x.contiguous(), shape, group)
         return torch.cat(out.chunk(size), dim) if dim else out
 
     @staticmethod
@@ -90,20 +133,24 @@ class _AllGather(Function):
         return _ReduceScatter.apply(grad, ReduceOp.SUM, ctx.dim, ctx.group), None, None
 
 
+def _divides(x, dim, size):
+    if x.shape[dim] % size:
+        raise AssertionError(
+            f"input dimension {dim} ({x.shape[dim]} must be a multiple of group_size {size})"
+        )
+
+
 class _ReduceScatter(Function):
     @staticmethod
     def forward(ctx, x, op, dim, group):
         ctx.dim, ctx.group, ctx.op = dim, group, op
         size = group.size()
-        if x.shape[dim] % size:
-            raise AssertionError(
-                f"input dimension {dim} ({x.shape[dim]} must be a multiple of group_size {size})"
-            )
+        _divides(x, dim, size)
         if dim:
             x = torch.cat(x.chunk(size, dim))
-        out = x.new_empty((x.shape[0] // size, *x.shape[1:]))
-        dist.reduce_scatter_single(out, x.contiguous(), op, group)
-        return out
+        return collective(
+            _reduce_scatter, x.contiguous(), (x.shape[0] // size, *x.shape[1:]), group, op
+        )
 
     @staticmethod
     def backward(ctx, grad):
@@ -117,10 +164,9 @@ class _AllToAllSingle(Function):
     @staticmethod
     def forward(ctx, x, output_splits, input_splits, group):
         ctx.splits, ctx.group = (input_splits, output_splits), group
-        rows = sum(output_splits) if output_splits else x.shape[0]
-        out = x.new_empty((rows, *x.shape[1:]))
-        dist.all_to_all_single(out, x.contiguous(), output_splits, input_splits, group)
-        return out
+        shape = (sum(output_splits) if output_splits else x.shape[0], *x.shape[1:])
+        splits = [None if s is None else tuple(map(int, s)) for s in (output_splits, input_splits)]
+        return collective(_all_to_all_single, x.contiguous(), shape, group, *splits)
 
     @staticmethod
     def backward(ctx, grad):
@@ -131,14 +177,11 @@ class _Broadcast(Function):
     @staticmethod
     def forward(ctx, x, src, group):
         ctx.src, ctx.group = src, group
-        out = x.clone(memory_format=torch.contiguous_format)
-        dist.broadcast(out, group=group, group_src=src)
-        return out
+        return collective(_broadcast, x, x.shape, group, src)
 
     @staticmethod
     def backward(ctx, grad):
-        total = grad.clone(memory_format=torch.contiguous_format)
-        dist.reduce(total, group=ctx.group, group_dst=ctx.src)
+        total = collective(_reduce, grad, grad.shape, ctx.group, ctx.src)
         return (total if ctx.group.rank() == ctx.src else torch.zeros_like(total)), None, None
 
 
@@ -161,8 +204,14 @@ class AsyncCollectiveTensor(torch.Tensor):
     @staticmethod
     def __new__(cls, elem):
         made = torch.Tensor._make_wrapper_subclass(
-            cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(), dtype=elem.dtype,
-            layout=elem.layout, device=elem.device, requires_grad=elem.requires_grad,
+            cls,
+            elem.size(),
+            strides=elem.stride(),
+            storage_offset=elem.storage_offset(),
+            dtype=elem.dtype,
+            layout=elem.layout,
+            device=elem.device,
+            requires_grad=elem.requires_grad,
         )
         made.elem, made.completed = elem, False
         return made
@@ -212,11 +261,27 @@ class AsyncCollectiveTensor(torch.Tensor):
 
 
 def _maybe_wrap_tensor(out):
-    """What a function gives for a result: one that is waited for when it is read; the result itself where calls are recorded
-    or it has derivatives.
+    """What a function gives for a result: one that is waited for when it is read; the result itself where a transform
+    records calls or it has derivatives.
     """
-    recorded = modes.levels or modes.function_modes or _len_torch_dispatch_stack() or capture_trace.capturing() is not None
-    return out if recorded or type(out) is not torch.Tensor or out.requires_grad else AsyncCollectiveTensor(out)
+    return (
+        out
+        if modes.levels or type(out) is not torch.Tensor or out.requires_grad
+        else AsyncCollectiveTensor(out)
+    )
+
+
+def _is_recorded() -> bool:
+    """Whether graphs are made of calls, which see operators."""
+    return bool(
+        modes.function_modes or _len_torch_dispatch_stack() or capture_trace.capturing() is not None
+    )
+
+
+def _called(name, *args):
+    """What an operator gives, waited for."""
+    ops = torch.ops._c10d_functional
+    return ops.wait_tensor(getattr(ops, name)(*args))
 
 
 def all_reduce(self, reduceOp: str, group, tag: str = ""):
@@ -226,12 +291,28 @@ def all_reduce(self, reduceOp: str, group, tag: str = ""):
         reduceOp: ``"sum"``, ``"avg"``, ``"max"`` and so on.
         group: a group, its name, a list of ranks, a 1-d mesh, or (mesh, dimension).
     """
-    return _maybe_wrap_tensor(_AllReduce.apply(self, _reduction(reduceOp), _expand_group(group, tag)))
+    op, members = _reduction(reduceOp), _expand_group(group, tag)
+    if _is_recorded() and isinstance(reduceOp, str):
+        return _called("all_reduce", self, reduceOp.lower(), members.group_name)
+    return _maybe_wrap_tensor(_AllReduce.apply(self, op, members))
+
+
+def reduced(tensor, op, group):
+    """`all_reduce` as a plain tensor."""
+    return _AllReduce.apply(tensor, _reduction(op), _expand_group(group))
 
 
 def broadcast(self, src: int, group, tag: str = ""):
     """A new tensor: that of the group's rank ``src``."""
-    return _maybe_wrap_tensor(_Broadcast.apply(self, src, _expand_group(group, tag)))
+    members = _expand_group(group, tag)
+    if _is_recorded():
+        return _called("broadcast", self, src, members.group_name)
+    return _maybe_wrap_tensor(_Broadcast.apply(self, src, members))
+
+
+def spread(tensor, src, group):
+    """`broadcast` as a plain tensor."""
+    return _Broadcast.apply(tensor, src, _expand_group(group))
 
 
 def gathered(tensor, dim, group, tag=""):
@@ -241,6 +322,10 @@ def gathered(tensor, dim, group, tag=""):
 
 def all_gather_single(self, gather_dim: int, group, tag: str = ""):
     """The tensors of all processes, joined along a dimension."""
+    if _is_recorded():
+        members, dim = _expand_group(group, tag), _dimension(gather_dim, self.dim())
+        out = _called("all_gather_into_tensor", self, members.size(), members.group_name)
+        return torch.cat(torch.chunk(out, members.size(), dim=0), dim=dim) if dim else out
     out = gathered(self, gather_dim, group, tag)
     return out if gather_dim else _maybe_wrap_tensor(out)  # others are joined, which waits
 
@@ -250,11 +335,19 @@ all_gather_single_autograd = all_gather_single
 
 def scattered(tensor, op, dim, group, tag=""):
     """`reduce_scatter_single` as a plain tensor."""
-    return _ReduceScatter.apply(tensor, _reduction(op), _dimension(dim, tensor.dim()), _expand_group(group, tag))
+    return _ReduceScatter.apply(
+        tensor, _reduction(op), _dimension(dim, tensor.dim()), _expand_group(group, tag)
+    )
 
 
 def reduce_scatter_single(self, reduceOp: str, scatter_dim: int, group, tag: str = ""):
     """The calling process' part, along a dimension, of all processes' tensors combined."""
+    if _is_recorded() and isinstance(reduceOp, str):
+        members, dim = _expand_group(group, tag), _dimension(scatter_dim, self.dim())
+        size = members.size()
+        _divides(self, dim, size)
+        x = torch.cat(torch.chunk(self, size, dim=dim)) if dim else self
+        return _called("reduce_scatter_tensor", x, reduceOp.lower(), size, members.group_name)
     return _maybe_wrap_tensor(scattered(self, reduceOp, scatter_dim, group, tag))
 
 
@@ -268,6 +361,11 @@ def exchanged(tensor, output_splits, input_splits, group, tag=""):
 
 def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag: str = ""):
     """A new tensor of pieces along the first dimension, one from each process."""
+    if _is_recorded():
+        members = _expand_group(group, tag)
+        even = [self.shape[0] // members.size()] * members.size()
+        splits = output_split_sizes or even, input_split_sizes or even
+        return _called("all_to_all_single", self, *splits, members.group_name)
     return _maybe_wrap_tensor(exchanged(self, output_split_sizes, input_split_sizes, group, tag))
 
 
@@ -284,9 +382,13 @@ def all_gather_single_coalesced(self: list, group, tag: str = "") -> list:
     return [all_gather_single(t, 0, group, tag) for t in self]
 
 
-def reduce_scatter_single_coalesced(inputs: list, reduceOp: str, scatter_dim: list, group, tag: str = "") -> list:
+def reduce_scatter_single_coalesced(
+    inputs: list, reduceOp: str, scatter_dim: list, group, tag: str = ""
+) -> list:
     """`reduce_scatter_single` of several tensors."""
-    return [reduce_scatter_single(t, reduceOp, dim, group, tag) for t, dim in zip(inputs, scatter_dim)]
+    return [
+        reduce_scatter_single(t, reduceOp, dim, group, tag) for t, dim in zip(inputs, scatter_dim)
+    ]
 
 
 def _under_earlier_name(function, name):
@@ -309,9 +411,13 @@ def _under_earlier_name(function, name):
 
 all_gather_tensor = _under_earlier_name(all_gather_single, "all_gather_tensor")
 all_gather_tensor_autograd = _under_earlier_name(all_gather_single, "all_gather_tensor_autograd")
-all_gather_into_tensor_coalesced = _under_earlier_name(all_gather_single_coalesced, "all_gather_into_tensor_coalesced")
+all_gather_into_tensor_coalesced = _under_earlier_name(
+    all_gather_single_coalesced, "all_gather_into_tensor_coalesced"
+)
 reduce_scatter_tensor = _under_earlier_name(reduce_scatter_single, "reduce_scatter_tensor")
-reduce_scatter_tensor_autograd = _under_earlier_name(reduce_scatter_single, "reduce_scatter_tensor_autograd")
+reduce_scatter_tensor_autograd = _under_earlier_name(
+    reduce_scatter_single, "reduce_scatter_tensor_autograd"
+)
 reduce_scatter_tensor_coalesced = _under_earlier_name(
     reduce_scatter_single_coalesced, "reduce_scatter_tensor_coalesced"
 )
@@ -331,18 +437,31 @@ def _at_once(async_op):
         raise AssertionError("Can't remap async version of inplace op to functional collective")
 
 
-def all_gather_tensor_inplace(output_tensor, input_tensor, group=None, async_op: bool = False, tag: str = "",
-                              gather_dim: int = 0):
+def all_gather_tensor_inplace(
+    output_tensor,
+    input_tensor,
+    group=None,
+    async_op: bool = False,
+    tag: str = "",
+    gather_dim: int = 0,
+):
     """`all_gather_single` into a tensor."""
     _at_once(async_op)
-    return output_tensor.copy_(gathered(input_tensor, gather_dim, group, tag))
+    return output_tensor.copy_(wait_tensor(all_gather_single(input_tensor, gather_dim, group, tag)))
 
 
-def reduce_scatter_tensor_inplace(output, input, op: str = "sum", group=None, async_op: bool = False,
-                                  scatter_dim: int = 0, tag: str = ""):
+def reduce_scatter_tensor_inplace(
+    output,
+    input,
+    op: str = "sum",
+    group=None,
+    async_op: bool = False,
+    scatter_dim: int = 0,
+    tag: str = "",
+):
     """`reduce_scatter_single` into a tensor."""
     _at_once(async_op)
-    return output.copy_(scattered(input, op, scatter_dim, group, tag))
+    return output.copy_(wait_tensor(reduce_scatter_single(input, op, scatter_dim, group, tag)))
 
 
 def all_reduce_inplace(tensor, op: str = "sum", group=None, async_op: bool = False, tag: str = ""):
@@ -351,19 +470,32 @@ def all_reduce_inplace(tensor, op: str = "sum", group=None, async_op: bool = Fal
     return tensor.copy_(wait_tensor(all_reduce(tensor, op, group, tag)))
 
 
-def all_to_all_inplace(output, input, output_split_sizes=None, input_split_sizes=None, group=None,
-                       async_op: bool = False, tag: str = ""):
+def all_to_all_inplace(
+    output,
+    input,
+    output_split_sizes=None,
+    input_split_sizes=None,
+    group=None,
+    async_op: bool = False,
+    tag: str = "",
+):
     """`all_to_all_single` into a tensor."""
     _at_once(async_op)
-    return output.copy_(exchanged(input, output_split_sizes, input_split_sizes, group, tag))
+    return output.copy_(
+        wait_tensor(all_to_all_single(input, output_split_sizes, input_split_sizes, group, tag))
+    )
 
 
-def all_gather_inplace(tensor_list: list, tensor, group=None, async_op: bool = False, tag: str = ""):
+def all_gather_inplace(
+    tensor_list: list, tensor, group=None, async_op: bool = False, tag: str = ""
+):
     """`all_gather_single` into several tensors."""
     _at_once(async_op)
     if tensor.dim() and not all(t.size(0) == tensor.size(0) for t in tensor_list):
         raise AssertionError("Remapping variable size all_gather is not yet supported")
-    parts = gathered(tensor.reshape(1) if not tensor.dim() else tensor, 0, group, tag).chunk(len(tensor_list))
+    rows = tensor if tensor.dim() else tensor.reshape(1)
+    out, count = wait_tensor(all_gather_single(rows, 0, group, tag)), rows.shape[0]
+    parts = [out[i * count : (i + 1) * count] for i in range(len(tensor_list))]
     for held, part in zip(tensor_list, parts):
-        held.copy_(part.view(held.shape))
+        held.copy_(part if held.dim() else part[0])
     return tensor_list

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ftorch as torch
 
+from ..eager.runtime import capture_trace
 from ..futures import Future
 from . import distributed_c10d as dist
 from ._bucket import GradBucket
@@ -87,19 +88,34 @@ class Reducer:
         sparse: ids of the parameters whose gradients are sparse.
     """
 
-    def __init__(self, parameters, group, limits=(1 << 20, 25 << 20), as_views=False, finds_unused=False, static=False,
-                 names=None, from_the_first=False, sparse=frozenset()):
+    def __init__(
+        self,
+        parameters,
+        group,
+        limits=(1 << 20, 25 << 20),
+        as_views=False,
+        finds_unused=False,
+        static=False,
+        names=None,
+        from_the_first=False,
+        sparse=frozenset(),
+    ):
         self.parameters, self.group = list(parameters), group
         self.as_views, self.finds_unused, self.static = as_views, finds_unused, static
         self.names, self.sparse = names or [], sparse
         self.limits = list(limits)
         at_first = self.limits if from_the_first or finds_unused and not static else [float("inf")]
-        self._take(sorted(buckets_of(self.parameters, range(len(self.parameters)), at_first, self.sparse))[::-1])
+        self._take(
+            sorted(buckets_of(self.parameters, range(len(self.parameters)), at_first, self.sparse))[
+                ::-1
+            ]
+        )
         self.first_buckets, self.rebuilt, self.iterations = self.buckets, False, 0
         self.noted: dict = {}
         self.order: list[int] = []  # in which gradients came
         self.hook, self.hook_state = all_reduce_hook, group
         self.armed = False
+        self.unsynced = False  # whether gradients may be those of this process
         self.used_in_graph: set[int] | None = None  # with a static graph, after the first iteration
         self.divisor: int | None = None
         self.times = Times()
@@ -117,7 +133,12 @@ class Reducer:
 
     def rebuild(self) -> bool:
         """Makes buckets in the order in which gradients came, once; whether it did. All processes must call it."""
-        if self.rebuilt or self.finds_unused and not self.static or self.iterations < (2 if self.static else 1):
+        if (
+            self.rebuilt
+            or self.finds_unused
+            and not self.static
+            or self.iterations < (2 if self.static else 1)
+        ):
             return False
         order = list(dict.fromkeys([*self.order, *reversed(range(len(self.parameters)))]))
         if self.group.size() > 1:
@@ -132,12 +153,15 @@ class Reducer:
     def note(self) -> None:
         """Keeps what `ftorch.distributed._ddp_logging` says of the last iteration's buckets."""
         self.noted = {
-            "has_rebuilt_buckets": int(self.rebuilt), "unused_parameter_size": self._sum(self.unused),
+            "has_rebuilt_buckets": int(self.rebuilt),
+            "unused_parameter_size": self._sum(self.unused),
             "prev_iteration_grad_ready_order_indices": ", ".join(map(str, self.fired)),
         }
         if self.rebuilt:
             self.noted["rebuilt_bucket_sizes"] = self.sizes_of(self.buckets)
-            self.noted["rebuilt_per_bucket_param_indices"] = ", ".join(" ".join(map(str, b)) for b in self.buckets)
+            self.noted["rebuilt_per_bucket_param_indices"] = ", ".join(
+                " ".join(map(str, b)) for b in self.buckets
+            )
 
     def _sum(self, indices):
         return sum(p.numel() * p.element_size() for p in (self.parameters[i] for i in indices))
@@ -182,9 +206,15 @@ class Reducer:
     def _raise_unfinished(self):
         missing = [i for i in range(len(self.parameters)) if i not in self.ready]
         self.armed = False
-        raise RuntimeError(_UNFINISHED.format(rank=self.group.rank(), indices=" ".join(map(str, missing))))
+        raise RuntimeError(
+            _UNFINISHED.format(rank=self.group.rank(), indices=" ".join(map(str, missing)))
+        )
 
     def _arrived(self, i):
+        if (
+            not self.armed and capture_trace.capturing() is not None
+        ):  # see `_programs.data_parallel`
+            return
         self.touched.add(i)
         if not self.armed:
             return
@@ -199,7 +229,9 @@ class Reducer:
             raise RuntimeError(_TWICE)
         self.fired[i] = None
         if not self.rebuilt:
-            self.order = [*self.order, i] if i not in self.order else [j for j in self.order if j != i] + [i]
+            self.order = (
+                [*self.order, i] if i not in self.order else [j for j in self.order if j != i] + [i]
+            )
         if self.static:
             return  # gradients that come several times are complete at the end
         self._mark(i)
@@ -223,11 +255,14 @@ class Reducer:
                 buffer = first.clone()
             else:
                 parts = [
-                    (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters
+                    (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1)
+                    for p in parameters
                 ]
                 buffer = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
             sizes = [p.numel() for p in parameters]
-            bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1, self.divisor)
+            bucket = GradBucket(
+                b, buffer, parameters, sizes, b == len(self.buckets) - 1, self.divisor
+            )
             self.futures[b] = self._reduce(bucket)
 
     def _reduce(self, bucket):
@@ -265,7 +300,7 @@ class Reducer:
                 result = future.wait()
                 result = result[0] if isinstance(result, (list, tuple)) else result
                 self._put(b, result, used)
-        self.armed, self.finished, self.touched = False, True, set()
+        self.armed, self.finished, self.touched, self.unsynced = False, True, set(), False
         self.iterations += 1
         self.times.end()
 
@@ -308,7 +343,9 @@ def broadcast_coalesced(group, tensors, root: int = 0) -> None:
         by_dtype.setdefault(t.dtype, []).append(t)
     for same in by_dtype.values():
         own = np.concatenate([flat(t) for t in same])
-        holder = torch.from_numpy(own) if own.dtype.kind in "fiub" and own.dtype.itemsize > 1 else None
+        holder = (
+            torch.from_numpy(own) if own.dtype.kind in "fiub" and own.dtype.itemsize > 1 else None
+        )
         if holder is None:
             for t in same:
                 dist.broadcast(t, group=group, group_src=root)

@@ -19,28 +19,56 @@ RULES = {
     **{n: rules.matmul for n in ("matmul", "mm", "bmm", "linear", "addmm", "__matmul__")},
     **{n: rules.reduction for n in (*rules.REDUCED, *rules.KEPT)},
     **{n: rules.rowwise("normalized") for n in ("layer_norm", "rms_norm")},
-    **{n: rules.rowwise("argument") for n in (
-        "softmax", "log_softmax", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "normalize")},
-    "embedding": rules.embedding, "scaled_dot_product_attention": rules.attention,
-    **{n: rules.permutation for n in ("permute", "transpose", "t", "T", "mT", "swapaxes", "swapdims")},
+    **{
+        n: rules.rowwise("argument")
+        for n in (
+            "softmax",
+            "log_softmax",
+            "cumsum",
+            "cumprod",
+            "cummax",
+            "cummin",
+            "logcumsumexp",
+            "sort",
+            "normalize",
+        )
+    },
+    "embedding": rules.embedding,
+    "scaled_dot_product_attention": rules.attention,
+    **{
+        n: rules.permutation
+        for n in ("permute", "transpose", "t", "T", "mT", "swapaxes", "swapdims")
+    },
     **{n: rules.inserted for n in ("unsqueeze", "squeeze")},
-    **{n: rules.rowwise(1, 2, 3) for n in ("conv2d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")},
-    **{n: rules.rowwise(1, 2) for n in ("conv1d", "max_pool1d", "avg_pool1d", "adaptive_avg_pool1d")},
+    **{
+        n: rules.rowwise(1, 2, 3)
+        for n in ("conv2d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")
+    },
+    **{
+        n: rules.rowwise(1, 2)
+        for n in ("conv1d", "max_pool1d", "avg_pool1d", "adaptive_avg_pool1d")
+    },
     **STRUCTURE,
 }
-_RESHAPES = frozenset("view reshape flatten ravel unflatten view_as reshape_as expand expand_as broadcast_to".split())
-_RESHAPED_AS = {n: "reshape" for n in ("flatten", "ravel", "unflatten", "view_as", "reshape_as")} | {
-    "expand_as": "expand"
-}
+_RESHAPES = frozenset(
+    "view reshape flatten ravel unflatten view_as reshape_as expand expand_as broadcast_to".split()
+)
+_RESHAPED_AS = {
+    n: "reshape" for n in ("flatten", "ravel", "unflatten", "view_as", "reshape_as")
+} | {"expand_as": "expand"}
 _PUBLIC = {"_method_split": "split", "_norm_method": "norm"}
-_PARTS = frozenset("split chunk __getitem__ select narrow split_with_sizes tensor_split unbind".split())
+_PARTS = frozenset(
+    "split chunk __getitem__ select narrow split_with_sizes tensor_split unbind".split()
+)
 # Where several placements would do, and the cheapest is taken; the others lie as their first input does.
 _CHOOSING = frozenset({rules.pointwise, rules.matmul, joined, contracted, picked})
 REGISTERED: dict = {}  # the user's rules by the operators' names (`register_sharding`)
 _known: dict = {}  # {all that a choice among placements follows from: the choice}
 _MOST_KNOWN = 4096
 _implicit = [0]
-replicated: list[dict] = []  # storages of local tensors that all processes have alike, where somebody asks
+replicated: list[
+    dict
+] = []  # storages of local tensors that all processes have alike, where somebody asks
 
 
 class _Spread:
@@ -77,6 +105,10 @@ def call(func, args, kwargs):
     name = _PUBLIC.get(name, name).removeprefix("special_")
     if name.startswith("_foreach_"):
         return _each(func, args, kwargs)
+    if kwargs.get("out") is not None:
+        return _written(
+            kwargs["out"], call(func, args, {k: v for k, v in kwargs.items() if k != "out"})
+        )
     over_devices = _over_devices(args, kwargs)
     if name == "cross_entropy" and not over_devices and _keeps_classes():
         from .parallel.loss import cross_entropy
@@ -86,6 +118,8 @@ def call(func, args, kwargs):
         result = SPECIAL[name](func, args, kwargs)
         if result is not NotImplemented:
             return result
+    if name in ("squeeze", "squeeze_"):
+        args, kwargs = (args[0], _of_one(args[0], args, kwargs)), {}
     leaves, spec = tree_flatten((args, kwargs))
     places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
     known = [leaves[i] for i in places if isinstance(leaves[i], DTensor)]
@@ -110,7 +144,7 @@ def call(func, args, kwargs):
             x = DTensor._made(x, mesh, [Replicate()] * mesh.ndim, tuple(x.shape))
         tensors.append(x)
     targets, outputs, sizes, local_args = _decide(name, mesh, tensors, args, kwargs)
-    inplace = name.endswith("_") and not name.endswith("__")
+    inplace = name == "__setitem__" or name.endswith("_") and not name.endswith("__")
     if over_devices:  # the local tensors are whole, and so is the call
         sizes, local_args = [], None
         if inplace:
@@ -119,7 +153,8 @@ def call(func, args, kwargs):
         own = tensors[0]
         wanted = list(own.placements)
         if targets[0] != wanted or outputs != wanted:
-            return _in_place_whole(func, own, tensors, places, leaves, spec, mesh)
+            _in_place_whole(func, own, tensors, places, leaves, spec, mesh)
+            return None if name == "__setitem__" else own
     local = []
     for i, (x, to) in enumerate(zip(tensors, targets)):
         t = redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, to, name)
@@ -139,11 +174,24 @@ def call(func, args, kwargs):
         local_arguments, local_options = tree_unflatten(leaves, spec)
         result = func(*local_arguments, **local_options)
     if inplace:
-        return tensors[0]
+        return None if name == "__setitem__" else tensors[0]
     result = _wrapped(result, mesh, outputs, sizes, tensors, name)
     if any(x._terms for x in known):
         _hand_on(result, tensors)
     return result
+
+
+def _of_one(x, args, kwargs):
+    """The dimensions that `squeeze` takes away: parts may have others of size 1."""
+    dim = rules._argument(args, kwargs, 1, "dim")
+    dims = range(x.dim()) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+    rank = max(x.dim(), 1)
+    for d in dims:
+        if not -rank <= d < rank:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {d})"
+            )
+    return tuple(d for d in dims if x.dim() and x.shape[d] == 1)
 
 
 def _hand_on(result, operands):
@@ -209,7 +257,9 @@ def _decide(name, mesh, tensors, args, kwargs):
             else:
                 decision, shape = _reshape(base, first, tensors, args, kwargs, mesh, m)
                 if decision is not None and shape is not None:
-                    local_args = shape if local_args is None else _both(local_args, shape, decision, mesh, m)
+                    local_args = (
+                        shape if local_args is None else _both(local_args, shape, decision, mesh, m)
+                    )
             decisions.append(decision or Decision([Replicate()], Replicate()))
     else:
         decisions = _chosen(name, base, mesh, tensors, args, kwargs)
@@ -226,7 +276,11 @@ def _rule_of(name, base, tensors):
     """The rule of an operation, and the name by which it is asked."""
     if base in rules.POINTWISE or name in rules.POINTWISE:
         return rules.pointwise, name if name.startswith("__") else base
-    if base in ("matmul", "__matmul__") and len(tensors) > 1 and tensors[1].dim() == 1 < tensors[0].dim():
+    if (
+        base in ("matmul", "__matmul__")
+        and len(tensors) > 1
+        and tensors[1].dim() == 1 < tensors[0].dim()
+    ):
         return contracted, "matmul"
     return RULES.get(base), base
 
@@ -238,14 +292,21 @@ def _chosen(name, base, mesh, tensors, args, kwargs):
     if rule is None and registered is None:
         return [Decision([Replicate()] * len(tensors), Replicate())] * mesh.ndim
     if name.endswith("_") and not name.startswith("__"):  # what is written lies as it does
-        found = [(rule, name if not x.is_partial() else base) for x in tensors[0].placements]
+        elementwise = rule is rules.pointwise
+        found = [
+            (rule, name if elementwise and not x.is_partial() else base)
+            for x in tensors[0].placements
+        ]
         return [
             (r(n, _inputs(tensors, mesh, m), args, kwargs) if r is not None else None)
-            or Decision([Replicate()] * len(tensors), Replicate()) for m, (r, n) in enumerate(found)
+            or Decision([Replicate()] * len(tensors), Replicate())
+            for m, (r, n) in enumerate(found)
         ]
     if registered is None and rule not in _CHOOSING:
         whole = Decision([Replicate()] * len(tensors), Replicate())
-        return [rule(asked, _inputs(tensors, mesh, m), args, kwargs) or whole for m in range(mesh.ndim)]
+        return [
+            rule(asked, _inputs(tensors, mesh, m), args, kwargs) or whole for m in range(mesh.ndim)
+        ]
     sizes = tuple(mesh.shape)
     lying = [(tuple(x.placements), tuple(x.shape), x.numel() * x.dtype.itemsize) for x in tensors]
     if registered is not None:
@@ -260,9 +321,14 @@ def _chosen(name, base, mesh, tensors, args, kwargs):
         key = found = None
     if found is None:
         divided = any(divides(p) for x in tensors for p in x.placements)
-        found = cheapest([
-            listed(rule, asked, _inputs(tensors, mesh, m), args, kwargs, sizes[m], divided) for m in range(mesh.ndim)
-        ], lying, sizes)
+        found = cheapest(
+            [
+                listed(rule, asked, _inputs(tensors, mesh, m), args, kwargs, sizes[m], divided)
+                for m in range(mesh.ndim)
+            ],
+            lying,
+            sizes,
+        )
         if key is not None:
             if len(_known) >= _MOST_KNOWN:
                 _known.clear()
@@ -274,7 +340,11 @@ def _hashable(x):
     """What a rule may read of an argument, as a part of a key."""
     if isinstance(x, torch.Tensor):
         return torch.Tensor
-    return tuple(map(_hashable, x)) if x.__class__ is list or x.__class__ is tuple else (x.__class__, x)
+    return (
+        tuple(map(_hashable, x))
+        if x.__class__ is list or x.__class__ is tuple
+        else (x.__class__, x)
+    )
 
 
 def _registered(rule, tensors, args, kwargs):
@@ -285,12 +355,16 @@ def _registered(rule, tensors, args, kwargs):
         return x._spec if isinstance(x, DTensor) else x
 
     found = []
-    for outputs, given in rule(*[shown(a) for a in args], **{k: shown(v) for k, v in kwargs.items()}):
+    for outputs, given in rule(
+        *[shown(a) for a in args], **{k: shown(v) for k, v in kwargs.items()}
+    ):
         placed = [p for p in given if p is not None]
         out = outputs[0]
         same = any(p == out for p in placed)
         size = tensors[0].shape[out.dim] if divides(out) and out.dim < tensors[0].dim() else None
-        found.append(Decision(placed, out, sizes=(out.dim, size) if divides(out) and same else None))
+        found.append(
+            Decision(placed, out, sizes=(out.dim, size) if divides(out) and same else None)
+        )
     return found
 
 
@@ -356,7 +430,9 @@ def _reshape(name, x, tensors, args, kwargs, mesh, m):
     count = math.prod(
         mesh.size(i) for i, p in enumerate(tensors[0].placements) if divides(p, x.dim)
     )
-    is_alone = count == mesh.size(m) and mesh._places is None  # a layout over devices has no strides
+    is_alone = (
+        count == mesh.size(m) and mesh._places is None
+    )  # a layout over devices has no strides
     out = rules.reshaped(x.shape, shape, x.placement, count, is_alone) if x.even else None
     if out is None:
         return Decision([Replicate()], Replicate()), (shape,)
@@ -383,9 +459,11 @@ def _part(name, x, args, kwargs):
             if not isinstance(i, (int, slice)) or isinstance(i, bool):
                 return None
             if dim == x.dim:
-                return Decision([Shard(dim)], Shard(out), sizes=(out, x.shape[dim])) if (
-                    isinstance(i, slice) and i == slice(None)
-                ) else None
+                return (
+                    Decision([Shard(dim)], Shard(out), sizes=(out, x.shape[dim]))
+                    if (isinstance(i, slice) and i == slice(None))
+                    else None
+                )
             out += isinstance(i, slice)
             dim += 1
         out += x.dim - dim
@@ -401,14 +479,17 @@ def _part(name, x, args, kwargs):
 def _in_place_whole(func, own, tensors, places, leaves, spec, mesh):
     """A write that the parts cannot make alone: made on whole tensors, of which the parts are taken."""
     whole, name = [Replicate()] * mesh.ndim, getattr(func, "__name__", "")
-    full = [redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, whole, name) for x in tensors]
+    full = [
+        redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, whole, name)
+        for x in tensors
+    ]
     full[0] = full[0].clone()
     for i, t in zip(places, full):
         leaves[i] = t
     args, kwargs = tree_unflatten(leaves, spec)
     result = func(*args, **kwargs)
+    result = full[0] if result is None else result
     own._local_tensor.copy_(redistributed(result, mesh, tuple(own.shape), whole, own.placements))
-    return own
 
 
 def _wrapped(result, mesh, outputs, sizes, tensors, name):
@@ -431,17 +512,33 @@ def _wrapped(result, mesh, outputs, sizes, tensors, name):
     return result
 
 
+def _written(out, result):
+    """``out=``: the result, put where it was wanted."""
+    if isinstance(out, torch.Tensor):
+        return out.copy_(result)
+    for one, value in zip(out, result):
+        one.copy_(value)
+    return out
+
+
 def _each(func, args, kwargs):
     """``torch._foreach_*``: elementwise on lists."""
-    single = getattr(torch, func.__name__.removeprefix("_foreach_").rstrip("_"), None)
-    inplace = func.__name__.endswith("_")
-    lists = [a for a in args if isinstance(a, (list, tuple))]
+    base, inplace = func.__name__.removeprefix("_foreach_").rstrip("_"), func.__name__.endswith("_")
+    first = next(a for a in args if isinstance(a, (list, tuple)))
     out = []
-    for i in range(len(lists[0])):
-        row = [a[i] if isinstance(a, (list, tuple)) else a for a in args]
-        if func.__name__ == "_foreach_norm":
-            out.append(torch.linalg.vector_norm(*row, **kwargs))
-            continue
-        value = getattr(row[0], single.__name__ + ("_" if inplace else ""))(*row[1:], **kwargs)
-        out.append(value)
+
+    def at(value, i):
+        return value[i] if isinstance(value, (list, tuple)) else value
+
+    for i in range(len(first)):
+        row = [at(a, i) for a in args]
+        named = {"value" if k == "scalars" else k: at(v, i) for k, v in kwargs.items()}
+        if base in ("addcdiv", "addcmul") and len(row) > 3:
+            named["value"] = row.pop()
+        if base == "norm":
+            out.append(torch.linalg.vector_norm(*row, **named))
+        elif isinstance(row[0], torch.Tensor):
+            out.append(getattr(row[0], base + ("_" if inplace else ""))(*row[1:], **named))
+        else:
+            out.append(getattr(torch, base)(*row, **named))
     return None if inplace else out

@@ -54,8 +54,8 @@ POINTWISE = frozenset(
     "ones_like empty_like full_like zero fill copy xlogy logit rsub __add__ __radd__ __sub__ __rsub__ __mul__ "
     "__rmul__ __truediv__ __rtruediv__ __floordiv__ __mod__ __pow__ __rpow__ __neg__ __and__ __or__ __xor__ "
     "__invert__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __abs__ __rdiv__ cpu requires_grad positive "
-    "sigmoid_ nextafter ldexp heaviside deg2rad rad2deg tril_ angle conj real imag softsign tanhshrink "
-    "smooth_l1 prelu glu_ isclose isreal isposinf isneginf signbit subtract multiply divide negative absolute "
+    "nextafter ldexp heaviside deg2rad rad2deg angle conj real imag softsign tanhshrink "
+    "smooth_l1 prelu isclose isreal isposinf isneginf signbit subtract multiply divide negative absolute "
     "greater less alias".split()
 )
 LINEAR = frozenset(
@@ -68,7 +68,9 @@ SCALED = frozenset("mul div __mul__ __rmul__ __truediv__ multiply divide true_di
 
 def _to_floats(args, kwargs):
     kinds = [d for d in (*args[1:], *kwargs.values()) if hasattr(d, "is_floating_point")]
-    return all(d.is_floating_point if isinstance(d.is_floating_point, bool) else False for d in kinds)
+    return all(
+        d.is_floating_point if isinstance(d.is_floating_point, bool) else False for d in kinds
+    )
 
 
 def pointwise(name, inputs, args, kwargs):
@@ -106,7 +108,13 @@ def _of_terms(name, inputs, kind, args, kwargs):
         if (name == "to" and not _to_floats(args, kwargs)) or number or not all(are_terms):
             return whole
         return Decision([kind] * len(inputs), kind)
-    if name in PRODUCTS and sum(are_terms) == 1 or name in SCALED and are_terms[0] and sum(are_terms) == 1:
+    if (
+        name in PRODUCTS
+        and sum(are_terms) == 1
+        or name in SCALED
+        and are_terms[0]
+        and sum(are_terms) == 1
+    ):
         return Decision([kind if own else R for own in are_terms], kind)
     return whole
 
@@ -125,10 +133,25 @@ def _argument(args, kwargs, place, *names, default=None):
     return args[place] if len(args) > place else default
 
 
-REDUCED = {"sum": "sum", "nansum": "sum", "mean": "avg", "amax": "max", "amin": "min", "max": "max",
-           "min": "min", "prod": "product", "all": "product", "any": "sum", "count_nonzero": "sum"}
-KEPT = frozenset("var std var_mean std_mean logsumexp argmax argmin norm vector_norm linalg_vector_norm".split())
-_OF_DIMS = frozenset("sum nansum count_nonzero mean amax amin prod all any".split())  # one result, also along a dimension
+REDUCED = {
+    "sum": "sum",
+    "nansum": "sum",
+    "mean": "avg",
+    "amax": "max",
+    "amin": "min",
+    "max": "max",
+    "min": "min",
+    "prod": "product",
+    "all": "product",
+    "any": "sum",
+    "count_nonzero": "sum",
+}
+KEPT = frozenset(
+    "var std var_mean std_mean logsumexp argmax argmin norm vector_norm linalg_vector_norm".split()
+)
+_OF_DIMS = frozenset(
+    "sum nansum count_nonzero mean amax amin prod all any".split()
+)  # one result, also along a dimension
 
 
 def reduction(name, inputs, args, kwargs):
@@ -151,9 +174,15 @@ def reduction(name, inputs, args, kwargs):
         out = x.dim if keep else x.dim - sum(d < x.dim for d in dims)
         return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
     kind, boolean = REDUCED.get(name), name in ("all", "any")
-    if kind in ("max", "min", "product") and x.derived:  # a part does not know which elements were chosen
+    if (
+        kind in ("max", "min", "product") and x.derived
+    ):  # a part does not know which elements were chosen
         return Decision([R], R)
-    if kind is None or not (dim is None or name in _OF_DIMS) or not (x.even or kind == "sum" or boolean):
+    if (
+        kind is None
+        or not (dim is None or name in _OF_DIMS)
+        or not (x.even or kind == "sum" or boolean)
+    ):
         return Decision([R], R)
     return Decision([Shard(x.dim)], Partial(kind))
 
@@ -186,7 +215,11 @@ def matmul(name, inputs, args, kwargs):
         size = None
         if divides(out):
             d = out.dim
-            size = b.shape[jb] if d == rank - 1 else (x.shape[d - (rank - ra)] if d - (rank - ra) >= 0 else None)
+            size = (
+                b.shape[jb]
+                if d == rank - 1
+                else (x.shape[d - (rank - ra)] if d - (rank - ra) >= 0 else None)
+            )
             size = (d, size)
         return Decision(chosen, out, sizes=size)
 
@@ -199,7 +232,9 @@ def matmul(name, inputs, args, kwargs):
     if x.placement.is_partial() or b.placement.is_partial():
         first = x.placement.is_partial()
         kind, other = (x.placement, b.placement) if first else (b.placement, x.placement)
-        alike = bias is None or bias.placement.is_replicate() or bias.placement == kind  # a whole one becomes a term
+        alike = (
+            bias is None or bias.placement.is_replicate() or bias.placement == kind
+        )  # a whole one becomes a term
         if kind.reduce_op not in ("sum", "avg") or divides(other) or not alike:
             return answer(R, R, R)
         return answer(kind, R, kind, kind) if first else answer(R, kind, kind, kind)
@@ -252,9 +287,13 @@ def embedding(name, inputs, args, kwargs):
     """Rows of a table: divided indices or divided columns."""
     index, table = inputs[:2]
     if table.dim == 1:
-        return Decision([R, Shard(1)], Shard(len(index.shape)), sizes=(len(index.shape), table.shape[1]))
+        return Decision(
+            [R, Shard(1)], Shard(len(index.shape)), sizes=(len(index.shape), table.shape[1])
+        )
     if index.dim is not None:
-        return Decision([Shard(index.dim), R], Shard(index.dim), sizes=(index.dim, index.shape[index.dim]))
+        return Decision(
+            [Shard(index.dim), R], Shard(index.dim), sizes=(index.dim, index.shape[index.dim])
+        )
     return Decision([R, R], R)
 
 
@@ -305,12 +344,7 @@ def inserted(name, inputs, args, kwargs):
         d = dim % (rank + 1)
         out = x.dim + (d <= x.dim)
     else:
-        if dim is None:
-            gone = [d for d in range(rank) if x.shape[d] == 1]
-            if gone and x.dim in gone:
-                return Decision([R], R)
-            return None if any(True for _ in gone) else Decision([Shard(x.dim)], Shard(x.dim))
-        gone = [d for d in _dims(dim, rank) if x.shape[d] == 1]
+        gone = [d % rank for d in dim]
         if x.dim in gone:
             return Decision([R], R)
         out = x.dim - sum(d < x.dim for d in gone)

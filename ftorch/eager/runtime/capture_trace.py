@@ -30,6 +30,7 @@ class CaptureTrace(Trace):
         broken: why capturing ended early: somebody needed a value.
         on_break: called with the reason when that happens.
         on_truth: called with a tensor whose truth value is asked for: whether it is taken to be true.
+        order: what the last step that others must not overtake gives, and the next one takes (collectives).
         watch: what notes which Python state is read and changed (`ftorch.jit.capture.state_watch`).
     """
 
@@ -50,6 +51,7 @@ class CaptureTrace(Trace):
         self.breaks_raise = False  # see `torch._dynamo.error_on_graph_break`
         self.assertions: list[tuple] = []  # (flag, message) that each run has to check
         self.watch: Any = None
+        self.order: Any = None
         super().__init__(device)
 
     def flush(self, again=False):

@@ -37,8 +37,9 @@ class Captured(CapturedCall):
         forward: the program; ``backward`` that of the gradients, or None.
     """
 
-    def __init__(self, trace: CaptureTrace, watch: Watch, leaves, outputs, started: int,
-                 all_vary=False):
+    def __init__(
+        self, trace: CaptureTrace, watch: Watch, leaves, outputs, started: int, all_vary=False
+    ):
         super().__init__(trace, watch, leaves, started)
         self.all_vary, sources = all_vary, self.sources
         for t, _ in sources.held:
@@ -50,7 +51,11 @@ class Captured(CapturedCall):
         self._written(slots)
         self._gradients(slots)
         self._rebound(slots)
-        self.checks = [(self._ref(flag._ftorch_storage, slots), said) for flag, said in trace.assertions]
+        self.checks = [
+            (self._ref(flag._ftorch_storage, slots), said) for flag, said in trace.assertions
+        ]
+        if trace.order is not None:  # what it depends on is not left out
+            self._ref(trace.order._ftorch_storage, slots)
         self._joint(slots)
         self.guards = _guards.of_watch(watch, self.skipped)
         self._lower(slots, sources)
@@ -124,6 +129,8 @@ class Captured(CapturedCall):
                     self.fixed.append((source, [(i, trace.floats[start + i]) for i in fixed]))
         grads = [o for o, _ in self.input_grads if o is not None] if self.edges else []
         if grads:
+            if trace.order is not None and trace.order._ftorch_storage.slot >= self.forward_slots:
+                grads.append(trace.order._ftorch_storage.slot)  # behind those that it gives
             tangents = {t.operand for t in self.tangents}
             self.saved = table.residuals(grads, self.forward_slots)
             self.backward = Lowered(
@@ -132,7 +139,7 @@ class Captured(CapturedCall):
             extra = [o for o in self.backward.starts if o < 0 and o not in tangents]
         else:
             extra = []
-        outputs = outputs + self.saved
+        outputs, trace.order = outputs + self.saved, None
         self.extra = extra
         overwritten = {id(s): place for place, _, s in self.written}
         arguments = set()
@@ -142,13 +149,20 @@ class Captured(CapturedCall):
             if self.edges or (source is not None and source.kind == "argument"):
                 arguments.add(i)
             root = cell.root
-            if id(cell) in overwritten and i not in arguments and -1 - i not in extra and (
-                root.numel * root.dtype.itemsize > _DONATION_BYTES
+            if (
+                id(cell) in overwritten
+                and i not in arguments
+                and -1 - i not in extra
+                and (root.numel * root.dtype.itemsize > _DONATION_BYTES)
             ):
                 given.append(-1 - i)
         self.varying = varying
         self.forward = Lowered(
-            table, outputs, donated=given, varying=varying, device=self.device,
+            table,
+            outputs,
+            donated=given,
+            varying=varying,
+            device=self.device,
             replaced={o: overwritten[id(trace.cells[-1 - o])] for o in given},
         )
         draws = self.draws
@@ -161,8 +175,11 @@ class Captured(CapturedCall):
                 self.inputs.append((operand, "constant", trace.made[id(cell)][1], None))
                 continue
             source = sources.storage(cell)
-            self.inputs.append((operand, "cell", cell, None) if source is None else
-                               (operand, source.kind, source, cell.root))
+            self.inputs.append(
+                (operand, "cell", cell, None)
+                if source is None
+                else (operand, source.kind, source, cell.root)
+            )
         by_operand = {i[0]: i[:3] for i in self.inputs}
         self.given = [by_operand[self.forward.starts[p]] for p in self.forward.donated]
         self.floats = np.array(trace.floats, np.float64)
@@ -395,7 +412,9 @@ class Captured(CapturedCall):
         for slot in range(len(owners)):
             storage = owners[slot]
             if (
-                slot not in expected and storage.trace is self.trace and storage.slot == slot
+                slot not in expected
+                and storage.trace is self.trace
+                and storage.slot == slot
                 and sys.getrefcount(storage) > LISTED
             ):
                 found.append(slot)

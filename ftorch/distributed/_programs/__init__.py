@@ -1,0 +1,1 @@
+"""What compiled functions hold of the exchange between processes."""

@@ -1,0 +1,70 @@
+"""`DistributedDataParallel` inside a program: the averages of gradients are steps of its backward pass."""
+
+from __future__ import annotations
+
+import ftorch as torch
+
+from ...autograd import Function
+from .. import _functional_collectives as functional
+from .. import distributed_c10d as dist
+from .._reducer import all_reduce_hook, buckets_of
+
+
+class _Averaged(Function):
+    """Tensors as they are, whose gradients are averages over a group's processes, exchanged as one."""
+
+    @staticmethod
+    def forward(ctx, group_name, *tensors):
+        ctx.group_name = group_name
+        ctx.set_materialize_grads(False)
+        return tuple(t.view_as(t) for t in tensors)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        came = [g for g in grads if g is not None]
+        if not came:
+            return None, *grads
+        buffer = torch.cat([g.reshape(-1) for g in came]) / dist._get_group_size_by_name(
+            ctx.group_name
+        )
+        parts = iter(
+            functional.reduced(buffer, "sum", ctx.group_name).split([g.numel() for g in came])
+        )
+        return None, *[None if g is None else next(parts).view(g.shape) for g in grads]
+
+
+def fits(ddp) -> bool:
+    """Whether a call of a `DistributedDataParallel` can be a part of a program: all it does is to average dense gradients."""
+    reducer = ddp.reducer
+    if not (torch.is_grad_enabled() and ddp.require_backward_grad_sync) or ddp._join_config.enable:
+        return False
+    if ddp.mixed_precision is not None or ddp.find_unused_parameters:
+        return False
+    if (
+        reducer.hook is not all_reduce_hook
+        or reducer.sparse
+        or reducer.armed
+        and not reducer.finished
+    ):
+        return False
+    # What `no_sync` has left is averaged together with what comes.
+    return not (reducer.unsynced and any(p.grad is not None for p in reducer.parameters))
+
+
+def call(ddp, inputs, kwargs):
+    """The module's result, where gradients of its parameters are averages."""
+    from ...func import functional_call
+
+    group, reducer, module = ddp.process_group, ddp.reducer, ddp.module
+    if ddp.will_sync_module_buffers() and group.size() > 1:
+        with torch.no_grad():
+            for b in ddp._synced_buffers():
+                b.copy_(functional.wait_tensor(functional.broadcast(b, 0, group)))
+    names = {id(p): n for n, p in module.named_parameters()}
+    values = {}
+    if group.size() > 1:
+        parameters = reducer.parameters
+        for indices in buckets_of(parameters, reversed(range(len(parameters))), reducer.limits):
+            own = [parameters[i] for i in indices]
+            values.update(zip([names[id(p)] for p in own], _Averaged.apply(group.group_name, *own)))
+    return functional_call(module, values, inputs, kwargs)

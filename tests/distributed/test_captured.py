@@ -1,0 +1,235 @@
+"""Collectives in captured functions: nodes of their graphs, steps of their programs."""
+
+import importlib
+
+import pytest
+
+FUNCTIONS = {}
+
+
+def _function(f):
+    FUNCTIONS[f.__name__] = f
+    return f
+
+
+def _functional(t):
+    return importlib.import_module(f"{t.__name__}.distributed._functional_collectives")
+
+
+@_function
+def reduced(t, d, functional, x):
+    return functional.all_reduce(x * 2, "sum", d.group.WORLD) + 1
+
+
+@_function
+def reduced_in_place(t, d, functional, x):
+    y = x * 2
+    d.all_reduce(y, d.ReduceOp.MAX)
+    return y + 1
+
+
+@_function
+def gathered_into(t, d, functional, x):
+    out = t.zeros(4, 3)
+    d.all_gather_into_tensor(out, x)
+    return out.sum(0)
+
+
+@_function
+def gathered(t, d, functional, x):
+    parts = [t.zeros(2, 3), t.zeros(2, 3)]
+    d.all_gather(parts, x)
+    return parts[0] - 2 * parts[1]
+
+
+@_function
+def gathered_along_columns(t, d, functional, x):
+    return functional.all_gather_tensor(x, 1, d.group.WORLD) * 3
+
+
+@_function
+def scattered(t, d, functional, x):
+    return functional.reduce_scatter_tensor(x, "avg", 0, d.group.WORLD).sum()
+
+
+@_function
+def scattered_into(t, d, functional, x):
+    out = t.zeros(1, 3)
+    d.reduce_scatter_tensor(out, x * 2)
+    return out
+
+
+@_function
+def exchanged(t, d, functional, x):
+    return functional.all_to_all_single(x, [1, 1], [1, 1], d.group.WORLD) * 2
+
+
+@_function
+def several(t, d, functional, x):
+    a, b = x * 2, x + 1
+    d.all_reduce(a)
+    d.all_reduce(b, d.ReduceOp.MIN)
+    return a - b + d.get_rank() * d.get_world_size()
+
+
+def graphs(t, d, rank):
+    x, found, functional = t.arange(6.0).reshape(2, 3) + rank, [], _functional(t)
+    for f in FUNCTIONS.values():
+        nodes = []
+
+        def backend(module, examples):
+            nodes.append(
+                [(n.op, getattr(n.target, "__name__", str(n.target))) for n in module.graph.nodes]
+            )
+            return module.forward
+
+        t._dynamo.reset()
+        compiled = t.compile(lambda x, f=f: f(t, d, functional, x), backend=backend, fullgraph=True)
+        found += [*(compiled(x + i) for i in range(3)), nodes]
+    return found
+
+
+def programs(t, d, rank):
+    x, found, functional = t.arange(6.0).reshape(2, 3) + rank, [], _functional(t)
+    for f in FUNCTIONS.values():
+
+        def run(x, f=f):
+            return f(t, d, functional, x)
+
+        if t.__name__ == "ftorch":
+            run = t.compile(run, fullgraph=True)
+        found += [run(x + i) + 0 for i in range(3)]
+    return found
+
+
+def ordered(t, d, rank):
+    """Ranks that use other results of the same collectives: all are made, in their order."""
+
+    def f(x):
+        first, second = x * 2, x + 1
+        d.all_reduce(second)
+        d.all_reduce(first, d.ReduceOp.MAX)
+        d.all_gather([t.zeros(2), t.zeros(2)], x)
+        return second if rank else x - 1
+
+    run = t.compile(f, fullgraph=True) if t.__name__ == "ftorch" else f
+    return [run(t.ones(2) * i + rank) for i in range(4)]
+
+
+def derived(t, d, rank):
+    functional = _functional(t)
+
+    def f(x):
+        gather, scatter = (
+            functional.all_gather_tensor_autograd,
+            functional.reduce_scatter_tensor_autograd,
+        )
+        y = gather(x, 1, d.group.WORLD)
+        return scatter(y.tanh(), "sum", 1, d.group.WORLD) * 2
+
+    run, found = t.compile(f, fullgraph=True) if t.__name__ == "ftorch" else f, []
+    for i in range(3):
+        x = (t.arange(6.0).reshape(2, 3) / (i + rank + 1)).requires_grad_()
+        y = run(x)
+        y.square().sum().backward()
+        found += [y, x.grad]
+    return found
+
+
+def in_python(t, d, rank):
+    """What no program holds runs in Python, each time."""
+
+    def f(x):
+        y = x + rank
+        d.broadcast(y, 1)
+        work = d.all_reduce(x, async_op=True)
+        work.wait()
+        d.barrier()
+        return y * 2 + x
+
+    run = t.compile(f) if t.__name__ == "ftorch" else f
+    return [run(t.ones(2) * i) for i in range(4)]
+
+
+def refused(t, d, rank):
+    kind = t._dynamo.exc.Unsupported
+    for f in (lambda x: d.broadcast(x, 0), lambda x: d.all_reduce(x, async_op=True)):
+        t._dynamo.reset()
+        with pytest.raises(kind):
+            t.compile(f, backend="eager", fullgraph=True)(t.ones(2))
+
+
+def trained(t, d, rank):
+    """`DistributedDataParallel` inside functions that are whole programs."""
+    found = []
+    for where in ("forward", "backward", "step"):
+        t.manual_seed(0)
+        module = t.nn.Sequential(
+            t.nn.Linear(4, 5), t.nn.BatchNorm1d(5), t.nn.ReLU(), t.nn.Linear(5, 2)
+        )
+        model = t.nn.parallel.DistributedDataParallel(module)
+        optimizer = t.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+        def loss(x, model=model):
+            return model(x).square().mean()
+
+        def reached(x, loss=loss):
+            out = loss(x)
+            out.backward()
+            return out.detach()
+
+        def step(x, reached=reached, optimizer=optimizer):
+            optimizer.zero_grad()
+            out = reached(x)
+            optimizer.step()
+            return out
+
+        f = {"forward": loss, "backward": reached, "step": step}[where]
+        if t.__name__ == "ftorch":
+            f = t.compile(f, fullgraph=True)
+        t.manual_seed(rank)
+        for _ in range(6):
+            x = t.randn(8, 4)
+            if where != "step":
+                optimizer.zero_grad()
+            out = f(x)
+            if where == "forward":
+                out.backward()
+            if where != "step":
+                optimizer.step()
+            found.append(out.detach())
+        found += [*model.parameters(), *model.buffers()]
+    return [v.detach().clone() for v in found]
+
+
+def left_without_averaging(t, d, rank):
+    """A program that averages does not run within `no_sync`, nor on what it has left."""
+    t.manual_seed(0)
+    model, found = t.nn.parallel.DistributedDataParallel(t.nn.Linear(3, 2)), []
+
+    def run(x):
+        return model(x).square().sum()
+
+    if t.__name__ == "ftorch":
+        run = t.compile(run)
+    x = t.ones(2, 3) * (rank + 1)
+    for silent in (False, False, True, False, False, True, False):
+        if (
+            silent or not found or not found[-1][1]
+        ):  # else what was left is averaged with what comes
+            model.zero_grad()
+        if silent:
+            with model.no_sync():
+                run(x).backward()
+        else:
+            run(x).backward()
+        found.append((model.module.weight.grad.clone(), silent))
+    return [g for g, _ in found]
+
+
+@pytest.mark.parametrize(
+    "program",
+    (graphs, programs, ordered, derived, in_python, refused, trained, left_without_averaging),
+)
+def test_as_pytorch(two, program):
+    two.run(program)

@@ -1,0 +1,70 @@
+"""Calls on parts that are not those on the whole: writes, dimensions of one, lists; the oracle is PyTorch's plain tensors."""
+
+import importlib
+
+import pytest
+
+CALLS = {
+    "an item": lambda t, x, y: x.__setitem__(0, 1.0) or x,
+    "a column": lambda t, x, y: x.__setitem__((slice(None), -1), 2.0) or x,
+    "rows of another": lambda t, x, y: x.__setitem__(slice(1, 3), y[1:3]) or x,
+    "where it is positive": lambda t, x, y: x.__setitem__(x > 0, 0.0) or x,
+    "lower triangle": lambda t, x, y: x.tril_(),
+    "product added": lambda t, x, y: (x + 0).addmm_(x, x.mT @ x),
+    "interpolated": lambda t, x, y: x.lerp_(y, 0.3),
+    "out": lambda t, x, y: t.add(x, y, out=t.zeros_like(x)),
+    "out of a product": lambda t, x, y: t.matmul(x, y.mT, out=t.zeros_like(x @ y.mT)),
+    "squeezed": lambda t, x, y: x[:2].squeeze(0),
+    "squeezed whole": lambda t, x, y: x[:2].unsqueeze(1).squeeze(),
+    "squeezed in place": lambda t, x, y: x.squeeze_(),
+    "quotients": lambda t, x, y: t._foreach_addcdiv(
+        [x, y], [y, x], [y.abs() + 1, x.abs() + 1], [2.0, 3.0]
+    )[1],
+    "products": lambda t, x, y: t._foreach_addcmul([x], [y], [x], value=0.5)[0],
+    "powers": lambda t, x, y: t._foreach_pow(2.0, [x, y])[1],
+}
+
+
+def written(t, d, rank):
+    """Each call on tensors that lie in each way, and the gradients that lead to them."""
+    ways, found = ("replicate", "first", "second", "sum", "avg"), []
+    mesh = d.init_device_mesh("cpu", (2,))
+    tensor = importlib.import_module(f"{t.__name__}.distributed.tensor")
+    placements = {
+        "replicate": tensor.Replicate(),
+        "first": tensor.Shard(0),
+        "second": tensor.Shard(1),
+        "sum": tensor.Partial(),
+        "avg": tensor.Partial("avg"),
+    }
+
+    def made(values, way):
+        if t.__name__ == "torch":
+            leaf = values.clone().requires_grad_()
+            return leaf, leaf + 0
+        leaf = tensor.distribute_tensor(
+            values, mesh, [placements[way]] if way in ways[:3] else None
+        ).requires_grad_()
+        if way in ways[:3]:
+            return leaf, leaf + 0
+        share = [1 / 3, 2 / 3][rank] * (1 if way == "sum" else 2)
+        part = leaf.to_local(grad_placements=[tensor.Partial()]) * share
+        return leaf, tensor.DTensor.from_local(part, mesh, [placements[way]], run_check=False)
+
+    for name, call in CALLS.items():
+        for i, way in enumerate(ways):
+            t.manual_seed(0)
+            (a, x), (b, y) = made(t.randn(3, 4), way), made(t.randn(3, 4), ways[i - 2])
+            if name.startswith("out"):
+                x, y = x.detach(), y.detach()
+            result = call(t, x, y)
+            if result.requires_grad:
+                result.square().sum().backward()
+            for value in (result, a.grad, b.grad):
+                found.append(value.full_tensor() if hasattr(value, "full_tensor") else value)
+    return [None if v is None else v.detach().clone() for v in found]
+
+
+@pytest.mark.parametrize("program", (written,))
+def test_as_whole_tensors(two, program):
+    two.run(program)
