@@ -34,8 +34,8 @@ from tests.oracle import (
 )
 from tests.samples import SAMPLES, T
 
-for _module in pkgutil.iter_modules(_samples.__path__):
-    importlib.import_module(f"tests.samples.{_module.name}")
+for _module in pkgutil.walk_packages(_samples.__path__, "tests.samples."):
+    importlib.import_module(_module.name)
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 

@@ -1,7 +1,7 @@
 """Which names of ``torch`` do published libraries use, and which of them are missing here?
 
-    python tools/torch_names.py scan DIRECTORY [...] > tests/torch_names.csv    # of site-packages
-    python tools/torch_names.py missing [tests/torch_names.csv]
+    python tools/torch_names.py scan DIRECTORY [...] > tests/names/torch_names.csv    # of site-packages
+    python tools/torch_names.py missing [tests/names/torch_names.csv]
 
 `scan` reads the sources below the directories without importing them: imports of ``torch`` and of its modules,
 and dotted names that start at one. Each name comes with the number of packages that use it. Names that the
@@ -119,7 +119,7 @@ def main(arguments: list[str]) -> None:
             if not has or resolves(name, "torch"):
                 writer.writerow([name, count])
     elif arguments[:1] == ["missing"]:
-        path = arguments[1] if arguments[1:] else "tests/torch_names.csv"
+        path = arguments[1] if arguments[1:] else "tests/names/torch_names.csv"
         rows = [(count, name) for name, count in read(path).items() if not resolves(name)]
         for count, name in sorted(rows, key=lambda row: (-row[0], row[1])):
             print(f"{count:4} {name}")

@@ -1,4 +1,4 @@
-"""Programs by family, one text file each: every statement does and says the same in both libraries.
+"""Programs by room and family, one text file each: every statement does and says the same in both libraries.
 
 Programs are parted by lines ``#---``; the statements of one share a scope, and one that raises does not end it.
 """
@@ -12,7 +12,7 @@ import torch as reference
 
 from .test_families import differences
 
-FILES = sorted((pathlib.Path(__file__).parent / "programs").glob("*.txt"))
+FILES = sorted((pathlib.Path(__file__).parent / "programs").rglob("*.txt"))
 
 
 def programs():

@@ -12,7 +12,7 @@ import traceback
 import warnings
 from datetime import timedelta
 
-from .. import processes
+from tests import processes
 
 
 def free_port() -> int:
@@ -102,7 +102,7 @@ def _work(end, rank, count, ports):
         end.send(traceback.format_exc())
         return
     end.send(None)
-    from ..oracle import assert_same_outcome, outcome
+    from tests.oracle import assert_same_outcome, outcome
 
     known = {"torch": pt, "ftorch": ft}
     warnings.simplefilter("ignore")

@@ -314,7 +314,7 @@ def level(d):
 
 
 def errors(t, d, rank):
-    from ..oracle import outcome
+    from tests.oracle import outcome
 
     found = []
     for name, call in ERRORS.items():

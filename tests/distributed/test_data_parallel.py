@@ -297,7 +297,7 @@ def divided_by_those_left(t, d, rank):
 
 
 def refused(t, d, rank):
-    from ..oracle import outcome
+    from tests.oracle import outcome
 
     wrap, line = t.nn.parallel.DistributedDataParallel, t.nn.Linear
     calls = (
@@ -323,7 +323,7 @@ def functional_in_place(t, d, rank):
 
 
 def functional_errors(t, d, rank):
-    from ..oracle import outcome
+    from tests.oracle import outcome
 
     f = __import__(f"{t.__name__}.distributed._functional_collectives", fromlist=["x"])
     x, group = t.arange(4.0), d.group.WORLD

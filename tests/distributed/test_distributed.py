@@ -8,8 +8,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
-
-from ..oracle import said
+from tests.oracle import said
 
 pt.distributed.HashStore  # noqa: B018 - the oracle has its package loaded
 

@@ -116,7 +116,7 @@ def sparse_gradients(t, d, rank):
 
 def taken_out(t, d, rank):
     """Local parts as tensors of their own; plans that name no module; parameters that cannot be divided."""
-    from ..oracle import outcome
+    from tests.oracle import outcome
 
     tensor, parallel, fsdp = (
         __import__(f"{t.__name__}.distributed.{name}", fromlist=["x"]) for name in ("tensor", "tensor.parallel", "fsdp")

@@ -66,7 +66,7 @@ def recomputed(t, d, rank):
 
 def divided_shares(t, d, rank):
     """What `ZeroRedundancyOptimizer` says of its groups, what it refuses, and that a hook's steps are not taken twice."""
-    from ..oracle import outcome
+    from tests.oracle import outcome
 
     zero, model = _of(t, "optim").ZeroRedundancyOptimizer, _model(t)
     optimizer = zero(model.parameters(), t.optim.SGD, lr=0.1)

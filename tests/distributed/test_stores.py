@@ -13,8 +13,7 @@ import torch as pt
 import ftorch as ft
 from ftorch.distributed import _wire
 from ftorch.distributed._transport import Listener
-
-from ..oracle import outcome
+from tests.oracle import outcome
 
 
 def make(t, kind, tmp_path):
