@@ -69,6 +69,9 @@ def test_private_names_of_jax_are_in_one_module():
 
 MOST = 25
 PYTORCH = find_spec("torch")
+CODE = (".py", ".cpp", ".h", ".inc")
+# A file for each of what there are many, by name: nobody looks through these.
+LISTED = {"docs/decisions", "tools/library_programs"}
 
 
 def _own(folder, names):
@@ -81,10 +84,41 @@ def _own(folder, names):
 def test_folders_are_not_crowded():
     folders = collections.defaultdict(list)
     for path in PACKAGE.rglob("*"):
-        if path.suffix in (".py", ".cpp", ".h", ".inc") and path.name != "__init__.py":
+        if path.suffix in CODE and path.name != "__init__.py":
             folders[path.parent.relative_to(PACKAGE)].append(path.name)
     own = {str(folder): len(_own(folder, names)) for folder, names in folders.items()}
     assert {folder: n for folder, n in own.items() if n > MOST} == {}
+
+
+def _beside(*tops):
+    """{folder: its files} of what lies beside the package, without what running leaves there."""
+    found = collections.defaultdict(list)
+    for top in tops:
+        for path in (ROOT / top).rglob("*.*"):
+            if path.is_file() and path.suffix != ".pyc" and path.name != "__init__.py":
+                found[path.parent.relative_to(ROOT).as_posix()].append(path.name)
+    return found
+
+
+@pytest.mark.skipif(not (ROOT / "tests").is_dir(), reason="an installed package")
+def test_folders_beside_the_package_are_not_crowded():
+    folders = _beside("tests", "tools", "benchmarks", "examples", "docs/decisions", "docs/images")
+    assert {"tests", "tests/eager/runtime", "tests/samples/nn"} <= folders.keys()
+    assert {folder: len(names) for folder, names in folders.items() if len(names) > MOST and folder not in LISTED} == {}
+
+
+# Folders of tests whose subject is no folder of the package.
+WITHOUT_ROOM = {
+    "differential", "examples", "names", "oracle", "samples", "tools",  # programs of everything, scripts, names, helpers
+}
+
+
+@pytest.mark.skipif(not (ROOT / "tests").is_dir(), reason="an installed package")
+def test_folders_of_tests_are_named_as_the_package():
+    folders = [folder.removeprefix("tests/") for folder in _beside("tests") if folder != "tests"]
+    without = {f for f in folders if not (PACKAGE / f).is_dir() and not any(
+        f == other or f.startswith(other + "/") for other in WITHOUT_ROOM)}
+    assert without == set()
 
 
 def test_the_kernels_include_each_other_without_circles():
