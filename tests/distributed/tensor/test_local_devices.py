@@ -27,18 +27,26 @@ def found(tmp_path_factory):
     kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
     done = subprocess.run(
         [sys.executable, "-m", "tests.distributed.tensor.on_devices", str(folder)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-        env=kept | {"XLA_FLAGS": flags, "JAX_ENABLE_COMPILATION_CACHE": "0", "FTORCH_CACHE_DIR": "0"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=kept
+        | {"XLA_FLAGS": flags, "JAX_ENABLE_COMPILATION_CACHE": "0", "FTORCH_CACHE_DIR": "0"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("way", ["tensor parallel", "fully sharded", "fully sharded, in replicas", "both"])
+@pytest.mark.parametrize(
+    "way", ["tensor parallel", "fully sharded", "fully sharded, in replicas", "both"]
+)
 def test_training_is_that_of_one_device(found, way):
     losses, weights, _ = found["trainings"][way]
     model = on_devices.built(torch)
-    np.testing.assert_allclose(losses, on_devices.trained(torch, model, on_devices.clipped(model, way)), rtol=3e-5)
+    np.testing.assert_allclose(
+        losses, on_devices.trained(torch, model, on_devices.clipped(model, way)), rtol=3e-5
+    )
     for ours, theirs in zip(weights, model.parameters(), strict=True):
         np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=3e-5)
 
@@ -49,18 +57,27 @@ def test_each_device_holds_its_share(found):
         assert most * on_devices.DEVICES == whole
 
 
-@pytest.mark.parametrize("way", ["tensor parallel", "fully sharded", "fully sharded, in replicas", "both"])
+@pytest.mark.parametrize(
+    "way", ["tensor parallel", "fully sharded", "fully sharded, in replicas", "both"]
+)
 def test_steps_gather_and_reduce(found, way):
     """A step is one program with its collectives in it; nothing goes from every device to every other."""
     programs = found["trainings"][way][2]
-    counts = {kind: max(p.count(kind) for p in programs) for kind in ("all-gather", "all-reduce", "all-to-all")}
+    counts = {
+        kind: max(p.count(kind) for p in programs)
+        for kind in ("all-gather", "all-reduce", "all-to-all")
+    }
     assert counts["all-reduce"] and not counts["all-to-all"]
-    assert (counts["all-gather"] >= 6) == (way != "tensor parallel")  # three rows are not divided by four or eight
+    assert (counts["all-gather"] >= 6) == (
+        way != "tensor parallel"
+    )  # three rows are not divided by four or eight
 
 
 @pytest.fixture(scope="module")
 def alone():
-    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=1
+    )
     yield torch.distributed
     torch.distributed.destroy_process_group()
 
@@ -95,7 +112,12 @@ def test_objects(found):
 def test_pipelines_over_devices_are_one_device(found, name):
     losses, weights, on = found["pipelined"][name]
     count = on_devices.SCHEDULES[name]
-    assert on == [[place] for place in ([0, 1, 2, 3, 3, 2, 1, 0] if name[0] in "ZD" else [i % 4 for i in range(count)])]
+    assert on == [
+        [place]
+        for place in (
+            [0, 1, 2, 3, 3, 2, 1, 0] if name[0] in "ZD" else [i % 4 for i in range(count)]
+        )
+    ]
     modules, x, y = on_devices.blocks(torch, count)
     model = torch.nn.Sequential(*modules)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
