@@ -1,5 +1,8 @@
 """``torch.distributed``: one process as in PyTorch, and several that compute together."""
 
+# PyTorch's module does not say what it exports.
+# pyright: reportPrivateImportUsage=false
+
 from __future__ import annotations
 
 import time

@@ -1,5 +1,8 @@
 """Checkpoints: files exchanged with PyTorch both ways, other divisions on load, saves that are killed."""
 
+# PyTorch's module does not say what it exports.
+# pyright: reportPrivateImportUsage=false
+
 from __future__ import annotations
 
 import os

@@ -1,5 +1,8 @@
 """Checkpoints as safetensors files, on other file systems and from copies, against PyTorch's."""
 
+# PyTorch's module does not say what it exports.
+# pyright: reportPrivateImportUsage=false
+
 from __future__ import annotations
 
 import shutil
