@@ -21,17 +21,47 @@ import numpy as np
 from . import codes
 
 _NAMES = (
-    "ftorch_multiply", "ftorch_outer", "ftorch_convolve", "ftorch_weight_gradient", "ftorch_scan",
-    "ftorch_sort", "ftorch_top", "ftorch_select", "ftorch_lstm", "ftorch_lstm_gradient", "ftorch_attention",
-    "ftorch_attention_gradient", "ftorch_keep", "ftorch_take", "ftorch_add", "ftorch_add_to_zeros",
-    "ftorch_bags", "ftorch_extremum", "ftorch_multiply_narrow", "ftorch_multiply_bytes",
-    "ftorch_multiply_sparse", "ftorch_multiply_weights8", "ftorch_multiply_weights4",
-    "ftorch_softmax", "ftorch_softmax_gradient", "ftorch_layer_norm", "ftorch_layer_norm_gradient", "ftorch_sum",
-    "ftorch_max_pool", "ftorch_max_pool_gradient", "ftorch_group", "ftorch_elementwise", "ftorch_zero",
+    "ftorch_multiply",
+    "ftorch_outer",
+    "ftorch_convolve",
+    "ftorch_weight_gradient",
+    "ftorch_scan",
+    "ftorch_sort",
+    "ftorch_top",
+    "ftorch_select",
+    "ftorch_lstm",
+    "ftorch_lstm_gradient",
+    "ftorch_attention",
+    "ftorch_attention_gradient",
+    "ftorch_keep",
+    "ftorch_take",
+    "ftorch_add",
+    "ftorch_add_to_zeros",
+    "ftorch_bags",
+    "ftorch_extremum",
+    "ftorch_multiply_narrow",
+    "ftorch_multiply_bytes",
+    "ftorch_multiply_bfloat16",
+    "ftorch_multiply_sparse",
+    "ftorch_multiply_weights8",
+    "ftorch_multiply_weights4",
+    "ftorch_softmax",
+    "ftorch_softmax_gradient",
+    "ftorch_layer_norm",
+    "ftorch_layer_norm_gradient",
+    "ftorch_sum",
+    "ftorch_max_pool",
+    "ftorch_max_pool_gradient",
+    "ftorch_group",
+    "ftorch_elementwise",
+    "ftorch_zero",
 )
 # What kernels compute in, where they do not say otherwise.
 NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
-PARTS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}  # of complex numbers
+PARTS = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.float64),
+}  # of complex numbers
 SUMMED = (*NUMBERS, *PARTS)  # dtypes of cumulative sums
 
 
@@ -65,6 +95,9 @@ _library: Any
 module: Any  # programs and kernels that are called without XLA, or None
 _library, module = _register()
 available = _library is not None
+multiplies_bfloat16 = available and bool(
+    _library.ftorch_multiplies_bfloat16()
+)  # whether the processor has instructions for it
 _TYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "f": ctypes.c_float}
 
 
@@ -96,7 +129,8 @@ def call(name, results, *operands, over=None, **attributes):
 
         return direct.call(name, results, operands, over, attributes)
     packed = {
-        key: value if isinstance(value, np.generic) else np.array(value, np.int64) for key, value in attributes.items()
+        key: value if isinstance(value, np.generic) else np.array(value, np.int64)
+        for key, value in attributes.items()
     }
     aliases = {over: 0} if isinstance(over, int) else over
     return jax.ffi.ffi_call(name, results, input_output_aliases=aliases)(*operands, **packed)

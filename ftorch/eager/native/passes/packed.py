@@ -1,16 +1,14 @@
-"""Products of few rows with weights of eight and four bits (``packed.cpp``)."""
+"""Products with weights of eight and four bits (``packed.cpp``)."""
 
 from __future__ import annotations
 
 from .. import call
 
-_FEW_ROWS = 8  # from which on widening the weights first costs less
-
 
 def weights8(eqn, inputs, origins):
-    """The product of a matrix of float32 and int8 weights."""
+    """The product of a matrix of float32 or bfloat16 and int8 weights."""
     x, weights = inputs
-    if x.shape[0] != 1 or x.shape[1] > _FEW_ROWS or 0 in (*x.shape, *weights.shape):
+    if x.shape[0] != 1 or 0 in (*x.shape, *weights.shape):
         return None
     sizes = (x.shape[1], *weights.shape[1:])
     return [call("ftorch_multiply_weights8", eqn.outvars[0].aval, x, weights, sizes=sizes)]
@@ -19,7 +17,9 @@ def weights8(eqn, inputs, origins):
 def weights4(eqn, inputs, origins):
     """The product of a matrix of float32 and packed weights of four bits, with scales and zeros for groups of columns."""
     x, weights, settings = inputs
-    if x.shape[0] != 1 or x.shape[1] > _FEW_ROWS or 0 in (*x.shape, *weights.shape):
+    if x.shape[0] != 1 or 0 in (*x.shape, *weights.shape):
         return None
     sizes = (x.shape[1], weights.shape[1], x.shape[2], eqn.params["group"])
-    return [call("ftorch_multiply_weights4", eqn.outvars[0].aval, x, weights, settings, sizes=sizes)]
+    return [
+        call("ftorch_multiply_weights4", eqn.outvars[0].aval, x, weights, settings, sizes=sizes)
+    ]

@@ -24,6 +24,7 @@ from . import (
     indexing,
     lines,
     long_programs,
+    narrow_products,
     packed,
     pooling,
     rnn,
@@ -40,8 +41,6 @@ _MANY = 128
 # Products with less than this many multiplications cost less where XLA compiles them in line; those with a
 # vector, which memory decides, unless they are worth a second thread.
 _SMALL, _SMALL_BY_VECTOR = 1 << 13, 1 << 19
-# Rows of a product up to which numbers of 16 bits are read as they are.
-_FEW_ROWS = 8
 
 
 def rewritten(function, donated=None, rounded=False):
@@ -58,8 +57,13 @@ def rewritten(function, donated=None, rounded=False):
     def replaced(*operands):
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*operands)
         leaves = jax.tree.leaves(operands)
-        given = () if donated is None else range(
-            len(jax.tree.leaves(operands[:donated])), len(jax.tree.leaves(operands[: donated + 1]))
+        given = (
+            ()
+            if donated is None
+            else range(
+                len(jax.tree.leaves(operands[:donated])),
+                len(jax.tree.leaves(operands[: donated + 1])),
+            )
         )
         run = _Run(closed, leaves, Origins(leaves, rounded), given)
         results = run.results()
@@ -111,7 +115,9 @@ class _Run:
             rest()
             inputs = [self._read(atom) for atom in step.inputs]
             after = self._transpose(step)
-            if (after is None or not self._native(step, inputs, after)) and not self._native(step, inputs):
+            if (after is None or not self._native(step, inputs, after)) and not self._native(
+                step, inputs
+            ):
                 self._plain(step, inputs)
         return [self._read(atom) for atom in self.flat.outputs]
 
@@ -136,7 +142,9 @@ class _Run:
             outputs = self.flat.steps[after].outputs
             options["order"] = self.flat.steps[after].eqn.params["permutation"]
         if kernel in _CHAINED:
-            options["chain"] = chain = epilogue_fusion.Chain(self.flat, outputs[0], self.values, self.origins)
+            options["chain"] = chain = epilogue_fusion.Chain(
+                self.flat, outputs[0], self.values, self.origins
+            )
         results = kernel(step.eqn, inputs, self.origins, **options)
         if results is None:
             return False
@@ -159,7 +167,10 @@ class _Run:
             results = self.rounding.made(step, inputs)
         if results is None:
             rounded = self.rounding is not None
-            params = {key: _inside(value, rounded and eqn.primitive.name in _BODIES) for key, value in eqn.params.items()}
+            params = {
+                key: _inside(value, rounded and eqn.primitive.name in _BODIES)
+                for key, value in eqn.params.items()
+            }
             results = bind(eqn, inputs, params)
             if inputs:
                 self.origins.add(eqn, inputs[0], results[0])
@@ -169,9 +180,9 @@ class _Run:
 def _inside(value, rounded=False):
     """A parameter of an equation; the bodies of loops and branches are rewritten too."""
     if isinstance(value, ClosedJaxpr) and _has_work(value.jaxpr, rounded):
-        return jax.make_jaxpr(lambda *operands: _evaluate(value, operands, Origins(rounded=rounded)))(
-            *(jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in value.in_avals)
-        )
+        return jax.make_jaxpr(
+            lambda *operands: _evaluate(value, operands, Origins(rounded=rounded))
+        )(*(jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in value.in_avals))
     if type(value) is tuple and any(isinstance(v, ClosedJaxpr) for v in value):
         return tuple(_inside(v, rounded) for v in value)
     return value
@@ -206,7 +217,10 @@ def _product(eqn, inputs, origins, order=None, *, chain):
     order = range(len(shape)) if order is None else order
     shape = tuple(shape[d] for d in order)
     dtypes = [v.aval.dtype for v in (*eqn.invars, *eqn.outvars)]
-    narrow, bytes_ = is_narrow(*dtypes), is_product_of_bytes(*dtypes)
+    narrow, bytes_ = (
+        narrow_products.is_narrow(*dtypes),
+        narrow_products.is_product_of_bytes(*dtypes),
+    )
     if not (narrow or bytes_ or _is_float(eqn)) or 0 in shape:
         return None
     views = [origins.get(x, "transpose") for x in inputs]
@@ -216,49 +230,41 @@ def _product(eqn, inputs, origins, order=None, *, chain):
             found = _plan_product(eqn, inputs, (left, right), shape, order, narrow, origins)
             if found:
                 swapped, attributes, loops = found
-                operands = [v.source if v else x for v, x in zip((left, right), inputs, strict=True)]
+                operands = [
+                    v.source if v else x for v, x in zip((left, right), inputs, strict=True)
+                ]
                 operands = operands[:: -1 if swapped else 1]
                 if bytes_:
-                    return [call("ftorch_multiply_bytes", jax.ShapeDtypeStruct(shape, np.int32), *operands, **attributes)]
+                    return [
+                        call(
+                            "ftorch_multiply_bytes",
+                            jax.ShapeDtypeStruct(shape, np.int32),
+                            *operands,
+                            **attributes,
+                        )
+                    ]
                 if narrow:
-                    return [_narrow_product(operands, attributes, shape, eqn.outvars[0].aval.dtype)]
+                    return [
+                        narrow_products.product(
+                            operands, attributes, shape, eqn.outvars[0].aval.dtype
+                        )
+                    ]
                 if attributes["sizes"][2] == 1:
                     return [call("ftorch_outer", _floats(shape), *operands, **attributes)]
                 others, after = chain.take(shape, loops)
                 unread = origins.last(operands, shape) or origins.before(operands, shape)
-                result = call("ftorch_multiply", _floats(shape), *operands, *others, *unread, **attributes, **after)
+                result = call(
+                    "ftorch_multiply",
+                    _floats(shape),
+                    *operands,
+                    *others,
+                    *unread,
+                    **attributes,
+                    **after,
+                )
                 origins.add_product(operands, result)
                 return [origins.add_last(operands, result)]
     return None
-
-
-_NARROW = (np.dtype(jax.numpy.bfloat16), np.dtype(np.float16))
-
-
-def is_narrow(left, right, out):
-    """Whether a product with operands and result of these dtypes is one of numbers of 16 bits."""
-    return left == right and left in _NARROW and out in (left, np.float32)
-
-
-def is_product_of_bytes(left, right, out):
-    """Whether a product with operands and result of these dtypes is one of int8 as int32."""
-    return left == right == np.int8 and out == np.int32
-
-
-def _narrow_product(operands, attributes, shape, dtype):
-    """A product of numbers of 16 bits: in float32, as XLA makes it, whose own code for vectors rounds every step."""
-    (m, _, _), outer, right = attributes["sizes"], attributes["outer"], attributes["right"][2:]
-    a, b = operands
-    if m <= _FEW_ROWS and list(outer) == [1, 1] and 1 in right:
-        result = call(
-            "ftorch_multiply_narrow", _floats(shape), a.astype(np.float32), b, sizes=attributes["sizes"],
-            left=attributes["left"][2:], right=right,
-        )
-        return result.astype(dtype)
-    a, b = a.astype(np.float32), b.astype(np.float32)
-    if attributes["sizes"][2] == 1:
-        return call("ftorch_outer", _floats(shape), a, b, **attributes).astype(dtype)
-    return call("ftorch_multiply", _floats(shape), a, b, **attributes, after=(), places=()).astype(dtype)
 
 
 def _floats(shape):
@@ -300,15 +306,22 @@ def _plan_product(eqn, inputs, views, shape, order, narrow, origins):
     dims = [d for d in dims if d.size != 1]
     terms = merged(
         sorted(
-            (_Dim(sizes[0][i], steps[0][i], steps[1][j], 0)
-             for i, j in zip(*contracting, strict=True) if sizes[0][i] != 1),
+            (
+                _Dim(sizes[0][i], steps[0][i], steps[1][j], 0)
+                for i, j in zip(*contracting, strict=True)
+                if sizes[0][i] != 1
+            ),
             key=lambda d: -d.left,  # a sum takes them in any order
         )
     )
-    is_line = not dims or (dims[-1].left != 0 and dims[-1].right != 0)  # lines times lines: there are no columns
+    is_line = not dims or (
+        dims[-1].left != 0 and dims[-1].right != 0
+    )  # lines times lines: there are no columns
     if len(terms) > 1 or (is_line and origins.is_few(0, 1)):
         return None
-    swapped = not is_line and dims[-1].right == 0  # the result's rows are those of the operand whose come last
+    swapped = (
+        not is_line and dims[-1].right == 0
+    )  # the result's rows are those of the operand whose come last
     if swapped:
         dims, terms = [d.swapped for d in dims], [d.swapped for d in terms]
     terms = terms[0] if terms else _Dim(1, 1, 1, 0)
@@ -322,16 +335,25 @@ def _plan_product(eqn, inputs, views, shape, order, narrow, origins):
     rows = rows or _Dim(1, 0, 0, 0)
     m, n, depth = rows.size, columns.size, terms.size
     least = _SMALL if narrow or min(m, n) > 1 else _SMALL_BY_VECTOR
-    if not depth or origins.is_few(m * n * depth, least) or (m > 1 and 1 not in (rows.left, terms.left)):
+    if (
+        not depth
+        or origins.is_few(m * n * depth, least)
+        or (m > 1 and 1 not in (rows.left, terms.left))
+    ):
         return None
     outer = [_Dim(1, 0, 0, 0)] * (2 - len(outer)) + outer
     loops = [(d.size, d.out) for d in (*outer, rows, columns)]
-    return swapped, {
-        "sizes": (m, n, depth), "outer": [d.size for d in outer],
-        "left": (*(d.left for d in outer), rows.left, terms.left),
-        "right": (*(d.right for d in outer), terms.right, columns.right),
-        "result": (*(d.out for d in outer), rows.out),
-    }, loops
+    return (
+        swapped,
+        {
+            "sizes": (m, n, depth),
+            "outer": [d.size for d in outer],
+            "left": (*(d.left for d in outer), rows.left, terms.left),
+            "right": (*(d.right for d in outer), terms.right, columns.right),
+            "result": (*(d.out for d in outer), rows.out),
+        },
+        loops,
+    )
 
 
 def _innermost(dims, belongs):
@@ -378,22 +400,49 @@ def _forward(params, inputs, out, swapped, flipped, origins, chain):
     else:
         steps = (channels * taps, taps, outputs * channels * taps)
     pixels = math.prod(out[2:])
-    loops = (x.shape[0], out[1] * pixels), (groups, outputs * pixels), (outputs, pixels), (pixels, 1)
+    loops = (
+        (x.shape[0], out[1] * pixels),
+        (groups, outputs * pixels),
+        (outputs, pixels),
+        (pixels, 1),
+    )
     others, after = chain.take(out, loops)
     others = *others, *origins.last(inputs, out)
-    if taps == 1 and x.shape[2:] == out[2:] and pixels >= _MANY and not any(map(any, params["padding"])):
+    if (
+        taps == 1
+        and x.shape[2:] == out[2:]
+        and pixels >= _MANY
+        and not any(map(any, params["padding"]))
+    ):
         result = call(
-            "ftorch_multiply", _floats(out), weight, x, *others, sizes=(outputs, pixels, channels),
-            outer=(x.shape[0], groups), left=(0, steps[2], *steps[:2]),
+            "ftorch_multiply",
+            _floats(out),
+            weight,
+            x,
+            *others,
+            sizes=(outputs, pixels, channels),
+            outer=(x.shape[0], groups),
+            left=(0, steps[2], *steps[:2]),
             right=(groups * channels * pixels, channels * pixels, pixels, 1),
-            result=(groups * outputs * pixels, outputs * pixels, pixels), **after,
+            result=(groups * outputs * pixels, outputs * pixels, pixels),
+            **after,
         )
         return [origins.add_last(inputs, result)]
     return _call(
-        "ftorch_convolve", out, inputs, others, origins,
-        (x.shape[0], groups, channels, outputs, *steps, int(flipped)), x.shape[2:], out[2:], window,
-        params["window_strides"], [low for low, _ in params["padding"]], params["rhs_dilation"],
-        params["lhs_dilation"], **after,
+        "ftorch_convolve",
+        out,
+        inputs,
+        others,
+        origins,
+        (x.shape[0], groups, channels, outputs, *steps, int(flipped)),
+        x.shape[2:],
+        out[2:],
+        window,
+        params["window_strides"],
+        [low for low, _ in params["padding"]],
+        params["rhs_dilation"],
+        params["lhs_dilation"],
+        **after,
     )
 
 
@@ -451,11 +500,31 @@ def _weight_gradient(params, inputs, out, swapped, origins):
     )
 
 
-def _call(name, shape, operands, others, origins, sizes, extent, out, window, stride, low, dilation, spread, **after):
+def _call(
+    name,
+    shape,
+    operands,
+    others,
+    origins,
+    sizes,
+    extent,
+    out,
+    window,
+    stride,
+    low,
+    dilation,
+    spread,
+    **after,
+):
     """A call on convolution's terms, of one to three dimensions, as one of three."""
     spatial = in_three_dimensions(
-        extent=(extent, 1), out=(out, 1), window=(window, 1), stride=(stride, 1), low=(low, 0),
-        dilation=(dilation, 1), spread=(spread, 1),
+        extent=(extent, 1),
+        out=(out, 1),
+        window=(window, 1),
+        stride=(stride, 1),
+        low=(low, 0),
+        dilation=(dilation, 1),
+        spread=(spread, 1),
     )
     result = call(name, _floats(shape), *operands, *others, sizes=sizes, **spatial, **after)
     return [origins.add_last(operands, result)]
@@ -467,25 +536,38 @@ def _call(name, shape, operands, others, origins, sizes, extent, out, window, st
 def _barrier(eqn, inputs):
     if any(not isinstance(x.dtype, np.dtype) for x in inputs):  # keys of random numbers
         return None
-    return [call("ftorch_keep", v.aval, x, over=0) for v, x in zip(eqn.outvars, inputs, strict=True)]
+    return [
+        call("ftorch_keep", v.aval, x, over=0) for v, x in zip(eqn.outvars, inputs, strict=True)
+    ]
 
 
 # --- all of them -----------------------------------------------------------------------
 
 # primitive: what gives its results, or None if XLA is to make them
 _KERNELS = {
-    "dot_general": _product, "conv_general_dilated": _convolution, "gather": indexing.take,
-    **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put),
+    "dot_general": _product,
+    "conv_general_dilated": _convolution,
+    "gather": indexing.take,
+    **dict.fromkeys(
+        ("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put
+    ),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), lines.scan),
-    "sort": lines.sort, "top_k": lines.top, "ftorch_select": lines.select,
+    "sort": lines.sort,
+    "top_k": lines.top,
+    "ftorch_select": lines.select,
     **dict.fromkeys(("ftorch_cummax", "ftorch_cummin"), lines.extremum),
     "reduce_sum": rowwise.total,
     **dict.fromkeys(("ftorch_softmax", "ftorch_softmax_gradient"), rowwise.softmax),
     **dict.fromkeys(("ftorch_layer_norm", "ftorch_layer_norm_gradient"), rowwise.layer_norm),
-    **dict.fromkeys(rnn.LOOPS, rnn.loop), "ftorch_bags": indexing.bags, "ftorch_multiply_sparse": sparse.product,
-    "ftorch_multiply_weights8": packed.weights8, "ftorch_multiply_weights4": packed.weights4,
-    "ftorch_max_pool": pooling.maximum, "ftorch_max_pool_gradient": pooling.gradient,
-    "ftorch_attention": attention.forward, "ftorch_attention_gradient": attention.gradient,
+    **dict.fromkeys(rnn.LOOPS, rnn.loop),
+    "ftorch_bags": indexing.bags,
+    "ftorch_multiply_sparse": sparse.product,
+    "ftorch_multiply_weights8": packed.weights8,
+    "ftorch_multiply_weights4": packed.weights4,
+    "ftorch_max_pool": pooling.maximum,
+    "ftorch_max_pool_gradient": pooling.gradient,
+    "ftorch_attention": attention.forward,
+    "ftorch_attention_gradient": attention.gradient,
 }
 _CHAINED = _product, _convolution, pooling.gradient
 _TURNED = ("dot_general", "ftorch_attention")  # those that write their result in any order

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "operands.h"
 #include "threads/threads.h"
@@ -23,6 +24,34 @@ constexpr int64_t CHUNK = 64;  // bytes of a vector; the left operand's rows are
 namespace vnni {
 
 constexpr uint8_t SHIFT = 128;
+
+#include "products/words.inc"
+
+struct Quads {
+  using Sum = __m512i;
+  static constexpr int64_t SIZE = 1;
+  static inline __attribute__((always_inline)) Sum step(Sum sums, __m512i left, __m512i right) {
+    return _mm512_dpbusd_epi32(sums, left, right);
+  }
+  static inline __attribute__((always_inline)) Sum add(Sum x, Sum y) { return _mm512_add_epi32(x, y); }
+};
+
+constexpr int64_t FEW = 8;  // rows up to which both operands are read along the terms
+
+// c (m, n) = a (m, depth) b (n, depth) transposed of many rows.
+void multiply_panels(int64_t m, int64_t n, int64_t depth, const int8_t* a, int64_t down, const int8_t* b, int64_t along,
+                     int64_t across, int32_t* c, int64_t stride) {
+  multiply_words<Quads>(
+      m, n, depth, reinterpret_cast<const char*>(a), down, {reinterpret_cast<const char*>(b), along, across},
+      [](const int32_t* words, int64_t count, int64_t width) {
+        const __m512i shift = _mm512_set1_epi8(char(SHIFT));
+        __m512i sums = _mm512_setzero_si512();
+        for (int64_t k = 0; k < count; k++) sums = _mm512_dpbusd_epi32(sums, shift, _mm512_loadu_si512(words + k * width));
+        return _mm512_sub_epi32(_mm512_setzero_si512(), sums);
+      },
+      [&](int64_t i, int64_t j, __m512i sums, __mmask16 lanes)
+          __attribute__((always_inline)) { _mm512_mask_storeu_epi32(c + i * stride + j, lanes, sums); });
+}
 
 // The sums of the lanes of four vectors.
 inline __m128i totals(const __m512i* sums) {
@@ -142,6 +171,11 @@ ffi::Error multiply_bytes(ffi::ThreadPool pool, Bytes a, Bytes b, ffi::Result<ff
       lay_out(m, depth, x, left[2], left[3], filled, shift, rows);
       share(pool, tasks, [&](int64_t task) {
         const Range range = part(task, tasks, n, 16);
+#if defined(__x86_64__)
+        if (has_vnni && m > vnni::FEW)
+          return vnni::multiply_panels(m, range.to - range.from, depth, rows, filled, y + range.from * right[3], right[2],
+                                       right[3], z + range.from, result[2]);
+#endif
         const int64_t block = std::max<int64_t>(6, ROWS / filled / 6 * 6), few = right[2] == 1 ? n : 64;
         Scratch turned(right[2] == 1 ? 0 : (few * filled + 3) / 4);
         for (int64_t j = range.from; j < range.to; j += few) {

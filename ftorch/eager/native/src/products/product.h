@@ -23,3 +23,7 @@ inline Product product_of(Integers sizes, Integers outer, Integers left, Integer
 void multiply(ffi::ThreadPool pool, const Product& product, const float* a, const float* b, float* c);
 // The same with a single term.
 void multiply_outer(ffi::ThreadPool pool, const Product& product, const float* a, const float* b, float* c);
+
+// Whether the processor multiplies pairs of bfloat16, and then a product of such with a result of float32.
+extern "C" int64_t ftorch_multiplies_bfloat16();
+void multiply_pairs(ffi::ThreadPool pool, const Product& product, const void* a, const void* b, float* c);
