@@ -18,6 +18,7 @@ from .eager.core.registry import OVERLOADS, STATIC, OpDef
 from .eager.core.schema import in_place, qualified
 from .eager.dispatch import overrides
 from .eager.tensor import PLAIN, TensorBase, modes
+from .eager.tensor_api import index_masks
 
 
 class Tag(enum.Enum):
@@ -48,7 +49,8 @@ def overridden(function, args, kwargs):
     """(True, the result) of a call that ``__torch_function__`` takes over, or (False, None)."""
     values = list(overrides.flat_arguments(args, kwargs))
     if modes.function_modes or (
-        modes.subclasses and any(v.__class__ not in PLAIN and overrides.has_say(type(v)) for v in values)
+        modes.subclasses
+        and any(v.__class__ not in PLAIN and overrides.has_say(type(v)) for v in values)
     ):
         return True, overrides.handle(function, values, args, kwargs)
     return False, None
@@ -56,6 +58,10 @@ def overridden(function, args, kwargs):
 
 class OperatorBase:
     """What overloads and higher-order operators have in common."""
+
+
+# What ATen's op takes and the kernel of the name does not: its arguments as the kernel's.
+_ADAPTED = {"index.Tensor": lambda x, indices: [x, index_masks.as_positions(x, indices)]}
 
 
 class OpOverload(OperatorBase):
@@ -75,6 +81,7 @@ class OpOverload(OperatorBase):
         self._schema = qualified(in_place(schema) if form == "inplace" else schema)
         self._overloadname = definition.schema.overload or "default"
         self._bound = Bound(definition, "self", takes_none=True)
+        self._adapt = _ADAPTED.get(definition.full_name)
         self._form = form
 
     def __call__(self, /, *args, **kwargs):
@@ -87,6 +94,8 @@ class OpOverload(OperatorBase):
         values = self._bound.bind(args, kwargs)
         if values is None:
             raise TypeError(f"{self}() got arguments that do not fit its schema {self._schema}")
+        if self._adapt is not None:
+            values = self._adapt(*values)
         return self._bound.invoke(values, self._form == "inplace", out)
 
     @property
@@ -161,7 +170,9 @@ class OpOverloadPacket:
         if self.namespace == "aten":
             from ._dispatch.aten_schemas import overload_names
 
-            found += [n for n in overload_names(self.__name__) if n not in found and hasattr(self, n)]
+            found += [
+                n for n in overload_names(self.__name__) if n not in found and hasattr(self, n)
+            ]
         return found
 
     def __iter__(self):
@@ -247,7 +258,9 @@ class HigherOrderOperator(OperatorBase):
 
     def py_autograd_impl(self, fn):
         """Registers the kernel that is called first, where gradients may be wanted."""
-        return self.py_impl(importlib.import_module(".library._keys", __package__).DispatchKey.Autograd)(fn)
+        return self.py_impl(
+            importlib.import_module(".library._keys", __package__).DispatchKey.Autograd
+        )(fn)
 
     def fallthrough(self, dispatch_key) -> None:
         """Lets calls pass over a key."""
@@ -263,7 +276,11 @@ class HigherOrderOperator(OperatorBase):
         for t in tensors:
             if type(t) in self.py_kernels:
                 return self.py_kernels[type(t)]
-        backend = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}.get(tensors[0].device.type, "CPU") if tensors else "CPU"
+        backend = (
+            {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}.get(tensors[0].device.type, "CPU")
+            if tensors
+            else "CPU"
+        )
         for key in (f"Autograd{backend}", "Autograd", backend, "CompositeExplicitAutograd"):
             if key in self.py_kernels and key not in excluded() and key not in self._skipped:
                 return self.py_kernels[key]
@@ -280,7 +297,11 @@ class HigherOrderOperator(OperatorBase):
         return self._name
 
     def __repr__(self):
-        return f"<HigherOrderOperator '{self._name}'>" if self._function is not None else object.__repr__(self)
+        return (
+            f"<HigherOrderOperator '{self._name}'>"
+            if self._function is not None
+            else object.__repr__(self)
+        )
 
     def __deepcopy__(self, memo=None):
         return self
@@ -394,7 +415,9 @@ class _Ops(types.ModuleType):
         found = self._made.setdefault(name, _OpNamespace(name))
         home = _HOMES.get(name)
         if home is not None:
-            module = importlib.import_module(home, __package__)  # another thread that imports it is waited for
+            module = importlib.import_module(
+                home, __package__
+            )  # another thread that imports it is waited for
             if getattr(module.__spec__, "_initializing", False):
                 return found  # asked for by the module itself
         setattr(self, name, found)

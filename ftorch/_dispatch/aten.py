@@ -72,7 +72,9 @@ class CompositeOverload(OpOverload):
 
     def _call(self, args, kwargs):
         hook = _op.hooks.python_overload
-        if hook is not None and (self._packet.__name__ in _FUNCTIONS or self._packet.__name__ in _NORMS):
+        if hook is not None and (
+            self._packet.__name__ in _FUNCTIONS or self._packet.__name__ in _NORMS
+        ):
             handled, result = hook(self, None, args, kwargs)
             if handled:
                 return result
@@ -91,9 +93,13 @@ class CompositeOverload(OpOverload):
 _LOSSES = {
     "binary_cross_entropy": "weight reduction",
     "binary_cross_entropy_with_logits": "weight pos_weight reduction",
-    "huber_loss": "reduction delta", "kl_div": "reduction", "l1_loss": "reduction",
-    "mse_loss": "reduction", "multilabel_margin_loss": "reduction",
-    "nll_loss": "weight reduction ignore_index", "smooth_l1_loss": "reduction beta",
+    "huber_loss": "reduction delta",
+    "kl_div": "reduction",
+    "l1_loss": "reduction",
+    "mse_loss": "reduction",
+    "multilabel_margin_loss": "reduction",
+    "nll_loss": "weight reduction ignore_index",
+    "smooth_l1_loss": "reduction beta",
     "soft_margin_loss": "reduction",
 }
 
@@ -115,9 +121,7 @@ class CompositePacket(OpOverloadPacket):
             given["reduction"] = _REDUCTIONS.index(reduction)
         for old in ("size_average", "reduce"):
             given.pop(old, None)
-        options = {
-            k: given.pop(k) for k in ("dtype", "log_target", "memory_format") if k in given
-        }
+        options = {k: given.pop(k) for k in ("dtype", "log_target", "memory_format") if k in given}
         options = {k: v for k, v in options.items() if v is not None}
         if self.__name__ in _LOSSES:
             names = [*list(given)[:2], *_LOSSES[self.__name__].split()]
@@ -253,7 +257,11 @@ def clone(self, *, memory_format=None):
 
 @aten
 def _unsafe_view(self, size):
-    level = next((level for level in reversed(modes.levels) if level.sees_aten), None) if _op.special[0] else None
+    level = (
+        next((level for level in reversed(modes.levels) if level.sees_aten), None)
+        if _op.special[0]
+        else None
+    )
     if level is None:
         return self.view(size)
     level.is_unsafe = True
@@ -270,7 +278,22 @@ def _reshape_alias(self, size, stride):
 
 @aten
 def _unsafe_index(self, indices):
+    for index in indices:
+        if index is not None and index.dtype not in (torch.int64, torch.int32):
+            raise RuntimeError(
+                f"_unsafe_index found unexpected index type {index.dtype.scalar_name}"
+            )
     return torch.ops.aten.index.Tensor(self, indices)
+
+
+@aten
+def _unsafe_index_put(self, indices, values, accumulate=False):
+    return torch.ops.aten.index_put.default(self, indices, values, accumulate)
+
+
+@aten
+def _index_put_impl_(self, indices, values, accumulate=False, unsafe=False):
+    return torch.ops.aten.index_put_.default(self, indices, values, accumulate)
 
 
 @aten
@@ -305,8 +328,16 @@ def to(self, *args, copy=False, **kwargs):
 
 
 @aten
-def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False,
-             memory_format=None):
+def _to_copy(
+    self,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=None,
+    non_blocking=False,
+    memory_format=None,
+):
     out = self.to(device=device, dtype=dtype, copy=True)
     return out if memory_format is None else out.contiguous(memory_format=memory_format)
 
@@ -399,7 +430,9 @@ def _fft(name, function, inverse):
             return out if rest[0] else torch.fft.fftn(self, None, tuple(dim), norm)
         if forward:
             return torch.fft.fftn(self, None, tuple(dim), norm)
-        return torch.fft.ifftn(self, None, tuple(dim), ("forward", "ortho", "backward")[normalization])
+        return torch.fft.ifftn(
+            self, None, tuple(dim), ("forward", "ortho", "backward")[normalization]
+        )
 
     call.__name__ = name
     _FUNCTIONS[name] = call

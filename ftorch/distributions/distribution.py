@@ -37,11 +37,12 @@ def _at_hand(value):
 _FEW = 4096  # elements that NumPy compares in less time than a program takes to start
 
 
-def _check(name, checks):
+def _check(name, checks, waits):
     """Makes checks, now or when values are there.
 
     Args:
         checks: triples of a function of whether the value satisfies the constraint, constraint, value.
+        waits: whether the values are waited for also where they are to be differentiated.
     """
     if capture_trace.capturing():
         return
@@ -54,7 +55,9 @@ def _check(name, checks):
             check(bool(constraint.check(known).all()))
     for check, value, valid in asked:
         pending = value_checks.is_pending(value)
-        if not (pending and value.requires_grad and value_checks.postpone(name, check, valid)):
+        if waits or not (
+            pending and value.requires_grad and value_checks.postpone(name, check, valid)
+        ):
             check(bool(trace_slice.value_of(valid._ftorch_storage, from_inputs=not pending)))
 
 
@@ -71,13 +74,14 @@ class Distribution:
         ValueError: if a parameter violates its constraint.
 
     A check looks at values. It waits for the computations that they come from, unless these are to be
-    differentiated (a model's outputs): then the error comes when somebody next looks at a value. In
-    compiled functions nothing is checked, as in PyTorch.
+    differentiated (a model's outputs): then the error comes when somebody next looks at a value, but with
+    ``validate_args=True`` at once. In compiled functions nothing is checked, as in PyTorch.
     """
 
     has_rsample = False
     has_enumerate_support = False
     _validate_args = __debug__
+    _ftorch_waits = False  # checks do: somebody asked for them
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -95,6 +99,7 @@ class Distribution:
         self._event_shape = event_shape
         if validate_args is not None:
             self._validate_args = validate_args
+            self._ftorch_waits = bool(validate_args)
         if self._validate_args:
             self._ftorch_check_parameters()
         super().__init__()
@@ -127,7 +132,7 @@ class Distribution:
                     )
 
             checks.append((check, constraint, value))
-        _check(type(self).__name__, checks)
+        _check(type(self).__name__, checks, self._ftorch_waits)
 
     def expand(self, batch_shape, _instance=None):
         """The distribution with its batch shape expanded, without copies or new checks.
@@ -266,7 +271,7 @@ class Distribution:
                     f"distribution {self!r}, but found invalid values:\n{value}"
                 )
 
-        _check(type(self).__name__, [(check, support, value)])
+        _check(type(self).__name__, [(check, support, value)], self._ftorch_waits)
 
     def _get_checked_instance(self, cls, _instance=None):
         if _instance is None and type(self).__init__ != cls.__init__:

@@ -6,13 +6,16 @@ import torch as reference
 
 import ftorch as torch
 from ftorch.eager.runtime import executor, trace_slice
+from tests.oracle import assert_shows_same
 
 
 def _error(lib, make):
     leaf = lib.tensor([1.0, -1.0], requires_grad=True)
     with pytest.raises(ValueError) as caught:
         make(lib, leaf)
-    text, numbers = str(caught.value).split(", grad_fn")[0].split(", requires_grad")[0].split("values:\n")
+    text, numbers = (
+        str(caught.value).split(", grad_fn")[0].split(", requires_grad")[0].split("values:\n")
+    )
     return text, numbers
 
 
@@ -65,10 +68,36 @@ def test_values_computed_apart():
     zero, negative = torch.zeros(()) * 1.0, torch.zeros(()) * -1.0
     for t, expected in ((1 / zero, np.inf), (1 / negative, -np.inf), (a * 3 + 1, [4.0, 7.0])):
         assert executor.pending_steps()
-        np.testing.assert_array_equal(trace_slice.value_of(t._ftorch_storage, from_inputs=True), expected)
+        np.testing.assert_array_equal(
+            trace_slice.value_of(t._ftorch_storage, from_inputs=True), expected
+        )
     first, second = a.sort(descending=True)
-    np.testing.assert_array_equal(trace_slice.value_of(second._ftorch_storage, from_inputs=True), [1, 0])
+    np.testing.assert_array_equal(
+        trace_slice.value_of(second._ftorch_storage, from_inputs=True), [1, 0]
+    )
     assert executor.pending_steps()
     trace_slice.value_of((a + 1)._ftorch_storage)  # not of constants alone: everything runs
     assert not executor.pending_steps()
     assert first.tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "probs", [[[-0.1, 0.2, 0.3], [0.5, 0.3, 0.2]], [[-1.0, 10.0], [0.0, -1.0]]]
+)
+def test_checks_that_somebody_asked_for_wait(probs):
+    def program(t):
+        weights = t.tensor(probs, requires_grad=True)
+        raised = []
+        for make in (t.distributions.Categorical, t.distributions.OneHotCategorical):
+            try:
+                make(weights * 1, validate_args=True)
+            except ValueError as error:
+                raised.append(str(error).partition(" of ")[0])
+        d = t.distributions.Exponential(weights.abs() * 2 + 1, validate_args=True)
+        try:
+            d.log_prob(weights * 3 - 40)
+        except ValueError as error:
+            raised.append(str(error).partition(" of ")[0])
+        return raised
+
+    assert len(assert_shows_same(program, show=lambda r: r)) == 3

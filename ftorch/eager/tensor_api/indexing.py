@@ -26,7 +26,6 @@ from ..call.op import (
     to_numpy,
 )
 from ..core import api
-from ..core.device import CPU
 from ..core.dtype import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int64
 from ..core.dtype import bool as bool_
 from ..core.geometry import Size, geometry, has_internal_overlap, with_bits
@@ -35,6 +34,7 @@ from ..core.registry import OPS
 from ..runtime import capture_trace
 from ..runtime.executor import IMMEDIATE
 from ..tensor import PLAIN, TensorBase, from_array, modes
+from .index_masks import check_masks, expanded
 
 
 def _nothing(*arguments):
@@ -74,9 +74,7 @@ def _as_tensor(item, device):
     if array.dtype.kind == "O":
         return api.tensor(item)
     if array.dtype.kind not in "biu":
-        raise IndexError(
-            "tensors used as indices must be long, int, byte or bool tensors"
-        )
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     return from_array(array, device)
 
 
@@ -107,7 +105,10 @@ def _stands_for_tuple(index):
     except Exception:
         return False
     return count < 32 and any(
-        item is None or item is Ellipsis or isinstance(item, (TensorBase, slice)) or _is_sequence(item)
+        item is None
+        or item is Ellipsis
+        or isinstance(item, (TensorBase, slice))
+        or _is_sequence(item)
         for item in (index[i] for i in range(count))
     )
 
@@ -123,7 +124,11 @@ def _parse(x, index):
     if g.ndim:  # the commonest
         if index.__class__ is slice:
             return [_slice(index, g.shape[0])], {}, "slice"
-        if index.__class__ in PLAIN and index._ftorch_geometry.dtype is int64 and index._ftorch_geometry.ndim:
+        if (
+            index.__class__ in PLAIN
+            and index._ftorch_geometry.dtype is int64
+            and index._ftorch_geometry.ndim
+        ):
             return [(0, 1, g.shape[0])], {0: index}, "slice"
     items = _items(index)
     consumed = 0
@@ -163,7 +168,9 @@ def _parse(x, index):
             view.append(_integer(x, int(item), dim, position))
             dim, last = dim + 1, "select"
         elif (
-            isinstance(item, TensorBase) and not item._ftorch_geometry.shape and item.dtype.category == 1
+            isinstance(item, TensorBase)
+            and not item._ftorch_geometry.shape
+            and item.dtype.category == 1
             and _has_value(item)
         ):
             if item.dtype.name == "uint8":
@@ -175,14 +182,10 @@ def _parse(x, index):
         elif isinstance(item, (TensorBase, np.ndarray, list, tuple, range)):
             t = _as_tensor(list(item) if isinstance(item, range) else item, g.device)
             if t.dtype.category > 1:
-                raise IndexError(
-                    "tensors used as indices must be long, int, byte or bool tensors"
-                )
+                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             is_mask = t.dtype.name in ("bool", "uint8")
             if t.dtype.name in ("int8", "int16", "uint16", "uint32", "uint64"):
-                raise IndexError(
-                    "tensors used as indices must be long, int, byte or bool tensors"
-                )
+                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             if is_mask and t.dtype.name == "uint8":
                 warn_user(
                     "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
@@ -230,20 +233,6 @@ def _width(view):
     return sum(1 for v in view if v is None or v.__class__ is tuple)
 
 
-def _check_masks(advanced, part):
-    """Raises IndexError for masks that have not the shape of what basic items left of the tensor."""
-    shape = part._ftorch_geometry.shape
-    for dim, mask in advanced.items():
-        if mask._ftorch_geometry.dtype.name not in ("bool", "uint8"):
-            continue
-        for i, n in enumerate(mask.shape):
-            if shape[dim + i] != n:
-                raise IndexError(
-                    f"The shape of the mask {list(mask.shape)} at index {i} does not match the shape "
-                    f"of the indexed tensor {list(shape)} at index {dim + i}"
-                )
-
-
 def _integer(x, index, dim, position=0):
     g = x._ftorch_geometry
     if dim >= g.ndim:
@@ -281,7 +270,9 @@ def _basic(x, view, last):
 
 def getitem(x, index):
     """``x[index]``: a view for basic indices, a copy for index tensors and masks."""
-    if x.__class__ not in PLAIN and modes.subclasses:  # a class's own method calls this one: the class is asked
+    if (
+        x.__class__ not in PLAIN and modes.subclasses
+    ):  # a class's own method calls this one: the class is asked
         found = _op.hooks.function_override(getitem, (x, index), {})
         if found is not NotImplemented:
             return found
@@ -296,7 +287,11 @@ def getitem(x, index):
             found = _masked(x, index)
             if found is not None:
                 return found
-        elif index.__class__ in PLAIN and index._ftorch_geometry.dtype is int64 and index._ftorch_geometry.ndim:
+        elif (
+            index.__class__ in PLAIN
+            and index._ftorch_geometry.dtype is int64
+            and index._ftorch_geometry.ndim
+        ):
             if x._ftorch_geometry.ndim:
                 return call(op_named("index.Tensor"), (x, (index,)), ())
         index = _with_numbers(index)
@@ -305,7 +300,9 @@ def getitem(x, index):
             known = x._ftorch_geometry._views.get(key)
             if known is not None:
                 return make_view(known[0], x, known[1], known[2], known[3])
-    if getattr(index.__class__, "__torch_function__", None) is not None and not isinstance(index, TensorBase):
+    if getattr(index.__class__, "__torch_function__", None) is not None and not isinstance(
+        index, TensorBase
+    ):
         from ..dispatch import overrides
 
         return overrides.handle(getitem, [x, index], (x, index), {})
@@ -314,7 +311,10 @@ def getitem(x, index):
         if index.__class__ is not slice and _is_whole(x, view):
             return _basic(x, view, last)
         # Even a whole slice is one.
-        definition, static = OPS["_index_slice" if index.__class__ is slice else f"_index_{last}"], (tuple(view),)
+        definition, static = (
+            OPS["_index_slice" if index.__class__ is slice else f"_index_{last}"],
+            (tuple(view),),
+        )
         found = view_call(definition, x, static)
         if key is not None:
             memo = x._ftorch_geometry._views
@@ -323,14 +323,20 @@ def getitem(x, index):
                 memo[key] = (definition, static, *known)
         return found
     part = _basic(x, view, "" if _is_whole(x, view) else last)
-    _check_masks(advanced, part)
-    return call(op_named("index.Tensor"), (part, _expanded(advanced)), ())
+    check_masks(advanced, part)
+    return call(op_named("index.Tensor"), (part, expanded(advanced)), ())
 
 
 def _masked(x, mask):
     """``x[mask]``, taken at once from values that are at hand, where nothing records it; else None."""
     g, m = x._ftorch_geometry, mask._ftorch_geometry
-    if not m.ndim or m.shape != g.shape[: m.ndim] or m.device is not g.device or x._ftorch_requires_grad and modes.grad:
+    if (
+        not m.ndim
+        or m.shape != g.shape[: m.ndim]
+        or m.device is not g.device
+        or x._ftorch_requires_grad
+        and modes.grad
+    ):
         return None
     values = at_hand(x)
     return None if values is None else from_array(values[to_numpy(mask)])
@@ -403,35 +409,13 @@ def _is_whole(x, view):
     )
 
 
-def _expanded(advanced):
-    """Index tensors by dimension; a mask becomes the positions of its true elements."""
-    out = []
-    for dim in sorted(advanced):
-        out.extend([None] * (dim - len(out)))
-        t = advanced[dim]
-        if t.dtype.name in ("bool", "uint8"):
-            if getattr(t, "_bdim", None) is not None:
-                raise RuntimeError(
-                    "vmap: We do not support batching operators that can support dynamic shape. "
-                    "Attempting to batch over indexing with a boolean mask."
-                )
-            if (
-                not special[0]
-                and t.__class__ in PLAIN
-                and t._ftorch_geometry.device is CPU
-                and capture_trace.capturing() is None
-            ):
-                out.extend([from_array(positions) for positions in np.nonzero(to_numpy(t))])
-            else:
-                out.extend(api.nonzero(t).unbind(1))
-        else:
-            out.append(t)
-    return tuple(out)
-
-
 def setitem(x, index, value):
     """``x[index] = value``; the value is broadcast and cast."""
-    if special[0] and not isinstance(value, TensorBase) and any(level.sees_aten for level in modes.levels):
+    if (
+        special[0]
+        and not isinstance(value, TensorBase)
+        and any(level.sees_aten for level in modes.levels)
+    ):
         value = _value_tensor(value, x)  # ATen assigns tensors
     written = _write_item(x, index, value)
     if written is True:
@@ -443,7 +427,9 @@ def setitem(x, index, value):
     if index.__class__ is bool:
         if not isinstance(value, TensorBase):
             value = _value_tensor(value, x)
-        return _assign(x.unsqueeze(0), value) if index else None  # False writes nothing, and nobody looks at the value
+        return (
+            _assign(x.unsqueeze(0), value) if index else None
+        )  # False writes nothing, and nobody looks at the value
     if not special[0] and x.__class__ in PLAIN:
         index = _with_numbers(index)
         key = _basic_key(index)
@@ -453,13 +439,15 @@ def setitem(x, index, value):
     part = _basic(x, view, "" if advanced and _is_whole(x, view) else last)
     if not advanced:
         return _assign(part, value)
-    _check_masks(advanced, part)
+    check_masks(advanced, part)
     if len(advanced) == 1:
         ((dim, t),) = advanced.items()
         is_number = isinstance(value, (int, float, complex, np.number)) or (
             isinstance(value, TensorBase) and value.numel() == 1
         )
-        recorded = modes.grad and (part._ftorch_requires_grad or getattr(value, "requires_grad", False))
+        recorded = modes.grad and (
+            part._ftorch_requires_grad or getattr(value, "requires_grad", False)
+        )
         if dim == 0 and t.dtype.name == "bool" and is_number and not recorded and not special[0]:
             mask = t.reshape((*t.shape, *[1] * (part.ndim - t.ndim)))
             if isinstance(value, TensorBase):
@@ -479,7 +467,7 @@ def setitem(x, index, value):
     if len(advanced) == 1 and not value.ndim:  # a mask need not become positions
         indices = (*[None] * dim, t)
     else:
-        indices = _expanded(advanced)
+        indices = expanded(advanced)
     call_inplace(op_named("index_put"), (part, indices, value), (False,))
     return None
 
@@ -517,9 +505,14 @@ def _is_itself(part, value):
     """Whether what is assigned is what was there, as behind ``x[i] += 1``, and nobody but the version has to know."""
     storage = part._ftorch_storage
     return (
-        value._ftorch_geometry is part._ftorch_geometry and value._ftorch_offset == part._ftorch_offset
-        and not special[0] and part.__class__ in PLAIN and value.__class__ in PLAIN and not storage.version < 0
-        and not modes.differentiating and capture_trace.capturing() is None
+        value._ftorch_geometry is part._ftorch_geometry
+        and value._ftorch_offset == part._ftorch_offset
+        and not special[0]
+        and part.__class__ in PLAIN
+        and value.__class__ in PLAIN
+        and not storage.version < 0
+        and not modes.differentiating
+        and capture_trace.capturing() is None
         and not (part._ftorch_requires_grad or value._ftorch_requires_grad)
         and (part._base is None or not part._base._ftorch_requires_grad)
         and not has_internal_overlap(part._ftorch_geometry)
@@ -545,9 +538,13 @@ def _assign(part, value):
                 return
         part.copy_(value)
     elif isinstance(value, (int, float, complex, np.integer, np.bool_)):
-        if part.dtype in _NARROW and isinstance(value, float) and abs(value) > 448:  # a fill refuses what overflows
+        if (
+            part.dtype in _NARROW and isinstance(value, float) and abs(value) > 448
+        ):  # a fill refuses what overflows
             part.copy_(api.tensor(float(value), dtype=float32))
-        elif has_internal_overlap(part._ftorch_geometry):  # a fill may write there, an assignment not
+        elif has_internal_overlap(
+            part._ftorch_geometry
+        ):  # a fill may write there, an assignment not
             part.copy_(_number(value))
         else:
             part.fill_(_number(value))

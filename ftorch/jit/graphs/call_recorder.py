@@ -31,11 +31,25 @@ from ..capture.user_code import is_users
 from .python_numbers import Number, plain
 
 _ATTRIBUTES = ("T", "mT", "H", "mH", "real", "imag", "data")
-_ENGINE = frozenset(("backward", "register_hook", "retain_grad", "register_post_accumulate_grad_hook"))
+_ENGINE = frozenset(
+    ("backward", "register_hook", "retain_grad", "register_post_accumulate_grad_hook")
+)
 _NUMBERS = ("item", "tolist")
 _SIZES = frozenset(("shape", "size", "numel", "nelement", "nbytes", "__len__", "stride"))
-_LOOKS = frozenset(("numpy", "__bool__", "__int__", "__float__", "__index__",
-                    "__complex__", "__format__", "__repr__", "__str__", "__contains__"))
+_LOOKS = frozenset(
+    (
+        "numpy",
+        "__bool__",
+        "__int__",
+        "__float__",
+        "__index__",
+        "__complex__",
+        "__format__",
+        "__repr__",
+        "__str__",
+        "__contains__",
+    )
+)
 
 
 class Call(NamedTuple):
@@ -83,7 +97,12 @@ class _Below:
 def _operator(name):
     """(function of `operator`, whether the operands are exchanged) of a dunder, or None."""
     base = name.strip("_")
-    for known, swapped in ((base, False), (base + "_", False), (base[1:], True), (base[1:] + "_", True)):
+    for known, swapped in (
+        (base, False),
+        (base + "_", False),
+        (base[1:], True),
+        (base[1:] + "_", True),
+    ):
         if (not swapped or base[0] == "r") and hasattr(operator, known):
             return getattr(operator, known), swapped
     return None
@@ -143,7 +162,9 @@ class Recorder(TorchFunctionMode):
             self.failed = self.failed or f"{name} was called"
         with _Below():
             if name in _ATTRIBUTES:
-                return self._noted("call_function", getattr, (args[0], name), {}, function, args, {})
+                return self._noted(
+                    "call_function", getattr, (args[0], name), {}, function, args, {}
+                )
             found = _operator(name) if name.startswith("__") else None
             if found is None:
                 return self._noted("call_method", name, args, kwargs, function, args, kwargs)
@@ -173,8 +194,11 @@ class Recorder(TorchFunctionMode):
             self.unbacked = True
             if not has_values(result):
                 self.failed = self.failed or f"{look} looks at values"
-        if looks == self.looks and result is not NotImplemented and self._is_on() and (
-            has_values(result) or target is operator.setitem
+        if (
+            looks == self.looks
+            and result is not NotImplemented
+            and self._is_on()
+            and (has_values(result) or target is operator.setitem)
         ):
             if modes.levels or modes.transforming:
                 self.failed = self.failed or "a transform of torch.func is part of it"
@@ -274,7 +298,11 @@ def _modes_now():
 def autocast_now():
     """``torch.autocast`` on the CPU: (its dtype, whether it is on, whether casts of parameters are kept)."""
     state = autocast.state
-    return state.dtypes["cpu"], bool(modes.autocast) and "cpu" in modes.autocast, state.cache_enabled
+    return (
+        state.dtypes["cpu"],
+        bool(modes.autocast) and "cpu" in modes.autocast,
+        state.cache_enabled,
+    )
 
 
 def _recorder():
@@ -292,7 +320,10 @@ def _wrapped(name, function):
 
     method.__name__ = method.__qualname__ = name
     method.__code__ = method.__code__.replace(co_name=name, co_qualname=name)
-    method.__doc__, method.__module__ = function.__doc__, getattr(function, "__module__", None) or __name__
+    method.__doc__, method.__module__ = (
+        function.__doc__,
+        getattr(function, "__module__", None) or __name__,
+    )
     return method
 
 
@@ -360,8 +391,11 @@ def _as_written(function, args, kwargs):
     positional, rest = list(args), dict(kwargs)
     for name in kwargs:
         next_ = parameters[len(positional)] if len(positional) < len(parameters) else None
-        if name in named or next_ is None or next_.name != name or (
-            next_.kind is not next_.POSITIONAL_OR_KEYWORD
+        if (
+            name in named
+            or next_ is None
+            or next_.name != name
+            or (next_.kind is not next_.POSITIONAL_OR_KEYWORD)
         ):
             break
         positional.append(rest.pop(name))
@@ -394,7 +428,7 @@ def _written_names():
 
 def _copied(value):
     """Containers of arguments as they are now."""
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if isinstance(value, tuple) and (hasattr(value, "_fields") or hasattr(value, "n_fields")):
         return value
     if isinstance(value, (list, tuple)):
         return (list if isinstance(value, list) else tuple)(map(_copied, value))

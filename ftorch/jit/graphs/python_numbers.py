@@ -82,7 +82,11 @@ def plain(value):
     """A value with numbers in the place of `Number`, in containers as well."""
     if isinstance(value, Number):
         return value.value
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+    if (
+        isinstance(value, tuple)
+        and not hasattr(value, "_fields")
+        and not hasattr(value, "n_fields")
+    ):
         return tuple(map(plain, value))
     if type(value) is list:
         return list(map(plain, value))

@@ -1,9 +1,11 @@
 """Geometries are interned while somebody holds them: sizes that came once leave nothing."""
 
 import pytest
+import torch as pt
 
 import ftorch as torch
 from ftorch.eager.core import device, geometry, refcount
+from tests.oracle import said
 
 
 @pytest.fixture
@@ -34,3 +36,21 @@ def test_what_is_held_is_found_again_by_its_plans(swept):
         torch.ones(n, 2)
     assert [(x * 2).sum().item(), x.t().exp()[1, 2].item()] == before
     assert (x + torch.ones(41, 6))._ftorch_geometry is x._ftorch_geometry
+
+
+def test_the_first_tensor_of_complex_halves_warns(monkeypatch):
+    monkeypatch.setattr("ftorch.eager.core.once._given", set())
+    warns = pt.is_warn_always_enabled()
+
+    def program(t):
+        return t.zeros(3, 71, 2, dtype=t.complex32).dtype, t.ones(3, 71, dtype=t.complex64).to(
+            t.complex32
+        ).shape
+
+    pt.set_warn_always(True)
+    try:
+        (shown, warned), (expected, theirs) = said(torch, program), said(pt, program)
+    finally:
+        pt.set_warn_always(warns)
+    assert shown == expected
+    assert set(warned) == {text.partition(" (Triggered")[0] for text in theirs}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 
 import jax
@@ -21,8 +23,15 @@ _MASKS = (np.bool_, np.uint8)
 
 
 # C++'s names of dtypes, as the error text has them.
-_MASK_NAMES = {"int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char",
-               "uint8": "unsigned char", "float32": "float", "float64": "double"}
+_MASK_NAMES = {
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "float32": "float",
+    "float64": "double",
+}
 
 
 def _require_bool(mask):
@@ -148,7 +157,13 @@ def _a_column_each(inputs, static, shapes):
     return [(1, shape[0]) for shape in shapes]
 
 
-@op("argwhere(Tensor self) -> Tensor", forms="function method", host=True, differentiable=False, layout=_a_column_each)
+@op(
+    "argwhere(Tensor self) -> Tensor",
+    forms="function method",
+    host=True,
+    differentiable=False,
+    layout=_a_column_each,
+)
 def argwhere(self):
     """The indices of the elements that are not zero, a row for each (``torch.argwhere``).
 
@@ -160,8 +175,11 @@ def argwhere(self):
     return np.argwhere(self).astype(np.int64)
 
 
-@op("nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
-    forms="function method out", differentiable=False)
+@op(
+    "nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
+    forms="function method out",
+    differentiable=False,
+)
 def nonzero_static(self, size, fill_value):
     """Like `argwhere` with a given number of rows, cut off or filled up.
 
@@ -184,23 +202,45 @@ def nonzero_static(self, size, fill_value):
 def _expand_masks(x, indices, values):
     """Index tensors with masks replaced by the positions of their true elements.
 
-    How many there are must be known from the shapes: from the index tensors next to the mask, or
-    from the values.
+    How many there are must be known from the shapes: from the index tensors next to the mask, or from the values. Where
+    neither says, there are as many as the mask has elements; those that are not true point out of bounds.
     """
     lengths = [i.shape[-1] for i in indices if i is not None and i.dtype not in _MASKS and i.ndim]
-    count = max(lengths, default=1)
+    count = max([*lengths, _values_along(x, indices, values)])
+    masks = [i for i in indices if i is not None and i.dtype in _MASKS]
+    if count <= 1:
+        count = max(mask.size for mask in masks) if masks else 1
+    true = (
+        functools.reduce(jnp.maximum, [jnp.count_nonzero(mask) for mask in masks])
+        if masks
+        else None
+    )
+    counts = true if max(lengths, default=1) <= 1 else count
     expanded = []
     for index in indices:
         if index is None or index.dtype not in _MASKS:
             expanded.append(index)
             continue
         _check_mask(x, index, len(expanded))
-        n = count if count > 1 else (values.shape[0] if values.ndim else index.size)
         beyond = max(x.shape)  # out of bounds everywhere: dropped
-        is_one = jnp.count_nonzero(index) == 1  # a single position is broadcast
-        positions = jnp.nonzero(index, size=n, fill_value=beyond)
+        is_one = (jnp.count_nonzero(index) == 1) & (
+            jnp.arange(count) < counts
+        )  # a single position is broadcast
+        positions = jnp.nonzero(index, size=count, fill_value=beyond)
         expanded.extend(jnp.where(is_one, p[:1], p) for p in positions)
     return expanded
+
+
+def _values_along(x, indices, values):
+    """How many values there are along the dimension that the indices make, 1 where the values do not say."""
+    given = [(d, i) for d, i in enumerate(indices) if i is not None]
+    used = sum(i.ndim if i.dtype in _MASKS else 1 for _, i in given)
+    made = max([i.ndim for _, i in given if i.dtype not in _MASKS], default=0) or 1
+    apart = any(b - a > 1 for (a, _), (b, _) in itertools.pairwise(given))
+    place = (
+        values.ndim - (x.ndim - used + made) + (0 if apart or not given else given[0][0]) + made - 1
+    )
+    return values.shape[place] if 0 <= place < values.ndim else 1
 
 
 def _too_many(x, count):
@@ -275,15 +315,17 @@ def _put(x, indices, values, accumulate):
 def _indexed_shape(x, where):
     try:
         return jax.eval_shape(lambda: x[where]).shape
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, IndexError):
         shapes = ", ".join(str(list(i.shape)) for i in where if not isinstance(i, slice))
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         ) from None
 
 
-@op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-    forms=_FORMS)
+@op(
+    "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    forms=_FORMS,
+)
 def index_put(self, indices, values, accumulate):
     """A copy with values written, or added, where index tensors point (``torch.index_put``).
 
@@ -299,7 +341,9 @@ def index_put(self, indices, values, accumulate):
     """
     if values.dtype != self.dtype:
         if not any(i is not None and i.dtype in _MASKS for i in indices):
-            _put(self, indices, values.astype(self.dtype), accumulate)  # a wrong shape is told first
+            _put(
+                self, indices, values.astype(self.dtype), accumulate
+            )  # a wrong shape is told first
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{dtype_name(self.dtype)} for the destination and {dtype_name(values.dtype)} for the "
@@ -332,10 +376,23 @@ def _(self: Shape, indices, values: Shape):
     masks = [i for i in indices if i is not None and i.dtype in _MASKS]
     if len(masks) == 1 and len(indices) == 1:
         shape = (int(np.count_nonzero(masks[0])), *self.shape[masks[0].ndim :])
-        try:
-            np.broadcast_to(np.empty(values.shape, bool), shape)
-        except ValueError:
-            raise _mismatch(values, shape) from None
+    elif masks:
+        parts = [
+            np.nonzero(i)
+            if i is not None and i.dtype in _MASKS
+            else (slice(None) if i is None else i,)
+            for i in indices
+        ]
+        where = tuple(itertools.chain(*parts))
+        if len(where) > len(self.shape):
+            return
+        shape = _indexed_shape(np.broadcast_to(np.empty((), bool), self.shape), where)
+    else:
+        return
+    try:
+        np.broadcast_to(np.empty(values.shape, bool), shape)
+    except ValueError:
+        raise _mismatch(values, shape) from None
 
 
 # --- values written into views -------------------------------------------------------
@@ -349,8 +406,9 @@ def _check_fits(src, shape):
         )
 
 
-@op("select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
-    forms="function method")
+@op(
+    "select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", forms="function method"
+)
 def select_scatter(self, src, dim, index):
     """A copy with the slice at one index replaced (``torch.select_scatter``).
 
@@ -372,8 +430,11 @@ def select_scatter(self, src, dim, index):
     return self.at[(slice(None),) * dim + (index % size,)].set(src.astype(self.dtype))
 
 
-@op("slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, "
-    "int step=1) -> Tensor", forms="function method out")
+@op(
+    "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, "
+    "int step=1) -> Tensor",
+    forms="function method out",
+)
 def slice_scatter(self, src, dim, start, end, step):
     """A copy with a range of slices replaced (``torch.slice_scatter``).
 
@@ -392,8 +453,10 @@ def slice_scatter(self, src, dim, start, end, step):
     return self.at[(slice(None),) * dim + (slice(start, end, step),)].set(src.astype(self.dtype))
 
 
-@op("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-    forms="function method")
+@op(
+    "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+    forms="function method",
+)
 def diagonal_scatter(self, src, offset, dim1, dim2):
     """A copy with a diagonal replaced (``torch.diagonal_scatter``).
 
@@ -417,8 +480,11 @@ def diagonal_scatter(self, src, offset, dim1, dim2):
     return jnp.moveaxis(x, (-2, -1), (a, b))
 
 
-@op("as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, "
-    "int? storage_offset=None) -> Tensor", forms="function method")
+@op(
+    "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, "
+    "int? storage_offset=None) -> Tensor",
+    forms="function method",
+)
 def as_strided_scatter(self, src, size, stride, storage_offset):
     """A copy with the elements of an `as_strided` view replaced (``torch.as_strided_scatter``).
 

@@ -11,8 +11,10 @@ import numpy as np
 from jax import lax
 
 from ...core.dtype import from_numpy
+from ...core.once import warn_once
 from ...core.registry import Shape, op
 from .._common import dtype_name, is_complex, is_integral, up, wrap_dim
+from ..pointwise.unary import no_derivative
 from ..reduction.reductions import put_along
 
 # Indices are checked before a kernel runs wherever their values are at hand. Where they are not,
@@ -124,9 +126,7 @@ def take_elements(x, dim, index):
     if not index.size:
         return jnp.zeros(index.shape, x.dtype)
     picked, array = vector(index), vector(x)
-    array = array[tuple(
-        slice(None) if d == dim else slice(n) for d, n in enumerate(picked.shape)
-    )]
+    array = array[tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(picked.shape))]
     return jnp.take_along_axis(array, picked, axis=dim, mode=UNCHECKED).reshape(index.shape)
 
 
@@ -138,15 +138,19 @@ def _scatter_with(method, x, dim, index, src):
     if src.ndim:
         src = vector(src)[tuple(slice(n) for n in index_.shape)]
     src = jnp.broadcast_to(src.astype(x.dtype), index_.shape)
-    if all(d == dim or n == m for d, (n, m) in enumerate(zip(target.shape, index_.shape, strict=True))):
+    if all(
+        d == dim or n == m for d, (n, m) in enumerate(zip(target.shape, index_.shape, strict=True))
+    ):
         result = put_along(method, target, index_, src, dim)
     else:
         result = getattr(target.at[_positions(index_, dim)], method)(src, **WITHIN)
     return result.reshape(x.shape)
 
 
-@op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
-    forms="function method out")
+@op(
+    "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+    forms="function method out",
+)
 def gather(self, dim, index, sparse_grad):
     """The elements at an index for each place along a dimension (``torch.gather``).
 
@@ -172,13 +176,32 @@ def _(grad, *, self, dim, index):
     return _scatter_with("add", zeros, dim, index, grad).astype(grad.dtype), None
 
 
-def _gather_back(grad, dim, index, src):
-    """The gradient of what ``scatter`` takes from its source; the unused part gets zeros."""
-    picked = take_elements(grad, dim, index)
-    if index.size == 0 or index.shape == src.shape:
-        return jnp.zeros(src.shape, grad.dtype) if index.size == 0 else picked
-    unused = [(0, n - m) for n, m in zip(vector(src).shape, vector(index).shape, strict=True)]
-    return jnp.pad(vector(picked), unused).reshape(src.shape)
+def _gather_back(grad, dim, index, src, node):
+    """The gradient of what ``scatter`` takes from its source.
+
+    Raises:
+        RuntimeError: for an index smaller than the source: what PyTorch's node returns has the index's sizes, and its
+            engine refuses it (but for nothing taken of one element).
+    """
+    if index.shape == src.shape:
+        return take_elements(grad, dim, index)
+    if vector(index).shape != vector(src).shape and not _is_nothing_of_one(index, src):
+        raise RuntimeError(
+            f"Function {node}Backward0 returned an invalid gradient at index 1 - got {list(index.shape)} but "
+            f"expected shape compatible with {list(src.shape)}"
+        )
+    return (
+        jnp.zeros(src.shape, grad.dtype)
+        if index.size == 0
+        else take_elements(grad, dim, index).reshape(src.shape)
+    )
+
+
+def _is_nothing_of_one(index, src):
+    return all(
+        n == m or n == 1 and m == 0
+        for n, m in zip(vector(src).shape, vector(index).shape, strict=True)
+    )
 
 
 def _zero_scattered(grad, dim, index):
@@ -212,13 +235,16 @@ scatter.changing("set elements")
 
 
 @scatter.derivative
-def _(grad, *, dim, index, src):
+def _(grad, *, dim, index, src, needs):
     dim = wrap_dim(dim, grad.ndim)
-    return _zero_scattered(grad, dim, index), None, _gather_back(grad, dim, index, src)
+    to_src = _gather_back(grad, dim, index, src, "Scatter") if needs[-1] else None
+    return _zero_scattered(grad, dim, index), None, to_src
 
 
-@op("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    forms=_SCATTER_FORMS)
+@op(
+    "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    forms=_SCATTER_FORMS,
+)
 def scatter_value(self, dim, index, value):
     dim = wrap_dim(dim, self.ndim)
     _check_elementwise("scatter", self, index, dim)
@@ -281,7 +307,8 @@ def _factors(dim, x, index, src, result):
     alone = is_zero & (take_elements(zeros, dim, index) == 1)
     without = _multiply_at(dim, x, index, jnp.where(alone, one, src))
     return jnp.where(
-        alone, take_elements(without, dim, index),
+        alone,
+        take_elements(without, dim, index),
         take_elements(result, dim, index) / jnp.where(is_zero, one, src),
     )
 
@@ -305,17 +332,30 @@ def reduce_at(x, dim, index, src, reduce, include_self):
     return total.astype(x.dtype)
 
 
-def reduce_at_backward(grad, x, dim, index, src, reduce, include_self, result):
+def reduce_at_backward(grad, x, dim, index, src, reduce, include_self, result, needs):
     """(gradient of the target, gradient of the source) of a reduction, as PyTorch defines them.
 
     Ties of a maximum share the gradient evenly; products with one zero are differentiated exactly.
+
+    Raises:
+        RuntimeError: for an index smaller than the source.
     """
+    if reduce in ("sum", "mean"):
+        back = functools.partial(_gather_back, dim=dim, index=index, src=src, node="ScatterReduce")
+    else:
+        for d in reversed(range(vector(src).ndim)):
+            n, m = vector(src).shape[d], vector(index).shape[d]
+            if n != m and 1 not in (n, m):
+                raise RuntimeError(
+                    f"The size of tensor a ({n}) must match the size of tensor b ({m}) at "
+                    f"non-singleton dimension {d}"
+                )
     if reduce == "sum":
-        to_self, to_src = grad, _gather_back(grad, dim, index, src)
+        to_self, to_src = grad, back(grad) if needs[-1] else None
     elif reduce == "mean":
         share = grad / _counts(index, dim, grad.shape, include_self).astype(up(grad).dtype)
         share = share.astype(grad.dtype)
-        to_self, to_src = share, _gather_back(share, dim, index, src)
+        to_self, to_src = share, back(share) if needs[-1] else None
     elif reduce == "prod":
         to_self, to_src = _product_backward(grad, x, dim, index, src, include_self, result)
     else:
@@ -325,7 +365,10 @@ def reduce_at_backward(grad, x, dim, index, src, reduce, include_self, result):
         share = grad / jnp.maximum(ties, 1).astype(grad.dtype)
         to_self = share * at_self.astype(grad.dtype)
         used = jnp.pad(vector(at_src), _margins(src, index)).reshape(src.shape)
-        to_src = _gather_back(share, dim, index, src) * used.astype(grad.dtype)
+        picked = jnp.pad(vector(take_elements(share, dim, index)), _margins(src, index)).reshape(
+            src.shape
+        )
+        to_src = picked * used.astype(grad.dtype)
     if not include_self:
         to_self = _zero_scattered(to_self, dim, index)
     return to_self, None, to_src
@@ -340,7 +383,11 @@ def _crop(src, index):
 
 
 def _product_backward(grad, x, dim, index, src, include_self, result):
-    start = up(x) if include_self else _scatter_with("set", up(x), dim, index, jnp.ones((), up(x).dtype))
+    start = (
+        up(x)
+        if include_self
+        else _scatter_with("set", up(x), dim, index, jnp.ones((), up(x).dtype))
+    )
     cropped = _crop(src, index).astype(start.dtype)
     others = _multiply_at(dim, jnp.ones_like(start), index, cropped)
     factors = _factors(dim, start, index, cropped, result.astype(start.dtype))
@@ -372,15 +419,24 @@ scatter_add.changing("add elements")
 
 
 @scatter_add.derivative
-def _(grad, *, dim, index, src):
-    return grad, None, _gather_back(grad, wrap_dim(dim, grad.ndim), index, src)
+def _(grad, *, dim, index, src, needs):
+    return (
+        grad,
+        None,
+        _gather_back(grad, wrap_dim(dim, grad.ndim), index, src, "ScatterAdd")
+        if needs[-1]
+        else None,
+    )
 
 
 _SHORT = {"max": "amax", "min": "amin"}  # what ATen understands besides
 
 
-@op("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
-    "bool include_self=True) -> Tensor", forms=_SCATTER_FORMS)
+@op(
+    "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
+    "bool include_self=True) -> Tensor",
+    forms=_SCATTER_FORMS,
+)
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """Like `scatter`, combining with "sum", "prod", "mean", "amax" or "amin".
 
@@ -404,9 +460,11 @@ def scatter_reduce(self, dim, index, src, reduce, include_self):
 
 
 @scatter_reduce.derivative
-def _(grad, *, self, dim, index, src, reduce, include_self, result):
+def _(grad, *, self, dim, index, src, reduce, include_self, result, needs):
     dim = wrap_dim(dim, self.ndim)
-    return reduce_at_backward(grad, self, dim, index, src, reduce, include_self, result)
+    return reduce_at_backward(
+        grad, self, dim, index, src, _SHORT.get(reduce, reduce), include_self, result, needs
+    )
 
 
 _OLD_REDUCTIONS = {"add": "sum", "multiply": "prod"}
@@ -418,36 +476,45 @@ def _old_reduce(x, dim, index, src, reduce):
     return reduce_at(x, dim, index, src, _OLD_REDUCTIONS[reduce], include_self=True)
 
 
-@op("scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
-    forms=_SCATTER_FORMS)
+@op(
+    "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+    forms=_SCATTER_FORMS,
+)
 def scatter_src_reduce(self, dim, index, src, reduce):
+    warn_once(
+        "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
+        "release. Use torch.scatter_reduce instead for more reduction options."
+    )
     dim = wrap_dim(dim, self.ndim)
     _check_elementwise("scatter", self, index, dim, src)
     return _old_reduce(self, dim, index, src, reduce)
 
 
-@scatter_src_reduce.derivative
-def _(grad, *, self, dim, index, src, reduce, result):
-    dim, reduce = wrap_dim(dim, self.ndim), _OLD_REDUCTIONS[reduce]
-    return reduce_at_backward(grad, self, dim, index, src, reduce, True, result)
+scatter_src_reduce.derivative(no_derivative("scatter"))
 
 
-@op("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) "
-    "-> Tensor", forms=_SCATTER_FORMS)
+@op(
+    "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) "
+    "-> Tensor",
+    forms=_SCATTER_FORMS,
+)
 def scatter_value_reduce(self, dim, index, value, reduce):
     dim = wrap_dim(dim, self.ndim)
     _check_elementwise("scatter", self, index, dim)
     return _old_reduce(self, dim, index, number(value, self), reduce)
 
 
-@scatter_value_reduce.derivative
-def _(grad, *, self, dim, index, value, reduce, result):
-    dim, reduce = wrap_dim(dim, self.ndim), _OLD_REDUCTIONS[reduce]
-    src = jnp.broadcast_to(number(value, self), index.shape)
-    return reduce_at_backward(grad, self, dim, index, src, reduce, True, result)[:2]
+scatter_value_reduce.derivative(no_derivative("scatter"))
 
 
-for _kernel in (gather, scatter, scatter_value, scatter_add, scatter_reduce, scatter_src_reduce,
-                scatter_value_reduce):
+for _kernel in (
+    gather,
+    scatter,
+    scatter_value,
+    scatter_add,
+    scatter_reduce,
+    scatter_src_reduce,
+    scatter_value_reduce,
+):
     _kernel.check(_check_within, passes=bounds_within)
     _kernel.overlap(exclusive=_kernel is not gather)
