@@ -9,7 +9,7 @@ import ftorch as torch
 from ...utils._pytree import tree_flatten, tree_unflatten
 from . import _rules as rules
 from ._choices import cheapest, listed
-from ._redistribute import global_strides, gradient_placements, redistributed, with_gradient
+from ._redistribute import OfMean, global_strides, gradient_placements, redistributed, with_gradient
 from ._rules import Decision, Input
 from ._special import SPECIAL
 from ._structure_rules import STRUCTURE, contracted, joined, picked
@@ -175,6 +175,13 @@ def call(func, args, kwargs):
         result = func(*local_arguments, **local_options)
     if inplace:
         return None if name == "__setitem__" else tensors[0]
+    count = math.prod(
+        mesh.size(m)
+        for m, p in enumerate(outputs)
+        if p.is_partial("avg") and not any(t[m].is_partial("avg") for t in targets)
+    )
+    if count > 1 and not over_devices and isinstance(result, torch.Tensor) and result.requires_grad:
+        result = OfMean.apply(result, count)
     result = _wrapped(result, mesh, outputs, sizes, tensors, name)
     if any(x._terms for x in known):
         _hand_on(result, tensors)
@@ -224,7 +231,8 @@ def _on_the_way(targets, i, mesh):
     for m in range(mesh.ndim):
         divided = any(not t[m].is_replicate() for t in targets)
         if targets[i][m].is_replicate() and divided:
-            comes[m] = Partial()
+            mean = any(t[m].is_partial("avg") for t in targets)  # a factor of each term
+            comes[m] = Partial("avg" if mean else "sum")
     return comes, own
 
 

@@ -227,14 +227,20 @@ class Redistribute(Function):
     def backward(ctx, grad):
         mesh, shape, now, to = ctx.where
         grad = move(grad, mesh, shape, gradient_placements(to), gradient_placements(now))
-        for m, p in enumerate(now if mesh._places is None else ()):
-            if p.is_partial("avg") and not to[m].is_partial():
-                grad = grad / mesh.size(m)
-            elif (
-                to[m].is_partial("avg") and not p.is_partial()
-            ):  # what came is a share, as of each term
-                grad = grad * mesh.size(m)
         return grad, None, None, None, None
+
+
+class OfMean(Function):
+    """Terms of a mean that an operation makes of parts. Their gradient is that of the mean, of which each part has a share."""
+
+    @staticmethod
+    def forward(ctx, t, count):
+        ctx.count = count
+        return t.view_as(t)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad / ctx.count, None
 
 
 class ImplicitRedistribute(Redistribute):

@@ -49,6 +49,8 @@ def written(t, d, rank):
             return leaf, leaf + 0
         share = [1 / 3, 2 / 3][rank] * (1 if way == "sum" else 2)
         part = leaf.to_local(grad_placements=[tensor.Partial()]) * share
+        if way == "avg" and part.requires_grad:  # what comes is the mean's, of which it has a share
+            part.register_hook(lambda g: g / 2)
         return leaf, tensor.DTensor.from_local(part, mesh, [placements[way]], run_check=False)
 
     for name, call in CALLS.items():
@@ -65,6 +67,29 @@ def written(t, d, rank):
     return [None if v is None else v.detach().clone() for v in found]
 
 
-@pytest.mark.parametrize("program", (written,))
+def leaves_of_terms(t, d, rank):
+    """Gradients of leaves that are terms, and of the local tensors of which they are made."""
+    tensor, found = importlib.import_module(f"{t.__name__}.distributed.tensor"), []
+    mesh = d.init_device_mesh("cpu", (2,))
+    for kind in ("sum", "avg", "max"):
+        for f in (
+            lambda x: x.redistribute(placements=[tensor.Replicate()]).square().sum(),
+            lambda x: (x * 2).sum(),
+            lambda x: x.relu().sum(),
+            lambda x: x.to_local().square().sum(),
+            lambda x: x.redistribute(placements=[tensor.Shard(0)]).square().mean(),
+            lambda x: (x + x).full_tensor().square().sum(),
+        ):
+            own = (t.arange(4.0) + rank * 2).requires_grad_()
+            f(tensor.DTensor.from_local(own, mesh, [tensor.Partial(kind)])).backward()
+            leaf = tensor.DTensor.from_local(
+                own.detach(), mesh, [tensor.Partial(kind)]
+            ).requires_grad_()
+            f(leaf).backward()
+            found += [own.grad, leaf.grad.to_local()]
+    return [g.clone() for g in found]
+
+
+@pytest.mark.parametrize("program", (written, leaves_of_terms))
 def test_as_whole_tensors(two, program):
     two.run(program)
