@@ -41,12 +41,8 @@ def checkout(library: str, sources: pathlib.Path, version: str = "") -> pathlib.
     if not folder.exists():
         clone = ["git", "clone", "-q", "--depth", "1", SUITES[library]["source"], str(folder)]
         tagged = [[*clone, "--branch", tag] for tag in (f"v{version}", version)] if version else []
-        if not any(
-            subprocess.run(c, capture_output=True).returncode == 0 for c in [*tagged, clone]
-        ):
-            raise SystemExit(
-                f"{SUITES[library]['source']} cannot be cloned: put a checkout into {folder}"
-            )
+        if not any(subprocess.run(c, capture_output=True).returncode == 0 for c in [*tagged, clone]):
+            raise SystemExit(f"{SUITES[library]['source']} cannot be cloned: put a checkout into {folder}")
     return folder / SUITES[library].get("from", ".")
 
 
@@ -67,24 +63,14 @@ def _environment(library: str, reference, folder: pathlib.Path, outcomes: str) -
     if reference is not None:
         (packages,) = pathlib.Path(reference).glob("lib/python*/site-packages")
         front.insert(0, str(packages))
-    return (
-        environ
-        | SUITES[library].get("environment", {})
-        | {
-            "PYTHONPATH": os.pathsep.join(front),
-            "LIBRARY_OUTCOMES": outcomes,
-            "LIBRARY_SAMPLE": os.environ.get("FTORCH_SUITE_SAMPLE", ""),
-            "HF_HUB_OFFLINE": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-            "OMP_NUM_THREADS": "1",
-            "CUDA_VISIBLE_DEVICES": "",
-        }
-    )
+    return environ | SUITES[library].get("environment", {}) | {
+        "PYTHONPATH": os.pathsep.join(front), "LIBRARY_OUTCOMES": outcomes,
+        "LIBRARY_SAMPLE": os.environ.get("FTORCH_SUITE_SAMPLE", ""), "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+    }
 
 
-def run_files(
-    library: str, environment, reference, folder: pathlib.Path, files
-) -> dict[str, dict[str, list]]:
+def run_files(library: str, environment, reference, folder: pathlib.Path, files) -> dict[str, dict[str, list]]:
     """The tests of files in one process, by file: (outcome, seconds, reason) by test.
 
     Where the process ends early, what is left of the files is run file by file.
@@ -92,34 +78,13 @@ def run_files(
     with tempfile.TemporaryDirectory() as scratch:
         outcomes = os.path.join(scratch, "outcomes")
         command = [
-            "timeout",
-            "-k",
-            "5",
-            str(_limit() * len(files)),
-            str(pathlib.Path(environment) / "bin" / "python"),
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "library_outcomes",
-            "-p",
-            "no:cacheprovider",
-            "-W",
-            "ignore",
-            "--timeout",
-            "120",
-            *SUITES[library].get("arguments", ()),
-            *files,
+            "timeout", "-k", "5", str(_limit() * len(files)), str(pathlib.Path(environment) / "bin" / "python"), "-m",
+            "pytest", "-q", "-p", "library_outcomes", "-p", "no:cacheprovider", "-W", "ignore", "--timeout", "120",
+            *SUITES[library].get("arguments", ()), *files,
         ]
         done = subprocess.run(
-            command,
-            cwd=folder,
-            env=_environment(library, reference, folder, outcomes),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
+            command, cwd=folder, env=_environment(library, reference, folder, outcomes), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         )
         found: dict[str, dict[str, list]] = {file: {} for file in files}
         if os.path.exists(outcomes):
@@ -129,11 +94,7 @@ def run_files(
     is_late, has_died = done.returncode in (124, 137), done.returncode not in (0, 1, 5)
     if len(files) > 1 and (has_died or not all(found.values())):
         # A file whose collection fails stops pytest; one that kills the process takes the others with it.
-        ended = [
-            file
-            for file in files
-            if found[file] and all(row[0] != "began" for row in found[file].values())
-        ]
+        ended = [file for file in files if found[file] and all(row[0] != "began" for row in found[file].values())]
         ended = ended[:-1] if has_died else ended  # the last one may not have been at its end
         for file in files:
             if file not in ended:
@@ -166,32 +127,18 @@ def run(environment, reference, sources, results, chosen, versions=None) -> None
         files = test_files(folder, [part] if part else SUITES[library]["tests"])
         kept = results / f"{library}.json"
         found = json.loads(kept.read_text()) if kept.exists() else {name: {} for name in BOTH}
-        sides = (
-            BOTH if not os.environ.get("FTORCH_SUITE_SIDE") else (os.environ["FTORCH_SUITE_SIDE"],)
-        )
-        with concurrent.futures.ThreadPoolExecutor(
-            int(os.environ.get("FTORCH_SUITE_JOBS", "1"))
-        ) as pool:
+        sides = BOTH if not os.environ.get("FTORCH_SUITE_SIDE") else (os.environ["FTORCH_SUITE_SIDE"],)
+        with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("FTORCH_SUITE_JOBS", "1"))) as pool:
             size = int(os.environ.get("FTORCH_SUITE_FILES", "8"))
-            groups = [files[at : at + size] for at in range(0, len(files), size)]
+            groups = [files[at:at + size] for at in range(0, len(files), size)]
             waiting = {
-                pool.submit(
-                    run_files,
-                    library,
-                    environment,
-                    None if side == "ftorch" else reference,
-                    folder,
-                    group,
-                ): side
-                for group in groups
-                for side in sides
+                pool.submit(run_files, library, environment, None if side == "ftorch" else reference, folder, group): side
+                for group in groups for side in sides
             }
             for done in concurrent.futures.as_completed(waiting):
                 side = waiting[done]
                 for file, tests in done.result().items():
-                    found[side] = {
-                        k: v for k, v in found[side].items() if k.partition("::")[0] != file
-                    }
+                    found[side] = {k: v for k, v in found[side].items() if k.partition("::")[0] != file}
                     found[side] |= tests
                     count = collections.Counter(row[0] for row in tests.values())
                     print(f"{library} {file} {side}: {dict(count)}", flush=True)
@@ -202,9 +149,7 @@ def differences(found) -> tuple[list[str], dict[str, list]]:
     """The tests that pass on PyTorch and ended here, and those of them that do not pass here, with their rows."""
     ours, theirs = (found[name] for name in BOTH)
     passed = [test for test, row in theirs.items() if row[0] == "passed"]
-    broken = {
-        row: ours[row] for row in ours if "::" not in row and ours[row][0] == "failed"
-    }  # not collected
+    broken = {row: ours[row] for row in ours if "::" not in row and ours[row][0] == "failed"}  # not collected
     ended, failed = [], {}
     for test in passed:
         file = test.partition("::")[0]
@@ -239,11 +184,7 @@ def compare(results, chosen=()) -> None:
             print(f"  {len(tests)}: {tests[0][1][2]}")
             for test, _ in tests[:4]:
                 print(f"       {test}")
-        slow = [
-            (found["ftorch"][t][1], found["PyTorch"][t][1], t)
-            for t in ended
-            if t in found["ftorch"]
-        ]
+        slow = [(found["ftorch"][t][1], found["PyTorch"][t][1], t) for t in ended if t in found["ftorch"]]
         for ours, theirs, test in sorted(slow, reverse=True)[:5]:
             if ours > 10 * theirs and ours > 5:
                 print(f"  slow: {ours} s, PyTorch {theirs} s: {test}")
@@ -251,11 +192,7 @@ def compare(results, chosen=()) -> None:
 
 def table(results, versions, before: str = "") -> str:
     """The rows of the page; those of libraries that have no results now are kept from what was there before."""
-    rows = {
-        line.split()[1]: line
-        for line in before.splitlines()
-        if line.startswith("| ") and line.split()[1] in SUITES
-    }
+    rows = {line.split()[1]: line for line in before.splitlines() if line.startswith("| ") and line.split()[1] in SUITES}
     for kept in sorted(pathlib.Path(results).glob("*.json")):
         found = json.loads(kept.read_text())
         ended, failed = differences(found)
@@ -270,10 +207,7 @@ def table(results, versions, before: str = "") -> str:
             f"| {kept.stem} {versions.get(kept.stem, '')} | {files} files | {passed:,} | "
             f"{len(ended) - len(failed):,} of {len(ended):,} ({share:.1f} %) | {most} |"
         )
-    head = [
-        "| library | tests | pass on PyTorch | of those that ended pass here | |",
-        "|---|---|---|---|---|",
-    ]
+    head = ["| library | tests | pass on PyTorch | of those that ended pass here | |", "|---|---|---|---|---|"]
     return "\n".join([*head, *(rows[library] for library in sorted(rows))])
 
 

@@ -22,17 +22,9 @@ from .spawn import (
 )
 
 __all__ = [
-    *multiprocessing.__all__,
-    "ProcessContext",
-    "ProcessException",
-    "ProcessExitedException",
-    "ProcessRaisedException",
-    "SpawnContext",
-    "get_all_sharing_strategies",
-    "get_sharing_strategy",
-    "set_sharing_strategy",
-    "spawn",
-    "start_processes",
+    *multiprocessing.__all__, "ProcessContext", "ProcessException", "ProcessExitedException",
+    "ProcessRaisedException", "SpawnContext", "get_all_sharing_strategies", "get_sharing_strategy",
+    "set_sharing_strategy", "spawn", "start_processes",
 ]
 
 init_reductions()
@@ -59,9 +51,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
         AssertionError: for another.
     """
     if new_strategy not in get_all_sharing_strategies():
-        raise AssertionError(
-            f"invalid sharing strategy {new_strategy!r}, expected one of {get_all_sharing_strategies()}"
-        )
+        raise AssertionError(f"invalid sharing strategy {new_strategy!r}, expected one of {get_all_sharing_strategies()}")
     shared_memory.strategy[0] = new_strategy
 
 

@@ -133,8 +133,7 @@ def test_tensors_from_workers():
     for _ in range(2):  # the second time the engine is loaded before the workers are forked
         loader = DataLoader(datasets.Tensors(), batch_size=3, num_workers=2)
         assert plain(list(loader)) == [
-            ([[0, 1], [1, 2], [2, 3]], "torch.int64"),
-            ([[3, 4], [4, 5], [5, 6]], "torch.int64"),
+            ([[0, 1], [1, 2], [2, 3]], "torch.int64"), ([[3, 4], [4, 5], [5, 6]], "torch.int64"),
         ]
 
 
@@ -218,9 +217,7 @@ def test_random_generators_are_pytorchs():
     for package in (torch, reference):
         package.manual_seed(5)
         loader = package.utils.data.DataLoader(
-            datasets.Seeds(package.__name__),
-            batch_size=None,
-            num_workers=2,
+            datasets.Seeds(package.__name__), batch_size=None, num_workers=2,
             **({} if package is torch else {"multiprocessing_context": "fork"}),
         )
         rows[package] = list(loader)
@@ -264,11 +261,8 @@ def test_errors_before_the_first_batch(where):
 
     dataset = Stream() if where == "iter" else range(4)
     loader = DataLoader(dataset, num_workers=1, worker_init_fn=init if where == "init" else None)
-    with pytest.raises(
-        ValueError,
-        match=rf"(?s)Caught ValueError in DataLoader worker process 0.*"
-        rf"in {where}",
-    ):
+    with pytest.raises(ValueError, match=rf"(?s)Caught ValueError in DataLoader worker process 0.*"
+                                         rf"in {where}"):
         list(loader)
 
 
@@ -370,10 +364,7 @@ def test_many_small_and_few_large_messages_do_not_block():
     # Tasks and results that do not fit into a socket's buffer, both ways at once.
     sampler = [list(range(20_000)) for _ in range(30)]
     loader = DataLoader(
-        range(20_000),
-        batch_sampler=sampler,
-        num_workers=1,
-        prefetch_factor=30,
+        range(20_000), batch_sampler=sampler, num_workers=1, prefetch_factor=30,
         collate_fn=datasets.keep_list,
     )
     assert [len(batch) for batch in loader] == [20_000] * 30
@@ -471,9 +462,7 @@ def test_what_only_children_share(method, persistent):
 @pytest.mark.parametrize("start_method", ["fork"], indirect=True)
 def test_a_forked_worker_that_is_killed():
     dataset = datasets.Counted(multiprocessing.get_context("fork"))
-    with pytest.raises(
-        RuntimeError, match=r"DataLoader worker \(pid \d+\) is killed by signal: Killed. "
-    ):
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid \d+\) is killed by signal: Killed. "):
         list(DataLoader(dataset, sampler=[0, 1, 100, 3], num_workers=2))
 
 

@@ -84,7 +84,17 @@ class Bound:
         matched: list = [None] * len(parameters)
         for i, (place, value) in enumerate(zip(places, args)):
             kind = self.positional[i][1].type
-            if type(value) in _INTEGERS and kind.is_list and kind.size in (None, 1) and i == len(self.positional) - 1:
+            if (
+                kind.is_list
+                and i == len(self.positional) - 1
+                and kind.size in (None, 1)
+                and (
+                    type(value) in _INTEGERS
+                    or kind.base in ("int", "SymInt")
+                    and isinstance(value, TensorBase)
+                    and (_is_size(value) if kind.size is None else _is_int(value))
+                )
+            ):
                 place, value = (place, 1), (value,)
             if not _fits(value, kind, self.definition, i) and not (value is None and is_nothing(self.positional[i][1])):
                 return None
@@ -156,8 +166,10 @@ class Bound:
             return False
         kind = self.positional[-1][1].type
         rest = args[len(self.positional) - 1 :]
-        return kind.is_list and kind.base in ("int", "SymInt") and all(
-            type(a) is int or _is_int(a) for a in rest
+        return (
+            kind.is_list
+            and kind.base in ("int", "SymInt")
+            and all(type(a) is int or _is_size(a) for a in rest)
         )
 
 
@@ -176,6 +188,15 @@ def _is_int(value):
         isinstance(value, TensorBase) and not value._ftorch_geometry.shape
         and value._ftorch_geometry.dtype.category == 1
     ) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _is_size(value):
+    """Whether a value can be an element of a tuple of ints: of tensors those of one element."""
+    return (
+        _is_int(value)
+        or isinstance(value, TensorBase)
+        and (value._ftorch_geometry.numel == 1 and value._ftorch_geometry.dtype.category == 1)
+    )
 
 
 def _is_number(value):
@@ -197,7 +218,7 @@ def _fits(value, kind, definition, index):
     if kind.is_list:
         if base in ("int", "SymInt"):
             if isinstance(value, (tuple, list)):
-                return all(_is_int(v) for v in value)
+                return all((_is_size if kind.size is None else _is_int)(v) for v in value)
             return kind.size is not None and _is_int(value)
         if base == "Tensor":
             return isinstance(value, (tuple, list)) and all(

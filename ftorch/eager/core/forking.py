@@ -18,9 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 PATIENCE = 2.0  # s that a fork waits for other threads
-PATIENCE_WITH_IMPORTS = (
-    20.0  # s: those come to an end, and no child can repeat half of one of a module in C
-)
+PATIENCE_WITH_IMPORTS = 20.0  # s: those come to an end, and no child can repeat half of one of a module in C
 
 
 class _Held(threading.local):
@@ -119,11 +117,7 @@ def _imports_itself() -> bool:
 def _importing() -> dict[str, int]:
     """What other threads are importing, without what has been waited for in vain."""
     own = threading.get_ident()
-    return {
-        name: owner
-        for name, owner in _imports().items()
-        if owner != own and (name, owner) not in _endless
-    }
+    return {name: owner for name, owner in _imports().items() if owner != own and (name, owner) not in _endless}
 
 
 def _forget_imports():

@@ -85,13 +85,10 @@ def contexts():
         context._prev_value = context._config.get_local()
 
     names = (
-        (core, "SetCurrentTraceContextManager", note_trace),
-        (core, "TakeCurrentTraceContextManager", note_trace),
-        (core, "ExtendAxisEnvNdContextManager", note_axes),
-        (core, "AddSpmdAxisNamesContextManager", note_axes),
+        (core, "SetCurrentTraceContextManager", note_trace), (core, "TakeCurrentTraceContextManager", note_trace),
+        (core, "ExtendAxisEnvNdContextManager", note_axes), (core, "AddSpmdAxisNamesContextManager", note_axes),
         (core, "AddExplicitMeshAxisNamesContextManager", note_axes),
-        (config, "StateContextManager", note_state),
-        (config, "UserContext", note_user),
+        (config, "StateContextManager", note_state), (config, "UserContext", note_user),
     )
     return [(getattr(module, name), note) for module, name, note in names if hasattr(module, name)]
 
@@ -102,11 +99,7 @@ def swallowed_interrupt(error: BaseException) -> bool:
     It asks whether a length is a number with an ``except`` of everything (`jax.core.is_constant_dim`), and takes one that
     was interrupted for a symbol.
     """
-    return (
-        isinstance(error, AttributeError)
-        and error.name == "_get_vars"
-        and isinstance(error.obj, int)
-    )
+    return isinstance(error, AttributeError) and error.name == "_get_vars" and isinstance(error.obj, int)
 
 
 def outside_traces():
@@ -130,9 +123,7 @@ class _Refusing:
             def process_primitive(self, *_, **__):
                 raise error
 
-            process_call = process_map = process_custom_jvp_call = process_custom_vjp_call = (
-                process_primitive
-            )
+            process_call = process_map = process_custom_jvp_call = process_custom_vjp_call = process_primitive
 
         self.enter, self.trace, self.context = set_current_trace, Refusing(), trace_ctx
 
@@ -172,11 +163,7 @@ def _tracer():
             return ClosedJaxpr(jaxpr, constants), is_single[0]
 
         closed, is_single = trace(lambda x: (x + 1, x), [jax.ShapeDtypeStruct((2,), "float32")])
-        return (
-            trace
-            if not is_single and [v.aval.shape for v in closed.jaxpr.outvars] == [(2,), (2,)]
-            else None
-        )
+        return trace if not is_single and [v.aval.shape for v in closed.jaxpr.outvars] == [(2,), (2,)] else None
     except Exception:  # noqa: BLE001  (whatever has another name or other arguments there)
         return None
 
@@ -252,9 +239,7 @@ def owned_copy(array, device):
         semantics = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
         sharding = jax.sharding.SingleDeviceSharding(device)
         aval = jax.core.ShapedArray(array.shape, array.dtype)
-        return xla_client.batched_device_put(
-            aval, sharding, [array], [device], True, host_buffer_semantics=semantics
-        )
+        return xla_client.batched_device_put(aval, sharding, [array], [device], True, host_buffer_semantics=semantics)
     except (ImportError, AttributeError, TypeError):
         return jax.device_put(array, device)
 
@@ -292,9 +277,7 @@ def remake_caches_after_fork() -> None:
         from jax._src import pjit, util
 
         for cache in list(util._caches) if forking.beside_others() else ():
-            if not isinstance(
-                cache, types.FunctionType | functools._lru_cache_wrapper
-            ):  # those of C++, which wait
+            if not isinstance(cache, types.FunctionType | functools._lru_cache_wrapper):  # those of C++, which wait
                 cache.cache_clear()
         pjit._cpp_pjit_cache_fun_only = pjit.make_jit_cpp_cache(8192)
         pjit._cpp_pjit_cache_explicit_attributes = pjit.make_jit_cpp_cache(8192)
@@ -310,11 +293,7 @@ def _wait_for_backends(deadline):
     try:
         from jax._src import compilation_cache, xla_bridge
 
-        locks = [
-            xla_bridge._backend_lock,
-            xla_bridge._plugin_lock,
-            compilation_cache._cache_initialized_mutex,
-        ]
+        locks = [xla_bridge._backend_lock, xla_bridge._plugin_lock, compilation_cache._cache_initialized_mutex]
     except (ImportError, AttributeError):
         return []
     return forking.acquire(locks, deadline)

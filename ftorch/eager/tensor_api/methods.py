@@ -447,8 +447,7 @@ def resize_(self, *sizes, memory_format=None):
     Args:
         memory_format: the layout of the memory from then on, also where the size is what it was.
     """
-    if len(sizes) == 1 and not isinstance(sizes[0], int):
-        sizes = tuple(sizes[0])
+    sizes = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else map(operator.index, sizes)
     if self._ftorch_requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     shape = Size(sizes)

@@ -85,14 +85,8 @@ class DataLoader(Generic[_T_co]):
     """
 
     __initialized = False
-    _ftorch_fixed: ClassVar = {
-        "batch_size",
-        "batch_sampler",
-        "sampler",
-        "drop_last",
-        "dataset",
-        "persistent_workers",
-    }
+    _ftorch_fixed: ClassVar = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset",
+              "persistent_workers"}
 
     def __init__(
         self,
@@ -395,10 +389,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
         _datapipes.shard_for_process(self._dataset)
         self._dataset_fetcher = _DatasetKind.create_fetcher(
-            self._dataset_kind,
-            self._dataset,
-            self._auto_collation,
-            self._collate_fn,
+            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn,
             self._drop_last,
         )
 
@@ -424,14 +415,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._shutdown = False
         self._worker_init_fn = _datapipes.sharding_init_fn(self._dataset, loader.worker_init_fn)
         job = Job(
-            self._dataset_kind,
-            self._dataset,
-            self._auto_collation,
-            self._collate_fn,
-            self._drop_last,
-            self._base_seed,
-            self._worker_init_fn,
-            self._num_workers,
+            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn,
+            self._drop_last, self._base_seed, self._worker_init_fn, self._num_workers,
         )
         try:
             self._pool = WorkerPool(job, self._prefetch_factor, loader.multiprocessing_context)

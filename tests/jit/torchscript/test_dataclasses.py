@@ -1,5 +1,6 @@
 """Scripts that use data classes."""
 
+import runpy
 from dataclasses import dataclass
 
 import pytest
@@ -65,3 +66,28 @@ def scaled(x: ftorch.Tensor):
 
 def test_fields_that_are_tensors():
     assert ftorch.jit.script(scaled)(ftorch.ones(2)).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("library", ["torch", "ftorch"])
+def test_modules_whose_names_are_no_identifiers(library, tmp_path):
+    """As `runpy` and consoles call theirs."""
+    (tmp_path / "program.py").write_text(f"""
+from dataclasses import dataclass
+import {library} as torch
+
+@torch.jit.script
+@dataclass
+class Pair:
+    x: int
+    y: int = 3
+
+    def sum(self) -> int:
+        return self.x + self.y
+
+@torch.jit.script
+def shifted(x: torch.Tensor):
+    return x + Pair(2).sum()
+
+found = shifted(torch.ones(2)).tolist()
+""")
+    assert runpy.run_path(str(tmp_path / "program.py"))["found"] == [6.0, 6.0]

@@ -353,6 +353,7 @@ def qualified_class_name(cls: type, taken) -> str:
     if module.partition(".")[0] == "ftorch":
         module = "torch" + module.removeprefix("ftorch")
     prefix = "__torch__" if module == "__main__" else f"__torch__.{module}"
+    prefix = prefix.replace("<", "_").replace(">", "_")  # of `runpy` and consoles
     prefix = ".".join(p if p.isidentifier() else f"_{p}" for p in prefix.split("."))
     name, n = f"{prefix}.{cls.__name__}", 0
     while name in taken or name in _given:

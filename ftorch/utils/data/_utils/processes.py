@@ -93,16 +93,10 @@ class _ServerProcess:
             # -P: the script's own folder is no place to import modules from.
             self.process = subprocess.Popen(
                 [
-                    sys.executable,
-                    "-P",
-                    str(script),
-                    str(server_end.fileno()),
-                    json.dumps(sys.path),
+                    sys.executable, "-P", str(script), str(server_end.fileno()), json.dumps(sys.path),
                     __name__.partition(".")[0],
                 ],
-                pass_fds=[server_end.fileno()],
-                stdin=subprocess.DEVNULL,
-                env=os.environ | flags,
+                pass_fds=[server_end.fileno()], stdin=subprocess.DEVNULL, env=os.environ | flags,
             )
         self.owner, self.told = os.getpid(), 0
 
@@ -208,11 +202,7 @@ class ForkedWorkerProcess(WorkerProcess):
 def _start_method(context) -> str:
     """That of a context of `multiprocessing`, by default the process's, which stays open to be set."""
     found = None if context is None else context.get_start_method()
-    return (
-        found
-        or multiprocessing.get_start_method(allow_none=True)
-        or multiprocessing.get_all_start_methods()[0]
-    )
+    return found or multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
 class WorkerPool:

@@ -149,9 +149,7 @@ def serve(sock: socket.socket, worker_id: int | None = None, job: Job | None = N
         transport.inherited[0] = job is not None
         worker, files = None, transport.Files()
         try:
-            worker = _Worker(
-                worker_id, transport.receive(sock, private=True) if job is None else job
-            )
+            worker = _Worker(worker_id, transport.receive(sock, private=True) if job is None else job)
         except Exception:  # noqa: BLE001
             failure = _failure(worker_id)
         while True:
