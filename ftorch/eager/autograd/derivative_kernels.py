@@ -48,7 +48,7 @@ class Derived:
     runs_kernels = False
     regime = None
     known = None  # an object whose ``instance(slots, tensors)`` says the results without tracing
-    gradient_op = None  # the op of numbers and the result's gradient that gives its one tensor's, where it is known
+    gradient_op = None  # makes the op of numbers and the result's gradient that gives its one tensor's, where it is known
     calls_back = False  # whether the kernel calls Python from within the program
     result_dtypes = None  # those of the results, where their arrays' dtypes do not say it
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 
 import jax
 import jax.numpy as jnp
 
+from ..call import class_plans
+from ..call.kernel_functions import KernelFunction
 from ..call.op import Op
+from ..core.device import CPU
 from ..core.geometry import Geometry, channels_last_stride, geometry, is_channels_last
 from ..core.registry import SCALAR, TENSOR
 from ..runtime import strided_steps
+from ..tensor import PLAIN
 from .derivative_classes import KnownGradients, class_of
 from .derivative_kernels import Derivative, Derived, Known, conj, definition_of, is_inexact, struct
 from .node_names import is_named_by_call, node_name
@@ -48,7 +53,14 @@ def of_plan(plan, mask, node_class) -> Backward:
     mask = tuple([m and is_inexact(g.dtype) for m, g in zip(mask, plan.inputs)])
     definition = plan.op.definition
     if definition.gradient_op is not None and mask == (True,):
-        return Backward(definition.gradient_op, mask, [], (True,), node_class(node_name(definition, plan)), plan)
+        return Backward(
+            definition.gradient_op(),
+            mask,
+            [],
+            (True,),
+            node_class(node_name(definition, plan)),
+            plan,
+        )
     layout = _layout_of(plan)
     found = class_of(plan, mask) if layout is None else None
     if found is not None and found.first is not None:
@@ -98,29 +110,71 @@ def _of_class(plan, found, node_class):
     return backward
 
 
+class _KnownAdjoint(Known):
+    """What is known of the gradient of a view, and the plans of others after which this one's is made."""
+
+    __slots__ = ("view", "root")
+
+    def __init__(self, view: Geometry, root: Geometry, step):
+        super().__init__((root.shape,), (root.dtype.numpy,), step)
+        self.view, self.root = view, root
+
+    def _kind(self, op):
+        return self.view.dtype, op.definition.result_dtypes[0], len(op.definition.kinds)
+
+    def plan(self, op, operands):
+        """The plan of a call on the CPU, where another view's of these dtypes is known."""
+        grad, *starts = operands
+        like = _plans_of_adjoints.get(self._kind(op))
+        if (
+            like is None
+            or grad.__class__ not in PLAIN
+            or not all([n.__class__ is int for n in starts])
+        ):
+            return None
+        g, view, root = grad._ftorch_geometry, self.view, self.root
+        if g.shape != view.shape or g.dtype is not view.dtype or g.device is not CPU:
+            return None
+        result = geometry(root.shape, op.definition.result_dtypes[0], CPU)
+        plan = class_plans.copied(like, (g,), (result,), self)
+        plan.op = op
+        plan.raw = plan.fn = KernelFunction(op.definition, like.structure.slots, {}, {}, 1, CPU)
+        return plan
+
+    def keep(self, plan, operands):
+        """Makes a plan the one after which others are made."""
+        if plan.device is CPU and plan.checks is None and plan.inputs[0].dtype is self.view.dtype:
+            _plans_of_adjoints[self._kind(plan.op)] = plan
+
+
+_plans_of_adjoints: dict = {}  # few: by dtypes and numbers of operands
+
+
 def adjoint_of(way, base: Geometry, view: Geometry) -> Op:
     """The op that takes the gradient of a view to that of its base (a dense one)."""
-    key = ("adjoint", base)
-    found = _adjoints.get((way, key))
+    key = way, base
+    found = _adjoints.get(key)
     if found is None:
         root = base if base.is_dense else covering(base)
-        of_root = struct(root)
 
         def kernel(grad, *starts):
-            _, pull = jax.vjp(lambda x: way.read(x, *starts), jnp.zeros(of_root.shape, of_root.dtype))
+            of_root = struct(root)
+            _, pull = jax.vjp(
+                lambda x: way.read(x, *starts), jnp.zeros(of_root.shape, of_root.dtype)
+            )
             return conj(pull(conj(grad.astype(view.dtype.numpy)))[0])
 
         derived = Derived("as_strided_backward", kernel, [TENSOR] + [SCALAR] * way.count)
         derived.runs_kernels, derived.result_dtypes = True, (base.dtype,)
         step = strided_steps.adjoint(way, root.shape, root.dtype)
         if step is not None:
-            derived.known = Known((root.shape,), (root.dtype.numpy,), step)
-            derived.gradient_op = _part_of(way, view)
+            derived.known = _KnownAdjoint(view, root, step)
+            derived.gradient_op = functools.partial(_part_of, way, view)
         found = Op(derived)
         if len(_adjoints) >= _MOST_ADJOINTS:
             for oldest in list(itertools.islice(_adjoints, _MOST_ADJOINTS // 8)):
                 _adjoints.pop(oldest, None)
-        _adjoints[(way, key)] = found
+        _adjoints[key] = found
     return found
 
 

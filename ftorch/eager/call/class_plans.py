@@ -17,8 +17,8 @@ from ..runtime import size_classes
 from ..runtime.size_classes import CHANGED, ORDERED
 from ..tensor import PLAIN
 from . import result_layouts
-from .kernel_functions import laid_out, regime_of
-from .size_errors import raise_early
+from .kernel_functions import SCALAR_STRUCTS, laid_out, regime_of
+from .size_errors import raise_early, refuses, stand_ins
 
 _new = object.__new__
 _MOST = 1024  # of one op
@@ -88,20 +88,44 @@ class Model:
         signature: the key of its class; ``level``, ``fixed``: how the class's sizes are sampled (`size_classes`).
         cases: {order of sizes, or those that stay: the class}.
         is_basic: whether results of dense operands are contiguous.
-        remade: (plan, static arguments) -> None: makes what else of a plan follows from sizes; None: nothing does.
+        remade: (plan, static arguments, slots) -> None: makes what else of a plan follows from sizes; None: nothing does.
+        has_static: whether sizes are among the static arguments.
+        is_guarded: see `size_classes.SizeClass`.
     """
 
-    __slots__ = ("plan", "signature", "level", "fixed", "cases", "is_basic", "dtypes", "remade")
+    __slots__ = (
+        "plan",
+        "signature",
+        "level",
+        "fixed",
+        "cases",
+        "is_basic",
+        "dtypes",
+        "remade",
+        "has_static",
+        "is_guarded",
+    )
 
     def __init__(self, plan, signature, remade):
-        self.plan = copied(plan, plan.inputs, plan.geometries, plan.instance)  # others go on with the plan itself
-        self.signature, self.remade = signature.key, remade
+        self.plan = copied(
+            plan, plan.inputs, plan.geometries, plan.instance
+        )  # others go on with the plan itself
+        self.signature, self.remade, self.has_static = signature.key, remade, signature.has_static
+        self.is_guarded = plan.instance.of.is_guarded
         classes = plan.op.classes
         self.level, self.fixed = classes.level_of(signature)
         self.cases: dict = {}
         layout = plan.op.definition.layout
         self.is_basic = layout.is_basic if hasattr(layout, "is_basic") else not callable(layout) and layout in _BASIC
         self.dtypes = [g.dtype for g in plan.geometries]
+
+    def slots(self, static):
+        """Of a call's arguments."""
+        slots = self.plan.structure.slots
+        if not self.has_static:
+            return slots
+        given = iter(static)
+        return [("v", next(given)) if slot[0] == "v" else slot for slot in slots]
 
     def instance(self, sizes):
         """The class at the sizes of a call; None where it is not general for these."""
@@ -126,7 +150,7 @@ def keep(plan, operands, static, signature, remade) -> None:
     Args:
         remade: see `Model`.
     """
-    if plan.instance.of.is_guarded or plan.op.classes.level_of(signature)[1] is None:
+    if plan.op.classes.level_of(signature)[1] is None:
         return
     found = outline(plan.op.definition, operands, static)
     if found is None or found[1] != signature.sizes or not plan.geometries:
@@ -180,15 +204,23 @@ def of_class(op, operands, static):
     instance = model.instance(sizes)
     if instance is None:
         return None
-    plan = model.plan
-    geometries = model.is_basic and basic_geometries(inputs, instance.shapes, model.dtypes, plan.device)
-    if geometries is None and not callable(plan.op.definition.layout):
-        definition, slots = plan.op.definition, plan.structure.slots
-        geometries = result_layouts.geometries(definition, instance.shapes, model.dtypes, inputs, plan.device, slots)
+    plan, slots = model.plan, model.slots(static)
+    geometries = model.is_basic and basic_geometries(
+        inputs, instance.shapes, model.dtypes, plan.device
+    )
+    if not geometries:
+        geometries = result_layouts.geometries(
+            op.definition, instance.shapes, model.dtypes, inputs, plan.device, slots
+        )
         for g in geometries if plan.device is _device.CPU else ():
             if g.numel > _UNCHECKED:
                 host_memory.check(g.shape, g.dtype)
-    return None if not geometries else made(model, tuple(inputs), geometries, instance, static)
+    plan = made(model, tuple(inputs), geometries, instance, static, slots)
+    if model.is_guarded:
+        scalars = [SCALAR_STRUCTS[kind].dtype for kind in plan.scalars]
+        if refuses(plan.raw, stand_ins([(g.shape, g.dtype.numpy) for g in inputs], scalars)):
+            return None
+    return plan
 
 
 def basic_geometries(inputs, shapes, dtypes, device):
@@ -218,12 +250,12 @@ def contiguous(inputs, shapes, dtypes, device):
 _UNCHECKED = 1 << 16  # elements: so many always find memory
 
 
-def made(model, inputs, geometries, instance, static):
+def made(model, inputs, geometries, instance, static, slots):
     """A plan like the model's, at other sizes."""
     like = model.plan
     plan = copied(like, inputs, geometries, instance)
     if model.remade is not None:
-        model.remade(plan, static)
+        model.remade(plan, static, slots)
     return plan
 
 

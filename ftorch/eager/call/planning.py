@@ -37,7 +37,7 @@ from .kernel_functions import (
 )
 from .operands import hashable, holds_tensors
 from .promotion import preserved
-from .size_errors import raise_early, refuses
+from .size_errors import raise_early, refuses, stand_ins
 from .stored_dtypes import as_stored, dtype_of_result, in_stored_dtypes, stored_dtype
 
 
@@ -175,19 +175,17 @@ def _has_large_default(slots, static):
 
 
 def _remade(like, casts, numbers, fitting, has_static):
-    """(plan, static arguments) -> None: makes what of a plan follows from sizes, see `class_plans.Model`."""
+    """(plan, static arguments, slots) -> None: makes what of a plan follows from sizes, see `class_plans.Model`."""
     definition, types, names = like.op.definition, like.scalar_types, like.structure.tensor_names
-    slots = like.structure.slots
 
-    def remade(plan, static):
-        own = slots
+    def remade(plan, static, slots):
         if has_static:
-            given = iter(static)
-            own = [("v", next(given)) if slot[0] == "v" else slot for slot in slots]
-            plan.raw = plan.fn = KernelFunction(definition, own, casts, numbers, len(plan.inputs), like.device)
-            plan.static, plan.structure = static, Structure(own, static, types, names)
+            plan.raw = plan.fn = KernelFunction(
+                definition, slots, casts, numbers, len(plan.inputs), like.device
+            )
+            plan.static, plan.structure = static, Structure(slots, static, types, names)
         if definition.checks:
-            plan.checks = bind_checks(definition, own, fitting, (), plan.inputs)
+            plan.checks = bind_checks(definition, slots, fitting, (), plan.inputs)
 
     return remade
 
@@ -228,9 +226,9 @@ def _known_results(op, slots, tensors, types, casts, number_dtype, device, check
 
     def refused(sizes):
         shapes, at = size_classes.at_sizes(found.key, sizes)
-        structs = [jax.ShapeDtypeStruct(shape, dtype.numpy) for dtype, shape in shapes]
-        fn = KernelFunction(definition, at, casts, number_dtype, len(structs), device)
-        return refuses(fn, structs, [SCALAR_STRUCTS[KINDS[t]].dtype for t in types])
+        fn = KernelFunction(definition, at, casts, number_dtype, len(shapes), device)
+        scalars = [SCALAR_STRUCTS[KINDS[t]].dtype for t in types]
+        return refuses(fn, stand_ins([(shape, dtype.numpy) for dtype, shape in shapes], scalars))
 
     regime = found.regime
     known = op.classes.find(found, trace, None if regime is None else fits, refused)
@@ -323,16 +321,12 @@ def _fitting(definition, slots, types, result):
 
 
 def _result_geometries(definition, results, tensors, device, stored, slots):
+    dtypes = getattr(definition, "result_dtypes", None) or [
+        dtype_of_result(r.dtype, stored) for r in results
+    ]
     inputs = [t._ftorch_geometry for t in tensors]
-    dtypes = getattr(definition, "result_dtypes", None) or [dtype_of_result(r.dtype, stored) for r in results]
-    if not callable(definition.layout):
-        return result_layouts.geometries(definition, [r.shape for r in results], dtypes, inputs, device, slots)
-    given = zip(definition.argument_names, slots, strict=True)
-    static = {n: s[1] if s[0] == "v" else None for n, s in given if s[0] in "vn"}
-    strides = definition.layout(inputs, static, [tuple(r.shape) for r in results])
-    return tuple(
-        geometry(Size(r.shape), dtype, device, stride)
-        for r, dtype, stride in zip(results, dtypes, strides, strict=True)
+    return result_layouts.geometries(
+        definition, [r.shape for r in results], dtypes, inputs, device, slots
     )
 
 

@@ -1,4 +1,4 @@
-"""How the results of a call lie in memory, where its definition says so by a word: `OpDef.layout`."""
+"""How the results of a call lie in memory: `OpDef.layout`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ def geometries(definition, shapes, dtypes, inputs, device, slots) -> tuple:
         inputs: the geometries of the tensors.
         slots: of the arguments, as `planning.Structure` has them.
     """
+    if callable(definition.layout):
+        given = zip(definition.argument_names, slots, strict=True)
+        static = {n: s[1] if s[0] == "v" else None for n, s in given if s[0] in "vn"}
+        strides = definition.layout(inputs, static, list(map(tuple, shapes)))
+        return tuple(
+            geometry(Size(shape), dtype, device, stride)
+            for shape, dtype, stride in zip(shapes, dtypes, strides, strict=True)
+        )
     found = []
     follows = definition.promote is not None or definition.layout == "pointwise"
     keeps = definition.layout == "preserve" and inputs[0].is_dense

@@ -78,8 +78,7 @@ def raise_early(fn, geometries, scalars, trace):
     """
     if not geometries or _refusing is None:
         return
-    operands = [Sizes(g.shape, g.dtype.numpy) for g in geometries]
-    operands += [Sizes((), dtype) for dtype in scalars]
+    operands = stand_ins([(g.shape, g.dtype.numpy) for g in geometries], scalars)
     error = _raised(fn, operands)
     if error is None:
         return
@@ -90,13 +89,19 @@ def raise_early(fn, geometries, scalars, trace):
         error = None  # else its traceback's frames and this one hold each other, and the caller's tensors
 
 
-def refuses(fn, structs, scalars) -> bool:
-    """Whether a kernel's checks raise an error for shapes and dtypes, as `raise_early` would.
+def stand_ins(shaped, scalars) -> list[Sizes]:
+    """What stands for a kernel's operands.
 
     Args:
-        structs: what has a shape and a dtype of NumPy's, for each tensor; ``scalars``: dtypes of its numbers.
+        shaped: (shape, NumPy's dtype) of each tensor; ``scalars``: NumPy's dtypes of its numbers.
     """
-    operands = [Sizes(s.shape, s.dtype) for s in structs] + [Sizes((), dtype) for dtype in scalars]
+    return [Sizes(shape, dtype) for shape, dtype in shaped] + [
+        Sizes((), dtype) for dtype in scalars
+    ]
+
+
+def refuses(fn, operands) -> bool:
+    """Whether a kernel's checks raise an error for `stand_ins`, as `raise_early` would."""
     return _refusing is not None and _raised(fn, operands) is not None
 
 

@@ -353,11 +353,34 @@ class Merge:
             with contextlib.suppress(ZeroDivisionError, OverflowError, ValueError, NotGeneral):
                 whole = self.numbers([round(back(v)) for v in values])
                 of = whole.source if whole.__class__ is Formula else repr(whole)
-                formula = source.replace("n", f"({of})")
-                evaluate = function_of_sizes(len(self.points[0]), formula)
-                if all(rounded(evaluate(p)) == rounded(v) for p, v in zip(self.points, values, strict=True)):
+                if self._are(values, formula := source.replace("n", f"({of})"), rounded):
                     return Formula(formula)
+        for (
+            back,
+            source,
+        ) in _FLOATS:  # where rounding has hidden the integers: multiples of products
+            with contextlib.suppress(ZeroDivisionError, OverflowError, ValueError):
+                for of in self._multiples(back, values):
+                    if self._are(values, formula := source.replace("n", f"({of})"), rounded):
+                        return Formula(formula)
         raise NotGeneral(f"no formula for {values}")
+
+    def _are(self, values, formula, rounded):
+        """Whether a formula gives values at the points."""
+        evaluate = function_of_sizes(len(self.points[0]), formula)
+        return all(
+            rounded(evaluate(p)) == rounded(v) for p, v in zip(self.points, values, strict=True)
+        )
+
+    def _multiples(self, back, values):
+        """The products of sizes, and what they are multiplied by to give a value at the point where it is least."""
+        symbols = range(len(self.points[0]))
+        for count in range(1, _MAX_FACTORS + 1):
+            for chosen in itertools.combinations_with_replacement(symbols, count):
+                products = [math.prod([p[i] for i in chosen]) for p in self.points]
+                at = products.index(min(products))
+                if (factor := round(back(values[at]) / products[at])) > 0:
+                    yield "*".join([repr(factor), *[f"s{i}" for i in chosen]])
 
 
 # (from a float to the integer that it is made of, Python source of the way back).

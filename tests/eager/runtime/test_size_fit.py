@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ftorch.eager.runtime.size_fit import Ambiguous, NoFormula, fit
+from ftorch.eager.runtime.size_fit import Ambiguous, Merge, NoFormula, NotGeneral, fit
 
 POINTS = [(7, 19), (12, 33), (31, 90), (64, 201), (150, 333), (97, 555)]
 
@@ -60,3 +61,22 @@ def test_of_several_divisions_none_is_taken(k, data):
 def test_what_follows_no_formula_is_said():
     with pytest.raises(NoFormula):
         fit([3, 5, 6, 8, 9, 11], [(p,) for p, _ in POINTS])  # about a logarithm
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda n: n / (n - 1), lambda n: (n - 1) / n, lambda n: 1 / n, lambda n: float(n), lambda n: n**-0.5],
+)
+def test_floats_are_found_where_rounding_hides_their_integers(function):
+    """As float32 has them, of products up to some millions."""
+    points = [(7, 19), (12, 330), (310, 900), (640, 2010), (1500, 3330), (97, 555)]
+    values = [float(np.float32(function(6 * a * b))) for a, b in points]
+    formula = Merge(points).floats(values, np.float32)
+    for a, b in [(11, 13), (301, 47), (900, 901)]:
+        assert np.float32(eval(formula.source, {"s0": a, "s1": b})) == np.float32(function(6 * a * b))
+
+
+def test_floats_of_no_integers_are_said():
+    points = [(7, 19), (12, 33), (31, 90), (64, 201)]
+    with pytest.raises((NotGeneral, Ambiguous)):
+        Merge(points).floats([0.3, 1000.7, -5.2, 17.1], np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
+from ...core.geometry import contiguous_stride
 from ...core.once import warn_once
 from ...core.registry import op
 from .._common import dtype_name, is_complex, is_integral
@@ -62,9 +63,18 @@ def _require_stft(x, call, n_fft, hop_length, win_length, window):
         )
 
 
+def _frame_after_frame(inputs, static, shapes):
+    """The strides of spectra: the numbers of a frame lie side by side."""
+    (shape,) = shapes
+    bins = len(shape) - (3 if static["return_complex"] is False else 2)
+    stride = list(contiguous_stride((*shape[:bins], shape[bins + 1], shape[bins], *shape[bins + 2 :])))
+    stride[bins : bins + 2] = stride[bins + 1], stride[bins]
+    return [tuple(stride)]
+
+
 @op("stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, "
     "Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, "
-    "bool? align_to_window=None) -> Tensor", public="_VF")
+    "bool? align_to_window=None) -> Tensor", public="_VF", layout=_frame_after_frame)
 def stft(self, n_fft, hop_length, win_length, window, normalized, onesided, return_complex,
          align_to_window):
     """The kernel of ``torch.stft``, for signals that are padded already."""

@@ -21,6 +21,7 @@ constexpr int64_t CHUNK = 128;            // blocks that one thread reduces
 constexpr int64_t LEVEL = 16;             // blocks whose sums are added before they meet others
 constexpr int MOST_REDUCTIONS = 64;
 constexpr double MOVE = 1;                // cost of an element's way through memory
+constexpr double LOOK_UP = 10;            // in a table
 
 int64_t whole(int64_t count) { return (count + GRAIN - 1) / GRAIN * GRAIN; }
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -53,6 +54,11 @@ inline void gather_short(const char* from, int64_t step, int64_t count, char* to
   for (int64_t i = 0; i < count; i++) reinterpret_cast<T*>(to)[i] = *reinterpret_cast<const T*>(from + i * step);
 }
 
+void look_up(int64_t count, const uint16_t* __restrict table, const uint16_t* __restrict from, uint16_t* __restrict to) {
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < count; i++) to[i] = table[from[i]];
+}
+
 template <typename Use>
 inline void by_size(int64_t size, const Use& use) {
   switch (size) {
@@ -74,6 +80,12 @@ void Program::sum_narrow_operands() {
     if (output.value != converted || output.reduction != SUM) return;
   code.clear();
   for (Output& output : outputs) output.value = operand;
+}
+
+// Whether a program is a costly function of one number of 16 bits.
+bool Program::is_narrow_function() const {
+  return inputs.size() == 1 && is_narrow(inputs[0]) && outputs.size() == 1 && outputs[0].reduction < 0 &&
+         is_narrow(types[outputs[0].value]) && cost_of_element > LOOK_UP;
 }
 
 Program::Program(std::vector<Type> given, std::vector<std::pair<Type, uint64_t>> fixed, std::vector<Instruction> made,
@@ -113,6 +125,7 @@ Program::Program(std::vector<Type> given, std::vector<std::pair<Type, uint64_t>>
     cost_of_element += MOVE * size_of(types[output.value]) / 4;
   }
   for (const Type type : inputs) cost_of_element += MOVE * size_of(type) / 4;
+  has_table = is_narrow_function();
   // Blocks: inputs and constants keep theirs, those of steps are taken again when nobody reads them any more.
   slots.assign(values, -1);
   for (int v = 0; v < first; v++) slots[v] = slot_count++;
@@ -147,6 +160,7 @@ struct Run {
   std::vector<Operand> operands;       // inputs, then outputs
   int64_t rows = 1, columns, each, grain;  // of the outer loops; of the inner one; rows of a block; columns of one
   int64_t slot;                        // bytes
+  const uint16_t* table = nullptr;     // instead of the program's code
 
   Run(const Program& p, int rank, const int64_t* shape, const bool* is_reduced, const Array* inputs, const Array* outputs)
       : p(p), ins(p.inputs.size()), outs(p.outputs.size()), constants(p.constants.size()), operands(ins + outs) {
@@ -338,7 +352,11 @@ struct Worker {
       if (!y.late && (padded == all || (spills && y.flat)) && (rows > 1 ? y.flat : y.step[0] == y.width))
         at[run.p.outputs[o].value] = y.data + offset(y) + column * y.step[0];
     }
-    for (size_t k = 0; k < run.p.code.size(); k++) {
+    if (run.table) {
+      char*& to = at[run.p.outputs[0].value];
+      if (!to) to = slot_of(run.p.outputs[0].value);
+      look_up(padded, run.table, reinterpret_cast<const uint16_t*>(at[0]), reinterpret_cast<uint16_t*>(to));
+    } else for (size_t k = 0; k < run.p.code.size(); k++) {
       char*& to = at[first + k];
       if (!to) to = slot_of(first + k);
       const int* x = run.p.code[k].operands;
@@ -518,7 +536,22 @@ void Program::run(int rank, const int64_t* shape, const bool* reduced, const Arr
 
 void Program::run(int rank, const int64_t* shape, const bool* reduced, const Array* inputs, const Array* outputs,
                   ffi::ThreadPool& threads) const {
-  Run(*this, rank, shape, reduced, inputs, outputs).go(threads);
+  Run run(*this, rank, shape, reduced, inputs, outputs);
+  if (has_table) run.table = table(rank, shape, threads);
+  run.go(threads);
+}
+
+// The program's values of all numbers, if it is known; as they are where subnormal numbers are computed with.
+const uint16_t* Program::table(int rank, const int64_t* shape, ffi::ThreadPool& threads) const {
+  if (!FloatMode::of_thread().is_exact()) return nullptr;
+  int64_t count = 1;
+  for (int d = 0; d < rank; d++) count *= shape[d];
+  return narrow_table.values(count, [&](uint16_t* numbers, uint16_t* values) {
+    const int64_t all = NarrowTable::COUNT, step = sizeof(uint16_t);
+    const bool reduced = false;
+    const Array from{reinterpret_cast<char*>(numbers), {step}}, to{reinterpret_cast<char*>(values), {step}};
+    Run(*this, 1, &all, &reduced, &from, &to).go(threads);
+  });
 }
 
 }  // namespace elementwise

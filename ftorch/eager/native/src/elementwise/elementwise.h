@@ -9,6 +9,7 @@
 
 #include "calls.h"
 #include "codes.h"
+#include "elementwise/narrow_table.h"
 
 namespace elementwise {
 
@@ -92,6 +93,8 @@ class Program {
 
  private:
   void sum_narrow_operands();
+  bool is_narrow_function() const;
+  const uint16_t* table(int rank, const int64_t* shape, ffi::ThreadPool& threads) const;
 
   friend struct Run;
   friend struct Worker;
@@ -104,6 +107,8 @@ class Program {
   int slot_count = 0;
   double cost_of_element = 0;
   bool reduces_any = false;
+  bool has_table = false;
+  mutable NarrowTable narrow_table;
 };
 
 }  // namespace elementwise

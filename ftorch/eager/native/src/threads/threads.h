@@ -55,6 +55,7 @@ class FloatMode {
   static FloatMode of_thread() { return FloatMode(_mm_getcsr() & ~FLAGS); }
   static FloatMode exact() { return FloatMode(0x1F80); }  // nothing is flushed, to the nearest, no traps
   void set() const { _mm_setcsr(bits); }
+  bool is_exact() const { return bits == exact().bits; }
 
  private:
   static constexpr unsigned FLAGS = 0x3F;  // of what has happened
@@ -64,6 +65,7 @@ class FloatMode {
   static FloatMode of_thread() { return {}; }
   static FloatMode exact() { return {}; }
   void set() const {}
+  bool is_exact() const { return true; }
 #endif
 };
 
