@@ -26,33 +26,7 @@ from ..eager.memory.storage import Storage
 from ..eager.tensor import DISPATCHING, Tensor, wrap, wrap_view
 from ..eager.tensor_api.storage_memory import bytes_of, cell_of
 from ..eager.tensor_api.storages import BaseStorage, TypedStorage, UntypedStorage
-
-# Dtypes that files name by the class of a typed storage; the others come as UntypedStorage.
-_TYPED = {
-    "Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool",
-    "ComplexDouble", "ComplexFloat", "QUInt8", "QInt8", "QInt32", "QUInt4x2", "QUInt2x4",
-}
-
-
-class StorageType:
-    """A storage class as files name it; ``dtype`` is None for UntypedStorage."""
-
-    def __init__(self, name: str, dtype: _dtype.dtype | None):
-        self.name, self.dtype = name, dtype
-        self.itemsize = dtype.itemsize if dtype else 1
-
-    def __str__(self):
-        return f"StorageType(dtype={self.dtype})"
-
-
-_UNTYPED = StorageType("UntypedStorage", None)
-_STORAGE_TYPES = {
-    f"{d.scalar_name}Storage": StorageType(f"{d.scalar_name}Storage", d)
-    for d in _dtype.ALL
-    if d.scalar_name in _TYPED
-}
-_STORAGE_TYPE_OF = {s.dtype: s for s in _STORAGE_TYPES.values()}
-
+from .storage_types import STORAGE_TYPE_OF, STORAGE_TYPES, UNTYPED, StorageType
 
 # --- tensors to storages and back --------------------------------------------------------
 
@@ -62,9 +36,9 @@ class SavedStorage:
 
     def __init__(self, cell: Storage, dtype: _dtype.dtype, kind: StorageType | None = None):
         self.cell, self.dtype = cell, dtype
-        self.type = kind or _STORAGE_TYPE_OF.get(dtype, _UNTYPED)
+        self.type = kind or STORAGE_TYPE_OF.get(dtype, UNTYPED)
         self.nbytes, self.device = cell.nbytes, cell.root.device
-        self.count = cell.nbytes // self.type.itemsize
+        self.count = self.nbytes // self.type.itemsize
 
     def data(self) -> np.ndarray:
         """The bytes, in memory order."""
@@ -87,8 +61,13 @@ class LoadedStorage(UntypedStorage):
         dtype: that of its elements, None if only its tensors know.
     """
 
-    def __init__(self, nbytes: int, data: np.ndarray | None, dtype: _dtype.dtype | None,
-                 location: str = "cpu"):
+    def __init__(
+        self,
+        nbytes: int,
+        data: np.ndarray | None,
+        dtype: _dtype.dtype | None,
+        location: str = "cpu",
+    ):
         self._nbytes, self._data, self.dtype, self.location = nbytes, data, dtype, location
         self.device = _device.CPU
         self._made: Storage | None = None
@@ -231,7 +210,11 @@ _ALIASES = {
     ("torch", "Tensor"): Tensor,
     ("torch", "device"): _device.device,
     **{("torch", d.name): d for d in _dtype.ALL},
-    **{("torch", f._name): f for f in vars(_formats).values() if isinstance(f, (_MemoryFormat, _formats.qscheme))},
+    **{
+        ("torch", f._name): f
+        for f in vars(_formats).values()
+        if isinstance(f, (_MemoryFormat, _formats.qscheme))
+    },
 }
 _ALIAS_OF = {id(value): path for path, value in _ALIASES.items()}
 _MOVED = {"torch._C._nn": "torch.nn.functional", "torch._tensor": "torch._utils"}
@@ -293,7 +276,10 @@ def _has_own_setstate(kind):
     """Whether a subclass of Tensor defines ``__setstate__``; what dispatches Tensor's own for it does not count."""
     between = kind.__mro__[: kind.__mro__.index(Tensor)]
     found = next((vars(c)["__setstate__"] for c in between if "__setstate__" in vars(c)), None)
-    return found is not None and getattr(found, "__module__", "").partition(".")[0] != __name__.partition(".")[0]
+    return (
+        found is not None
+        and getattr(found, "__module__", "").partition(".")[0] != __name__.partition(".")[0]
+    )
 
 
 _rebuild_from_type_v2.__module__ = "ftorch._tensor"
@@ -341,13 +327,15 @@ def safe_names() -> dict:
             f"torch._utils._rebuild_{name}": getattr(_utils, f"_rebuild_{name}")
             for name in rebuild.split()
         },
-        **{f"torch.{name}": storage for name, storage in _STORAGE_TYPES.items()},
-        "torch.UntypedStorage": _UNTYPED,
-        "torch.storage.UntypedStorage": _UNTYPED,
+        **{f"torch.{name}": storage for name, storage in STORAGE_TYPES.items()},
+        "torch.UntypedStorage": UNTYPED,
+        "torch.storage.UntypedStorage": UNTYPED,
         "torch.nn.parameter.Parameter": Parameter,
         "torch.serialization._get_layout": _get_layout,
         "torch._dynamo.decorators._DimRange": _DimRange,
-        **{f"{_JAGGED}.{name}": resolve(_JAGGED, name) for name in ("NestedTensor", "_rebuild_njt")},
+        **{
+            f"{_JAGGED}.{name}": resolve(_JAGGED, name) for name in ("NestedTensor", "_rebuild_njt")
+        },
     }
 
 
@@ -368,7 +356,9 @@ def reduce_tensor(tensor, storage_of):
         storage_of: makes of a storage cell and a dtype what stands for them in the pickle.
     """
     reduce = type(tensor).__reduce_ex__
-    if reduce is not Tensor.__reduce_ex__ and not (tensor.is_quantized or _reduces_as_parameter(reduce)):
+    if reduce is not Tensor.__reduce_ex__ and not (
+        tensor.is_quantized or _reduces_as_parameter(reduce)
+    ):
         return tensor.__reduce_ex__(2)  # a subclass that says itself how it is made again
     attributes = dict(tensor.__dict__)
     if _is_parameter(tensor):
@@ -377,8 +367,9 @@ def reduce_tensor(tensor, storage_of):
             return _utils._rebuild_parameter_with_state, (*arguments, attributes)
         return _utils._rebuild_parameter, arguments
     function, arguments = _reduce_data(tensor, storage_of)
-    own = tensor.is_quantized or tensor.layout is not _formats.strided
-    if (type(tensor) is Tensor or own) and not attributes:
+    if type(tensor) is Tensor and not attributes:
+        return function, arguments
+    if (tensor.is_quantized or tensor.layout is not _formats.strided) and not attributes:
         return function, arguments
     return _rebuild_from_type_v2, (function, type(tensor), arguments, attributes)
 
@@ -403,15 +394,16 @@ def _reduce_data(tensor, storage_of):
     from ..utils.hooks import warn_if_has_hooks
 
     warn_if_has_hooks(tensor)
-    if tensor.layout is torch.sparse_coo:
+    layout = tensor.layout
+    if layout is torch.sparse_coo:
         parts = (tensor._indices(), tensor._values(), tensor.size(), tensor.is_coalesced())
-        return _utils._rebuild_sparse_tensor, (tensor.layout, parts)
-    if tensor.layout is not torch.strided:
-        by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
+        return _utils._rebuild_sparse_tensor, (layout, parts)
+    if layout is not torch.strided:
+        by_row = layout in (torch.sparse_csr, torch.sparse_bsr)
         names = ("crow_indices", "col_indices") if by_row else ("ccol_indices", "row_indices")
         indices = [getattr(tensor, name)() for name in names]
         parts = (*indices, tensor.values(), tensor.size())
-        return _utils._rebuild_sparse_tensor, (tensor.layout, parts)
+        return _utils._rebuild_sparse_tensor, (layout, parts)
     g = tensor._ftorch_geometry
     size, stride = tuple(g.shape), tuple(g.stride)
     if type(tensor) in DISPATCHING and not tensor._ftorch_storage.has_memory():
@@ -421,13 +413,24 @@ def _reduce_data(tensor, storage_of):
             tuple(tensor.size()),
             stride,
             tensor.storage_offset(),
-            tensor.layout,
+            layout,
             tensor.device,
         )
         return _utils._rebuild_wrapper_subclass, (*arguments, tensor.requires_grad)
     if tensor.is_quantized:
-        storage, quantizer = storage_of(tensor._ftorch_storage, g.dtype), tensor._quantizer.arguments()
-        return _utils._rebuild_qtensor, (storage, tensor._ftorch_offset, size, stride, quantizer, False, OrderedDict())
+        storage, quantizer = (
+            storage_of(tensor._ftorch_storage, g.dtype),
+            tensor._quantizer.arguments(),
+        )
+        return _utils._rebuild_qtensor, (
+            storage,
+            tensor._ftorch_offset,
+            size,
+            stride,
+            quantizer,
+            False,
+            OrderedDict(),
+        )
     if g.device is _device.META:
         arguments = (g.dtype, size, stride, tensor.requires_grad)
         return _utils._rebuild_meta_tensor_no_storage, arguments
@@ -435,7 +438,7 @@ def _reduce_data(tensor, storage_of):
     arguments = (storage, tensor._ftorch_offset, size, stride, tensor.requires_grad, OrderedDict())
     bits = {name: True for name, bit in (("conj", CONJ), ("neg", NEG)) if g.bits & bit}
     metadata = (bits,) if bits else ()
-    if g.dtype in _STORAGE_TYPE_OF:
+    if g.dtype in STORAGE_TYPE_OF:
         return _utils._rebuild_tensor_v2, (*arguments, *metadata)
     return _utils._rebuild_tensor_v3, (*arguments, g.dtype, *metadata)
 
@@ -467,7 +470,9 @@ class _TensorReducer:
     def persistent_id(self, obj):
         if isinstance(obj, BaseStorage):
             is_untyped = isinstance(obj, UntypedStorage)
-            obj = self.storage_of(obj._cell, *((_dtype.uint8, _UNTYPED) if is_untyped else (obj.dtype,)))
+            obj = self.storage_of(
+                obj._cell, *((_dtype.uint8, UNTYPED) if is_untyped else (obj.dtype,))
+            )
         if isinstance(obj, SavedStorage):
             key, location = self._keys[id(obj.cell)], self._location_tag(obj)
             return self.storage_id(obj.type, key, location, obj.count)
@@ -499,7 +504,9 @@ class _Pickler(_TensorReducer, pickle._Pickler):  # type: ignore[misc]
         try:
             super().save_global(obj, name)
         except pickle.PicklingError:
-            pickle.dumps(obj, self.proto)  # the fast pickler refuses it in its own words, which are PyTorch's
+            pickle.dumps(
+                obj, self.proto
+            )  # the fast pickler refuses it in its own words, which are PyTorch's
             raise
 
     def _write_global(self, obj, module, name):
@@ -515,7 +522,7 @@ class _Pickler(_TensorReducer, pickle._Pickler):  # type: ignore[misc]
         self._write_global(obj, *_ALIAS_OF[id(obj)])
 
     def _save_storage_type(self, obj):
-        self._write_global(obj, "torch.storage" if obj is _UNTYPED else "torch", obj.name)
+        self._write_global(obj, "torch.storage" if obj is UNTYPED else "torch", obj.name)
 
     def _save_device(self, obj):
         arguments = (obj.type,) if obj.index is None else (obj.type, obj.index)
@@ -562,8 +569,8 @@ def unpickler(file, persistent_load, pickle_module, **arguments):
             if module.partition(".")[0] != "torch":
                 return super().find_class(module, name)
             if name == "UntypedStorage":
-                return _UNTYPED
-            return _STORAGE_TYPES.get(name) or resolve(module, name)
+                return UNTYPED
+            return STORAGE_TYPES.get(name) or resolve(module, name)
 
     reader = Unpickler(file, **arguments)
     reader.persistent_load = persistent_load

@@ -24,13 +24,14 @@ from ..utils import _pytree as pytree
 from .vmap import vmap
 
 _HOOKS = (
-    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case."
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. "
+    "Please open an issue with your use case."
 )
 
 
 def _fresh(t):
     """An alias of a tensor to differentiate with respect to."""
-    if t.dtype.category < 2:
+    if t._ftorch_geometry.dtype.category < 2:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
     if special[0] and modes.levels:
         out = modes.levels[-1].alias(t)
@@ -98,7 +99,10 @@ class differentiating:  # noqa: N801
 
     def __enter__(self):  # without a call, where an interrupt could come
         newest_level[0] += 1
-        modes.differentiating = [*modes.differentiating, (newest_level[0], self._inputs, self._number)]
+        modes.differentiating = [
+            *modes.differentiating,
+            (newest_level[0], self._inputs, self._number),
+        ]
         modes.transforming += 1
         self._is_active = True
 
@@ -185,11 +189,12 @@ def grad_and_value(func, argnums=0, has_aux=False):
         # around it record nothing (in inference mode, too), and what comes out is a constant for them.
         recorded = modes.grad
         with inference_mode(False):
-            chosen = _slice_args(args, argnums)
-            for leaf in pytree.tree_leaves(chosen):
+            leaves, spec = pytree.tree_flatten(_slice_args(args, argnums))
+            for leaf in leaves:
                 _check_input(leaf)
-            inputs = _wrap_tree(chosen if recorded else _outside_graphs(chosen))
-            with disable_saved_tensors_hooks(_HOOKS), differentiating(pytree.tree_leaves(inputs)):
+            flat = [_fresh(leaf if recorded else _outside_graph(leaf)) for leaf in leaves]
+            inputs = spec.unflatten(flat)
+            with disable_saved_tensors_hooks(_HOOKS), differentiating(flat):
                 output = _called(func, args, argnums, inputs, kwargs)
             aux = None
             if has_aux:
@@ -201,9 +206,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
                 output, aux = output
                 check_aux(aux)
             _check_scalar(output)
-            flat, spec = pytree.tree_flatten(inputs)
-            grads = _gradients([output], flat, None)
-            grads = pytree.tree_unflatten(grads, spec)
+            grads = spec.unflatten(_gradients([output], flat, None))
         result = (grads, (output, aux)) if has_aux else (grads, output)
         return _released(result, flat) if recorded else _outside_graphs(result)
 
@@ -229,7 +232,9 @@ def _called(func, args, argnums, inputs, kwargs):
     places = {argnums} if isinstance(argnums, int) else set(argnums)
     places = {n % len(args) for n in places}
     args = tuple(a if n in places else pytree.tree_map(seen, a) for n, a in enumerate(args))
-    return func(*_replace_args(args, argnums, inputs), **pytree.tree_map(seen, kwargs))
+    if kwargs:
+        kwargs = pytree.tree_map(seen, kwargs)
+    return func(*_replace_args(args, argnums, inputs), **kwargs)
 
 
 def _check_input(leaf):
@@ -249,7 +254,7 @@ def _check_scalar(output):
         raise RuntimeError(
             f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}"
         )
-    if output.dim() != 0:
+    if output._ftorch_geometry.shape:
         raise RuntimeError(
             f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
             f"{output.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
@@ -260,7 +265,8 @@ def _gradients(outputs, inputs, cotangents):
     """autograd.grad with zeros where an input was not used or no graph leads to an output."""
     pairs = [
         (o, None if cotangents is None else cotangents[i])
-        for i, o in enumerate(outputs) if o._ftorch_requires_grad
+        for i, o in enumerate(outputs)
+        if o._ftorch_requires_grad
     ]
     if not pairs:
         return [_zeros_like(t) for t in inputs]
@@ -364,7 +370,9 @@ def vjp(func, *primals, has_aux=False):
                 f"{pytree.treespec_pprint(out_spec)}"
             )
         with inference_mode(False):
-            flat_cots = [c.clone() if c.is_inference() else c for c in flat_cots]  # their graph may save them
+            flat_cots = [
+                c.clone() if c.is_inference() else c for c in flat_cots
+            ]  # their graph may save them
             found = _gradients(flat_out, flat_in, flat_cots)
         given = [c for c in flat_cots if c._ftorch_requires_grad]
         if not recorded:
@@ -413,7 +421,9 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         def pull_flat(*cots):
             return pull(pytree.tree_unflatten(list(cots), out_spec))[0]
 
-        if chunk_size == 1 and sum(sizes):  # by a loop, which asks no batching rules of what the function's backward calls
+        if chunk_size == 1 and sum(
+            sizes
+        ):  # by a loop, which asks no batching rules of what the function's backward calls
             rows = [pytree.tree_leaves(pull_flat(*cots)) for cots in zip(*basis)]
             flat_mapped = [api.stack(parts) for parts in zip(*rows)]
         else:

@@ -8,7 +8,7 @@ import types
 from typing import ClassVar
 
 from .._alias import is_own
-from .._serialization import pickling
+from .._serialization import pickling, storage_types
 from ._mangling import demangle
 from .importer import Importer, OrderedImporter, sys_importer
 
@@ -60,8 +60,8 @@ class PackageUnpickler(pickle.Unpickler):
     def find_class(self, module, name):
         if module.partition(".")[0] == "torch" and not self._importer._has_own(module):
             if name == "UntypedStorage":
-                return pickling._UNTYPED
-            return pickling._STORAGE_TYPES.get(name) or pickling.resolve(module, name)
+                return storage_types.UNTYPED
+            return storage_types.STORAGE_TYPES.get(name) or pickling.resolve(module, name)
         found = self._importer.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)

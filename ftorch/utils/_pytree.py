@@ -7,13 +7,12 @@ is `ftorch.utils._pytree_nodes`; how specs become text is in `ftorch.utils._pytr
 
 from __future__ import annotations
 
-import functools
-import types
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ._pytree_leaves import map_only, predicate
 from ._pytree_nodes import (  # noqa: F401  (names that libraries import from here)
     BUILTIN_TYPES,
     CONSTANT_NODES,
@@ -62,14 +61,45 @@ from ._pytree_nodes import (  # noqa: F401  (names that libraries import from he
 )
 
 __all__ = [
-    "Context", "DumpableContext", "FlattenFn", "FromDumpableContextFn", "LeafSpec", "PyTree",
-    "PyTreeSpec", "ToDumpableContextFn", "TreeSpec", "UnflattenFn", "is_namedtuple",
-    "is_namedtuple_class", "is_namedtuple_instance", "is_structseq", "is_structseq_class",
-    "is_structseq_instance", "key_get", "keystr", "register_pytree_node", "tree_all",
-    "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path",
-    "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
-    "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten",
-    "treespec_dumps", "treespec_loads", "treespec_pprint",
+    "Context",
+    "DumpableContext",
+    "FlattenFn",
+    "FromDumpableContextFn",
+    "LeafSpec",
+    "PyTree",
+    "PyTreeSpec",
+    "ToDumpableContextFn",
+    "TreeSpec",
+    "UnflattenFn",
+    "is_namedtuple",
+    "is_namedtuple_class",
+    "is_namedtuple_instance",
+    "is_structseq",
+    "is_structseq_class",
+    "is_structseq_instance",
+    "key_get",
+    "keystr",
+    "register_pytree_node",
+    "tree_all",
+    "tree_all_only",
+    "tree_any",
+    "tree_any_only",
+    "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_is_leaf",
+    "tree_iter",
+    "tree_leaves",
+    "tree_leaves_with_path",
+    "tree_map",
+    "tree_map_",
+    "tree_map_only",
+    "tree_map_only_",
+    "tree_map_with_path",
+    "tree_structure",
+    "tree_unflatten",
+    "treespec_dumps",
+    "treespec_loads",
+    "treespec_pprint",
 ]
 
 # --- specs -------------------------------------------------------------------------------
@@ -222,6 +252,8 @@ class TreeSpec:
         if self.type is None:
             return next(leaves)
         children = [child._unflatten(leaves) for child in self._children]
+        if self.type is tuple:
+            return tuple(children)
         return SUPPORTED_NODES[self.type].unflatten_fn(children, self._context)
 
 
@@ -240,22 +272,9 @@ class LeafSpec(TreeSpec):
 _LEAF_SPEC = LeafSpec()
 
 
-def _keyed(flatten, key):
-    def flatten_with_keys(d):
-        values, context = flatten(d)
-        return [(key(i), value) for i, value in enumerate(values)], context
-
-    return flatten_with_keys
-
-
-def _dict_flatten_with_keys(d):
-    """A dict's entries with keys, and the keys as its context."""
-    values, context = _dict_flatten(d)
-    return [(MappingKey(k), v) for k, v in zip(context, values)], context
-
-
-_list_flatten_with_keys = _keyed(_list_flatten, SequenceKey)
-_tuple_flatten_with_keys = _keyed(_tuple_flatten, SequenceKey)
+_list_flatten_with_keys, _tuple_flatten_with_keys, _dict_flatten_with_keys = (
+    SUPPORTED_NODES[kind].flatten_with_keys_fn for kind in (list, tuple, dict)
+)
 
 
 def treespec_leaf() -> TreeSpec:
@@ -305,12 +324,19 @@ def _is_plain_leaf(tree, is_leaf):
 
 
 def _flatten_into(tree, leaves, is_leaf):
-    node_type = _get_node_type(tree)
-    node = SUPPORTED_NODES.get(node_type)
-    if node is None or (is_leaf is not None and is_leaf(tree)):
+    node_type = type(tree)
+    is_usual = (
+        node_type is tuple or node_type is list or node_type is dict
+    )  # the registry says the same of them
+    if not is_usual:
+        node_type = _get_node_type(tree)
+    if not is_usual and node_type not in SUPPORTED_NODES or is_leaf is not None and is_leaf(tree):
         leaves.append(tree)
         return _LEAF_SPEC
-    children, context = node.flatten_fn(tree)
+    if is_usual:
+        children, context = (tree.values(), list(tree)) if node_type is dict else (tree, None)
+    else:
+        children, context = SUPPORTED_NODES[node_type].flatten_fn(tree)
     specs = [_flatten_into(child, leaves, is_leaf) for child in children]
     return TreeSpec(node_type, context, specs)
 
@@ -392,30 +418,9 @@ def tree_map_(func: Callable, tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = No
     return tree
 
 
-def _predicate(type_or_types_or_pred):
-    if isinstance(type_or_types_or_pred, (type, tuple, types.UnionType)):
-        return lambda x: isinstance(x, type_or_types_or_pred)
-    if callable(type_or_types_or_pred):
-        return type_or_types_or_pred
-    raise TypeError("Argument must be a type, a tuple of types, or a callable.")
-
-
-def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable], Callable]:
-    """Restricts a function to some objects: it returns others as they are."""
-    applies = _predicate(type_or_types_or_pred)
-
-    def restrict(func):
-        @functools.wraps(func)
-        def restricted(x):
-            return func(x) if applies(x) else x
-
-        return restricted
-
-    return restrict
-
-
-def tree_map_only(type_or_types_or_pred: Any, /, func: Callable, tree: PyTree,
-                  is_leaf: IsLeaf = None) -> PyTree:
+def tree_map_only(
+    type_or_types_or_pred: Any, /, func: Callable, tree: PyTree, is_leaf: IsLeaf = None
+) -> PyTree:
     """`tree_map` that leaves other leaves alone.
 
     >>> from ftorch.utils import _pytree
@@ -425,8 +430,9 @@ def tree_map_only(type_or_types_or_pred: Any, /, func: Callable, tree: PyTree,
     return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
-def tree_map_only_(type_or_types_or_pred: Any, /, func: Callable, tree: PyTree,
-                   is_leaf: IsLeaf = None) -> PyTree:
+def tree_map_only_(
+    type_or_types_or_pred: Any, /, func: Callable, tree: PyTree, is_leaf: IsLeaf = None
+) -> PyTree:
     """`tree_map_` that leaves other leaves alone."""
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
@@ -441,22 +447,25 @@ def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) 
     return any(map(pred, tree_iter(tree, is_leaf)))
 
 
-def tree_all_only(type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree,
-                  is_leaf: IsLeaf = None) -> bool:
+def tree_all_only(
+    type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
+) -> bool:
     """Whether something holds for all leaves of a type."""
-    applies = _predicate(type_or_types)
+    applies = predicate(type_or_types)
     return all(pred(x) for x in tree_iter(tree, is_leaf) if applies(x))
 
 
-def tree_any_only(type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree,
-                  is_leaf: IsLeaf = None) -> bool:
+def tree_any_only(
+    type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
+) -> bool:
     """Whether something holds for any leaf of a type."""
-    applies = _predicate(type_or_types)
+    applies = predicate(type_or_types)
     return any(pred(x) for x in tree_iter(tree, is_leaf) if applies(x))
 
 
-def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec,
-                              is_leaf: IsLeaf = None) -> list[Any] | None:
+def _broadcast_to_and_flatten(
+    tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf = None
+) -> list[Any] | None:
     """The leaves of a tree that is a prefix of a structure, each as often as it stands for a leaf
     there; None if it is no prefix. What ``in_dims`` of ``vmap`` goes through."""
     if _is_plain_leaf(tree, is_leaf):
@@ -509,8 +518,9 @@ def tree_flatten_with_path(
     return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
 
 
-def tree_map_with_path(func: Callable, tree: PyTree, *rests: PyTree,
-                       is_leaf: IsLeaf = None) -> PyTree:
+def tree_map_with_path(
+    func: Callable, tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
+) -> PyTree:
     """`tree_map` whose function gets each leaf's path first."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]
@@ -520,14 +530,12 @@ def tree_map_with_path(func: Callable, tree: PyTree, *rests: PyTree,
 # --- text --------------------------------------------------------------------------------
 
 
-class _Asterisk:
-    def __repr__(self):
-        return "*"
+_ASTERISK = type("_Asterisk", (), {"__repr__": lambda self: "*"})()
 
 
 def treespec_pprint(treespec: TreeSpec) -> str:
     """The tree with ``*`` for leaves."""
-    return repr(treespec.unflatten([_Asterisk()] * treespec.num_leaves))
+    return repr(treespec.unflatten([_ASTERISK] * treespec.num_leaves))
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
@@ -547,14 +555,19 @@ def treespec_loads(serialized: str) -> TreeSpec:
 
     return _pytree_json.loads(serialized)
 
+
+def _with_index_keys(values):
+    return [(SequenceKey(i), v) for i, v in enumerate(values)], None
+
+
 # Results with names are nodes.
 def register_named_results(cls):
     """Makes a class of named results a node, whose children are the results."""
     register_pytree_node(
-        cls, lambda results: (list(results), None), lambda values, _: cls(values),
-        flatten_with_keys_fn=lambda results: (
-            [(SequenceKey(i), v) for i, v in enumerate(results)], None
-        ),
+        cls,
+        lambda results: (list(results), None),
+        lambda values, _: cls(values),
+        flatten_with_keys_fn=_with_index_keys,
     )
 
 
@@ -563,8 +576,11 @@ from ..eager.core.return_values import of_all_ops as _of_all_ops  # noqa: E402
 from ..eager.surface import attach as _attach  # noqa: E402, F401  (declares the ops)
 
 register_pytree_node(
-    _Size, lambda size: (list(size), None), lambda sizes, _: _Size(sizes), serialized_type_name="torch.Size",
-    flatten_with_keys_fn=lambda size: ([(SequenceKey(i), n) for i, n in enumerate(size)], None),
+    _Size,
+    lambda size: (list(size), None),
+    lambda sizes, _: _Size(sizes),
+    serialized_type_name="torch.Size",
+    flatten_with_keys_fn=_with_index_keys,
 )
 for _type in dict.fromkeys(type_ for _, type_ in sorted(_of_all_ops().items())):
     register_named_results(_type)

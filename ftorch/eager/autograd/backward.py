@@ -18,6 +18,7 @@ from ..core.once import warn_once
 from ..tensor import TensorBase, modes
 from . import gradient_values
 from .first_gradients import edge_of_output, is_edge, make_grads
+from .gradient_hooks import check_replacements, run_post_hooks, run_tensor_hooks
 from .nodes import running as running_node
 from .tape import RETAINED
 
@@ -91,7 +92,9 @@ class _Final(threading.local):
     """What the running backward calls when all gradients are there."""
 
     callbacks: list | None = None
-    nodes: tuple | None = None  # of the running backward: what is reached, roots, what is needed, its token, what is caught
+    nodes: tuple | None = (
+        None  # of the running backward: what is reached, roots, what is needed, its token, what is caught
+    )
     keeps: bool = False  # whether its graph is kept
     compiler: Any = None  # what runs backwards in place of this engine: compiled autograd
 
@@ -159,13 +162,21 @@ class ExecutionEngine:
 
     @staticmethod
     def run_backward(
-        tensors, grad_tensors, keep_graph, create_graph, inputs=(), allow_unreachable=False, accumulate_grad=False,
+        tensors,
+        grad_tensors,
+        keep_graph,
+        create_graph,
+        inputs=(),
+        allow_unreachable=False,
+        accumulate_grad=False,
     ) -> tuple | None:
         """Runs a graph: accumulates into ``inputs`` (all leaves, if there are none), or gives their gradients."""
         if accumulate_grad:
             backward(tensors, grad_tensors, keep_graph, create_graph, inputs=inputs or None)
             return None
-        return grad(tensors, inputs, grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable)
+        return grad(
+            tensors, inputs, grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable
+        )
 
     @staticmethod
     def is_checkpoint_valid() -> bool:
@@ -193,8 +204,19 @@ def _run(roots, retain_graph, inputs, accumulates=False):
     for (node, nr), grad in roots:
         _add_to(buffers.setdefault(node, {}), nr, grad)
     if in_c is not None and is_common:
-        in_c.walk(start, counts, buffers, retain_graph, not (modes.anomaly or special[0]), needed, by_node,
-                  captures, _apply, _run_tensor_hooks, gradient_values.add)
+        in_c.walk(
+            start,
+            counts,
+            buffers,
+            retain_graph,
+            not (modes.anomaly or special[0]),
+            needed,
+            by_node,
+            captures,
+            _apply,
+            run_tensor_hooks,
+            gradient_values.add,
+        )
     else:
         _walk(start, counts, buffers, retain_graph, needed, by_node, captures)
     return None if captures is None else [captures[edge] for edge in inputs]
@@ -224,7 +246,7 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
         if runs:
             grads = _as_list(node, buffer)
             if node.tensor_hooks:
-                _run_tensor_hooks(node, grads)
+                run_tensor_hooks(node, grads)
             if captures is not None and node in by_node:
                 for edge in by_node[node]:
                     captures[edge] = grads[edge[1]] if edge[1] < len(grads) else None
@@ -240,8 +262,12 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
             if edge is None:
                 continue
             target, nr = edge
-            if runs and (needed is None or target in needed):  # undefined gradients are handed on, too
-                _add_to(buffers.setdefault(target, {}), nr, outputs[i] if i < len(outputs) else None)
+            if runs and (
+                needed is None or target in needed
+            ):  # undefined gradients are handed on, too
+                _add_to(
+                    buffers.setdefault(target, {}), nr, outputs[i] if i < len(outputs) else None
+                )
             counts[target] = left = counts[target] - 1
             if not left:
                 heapq.heappush(heap, (-target.sequence, next(order), target))
@@ -270,73 +296,6 @@ def _as_list(node, buffer):
     return [buffer.get(i) for i in range(max(width, max(buffer) + 1))]
 
 
-def _run_tensor_hooks(node, grads):
-    for nr, registered in list(node.tensor_hooks.items()):
-        if nr >= len(grads):
-            continue
-        keep = registered.get(RETAINED)  # what is retained is what hooks make of it
-        for hook in list(registered.values()):
-            if hook is keep:
-                continue
-            result = hook(grads[nr])  # None where no gradient arrived at this result, but at another of its node
-            if result is not None:
-                if grads[nr] is None:
-                    raise RuntimeError("can't replace a None gradient with a non-None value")
-                _check_replacement(hook, result, grads[nr])
-                grads[nr] = result
-        if keep is not None and grads[nr] is not None:
-            keep(grads[nr])
-
-
-def _check_replacement(hook, result, grad):
-    """Raises PyTorch's errors for what a hook gives instead of a gradient."""
-    if not isinstance(result, TensorBase):
-        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-    name = getattr(hook, "__name__", "<unknown>")
-    if result.dtype is not grad.dtype:
-        raise RuntimeError(f"hook '{name}' has changed the type of value (was {_type_name(grad)} got "
-                           f"{_type_name(result)})")
-    if result.device.type != grad.device.type:
-        raise RuntimeError(f"hook '{name}' has changed the type of value (was {_type_name(grad)} got {_type_name(result)})")
-    if tuple(result.shape) != tuple(grad.shape):
-        raise RuntimeError(f"hook '{name}' has changed the size of value")
-
-
-def _check_replacements(hook, results, grads):
-    """Raises PyTorch's errors for what a node's hook gives instead of its gradients."""
-    if not isinstance(results, tuple):
-        raise TypeError(f"expected tuple, but hook returned '{type(results).__name__}'")
-    if len(results) != len(grads):
-        raise RuntimeError(f"hook '{getattr(hook, '__name__', '<unknown>')}' has returned an incorrect number of values "
-                           f"(got {len(results)}, but expected {len(grads)})")
-    for result, grad in zip(results, grads):
-        if result is None:
-            continue
-        if grad is None:
-            raise RuntimeError("can't replace a None gradient with a non-None value")
-        _check_replacement(hook, result, grad)
-
-
-def _type_name(t):
-    if t.device.type == "meta":
-        return f"Meta{t.dtype.scalar_name}Type"
-    return f"torch.{'' if t.device.type == 'cpu' else t.device.type + '.'}{t.dtype.scalar_name}Tensor"
-
-
-def _run_post_hooks(node, outputs, grads):
-    """Calls a node's hooks with the gradients of its inputs, as PyTorch counts them."""
-    places = list(node.shown_edges())
-    for hook in list(node.post_hooks.values()):
-        shown = tuple(None if i is None or i >= len(outputs) else outputs[i] for i in places)
-        result = hook(shown, tuple(grads))
-        if result is not None:
-            _check_replacements(hook, result, shown)
-            for i, g in zip(places, result):
-                if i is not None:
-                    outputs[i] = g
-    return outputs
-
-
 def _apply(node, grads):
     around, running_node.node = running_node.node, node
     try:
@@ -350,7 +309,7 @@ def _gradients_of(node, grads):
         for hook in list(node.node_pre_hooks.values()):
             result = hook(tuple(grads))
             if result is not None:
-                _check_replacements(hook, result, grads)
+                check_replacements(hook, result, grads)
                 grads = list(result)
     if not node.takes_undefined and all(g is None for g in grads):
         outputs = [None] * len(node.edges)
@@ -364,7 +323,7 @@ def _gradients_of(node, grads):
             g if needed is None or edge is None or edge[0] in needed else None
             for g, edge in itertools.zip_longest(outputs, node.edges)
         ]
-        outputs = _run_post_hooks(node, outputs, grads)
+        outputs = run_post_hooks(node, outputs, grads)
     return outputs
 
 
@@ -390,13 +349,17 @@ def _warn_of_origins(node):
     while node.trace is not None and node.trace[1] is not None:
         node = node.trace[1]
         where = _where_made(node, "induced the previous calculation")
-        warnings.warn(f"\n\nPrevious calculation was induced by {node.name()}. {where}", stacklevel=2)
+        warnings.warn(
+            f"\n\nPrevious calculation was induced by {node.name()}. {where}", stacklevel=2
+        )
 
 
 def _where_made(node, what):
     if node.trace is None:
         return "No forward pass information available. Enable detect anomaly during forward pass for more information."
-    return f"Traceback of forward call that {what}:\n{''.join(traceback.format_list(node.trace[0]))}"
+    return (
+        f"Traceback of forward call that {what}:\n{''.join(traceback.format_list(node.trace[0]))}"
+    )
 
 
 # --- the public entry points ---------------------------------------------------------
@@ -422,7 +385,9 @@ def _inputs(given, function: str) -> tuple:
 
 
 def _no_input(value) -> RuntimeError:
-    return RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
+    return RuntimeError(
+        f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}"
+    )
 
 
 def _of_parts(outputs, grads):
@@ -433,13 +398,15 @@ def _of_parts(outputs, grads):
     """
     if len(grads) < len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
-    pairs = [o._ftorch_root(g) if hasattr(o, "_ftorch_root") else (o, g) for o, g in zip(outputs, grads)]
+    pairs = [
+        o._ftorch_root(g) if hasattr(o, "_ftorch_root") else (o, g) for o, g in zip(outputs, grads)
+    ]
     return [o for o, _ in pairs], [g for _, g in pairs]
 
 
 def _require_graphs(outputs):
     for i, out in enumerate(outputs):
-        if not is_edge(out) and not out._ftorch_requires_grad:
+        if (isinstance(out, TensorBase) or not is_edge(out)) and not out._ftorch_requires_grad:
             raise RuntimeError(
                 f"element {i} of tensors does not require grad and does not have a grad_fn"
             )
@@ -457,8 +424,14 @@ _CYCLE = (
 )
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
-             grad_variables=None, inputs=None):
+def backward(
+    tensors,
+    grad_tensors=None,
+    retain_graph=None,
+    create_graph=False,
+    grad_variables=None,
+    inputs=None,
+):
     """Adds the gradients of tensors to the ``.grad`` of the leaves (``torch.autograd.backward``).
 
     Args:
@@ -497,7 +470,13 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
                 raise _no_input(t)
             t.retain_grad()
     chosen = [getattr(t, "_ftorch_part", t) for t in chosen]
-    run(roots, retain_graph=retain, create_graph=create_graph, inputs=[edge_of_output(t) for t in chosen], accumulates=True)
+    run(
+        roots,
+        retain_graph=retain,
+        create_graph=create_graph,
+        inputs=[edge_of_output(t) for t in chosen],
+        accumulates=True,
+    )
 
 
 def _accumulate(edges, grads):
@@ -509,8 +488,17 @@ def _accumulate(edges, grads):
             node.tensor_hooks[nr][RETAINED](g)
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
-         only_inputs=True, allow_unused=None, is_grads_batched=False, materialize_grads=False):
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    only_inputs=True,
+    allow_unused=None,
+    is_grads_batched=False,
+    materialize_grads=False,
+):
     """The gradients of outputs with respect to inputs (``torch.autograd.grad``).
 
     Args:
@@ -544,11 +532,11 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     made = make_grads(outs, grads, is_grads_batched)
     _require_graphs(outs)
     for t in ins:
-        if not is_edge(t):
-            if not isinstance(t, TensorBase):
-                raise _no_input(t)
+        if isinstance(t, TensorBase):
             if not t._ftorch_requires_grad:
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
+        elif not is_edge(t):
+            raise _no_input(t)
     if not ins:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:
@@ -563,15 +551,18 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         result = tuple(next(found) if there else None for there in reached)
     else:
         result = _grads(outs, ins, made, retain, create_graph, allow_unused, materialize_grads)
-    result = tuple([t._ftorch_gradient(g) if hasattr(t, "_ftorch_gradient") else g for t, g in zip(wanted, result)])
+    result = tuple(
+        [
+            t._ftorch_gradient(g) if hasattr(t, "_ftorch_gradient") else g
+            for t, g in zip(wanted, result)
+        ]
+    )
     return dict(zip(inputs, result)) if type(inputs) is dict else result
 
 
 def _grads(outs, ins, grads, retain, create_graph, allow_unused, materialize):
     edges = [edge_of_output(t) for t in ins]
-    found = run(
-        _roots(outs, grads), retain_graph=retain, create_graph=create_graph, inputs=edges
-    )
+    found = run(_roots(outs, grads), retain_graph=retain, create_graph=create_graph, inputs=edges)
     result = []
     for index, (t, g) in enumerate(zip(ins, found)):
         if g is None:
@@ -582,10 +573,10 @@ def _grads(outs, ins, grads, retain, create_graph, allow_unused, materialize):
                 )
             if materialize:
                 if is_edge(t):
-                    raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+                    raise RuntimeError(
+                        "materialize_grads cannot be used when the given input is a GradientEdge"
+                    )
                 g = gradient_values.zeros(t._ftorch_geometry)
                 g._ftorch_requires_grad = create_graph
         result.append(g)
     return tuple(result)
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..call.op import hooks
 from ..core import api
-from ..tensor import DISPATCHING, modes
+from ..tensor import DISPATCHING, TensorBase, modes
 from . import gradient_values
 from .nodes import accumulator
 from .tape import grad_fn_of
@@ -26,7 +26,11 @@ def edge_of_output(t):
 
 def is_edge(value) -> bool:
     """Whether a value is a graph's edge (`torch.autograd.graph.GradientEdge`) in place of a tensor."""
-    return hasattr(value, "output_nr") and hasattr(value, "_fields")
+    return (
+        not isinstance(value, TensorBase)
+        and hasattr(value, "output_nr")
+        and hasattr(value, "_fields")
+    )
 
 
 def _edge_geometry(edge):
@@ -49,7 +53,11 @@ def _edge_grad(edge, grad, i, is_batched):
 
 
 def _ones_like(out):
-    if out.__class__ in DISPATCHING or hooks.python is not None or any(level.sees_aten for level in modes.levels):
+    if (
+        out.__class__ in DISPATCHING
+        or hooks.python is not None
+        or any(level.sees_aten for level in modes.levels)
+    ):
         if hooks.first_gradient is not None:
             return hooks.first_gradient(out)
         return api.ones_like(out)
@@ -86,7 +94,9 @@ def make_grads(outputs, grads, is_batched=False):
         if is_batched:
             own = grad[0].shape
             if tuple(own) != tuple(out.shape):
-                raise RuntimeError(_BATCHED.format(i, own[1:], out.shape))  # PyTorch takes one off too many, too
+                raise RuntimeError(
+                    _BATCHED.format(i, own[1:], out.shape)
+                )  # PyTorch takes one off too many, too
         _check_like(grad, out, i, is_batched)
         made.append(grad)
     return made

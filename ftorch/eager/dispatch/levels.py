@@ -38,8 +38,12 @@ class Level:
     is_transform = False  # whether it is one of `torch.func`'s, where the outer tape has no place
 
     sees_aten = False  # whether it records ATen's ops, gradients as the ops that they are made of
-    records_outside = False  # whether its calls are in the graph of tensors from outside that require grad, too
-    is_shown = False  # whether a printed tensor of the level says so and is counted among the transforms
+    records_outside = (
+        False  # whether its calls are in the graph of tensors from outside that require grad, too
+    )
+    is_shown = (
+        False  # whether a printed tensor of the level says so and is counted among the transforms
+    )
 
     def __init__(self):
         self.depth = 0
@@ -49,7 +53,10 @@ class Level:
     def __enter__(self):
         self.depth = len(modes.levels) + 1
         self.number = transforms_running() + 1
-        modes.levels = [*modes.levels, self]  # from here on there is no call, where an interrupt could come
+        modes.levels = [
+            *modes.levels,
+            self,
+        ]  # from here on there is no call, where an interrupt could come
         modes.transforming += self.is_transform
         _op.special[0] += 1
         self.is_active = True
@@ -227,7 +234,12 @@ adopted: dict[int, Wrapped] = {}
 
 def _with_adopted(operands):
     """Operands with the levels' tensors of those that were taken in."""
-    return tuple([type(o)(_with_adopted(o)) if o.__class__ in (list, tuple) else taken_in(o) for o in operands])
+    return tuple(
+        [
+            type(o)(_with_adopted(o)) if o.__class__ in (list, tuple) else taken_in(o)
+            for o in operands
+        ]
+    )
 
 
 def taken_in(o):
@@ -269,7 +281,7 @@ def _dispatch(op, operands, static):
         python = _op.hooks.python  # modes with `__torch_dispatch__`
         return (False, None) if python is None else python(op, operands, static)
     return True, level.call(
-        op, normalize(op, operands), hashable(static, op.definition)
+        op, normalize(op, operands), hashable(static, op.definition) if static else ()
     )
 
 
@@ -286,7 +298,7 @@ def _dispatch_inplace(op, operands, static):
         python = _op.hooks.python
         return (False, None) if python is None else python(op, operands, static, "inplace")
     result = level.call_inplace(
-        op, normalize(op, operands), hashable(static, op.definition)
+        op, normalize(op, operands), hashable(static, op.definition) if static else ()
     )
     return True, target if adopted and taken_in(target) is not target else result
 
@@ -301,7 +313,7 @@ def _dispatch_view(definition, x, static):
     if not isinstance(x, Wrapped):
         python = _op.hooks.python_view
         return (False, None) if python is None else python(definition, x, static)
-    return True, x._level.view(definition, x, hashable(static, definition))
+    return True, x._level.view(definition, x, hashable(static, definition) if static else ())
 
 
 def wrapped_plan(op, operands, static):
@@ -310,9 +322,11 @@ def wrapped_plan(op, operands, static):
     if scanned is None:  # numbers and tensors of other classes
         slots, tensors, scalars, _ = kernel_functions.laid_out(op.definition, operands, static)
         key = (
-            "wrapped, laid out", static,
+            "wrapped, laid out",
+            static,
             tuple([s if s[0] != "v" else s[:1] for s in slots]),
-            tuple([t._ftorch_geometry for t in tensors]), tuple([type(s) for s in scalars]),
+            tuple([t._ftorch_geometry for t in tensors]),
+            tuple([type(s) for s in scalars]),
         )
     else:
         key, tensors, scalars, _ = scanned
@@ -333,8 +347,11 @@ def record_wrapped(plan, level, tensors, scalars, outputs, beside=None, pick=Non
     if not (modes.grad and plan.differentiable):
         return None
     mask = tuple(
-        [t._ftorch_requires_grad and (level.records_outside or (isinstance(t, Wrapped) and t._level is level))
-         for t in tensors]
+        [
+            t._ftorch_requires_grad
+            and (level.records_outside or (isinstance(t, Wrapped) and t._level is level))
+            for t in tensors
+        ]
     )
     if True not in mask:
         return None
@@ -342,7 +359,10 @@ def record_wrapped(plan, level, tensors, scalars, outputs, beside=None, pick=Non
     for nr, (out, differentiable) in enumerate(zip(outputs, backward.differentiable)):
         if differentiable:
             out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr = True, node, nr
-    node.saved = [save(level, tensors[i]) if i >= 0 else level.save_result(outputs[-1 - i]) for i in backward.saved]
+    node.saved = [
+        save(level, tensors[i]) if i >= 0 else level.save_result(outputs[-1 - i])
+        for i in backward.saved
+    ]
     return node
 
 
@@ -369,7 +389,10 @@ def save_of_write(level, places, tensors, result):
 _op.hooks.dispatch = _dispatch
 _op.hooks.dispatch_inplace = _dispatch_inplace
 _op.hooks.dispatch_view = _dispatch_view
-_op.hooks.python_method = lambda name, t, **named: (False, None)  # see `ftorch._dispatch.python_dispatch`
+_op.hooks.python_method = lambda name, t, **named: (
+    False,
+    None,
+)  # see `ftorch._dispatch.python_dispatch`
 
 
 def is_wrapped(t) -> bool:
