@@ -6,12 +6,13 @@ flow in them is free. Values that a later stage needs are passed on by the stage
 
 from __future__ import annotations
 
+import operator
 from enum import Enum
 
 import ftorch as torch
 
-from ...fx import Graph, GraphModule, Tracer
-from ...utils._pytree import tree_leaves
+from ...fx import Graph, GraphModule, Interpreter, Tracer
+from ...utils._pytree import tree_leaves, tree_map
 from ._utils import PipeInfo
 from .stage import build_stage
 
@@ -66,7 +67,9 @@ def annotate_split_points(mod, spec: dict) -> None:
                 sub = getattr(sub, name)
             except AttributeError as error:
                 at = ".".join(outer[: i + 1])
-                raise AttributeError(f"Specified target {path} referenced nonexistent module {at}") from error
+                raise AttributeError(
+                    f"Specified target {path} referenced nonexistent module {at}"
+                ) from error
         getattr(sub, last)._pipe_split = point
 
 
@@ -103,7 +106,9 @@ def _modules_with_marks(module, args, kwargs):
     handles = []
     for sub in paths.values():
         handles.append(sub.register_forward_pre_hook(lambda m, _: _stack.append(m)))
-        handles.append(sub.register_forward_hook(lambda m, *_: _stack.pop() and None, always_call=True))
+        handles.append(
+            sub.register_forward_hook(lambda m, *_: _stack.pop() and None, always_call=True)
+        )
     _callers.append(set())
     try:
         with torch.no_grad():
@@ -116,8 +121,13 @@ def _modules_with_marks(module, args, kwargs):
     return found
 
 
-def pipeline(module, mb_args: tuple, mb_kwargs: dict | None = None, split_spec: dict | None = None,
-             split_policy=None):
+def pipeline(
+    module,
+    mb_args: tuple,
+    mb_kwargs: dict | None = None,
+    split_spec: dict | None = None,
+    split_policy=None,
+):
     """A model cut into stages.
 
     Args:
@@ -129,43 +139,84 @@ def pipeline(module, mb_args: tuple, mb_kwargs: dict | None = None, split_spec: 
         ValueError: for a spec and a policy at once.
     """
     if split_spec is not None and split_policy is not None:
-        raise ValueError("Cannot specify both `split_spec` and `split_policy`. Please use only one of them.")
+        raise ValueError(
+            "Cannot specify both `split_spec` and `split_policy`. Please use only one of them."
+        )
     if split_spec:
         annotate_split_points(module, split_spec)
     return Pipe.from_tracing(module, mb_args, mb_kwargs, split_policy)
 
 
-class _Stages(torch.nn.Module):
-    """The stages as submodules ``submod_0``, ``submod_1`` and so on."""
+class DetachExecutor(Interpreter):
+    """Runs a graph of stages; what a stage is given leads to no gradients of the stages before it."""
 
-    def __init__(self, stages):
-        super().__init__()
-        for i, stage in enumerate(stages):
-            self.add_module(f"submod_{i}", stage)
+    def __init__(self, module, garbage_collect_values=True):
+        super().__init__(module, False)
+        self.value_remap: dict = {}
 
-    def forward(self, *args, **kwargs):
-        value = args
-        for i, stage in enumerate(self.children()):
-            value = stage(*value, **kwargs) if i == 0 else stage(*value)
-            value = value if isinstance(value, tuple) else (value,)
-        return value
+    def run(self, *args, initial_env=None):  # type: ignore[override]
+        """The graph's results."""
+        self.value_remap = {}
+        return super().run(*args, initial_env=initial_env)
+
+    def call_module(self, target, args, kwargs):
+        """A stage's call on tensors of their own."""
+
+        def own(t):
+            if not isinstance(t, torch.Tensor) or not t.requires_grad:
+                return t
+            if id(t) not in self.value_remap:
+                self.value_remap[id(t)] = t, t.detach().requires_grad_()
+            return self.value_remap[id(t)][1]
+
+        return super().call_module(target, tree_map(own, args), tree_map(own, kwargs))
+
+
+def _chained(stages) -> GraphModule:
+    """The stages as submodules ``submod_pp_0``, ``submod_pp_1`` and so on, each called with what the one before gives."""
+    root, graph = torch.nn.Module(), Graph()
+    given = [graph.node_copy(n) for n in stages[0].graph.nodes if n.op == "placeholder"]
+    for i, stage in enumerate(stages):
+        root.add_module(f"submod_pp_{i}", stage)
+        made = graph.call_module(f"submod_pp_{i}", tuple(given))
+        (result,) = stage.graph.output_node().args
+        parts = isinstance(result, (tuple, list))
+        given = (
+            [graph.call_function(operator.getitem, (made, k)) for k in range(len(result))]
+            if parts
+            else [made]
+        )
+    graph.output(tuple(given))
+    return GraphModule(root, graph)
 
 
 class Pipe(torch.nn.Module):
     """A model in stages.
 
     Attributes:
-        split_gm: the stages as submodules. ``num_stages``: their number.
+        split_gm: a graph module that calls the stages, its submodules. ``executor``: what runs it.
+        num_stages: their number.
     """
 
-    def __init__(self, stages, output_of_last, has_loss_and_backward: bool = False):
+    def __init__(
+        self,
+        split_gm: GraphModule,
+        num_stages: int,
+        has_loss_and_backward: bool = False,
+        loss_spec=None,
+    ):
         super().__init__()
-        self.split_gm = _Stages(stages)
-        self.executor = self.split_gm
-        self.num_stages, self.has_loss_and_backward = len(stages), has_loss_and_backward
+        self.split_gm, self.executor = split_gm, DetachExecutor(split_gm)
+        self.num_stages, self.has_loss_and_backward, self.loss_spec = (
+            num_stages,
+            has_loss_and_backward,
+            loss_spec,
+        )
 
     @staticmethod
-    def from_tracing(mod, example_args: tuple, example_kwargs: dict | None = None, split_policy=None) -> Pipe:
+    def from_tracing(
+        mod, example_args: tuple, example_kwargs: dict | None = None, split_policy=None
+    ) -> Pipe:
         """Traces a model and cuts it at its marks."""
         kwargs = example_kwargs or {}
         through = _modules_with_marks(mod, example_args, kwargs)
@@ -178,17 +229,17 @@ class Pipe(torch.nn.Module):
         traced = GraphModule(mod, graph)
         if split_policy is not None:
             traced = split_policy(traced)
-        return Pipe(_cut(traced), None)
+        stages = _cut(traced)
+        return Pipe(_chained(stages), len(stages))
 
     def forward(self, *args, **kwargs):
-        """The whole model, stage after stage, in this process: a tuple of the tensors that it gives."""
-        value = args
-        for i in range(self.num_stages):
-            stage = self.get_stage_module(i)
-            value = stage(*value, **kwargs) if i == 0 else stage(*value)
-            if i < self.num_stages - 1:
-                value = value if isinstance(value, tuple) else (value,)
-        return tuple(tree_leaves(value))
+        """The whole model, stage after stage, in this process: a tuple of the tensors that it gives. Gradients reach the last
+        stage's parameters only: those of the others are the schedules'.
+        """
+        given = list(args)
+        for node in list(self.split_gm.graph.find_nodes(op="placeholder"))[len(args) :]:
+            given.append(kwargs.get(node.target, node.args[0] if node.args else None))
+        return tuple(tree_leaves(self.executor.run(*given)))
 
     def get_stage_module(self, stage_idx: int):
         """The module of a stage.
@@ -198,15 +249,17 @@ class Pipe(torch.nn.Module):
         """
         if not 0 <= stage_idx < self.num_stages:
             raise ValueError(f"Invalid stage index {stage_idx}!")
-        return getattr(self.split_gm, f"submod_{stage_idx}")
+        return getattr(self.split_gm, f"submod_pp_{stage_idx}")
 
     def info(self) -> PipeInfo:
         """The pipe in short."""
-        return PipeInfo(self.split_gm, self.num_stages, self.has_loss_and_backward)
+        return PipeInfo(self.split_gm.graph, self.num_stages, self.has_loss_and_backward)
 
     def build_stage(self, stage_index: int, device, group=None):
         """The stage that the calling process runs."""
-        return build_stage(self.get_stage_module(stage_index), stage_index, self.info(), device, group)
+        return build_stage(
+            self.get_stage_module(stage_index), stage_index, self.info(), device, group
+        )
 
     def print_readable(self) -> None:
         """Prints the stages' code."""
@@ -239,9 +292,13 @@ def _cut(traced) -> list:
     made, arriving = [], []
     for number in range(count):
         leaving = [
-            n for n in nodes if n in stage_of and n.op != "output" and stage_of[n] <= number < last_use[n]
+            n
+            for n in nodes
+            if n in stage_of and n.op != "output" and stage_of[n] <= number < last_use[n]
         ]
-        made.append(_stage_module(traced, nodes, stage_of, number, arriving, leaving, number == count - 1))
+        made.append(
+            _stage_module(traced, nodes, stage_of, number, arriving, leaving, number == count - 1)
+        )
         arriving = leaving
     return made
 

@@ -10,14 +10,16 @@ __all__ = ["PipeInfo", "generate_rank_to_stage_mapping", "generate_stage_to_rank
 
 @dataclass
 class PipeInfo:
-    """A `Pipe` in short: its graph module, the number of stages, and whether a loss is part of it."""
+    """A `Pipe` in short: its graph, the number of stages, and whether a loss is part of it."""
 
     graph: Any
     num_stages: int
     has_loss_and_backward: bool = False
 
 
-def generate_stage_to_rank_mapping(pp_size: int, num_stages: int, style: str = "loop") -> dict[int, int]:
+def generate_stage_to_rank_mapping(
+    pp_size: int, num_stages: int, style: str = "loop"
+) -> dict[int, int]:
     """The process of each stage: round by round (``"loop"``), or there and back again (``"v"``).
 
     Raises:
@@ -41,7 +43,9 @@ def generate_stage_to_rank_mapping(pp_size: int, num_stages: int, style: str = "
     return made
 
 
-def generate_rank_to_stage_mapping(pp_size: int, num_stages: int, style: str = "loop") -> dict[int, list[int]]:
+def generate_rank_to_stage_mapping(
+    pp_size: int, num_stages: int, style: str = "loop"
+) -> dict[int, list[int]]:
     """The stages of each process."""
     made: dict[int, list[int]] = {}
     for stage, rank in generate_stage_to_rank_mapping(pp_size, num_stages, style).items():

@@ -9,9 +9,10 @@ import torch as pt
 from torch.distributed.pipelining import _utils as their_utils
 from torch.distributed.pipelining import schedules as their_schedules
 
+import ftorch as ft
 from ftorch.distributed.pipelining import _actions as actions
 from ftorch.distributed.pipelining import _utils as utils
-from tests.oracle import outcome
+from tests.oracle import assert_same_outcome, outcome
 
 
 def _of(t, name):
@@ -309,3 +310,39 @@ def test_splits_at_what_is_not_there(path):
         )
         seen.append((type(error), str(error)))
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("name", ("stages", "call", "gradients"))
+def test_a_pipe_is_a_graph_of_its_stages(name):
+    def found(t):
+        pipelining = _of(t, "pipelining")
+
+        class Model(t.nn.Module):
+            def __init__(self):
+                super().__init__()
+                t.manual_seed(0)
+                self.a, self.b, self.c = t.nn.Linear(4, 4), t.nn.Linear(4, 4), t.nn.Linear(4, 2)
+
+            def forward(self, x):
+                h = self.a(x).relu()
+                k = h * 2
+                return self.c(self.b(h) + k)
+
+        point = pipelining.SplitPoint.BEGINNING
+        pipe = pipelining.pipeline(Model(), (t.ones(2, 4),), split_spec={"b": point, "c": point})
+        if name == "stages":
+            assert (
+                isinstance(pipe.split_gm, t.fx.GraphModule)
+                and pipe.info().graph is pipe.split_gm.graph
+            )
+            nodes = [(n.op, n.name, str(n.args)) for n in pipe.split_gm.graph.nodes]
+            return repr(
+                (nodes, [n for n, _ in pipe.named_parameters()], type(pipe.executor).__name__)
+            )
+        (out,) = pipe(t.ones(2, 4))
+        if name == "call":
+            return out
+        out.sum().backward()
+        return [p.grad for p in pipe.parameters()]
+
+    assert_same_outcome(outcome(found, ft), outcome(found, pt))
