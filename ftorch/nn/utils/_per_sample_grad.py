@@ -6,6 +6,8 @@ import functools
 
 from ...eager.core import api as torch
 from ...eager.tensor import Tensor
+from ...overrides import TorchFunctionMode
+from ...utils._pytree import tree_flatten, tree_unflatten
 
 
 def call_for_per_sample_grads(module, *, batch_size=None, loss_reduction="sum", batch_first=True):
@@ -20,7 +22,9 @@ def call_for_per_sample_grads(module, *, batch_size=None, loss_reduction="sum", 
         batch_first: whether examples lie along the first dimension of inputs (else the second).
 
     Raises:
-        RuntimeError: for other reductions, and for modules that are none.
+        RuntimeError: for other reductions, for modules that are none, and (by the function that is returned) for functions of
+            parameters other than layers' own (`linear`, convolutions, `embedding`, norms of single examples, recurrent
+            layers), of which nobody knows where the examples lie.
     """
     if loss_reduction not in ("sum", "mean"):
         raise RuntimeError(
@@ -42,7 +46,7 @@ def call_for_per_sample_grads(module, *, batch_size=None, loss_reduction="sum", 
 
     @functools.wraps(module.forward)
     def wrapper(*args, **kwargs):
-        from ...func import functional_call, vmap
+        from ...func import functional_call
 
         count = batch_size or size_of(args, kwargs)
         expanded = {}
@@ -51,18 +55,78 @@ def call_for_per_sample_grads(module, *, batch_size=None, loss_reduction="sum", 
                 continue
             copies = parameter.detach().expand(count, *parameter.shape).requires_grad_()
             copies.register_hook(functools.partial(_keep, parameter, count, loss_reduction))
-            expanded[name] = copies
-        dims = tuple(dim if isinstance(a, Tensor) else None for a in args)
-        named = {k: dim if isinstance(v, Tensor) else None for k, v in kwargs.items()}
-
-        def one(parameters, args, kwargs):
-            args = [a.unsqueeze(dim) if d is not None else a for a, d in zip(args, dims)]
-            kwargs = {k: v.unsqueeze(dim) if named[k] is not None else v for k, v in kwargs.items()}
-            return functional_call(module, parameters, tuple(args), kwargs).squeeze(dim)
-
-        return vmap(one, (0, dims, named), dim, randomness="different")(expanded, args, kwargs)
+            expanded[name] = parameter.detach().view_as(parameter), copies
+        with _PerExample({id(stands): copies for stands, copies in expanded.values()}, count, dim):
+            return functional_call(module, {name: stands for name, (stands, _) in expanded.items()}, args, kwargs)
 
     return wrapper
+
+
+# What is computed for each example by itself, and along which dimension of its input and result the examples lie
+# (None: as in the module's input).
+_FUNCTIONS = {
+    "linear": None, "layer_norm": None, "conv1d": 0, "conv2d": 0, "conv3d": 0, "embedding": 0, "group_norm": 0,
+    "instance_norm": 0, "gru": None, "lstm": None, "rnn_tanh": None, "rnn_relu": None,
+}
+_READ = ("shape", "dtype", "device", "data", "is_cuda")  # of a parameter: as the module's own
+
+
+class _PerExample(TorchFunctionMode):
+    """Functions of parameters are computed with each example's own copy; all others see the batch as it is.
+
+    Args:
+        copies: by the id of the tensor that stands for a parameter.
+    """
+
+    def __init__(self, copies, count, dim):
+        super().__init__()
+        self.copies, self.count, self.dim = copies, count, dim
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        leaves, structure = tree_flatten((args, kwargs))
+        own = [id(leaf) in self.copies for leaf in leaves]
+        if not any(own):
+            return func(*args, **kwargs)
+        name = getattr(func, "__name__", str(func))
+        if name == "__get__" and any(func == getattr(Tensor, read).__get__ for read in _READ):
+            return func(*args, **kwargs)
+        if name not in _FUNCTIONS:
+            raise RuntimeError(f"Expanded Weights encountered but cannot handle function {name}")
+        from ...func import vmap
+
+        at = _FUNCTIONS[name]
+        at = self.dim if at is None else at
+        if name in _RECURRENT:
+            at = 0 if args[-1] else 1
+        dims = [0 if mine else None for mine in own]
+        dims[0] = at
+        if name in _RECURRENT:  # the states: one, or two
+            states = 2 if name == "lstm" else 1
+            dims[1 : 1 + states] = [1] * states
+        if leaves[0].shape[at] != self.count:
+            raise RuntimeError(
+                f"Expected ExpandedWeights to have batch size matching input but got input batch size of {leaves[0].shape[at]} "
+                f"with ExpandedWeight of batch size {self.count}"
+            )
+        tensors = [self.copies[id(leaf)] if mine else leaf for leaf, mine in zip(leaves, own)]
+        mapped = [i for i, d in enumerate(dims) if d is not None]
+
+        def one(*values):
+            given = list(tensors)
+            for i, value in zip(mapped, values):
+                given[i] = value if own[i] else value.unsqueeze(dims[i])
+            arguments, named = tree_unflatten(given, structure)
+            result = func(*arguments, **named)
+            if name in _RECURRENT:
+                return result[0].squeeze(at), *(state.squeeze(1) for state in result[1:])
+            return result.squeeze(at)
+
+        out = (at, *[1] * (2 if name == "lstm" else 1)) if name in _RECURRENT else at
+        return vmap(one, tuple(dims[i] for i in mapped), out, randomness="different")(*(tensors[i] for i in mapped))
+
+
+_RECURRENT = ("gru", "lstm", "rnn_tanh", "rnn_relu")
 
 
 def _keep(parameter, count, reduction, grad):
