@@ -274,6 +274,25 @@ def as_images(inputs, static, shapes):
     return [channels_last_stride(shape) if last and len(shape) == inputs[0].ndim else None for shape in shapes]
 
 
+def as_lines(inputs, static, shapes):
+    """Lines (N, C, L) as images of one row, which PyTorch makes of them: channels lie together where the first input's do."""
+    g = inputs[0]
+    if g.ndim != 3:
+        return [None] * len(shapes)
+    (n, c, length), (s, t, u) = g.shape, g.stride
+    last = is_channels_last(geometry(Size((n, c, 1, length)), g.dtype, g.device, (s, t, length * u, u)))
+    return [(c * shape[2], 1, c) if last else None for shape in shapes]
+
+
+def as_volumes(inputs, static, shapes):
+    """Volumes whose channels lie together where the first input's do, one alone as well."""
+    g = inputs[0]
+    if g.ndim != 4:
+        return as_images(inputs, static, shapes)
+    last = not g.is_contiguous and g.stride == channels_last_stride((1, *g.shape))[1:]
+    return [channels_last_stride((1, *shape))[1:] if last else None for shape in shapes]
+
+
 def in_order(inputs, static, shapes):
     """Those of an elementwise call of the first input, or of a part of it that has the result's sizes."""
     g = inputs[0]
@@ -281,4 +300,4 @@ def in_order(inputs, static, shapes):
     return [pointwise_stride(part.shape, [part]) for part in parts] or [None] * len(shapes)
 
 
-as_images.is_basic = in_order.is_basic = True  # type: ignore[attr-defined]
+as_images.is_basic = as_lines.is_basic = as_volumes.is_basic = in_order.is_basic = True  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.registry import op
-from .._common import up
+from .._common import as_lines, up
 from .._primitives import table_of
 from ._windows import ntuple, sizes
 from .pooling import (
@@ -146,7 +146,7 @@ def _adaptive_max(nd, name, x, output_size):
 
 def _declare_adaptive(nd):
     average, maximum = f"adaptive_avg_pool{nd}d", f"adaptive_max_pool{nd}d"
-    layout = "contiguous" if nd == 3 else "channels"
+    layout = {1: as_lines, 2: "channels", 3: "contiguous"}[nd]
 
     @op(f"{average}(Tensor self, int[{nd}] output_size) -> Tensor",
         public=". nn.functional" if nd == 1 else "_C._nn", layout=layout)

@@ -12,7 +12,7 @@ from jax import lax
 
 from ...core.registry import op
 from ...native import computed_once
-from .._common import dtype_name, is_complex, is_integral, up
+from .._common import as_lines, as_volumes, dtype_name, is_complex, is_integral, up
 from .._primitives import primitive
 from ..reduction.reductions import put_along
 from ._windows import ntuple, sizes
@@ -396,7 +396,7 @@ def _declare_max_pool(nd):
         check_dtype("max_pool1d_impl" if nd == 1 else name, self, integers=dtypes)
         return window
 
-    @op(f"{name}{tail} -> Tensor", layout="channels")
+    @op(f"{name}{tail} -> Tensor", layout=as_volumes if nd == 3 else "channels")
     def max_pool(self, kernel_size, stride, padding, dilation, ceil_mode):
         return _pooled(self, prepare(self, kernel_size, stride, padding, dilation, ceil_mode))
 
@@ -406,7 +406,7 @@ def _declare_max_pool(nd):
         return _pooled_gradient(grad, self, window)
 
     @op(f"{name}_with_indices{tail} -> (Tensor, Tensor)", public="." if nd == 1 else "_C._nn",
-        layout="channels")
+        layout={1: as_lines, 2: "channels", 3: as_volumes}[nd])
     def max_pool_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
         window = prepare(self, kernel_size, stride, padding, dilation, ceil_mode, indices=True)
         return max_with_indices(self, window)
@@ -470,7 +470,7 @@ _AVG = "int[{n}] kernel_size, int[{n}] stride=[], int[{n}] padding=0, bool ceil_
        "bool count_include_pad=True"
 
 
-@op(f"avg_pool1d(Tensor self, {_AVG.format(n=1)}) -> Tensor", public=". nn.functional")
+@op(f"avg_pool1d(Tensor self, {_AVG.format(n=1)}) -> Tensor", public=". nn.functional", layout=as_lines)
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     return _avg_pool(1, self, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 

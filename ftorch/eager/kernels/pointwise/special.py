@@ -125,7 +125,7 @@ _TABLE = {
     "erf": (lax.erf, lambda self: 2 / _SQRT_PI * jnp.exp(-self * self), "erf_vml_cpu"),
     "erfc": (lax.erfc, lambda self: -2 / _SQRT_PI * jnp.exp(-self * self), "erfc_vml_cpu"),
     "erfinv": (
-        lax.erf_inv, lambda result: _SQRT_PI / 2 * jnp.exp(result * result), "erfinv_vml_cpu"
+        lax.erf_inv, lambda self: _SQRT_PI / 2 * jnp.exp(lax.erf_inv(self) ** 2), "erfinv_vml_cpu"
     ),
     "lgamma": (_lgamma, lambda self: _digamma(self), "lgamma_vml_cpu"),
     "digamma": (_digamma, lambda self: _polygamma(1, self), "digamma"),
