@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import sys
 import threading
@@ -12,9 +13,7 @@ from datetime import timedelta
 from ..futures import Future
 from ._store import seconds
 
-_SOURCE = (
-    "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call."
-)
+_SOURCE = "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call."
 _COLLECTOR = f"{__package__.rpartition('.')[0]}.profiler._collector"
 
 
@@ -241,6 +240,21 @@ class Line:
             self._thread = None
 
 
+named = (
+    threading.local()
+)  # `title`: what profiles call this thread's collectives instead of their own names
+
+
+@contextlib.contextmanager
+def record_comm(name: str):
+    """Within, profiles show this thread's collectives under a name (``torch.distributed.record_comm``)."""
+    before, named.title = getattr(named, "title", None), name
+    try:
+        yield
+    finally:
+        named.title = before
+
+
 def recorded(work, title: str, inputs):
     """A handle whose time a profile shows, if one is taken.
 
@@ -251,7 +265,7 @@ def recorded(work, title: str, inputs):
     collector = None if profiler is None else profiler.active()
     if collector is not None:
         shapes = [_shape(t) for t in inputs] if collector.record_shapes else ()
-        event = collector.open(f"gloo:{title}", "op", shapes)
+        event = collector.open(getattr(named, "title", None) or f"gloo:{title}", "op", shapes)
         collector.close(event)
         event.is_async = True
         work._over = lambda: setattr(event, "end", collector.now())

@@ -93,7 +93,7 @@ from ._process_group import ProcessGroup
 from ._reductions import ReduceOp
 from ._reductions import make_nccl_premul_sum as _make_nccl_premul_sum
 from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
-from ._work import Work
+from ._work import Work, record_comm
 from ._world import kept_by as _kept_by
 from .constants import default_pg_nccl_timeout, default_pg_timeout
 from .rendezvous import register_rendezvous_handler, rendezvous
@@ -143,7 +143,9 @@ def _find_or_create_pg_by_ranks_and_tag(tag, ranks, stride):
 
 
 def _find_pg_by_ranks_and_tag(tag, ranks):
-    return next((g for g, members in _world.pg_group_ranks.items() if list(members) == list(ranks)), None)
+    return next(
+        (g for g, members in _world.pg_group_ranks.items() if list(members) == list(ranks)), None
+    )
 
 
 def _get_group_size_by_name(name: str) -> int:
@@ -154,10 +156,18 @@ class _CollOp:
     """What a collective that is put together with others was called with."""
 
     def __init__(self, op, tensor, dst_tensor=None, redop=None, root=None):
-        self.op, self.tensor, self.dst_tensor, self.redop, self.root = op, tensor, dst_tensor, redop, root
+        self.op, self.tensor, self.dst_tensor, self.redop, self.root = (
+            op,
+            tensor,
+            dst_tensor,
+            redop,
+            root,
+        )
 
 
-def _store_based_barrier(rank, store, group_name, rendezvous_count, timeout, logging_interval=None) -> None:
+def _store_based_barrier(
+    rank, store, group_name, rendezvous_count, timeout, logging_interval=None
+) -> None:
     """Returns when ``rendezvous_count`` processes have called it.
 
     Raises:
@@ -179,13 +189,28 @@ def _store_based_barrier(rank, store, group_name, rendezvous_count, timeout, log
 def supports_complex(reduceOp) -> bool:  # noqa: N803
     """Whether a reduction is one of complex numbers, too."""
     return reduceOp not in (
-        ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR,
+        ReduceOp.MAX,
+        ReduceOp.MIN,
+        ReduceOp.PRODUCT,
+        ReduceOp.BAND,
+        ReduceOp.BOR,
+        ReduceOp.BXOR,
     )
 
 
-def _new_process_group_helper(group_size, group_rank, global_ranks_in_group, backend, store, group_name,
-                              backend_options=None, timeout=None, pg_tag=None, device_id=None,
-                              group_desc=None):
+def _new_process_group_helper(
+    group_size,
+    group_rank,
+    global_ranks_in_group,
+    backend,
+    store,
+    group_name,
+    backend_options=None,
+    timeout=None,
+    pg_tag=None,
+    device_id=None,
+    group_desc=None,
+):
     """(a group of processes that meet at a store, the store)
 
     Raises:
@@ -197,8 +222,14 @@ def _new_process_group_helper(group_size, group_rank, global_ranks_in_group, bac
         )
     ranks = list(global_ranks_in_group) or list(range(group_size))
     made = make(
-        Backend(backend), str(group_name), ranks, ranks[group_rank], store, timeout or default_pg_timeout,
-        group_desc or "undefined", backend_options,
+        Backend(backend),
+        str(group_name),
+        ranks,
+        ranks[group_rank],
+        store,
+        timeout or default_pg_timeout,
+        group_desc or "undefined",
+        backend_options,
     )
     return made, store
 

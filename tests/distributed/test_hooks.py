@@ -42,9 +42,15 @@ def by_name(t, d, rank):
 def quantized(t, d, rank):
     """PyTorch's fail with gloo; each process is off by at most half a step of its own gradient's range."""
     hooks = _of(t, "algorithms.ddp_comm_hooks")
-    one = _trained(t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.ALLREDUCE, m), 1)
-    alone = _trained(t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.NOOP, m), 1)
-    steps = t.tensor([max(float(g.max()) for g in alone) - min(float(g.min()) for g in alone)]) / 255
+    one = _trained(
+        t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.ALLREDUCE, m), 1
+    )
+    alone = _trained(
+        t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.NOOP, m), 1
+    )
+    steps = (
+        t.tensor([max(float(g.max()) for g in alone) - min(float(g.min()) for g in alone)]) / 255
+    )
     d.all_reduce(steps, d.ReduceOp.MAX)
     for name in ("QUANTIZE_PER_TENSOR", "QUANTIZE_PER_CHANNEL"):
         kind = hooks.DDPCommHookType[name]
@@ -57,7 +63,9 @@ def batched_power_sgd(t, d, rank):
     """PyTorch's fails; a matrix of full rank is exchanged without loss."""
     hooks = _of(t, "algorithms.ddp_comm_hooks")
     powers = _of(t, "algorithms.ddp_comm_hooks.powerSGD_hook")
-    exact = _trained(t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.ALLREDUCE, m))
+    exact = _trained(
+        t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.ALLREDUCE, m)
+    )
     state = powers.PowerSGDState(None, 1000, 2)
     found = _trained(t, rank, lambda m: m.register_comm_hook(state, powers.batched_powerSGD_hook))
     for a, b in zip(exact, found):
@@ -72,8 +80,12 @@ def power_sgd(t, d, rank):
     out = []
     for rank_of_matrices in (1, 2, 3):
         for options in ({}, {"use_error_feedback": False}, {"warm_start": False}):
-            state = powers.PowerSGDState(None, rank_of_matrices, 2, min_compression_rate=1, **options)
-            out += _trained(t, rank, lambda m, s=state: m.register_comm_hook(s, powers.powerSGD_hook))
+            state = powers.PowerSGDState(
+                None, rank_of_matrices, 2, min_compression_rate=1, **options
+            )
+            out += _trained(
+                t, rank, lambda m, s=state: m.register_comm_hook(s, powers.powerSGD_hook)
+            )
             out.append(t.tensor(state.compression_stats()))
     return out
 
@@ -86,7 +98,9 @@ def power_sgd_same_shapes(t, d, rank):
         return t.nn.Sequential(*(t.nn.Linear(6, 6) for _ in range(3)))
 
     model = t.nn.parallel.DistributedDataParallel(wide(t))
-    state = powers.PowerSGDState(None, 2, 2, min_compression_rate=1, batch_tensors_with_same_shape=True)
+    state = powers.PowerSGDState(
+        None, 2, 2, min_compression_rate=1, batch_tensors_with_same_shape=True
+    )
     model.register_comm_hook(state, powers.powerSGD_hook)
     out = []
     t.manual_seed(rank)
@@ -117,7 +131,10 @@ def narrow_sharded_hooks(t, d, rank):
     hooks = _of(t, "algorithms._comm_hooks.default_hooks")
     state = hooks.LowPrecisionState(d.group.WORLD)
     wanted = (t.arange(6.0) + 1) / 2
-    for hook, dtype in ((hooks.fp16_compress_hook, t.float16), (hooks.bf16_compress_hook, t.bfloat16)):
+    for hook, dtype in (
+        (hooks.fp16_compress_hook, t.float16),
+        (hooks.bf16_compress_hook, t.bfloat16),
+    ):
         for whole in (True, False):
             grad, part = (t.arange(6.0) + 1) * (rank + 1) / 3, None if whole else t.zeros(3)
             hook(state, grad, part)
@@ -130,8 +147,10 @@ def narrow_sharded_hooks(t, d, rank):
 def hierarchical(t, d, rank):
     averagers = _of(t, "algorithms.model_averaging.hierarchical_model_averager")
     model = _model(t)
-    groups = collections.OrderedDict([(1, 1), (2, 2)]) if d.get_world_size() == 2 else (
-        collections.OrderedDict([(2, 2), (4, 4)])
+    groups = (
+        collections.OrderedDict([(1, 1), (2, 2)])
+        if d.get_world_size() == 2
+        else (collections.OrderedDict([(2, 2), (4, 4)]))
     )
     averager = averagers.HierarchicalModelAverager(groups, warmup_steps=1)
     out = []
@@ -257,3 +276,30 @@ def test_without_a_counterpart(two, program):
 
 def test_groups_of_two(four):
     four.run(hierarchical)
+
+
+def narrow(t, d, rank):
+    """Gradients that are exchanged in a narrow dtype: of the sums that it gives."""
+    from ftorch.nn.parallel.distributed import _MixedPrecision
+
+    found = []
+    for reduced in (t.bfloat16, t.float32):
+        t.manual_seed(0)
+        layer = t.nn.Linear(4, 3, bias=False)
+        settings = _MixedPrecision(param_dtype=t.bfloat16, reduce_dtype=reduced)
+        model = t.nn.parallel.DistributedDataParallel(layer, mixed_precision=settings)
+        x = t.arange(8.0).reshape(2, 4) / 7 + rank
+        model(x).sum().backward()
+        parts = [t.zeros(3, 4, dtype=t.bfloat16) for _ in range(2)]
+        own = (x.bfloat16().sum(0, keepdim=True)).expand(3, 4).contiguous()
+        d.all_gather(parts, own)
+        wanted = ((parts[0].to(reduced) + parts[1].to(reduced)) / 2).float()
+        assert t.equal(layer.weight.grad, wanted), (layer.weight.grad, wanted)
+        with pytest.raises(RuntimeError, match="can only be called once"):
+            model.register_comm_hook(None, lambda state, bucket: None)
+        found.append(layer.weight.grad)
+    return found
+
+
+def test_gradients_are_exchanged_in_the_dtype_that_mixed_precision_says(two):
+    two.run(narrow, ("ftorch",))

@@ -21,8 +21,19 @@ from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 
 PyRRef = RRef
 __all__ = [
-    "BackendType", "RRef", "RpcBackendOptions", "TensorPipeRpcBackendOptions", "WorkerInfo", "functions",
-    "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async", "rpc_sync",
+    "BackendType",
+    "RRef",
+    "RpcBackendOptions",
+    "TensorPipeRpcBackendOptions",
+    "WorkerInfo",
+    "functions",
+    "get_rpc_timeout",
+    "get_worker_info",
+    "init_rpc",
+    "is_available",
+    "remote",
+    "rpc_async",
+    "rpc_sync",
     "shutdown",
 ]
 
@@ -30,3 +41,11 @@ __all__ = [
 def is_available() -> bool:
     """True."""
     return True
+
+
+def __getattr__(name):  # profilers are loaded by who takes a profile
+    if name == "_server_process_global_profile":
+        from .server_process_global_profiler import _server_process_global_profile
+
+        return _server_process_global_profile
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,7 @@ from ._choices import cheapest, listed
 from ._redistribute import OfMean, global_strides, gradient_placements, redistributed, with_gradient
 from ._rules import Decision, Input
 from ._special import SPECIAL
+from ._strategies import Strategy, decided
 from ._structure_rules import STRUCTURE, contracted, joined, picked
 from .placement_types import Partial, Replicate, Shard, divides
 
@@ -317,6 +318,8 @@ def _chosen(name, base, mesh, tensors, args, kwargs):
         ]
     sizes = tuple(mesh.shape)
     lying = [(tuple(x.placements), tuple(x.shape), x.numel() * x.dtype.itemsize) for x in tensors]
+    if isinstance(registered, Strategy):
+        return decided(registered, mesh, tensors, args, kwargs)
     if registered is not None:
         return cheapest([_registered(registered, tensors, args, kwargs)] * mesh.ndim, lying, sizes)
     if all(p.is_replicate() for x in tensors for p in x.placements):

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import inspect
 import warnings
+import weakref
 from typing import Any
 
 import ftorch as torch
@@ -197,6 +198,11 @@ class DistributedDataParallel(Module):
                 if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and m.sparse
             },
         )
+        if self.mixed_precision is not None:
+            from ...distributed.algorithms.ddp_comm_hooks import mixed_precision_hooks as narrow
+
+            self.reducer.hook_state = narrow._AllreduceUpcastHookState(weakref.ref(self))
+            self.reducer.hook = narrow._reducer_allreduce_and_upcast_hook
 
     def _log_and_throw(self, err_type, err_msg):
         self.reducer.times.error = str(err_msg)

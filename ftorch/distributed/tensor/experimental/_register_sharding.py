@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from .._dispatch import REGISTERED
+from .._strategies import name_of
 
 __all__ = ["register_sharding"]
-
-
-def _name(overload) -> str:
-    """The name under which calls of an operator come: ``softmax`` for ``aten._softmax.default``."""
-    packet = getattr(overload, "overloadpacket", overload)
-    return str(getattr(packet, "__name__", packet)).rpartition(".")[2].lstrip("_")
 
 
 def register_sharding(op):
@@ -33,7 +28,7 @@ def register_sharding(op):
 
     def register(custom_sharding_fn):
         for overload in op if isinstance(op, list) else [op]:
-            REGISTERED[_name(overload)] = custom_sharding_fn
+            REGISTERED[name_of(overload)] = custom_sharding_fn
         return custom_sharding_fn
 
     return register
