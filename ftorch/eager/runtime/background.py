@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from ..core import forking, jax_internals
-from ..core.pace import resting
+from ..core.lock_sharing import resting
 from ..core.quiet import quiet
 from ..memory import host_memory
 from ..native.contexts import Worker
@@ -65,7 +65,9 @@ _lock = forking.rlock()
 def is_possible() -> bool:
     """Whether functions are compiled on the other thread; else by who calls them."""
     return (
-        ENABLED and threading.main_thread().is_alive() and jax_internals.trace_context() is not None
+        ENABLED
+        and threading.main_thread().is_alive()
+        and jax_internals.trace_context() is not None
         and jax_internals.is_top_level()
     )
 
@@ -97,7 +99,9 @@ def compile_beside(function, *operands) -> Job | None:
 def structure_of(array):
     """What JAX finds a compiled function by."""
     bound = getattr(array, "committed", False)
-    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding if bound else None)
+    return jax.ShapeDtypeStruct(
+        array.shape, array.dtype, sharding=array.sharding if bound else None
+    )
 
 
 def wait(timeout=None) -> None:

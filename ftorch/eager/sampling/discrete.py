@@ -7,20 +7,27 @@ import math
 import ml_dtypes
 import numpy as np
 
-from . import few
+from . import small_draws
 from .arithmetic import F32, F64, locked, through_libm
 from .uniform import exponential
 
 _I64 = np.dtype(np.int64)
 # 2 to this many digits is the largest integer up to which a floating-point dtype has all of them.
 DIGITS = {
-    np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8, F32: 24, F64: 53,
+    np.dtype(np.float16): 11,
+    np.dtype(ml_dtypes.bfloat16): 8,
+    F32: 24,
+    F64: 53,
 }
 
 
 def _of_integers(values, dtype):
     """Integers in ``dtype`` as PyTorch converts them: to halves by way of float32."""
-    return values.astype(F32).astype(dtype) if dtype in DIGITS and dtype != F64 else values.astype(dtype)
+    return (
+        values.astype(F32).astype(dtype)
+        if dtype in DIGITS and dtype != F64
+        else values.astype(dtype)
+    )
 
 
 @locked
@@ -28,7 +35,10 @@ def randint(generator, shape, low: int, high: int, dtype=_I64) -> np.ndarray:
     """Integers of [low, high), in any dtype. 32 random bits are spent on a range below 2^28."""
     dtype, count, span = np.dtype(dtype), math.prod(shape), high - low
     if span < 1 << 28:
-        if dtype is _I64 and (drawn := few.integers(generator, shape, low, span)) is not None:
+        if (
+            dtype is _I64
+            and (drawn := small_draws.integers(generator, shape, low, span)) is not None
+        ):
             return drawn
         words = generator.words(count)
         words -= words // np.uint32(span) * np.uint32(span)  # NumPy's % is not vectorised
@@ -50,7 +60,9 @@ def random_(generator, shape, dtype=_I64) -> np.ndarray:
     if dtype == np.bool_:
         return (words & np.uint32(1)).astype(np.bool_).reshape(shape)
     if dtype in DIGITS:
-        return _of_integers(words % words.dtype.type((1 << DIGITS[dtype]) + 1), dtype).reshape(shape)
+        return _of_integers(words % words.dtype.type((1 << DIGITS[dtype]) + 1), dtype).reshape(
+            shape
+        )
     return (words & words.dtype.type(np.iinfo(dtype).max)).astype(dtype).reshape(shape)
 
 
@@ -59,7 +71,7 @@ def randperm(generator, count: int, dtype=_I64) -> np.ndarray:
     """A permutation of range(count): Fisher and Yates', from the front."""
     if count < 2:
         return np.arange(count).astype(dtype)
-    if dtype == _I64 and (drawn := few.permutation(generator, count)) is not None:
+    if dtype == _I64 and (drawn := small_draws.permutation(generator, count)) is not None:
         return drawn
     last = count - 1
     partners = generator.words(last) % np.arange(count, 1, -1, np.uint32)
@@ -108,7 +120,7 @@ def _stable_argsort(keys):
 @locked
 def bernoulli(generator, shape, p: float, dtype=F32) -> np.ndarray:
     """Ones with probability ``p``: 53 random bits per value, whatever the dtype."""
-    if dtype == F32 and (drawn := few.coins(generator, shape, p)) is not None:
+    if dtype == F32 and (drawn := small_draws.coins(generator, shape, p)) is not None:
         return drawn
     # k * 2^-53 < p is the same as k < ceil(p * 2^53), on integers.
     below = np.uint64(math.ceil(p * 2.0**53))
@@ -131,15 +143,18 @@ def geometric(generator, shape, p: float, dtype=F32) -> np.ndarray:
     u = generator.uniform64(math.prod(shape))
     with np.errstate(invalid="ignore"):
         values = through_libm(
-            lambda m, u: m.log(u), lambda v: np.ceil(v / log_failure), u,
+            lambda m, u: m.log(u),
+            lambda v: np.ceil(v / log_failure),
+            u,
             F64 if np.dtype(dtype).kind in "iu" else np.dtype(dtype),
         )
         return values.astype(dtype).reshape(shape)
 
 
 @locked
-def multinomial(generator, weights: np.ndarray, count: int, replacement=False,
-                transposed=False) -> np.ndarray:
+def multinomial(
+    generator, weights: np.ndarray, count: int, replacement=False, transposed=False
+) -> np.ndarray:
     """Indices drawn by weight along the last axis, as int64.
 
     Args:

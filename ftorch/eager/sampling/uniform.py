@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 from .. import native
-from . import few
+from . import small_draws
 from .arithmetic import F32, F64, fma32, fma64, locked, through_libm
-from .words import CHUNK, buffer
+from .random_words import CHUNK, buffer
 
 
 @locked
@@ -23,7 +23,7 @@ def uniform(generator, shape, low=0.0, high=1.0, dtype=F32) -> np.ndarray:
     if dtype.kind == "c":
         parts = uniform(generator, (*shape, 2), low, high, _part(dtype))
         return parts.view(dtype).reshape(shape)
-    if (drawn := few.uniform(generator, shape, low, high, dtype)) is not None:
+    if (drawn := small_draws.uniform(generator, shape, low, high, dtype)) is not None:
         return drawn
     if dtype == F64:
         values = fma64(generator.uniform64(count), high - low, low)
@@ -84,6 +84,9 @@ def cauchy(generator, shape, median=0.0, sigma=1.0, dtype=F32) -> np.ndarray:
     """Cauchy: ``median + sigma * tan(pi * (u - 1/2))``."""
     u = generator.uniform64(math.prod(shape))
     values = through_libm(
-        lambda m, u: m.tan(math.pi * (u - 0.5)), lambda v: fma64(v, sigma, median), u, np.dtype(dtype)
+        lambda m, u: m.tan(math.pi * (u - 0.5)),
+        lambda v: fma64(v, sigma, median),
+        u,
+        np.dtype(dtype),
     )
     return values.reshape(shape)

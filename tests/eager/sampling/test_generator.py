@@ -1,5 +1,8 @@
 """Random numbers against PyTorch's CPU generator, bit for bit, and its state after each draw."""
 
+# PyTorch does not say that it exports what begins with an underscore.
+# pyright: reportPrivateImportUsage=false
+
 import pickle
 import threading
 
@@ -14,13 +17,18 @@ from ftorch.eager.sampling.arithmetic import contracted, fma32, fma64
 from ftorch.eager.sampling.normal import _normal32
 
 FLOATS = {
-    torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64),
-    torch.float16: np.dtype(np.float16), torch.bfloat16: np.dtype(ml_dtypes.bfloat16),
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+    torch.float16: np.dtype(np.float16),
+    torch.bfloat16: np.dtype(ml_dtypes.bfloat16),
 }
 INTEGERS = {
-    torch.int64: np.dtype(np.int64), torch.int32: np.dtype(np.int32),
-    torch.int16: np.dtype(np.int16), torch.int8: np.dtype(np.int8),
-    torch.uint8: np.dtype(np.uint8), torch.bool: np.dtype(np.bool_),
+    torch.int64: np.dtype(np.int64),
+    torch.int32: np.dtype(np.int32),
+    torch.int16: np.dtype(np.int16),
+    torch.int8: np.dtype(np.int8),
+    torch.uint8: np.dtype(np.uint8),
+    torch.bool: np.dtype(np.bool_),
 }
 COMPLEX = {torch.complex64: np.dtype(np.complex64), torch.complex128: np.dtype(np.complex128)}
 NUMPY = {**FLOATS, **INTEGERS, **COMPLEX}
@@ -73,7 +81,9 @@ def test_continuous_distributions(seed, dtype):
     for n in SIZES:
         g, same, shape = pair.ours, pair.same, (n,)
         same(sampling.uniform(g, shape, dtype=kind), torch.rand(n, dtype=dtype))
-        same(sampling.uniform(g, shape, low, low + scale, kind), empty(n).uniform_(low, low + scale))
+        same(
+            sampling.uniform(g, shape, low, low + scale, kind), empty(n).uniform_(low, low + scale)
+        )
         same(sampling.uniform(g, shape, -1, 1, kind), empty(n).uniform_(-1, 1))
         same(sampling.normal(g, shape, dtype=kind), torch.randn(n, dtype=dtype))
         same(sampling.normal(g, shape, low, scale, kind), empty(n).normal_(low, scale))
@@ -195,7 +205,7 @@ def test_the_compiled_normals_are_exact_for_every_eleventh_uniform_number():
 def test_a_compiler_that_does_not_contract_is_noticed():
     import jax
 
-    from ftorch.eager.sampling.words import BlockSampler
+    from ftorch.eager.sampling.random_words import BlockSampler
 
     def function(xp, fma, words, scale):
         exactly = fma.args[0] is np or fma.func is fma32
@@ -220,7 +230,9 @@ def test_fused_multiply_adds_round_once():
     # 2^-24 + 2^-60 beside 1 lies just above the middle of two float32 numbers; float64 loses it.
     one = np.ones(1, np.float32)
     small = np.float32(2**-24 * (1 + 2**-23))
-    assert fma32(np, small * one, np.float32(1 + 2**-23), np.float32(1))[0] == np.float32(1 + 2**-23)
+    assert fma32(np, small * one, np.float32(1 + 2**-23), np.float32(1))[0] == np.float32(
+        1 + 2**-23
+    )
 
 
 # --- generators ------------------------------------------------------------------------

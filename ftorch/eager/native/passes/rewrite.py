@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from ...core import jaxprs
 from ...core.jax_internals import bind
-from ...core.pace import rest
+from ...core.lock_sharing import rest
 from .. import available, call
 from . import (
     attention,

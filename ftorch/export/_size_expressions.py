@@ -12,7 +12,7 @@ from ..fx.experimental.symbolic_shapes import Expr
 def fit(numbers, symbols: dict[str, list[int]]) -> Expr | None:
     """An expression in the symbols that has the given value in every trace, or None.
 
-    >>> from ftorch.export._fit import fit
+    >>> from ftorch.export._size_expressions import fit
     >>> print(fit([5, 7, 11], {"s0": [2, 3, 5]}), fit([6, 20, 42], {"s0": [2, 4, 6], "s1": [3, 5, 7]}))
     2*s0 + 1 s0*s1
     """
