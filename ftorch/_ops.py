@@ -489,6 +489,10 @@ def is_default(value, argument) -> bool:
     return value is None or (type(value) is type(default) and value == default)
 
 
+# What one kernel computes for bounds that are numbers, which ATen has as its default, and for tensors.
+_BOUNDED = frozenset(f"{name}{end}" for name in ("clamp", "clamp_min", "clamp_max") for end in ("", "_"))
+
+
 def overload_call(definition, operands, static, form="function") -> tuple[Any, tuple, dict] | None:
     """(overload, args, kwargs) of a call of the engine; None for what is no op of ``torch.ops``."""
     name = definition.name + ("_" if form == "inplace" else "")
@@ -498,6 +502,8 @@ def overload_call(definition, operands, static, form="function") -> tuple[Any, t
     if name == "_to_copy":
         return packet.default, tuple(operands), {"dtype": static[0]}
     overload = getattr(packet, definition.schema.overload or "default")
+    if name in _BOUNDED and any(isinstance(v, TensorBase) for v in operands[1:]):
+        overload = packet.Tensor
     dynamic, fixed = iter(operands), iter(static)
     values = [next(fixed) if k == STATIC else next(dynamic) for k in definition.kinds]
     if hasattr(packet, "arguments"):  # of ATen's own signature

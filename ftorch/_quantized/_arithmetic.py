@@ -93,11 +93,10 @@ def number_of(b) -> float:
 
 def matmul(qa, qb, scale, zero_point):
     """The matrix product of two tensors in a quantizer, or of each of a batch."""
-    a, b = _pair(qa, qb, "matmul")
-    f32 = np.float32
-    levels = torch.matmul(a.shifted(integers(qa), _dtype.float64), b.shifted(integers(qb), _dtype.float64))
-    scaled = levels.to(_dtype.float32) * float(f32(a.scale) * f32(b.scale))
-    return quantized(scaled, q.PerTensor(scale, zero_point), qa.dtype)
+    _pair(qa, qb, "matmul")
+    # PyTorch's kernel multiplies what both stand for: the sums are those of a product in single precision.
+    numbers = torch.matmul(qa.dequantize(), qb.dequantize())
+    return quantized(numbers, q.PerTensor(scale, zero_point), qa.dtype)
 
 
 def with_tensors(tensor_form, scalar_form):

@@ -210,6 +210,18 @@ class ConvPackedParamsBase(ScriptObject):
 
         return type(self)(*(copy.deepcopy(v, memo) for v in self.__getstate__()))
 
+    def is_onednns(self):
+        """Whether the engine has oneDNN's kernels compute it: "x86" those of weights without zero points, of few groups."""
+        if engine() != "x86":
+            return engine() == "onednn"
+        found = self.__dict__.get("_is_onednns")
+        if found is None:
+            quantizer = self.weight._quantizer
+            is_one = isinstance(quantizer, q.PerTensor)
+            shifts = quantizer.zero_point != 0 if is_one else bool((quantizer.zero_points != 0).any())
+            found = self.__dict__["_is_onednns"] = not (self._transpose or shifts or self._groups > 100)
+        return found
+
     @property
     def _operand(self):
         found = self.__dict__.get("_prepared")
@@ -279,9 +291,11 @@ def _finish_fbgemm(total, both, multiplier, bias, zero_point, relu, axis):
     return q.clipped(torch.clamp(x, min=zero_point) if relu else x, _dtype.quint8)
 
 
-def _finish_onednn(total, both, scale, bias, zero_point, relu, axis):
-    """Integers of a sum of products: oneDNN adds the bias as a number."""
-    x = total.to(_dtype.float32) * _channels(both, total.dim(), axis)
+def _finish_onednn(total, factors, scale, bias, zero_point, relu, axis):
+    """Integers of a sum of products: oneDNN multiplies with one scale after the other, and adds the bias as a number."""
+    x = total.to(_dtype.float32)
+    for factor in factors:
+        x = x * _channels(factor, total.dim(), axis)
     if bias is not None:
         shape = [1] * x.dim()
         shape[axis] = -1
@@ -310,7 +324,7 @@ def linear(X, W_prepack, scale, zero_point, relu=False):
     total = _linear_sums(X, W_prepack)
     both, multiplier = _multipliers(X._quantizer.scale, W_prepack._operand[1], scale)
     if engine() == "onednn":
-        ints = _finish_onednn(total, both, scale, W_prepack.bias, zero_point, relu, -1)
+        ints = _finish_onednn(total, (both,), scale, W_prepack.bias, zero_point, relu, -1)
     else:
         ints = _finish_fbgemm(total, both, multiplier, W_prepack.bias, zero_point, relu, -1)
     return build(ints, q.PerTensor(scale, zero_point))
@@ -418,8 +432,9 @@ def conv(dims, relu=False, accumulates=False):
         both, multiplier = _multipliers(qx._quantizer.scale, packed._operand[1], scale)
         if accumulated is not None:
             ints = _finish_with_sum(total, both, scale, packed._bias, zero_point, relu, accumulated)
-        elif engine() in ("x86", "onednn") and not (packed._transpose and engine() == "x86"):
-            ints = _finish_onednn(total, both, scale, packed._bias, zero_point, relu, 1)
+        elif packed.is_onednns():
+            factors = np.float32(qx._quantizer.scale), packed._operand[1]
+            ints = _finish_onednn(total, factors, scale, packed._bias, zero_point, relu, 1)
         else:
             ints = _finish_fbgemm(total, both, multiplier, packed._bias, zero_point, relu, 1)
         return build(channels_last(ints), q.PerTensor(scale, zero_point))

@@ -136,11 +136,24 @@ def outcome(program, t, seed):
             yield x.numpy()
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
-def test_integers_are_those_of_pytorch(program):
-    for seed in range(30 if program is interpolation else 6):
+def check(program, seeds):
+    for seed in seeds:
         for expected, found in zip(outcome(program, torch, seed), outcome(program, ftorch, seed), strict=True):
             if isinstance(expected, np.ndarray):
                 np.testing.assert_array_equal(found, expected, err_msg=f"{program.__name__} {seed}")
             else:
                 assert found == expected, (program.__name__, seed)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_integers_are_those_of_pytorch(program):
+    check(program, range(30 if program is interpolation else 6))
+
+
+# Sums that lie next to the middle of two integers: the order of multiplications and of sums decides.
+TIES = [(binary, 41083), (binary, 41101), (convolution, 41006), (convolution, 41082), (convolution, 41097)]
+
+
+@pytest.mark.parametrize("program, seed", TIES, ids=lambda p: getattr(p, "__name__", str(p)))
+def test_what_lies_between_two_integers(program, seed):
+    check(program, [seed])

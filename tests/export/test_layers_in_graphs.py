@@ -108,3 +108,18 @@ def test_overloads_have_atens_schemas(name):
         a.alias_info is not None and a.alias_info.is_write for a in theirs.arguments
     ]
     assert [a.kwarg_only for a in ours.arguments] == [a.kwarg_only for a in theirs.arguments]
+
+
+def test_bounds_that_are_tensors():
+    """They are of another overload than numbers."""
+
+    def targets(torch):
+        class Bounded(torch.nn.Module):
+            def forward(self, x, y):
+                x = torch.clamp(x, max=y).clamp_min(y - 1) + x.clamp(0, 1)
+                return x.clone().clamp_(min=y).clamp_max_(y + 1).clamp_max(2)
+
+        exported = torch.export.export(Bounded(), (torch.ones(4), torch.ones(4)))
+        return [str(node.target) for node in exported.graph.nodes if node.op == "call_function"]
+
+    assert targets(ftorch) == targets(reference)
