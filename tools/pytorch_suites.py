@@ -75,7 +75,7 @@ RULES = [
     (r"^(\s*)from \.?xpu_test_utils import .*$", r"\1pass"),
     (r"with XPU(PatchForImport|ImportCtx)\(False\):", "if True:"),
     (r"torch\.xpu", "torch.cuda"),
-    (r"""(?<!cuda["'], )(["'])xpu\1""", r"\1cpu\1"),
+    (r"""(?<!cuda["'], )(?<!cpu["'], )(["'])xpu\1""", r"\1cpu\1"),
     (r"^(\s*)import torch_mlu\s*$", r"\1pass"),
     (r"""(["'])mlu\1""", r"\1cpu\1"),
     (r"(?<![A-Za-z])npu(?!t)", "cuda"),

@@ -218,7 +218,8 @@ def meshgrid(*tensors, indexing=None):
     if indexing is None:
         warnings.warn(
             "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
-            "argument.", stacklevel=2,
+            "argument.",
+            stacklevel=2,
         )
         indexing = "ij"
     tensors = _tensors(tensors)
@@ -235,6 +236,8 @@ def meshgrid(*tensors, indexing=None):
             )
         if x.dtype is not tensors[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+        if x.device != tensors[0].device:
+            raise RuntimeError("meshgrid expects all tensors to have the same device")
     swapped = indexing == "xy" and len(tensors) >= 2
     if swapped:
         tensors = (tensors[1], tensors[0], *tensors[2:])
@@ -290,7 +293,9 @@ def nonzero(input, *, as_tuple=False, out=None):
         found = api.argwhere(input)
     else:
         rows = np.transpose(values.nonzero())
-        found = from_array(rows, stride=(1, len(rows)))  # a dimension's indices lie beside each other
+        found = from_array(
+            rows, stride=(1, len(rows))
+        )  # a dimension's indices lie beside each other
     if out is None:
         return found
     if out.dtype is not found.dtype:
@@ -423,7 +428,7 @@ def sum_to_size(self, *size):
     """
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
     gap = self.ndim - len(size)
-    if gap < 0 or any(n not in (1, m) for n, m in zip(size, self.shape[max(gap, 0):])):
+    if gap < 0 or any(n not in (1, m) for n, m in zip(size, self.shape[max(gap, 0) :])):
         raise RuntimeError(
             f"size {{{list(size)}}} is not expandable to size {{{list(self.shape)}}}."
         )

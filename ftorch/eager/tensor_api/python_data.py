@@ -34,13 +34,22 @@ def inferred_array(data, wanted=None):
         return to_numpy(data)
     if isinstance(data, jax.Array):
         return np.asarray(data)
-    if hasattr(data, "__len__") and hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
+    if (
+        hasattr(data, "__len__")
+        and hasattr(data, "__array__")
+        and not isinstance(data, (list, tuple))
+    ):
         return np.asarray(data)
     if isinstance(data, bytes | str):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     if not _is_sequence(data):
         return _by_element(data, wanted)
-    if len(data) and isinstance(data, (list, tuple)) and isinstance(data[0], np.ndarray) and data[0].ndim:
+    if (
+        len(data)
+        and isinstance(data, (list, tuple))
+        and isinstance(data[0], np.ndarray)
+        and data[0].ndim
+    ):
         warn_once(
             "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider "
             "converting the list to a single numpy.ndarray with numpy.array() before converting to a tensor."
@@ -48,14 +57,23 @@ def inferred_array(data, wanted=None):
     try:
         shape, leaves = _flatten(data)
         kinds = {type(v) for v in leaves}
-        if wanted is not None and wanted.category <= 1 and any(issubclass(kind, _NO_INTEGERS) for kind in kinds):
+        if (
+            wanted is not None
+            and wanted.category <= 1
+            and any(issubclass(kind, _NO_INTEGERS) for kind in kinds)
+        ):
             return _by_element(data, wanted)
         return _array(leaves, kinds, shape, wanted)
     except (TypeError, ValueError, RuntimeError):
         return _by_element(data, wanted)
 
 
-_NO_INTEGERS = (TensorBase, np.float16, np.float32, np.longdouble)  # may be none for a dtype of integers
+_NO_INTEGERS = (
+    TensorBase,
+    np.float16,
+    np.float32,
+    np.longdouble,
+)  # may be none for a dtype of integers
 
 
 def _array(leaves, kinds, shape, wanted):
@@ -84,9 +102,16 @@ def _by_element(data, wanted):
         if isinstance(first, str):  # whose elements are strings, too
             raise ValueError("too many dimensions 'str'")
         shape.append(len(first))
+        if len(shape) > _MOST_DIMENSIONS:
+            raise ValueError(f"too many dimensions '{type(first).__name__}'")
         if not shape[-1]:
             break
-        first = first[0]
+        try:
+            first = first[0]
+        except Exception:
+            raise ValueError(
+                f"could not determine the shape of object type '{type(first).__name__}'"
+            ) from None
     dtype = _inferred(data) if wanted is None else wanted
     if 0 in shape:
         return np.empty(shape, dtype.numpy)
@@ -101,7 +126,9 @@ def _by_element(data, wanted):
         except TypeError:
             raise TypeError("not a sequence") from None
         if len(items) != shape[dim]:
-            raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(items)})")
+            raise ValueError(
+                f"expected sequence of length {shape[dim]} at dim {dim} (got {len(items)})"
+            )
         for part in items:
             store(part, dim + 1)
 
@@ -120,7 +147,10 @@ def _inferred(item):
     if not len(item):
         return _dtype.get_default_dtype()
     dtype = _dtype.bool
-    for part in item:
+    for place in range(len(item)):
+        part = item[place]
+        if part is item:
+            raise TypeError("new(): self-referential lists are incompatible")
         dtype = _dtype._promote(dtype, _inferred(part))
     return dtype
 
@@ -130,12 +160,16 @@ def _checked(item, dtype):
     if dtype.category <= 1:
         if isinstance(item, TensorBase):
             if item.numel() != 1 or item.dtype.category > 1:
-                raise TypeError("only integer tensors of a single element can be converted to an index")
+                raise TypeError(
+                    "only integer tensors of a single element can be converted to an index"
+                )
         elif not isinstance(item, float):
             operator.index(item)
     elif isinstance(item, (TensorBase, np.ndarray)):
         float(item) if dtype.category == 2 else complex(item)
-    elif not isinstance(item, (bool, int, float, np.generic)) and not (isinstance(item, complex) and dtype.is_complex):
+    elif not isinstance(item, (bool, int, float, np.generic)) and not (
+        isinstance(item, complex) and dtype.is_complex
+    ):
         raise TypeError(f"must be real number, not {type(item).__name__}")
     return item
 
@@ -158,7 +192,9 @@ def _leaf_dtype(kind):
     if issubclass(kind, np.generic):  # the double precision ones are Python's, too
         return _dtype.from_numpy(np.dtype(kind))
     if issubclass(kind, (bool, int, float, complex)):
-        return _dtype.from_python(next(k for k in (bool, int, float, complex) if issubclass(kind, k)))
+        return _dtype.from_python(
+            next(k for k in (bool, int, float, complex) if issubclass(kind, k))
+        )
     if issubclass(kind, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{kind.__name__}'")
     raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
@@ -193,6 +229,17 @@ def _beyond_int64(values, wanted):
     return np.uint64
 
 
+_MOST_DIMENSIONS = 128
+_DEEP = 12  # dimensions from which on it is looked whether a list contains itself
+
+
+def _check_depth(item, depth):
+    while _is_sequence(item) and len(item):
+        if depth > _MOST_DIMENSIONS:
+            raise ValueError(f"too many dimensions '{type(item).__name__}'")
+        item, depth = item[0], depth + 1
+
+
 def _flatten(data):
     """(shape, leaves) of nested sequences, which must not be ragged."""
     shape, level = [], [data]
@@ -206,7 +253,12 @@ def _flatten(data):
                     f"expected sequence of length {length} at dim {len(shape)} (got {len(item)})"
                 )
         shape.append(length)
+        if len(shape) == _DEEP:
+            _check_depth(level[0], _DEEP)
+        count = length * len(level)
         level = [leaf for item in level for leaf in item]
+        if len(level) != count:
+            raise ValueError("a sequence has not the elements that its length says")
     for item in level:
         if _is_sequence(item) or (isinstance(item, TensorBase) and item.numel() != 1):
             raise ValueError("only one element tensors can be converted to Python scalars")
@@ -219,7 +271,9 @@ def _is_sequence(item):
     if isinstance(item, np.ndarray):
         return item.ndim > 0
     return isinstance(item, (list, tuple, range)) or (
-        hasattr(item, "__len__") and hasattr(item, "__getitem__") and not isinstance(item, (str, bytes, Mapping, type))
+        hasattr(item, "__len__")
+        and hasattr(item, "__getitem__")
+        and not isinstance(item, (str, bytes, Mapping, type))
     )
 
 
@@ -238,8 +292,11 @@ def cast_array(array, dtype):
 def check_numbers(array, dtype):
     """Raises PyTorch's errors for Python numbers that a real dtype cannot hold."""
     if array.dtype.kind == "c" and dtype.category:
-        raise TypeError("must be real number, not complex" if dtype.category > 1 else
-                        "'complex' object cannot be interpreted as an integer")
+        raise TypeError(
+            "must be real number, not complex"
+            if dtype.category > 1
+            else "'complex' object cannot be interpreted as an integer"
+        )
     if not array.size or array.dtype == dtype.numpy or dtype.category != 1:
         return
     limits = np.iinfo(dtype.numpy)
