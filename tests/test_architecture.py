@@ -37,20 +37,6 @@ def _folder(module):
 # Circles that are left, by their folders: public modules of PyTorch's that name each other.
 CIRCLES = {
     ("ftorch", "ftorch._dispatch"),  # torch.ops and its overloads
-    (
-        "ftorch.distributed.tensor",
-        "ftorch.distributed.tensor.parallel",
-    ),  # losses of parallel logits
-    (
-        "ftorch.export",
-        "ftorch.fx.experimental",
-    ),  # make_fx(tracing_mode="symbolic") is what export does
-    ("ftorch.nn.modules", "ftorch.utils"),  # torch.utils.hooks has modules' BackwardHook
-    (
-        "ftorch._dynamo.backends",
-        "ftorch.jit",
-        "ftorch.jit.graphs",
-    ),  # backends compile and are compiled by
 }
 
 

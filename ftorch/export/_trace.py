@@ -23,8 +23,7 @@ from ..eager.core.geometry import Size
 from ..eager.dispatch.randomness import FILL
 from ..eager.tensor import TensorBase, modes
 from ..functional.functional_call import swapped
-from ..fx.experimental._trace_level import kernel_of
-from ..fx.experimental.proxy_tensor import Traced, TraceLevel
+from ..fx.experimental._trace_level import Traced, TraceLevel, kernel_of
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..nn import Module, Parameter

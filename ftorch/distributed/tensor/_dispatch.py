@@ -83,6 +83,10 @@ class _Spread:
         _implicit[0] -= 1
 
 
+# ``cross_entropy`` of logits that stay divided along the classes, for each `parallel.loss_parallel` that is entered.
+divided_losses: list = []
+
+
 def implicit_replication():
     """Within, plain tensors in calls with `DTensor`s count as replicated."""
     return _Spread(True)
@@ -111,10 +115,8 @@ def call(func, args, kwargs):
             kwargs["out"], call(func, args, {k: v for k, v in kwargs.items() if k != "out"})
         )
     over_devices = _over_devices(args, kwargs)
-    if name == "cross_entropy" and not over_devices and _keeps_classes():
-        from .parallel.loss import cross_entropy
-
-        return cross_entropy(*args, **kwargs)
+    if name == "cross_entropy" and not over_devices and divided_losses:
+        return divided_losses[-1](*args, **kwargs)
     if name in SPECIAL and not over_devices:
         result = SPECIAL[name](func, args, kwargs)
         if result is not NotImplemented:
@@ -217,12 +219,6 @@ def _over_devices(args, kwargs):
 
     first = next(x for x in tree_flatten((args, kwargs))[0] if isinstance(x, DTensor))
     return first.device_mesh._places is not None
-
-
-def _keeps_classes():
-    from .parallel.loss import enabled
-
-    return bool(enabled[0])
 
 
 def _on_the_way(targets, i, mesh):

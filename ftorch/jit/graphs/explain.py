@@ -54,8 +54,10 @@ class ExplainOutput:
 
     def __str__(self):
         lines = [
-            f"Graph Count: {self.graph_count}", f"Graph Break Count: {self.graph_break_count}",
-            f"Op Count: {self.op_count}", "Break Reasons:",
+            f"Graph Count: {self.graph_count}",
+            f"Graph Break Count: {self.graph_break_count}",
+            f"Op Count: {self.op_count}",
+            "Break Reasons:",
         ]
         for i, reason in enumerate(self.break_reasons, 1):
             lines += [f"  Break Reason {i}:", f"    Reason: {reason.reason}"]
@@ -82,9 +84,9 @@ def explain(f, *extra_args, **extra_kwargs):
 
     def inner(*args, **kwargs):
         from ...nn import Module
-        from ..compiled_function import Compiled
 
-        function = f.function if isinstance(f, Compiled) else f
+        # Of a compiled function what it was made of; disabled ones have that attribute, too, but no programs.
+        function = f._torchdynamo_orig_callable if hasattr(type(f), "programs") else f
         function = getattr(function, "_orig_mod", function)
         function = function.__call__ if isinstance(function, Module) else function
         grad, (events, result, guards, stores) = modes.grad, record(function, args, kwargs)
@@ -93,7 +95,13 @@ def explain(f, *extra_args, **extra_kwargs):
         ops = [[n.target for n in g.graph.nodes if n.op == "call_function"] for g in graphs]
         breaks = [BreakReason(p.reason, list(p.stack)) for p in pieces if p.reason is not None]
         return ExplainOutput(
-            graphs, len(graphs), len(graphs) - 1, breaks, sum(map(len, ops)), ops, guards,
+            graphs,
+            len(graphs),
+            len(graphs) - 1,
+            breaks,
+            sum(map(len, ops)),
+            ops,
+            guards,
             compile_times(),
         )
 
