@@ -22,7 +22,7 @@ from ..eager.core.formats import preserve_format
 from ..eager.core.registry import OPS, OpDef
 from ..eager.dispatch import overrides
 from ..eager.tensor import DISPATCHING, Tensor, TensorBase, modes
-from . import composition, gradients
+from . import composite_arguments, composition, gradients
 from .dispatch_state import DeclaredKernels, DisableTorchDispatch, state  # noqa: F401
 from .function_overloads import METHODS, FunctionOverload
 from .handled_results import (
@@ -188,11 +188,17 @@ class EngineOverload(_ops.OpOverload):
     """An op that is no part of ``torch.ops``, such as a gradient's, as handlers see it."""
 
     def __init__(self, op, static, form):
-        packet = _ops.OpOverloadPacket(op.name.replace(".", "_") + ("_" if form == "inplace" else ""))
+        packet = _ops.OpOverloadPacket(
+            op.name.replace(".", "_") + ("_" if form == "inplace" else "")
+        )
         packet._overloads["default"] = self
         self._packet, self._overloadname, self._form = packet, "default", form
         self._schema = SimpleNamespace(
-            name=f"aten::{op.name}", arguments=(), returns=(), is_view=False, overload_name="",
+            name=f"aten::{op.name}",
+            arguments=(),
+            returns=(),
+            is_view=False,
+            overload_name="",
             is_mutable=form == "inplace",
         )
         self._op, self._static = op, static
@@ -281,14 +287,20 @@ def engine_call(op, operands, static, form="function"):
     asked = not state.off and (state.stack or _subclasses(tensors))
     if kernel is None and below is None and not asked:
         return False, None
-    static = tuple(tuple(s) if s.__class__ is list else s for s in static)  # plans are found by them
+    static = tuple(
+        tuple(s) if s.__class__ is list else s for s in static
+    )  # plans are found by them
     pick = None
     seen = form == "function" and asked and _by_users(tensors)
     if seen:
         result = composition.composed(op, operands, static)
         if result is not None:
             return True, result
-        found = composition.renamed(op.definition, operands, static) if isinstance(op.definition, OpDef) else None
+        found = (
+            composition.renamed(op.definition, operands, static)
+            if isinstance(op.definition, OpDef)
+            else None
+        )
     else:
         found = None
         decomposed = _DECOMPOSED.get(op.name) if form == "function" else None
@@ -385,7 +397,9 @@ def engine_view(definition, x, static):
     if state.off or not (state.stack or (type(x) is not Tensor and has_dispatch(type(x)))):
         return False, None
     if definition.name.startswith("_index_"):
-        return True, _indexed(x, static[0])
+        return True, _indexed(
+            x, static[0], definition.name == "_index_slice" and len(static[0]) == 1
+        )
     if definition.name in ("_real_part", "_imag_part") and _by_users([x]):
         is_imag = definition.name == "_imag_part"
         is_conj = x.is_conj()
@@ -410,8 +424,8 @@ def engine_view(definition, x, static):
 END = 9223372036854775807  # of a slice to the end
 
 
-def _indexed(x, items):
-    """``x[...]`` as the views that PyTorch makes of it."""
+def _indexed(x, items, is_slice=False):
+    """``x[...]`` as the views that PyTorch makes of it; a slice alone is one, also of everything."""
     dim, sizes = 0, iter(x.shape)
     result = x
     for item in items:
@@ -421,10 +435,10 @@ def _indexed(x, items):
         elif isinstance(item, int):
             result = view_call(OPS["select.int"], result, (dim, item))
             continue
-        elif item != (0, 1, size):
+        elif item != (0, 1, size) or is_slice:
             start, step, count = item
             stop = start + step * (count - 1) + 1 if count else start
-            stop = END if stop == size else stop
+            stop = END if start + step * count >= size else stop
             result = view_call(OPS["slice.Tensor"], result, (dim, start, stop, step))
         dim += 1
     return view_call(OPS["alias"], x, ()) if result is x else result
@@ -442,22 +456,27 @@ def _method(name, x, **named):
 
 
 # Composites that are ops of PyTorch's own; the others are seen by what they call.
-_SIZED = frozenset("ones zeros empty rand randn".split())
-_FACTORIES = _SIZED | frozenset(
+_FACTORIES = composite_arguments.SIZED | frozenset(
     "full arange linspace logspace eye randint randperm empty_strided scalar_tensor tril_indices triu_indices hann_window "
     "hamming_window bartlett_window blackman_window kaiser_window".split()
 )
 # Composites that PyTorch has in C++, whose calls have numbers as C++ gives them.
-_IN_CPP = frozenset("dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout".split())
+_IN_CPP = frozenset(
+    "dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout".split()
+)
 _DRAWS = frozenset(
     "bernoulli normal poisson uniform_ normal_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ random_".split()
 )
-_LEAVES = _FACTORIES | _DRAWS | frozenset(
-    "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_zeros new_ones new_full "
-    "multinomial equal allclose".split()
+_LEAVES = (
+    _FACTORIES
+    | _DRAWS
+    | frozenset(
+        "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_zeros new_ones new_full "
+        "multinomial equal allclose".split()
+    )
 )
 # Composites that are one op in PyTorch, whose users' modes see them so.
-_WHOLE = frozenset("split _method_split chunk unbind batch_norm".split())
+_WHOLE = frozenset("split _method_split split_with_sizes chunk unbind batch_norm".split())
 
 
 def _whole(name, args, kwargs):
@@ -470,9 +489,21 @@ def _whole(name, args, kwargs):
     return tuple(result) if handled else None
 
 
+def _is_split_by_users(name, args):
+    """Whether a class of the user's is to see the op that splits its tensor, of which nobody wants gradients."""
+    x = args[0] if args else None
+    if name == "batch_norm" or x.__class__ not in DISPATCHING or state.off or not _by_users([x]):
+        return False
+    return not (modes.grad and x.requires_grad)
+
+
 def _composite(function, values, args, kwargs):
     """A composite's result; leaves among them are handed to modes and subclasses."""
     name = function.__name__
+    if name in _WHOLE and not state.stack and _is_split_by_users(name, args):
+        result = _whole(name, args, kwargs)
+        if result is not None:
+            return result
     if (name in _WHOLE or name in _IN_CPP) and not state.off and state.stack and _by_users(()):
         if name in _IN_CPP:
             with gradients.composing:
@@ -480,33 +511,34 @@ def _composite(function, values, args, kwargs):
         result = _whole(name, args, kwargs)
         if result is not None:
             return result
-    if state.off or name not in _LEAVES or not (
-        state.stack or any(v.__class__ in DISPATCHING for v in values)
+    if (
+        state.off
+        or name not in _LEAVES
+        or not (state.stack or any(v.__class__ in DISPATCHING for v in values))
     ):
         return function(*args, **kwargs)
-    if name in _DRAWS and modes.grad and any(isinstance(v, TensorBase) and v.requires_grad for v in values):
+    if (
+        name in _DRAWS
+        and modes.grad
+        and any(isinstance(v, TensorBase) and v.requires_grad for v in values)
+    ):
         return function(*args, **kwargs)  # whose node gives zeros
     kwargs = dict(kwargs)
     wants_grad = kwargs.pop("requires_grad", False)
-    if name in _PARAMETERS:
-        args = _by_position(name, args, kwargs)
-    if name in _SIZED:
-        size = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
-        args = (list(size),)
-    elif name in _NEW_SIZED and len(args) > 1 and isinstance(args[1], int):
-        args = (args[0], list(args[1:]))
-    elif name in _DEFAULTS and not any(isinstance(v, TensorBase) for v in args[1:]) and tuple(args[1:]) == _DEFAULTS[name]:
-        args = args[:1]
+    args = composite_arguments.shown(name, args, kwargs)
     kwargs = {k: v for k, v in kwargs.items() if v is not None}
     if gradients.composing.active:
         pass  # C++ says all that it wants
     elif name.endswith("_like") or name.startswith("new_"):
         kwargs.setdefault("pin_memory", False)
-    is_factory = name in _FACTORIES or (name == "normal" and not any(isinstance(v, TensorBase) for v in values))
+    is_factory = name in _FACTORIES or (
+        name == "normal" and not any(isinstance(v, TensorBase) for v in values)
+    )
     if is_factory and "out" not in kwargs and not gradients.composing.active:
         kwargs.setdefault("device", get_default_device())
         kwargs.setdefault("pin_memory", False)
-    func = _overload_of(name, function, _overload_name(name, args))
+    overload = composite_arguments.overload_name(name, args)
+    func = _aten_overload(name, overload) or _overload_of(name, function, overload)
     tensors = [v for v in values if isinstance(v, TensorBase)]
     with no_grad():
         handled, result = run(func, tensors, args, kwargs)
@@ -515,42 +547,11 @@ def _composite(function, values, args, kwargs):
     return result.requires_grad_(True) if wants_grad else result
 
 
-_NEW_SIZED = frozenset("new_zeros new_ones new_empty".split())
-# Arguments that are not shown where they have these values.
-_DEFAULTS: dict = {"bernoulli_": (0.5,), "normal_": (0.0, 1.0), "uniform_": (0, 1)}
-# Parameters that are shown by position however they were given.
-_PARAMETERS: dict = {
-    "arange": ("start", "end", "step"), "eye": ("n", "m"), "randint": ("low", "high", "size"),
-    "normal": ("mean", "std", "size"), "normal_": ("self", "mean", "std"), "bernoulli_": ("self", "p"),
-    **dict.fromkeys(_SIZED, ("size",)), **dict.fromkeys(_NEW_SIZED, ("self", "size")),
-}
-_BY_COUNT: dict = {
-    "arange": {2: "start", 3: "start_step"}, "eye": {2: "m"}, "randint": {3: "low"}, "random_": {2: "to", 3: "from"},
-    "empty": {1: "memory_format"}, "bernoulli_": {1: "float", 2: "float"}, "bernoulli": {2: "p"},
-    "randint_like": {3: "low_dtype"},
-}
-
-
-def _by_position(name, args, kwargs):
-    """All arguments of parameters that a call may name, which are taken out of ``kwargs``."""
-    parameters = _PARAMETERS[name]
-    if kwargs.keys().isdisjoint(parameters):
-        return args
-    given, defaults = iter(args), dict(zip(parameters[1:], _DEFAULTS.get(name, ())))
-    while parameters[-1] not in kwargs:
-        parameters = parameters[:-1]
-    found = [kwargs.pop(p) if p in kwargs else next(given, defaults.get(p)) for p in parameters]
-    return *(v for v in found if v is not None), *given
-
-
-def _overload_name(name, args):
-    """The name of ATen's overload for a composite's arguments."""
-    if name == "bernoulli_" and any(isinstance(v, TensorBase) for v in args[1:]):
-        return "Tensor"
-    if name == "normal":
-        kinds = ["Tensor" if isinstance(v, TensorBase) else "float" for v in args[:2]]
-        return "_".join(kinds) if len(kinds) == 2 else "Tensor_float"
-    return _BY_COUNT.get(name, {}).get(len(args), "default")
+@functools.cache
+def _aten_overload(name, overload):
+    """The overload that programs compare with, where there is one of that function."""
+    packet = getattr(_ops.ops.aten, name, None)
+    return getattr(packet, overload, None)
 
 
 @functools.cache
@@ -561,4 +562,14 @@ def _overload_of(name, function, overload):
     return FunctionOverload(name, again, overload=overload)
 
 
-__all__ = ["END", "activate", "deactivate", "engine_call", "engine_view", "overload_seen", "run", "see_gradients", "state"]
+__all__ = [
+    "END",
+    "activate",
+    "deactivate",
+    "engine_call",
+    "engine_view",
+    "overload_seen",
+    "run",
+    "see_gradients",
+    "state",
+]
