@@ -106,6 +106,15 @@ def number_of(o: np.generic):
     return float(o.real)
 
 
+def plain_number(value):
+    """A number of a subclass (NumPy's double precision, an IntEnum) as Python's own, NumPy's others as `number_of` says."""
+    if type(value) in NUMBERS:
+        return value
+    if isinstance(value, np.generic):
+        return number_of(value)
+    return next(k for k in NUMBERS if isinstance(value, k))(value)
+
+
 def _normalize_one(op, kind, name, position, o):
     if o is None or isinstance(o, TensorBase) or type(o) in NUMBERS:
         return o
@@ -119,9 +128,8 @@ def _normalize_one(op, kind, name, position, o):
                     f"{type_name(item)}"
                 )
         return tuple(o)
-    if isinstance(o, (int, float, complex)):  # subclasses, such as IntEnum
-        base = next(k for k in NUMBERS if isinstance(o, k))
-        return base(o)
+    if isinstance(o, (int, float, complex)):
+        return plain_number(o)
     if hasattr(type(o), "__torch_function__"):
         return o
     wanted = {TENSOR: "Tensor", OPTIONAL_TENSOR: "Tensor", TENSORS: "tuple of Tensors"}.get(

@@ -7,6 +7,7 @@ from ..core.dtype import dtype as Dtype
 from ..core.errors import size_mismatch
 from ..core.geometry import Geometry, geometry, pointwise_stride
 from ..tensor import TensorBase
+from .operands import NUMBERS, plain_number
 
 
 def result_type_of(values) -> Dtype:
@@ -23,7 +24,7 @@ def result_type_of(values) -> Dtype:
             else:
                 dims = g.dtype if dims is None else _dtype._promote(dims, g.dtype)
         elif v is not None:
-            d = _dtype.from_python(type(v))
+            d = _dtype.from_python(type(v if type(v) in NUMBERS else plain_number(v)))
             numbers = d if numbers is None else _dtype._promote(numbers, d)
     return _combine(dims, _combine(zeros, numbers))
 

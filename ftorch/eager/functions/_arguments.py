@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..call.argument_types import type_name
+from ..call.operands import plain_number
 from ..core import dtype as dtypes
 from ..tensor import TensorBase
 
@@ -86,9 +87,9 @@ def number(name: str, argument: str, position: int, value):
     Raises:
         TypeError: for anything else.
     """
-    if isinstance(value, (bool, int, float, complex)):
-        return value
-    if isinstance(value, np.generic) or isinstance(value, TensorBase) and value.ndim == 0 and not value.requires_grad:
+    if isinstance(value, (bool, int, float, complex, np.generic)):
+        return plain_number(value)
+    if isinstance(value, TensorBase) and value.ndim == 0 and not value.requires_grad:
         return value.item()
     kind = "Tensor" if isinstance(value, TensorBase) else type_name(value)
     raise TypeError(
