@@ -22,6 +22,7 @@ from ..core import jaxprs
 _MAX_FACTORS = 4  # of a product of sizes
 _MAX_DIVISOR = 16  # of a division with rounding down
 _MAX_HELD = 2048  # of one by a size that stays
+_MOST_KNOWN = 64  # formulas that a number is tried as a product with
 
 
 _LARGE_CONSTANT = 1 << 20  # bytes; larger constants of a kernel are not kept with its class
@@ -73,11 +74,9 @@ class Ambiguous(Exception):
 
     def values(self, near):
         """Values near one at which the formulas differ, those first that tell most."""
-        for step in (max(self.span // 32, 1), 1):  # many formulas differ at many values: a few are looked at
+        for step in (max(self.span // 32, 1), 1):  # many formulas differ at many values: a few are looked at first
             found = [(self.most(n), n) for n in range(max(near - self.span, 1), near + self.span + 1, step)]
-            if differing := [n for most, n in sorted(found) if most < self.count]:
-                return differing
-        return []
+            yield from [n for most, n in sorted(found) if most < self.count]
 
 
 def fit(values, points) -> str:
@@ -104,7 +103,10 @@ def fit(values, points) -> str:
         if all(v == c for v, c in zip(values, column)):
             return f"s{i}"
     names = [f"s{i}" for i in range(len(columns))]
-    return _affine(values, columns, names) or _product(values, columns, names) or _rounded(values, columns)
+    return (
+        _affine(values, columns, names) or _product(values, columns, names) or _extremum(values, columns)
+        or _of_two(values, columns) or _rounded(values, columns)
+    )
 
 
 def _affine(values, columns, names):
@@ -160,6 +162,33 @@ def _product(values, columns, names):
     return None
 
 
+def _extremum(values, columns):
+    """The less or greater of two sizes, or None."""
+    for (i, one), (j, other) in itertools.combinations(enumerate(columns), 2):
+        for name, choose in (("min", min), ("max", max)):
+            if all(v == choose(a, b) for v, a, b in zip(values, one, other)):
+                return f"{name}(s{i},s{j})"
+    return None
+
+
+def _of_two(values, columns):
+    """``(s0 + a)*(s1 + b)`` as a sum, of which there are integers of each, or ``s*(s + a)//2``; or None."""
+    for (i, one), (j, other) in itertools.combinations_with_replacement(enumerate(columns), 2):
+        rows = [[1, a, a * b] if i == j else [1, a, b, a * b] for a, b in zip(one, other)]
+        if len(rows) < len(rows[0]) + 2 or (found := _solve(rows, values)) is None:
+            continue
+        *terms, product = found
+        if all(x.denominator == 1 for x in found):
+            names = [f"s{i}*s{j}", f"s{i}"] if i == j else [f"s{i}*s{j}", f"s{i}", f"s{j}"]
+            slopes = map(int, (product, *terms[1:]))
+            return _sum([(a, n) for a, n in zip(slopes, names) if a], int(terms[0]))
+        twice = [2 * x for x in (product, *terms[1:])]
+        if i == j and terms[0].denominator == 1 and all(x.denominator == 1 for x in twice) and sum(twice) % 2 == 0:
+            text = _sum([(int(a), n) for a, n in zip(twice, [f"s{i}*s{i}", f"s{i}"]) if a], 0)
+            return f"({text})//2{int(terms[0]):+d}"
+    return None
+
+
 def _line(values, xs):
     """(slope, integer constant) of the line through all points, or None."""
     other = next((i for i, x in enumerate(xs) if x != xs[0]), None)
@@ -186,6 +215,11 @@ def _rounded(values, columns):
             found = _divisions(values, column, divisors) or _remainders(values, column, divisors)
             if found:
                 return _only(found, i, column, divisors[-1])
+    # A size without what is left over: where the last step of a stride ends.
+    for i, column in enumerate(columns):
+        rest = [v - n for v, n in zip(values, column)]
+        if found := _remainders(rest, column, range(2, _MAX_DIVISOR + 1)):
+            return _only(found, i, column, _MAX_DIVISOR, f"+s{i}")
     # What a size and a division of another have between them, as the half of a spectrum and the signal that is wanted.
     for (i, column), (j, other), sign in itertools.product(enumerate(columns), enumerate(columns), (-1, 1)):
         rest = [v - sign * n for v, n in zip(values, other)]
@@ -241,7 +275,7 @@ def _only(found, symbol, column, span, term="") -> str:
         evaluate = eval(f"lambda s: [{','.join(found)}]")  # noqa: S307  (formulas of this module's)
         agree = lambda n: max(collections.Counter(evaluate(n)).values())  # noqa: E731
         several = Ambiguous(first, symbol, agree, len(found), span)
-        if any(map(several.values, column)):
+        if any([next(several.values(n), None) is not None for n in column]):
             raise several
     return first
 
@@ -274,9 +308,22 @@ class Merge:
                     raise
                 found = Formula(several.first)
             except NoFormula:
-                found = self._halvings(values)
+                found = self._of_known(values) or self._halvings(values)
             self._known[key] = found
         return found
+
+    def _of_known(self, values):
+        """A product of a formula that was found before and of another, or of one of `_affine`; or None."""
+        columns = list(zip(*self.points))
+        for known, formula in list(self._known.items())[:_MOST_KNOWN]:
+            if formula.__class__ is not Formula or not all(k and v % k == 0 for v, k in zip(values, known)):
+                continue
+            rest = tuple([v // k for v, k in zip(values, known)])
+            other = self._known.get(rest)
+            source = other.source if other.__class__ is Formula else _affine(rest, columns, [f"s{i}" for i in range(len(columns))])
+            if source is not None:
+                return Formula(f"({formula.source})*({source})")
+        return None
 
     def _halvings(self, values):
         """How often a size can be halved: the steps of a binary search."""
@@ -373,14 +420,16 @@ class Merge:
         )
 
     def _multiples(self, back, values):
-        """The products of sizes, and what they are multiplied by to give a value at the point where it is least."""
+        """The products of sizes, with what they are multiplied by and what is added to give a value where it is least."""
         symbols = range(len(self.points[0]))
         for count in range(1, _MAX_FACTORS + 1):
             for chosen in itertools.combinations_with_replacement(symbols, count):
                 products = [math.prod([p[i] for i in chosen]) for p in self.points]
                 at = products.index(min(products))
-                if (factor := round(back(values[at]) / products[at])) > 0:
-                    yield "*".join([repr(factor), *[f"s{i}" for i in chosen]])
+                whole = round(back(values[at]))
+                if (factor := round(whole / products[at])) > 0:
+                    text = "*".join([repr(factor), *[f"s{i}" for i in chosen]])
+                    yield text + (f"{rest:+d}" if (rest := whole - factor * products[at]) else "")
 
 
 # (from a float to the integer that it is made of, Python source of the way back).
@@ -397,6 +446,8 @@ _FLOATS = (
     (lambda v: 1 / (1 - v), "(n-1)/n"),
     (lambda v: 2 * v, "n/2.0"),
     (lambda v: 2 / v, "2.0/n"),
+    (lambda v: v * 2**23, "n*2.0**-23"),  # of what float32 and float64 tell apart
+    (lambda v: v * 2**52, "n*2.0**-52"),
 )
 
 

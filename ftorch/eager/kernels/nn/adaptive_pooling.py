@@ -138,6 +138,11 @@ def _adaptive_max(nd, name, x, output_size):
     lead, extent = x.shape[: x.ndim - nd], x.shape[x.ndim - nd :]
     if 0 in out or 0 in lead:
         return jnp.zeros((*lead, *out), x.dtype), jnp.zeros((*lead, *out), jnp.int64)
+    if all(o == 1 for o in out):
+        flat = x.reshape(*lead, math.prod(extent))
+        which = jnp.argmax(flat, -1, keepdims=True)
+        best = jnp.take_along_axis(flat, which, -1)
+        return tuple([y.reshape(*lead, *out) for y in (best, which.astype(np.int64))])
     window = _even_window(extent, out)
     if window is not None:
         return max_with_indices(x, window)

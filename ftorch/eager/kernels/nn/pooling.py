@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from jax import lax
 from ...core.registry import op
 from ...native import computed_once
 from .._common import as_lines, as_volumes, dtype_name, is_complex, is_integral, up
-from .._primitives import primitive
+from .._primitives import is_for_all_sizes, primitive, table_of
 from ..reduction.reductions import put_along
 from ._windows import ntuple, sizes
 
@@ -205,7 +206,7 @@ def check_dtype(kernel_name, x, *, integers):
 
 
 def _pad(x, pads, value):
-    if not any(map(any, pads)):
+    if not any(map(any, pads)) and not is_for_all_sizes():
         return x
     lead = [(0, 0, 0)] * (x.ndim - len(pads))
     return lax.pad(x, jnp.asarray(value, x.dtype), [*lead, *((a, b, 0) for a, b in pads)])
@@ -446,11 +447,21 @@ def _window_counts(window, count_include_pad):
     """How many elements the average of each window divides by, (*out)."""
     counts = np.ones((), np.int64)
     for k, s, p, _, n, o in zip(*window, strict=True):
+        counts = counts[..., None] * table_of(_counts(k, s, p, count_include_pad), n, o)
+    return counts
+
+
+@functools.cache
+def _counts(k, s, p, count_include_pad):
+    """The function of a dimension's size and number of windows that gives the windows' counts along it."""
+
+    def counts(n, o):
         start = np.arange(o) * s - p
         stop = np.minimum(start + k, n + p)
         if not count_include_pad:
             start, stop = np.maximum(start, 0), np.minimum(stop, n)
-        counts = counts[..., None] * (stop - start)
+        return stop - start
+
     return counts
 
 
@@ -460,7 +471,12 @@ def _avg_pool(nd, self, kernel_size, stride, padding, ceil_mode, count_include_p
     check_dtype(kernel_name, self, integers=(np.int64,))
     if divisor == 0:
         raise RuntimeError("divisor must be not zero")
-    counts = _window_counts(window, count_include_pad) if divisor is None else divisor
+    if divisor is not None:
+        counts = divisor
+    elif not any(window.padding) and not ceil_mode:
+        counts = math.prod(window.kernel)
+    else:
+        counts = _window_counts(window, count_include_pad)
     sums = window_sums(up(self), window)
     counts = jnp.asarray(counts, sums.dtype)
     return lax.div(sums, jnp.broadcast_to(counts, sums.shape)).astype(self.dtype)
@@ -470,9 +486,23 @@ _AVG = "int[{n}] kernel_size, int[{n}] stride=[], int[{n}] padding=0, bool ceil_
        "bool count_include_pad=True"
 
 
+def _single_windows(nd, x, kernel_size, stride, padding, ceil_mode):
+    """Which dimensions have one window: a way that average pooling goes."""
+    try:
+        out = _window(f"avg_pool{nd}d", x, kernel_size, stride, padding, 1, ceil_mode, nd).out
+    except RuntimeError:
+        return None
+    return tuple([o == 1 for o in out])
+
+
 @op(f"avg_pool1d(Tensor self, {_AVG.format(n=1)}) -> Tensor", public=". nn.functional", layout=as_lines)
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     return _avg_pool(1, self, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@avg_pool1d.by_regime
+def _(self, kernel_size, stride, padding, ceil_mode):
+    return _single_windows(1, self, kernel_size, stride, padding, ceil_mode)
 
 
 def _declare_avg_pool(nd):
@@ -483,6 +513,10 @@ def _declare_avg_pool(nd):
         return _avg_pool(
             nd, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
         )
+
+    @avg_pool.by_regime
+    def _(self, kernel_size, stride, padding, ceil_mode):
+        return _single_windows(nd, self, kernel_size, stride, padding, ceil_mode)
 
 
 for _nd in (1, 2, 3):

@@ -25,6 +25,7 @@ from .._common import (
     wrap_dim,
     wrap_dims,
 )
+from .._primitives import table_of
 from .reductions import not_implemented, restore_dims
 
 # --- the norm and its direction ------------------------------------------------------
@@ -329,5 +330,10 @@ def pdist(input, p=2.0):
         raise not_implemented("pdist", input)
     size = input.shape[0]
     # Half of the work is thrown away, but it is dense work: gathered pairs would be slower still.
-    above = np.ravel_multi_index(np.triu_indices(size, 1), (size, size)) if size > 1 else []
-    return _distances(input, input, p).reshape(-1)[np.asarray(above, np.int64)]
+    return _distances(input, input, p).reshape(-1)[table_of(_above_diagonal, size)]
+
+
+def _above_diagonal(size):
+    """Where in a square matrix, flat, the elements above its diagonal are."""
+    rows, columns = np.triu_indices(size, 1)
+    return np.asarray(rows * size + columns, np.int64)

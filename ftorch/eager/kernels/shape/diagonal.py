@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -11,6 +12,7 @@ import numpy as np
 from ...core.once import warn_once
 from ...core.registry import op
 from .._common import dtype_name, is_integral, opmath, up, wrap_dim
+from .._primitives import is_for_all_sizes, table_of
 from ..indexing.scatter import not_implemented
 from .joining import joined_dtype
 
@@ -218,9 +220,19 @@ def combinations(self, r, with_replacement):
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return jnp.zeros((0,), self.dtype)
+    if is_for_all_sizes() and math.comb(len(self) + r, r) > _MOST_TRIED:
+        raise RuntimeError("too many choices to try a size out")
+    return self[table_of(_picks(r, with_replacement), len(self))]
+
+
+_MOST_TRIED = 1 << 20
+
+
+@functools.cache
+def _picks(r, with_replacement):
+    """The function of a size that gives the choices of ``r`` places, one per row."""
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    picks = np.array(list(choose(range(len(self)), r)), np.int64).reshape(-1, r)
-    return self[picks]
+    return lambda size: np.array(list(choose(range(size), r)), np.int64).reshape(-1, r)
 
 
 def _powers(x, count):
