@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ftorch.eager.runtime.size_fit import Ambiguous, Merge, NoFormula, NotGeneral, fit
+from ftorch.eager.runtime.size_fit import Ambiguous, Formula, Merge, NoFormula, NotGeneral, fit
 
 POINTS = [(7, 19), (12, 33), (31, 90), (64, 201), (150, 333), (97, 555)]
 
@@ -18,7 +18,8 @@ POINTS = [(7, 19), (12, 33), (31, 90), (64, 201), (150, 333), (97, 555)]
         lambda a, b: 12, lambda a, b: a, lambda a, b: 3 * b + 2, lambda a, b: a + b, lambda a, b: 2 * a - b + 1,
         lambda a, b: a * b, lambda a, b: 4 * a * b, lambda a, b: a * a * b, lambda a, b: (a - 3) // 2 + 1,
         lambda a, b: (b + 2 - 5) // 3 + 1, lambda a, b: -(-a // 4), lambda a, b: a * b * 2 + 5, lambda a, b: 3 - b % 4,
-        lambda a, b: (a + 1) % 2,
+        lambda a, b: (a + 1) % 2, lambda a, b: (a - 2) * (b + 3), lambda a, b: b * (b - 1) // 2, lambda a, b: b - (b + 1) % 2,
+        lambda a, b: a * a + 3 * a - 1,
     ],
 )
 def test_formulas_hold_elsewhere(function):
@@ -29,7 +30,7 @@ def test_formulas_hold_elsewhere(function):
             break
         except Ambiguous as several:
             i, point = several.symbol, points[0]
-            points.append((*point[:i], several.values(point[i])[0], *point[i + 1 :]))
+            points.append((*point[:i], next(several.values(point[i])), *point[i + 1 :]))
     for a, b in [(5, 6), (8, 1000), (1001, 13), (77, 78)]:
         assert eval(formula, {"s0": a, "s1": b}) == function(a, b), formula
 
@@ -49,13 +50,30 @@ def test_of_several_divisions_none_is_taken(k, data):
     try:
         formula = fit([(n + b) // k for (n,) in points], points)
     except Ambiguous as several:
-        assert several.values(points[0][0])
+        assert next(several.values(points[0][0])) > 0
     except NoFormula:
         raise AssertionError("the formula itself fits") from None
     else:
         near = {n for (at,) in points for n in range(max(at - 16, 1), at + 17)}
         if "//" in formula:
             assert all(eval(formula, {"s0": n}) == (n + b) // k for n in near)
+
+
+def test_the_less_of_two_sizes_is_found_where_each_is():
+    points = [(7, 19), (33, 12), (31, 90), (201, 64), (150, 333), (97, 55)]
+    assert fit([min(p) for p in points], points) == "min(s0,s1)"
+
+
+def test_products_of_what_is_known_are_found():
+    """The elements of windows in two dimensions, of which those along each were asked for before."""
+    points = [(7, 19, 5), (12, 33, 6), (31, 90, 7), (64, 201, 12), (150, 333, 41), (97, 555, 30), (9, 14, 99)]
+    merge = Merge(points)
+    along = [[-(-p[i] // 5) for p in points] for i in (0, 1)]
+    wanted = [a * b for a, b in zip(*along)]
+    for each in along:
+        merge._known[tuple(each)] = Formula(f"-(-s{along.index(each)}//5)")
+    formula = merge.numbers(wanted)
+    assert eval(formula.source, {"s0": 26, "s1": 51}) == 6 * 11
 
 
 def test_what_follows_no_formula_is_said():
