@@ -315,12 +315,13 @@ class Merge:
     def _of_known(self, values):
         """A product of a formula that was found before and of another, or of one of `_affine`; or None."""
         columns = list(zip(*self.points))
+        names = [f"s{i}" for i in range(len(columns))]
         for known, formula in list(self._known.items())[:_MOST_KNOWN]:
             if formula.__class__ is not Formula or not all(k and v % k == 0 for v, k in zip(values, known)):
                 continue
             rest = tuple([v // k for v, k in zip(values, known)])
             other = self._known.get(rest)
-            source = other.source if other.__class__ is Formula else _affine(rest, columns, [f"s{i}" for i in range(len(columns))])
+            source = other.source if other.__class__ is Formula else _affine(rest, columns, names)
             if source is not None:
                 return Formula(f"({formula.source})*({source})")
         return None

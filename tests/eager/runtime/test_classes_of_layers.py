@@ -1,4 +1,4 @@
-"""Layers whose numbers follow from sizes in involved ways: their calls and gradients have size classes, and PyTorch's values."""
+"""Layers whose numbers follow from sizes in involved ways: calls and gradients have size classes, and PyTorch's values."""
 
 from __future__ import annotations
 
