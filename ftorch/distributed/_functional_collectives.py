@@ -114,8 +114,10 @@ class _AllReduce(Function):
 
     @staticmethod
     def backward(ctx, grad):
-        if ctx.op not in (ReduceOp.SUM, ReduceOp.AVG):
-            raise RuntimeError(f"all_reduce with {ctx.op} has no derivative")
+        if ctx.op is not ReduceOp.SUM:
+            raise RuntimeError(
+                f"all_reduce backward only supports 'sum' reduction, got '{str(getattr(ctx.op, 'name', ctx.op)).lower()}'"
+            )
         return _AllReduce.apply(grad, ctx.op, ctx.group), None, None
 
 

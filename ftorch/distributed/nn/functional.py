@@ -8,6 +8,7 @@ import ftorch as torch
 
 from ...autograd import Function
 from .. import distributed_c10d as dist
+from .._collectives import _same_dtypes
 from .._reductions import ReduceOp
 
 
@@ -34,8 +35,12 @@ class _Gather(Function):
         ctx.dst, ctx.group = dst, group
         outs = [torch.zeros_like(tensor) for _ in range(dist.get_world_size(group))]
         tensor = tensor.contiguous()
-        dist.gather(tensor, outs if dist.get_rank(group) == dist.get_group_rank(group, dst) else None,
-                    dst, group=group)
+        dist.gather(
+            tensor,
+            outs if dist.get_rank(group) == dist.get_group_rank(group, dst) else None,
+            dst,
+            group=group,
+        )
         return tuple(outs)
 
     @staticmethod
@@ -154,15 +159,20 @@ class _AlltoAllSingle(Function):
     @staticmethod
     def backward(ctx, grad):
         out = grad.new_empty(ctx.shape)
-        return None, None, None, None, _AlltoAllSingle.apply(
-            ctx.group, out, *ctx.splits, grad.contiguous()
+        return (
+            None,
+            None,
+            None,
+            None,
+            _AlltoAllSingle.apply(ctx.group, out, *ctx.splits, grad.contiguous()),
         )
 
 
 def _deprecated(name, later):
     warnings.warn(
         f"torch.distributed.nn.functional.{name} is deprecated, use torch.distributed._functional_collectives.{later} instead.",
-        FutureWarning, stacklevel=3,
+        FutureWarning,
+        stacklevel=3,
     )
 
 
@@ -199,6 +209,7 @@ def reduce(tensor, dst, op=ReduceOp.SUM, group=None):
 def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None):
     """A new tensor: the calling process' element of all processes' lists, combined."""
     _deprecated("reduce_scatter", "reduce_scatter_single")
+    _same_dtypes(output, input_list)
     return _Reduce_Scatter.apply(op, group, output, *input_list)
 
 

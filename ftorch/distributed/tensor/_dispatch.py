@@ -152,6 +152,12 @@ def call(func, args, kwargs):
         sizes, local_args = [], None
         if inplace:
             targets[0], outputs = list(tensors[0].placements), list(tensors[0].placements)
+    if not over_devices and mesh.get_coordinate() is None:
+        return (
+            tensors[0]
+            if inplace
+            else _of_nobody(func, tensors, places, leaves, spec, mesh, outputs)
+        )
     if inplace:
         own = tensors[0]
         wanted = list(own.placements)
@@ -202,6 +208,24 @@ def _of_one(x, args, kwargs):
                 f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {d})"
             )
     return tuple(d for d in dims if x.dim() and x.shape[d] == 1)
+
+
+def _of_nobody(func, tensors, places, leaves, spec, mesh, outputs):
+    """The results for a process that is not in the mesh: nothing, of the shapes that they have."""
+    from ._api import DTensor
+
+    leaves = list(leaves)
+    for i, x in zip(places, tensors):
+        leaves[i] = torch.empty(tuple(x.shape), dtype=x.dtype, device="meta")
+    args, kwargs = tree_unflatten(leaves, spec)
+    found, structure = tree_flatten(func(*args, **kwargs))
+    made = []
+    for t in found:
+        if isinstance(t, torch.Tensor):
+            nothing = torch.zeros(() if not t.dim() else 0, dtype=t.dtype)
+            t = DTensor._made(nothing, mesh, outputs, tuple(t.shape))
+        made.append(t)
+    return tree_unflatten(made, structure)
 
 
 def _hand_on(result, operands):

@@ -97,9 +97,16 @@ def pointwise(name, inputs, args, kwargs):
     return Decision(targets, along(chosen[2], chosen[0]))
 
 
+_LARGEST = {"max": "maximum", "min": "minimum"}  # of the largest of terms the larger one
+
+
 def _of_terms(name, inputs, kind, args, kwargs):
     """Elementwise on terms of a sum or of a mean, where all are such, or the others are factors."""
     whole = Decision([R] * len(inputs), R)
+    if name == _LARGEST.get(kind.reduce_op) and all(
+        i.placement == kind and not i.derived for i in inputs
+    ):
+        return Decision([kind] * len(inputs), kind)
     if kind.reduce_op not in ("sum", "avg") or any(divides(i.placement) for i in inputs):
         return whole
     are_terms = [i.placement == kind for i in inputs]

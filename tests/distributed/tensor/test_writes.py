@@ -90,6 +90,45 @@ def leaves_of_terms(t, d, rank):
     return [g.clone() for g in found]
 
 
-@pytest.mark.parametrize("program", (written, leaves_of_terms))
+def outside(t, d, rank):
+    """What a process has of tensors over a mesh that it is not in."""
+    tensor, found = importlib.import_module(f"{t.__name__}.distributed.tensor"), []
+    mesh = d.DeviceMesh("cpu", [0])
+    x = tensor.DTensor.from_local(t.ones(3, 4), mesh, [tensor.Shard(0)])
+    for made in (
+        *x.split([2, 2], dim=1),
+        x.sum(),
+        x.sum(1),
+        (x * 2).relu(),
+        x.softmax(-1),
+        x.max(1)[1],
+        x.add_(1),
+    ):
+        found += [made.to_local().clone(), tuple(made.shape), str(made.placements)]
+    return found
+
+
+def largest_of_terms(t, d, rank):
+    tensor, found = importlib.import_module(f"{t.__name__}.distributed.tensor"), []
+    mesh = d.init_device_mesh("cpu", (2,))
+    for kind in ("max", "min", "sum"):
+        x, y = (
+            tensor.DTensor.from_local(v, mesh, [tensor.Partial(kind)])
+            for v in (t.arange(4.0) * (rank - 0.5), t.ones(4) * rank)
+        )
+        for made in [t.minimum(x, y) if kind == "min" else t.maximum(x, y)]:
+            found += [str(made.placements), made.full_tensor()]
+    return found
+
+
+def derivative_of_a_maximum(t, d, rank):
+    functional = importlib.import_module(f"{t.__name__}.distributed._functional_collectives")
+    x = t.ones(2, requires_grad=True)
+    functional.all_reduce(x, "max", d.group.WORLD).sum().backward()
+
+
+@pytest.mark.parametrize(
+    "program", (written, leaves_of_terms, outside, largest_of_terms, derivative_of_a_maximum)
+)
 def test_as_whole_tensors(two, program):
     two.run(program)
