@@ -33,7 +33,7 @@ def _flat_in_dims(in_dims, args, func):
         ValueError: with functorch's words if the dims do not fit the args.
     """
     name = _get_name(func)
-    if not isinstance(in_dims, (int, tuple, list)):
+    if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a "
             f"(potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}."
@@ -44,7 +44,7 @@ def _flat_in_dims(in_dims, args, func):
             f"trying to vmap over a function with no inputs. The latter is unsupported."
         )
     flat, spec = pytree.tree_flatten(args)
-    dims = _broadcast_to_and_flatten(in_dims if isinstance(in_dims, int) else tuple(in_dims), spec)
+    dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the "
@@ -89,12 +89,6 @@ def _validate_and_get_batch_size(dims, flat):
 def _unwrap_batched(outputs, out_dims, level, batch_size, func):
     name = _get_name(func)
     flat, spec = pytree.tree_flatten(outputs)
-    for out in flat:
-        if not isinstance(out, TensorBase):
-            raise ValueError(
-                f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(out)}. Did "
-                f"you mean to set out_dims= to None for output?"
-            )
     if isinstance(out_dims, int) or out_dims is None:
         dims = [out_dims] * len(flat)
     elif isinstance(out_dims, tuple) and len(flat) == 1 and len(out_dims) == 1 and spec.is_leaf():
@@ -108,7 +102,8 @@ def _unwrap_batched(outputs, out_dims, level, batch_size, func):
                 f"{pytree.tree_flatten(out_dims)[1]} but outputs has structure {spec}."
             )
     out = [
-        _maybe_remove_batch_dim(name, t, level, batch_size, dim, out_dims) for t, dim in zip(flat, dims)
+        _maybe_remove_batch_dim(name, t, level, batch_size, dim, out_dims)
+        for t, dim in zip(flat, dims)
     ]
     return pytree.tree_unflatten(out, spec)
 
@@ -122,6 +117,11 @@ def _maybe_remove_batch_dim(name, t, level, batch_size, dim, out_dims=None):
                 f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
             )
         return t._inner if is_mine else t
+    if not isinstance(t, TensorBase):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(t)}. Did "
+            f"you mean to set out_dims= to None for output?"
+        )
     if not isinstance(dim, int):
         raise ValueError(
             f"vmap({name}, ..., out_dims={dim if out_dims is None else out_dims}): `out_dims` must be an int, None or a python "
@@ -187,7 +187,9 @@ def _process_batched_inputs(in_dims, args, func):
     return _validate_and_get_batch_size(dims, flat), dims, flat, spec
 
 
-def _flat_vmap(func, batch_size, flat_in_dims, flat_args, args_spec, out_dims, randomness, **kwargs):
+def _flat_vmap(
+    func, batch_size, flat_in_dims, flat_args, args_spec, out_dims, randomness, **kwargs
+):
     with BatchLevel(batch_size, randomness) as level:
         inputs = _create_batched_inputs(flat_in_dims, flat_args, level, args_spec)
         outputs = func(*inputs, **kwargs)
@@ -197,7 +199,8 @@ def _flat_vmap(func, batch_size, flat_in_dims, flat_args, args_spec, out_dims, r
 def _create_batched_inputs(flat_in_dims, flat_args, level, args_spec):
     """The arguments with their mapped dimensions hidden."""
     inputs = [
-        arg if dim is None else batched(level, arg, dim) for arg, dim in zip(flat_args, flat_in_dims)
+        arg if dim is None else batched(level, arg, dim)
+        for arg, dim in zip(flat_args, flat_in_dims)
     ]
     return tree_unflatten(inputs, args_spec)
 
