@@ -1,6 +1,8 @@
 """Remote procedure calls (``torch.distributed.rpc``)."""
 # ruff: noqa: F401
 
+import importlib
+
 from . import api, backend_registry, functions
 from ._agent import WorkerInfo
 from ._rref import RRef
@@ -44,6 +46,8 @@ def is_available() -> bool:
 
 
 def __getattr__(name):  # profilers are loaded by who takes a profile
+    if name == "server_process_global_profiler":
+        return importlib.import_module(f".{name}", __name__)
     if name == "_server_process_global_profile":
         from .server_process_global_profiler import _server_process_global_profile
 
