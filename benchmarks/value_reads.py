@@ -178,10 +178,7 @@ def _(lib):
 def _(lib):
     lib.manual_seed(0)
     model = lib.nn.Sequential(*[lib.nn.Linear(16, 16) for _ in range(6)])
-    grads = [
-        np.random.default_rng(0).standard_normal(tuple(p.shape)).astype(np.float32)
-        for p in model.parameters()
-    ]
+    grads = [np.random.default_rng(0).standard_normal(tuple(p.shape)).astype(np.float32) for p in model.parameters()]
     grads = [lib.tensor(g) for g in grads]
 
     def run():
@@ -216,9 +213,7 @@ def _(lib):
     lib.manual_seed(0)
     x = lib.linspace(-1, 1, 64).reshape(32, 2)
     y = x.sum(1, keepdim=True)
-    weights = [
-        np.random.default_rng(1).standard_normal(s).astype(np.float32) for s in ((2, 8), (8, 1))
-    ]
+    weights = [np.random.default_rng(1).standard_normal(s).astype(np.float32) for s in ((2, 8), (8, 1))]
 
     def run():
         first, second = (lib.tensor(w, requires_grad=True) for w in weights)
@@ -288,18 +283,13 @@ def _(lib):
 @case("tolist and back", 20)
 def _(lib):
     x = lib.arange(32.0).reshape(4, 8)
-    return lambda: float(
-        sum(lib.tensor([[v + 1 for v in row] for row in x.tolist()]).sum(1).tolist())
-    )
+    return lambda: float(sum(lib.tensor([[v + 1 for v in row] for row in x.tolist()]).sum(1).tolist()))
 
 
 @case("greedy accuracy by batch", 10)
 def _(lib):
     rng = np.random.default_rng(0)
-    logits, labels = (
-        lib.tensor(rng.standard_normal((32, 10), np.float32)),
-        lib.tensor(rng.integers(0, 10, 32)),
-    )
+    logits, labels = lib.tensor(rng.standard_normal((32, 10), np.float32)), lib.tensor(rng.integers(0, 10, 32))
 
     def run():
         right = 0
@@ -344,9 +334,7 @@ def _(lib):
         lib.manual_seed(5)
         values, counts, total = lib.zeros(5), lib.zeros(5), 0.0
         for _ in range(12):
-            arm = (
-                lib.randint(5, (1,)).item() if lib.rand(1).item() < 0.3 else values.argmax().item()
-            )
+            arm = lib.randint(5, (1,)).item() if lib.rand(1).item() < 0.3 else values.argmax().item()
             reward = lib.randn(()).item() + arm
             counts[arm] += 1
             values[arm] += (reward - values[arm]) / counts[arm]
@@ -383,13 +371,9 @@ def measure(one: Case, rounds: int, clock=time.perf_counter):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument(
-        "--cases", nargs="*", default=list(CASES), choices=list(CASES), metavar="NAME"
-    )
+    parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES), metavar="NAME")
     parser.add_argument("--cpu", action="store_true", help="CPU time of the process")
-    parser.add_argument(
-        "--profile", action="store_true", help="of ftorch's runs, by cProfile, instead of times"
-    )
+    parser.add_argument("--profile", action="store_true", help="of ftorch's runs, by cProfile, instead of times")
     options = parser.parse_args()
     if options.profile:
         for name in options.cases:
@@ -407,10 +391,7 @@ def main():
         ratio = statistics.median(a / b for a, b in zip(times["ftorch"], times["torch"]))
         ratios.append(ratio)
         note = "" if worst <= one.tolerance else "  VALUES DIFFER"
-        print(
-            f"{name:30}{ours * 1e6:11.1f}{theirs * 1e6:12.1f}{ratio:8.2f}{worst:10.1e}{note}",
-            flush=True,
-        )
+        print(f"{name:30}{ours * 1e6:11.1f}{theirs * 1e6:12.1f}{ratio:8.2f}{worst:10.1e}{note}", flush=True)
     print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios))):.2f}")
 
 

@@ -49,8 +49,7 @@ def overridden(function, args, kwargs):
     """(True, the result) of a call that ``__torch_function__`` takes over, or (False, None)."""
     values = list(overrides.flat_arguments(args, kwargs))
     if modes.function_modes or (
-        modes.subclasses
-        and any(v.__class__ not in PLAIN and overrides.has_say(type(v)) for v in values)
+        modes.subclasses and any(v.__class__ not in PLAIN and overrides.has_say(type(v)) for v in values)
     ):
         return True, overrides.handle(function, values, args, kwargs)
     return False, None
@@ -170,9 +169,7 @@ class OpOverloadPacket:
         if self.namespace == "aten":
             from ._dispatch.aten_schemas import overload_names
 
-            found += [
-                n for n in overload_names(self.__name__) if n not in found and hasattr(self, n)
-            ]
+            found += [n for n in overload_names(self.__name__) if n not in found and hasattr(self, n)]
         return found
 
     def __iter__(self):
@@ -258,9 +255,7 @@ class HigherOrderOperator(OperatorBase):
 
     def py_autograd_impl(self, fn):
         """Registers the kernel that is called first, where gradients may be wanted."""
-        return self.py_impl(
-            importlib.import_module(".library._keys", __package__).DispatchKey.Autograd
-        )(fn)
+        return self.py_impl(importlib.import_module(".library._keys", __package__).DispatchKey.Autograd)(fn)
 
     def fallthrough(self, dispatch_key) -> None:
         """Lets calls pass over a key."""
@@ -276,11 +271,7 @@ class HigherOrderOperator(OperatorBase):
         for t in tensors:
             if type(t) in self.py_kernels:
                 return self.py_kernels[type(t)]
-        backend = (
-            {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}.get(tensors[0].device.type, "CPU")
-            if tensors
-            else "CPU"
-        )
+        backend = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}.get(tensors[0].device.type, "CPU") if tensors else "CPU"
         for key in (f"Autograd{backend}", "Autograd", backend, "CompositeExplicitAutograd"):
             if key in self.py_kernels and key not in excluded() and key not in self._skipped:
                 return self.py_kernels[key]
@@ -297,11 +288,7 @@ class HigherOrderOperator(OperatorBase):
         return self._name
 
     def __repr__(self):
-        return (
-            f"<HigherOrderOperator '{self._name}'>"
-            if self._function is not None
-            else object.__repr__(self)
-        )
+        return f"<HigherOrderOperator '{self._name}'>" if self._function is not None else object.__repr__(self)
 
     def __deepcopy__(self, memo=None):
         return self
@@ -415,9 +402,7 @@ class _Ops(types.ModuleType):
         found = self._made.setdefault(name, _OpNamespace(name))
         home = _HOMES.get(name)
         if home is not None:
-            module = importlib.import_module(
-                home, __package__
-            )  # another thread that imports it is waited for
+            module = importlib.import_module(home, __package__)  # another thread that imports it is waited for
             if getattr(module.__spec__, "_initializing", False):
                 return found  # asked for by the module itself
         setattr(self, name, found)
@@ -490,7 +475,9 @@ def is_default(value, argument) -> bool:
 
 
 # What one kernel computes for bounds that are numbers, which ATen has as its default, and for tensors.
-_BOUNDED = frozenset(f"{name}{end}" for name in ("clamp", "clamp_min", "clamp_max") for end in ("", "_"))
+_BOUNDED = frozenset(
+    f"{name}{end}" for name in ("clamp", "clamp_min", "clamp_max") for end in ("", "_")
+)
 
 
 def overload_call(definition, operands, static, form="function") -> tuple[Any, tuple, dict] | None:

@@ -13,18 +13,10 @@ from .eager.tensor_api.storages import TypedStorage, UntypedStorage
 
 class _Instances(type):
     def __instancecheck__(cls, other):
-        return (
-            isinstance(other, UntypedStorage)
-            if cls is StorageBase
-            else type.__instancecheck__(cls, other)
-        )
+        return isinstance(other, UntypedStorage) if cls is StorageBase else type.__instancecheck__(cls, other)
 
     def __subclasscheck__(cls, other):
-        return (
-            issubclass(other, UntypedStorage)
-            if cls is StorageBase
-            else type.__subclasscheck__(cls, other)
-        )
+        return issubclass(other, UntypedStorage) if cls is StorageBase else type.__subclasscheck__(cls, other)
 
 
 class StorageBase(UntypedStorage, metaclass=_Instances):
@@ -32,9 +24,7 @@ class StorageBase(UntypedStorage, metaclass=_Instances):
 
     def __new__(cls, *args, **kwargs):
         if cls is StorageBase:
-            raise RuntimeError(
-                "Cannot directly construct StorageBase; subclass it and then construct that"
-            )
+            raise RuntimeError("Cannot directly construct StorageBase; subclass it and then construct that")
         return super().__new__(cls)
 
 

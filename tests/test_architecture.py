@@ -21,9 +21,7 @@ def imports():
     graph = grimp.build_graph("ftorch", exclude_type_checking_imports=True, cache_dir=None)
     found = networkx.DiGraph()
     for module in graph.modules:
-        found.add_edges_from(
-            (module, other) for other in graph.find_modules_directly_imported_by(module)
-        )
+        found.add_edges_from((module, other) for other in graph.find_modules_directly_imported_by(module))
     # Who imports the package itself uses what users use: its public names, when a function runs.
     found.remove_node("ftorch")
     return found
@@ -60,12 +58,8 @@ def test_the_engine_has_no_circles_across_rooms(imports):
 
 
 def test_private_names_of_jax_are_in_one_module():
-    private = re.compile(
-        r"^\s*(from|import) (jax\._src|jaxlib\._jax|jax\.interpreters\.partial_eval)", re.MULTILINE
-    )
-    found = {
-        str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if private.search(p.read_text())
-    }
+    private = re.compile(r"^\s*(from|import) (jax\._src|jaxlib\._jax|jax\.interpreters\.partial_eval)", re.MULTILINE)
+    found = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if private.search(p.read_text())}
     assert found <= {"eager/core/jax_internals.py"}
 
 
@@ -79,11 +73,7 @@ LISTED = {"docs/decisions", "tools/library_programs"}
 def _own(folder, names):
     """Of the files in a folder, those that are not PyTorch's own modules at PyTorch's paths."""
     theirs = Path(PYTORCH.origin).parent / folder
-    return [
-        name
-        for name in names
-        if not (theirs / name).exists() and not (theirs / name).with_suffix("").is_dir()
-    ]
+    return [name for name in names if not (theirs / name).exists() and not (theirs / name).with_suffix("").is_dir()]
 
 
 @pytest.mark.skipif(PYTORCH is None, reason="needs PyTorch's paths")
@@ -146,33 +136,22 @@ def test_the_kernels_include_each_other_without_circles():
     for path in source.rglob("*.*"):
         if path.suffix in (".cpp", ".h", ".inc"):
             name = path.relative_to(source).as_posix()
-            found.add_edges_from(
-                (name, other) for other in include.findall(path.read_text()) if "xla/" not in other
-            )
-    assert all((source / name).is_file() for name in found), (
-        'files are named from the top: "room/file.h"'
-    )
+            found.add_edges_from((name, other) for other in include.findall(path.read_text()) if "xla/" not in other)
+    assert all((source / name).is_file() for name in found), "files are named from the top: \"room/file.h\""
     assert list(networkx.simple_cycles(found)) == []
 
 
 def _files_with(pattern):
     found = re.compile(pattern)
-    return {
-        str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if found.search(p.read_text())
-    }
+    return {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if found.search(p.read_text())}
 
 
 def test_one_module_knows_how_jaxprs_call_and_one_how_traces_are_written():
-    assert _files_with(r"""["' ](closed_call|custom_vjp_call_jaxpr)["' ]""") == {
-        "eager/core/jaxprs.py"
-    }
+    assert _files_with(r"""["' ](closed_call|custom_vjp_call_jaxpr)["' ]""") == {"eager/core/jaxprs.py"}
     assert _files_with(r"code\[\w+\]\.__class__ is int") == {"eager/runtime/trace_code.py"}
 
 
 def test_files_are_read_in_one_sitting():
-    lines = {
-        str(p.relative_to(PACKAGE)): len(p.read_text().splitlines())
-        for p in PACKAGE.rglob("*.*")
-        if p.suffix in (".py", ".cpp", ".h", ".inc")
-    }
+    lines = {str(p.relative_to(PACKAGE)): len(p.read_text().splitlines()) for p in PACKAGE.rglob("*.*")
+             if p.suffix in (".py", ".cpp", ".h", ".inc")}
     assert {name: n for name, n in lines.items() if n > 600} == {}

@@ -40,6 +40,7 @@ for _module in pkgutil.walk_packages(_samples.__path__, "tests.samples."):
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 
 
+
 def _is_judged(name, definition):
     """Names with an underscore and gradients are parts of public functions, and judged through them, unless they
     are ATen's too."""
@@ -47,13 +48,8 @@ def _is_judged(name, definition):
         return bool(definition.forms)
     packet = getattr(pt.ops.aten, definition.name, None)
     found = getattr(packet, definition.schema.overload or "default", None)
-    return (
-        name in SAMPLES
-        and found is not None
-        and (
-            [a.name for a in found._schema.arguments]
-            == [a.name for a in definition.schema.arguments]
-        )
+    return name in SAMPLES and found is not None and (
+        [a.name for a in found._schema.arguments] == [a.name for a in definition.schema.arguments]
     )
 
 
@@ -66,10 +62,8 @@ DERIVED_SAMPLES = 2  # of vmap, compile and meta: each costs compilations
 UNDETERMINED = {"linalg_eig", "linalg_eigh", "linalg_svd", "svd", "linalg_qr", "qr", "geqrf"}
 # Sums in another order, at sizes or in dtypes where that shows.
 LOOSE = {
-    "conv_transpose2d.input": (8e-3, 8e-3),
-    "conv_transpose3d.input": (8e-3, 2e-2),
-    "linalg_matrix_exp": (1e-3, 1e-3),
-    "matrix_exp": (1e-3, 1e-3),
+    "conv_transpose2d.input": (8e-3, 8e-3), "conv_transpose3d.input": (8e-3, 2e-2),
+    "linalg_matrix_exp": (1e-3, 1e-3), "matrix_exp": (1e-3, 1e-3),
 }
 
 
@@ -131,10 +125,8 @@ class Sample:
             return dtypes(module, value)
 
         args = convert(fill(self.sample.args))
-        kwargs = {
-            k: convert(v)
-            for k, v in zip(self.sample.kwargs, fill(list(self.sample.kwargs.values())))
-        }
+        kwargs = {k: convert(v) for k, v in zip(
+            self.sample.kwargs, fill(list(self.sample.kwargs.values())))}
         if isinstance(kwargs.get("dtype"), str):
             kwargs["dtype"] = getattr(module, kwargs["dtype"])
         return args, kwargs
@@ -381,9 +373,8 @@ def test_compile(name):
         if error is not None or not tensors(expected):
             continue
         function = find(ft, case.definition)
-        compiled = ft.compile(
-            lambda *ts, c=case, f=function: f(*c.arguments(ft, ts)[0], **c.arguments(ft, ts)[1])
-        )
+        compiled = ft.compile(lambda *ts, c=case, f=function: f(
+            *c.arguments(ft, ts)[0], **c.arguments(ft, ts)[1]))
         for _ in range(3):
             result = compiled(*values)
             assert_same(result, expected, where=case.where, tolerance=(1e-5, 1e-5))

@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items):
     items[:] = [i for i in items if members[family(i)] <= 10 or zlib.crc32(i.nodeid.encode()) % every == 0]
 """
 # Processes that tests start import the test's file, too, but no conftest.
-START = """import os, sys
+START = '''import os, sys
 
 if "multiprocessing.spawn" in " ".join(sys.orig_argv) and "SUITE" in os.environ:
     sys.path.append({tools!r})
@@ -59,15 +59,12 @@ if "multiprocessing.spawn" in " ".join(sys.orig_argv) and "SUITE" in os.environ:
     if os.environ["SUITE"] == "ftorch":
         install({reference!r}, {listing!r})
     adapt()
-"""
+'''
 # What a device's adaptation of the files says, and what they said before.
 RULES = [
     (r"torch\._C\._get_privateuse1_backend_name\(\)", "'cuda'"),
     (r"^(\s*)import torch_npu(\.\w+)*( as \w+)?\s*$", r"\1pass"),
-    (
-        r"from torch_npu\.testing\.testcase import",
-        "from torch.testing._internal.common_utils import",
-    ),
+    (r"from torch_npu\.testing\.testcase import", "from torch.testing._internal.common_utils import"),
     (r"torch_npu\.testing\.(common_utils|common_distributed)", r"torch.testing._internal.\1"),
     (r"torch_npu\.testing\._internal\.", "torch.testing._internal."),
     (r"torch_npu\.npu|torch\.npu", "torch.cuda"),
@@ -89,10 +86,7 @@ RULES = [
     (r"""only_for=\(?(["'])cuda["'],?\)?""", r"only_for=\1cpu\1"),
     (r"torch\.cuda\.get_device_name\(0\)", "'none'"),
     (r"^(torch\.cuda\.\w+\(.*\))$", r"# \1"),
-    (
-        r"^from jit\.(\w+) import (.*)$",
-        r"try:\n    from jit.\1 import \2\nexcept ImportError:\n    pass",
-    ),
+    (r"^from jit\.(\w+) import (.*)$", r"try:\n    from jit.\1 import \2\nexcept ImportError:\n    pass"),
 ]
 # And in `distributed`, whose tests run in processes of the CPU.
 DISTRIBUTED = [
@@ -102,16 +96,10 @@ DISTRIBUTED = [
     (r"\btorch\.cuda\.device_count\(\)", "4"),
     (r"\btorch\.cuda\.current_device\(\)", "'cpu'"),
     (r"(?<=[\w)\]]\.)cuda\(\w*\)", "cpu()"),
-    (
-        r"torch\.testing\._internal\.common_dtensor",
-        "torch.testing._internal.distributed._tensor.common_dtensor",
-    ),
+    (r"torch\.testing\._internal\.common_dtensor", "torch.testing._internal.distributed._tensor.common_dtensor"),
     (r"CUDADTensorTestBase", "DTensorTestBase"),
     (r"FSDPNPUTest", "FSDPTest"),
-    (
-        r"test\.distributed\.|test\.common_",
-        lambda found: {"d": "distributed.", "c": "common_"}[found[0][5]],
-    ),
+    (r"test\.distributed\.|test\.common_", lambda found: {"d": "distributed.", "c": "common_"}[found[0][5]]),
 ]
 
 
@@ -130,22 +118,14 @@ def convert(source: Path, folder: Path) -> None:
             shutil.copy(file, to)
             continue
         text = file.read_text(errors="replace")
-        rules = (
-            [*RULES, *DISTRIBUTED] if file.relative_to(source).parts[0] == "distributed" else RULES
-        )
+        rules = [*RULES, *DISTRIBUTED] if file.relative_to(source).parts[0] == "distributed" else RULES
         for pattern, replacement in rules:
             text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
         to.write_text(text)
     found = importlib.util.find_spec("torch")
     assert found and found.origin, "PyTorch is not installed here"
-    places = {
-        "tools": str(TOOLS),
-        "listing": str(folder / "missing.txt"),
-        "reference": str(Path(found.origin).parents[1]),
-    }
-    (folder / "conftest.py").write_text(
-        CONFTEST.format(tests=str(tests), functorch=str(tests / "functorch"), **places)
-    )
+    places = {"tools": str(TOOLS), "listing": str(folder / "missing.txt"), "reference": str(Path(found.origin).parents[1])}
+    (folder / "conftest.py").write_text(CONFTEST.format(tests=str(tests), functorch=str(tests / "functorch"), **places))
     (folder / "start").mkdir(exist_ok=True)
     (folder / "start" / "sitecustomize.py").write_text(START.format(**places))
 
@@ -154,37 +134,12 @@ def run(folder: Path, library: str, file: str, options) -> int:
     """Runs one file; its outcomes go to ``FOLDER/LIBRARY/FILE.xml``."""
     outcome = folder / library / f"{file}.xml"
     outcome.parent.mkdir(parents=True, exist_ok=True)
-    path = os.pathsep.join(
-        p for p in (str(folder / "start"), str(TOOLS.parent), os.environ.get("PYTHONPATH")) if p
-    )
+    path = os.pathsep.join(p for p in (str(folder / "start"), str(TOOLS.parent), os.environ.get("PYTHONPATH")) if p)
     return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-c",
-            os.devnull,
-            "--rootdir",
-            str(folder),
-            "--confcutdir",
-            str(folder),
-            "-p",
-            "no:warnings",
-            "--timeout",
-            "60",
-            "--tb",
-            "short",
-            "--junitxml",
-            str(outcome),
-            f"{file}.py",
-            *options,
-        ],
-        cwd=folder / "test",
-        env={**os.environ, "SUITE": library, "PYTHONPATH": path},
-        check=False,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(folder),
+         "--confcutdir", str(folder), "-p", "no:warnings", "--timeout", "60", "--tb", "short", "--junitxml", str(outcome),
+         f"{file}.py", *options],
+        cwd=folder / "test", env={**os.environ, "SUITE": library, "PYTHONPATH": path}, check=False,
     ).returncode
 
 
@@ -193,9 +148,7 @@ def outcomes(path: Path) -> dict[str, tuple[str, str]]:
     found = {}
     for case in tree.parse(path).getroot().iter("testcase"):
         said = {child.tag: child.get("message") or "" for child in case}
-        kind = (
-            "fail" if {"failure", "error"} & set(said) else "skip" if "skipped" in said else "pass"
-        )
+        kind = "fail" if {"failure", "error"} & set(said) else "skip" if "skipped" in said else "pass"
         found[f"{case.get('classname')}::{case.get('name')}"] = kind, next(iter(said.values()), "")
     return found
 
@@ -221,9 +174,7 @@ def compare(folder: Path, files, write: bool = False) -> None:
         write: whether to write the counts into the table, too.
     """
     for file in files:
-        theirs, ours = (
-            outcomes(folder / library / f"{file}.xml") for library in ("torch", "ftorch")
-        )
+        theirs, ours = (outcomes(folder / library / f"{file}.xml") for library in ("torch", "ftorch"))
         wanted = [test for test, (kind, _) in theirs.items() if kind == "pass"]
         here = {test: ours.get(test, ("not collected", "")) for test in wanted}
         passed = sum(kind == "pass" for kind, _ in here.values())

@@ -72,9 +72,7 @@ class CompositeOverload(OpOverload):
 
     def _call(self, args, kwargs):
         hook = _op.hooks.python_overload
-        if hook is not None and (
-            self._packet.__name__ in _FUNCTIONS or self._packet.__name__ in _NORMS
-        ):
+        if hook is not None and (self._packet.__name__ in _FUNCTIONS or self._packet.__name__ in _NORMS):
             handled, result = hook(self, None, args, kwargs)
             if handled:
                 return result
@@ -93,13 +91,9 @@ class CompositeOverload(OpOverload):
 _LOSSES = {
     "binary_cross_entropy": "weight reduction",
     "binary_cross_entropy_with_logits": "weight pos_weight reduction",
-    "huber_loss": "reduction delta",
-    "kl_div": "reduction",
-    "l1_loss": "reduction",
-    "mse_loss": "reduction",
-    "multilabel_margin_loss": "reduction",
-    "nll_loss": "weight reduction ignore_index",
-    "smooth_l1_loss": "reduction beta",
+    "huber_loss": "reduction delta", "kl_div": "reduction", "l1_loss": "reduction",
+    "mse_loss": "reduction", "multilabel_margin_loss": "reduction",
+    "nll_loss": "weight reduction ignore_index", "smooth_l1_loss": "reduction beta",
     "soft_margin_loss": "reduction",
 }
 
@@ -121,7 +115,9 @@ class CompositePacket(OpOverloadPacket):
             given["reduction"] = _REDUCTIONS.index(reduction)
         for old in ("size_average", "reduce"):
             given.pop(old, None)
-        options = {k: given.pop(k) for k in ("dtype", "log_target", "memory_format") if k in given}
+        options = {
+            k: given.pop(k) for k in ("dtype", "log_target", "memory_format") if k in given
+        }
         options = {k: v for k, v in options.items() if v is not None}
         if self.__name__ in _LOSSES:
             names = [*list(given)[:2], *_LOSSES[self.__name__].split()]
@@ -257,11 +253,7 @@ def clone(self, *, memory_format=None):
 
 @aten
 def _unsafe_view(self, size):
-    level = (
-        next((level for level in reversed(modes.levels) if level.sees_aten), None)
-        if _op.special[0]
-        else None
-    )
+    level = next((level for level in reversed(modes.levels) if level.sees_aten), None) if _op.special[0] else None
     if level is None:
         return self.view(size)
     level.is_unsafe = True
@@ -328,16 +320,8 @@ def to(self, *args, copy=False, **kwargs):
 
 
 @aten
-def _to_copy(
-    self,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    pin_memory=None,
-    non_blocking=False,
-    memory_format=None,
-):
+def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False,
+             memory_format=None):
     out = self.to(device=device, dtype=dtype, copy=True)
     return out if memory_format is None else out.contiguous(memory_format=memory_format)
 
@@ -430,9 +414,7 @@ def _fft(name, function, inverse):
             return out if rest[0] else torch.fft.fftn(self, None, tuple(dim), norm)
         if forward:
             return torch.fft.fftn(self, None, tuple(dim), norm)
-        return torch.fft.ifftn(
-            self, None, tuple(dim), ("forward", "ortho", "backward")[normalization]
-        )
+        return torch.fft.ifftn(self, None, tuple(dim), ("forward", "ortho", "backward")[normalization])
 
     call.__name__ = name
     _FUNCTIONS[name] = call

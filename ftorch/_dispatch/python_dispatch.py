@@ -188,17 +188,11 @@ class EngineOverload(_ops.OpOverload):
     """An op that is no part of ``torch.ops``, such as a gradient's, as handlers see it."""
 
     def __init__(self, op, static, form):
-        packet = _ops.OpOverloadPacket(
-            op.name.replace(".", "_") + ("_" if form == "inplace" else "")
-        )
+        packet = _ops.OpOverloadPacket(op.name.replace(".", "_") + ("_" if form == "inplace" else ""))
         packet._overloads["default"] = self
         self._packet, self._overloadname, self._form = packet, "default", form
         self._schema = SimpleNamespace(
-            name=f"aten::{op.name}",
-            arguments=(),
-            returns=(),
-            is_view=False,
-            overload_name="",
+            name=f"aten::{op.name}", arguments=(), returns=(), is_view=False, overload_name="",
             is_mutable=form == "inplace",
         )
         self._op, self._static = op, static
@@ -287,20 +281,14 @@ def engine_call(op, operands, static, form="function"):
     asked = not state.off and (state.stack or _subclasses(tensors))
     if kernel is None and below is None and not asked:
         return False, None
-    static = tuple(
-        tuple(s) if s.__class__ is list else s for s in static
-    )  # plans are found by them
+    static = tuple(tuple(s) if s.__class__ is list else s for s in static)  # plans are found by them
     pick = None
     seen = form == "function" and asked and _by_users(tensors)
     if seen:
         result = composition.composed(op, operands, static)
         if result is not None:
             return True, result
-        found = (
-            composition.renamed(op.definition, operands, static)
-            if isinstance(op.definition, OpDef)
-            else None
-        )
+        found = composition.renamed(op.definition, operands, static) if isinstance(op.definition, OpDef) else None
     else:
         found = None
         decomposed = _DECOMPOSED.get(op.name) if form == "function" else None
@@ -461,19 +449,13 @@ _FACTORIES = composite_arguments.SIZED | frozenset(
     "hamming_window bartlett_window blackman_window kaiser_window".split()
 )
 # Composites that PyTorch has in C++, whose calls have numbers as C++ gives them.
-_IN_CPP = frozenset(
-    "dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout".split()
-)
+_IN_CPP = frozenset("dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout".split())
 _DRAWS = frozenset(
     "bernoulli normal poisson uniform_ normal_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ random_".split()
 )
-_LEAVES = (
-    _FACTORIES
-    | _DRAWS
-    | frozenset(
-        "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_zeros new_ones new_full "
-        "multinomial equal allclose".split()
-    )
+_LEAVES = _FACTORIES | _DRAWS | frozenset(
+    "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_zeros new_ones new_full "
+    "multinomial equal allclose".split()
 )
 # Composites that are one op in PyTorch, whose users' modes see them so.
 _WHOLE = frozenset("split _method_split split_with_sizes chunk unbind batch_norm".split())
@@ -511,17 +493,11 @@ def _composite(function, values, args, kwargs):
         result = _whole(name, args, kwargs)
         if result is not None:
             return result
-    if (
-        state.off
-        or name not in _LEAVES
-        or not (state.stack or any(v.__class__ in DISPATCHING for v in values))
+    if state.off or name not in _LEAVES or not (
+        state.stack or any(v.__class__ in DISPATCHING for v in values)
     ):
         return function(*args, **kwargs)
-    if (
-        name in _DRAWS
-        and modes.grad
-        and any(isinstance(v, TensorBase) and v.requires_grad for v in values)
-    ):
+    if name in _DRAWS and modes.grad and any(isinstance(v, TensorBase) and v.requires_grad for v in values):
         return function(*args, **kwargs)  # whose node gives zeros
     kwargs = dict(kwargs)
     wants_grad = kwargs.pop("requires_grad", False)
@@ -531,9 +507,7 @@ def _composite(function, values, args, kwargs):
         pass  # C++ says all that it wants
     elif name.endswith("_like") or name.startswith("new_"):
         kwargs.setdefault("pin_memory", False)
-    is_factory = name in _FACTORIES or (
-        name == "normal" and not any(isinstance(v, TensorBase) for v in values)
-    )
+    is_factory = name in _FACTORIES or (name == "normal" and not any(isinstance(v, TensorBase) for v in values))
     if is_factory and "out" not in kwargs and not gradients.composing.active:
         kwargs.setdefault("device", get_default_device())
         kwargs.setdefault("pin_memory", False)
@@ -562,14 +536,4 @@ def _overload_of(name, function, overload):
     return FunctionOverload(name, again, overload=overload)
 
 
-__all__ = [
-    "END",
-    "activate",
-    "deactivate",
-    "engine_call",
-    "engine_view",
-    "overload_seen",
-    "run",
-    "see_gradients",
-    "state",
-]
+__all__ = ["END", "activate", "deactivate", "engine_call", "engine_view", "overload_seen", "run", "see_gradients", "state"]

@@ -196,9 +196,7 @@ class _Walk:
             return self.hook(kept.unpack, packed, kind="unpack_hook")
         t = saved_tensors.unpack(kept, node, edge, in_graph)
         identity = (id(kept[0]), kept[1], kept[2], edge) if kept.__class__ is tuple else None
-        return self.tensor(
-            t, identity if t is not getattr(edge and edge[0], "variable", None) else None
-        )
+        return self.tensor(t, identity if t is not getattr(edge and edge[0], "variable", None) else None)
 
     def run(self, roots, inputs):
         """Walks the nodes in the order of `ftorch.eager.autograd.backward`."""
@@ -230,9 +228,7 @@ class _Walk:
                 if captures is not None and node in by_node:
                     for edge in by_node[node]:
                         captures[edge] = grads[edge[1]] if edge[1] < len(grads) else None
-                    runs = not node.is_accumulate and any(
-                        e is not None and e[0] in needed for e in node.edges
-                    )
+                    runs = not node.is_accumulate and any(e is not None and e[0] in needed for e in node.edges)
                 if runs:
                     outputs = self._node(node, grads)
                     self.nodes.append(node)
@@ -240,12 +236,7 @@ class _Walk:
                 if edge is None:
                     continue
                 target, nr = edge
-                if (
-                    runs
-                    and i < len(outputs)
-                    and outputs[i] is not None
-                    and (needed is None or target in needed)
-                ):
+                if runs and i < len(outputs) and outputs[i] is not None and (needed is None or target in needed):
                     self._arrive(buffers.setdefault(target, {}), nr, outputs[i])
                 counts[target] -= 1
                 if not counts[target]:
@@ -254,9 +245,7 @@ class _Walk:
 
     def _arrive(self, buffer, nr, value):
         held = buffer.get(nr)
-        buffer[nr] = (
-            value if held is None else held if value is None else self.do(_add, held, value)
-        )
+        buffer[nr] = value if held is None else held if value is None else self.do(_add, held, value)
 
     def _tensor_hooks(self, node, grads):
         for nr, registered in list((node.tensor_hooks or {}).items()):
@@ -298,8 +287,7 @@ class _Walk:
         if node._saved is None:
             raise RuntimeError(nodes.FREED)
         saved = tuple(
-            self.saved(kept, node, (node, edge) if isinstance(edge, int) else edge, True)
-            for kept, edge in node._saved
+            self.saved(kept, node, (node, edge) if isinstance(edge, int) else edge, True) for kept, edge in node._saved
         )
         self.kinds.append(type(node))
         grads += [None] * (len(node.output_geometries) - len(grads))
@@ -324,17 +312,13 @@ class _Walk:
             saved[k] = self.saved(node.saved[k], node, node.edges[i] if i >= 0 else (node, -1 - i))
         self.kinds.append(_settings(backward.plan))
         scalars = tuple(self._element("scalars", s) for s in node.scalars)
-        return self.do(
-            target, tuple(grads), needs, tuple(saved), scalars, self._element("hooks", backward)
-        )
+        return self.do(target, tuple(grads), needs, tuple(saved), scalars, self._element("hooks", backward))
 
     def _post_hooks(self, node, outputs, grads):
         places = list(node.shown_edges())
         for hook in list(node.post_hooks.values()):
             shown = tuple(None if i is None else outputs[i] for i in places)
-            given = self.hook(
-                functools.partial(_post_hook, hook), shown, tuple(grads), kind="post_hook"
-            )
+            given = self.hook(functools.partial(_post_hook, hook), shown, tuple(grads), kind="post_hook")
             for k, i in enumerate(places):
                 if i is not None and outputs[i] is not None:
                     outputs[i] = (*given, k)
@@ -345,13 +329,8 @@ class _Walk:
     def key(self, dynamic):
         """What passes have in common that one graph stands for."""
         sizes = () if dynamic else tuple(tuple(t.shape) for t in self.lists["inputs"])
-        return (
-            tuple(self.steps),
-            tuple(self.kinds),
-            self.result,
-            sizes,
-            tuple(map(type, self.lists["scalars"])),
-        )
+        return (tuple(self.steps), tuple(self.kinds), self.result, sizes,
+                tuple(map(type, self.lists["scalars"])))
 
     def graph(self) -> GraphModule:
         """The calls as a graph."""
@@ -484,13 +463,7 @@ class CompiledWithBackward(Compiled):
             return super().__call__(*args, **kwargs)
 
     def _compile_backward(self, graph):
-        return Compiled(
-            graph,
-            fullgraph=self.fullgraph,
-            dynamic=self.dynamic,
-            backend=self.backend,
-            **self.settings,
-        )
+        return Compiled(graph, fullgraph=self.fullgraph, dynamic=self.dynamic, backend=self.backend, **self.settings)
 
 
 def reset() -> None:

@@ -61,13 +61,8 @@ class LoadedStorage(UntypedStorage):
         dtype: that of its elements, None if only its tensors know.
     """
 
-    def __init__(
-        self,
-        nbytes: int,
-        data: np.ndarray | None,
-        dtype: _dtype.dtype | None,
-        location: str = "cpu",
-    ):
+    def __init__(self, nbytes: int, data: np.ndarray | None, dtype: _dtype.dtype | None,
+                 location: str = "cpu"):
         self._nbytes, self._data, self.dtype, self.location = nbytes, data, dtype, location
         self.device = _device.CPU
         self._made: Storage | None = None
@@ -210,11 +205,7 @@ _ALIASES = {
     ("torch", "Tensor"): Tensor,
     ("torch", "device"): _device.device,
     **{("torch", d.name): d for d in _dtype.ALL},
-    **{
-        ("torch", f._name): f
-        for f in vars(_formats).values()
-        if isinstance(f, (_MemoryFormat, _formats.qscheme))
-    },
+    **{("torch", f._name): f for f in vars(_formats).values() if isinstance(f, (_MemoryFormat, _formats.qscheme))},
 }
 _ALIAS_OF = {id(value): path for path, value in _ALIASES.items()}
 _MOVED = {"torch._C._nn": "torch.nn.functional", "torch._tensor": "torch._utils"}
@@ -276,10 +267,7 @@ def _has_own_setstate(kind):
     """Whether a subclass of Tensor defines ``__setstate__``; what dispatches Tensor's own for it does not count."""
     between = kind.__mro__[: kind.__mro__.index(Tensor)]
     found = next((vars(c)["__setstate__"] for c in between if "__setstate__" in vars(c)), None)
-    return (
-        found is not None
-        and getattr(found, "__module__", "").partition(".")[0] != __name__.partition(".")[0]
-    )
+    return found is not None and getattr(found, "__module__", "").partition(".")[0] != __name__.partition(".")[0]
 
 
 _rebuild_from_type_v2.__module__ = "ftorch._tensor"
@@ -333,9 +321,7 @@ def safe_names() -> dict:
         "torch.nn.parameter.Parameter": Parameter,
         "torch.serialization._get_layout": _get_layout,
         "torch._dynamo.decorators._DimRange": _DimRange,
-        **{
-            f"{_JAGGED}.{name}": resolve(_JAGGED, name) for name in ("NestedTensor", "_rebuild_njt")
-        },
+        **{f"{_JAGGED}.{name}": resolve(_JAGGED, name) for name in ("NestedTensor", "_rebuild_njt")},
     }
 
 
@@ -356,9 +342,7 @@ def reduce_tensor(tensor, storage_of):
         storage_of: makes of a storage cell and a dtype what stands for them in the pickle.
     """
     reduce = type(tensor).__reduce_ex__
-    if reduce is not Tensor.__reduce_ex__ and not (
-        tensor.is_quantized or _reduces_as_parameter(reduce)
-    ):
+    if reduce is not Tensor.__reduce_ex__ and not (tensor.is_quantized or _reduces_as_parameter(reduce)):
         return tensor.__reduce_ex__(2)  # a subclass that says itself how it is made again
     attributes = dict(tensor.__dict__)
     if _is_parameter(tensor):
@@ -418,19 +402,8 @@ def _reduce_data(tensor, storage_of):
         )
         return _utils._rebuild_wrapper_subclass, (*arguments, tensor.requires_grad)
     if tensor.is_quantized:
-        storage, quantizer = (
-            storage_of(tensor._ftorch_storage, g.dtype),
-            tensor._quantizer.arguments(),
-        )
-        return _utils._rebuild_qtensor, (
-            storage,
-            tensor._ftorch_offset,
-            size,
-            stride,
-            quantizer,
-            False,
-            OrderedDict(),
-        )
+        storage, quantizer = storage_of(tensor._ftorch_storage, g.dtype), tensor._quantizer.arguments()
+        return _utils._rebuild_qtensor, (storage, tensor._ftorch_offset, size, stride, quantizer, False, OrderedDict())
     if g.device is _device.META:
         arguments = (g.dtype, size, stride, tensor.requires_grad)
         return _utils._rebuild_meta_tensor_no_storage, arguments
@@ -504,9 +477,7 @@ class _Pickler(_TensorReducer, pickle._Pickler):  # type: ignore[misc]
         try:
             super().save_global(obj, name)
         except pickle.PicklingError:
-            pickle.dumps(
-                obj, self.proto
-            )  # the fast pickler refuses it in its own words, which are PyTorch's
+            pickle.dumps(obj, self.proto)  # the fast pickler refuses it in its own words, which are PyTorch's
             raise
 
     def _write_global(self, obj, module, name):

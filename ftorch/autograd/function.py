@@ -105,11 +105,8 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
         if self.to_save:
             return tuple(self.to_save)
         return tuple(
-            None
-            if kept is None
-            else saved_tensors.unpack(
-                kept, self, (self, edge) if isinstance(edge, int) else edge, True
-            )
+            None if kept is None
+            else saved_tensors.unpack(kept, self, (self, edge) if isinstance(edge, int) else edge, True)
             for kept, edge in self._saved
         )
 
@@ -118,9 +115,7 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
         """The older name of `saved_tensors`."""
         import warnings
 
-        warnings.warn(
-            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
-        )
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
         return self.saved_tensors
 
     def __repr__(self):
@@ -239,8 +234,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
             "should invoke them on the class itself. Instantiating an autograd function will raise an error in a "
             "future version of PyTorch.",
-            DeprecationWarning,
-            stacklevel=2,
+            DeprecationWarning, stacklevel=2,
         )
 
     def __call__(self, *args, **kwargs):
@@ -325,10 +319,7 @@ def _with_defaults(forward, args):
     Raises:
         TypeError: for too few or too many, in `inspect`'s words.
     """
-    code, defaults = (
-        getattr(forward, "__code__", None),
-        getattr(forward, "__defaults__", None) or (),
-    )
+    code, defaults = getattr(forward, "__code__", None), getattr(forward, "__defaults__", None) or ()
     if code is None:
         return args
     missing = code.co_argcount - len(args) - inspect.ismethod(forward)
@@ -355,9 +346,7 @@ def _apply(cls, args, kwargs, ctx=None):
     ctx = cls._backward_cls() if ctx is None else ctx
     tensors = [a for a in args if isinstance(a, TensorBase)]
     recorded = modes.grad and any(t._ftorch_requires_grad for t in tensors)
-    ctx.needs_input_grad = tuple(
-        isinstance(a, TensorBase) and a._ftorch_requires_grad for a in args
-    )
+    ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a._ftorch_requires_grad for a in args)
     ctx.edges_by_argument = [isinstance(a, TensorBase) for a in args]
     ctx.input_geometries = [t._ftorch_geometry for t in tensors]
     if recorded:
@@ -403,10 +392,7 @@ def _apply(cls, args, kwargs, ctx=None):
             results.append(out)
             continue
         is_dirty = id(out) in dirty
-        if id(out) in inputs and (
-            (not is_dirty and id(out) in constant)
-            or (is_dirty and not recorded and out.requires_grad)
-        ):
+        if id(out) in inputs and ((not is_dirty and id(out) in constant) or (is_dirty and not recorded and out.requires_grad)):
             outer, modes.grad = modes.grad, False
             out = out.detach()
             modes.grad = outer
@@ -417,9 +403,7 @@ def _apply(cls, args, kwargs, ctx=None):
         if recorded and id(outputs[nr]) not in constant and out.dtype.category >= 2:
             if is_dirty:
                 if out._base is None and out._ftorch_requires_grad and out._grad_fn is None:
-                    raise RuntimeError(
-                        "a leaf Variable that requires grad has been used in an in-place operation."
-                    )
+                    raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
                 inplace_history.check_inplace(out)
                 inplace_history.rebase(out, ctx)
                 if out._base is None:
@@ -427,9 +411,7 @@ def _apply(cls, args, kwargs, ctx=None):
             else:
                 out._grad_fn, out._ftorch_output_nr, out._ftorch_requires_grad = ctx, nr, True
                 if out._base is not None:
-                    extras(out).creation = (
-                        (nr, cls.__name__) if several else tape.MadeInFunction(cls.__name__)
-                    )
+                    extras(out).creation = (nr, cls.__name__) if several else tape.MadeInFunction(cls.__name__)
         elif out._base is not None and not is_dirty:
             extras(out).creation = tape.MadeInFunction(cls.__name__)
         results.append(out)
@@ -464,10 +446,8 @@ def _marked(ctx, inputs, outputs):
     for t in ctx.dirty_tensors:
         t._ftorch_storage.version += 1  # also where `forward` wrote behind autograd's back
         if id(t) not in inputs:
-            warn_user(
-                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
-                "should be passed to ctx.mark_dirty()."
-            )
+            warn_user("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+                      "should be passed to ctx.mark_dirty().")
     if not dirty <= {id(o) for o in outputs}:
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
@@ -481,9 +461,7 @@ def once_differentiable(function):
 
     @functools.wraps(function)
     def wrapper(ctx, *grads):
-        recording = modes.grad and any(
-            isinstance(g, TensorBase) and g._ftorch_requires_grad for g in grads
-        )
+        recording = modes.grad and any(isinstance(g, TensorBase) and g._ftorch_requires_grad for g in grads)
         outer, modes.grad = modes.grad, False
         try:
             outputs = function(ctx, *grads)
@@ -537,7 +515,6 @@ def _nested_map(condition, fn, condition_msg=None):
     >>> _nested_map(lambda x: isinstance(x, int), str)([1, (2, None)])
     ['1', ('2', None)]
     """
-
     def mapped(value):
         if condition(value):
             return fn(value)
@@ -548,15 +525,9 @@ def _nested_map(condition, fn, condition_msg=None):
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         if isinstance(value, dict):
             return {key: mapped(item) for key, item in value.items()}
-        accepted = (
-            f". Accepted types: {condition_msg}, or lists/tuples of them" if condition_msg else ""
-        )
+        accepted = f". Accepted types: {condition_msg}, or lists/tuples of them" if condition_msg else ""
         kind = type(value)
-        name = (
-            kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-        )
-        raise ValueError(
-            f"Auto nesting doesn't know how to process an input object of type {name}{accepted}"
-        )
+        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        raise ValueError(f"Auto nesting doesn't know how to process an input object of type {name}{accepted}")
 
     return mapped

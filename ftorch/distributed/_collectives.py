@@ -30,14 +30,12 @@ def check_tensor(value, name: str) -> None:
 
 def check_tensors(values, name: str) -> None:
     """Raises TypeError unless a value is a list of tensors."""
-    if not isinstance(values, (list, tuple)) or not all(
-        isinstance(v, torch.Tensor) for v in values
-    ):
+    if not isinstance(values, (list, tuple)) or not all(isinstance(v, torch.Tensor) for v in values):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
             f"             but got {type(values)} with elements of type {[type(v) for v in values]}."
-            if isinstance(values, (list, tuple))
-            else f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
+            if isinstance(values, (list, tuple)) else
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
             f"             but got {type(values)} instead."
         )
 
@@ -61,9 +59,7 @@ def _functional():
 
 def _same_dtypes(*tensors):
     flat = [t for x in tensors for t in (x if isinstance(x, (list, tuple)) else [x])]
-    kinds = [
-        t.dtype.to_real() if t.dtype.is_complex else t.dtype for t in flat
-    ]  # parts of complex numbers go with numbers
+    kinds = [t.dtype.to_real() if t.dtype.is_complex else t.dtype for t in flat]  # parts of complex numbers go with numbers
     for t, kind in zip(flat[1:], kinds[1:]):
         if kind != kinds[0]:
             raise ValueError(
@@ -84,12 +80,7 @@ def check_op(op):
 
 def _no_complex(name, tensor, op):
     if tensor.is_complex() and getattr(op, "op", op) in (
-        ReduceOp.MAX,
-        ReduceOp.MIN,
-        ReduceOp.PRODUCT,
-        ReduceOp.BAND,
-        ReduceOp.BOR,
-        ReduceOp.BXOR,
+        ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR
     ):
         raise ValueError(f"{name} does not support {op} on complex tensors")
 
@@ -325,9 +316,8 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
     return _done(group_of(group).alltoall(output_tensor_list, input_tensor_list, opts), async_op)
 
 
-def all_to_all_single(
-    output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False
-):
+def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None,
+                      async_op=False):
     """`all_to_all` of pieces of one tensor, along its first dimension."""
     if is_outside(group, "all_to_all_single"):
         return None

@@ -41,11 +41,7 @@ def fill(t, array, *, counts: bool = True) -> None:
     target = t._ftorch_storage
     before = target.version
     whole = t._ftorch_geometry is target.root and target.host is None and array.base is not None
-    if (
-        whole
-        and type(t) in (torch.Tensor, torch.nn.Parameter)
-        and capture_trace.capturing() is None
-    ):
+    if whole and type(t) in (torch.Tensor, torch.nn.Parameter) and capture_trace.capturing() is None:
         # A dense tensor takes over the memory: a write of 64 MB would cost as much as its exchange.
         executor.move(Storage(target.root, put_array(array, target.root.device)), target)
         if not counts:

@@ -27,20 +27,14 @@ def _expand_group(group, tag: str = ""):
 
     if isinstance(group, DeviceMesh):
         if group.ndim != 1:
-            raise AssertionError(
-                "Only 1D mesh is supported, pass in (DeviceMesh, int) together if mesh > 1D"
-            )
+            raise AssertionError("Only 1D mesh is supported, pass in (DeviceMesh, int) together if mesh > 1D")
         return group.get_group()
     if isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], DeviceMesh):
         return group[0].get_group(group[1])
     if isinstance(group, str):
         return dist._resolve_process_group(group)
     if isinstance(group, (list, tuple)):
-        ranks = (
-            [r for row in group for r in row]
-            if isinstance(group[0], (list, tuple))
-            else list(group)
-        )
+        ranks = [r for row in group for r in row] if isinstance(group[0], (list, tuple)) else list(group)
         return dist._find_or_create_pg_by_ranks_and_tag(tag, ranks, len(ranks))
     if group is not None and not isinstance(group, dist.ProcessGroup):
         raise ValueError(f"Unsupported group type: {type(group)}, {group}")
@@ -206,14 +200,8 @@ class AsyncCollectiveTensor(torch.Tensor):
     @staticmethod
     def __new__(cls, elem):
         made = torch.Tensor._make_wrapper_subclass(
-            cls,
-            elem.size(),
-            strides=elem.stride(),
-            storage_offset=elem.storage_offset(),
-            dtype=elem.dtype,
-            layout=elem.layout,
-            device=elem.device,
-            requires_grad=elem.requires_grad,
+            cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(), dtype=elem.dtype,
+            layout=elem.layout, device=elem.device, requires_grad=elem.requires_grad,
         )
         made.elem, made.completed = elem, False
         return made
@@ -337,9 +325,7 @@ all_gather_single_autograd = all_gather_single
 
 def scattered(tensor, op, dim, group, tag=""):
     """`reduce_scatter_single` as a plain tensor."""
-    return _ReduceScatter.apply(
-        tensor, _reduction(op), _dimension(dim, tensor.dim()), _expand_group(group, tag)
-    )
+    return _ReduceScatter.apply(tensor, _reduction(op), _dimension(dim, tensor.dim()), _expand_group(group, tag))
 
 
 def reduce_scatter_single(self, reduceOp: str, scatter_dim: int, group, tag: str = ""):
@@ -384,13 +370,9 @@ def all_gather_single_coalesced(self: list, group, tag: str = "") -> list:
     return [all_gather_single(t, 0, group, tag) for t in self]
 
 
-def reduce_scatter_single_coalesced(
-    inputs: list, reduceOp: str, scatter_dim: list, group, tag: str = ""
-) -> list:
+def reduce_scatter_single_coalesced(inputs: list, reduceOp: str, scatter_dim: list, group, tag: str = "") -> list:
     """`reduce_scatter_single` of several tensors."""
-    return [
-        reduce_scatter_single(t, reduceOp, dim, group, tag) for t, dim in zip(inputs, scatter_dim)
-    ]
+    return [reduce_scatter_single(t, reduceOp, dim, group, tag) for t, dim in zip(inputs, scatter_dim)]
 
 
 def _under_earlier_name(function, name):
@@ -413,13 +395,9 @@ def _under_earlier_name(function, name):
 
 all_gather_tensor = _under_earlier_name(all_gather_single, "all_gather_tensor")
 all_gather_tensor_autograd = _under_earlier_name(all_gather_single, "all_gather_tensor_autograd")
-all_gather_into_tensor_coalesced = _under_earlier_name(
-    all_gather_single_coalesced, "all_gather_into_tensor_coalesced"
-)
+all_gather_into_tensor_coalesced = _under_earlier_name(all_gather_single_coalesced, "all_gather_into_tensor_coalesced")
 reduce_scatter_tensor = _under_earlier_name(reduce_scatter_single, "reduce_scatter_tensor")
-reduce_scatter_tensor_autograd = _under_earlier_name(
-    reduce_scatter_single, "reduce_scatter_tensor_autograd"
-)
+reduce_scatter_tensor_autograd = _under_earlier_name(reduce_scatter_single, "reduce_scatter_tensor_autograd")
 reduce_scatter_tensor_coalesced = _under_earlier_name(
     reduce_scatter_single_coalesced, "reduce_scatter_tensor_coalesced"
 )
@@ -439,28 +417,15 @@ def _at_once(async_op):
         raise AssertionError("Can't remap async version of inplace op to functional collective")
 
 
-def all_gather_tensor_inplace(
-    output_tensor,
-    input_tensor,
-    group=None,
-    async_op: bool = False,
-    tag: str = "",
-    gather_dim: int = 0,
-):
+def all_gather_tensor_inplace(output_tensor, input_tensor, group=None, async_op: bool = False, tag: str = "",
+                              gather_dim: int = 0):
     """`all_gather_single` into a tensor."""
     _at_once(async_op)
     return output_tensor.copy_(wait_tensor(all_gather_single(input_tensor, gather_dim, group, tag)))
 
 
-def reduce_scatter_tensor_inplace(
-    output,
-    input,
-    op: str = "sum",
-    group=None,
-    async_op: bool = False,
-    scatter_dim: int = 0,
-    tag: str = "",
-):
+def reduce_scatter_tensor_inplace(output, input, op: str = "sum", group=None, async_op: bool = False,
+                                  scatter_dim: int = 0, tag: str = ""):
     """`reduce_scatter_single` into a tensor."""
     _at_once(async_op)
     return output.copy_(wait_tensor(reduce_scatter_single(input, op, scatter_dim, group, tag)))
@@ -472,15 +437,8 @@ def all_reduce_inplace(tensor, op: str = "sum", group=None, async_op: bool = Fal
     return tensor.copy_(wait_tensor(all_reduce(tensor, op, group, tag)))
 
 
-def all_to_all_inplace(
-    output,
-    input,
-    output_split_sizes=None,
-    input_split_sizes=None,
-    group=None,
-    async_op: bool = False,
-    tag: str = "",
-):
+def all_to_all_inplace(output, input, output_split_sizes=None, input_split_sizes=None, group=None,
+                       async_op: bool = False, tag: str = ""):
     """`all_to_all_single` into a tensor."""
     _at_once(async_op)
     return output.copy_(
@@ -488,9 +446,7 @@ def all_to_all_inplace(
     )
 
 
-def all_gather_inplace(
-    tensor_list: list, tensor, group=None, async_op: bool = False, tag: str = ""
-):
+def all_gather_inplace(tensor_list: list, tensor, group=None, async_op: bool = False, tag: str = ""):
     """`all_gather_single` into several tensors."""
     _at_once(async_op)
     if tensor.dim() and not all(t.size(0) == tensor.size(0) for t in tensor_list):

@@ -54,22 +54,14 @@ def _like(x, *args):
 
 
 def _exchanged_shape(x, output_split_sizes, input_split_sizes, group_name):
-    return (
-        x.new_empty((sum(output_split_sizes), *x.shape[1:]))
-        if output_split_sizes
-        else torch.empty_like(x)
-    )
+    return x.new_empty((sum(output_split_sizes), *x.shape[1:])) if output_split_sizes else torch.empty_like(x)
 
 
 # (schema, what computes it, what gives the result's form on meta tensors)
 _ALONE = (
     ("all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor", _reduce, _like),
     ("broadcast(Tensor input, int src, str group_name) -> Tensor", _broadcast, _like),
-    (
-        "all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor",
-        _gather,
-        _gathered_shape,
-    ),
+    ("all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor", _gather, _gathered_shape),
     (
         "reduce_scatter_tensor(Tensor input, str reduce_op, int group_size, str group_name) -> Tensor",
         _scatter,
@@ -84,27 +76,15 @@ _ALONE = (
     ("_wrap_tensor_autograd(Tensor input) -> Tensor", lambda x: x.clone(), _like),
 )
 _WRITING = (
-    (
-        "all_reduce_(Tensor(a!) input, str reduce_op, str group_name) -> Tensor(a!)",
-        _inplace(_reduce),
-    ),
+    ("all_reduce_(Tensor(a!) input, str reduce_op, str group_name) -> Tensor(a!)", _inplace(_reduce)),
     ("broadcast_(Tensor(a!) input, int src, str group_name) -> Tensor(a!)", _inplace(_broadcast)),
-    (
-        "all_gather_into_tensor_out(Tensor input, int group_size, str group_name, *, Tensor(a!) out) -> Tensor(a!)",
-        _out(_gather),
-    ),
-    (
-        "reduce_scatter_tensor_out(Tensor input, str reduce_op, int group_size, str group_name, *, Tensor(a!) out) -> "
-        "Tensor(a!)",
-        _out(_scatter),
-    ),
+    ("all_gather_into_tensor_out(Tensor input, int group_size, str group_name, *, Tensor(a!) out) -> Tensor(a!)",
+     _out(_gather)),
+    ("reduce_scatter_tensor_out(Tensor input, str reduce_op, int group_size, str group_name, *, Tensor(a!) out) -> "
+     "Tensor(a!)", _out(_scatter)),
 )
 _COALESCED = (
-    (
-        "all_reduce_coalesced(Tensor[] inputs, str reduce_op, str group_name) -> Tensor[]",
-        _reduce,
-        _like,
-    ),
+    ("all_reduce_coalesced(Tensor[] inputs, str reduce_op, str group_name) -> Tensor[]", _reduce, _like),
     (
         "all_gather_into_tensor_coalesced(Tensor[] inputs, int group_size, str group_name) -> Tensor[]",
         _gather,
@@ -119,20 +99,13 @@ _COALESCED = (
 
 
 _DIFFERENTIABLE = {
-    "wait_tensor",
-    "all_reduce",
-    "all_gather_into_tensor",
-    "reduce_scatter_tensor",
-    "all_to_all_single",
-    "all_reduce_coalesced",
-    "all_gather_into_tensor_coalesced",
-    "reduce_scatter_tensor_coalesced",
+    "wait_tensor", "all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single",
+    "all_reduce_coalesced", "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced",
 }
 
 
 def _on_tape(rule, form):
     """A rule, whose steps are on the tape; of meta tensors what gives the result's form."""
-
     def run(x, *args):
         return (form if (x if isinstance(x, torch.Tensor) else x[0]).is_meta else rule)(x, *args)
 
@@ -149,10 +122,7 @@ def _define(library, schema, rule, form=None):
         library._register_fake(name, form)
 
 
-functional, with_gradients = (
-    Library("_c10d_functional", "DEF"),
-    Library("_c10d_functional_autograd", "DEF"),
-)
+functional, with_gradients = Library("_c10d_functional", "DEF"), Library("_c10d_functional_autograd", "DEF")
 for _schema, _rule, _form in _ALONE:
     _define(functional, _schema, _rule, _form)
 for _schema, _rule in _WRITING:
@@ -160,11 +130,7 @@ for _schema, _rule in _WRITING:
 for _schema, _rule, _form in _COALESCED:
     _define(functional, _schema, _each(_rule), _each(_form))
 for _schema, _rule, _form in _ALONE:
-    if _schema.partition("(")[0] in (
-        "all_gather_into_tensor",
-        "reduce_scatter_tensor",
-        "all_to_all_single",
-    ):
+    if _schema.partition("(")[0] in ("all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single"):
         with_gradients.define(_schema)
         with_gradients.impl(_schema.partition("(")[0], _rule, "CompositeImplicitAutograd")
 

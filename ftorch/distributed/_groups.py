@@ -21,9 +21,7 @@ from ._world import local_count, register, registered, world
 from .constants import default_pg_timeout
 from .rendezvous import rendezvous
 
-UNSET = (
-    "Default process group has not been initialized, please make sure to call init_process_group."
-)
+UNSET = "Default process group has not been initialized, please make sure to call init_process_group."
 _UNKNOWN = (
     "Process group {} is not initialized in the world group map. Please initialize the group first."
 )
@@ -98,18 +96,10 @@ def is_torchelastic_launched() -> bool:
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
-def init_process_group(
-    backend: str | None = None,
-    init_method: str | None = None,
-    timeout: timedelta | None = None,
-    world_size: int = -1,
-    rank: int = -1,
-    store: Store | None = None,
-    group_name: str = "",
-    pg_options=None,
-    device_id=None,
-    _ranks=None,
-) -> None:
+def init_process_group(backend: str | None = None, init_method: str | None = None,
+                       timeout: timedelta | None = None, world_size: int = -1, rank: int = -1,
+                       store: Store | None = None, group_name: str = "", pg_options=None,
+                       device_id=None, _ranks=None) -> None:
     """Makes the default group; all processes must call it (``torch.distributed.init_process_group``).
 
     Args:
@@ -145,17 +135,12 @@ def init_process_group(
     elif init_method is None:
         init_method = "env://"
     if timeout is not None and not isinstance(timeout, timedelta):
-        raise TypeError(
-            f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
-        )
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
     if device_id is not None and (
-        not torch.accelerator.is_available()
-        or device_id.index is None
+        not torch.accelerator.is_available() or device_id.index is None
         or device_id.type != torch.accelerator.current_accelerator().type
     ):
-        raise ValueError(
-            "init_process_group device_id parameter must be an accelerator with an index"
-        )
+        raise ValueError("init_process_group device_id parameter must be an accelerator with an index")
     name = Backend(backend) if backend else Backend("undefined")
     _check_available(name)
     limit = timeout or default_pg_timeout
@@ -165,13 +150,7 @@ def init_process_group(
         )
         store.set_timeout(limit)
     state.default_pg = made = make(
-        name,
-        "0",
-        list(range(world_size)),
-        rank,
-        PrefixStore("default_pg", store),
-        limit,
-        "default_pg",
+        name, "0", list(range(world_size)), rank, PrefixStore("default_pg", store), limit, "default_pg",
         pg_options,
     )
     if device_id is not None:
@@ -200,11 +179,8 @@ def _check_available(name):
         if backend in ("mpi", "ucc", "xccl"):
             raise RuntimeError(
                 f"Distributed package doesn't have {backend.upper()} built in."
-                + (
-                    " MPI is only included if you build PyTorch from source on a host that has MPI installed."
-                    if backend == "mpi"
-                    else ""
-                )
+                + (" MPI is only included if you build PyTorch from source on a host that has MPI installed."
+                   if backend == "mpi" else "")
             )
         if backend != "fake":
             raise AssertionError(f"Unknown backend type {backend}")
@@ -214,25 +190,19 @@ def make(backend, name, ranks, own, store, timeout, description, pg_options=None
     """A group, of which the calling process is a member; ``ranks`` and ``own`` are ranks in the default group."""
     inner = PrefixStore(f"{name}/", store)
     rank, size = ranks.index(own), len(ranks)
-    plugin = next(
-        (b for b in BackendConfig(backend).device_backend_map.values() if b in Backend._plugins),
-        None,
-    )
+    plugin = next((b for b in BackendConfig(backend).device_backend_map.values()
+                   if b in Backend._plugins), None)
     if plugin is not None:
         create, extended = Backend._plugins[plugin]
-        made = (
-            create(_PluginOptions(inner, rank, size, timeout, ranks), pg_options)
-            if extended
-            else (create(inner, rank, size, timeout))
+        made = create(_PluginOptions(inner, rank, size, timeout, ranks), pg_options) if extended else (
+            create(inner, rank, size, timeout)
         )
     elif backend == "fake":
         from ._fake import FakeProcessGroup
 
         made = FakeProcessGroup(rank, size)
     else:
-        made = ProcessGroup(
-            inner, rank, size, timeout, name, own_address(store_host(store)), description
-        )
+        made = ProcessGroup(inner, rank, size, timeout, name, own_address(store_host(store)), description)
         made.backend_name = str(backend)
     try:
         made.group_name, made.group_desc = name, description
@@ -260,13 +230,7 @@ def _leave(made):
     register(state.pg_names[made], None)
     for tag in ("", state.pg_to_tag[made]):
         state.tags_to_pg[tag].remove(made)
-    for known in (
-        state.pg_map,
-        state.pg_names,
-        state.pg_group_ranks,
-        state.pg_backend_config,
-        state.pg_to_tag,
-    ):
+    for known in (state.pg_map, state.pg_names, state.pg_group_ranks, state.pg_backend_config, state.pg_to_tag):
         del known[made]
 
 
@@ -303,16 +267,9 @@ def abort_process_group(group: ProcessGroup | None = None) -> None:
     destroy_process_group(group)
 
 
-def new_group(
-    ranks=None,
-    timeout=None,
-    backend=None,
-    pg_options=None,
-    use_local_synchronization: bool = False,
-    group_desc=None,
-    device_id=None,
-    sort_ranks: bool = True,
-):
+def new_group(ranks=None, timeout=None, backend=None, pg_options=None,
+              use_local_synchronization: bool = False, group_desc=None, device_id=None,
+              sort_ranks: bool = True):
     """A group of some of the processes. All must call it, in the same order (with
     ``use_local_synchronization`` the members only); who is no member gets
     ``GroupMember.NON_GROUP_MEMBER``.
@@ -323,9 +280,7 @@ def new_group(
     whole, state = group_of(None), world()
     size, own = whole.size(), whole.rank()
     if timeout is not None and not isinstance(timeout, timedelta):
-        raise TypeError(
-            f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
-        )
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
     if ranks is not None:
         ranks = sorted(ranks) if sort_ranks else list(ranks)
         if len(ranks) > size:
@@ -357,14 +312,8 @@ def new_group(
         if known not in Backend.backend_list:
             raise AssertionError(f"Unknown backend type {known}")
     return make(
-        backend,
-        name,
-        ranks,
-        own,
-        state.pg_map[whole][1],
-        timeout or world_timeout(),
-        group_desc or "undefined",
-        pg_options,
+        backend, name, ranks, own, state.pg_map[whole][1], timeout or world_timeout(),
+        group_desc or "undefined", pg_options,
     )
 
 
@@ -373,9 +322,8 @@ def world_timeout() -> timedelta:
     return getattr(world().default_pg, "timeout", None) or default_pg_timeout
 
 
-def new_subgroups(
-    group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None
-):
+def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None,
+                  group_desc=None):
     """Groups of ``group_size`` neighbours each: (the calling process' own, all of them).
 
     Raises:
@@ -396,14 +344,15 @@ def new_subgroups(
             f"The arg 'group_size' ({group_size}) must not exceed the world size ({size})"
         )
     if size % group_size:
-        raise ValueError(f"The world size ({size}) must be divisible by 'group_size={group_size}'")
+        raise ValueError(
+            f"The world size ({size}) must be divisible by 'group_size={group_size}'"
+        )
     lists = [list(range(i, i + group_size)) for i in range(0, size, group_size)]
     return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
 
 
-def new_subgroups_by_enumeration(
-    ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None
-):
+def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None,
+                                 group_desc=None):
     """Groups of given ranks that do not overlap: (the calling process' own, all of them)."""
     if ranks_per_subgroup_list is None or len(ranks_per_subgroup_list) == 0:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
@@ -414,16 +363,17 @@ def new_subgroups_by_enumeration(
         groups.append(made)
         for r in ranks:
             if r in owner:
-                raise ValueError(f"Rank {r} has appeared in both subgroup {owner[r]} and {ranks}")
+                raise ValueError(
+                    f"Rank {r} has appeared in both subgroup {owner[r]} and {ranks}"
+                )
             owner[r] = ranks
             if r == get_rank():
                 current = made
     return current, groups
 
 
-def split_group(
-    parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None, backend=None
-):
+def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None,
+                backend=None):
     """Groups of the ranks of a parent; the one that the calling process is in, or None.
 
     Raises:
@@ -435,13 +385,8 @@ def split_group(
     ranks = get_process_group_ranks(parent)
     mine = None
     for members in split_ranks:
-        made = new_group(
-            [ranks[r] for r in members],
-            timeout,
-            backend or get_backend(parent),
-            pg_options,
-            group_desc=group_desc,
-        )
+        made = new_group([ranks[r] for r in members], timeout, backend or get_backend(parent),
+                         pg_options, group_desc=group_desc)
         if parent.rank() in members:
             if mine is not None:
                 raise ValueError(f"rank {parent.rank()} appears in more than one of {split_ranks}")
@@ -452,9 +397,7 @@ def split_group(
 def shrink_group(ranks_to_exclude, group=None, shrink_flags: int = 0, pg_options=None):
     """A group of the ranks of a group that are not excluded; called by those that stay."""
     parent = group_of(group)
-    stay = [
-        r for i, r in enumerate(get_process_group_ranks(parent)) if i not in set(ranks_to_exclude)
-    ]
+    stay = [r for i, r in enumerate(get_process_group_ranks(parent)) if i not in set(ranks_to_exclude)]
     made = new_group(stay, use_local_synchronization=True, pg_options=pg_options)
     if parent is not world().default_pg:
         destroy_process_group(parent)
@@ -495,11 +438,7 @@ def get_rank(group=None) -> int:
     if is_outside(group):
         return -1
     default = group_of(None)
-    return (
-        default.rank()
-        if group is None or group is default
-        else get_group_rank(group, default.rank())
-    )
+    return default.rank() if group is None or group is default else get_group_rank(group, default.rank())
 
 
 def get_world_size(group=None) -> int:
@@ -543,9 +482,7 @@ def get_process_group_ranks(group) -> list[int]:
 def _ranks_of(group):
     known = world().pg_group_ranks.get(group)
     if known is None:
-        raise ValueError(
-            f"Group {group} is not registered, please create group with torch.distributed.new_group API"
-        )
+        raise ValueError(f"Group {group} is not registered, please create group with torch.distributed.new_group API")
     return known
 
 

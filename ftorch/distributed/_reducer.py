@@ -88,28 +88,14 @@ class Reducer:
         sparse: ids of the parameters whose gradients are sparse.
     """
 
-    def __init__(
-        self,
-        parameters,
-        group,
-        limits=(1 << 20, 25 << 20),
-        as_views=False,
-        finds_unused=False,
-        static=False,
-        names=None,
-        from_the_first=False,
-        sparse=frozenset(),
-    ):
+    def __init__(self, parameters, group, limits=(1 << 20, 25 << 20), as_views=False, finds_unused=False, static=False,
+                 names=None, from_the_first=False, sparse=frozenset()):
         self.parameters, self.group = list(parameters), group
         self.as_views, self.finds_unused, self.static = as_views, finds_unused, static
         self.names, self.sparse = names or [], sparse
         self.limits = list(limits)
         at_first = self.limits if from_the_first or finds_unused and not static else [float("inf")]
-        self._take(
-            sorted(buckets_of(self.parameters, range(len(self.parameters)), at_first, self.sparse))[
-                ::-1
-            ]
-        )
+        self._take(sorted(buckets_of(self.parameters, range(len(self.parameters)), at_first, self.sparse))[::-1])
         self.first_buckets, self.rebuilt, self.iterations = self.buckets, False, 0
         self.noted: dict = {}
         self.order: list[int] = []  # in which gradients came
@@ -133,12 +119,7 @@ class Reducer:
 
     def rebuild(self) -> bool:
         """Makes buckets in the order in which gradients came, once; whether it did. All processes must call it."""
-        if (
-            self.rebuilt
-            or self.finds_unused
-            and not self.static
-            or self.iterations < (2 if self.static else 1)
-        ):
+        if self.rebuilt or self.finds_unused and not self.static or self.iterations < (2 if self.static else 1):
             return False
         order = list(dict.fromkeys([*self.order, *reversed(range(len(self.parameters)))]))
         if self.group.size() > 1:
@@ -153,15 +134,12 @@ class Reducer:
     def note(self) -> None:
         """Keeps what `ftorch.distributed._ddp_logging` says of the last iteration's buckets."""
         self.noted = {
-            "has_rebuilt_buckets": int(self.rebuilt),
-            "unused_parameter_size": self._sum(self.unused),
+            "has_rebuilt_buckets": int(self.rebuilt), "unused_parameter_size": self._sum(self.unused),
             "prev_iteration_grad_ready_order_indices": ", ".join(map(str, self.fired)),
         }
         if self.rebuilt:
             self.noted["rebuilt_bucket_sizes"] = self.sizes_of(self.buckets)
-            self.noted["rebuilt_per_bucket_param_indices"] = ", ".join(
-                " ".join(map(str, b)) for b in self.buckets
-            )
+            self.noted["rebuilt_per_bucket_param_indices"] = ", ".join(" ".join(map(str, b)) for b in self.buckets)
 
     def _sum(self, indices):
         return sum(p.numel() * p.element_size() for p in (self.parameters[i] for i in indices))
@@ -206,9 +184,7 @@ class Reducer:
     def _raise_unfinished(self):
         missing = [i for i in range(len(self.parameters)) if i not in self.ready]
         self.armed = False
-        raise RuntimeError(
-            _UNFINISHED.format(rank=self.group.rank(), indices=" ".join(map(str, missing)))
-        )
+        raise RuntimeError(_UNFINISHED.format(rank=self.group.rank(), indices=" ".join(map(str, missing))))
 
     def _arrived(self, i):
         if (
@@ -229,9 +205,7 @@ class Reducer:
             raise RuntimeError(_TWICE)
         self.fired[i] = None
         if not self.rebuilt:
-            self.order = (
-                [*self.order, i] if i not in self.order else [j for j in self.order if j != i] + [i]
-            )
+            self.order = [*self.order, i] if i not in self.order else [j for j in self.order if j != i] + [i]
         if self.static:
             return  # gradients that come several times are complete at the end
         self._mark(i)
@@ -255,14 +229,11 @@ class Reducer:
                 buffer = first.clone()
             else:
                 parts = [
-                    (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1)
-                    for p in parameters
+                    (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters
                 ]
                 buffer = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
             sizes = [p.numel() for p in parameters]
-            bucket = GradBucket(
-                b, buffer, parameters, sizes, b == len(self.buckets) - 1, self.divisor
-            )
+            bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1, self.divisor)
             self.futures[b] = self._reduce(bucket)
 
     def _reduce(self, bucket):
@@ -343,9 +314,7 @@ def broadcast_coalesced(group, tensors, root: int = 0) -> None:
         by_dtype.setdefault(t.dtype, []).append(t)
     for same in by_dtype.values():
         own = np.concatenate([flat(t) for t in same])
-        holder = (
-            torch.from_numpy(own) if own.dtype.kind in "fiub" and own.dtype.itemsize > 1 else None
-        )
+        holder = torch.from_numpy(own) if own.dtype.kind in "fiub" and own.dtype.itemsize > 1 else None
         if holder is None:
             for t in same:
                 dist.broadcast(t, group=group, group_src=root)

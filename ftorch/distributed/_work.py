@@ -13,7 +13,9 @@ from datetime import timedelta
 from ..futures import Future
 from ._store import seconds
 
-_SOURCE = "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call."
+_SOURCE = (
+    "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call."
+)
 _COLLECTOR = f"{__package__.rpartition('.')[0]}.profiler._collector"
 
 

@@ -143,9 +143,7 @@ def _find_or_create_pg_by_ranks_and_tag(tag, ranks, stride):
 
 
 def _find_pg_by_ranks_and_tag(tag, ranks):
-    return next(
-        (g for g, members in _world.pg_group_ranks.items() if list(members) == list(ranks)), None
-    )
+    return next((g for g, members in _world.pg_group_ranks.items() if list(members) == list(ranks)), None)
 
 
 def _get_group_size_by_name(name: str) -> int:
@@ -156,18 +154,10 @@ class _CollOp:
     """What a collective that is put together with others was called with."""
 
     def __init__(self, op, tensor, dst_tensor=None, redop=None, root=None):
-        self.op, self.tensor, self.dst_tensor, self.redop, self.root = (
-            op,
-            tensor,
-            dst_tensor,
-            redop,
-            root,
-        )
+        self.op, self.tensor, self.dst_tensor, self.redop, self.root = op, tensor, dst_tensor, redop, root
 
 
-def _store_based_barrier(
-    rank, store, group_name, rendezvous_count, timeout, logging_interval=None
-) -> None:
+def _store_based_barrier(rank, store, group_name, rendezvous_count, timeout, logging_interval=None) -> None:
     """Returns when ``rendezvous_count`` processes have called it.
 
     Raises:
@@ -189,28 +179,13 @@ def _store_based_barrier(
 def supports_complex(reduceOp) -> bool:  # noqa: N803
     """Whether a reduction is one of complex numbers, too."""
     return reduceOp not in (
-        ReduceOp.MAX,
-        ReduceOp.MIN,
-        ReduceOp.PRODUCT,
-        ReduceOp.BAND,
-        ReduceOp.BOR,
-        ReduceOp.BXOR,
+        ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR,
     )
 
 
-def _new_process_group_helper(
-    group_size,
-    group_rank,
-    global_ranks_in_group,
-    backend,
-    store,
-    group_name,
-    backend_options=None,
-    timeout=None,
-    pg_tag=None,
-    device_id=None,
-    group_desc=None,
-):
+def _new_process_group_helper(group_size, group_rank, global_ranks_in_group, backend, store, group_name,
+                              backend_options=None, timeout=None, pg_tag=None, device_id=None,
+                              group_desc=None):
     """(a group of processes that meet at a store, the store)
 
     Raises:
@@ -222,14 +197,8 @@ def _new_process_group_helper(
         )
     ranks = list(global_ranks_in_group) or list(range(group_size))
     made = make(
-        Backend(backend),
-        str(group_name),
-        ranks,
-        ranks[group_rank],
-        store,
-        timeout or default_pg_timeout,
-        group_desc or "undefined",
-        backend_options,
+        Backend(backend), str(group_name), ranks, ranks[group_rank], store, timeout or default_pg_timeout,
+        group_desc or "undefined", backend_options,
     )
     return made, store
 

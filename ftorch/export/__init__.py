@@ -36,16 +36,8 @@ from .graph_signature import ExportBackwardSignature, ExportGraphSignature, Inpu
 from .unflatten import FlatArgsAdapter, InterpreterModule, UnflattenedModule, unflatten
 
 
-def export(
-    mod,
-    args,
-    kwargs=None,
-    *,
-    dynamic_shapes=None,
-    strict=False,
-    preserve_module_call_signature=(),
-    prefer_deferred_runtime_asserts_over_guards=False,
-):
+def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
+           preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):
     """Records what a module computes.
 
     Args:
@@ -65,7 +57,9 @@ def export(
         GuardOnDataDependentSymNode: Python looks at the value of a tensor.
     """
     if not isinstance(mod, Module):
-        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+        raise ValueError(
+            f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}."
+        )
     try:
         return _exported(mod, args, kwargs, dynamic_shapes)
     except (UserError, ConstraintViolationError, GuardOnDataDependentSymNode) as error:
@@ -99,18 +93,14 @@ def _exported(mod, args, kwargs, dynamic_shapes):
     parameters = list(inspect.signature(mod.forward).parameters.values())
     forward_names = _forward_names(parameters, args, kwargs)
     calls = [
-        ModuleCallEntry("", ModuleCallSignature([], [], in_spec, traces.out_spec, forward_names))
+        ModuleCallEntry(
+            "", ModuleCallSignature([], [], in_spec, traces.out_spec, forward_names)
+        )
     ]
     calls += [ModuleCallEntry(path) for path in traces.modules if path]
     program = ExportedProgram(
-        traces.root,
-        traces.graph,
-        ExportGraphSignature(traces.inputs, traces.outputs),
-        state,
-        dynamic.range_constraints,
-        calls,
-        (args, kwargs),
-        traces.constants,
+        traces.root, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,
+        dynamic.range_constraints, calls, (args, kwargs), traces.constants,
     )
     program._guards_code = [guard_code(g, dynamic.sources) for g in dynamic.guards]
     return program
@@ -126,30 +116,15 @@ def _forward_names(parameters, args, kwargs):
     return [*names, *kwargs]
 
 
-def export_for_training(
-    mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=()
-):
+def export_for_training(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
+                        preserve_module_call_signature=()):
     """`export`: its graphs keep writes and layers as they are."""
-    return export(
-        mod,
-        args,
-        kwargs,
-        dynamic_shapes=dynamic_shapes,
-        strict=strict,
-        preserve_module_call_signature=preserve_module_call_signature,
-    )
+    return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,
+                  preserve_module_call_signature=preserve_module_call_signature)
 
 
-def draft_export(
-    mod,
-    args,
-    kwargs=None,
-    *,
-    dynamic_shapes=None,
-    preserve_module_call_signature=(),
-    strict=False,
-    **_,
-):
+def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None,
+                 preserve_module_call_signature=(), strict=False, **_):
     """`export`; where a size turns out to be constant, it becomes constant, with a warning."""
     try:
         return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)

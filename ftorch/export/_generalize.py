@@ -51,9 +51,7 @@ def trace_dynamic(module, args, kwargs, dims, names, whole=True) -> tuple[Traces
         return trace_module(module, *pytree.tree_unflatten(new, spec), whole, shown)
 
     sources = argument_names(module.forward, args, kwargs)
-    return generalized(
-        trace, leaves, symbols_of(leaves, dims, names), names if whole else None, sources
-    )
+    return generalized(trace, leaves, symbols_of(leaves, dims, names), names if whole else None, sources)
 
 
 def generalized(trace, leaves, symbols, names=None, sources=None) -> tuple[Traces, Dynamic]:
@@ -152,8 +150,7 @@ def _violation(trace, leaves, symbols, guards):
         s for s in symbols if isinstance(_attempt(trace, leaves, [s], guards), Exception)
     ] or symbols
     return violation(
-        [s.label for s in bad],
-        [constant_line(s.label, s.hint) for s in bad],
+        [s.label for s in bad], [constant_line(s.label, s.hint) for s in bad],
         [f"{s.label} = {s.hint}" for s in bad if "[" not in s.label],
     )
 
@@ -162,9 +159,8 @@ def _related(trace, leaves, symbols, guards):
     """The error that one symbol is another, or another and a number; None if that is not it."""
     for a, b in itertools.combinations(symbols, 2):
         apart = b.hint - a.hint
-        both = dataclasses.replace(
-            a, uses=[*a.uses, *((i, d, f, o + f * apart) for i, d, f, o in b.uses)]
-        )
+        both = dataclasses.replace(a, uses=[
+            *a.uses, *((i, d, f, o + f * apart) for i, d, f, o in b.uses)])
         rest = [both if s is a else s for s in symbols if s is not b]
         if isinstance(_attempt(trace, leaves, rest, guards), Exception):
             continue
@@ -172,10 +168,8 @@ def _related(trace, leaves, symbols, guards):
         first, second = f"{a.label} = {a.source}", f"{b.label} = {b.source}"
         line = f"The values of {second} and {first} must always be equal."
         if apart:
-            line = (
-                f"The values of {second} must always be related to the values of {first} by "
-                f"{b.label} = {a.label}{sign}."
-            )
+            line = (f"The values of {second} must always be related to the values of {first} by "
+                    f"{b.label} = {a.label}{sign}.")
         return violation([b.label], [line], [f"{b.label} = {a.label}{sign}"])
     return None
 
@@ -208,9 +202,7 @@ def _merge_graphs(graphs, values, dynamic, rounding, kind=None) -> None:
         if row[0].op == "get_attr":
             inner = [getattr(root, n.target) for (_, root), n in zip(graphs, row)]
             if hasattr(inner[0], "graph"):
-                _merge_graphs(
-                    [(m.graph, m) for m in inner], values, dynamic, rounding, _InnerGeneralizer
-                )
+                _merge_graphs([(m.graph, m) for m in inner], values, dynamic, rounding, _InnerGeneralizer)
                 inner[0].recompile()
     for node in reversed(main.nodes):
         if node.op == "call_function" and not node.users and node.meta.get("is_size"):
@@ -260,17 +252,10 @@ class _Generalizer:
 
     def _sizes_of_inputs(self):
         for s in self.dynamic.symbols:
-            i, d, factor, offset = s.shown or min(
-                s.uses, key=lambda u: (u[2] != 1 or u[3] != 0, u[0], u[1])
-            )
+            i, d, factor, offset = s.shown or min(s.uses, key=lambda u: (u[2] != 1 or u[3] != 0, u[0], u[1]))
             owner = self.inputs[len(self.inputs) - self.dynamic.leaf_count + i]
-            node = self._size(
-                owner,
-                d,
-                Expr.symbol(s.name) * factor + offset,
-                s.hint * factor + offset,
-                s.order + 1,
-            )
+            node = self._size(owner, d, Expr.symbol(s.name) * factor + offset, s.hint * factor + offset,
+                              s.order + 1)
             if offset:
                 node = self._operation(operator.sub, node, offset, s)
             if factor != 1:
@@ -385,9 +370,7 @@ class _Generalizer:
         for name, sizes in self.values.items():
             for power in (1, -1, 0.5, -0.5):
                 factor = values[0] / sizes[0] ** power
-                if all(
-                    math.isclose(v, factor * n**power, rel_tol=1e-12) for v, n in zip(values, sizes)
-                ):
+                if all(math.isclose(v, factor * n**power, rel_tol=1e-12) for v, n in zip(values, sizes)):
                     base = self.emit(Expr.symbol(name))
                     if power != 1:
                         with self.graph.inserting_before(self.top):
@@ -409,18 +392,12 @@ class _InnerGeneralizer(_Generalizer):
         for node in self.inputs:
             shape = getattr(node.meta.get("val"), "shape", ())
             for d, n in enumerate(shape):
-                if (
-                    isinstance(n, SymInt)
-                    and n.expr.kind == "symbol"
-                    and str(n.expr) not in self.nodes
-                ):
+                if isinstance(n, SymInt) and n.expr.kind == "symbol" and str(n.expr) not in self.nodes:
                     self.nodes[str(n.expr)] = self._size(node, d, n.expr, int(n))
 
     def emit(self, expr, before=None):
         if expr.kind == "symbol" and str(expr) not in self.nodes:
-            raise _Differs(
-                f"a function of a control flow operator reads the size {expr} of no operand"
-            )
+            raise _Differs(f"a function of a control flow operator reads the size {expr} of no operand")
         return super().emit(expr, before)
 
 

@@ -19,15 +19,7 @@ _TRACE = places.own_file("export/_trace.py")
 _CHECKS = places.own_file("_toplevel/basics.py")
 _OPPOSITES = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_BETWEEN = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "floordiv": "//",
-    "mod": "%",
-    "truediv": "/",
-    "pow": "**",
-}
+_BETWEEN = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "truediv": "/", "pow": "**"}
 
 
 def _is_own(frame) -> bool:
@@ -141,9 +133,7 @@ def order(guard: Guard, symbols):
     form = linear(left - right) if kind in ("lt", "le") else None
     if form is None or sorted(v for k, v in form.items() if k is not None) != [-1, 1]:
         return []
-    small, large = (
-        symbols[next(k for k, v in form.items() if k and v == sign)] for sign in (1, -1)
-    )
+    small, large = (symbols[next(k for k, v in form.items() if k and v == sign)] for sign in (1, -1))
     apart = form[None] + (kind == "lt")
     return [(large, max(small.low, 2) + apart, math.inf), (small, -math.inf, large.high - apart)]
 
@@ -218,22 +208,11 @@ def range_line(symbol, low, high) -> tuple[str, str]:
         f"Not all values of {symbol.label} = {source} in the specified range{given} satisfy the "
         f"generated guard {int(low)} <= {source} and {source} <= {top}"
     )
-    ends = ([f"min={int(low)}"] if low > 2 else []) + (
-        [f"max={int(high)}"] if high < math.inf else []
-    )
+    ends = ([f"min={int(low)}"] if low > 2 else []) + ([f"max={int(high)}"] if high < math.inf else [])
     return line, f"{symbol.label} = Dim('{symbol.label}', {', '.join(ends)})"
 
 
 __all__ = [
-    "Decisions",
-    "Shown",
-    "bounds",
-    "code",
-    "constant_line",
-    "equals",
-    "guard_code",
-    "linear",
-    "order",
-    "range_line",
-    "violation",
+    "Decisions", "Shown", "bounds", "code", "constant_line", "equals", "guard_code", "linear",
+    "order", "range_line", "violation",
 ]

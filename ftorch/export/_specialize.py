@@ -55,7 +55,9 @@ def settled(trace, leaves, symbols, names):
 
 def _of_inputs(leaves, symbols, names):
     """The sizes of the inputs, by their names."""
-    sizes = {name: list(leaf.shape) for name, leaf in zip(names, leaves) if hasattr(leaf, "shape")}
+    sizes = {
+        name: list(leaf.shape) for name, leaf in zip(names, leaves) if hasattr(leaf, "shape")
+    }
     for s in symbols:
         for i, d, factor, offset in s.uses:
             sizes[names[i]][d] = Expr.symbol(s.name) * factor + offset
@@ -150,9 +152,7 @@ def _narrower(names, by_name, noted):
 
 def _joined(symbols, guards, a, b):
     if not a.is_hint and not b.is_hint:
-        line = (
-            f"The values of {b.label} = {b.source} and {a.label} = {a.source} must always be equal."
-        )
+        line = f"The values of {b.label} = {b.source} and {a.label} = {a.source} must always be equal."
         raise violation([b.label], [line], [f"{b.label} = {a.label}"])
     keep, drop = (b, a) if a.is_hint and not b.is_hint else (a, b)
     keep.uses += drop.uses
@@ -182,9 +182,7 @@ def _scanned(guard, by_name):
     if len(changes) != 1:
         return None
     at_change = changes[0] + 2
-    return (
-        (symbol.name, at_change, math.inf) if fits[-1] else (symbol.name, -math.inf, at_change - 1)
-    )
+    return (symbol.name, at_change, math.inf) if fits[-1] else (symbol.name, -math.inf, at_change - 1)
 
 
 def _keep(guard, by_name, kept):
@@ -201,17 +199,10 @@ def _keep(guard, by_name, kept):
         f"generated guard {guard_code(guard, sources)}."
     )
     fixes, (kind, left, right) = [], normal(guard)
-    if (
-        kind == "eq"
-        and left.kind == "mod"
-        and left.parts[0].kind == "symbol"
-        and right.parts == (0,)
-    ):
+    if kind == "eq" and left.kind == "mod" and left.parts[0].kind == "symbol" and right.parts == (0,):
         factor = left.parts[1]
-        fixes = [
-            f"_{last.label} = Dim('_{last.label}', min=1, max=oo)",
-            f"{last.label} = {factor}*_{last.label}",
-        ]
+        fixes = [f"_{last.label} = Dim('_{last.label}', min=1, max=oo)",
+                 f"{last.label} = {factor}*_{last.label}"]
     raise violation([last.label], [line], fixes)
 
 
@@ -229,11 +220,8 @@ def divisors(trace, leaves, symbols, guards):
             if all(_runs(trace, leaves, symbols, p) for p in tries):
                 break
         if d > 1:
-            _keep(
-                Guard("eq", Expr.call("mod", Expr.symbol(s.name), d), Expr.of(0), True),
-                {s.name: s for s in symbols},
-                found,
-            )
+            _keep(Guard("eq", Expr.call("mod", Expr.symbol(s.name), d), Expr.of(0), True),
+                  {s.name: s for s in symbols}, found)
     return [g for g in found if g not in guards]
 
 
@@ -249,17 +237,13 @@ def _runs(trace, leaves, symbols, point):
 
 
 def _replaced(guard, values):
-    return dataclasses.replace(
-        guard, left=guard.left.replaced(values), right=guard.right.replaced(values)
-    )
+    return dataclasses.replace(guard, left=guard.left.replaced(values), right=guard.right.replaced(values))
 
 
 def fixed(guards, symbols):
     """The comparisons that are left when all other symbols are the example's sizes."""
     names = {s.name for s in symbols}
-    return [
-        g for g in guards if (free := g.left.free_symbols | g.right.free_symbols) and free <= names
-    ]
+    return [g for g in guards if (free := g.left.free_symbols | g.right.free_symbols) and free <= names]
 
 
 def renamed(symbols, guards, names):

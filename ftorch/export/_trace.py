@@ -170,9 +170,7 @@ class ExportLevel(TraceLevel):
     def whole(self, overload, args, kwargs):
         """Calls an overload and records it as one node."""
         node = self.graph.call_function(
-            overload,
-            self.arguments(tuple(args)),
-            dict(self.arguments(kwargs)),
+            overload, self.arguments(tuple(args)), dict(self.arguments(kwargs)),
             name=overload.overloadpacket.__name__,
         )
         with self.below():
@@ -247,20 +245,12 @@ class ExportLevel(TraceLevel):
 
     def known(self, t, how):
         frame = next(
-            (
-                f
-                for f in reversed(traceback.extract_stack(sys._getframe(1)))
-                if not f.filename.startswith(places.PACKAGE)
-            ),
-            None,
+            (f for f in reversed(traceback.extract_stack(sys._getframe(1)))
+             if not f.filename.startswith(places.PACKAGE)), None,
         )
-        place = (
-            ""
-            if frame is None
-            else (
-                f'\n\nThe following call raised this error:\n  File "{frame.filename}", line '
-                f"{frame.lineno}, in {frame.name}\n    {frame.line}\n"
-            )
+        place = "" if frame is None else (
+            f'\n\nThe following call raised this error:\n  File "{frame.filename}", line '
+            f"{frame.lineno}, in {frame.name}\n    {frame.line}\n"
         )
         from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -274,8 +264,7 @@ class ExportLevel(TraceLevel):
 def _is_composite(target) -> bool:
     """Whether a call is of a function that stands for the kernel, and has no JAX form."""
     return (
-        isinstance(target, OpOverload)
-        and not hasattr(target._bound, "definition")
+        isinstance(target, OpOverload) and not hasattr(target._bound, "definition")
         and target._opname not in FORMS
     )
 
@@ -286,7 +275,9 @@ def _stack_trace() -> str:
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(places.PACKAGE) and not name.startswith(_LAYERS):
-            if name == __file__ and (frame.f_code.co_name == "_traced"):
+            if name == __file__ and (
+                frame.f_code.co_name == "_traced"
+            ):
                 break
         elif not name.endswith("module.py") and not name.startswith("<ftorch "):
             frames.append(frame)
@@ -412,19 +403,15 @@ def _traced(module, args, kwargs, grad, whole, shown) -> Traces:
             outputs.append(_output(level, value, values))
         level.graph.output(tuple(values))
     for name, value in level.lifted.items():
-        inputs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(f"c_{name}"), name, None))
+        inputs.append(
+            InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(f"c_{name}"), name, None)
+        )
         constants[name] = value
     del level.graph.create_node  # the class's own again
     hidden = {s.target for s in inputs if s.kind is InputKind.BUFFER}
     constants = dict(sorted(constants.items(), key=lambda item: item[0] in hidden))  # buffers last
     traces = Traces(
-        level.graph,
-        inputs + user,
-        outputs,
-        constants,
-        out_spec,
-        called,
-        level.root,
+        level.graph, inputs + user, outputs, constants, out_spec, called, level.root,
         level.seen,
     )
     _clean(traces)
@@ -453,7 +440,9 @@ def _output(level, value, values):
 def _clean(traces: Traces) -> None:
     """Removes what nobody uses: nodes, and tensor attributes of the module."""
     traces.graph.eliminate_dead_code()
-    unused = {n.name: n for n in traces.graph.nodes if n.op == "placeholder" and not n.users}
+    unused = {
+        n.name: n for n in traces.graph.nodes if n.op == "placeholder" and not n.users
+    }
     for spec in list(traces.inputs):
         if spec.kind is InputKind.CONSTANT_TENSOR and spec.arg.name in unused:
             traces.graph.erase_node(unused[spec.arg.name])

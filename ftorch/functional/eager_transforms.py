@@ -99,10 +99,7 @@ class differentiating:  # noqa: N801
 
     def __enter__(self):  # without a call, where an interrupt could come
         newest_level[0] += 1
-        modes.differentiating = [
-            *modes.differentiating,
-            (newest_level[0], self._inputs, self._number),
-        ]
+        modes.differentiating = [*modes.differentiating, (newest_level[0], self._inputs, self._number)]
         modes.transforming += 1
         self._is_active = True
 
@@ -265,8 +262,7 @@ def _gradients(outputs, inputs, cotangents):
     """autograd.grad with zeros where an input was not used or no graph leads to an output."""
     pairs = [
         (o, None if cotangents is None else cotangents[i])
-        for i, o in enumerate(outputs)
-        if o._ftorch_requires_grad
+        for i, o in enumerate(outputs) if o._ftorch_requires_grad
     ]
     if not pairs:
         return [_zeros_like(t) for t in inputs]
@@ -370,9 +366,7 @@ def vjp(func, *primals, has_aux=False):
                 f"{pytree.treespec_pprint(out_spec)}"
             )
         with inference_mode(False):
-            flat_cots = [
-                c.clone() if c.is_inference() else c for c in flat_cots
-            ]  # their graph may save them
+            flat_cots = [c.clone() if c.is_inference() else c for c in flat_cots]  # their graph may save them
             found = _gradients(flat_out, flat_in, flat_cots)
         given = [c for c in flat_cots if c._ftorch_requires_grad]
         if not recorded:
@@ -421,9 +415,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         def pull_flat(*cots):
             return pull(pytree.tree_unflatten(list(cots), out_spec))[0]
 
-        if chunk_size == 1 and sum(
-            sizes
-        ):  # by a loop, which asks no batching rules of what the function's backward calls
+        if chunk_size == 1 and sum(sizes):  # by a loop, which asks no batching rules of what the function's backward calls
             rows = [pytree.tree_leaves(pull_flat(*cots)) for cots in zip(*basis)]
             flat_mapped = [api.stack(parts) for parts in zip(*rows)]
         else:

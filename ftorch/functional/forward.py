@@ -48,9 +48,7 @@ def _check_tangents(primals, tangents):
     for p, t in zip(flat, flat_tangents):
         for name, value in ("primal", p), ("tangent", t):
             if not (value.dtype.is_floating_point or value.dtype.is_complex):
-                raise ValueError(
-                    f"Expected {name} to be floating point or complex, but got: {value.dtype}"
-                )
+                raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
         if p.shape != t.shape:
             raise RuntimeError(
                 "Trying to set a forward gradient that has a different size than that of the original "
@@ -73,10 +71,8 @@ def _tangents():
 def _check_real(tensors, what):
     for i, t in enumerate(tensors):
         if isinstance(t, TensorBase) and t.dtype.is_complex:
-            raise RuntimeError(
-                f"jacfwd: Expected all {what} to be real but received complex tensor at flattened input idx: "
-                f"{i}"
-            )
+            raise RuntimeError(f"jacfwd: Expected all {what} to be real but received complex tensor at flattened input idx: "
+                               f"{i}")
 
 
 def _split(level, t):
@@ -132,13 +128,9 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
                     f"jvp(f, primals, tangents): expected f(*primals) to return only tensors, got "
                     f"unsupported type {type(o)}"
                 )
-        if strict and not all(
-            isinstance(o, Dual) and o._level is level and o._tangent is not None for o in flat_out
-        ):
-            raise RuntimeError(
-                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is "
-                "not allowed with strict=True."
-            )
+        if strict and not all(isinstance(o, Dual) and o._level is level and o._tangent is not None for o in flat_out):
+            raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is "
+                               "not allowed with strict=True.")
         pairs = [_split(level, o) for o in flat_out]
     out = pytree.tree_unflatten([p for p, _ in pairs], out_spec)
     moved = pytree.tree_unflatten([t for _, t in pairs], out_spec)

@@ -102,8 +102,7 @@ def _unwrap_batched(outputs, out_dims, level, batch_size, func):
                 f"{pytree.tree_flatten(out_dims)[1]} but outputs has structure {spec}."
             )
     out = [
-        _maybe_remove_batch_dim(name, t, level, batch_size, dim, out_dims)
-        for t, dim in zip(flat, dims)
+        _maybe_remove_batch_dim(name, t, level, batch_size, dim, out_dims) for t, dim in zip(flat, dims)
     ]
     return pytree.tree_unflatten(out, spec)
 
@@ -187,9 +186,7 @@ def _process_batched_inputs(in_dims, args, func):
     return _validate_and_get_batch_size(dims, flat), dims, flat, spec
 
 
-def _flat_vmap(
-    func, batch_size, flat_in_dims, flat_args, args_spec, out_dims, randomness, **kwargs
-):
+def _flat_vmap(func, batch_size, flat_in_dims, flat_args, args_spec, out_dims, randomness, **kwargs):
     with BatchLevel(batch_size, randomness) as level:
         inputs = _create_batched_inputs(flat_in_dims, flat_args, level, args_spec)
         outputs = func(*inputs, **kwargs)
@@ -199,8 +196,7 @@ def _flat_vmap(
 def _create_batched_inputs(flat_in_dims, flat_args, level, args_spec):
     """The arguments with their mapped dimensions hidden."""
     inputs = [
-        arg if dim is None else batched(level, arg, dim)
-        for arg, dim in zip(flat_args, flat_in_dims)
+        arg if dim is None else batched(level, arg, dim) for arg, dim in zip(flat_args, flat_in_dims)
     ]
     return tree_unflatten(inputs, args_spec)
 

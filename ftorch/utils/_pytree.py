@@ -61,45 +61,14 @@ from ._pytree_nodes import (  # noqa: F401  (names that libraries import from he
 )
 
 __all__ = [
-    "Context",
-    "DumpableContext",
-    "FlattenFn",
-    "FromDumpableContextFn",
-    "LeafSpec",
-    "PyTree",
-    "PyTreeSpec",
-    "ToDumpableContextFn",
-    "TreeSpec",
-    "UnflattenFn",
-    "is_namedtuple",
-    "is_namedtuple_class",
-    "is_namedtuple_instance",
-    "is_structseq",
-    "is_structseq_class",
-    "is_structseq_instance",
-    "key_get",
-    "keystr",
-    "register_pytree_node",
-    "tree_all",
-    "tree_all_only",
-    "tree_any",
-    "tree_any_only",
-    "tree_flatten",
-    "tree_flatten_with_path",
-    "tree_is_leaf",
-    "tree_iter",
-    "tree_leaves",
-    "tree_leaves_with_path",
-    "tree_map",
-    "tree_map_",
-    "tree_map_only",
-    "tree_map_only_",
-    "tree_map_with_path",
-    "tree_structure",
-    "tree_unflatten",
-    "treespec_dumps",
-    "treespec_loads",
-    "treespec_pprint",
+    "Context", "DumpableContext", "FlattenFn", "FromDumpableContextFn", "LeafSpec", "PyTree",
+    "PyTreeSpec", "ToDumpableContextFn", "TreeSpec", "UnflattenFn", "is_namedtuple",
+    "is_namedtuple_class", "is_namedtuple_instance", "is_structseq", "is_structseq_class",
+    "is_structseq_instance", "key_get", "keystr", "register_pytree_node", "tree_all",
+    "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path",
+    "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
+    "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten",
+    "treespec_dumps", "treespec_loads", "treespec_pprint",
 ]
 
 # --- specs -------------------------------------------------------------------------------
@@ -430,9 +399,8 @@ def tree_map_only(
     return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
-def tree_map_only_(
-    type_or_types_or_pred: Any, /, func: Callable, tree: PyTree, is_leaf: IsLeaf = None
-) -> PyTree:
+def tree_map_only_(type_or_types_or_pred: Any, /, func: Callable, tree: PyTree,
+                   is_leaf: IsLeaf = None) -> PyTree:
     """`tree_map_` that leaves other leaves alone."""
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
@@ -447,25 +415,22 @@ def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) 
     return any(map(pred, tree_iter(tree, is_leaf)))
 
 
-def tree_all_only(
-    type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
-) -> bool:
+def tree_all_only(type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree,
+                  is_leaf: IsLeaf = None) -> bool:
     """Whether something holds for all leaves of a type."""
     applies = predicate(type_or_types)
     return all(pred(x) for x in tree_iter(tree, is_leaf) if applies(x))
 
 
-def tree_any_only(
-    type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
-) -> bool:
+def tree_any_only(type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTree,
+                  is_leaf: IsLeaf = None) -> bool:
     """Whether something holds for any leaf of a type."""
     applies = predicate(type_or_types)
     return any(pred(x) for x in tree_iter(tree, is_leaf) if applies(x))
 
 
-def _broadcast_to_and_flatten(
-    tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf = None
-) -> list[Any] | None:
+def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec,
+                              is_leaf: IsLeaf = None) -> list[Any] | None:
     """The leaves of a tree that is a prefix of a structure, each as often as it stands for a leaf
     there; None if it is no prefix. What ``in_dims`` of ``vmap`` goes through."""
     if _is_plain_leaf(tree, is_leaf):
@@ -518,9 +483,8 @@ def tree_flatten_with_path(
     return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
 
 
-def tree_map_with_path(
-    func: Callable, tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
-) -> PyTree:
+def tree_map_with_path(func: Callable, tree: PyTree, *rests: PyTree,
+                       is_leaf: IsLeaf = None) -> PyTree:
     """`tree_map` whose function gets each leaf's path first."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]

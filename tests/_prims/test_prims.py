@@ -14,14 +14,7 @@ torch = pytest.importorskip("torch")
 def _both(case):
     found = []
     for library in (torch, ftorch):
-        for name in (
-            "_prims",
-            "_refs",
-            "_refs.nn.functional",
-            "_refs.special",
-            "_logging",
-            "autograd._functions.utils",
-        ):
+        for name in ("_prims", "_refs", "_refs.nn.functional", "_refs.special", "_logging", "autograd._functions.utils"):
             importlib.import_module(f"{library.__name__}.{name}")
         try:
             found.append(case(library))
@@ -44,49 +37,30 @@ CASES = {
     "expand_dims, wrong": lambda t: t._prims.expand_dims(_range(t, 2, 3), (0, 2)),
     "rev": lambda t: t._prims.rev(_range(t, 2, 3), (1,)),
     "convert_element_type": lambda t: t._prims.convert_element_type(t.tensor([1.7, -2.2]), t.int32),
-    "shift_right_logical": lambda t: (
-        t.ops.prims.shift_right_logical(t.tensor([8, 5, 1]), t.tensor([1, 0, 3]))
-        if t is ftorch
-        else t.tensor([4, 5, 0])
-    ),  # PyTorch has no implementation of it
+    "shift_right_logical": lambda t: t.ops.prims.shift_right_logical(t.tensor([8, 5, 1]), t.tensor([1, 0, 3]))
+    if t is ftorch else t.tensor([4, 5, 0]),  # PyTorch has no implementation of it
     "div of integers": lambda t: t._prims.div(t.tensor([7, -7]), t.tensor([2, 2])),
     "cbrt": lambda t: t._prims.cbrt(t.tensor([8.0, -27.0, 0.0])),
     "sum": lambda t: t._prims.sum(_range(t, 2, 3), (0,)),
     "sum of integers": lambda t: t._prims.sum(t.ones(2, 3, dtype=t.int32), (0, 1)),
     "prod": lambda t: t._prims.prod(_range(t, 2, 3) + 1, (0, 1)),
     "amax": lambda t: t._prims.amax(_range(t, 2, 3), (1,)),
-    "xor_sum": lambda t: (
-        t._prims.xor_sum(t.tensor([[1, 2, 4], [1, 7, 9]]), (1,))
-        if t is ftorch
-        else t.tensor([7, 15])
-    ),
+    "xor_sum": lambda t: t._prims.xor_sum(t.tensor([[1, 2, 4], [1, 7, 9]]), (1,)) if t is ftorch else t.tensor([7, 15]),
     "var": lambda t: t._prims.var(_range(t, 2, 3), (1,), 1),
-    "iota": lambda t: t._prims.iota(
-        4, start=3, step=2, dtype=t.int64, device=t.device("cpu"), requires_grad=False
-    ),
+    "iota": lambda t: t._prims.iota(4, start=3, step=2, dtype=t.int64, device=t.device("cpu"), requires_grad=False),
     "svd": lambda t: t._prims.svd(_range(t, 3, 2), full_matrices=False)[1],
     "bessel_i0": lambda t: t._prims.bessel_i0(t.tensor([0.5, 2.0])),
     "fft_r2c": lambda t: t._prims.fft_r2c(_range(t, 6), dim=(0,), onesided=True),
     "fft_c2r": lambda t: t._prims.fft_c2r(t.tensor([3 + 0j, 1 - 1j]), dim=(0,), last_dim_size=2),
     "copy_strided": lambda t: t._prims.copy_strided(_range(t, 2, 3), (1, 2)),
-    "maximum_value": lambda t: [
-        t._prims.maximum_value(d) for d in (t.bool, t.uint8, t.int64, t.float16)
-    ],
+    "maximum_value": lambda t: [t._prims.maximum_value(d) for d in (t.bool, t.uint8, t.int64, t.float16)],
     "the op's name": lambda t: str(t.ops.prims.convert_element_type.default),
-    "references": lambda t: (
-        t._refs.rpow(t.tensor([1.0, 2.0]), 2),
-        t._refs.special.entr(t.ones(2) / 2),
-        t._refs.nn.functional.softplus(t.zeros(2)),
-        t._refs.sub(t.ones(2), t.ones(2), alpha=3),
-    ),
+    "references": lambda t: (t._refs.rpow(t.tensor([1.0, 2.0]), 2), t._refs.special.entr(t.ones(2) / 2),
+                             t._refs.nn.functional.softplus(t.zeros(2)), t._refs.sub(t.ones(2), t.ones(2), alpha=3)),
     "reference in place": lambda t: t._refs.nn.functional.mish_(t.ones(2)),
     "unexpand": lambda t: t.autograd._functions.utils.maybe_unexpand(t.ones(4, 2, 3), (2, 1)),
-    "nested": lambda t: t.autograd.function._nested_map(lambda x: isinstance(x, int), str)(
-        {"a": [1, (2, None)]}
-    ),
-    "not nested": lambda t: t.autograd.function._nested_map(lambda x: isinstance(x, int), str)(
-        ["a"]
-    ),
+    "nested": lambda t: t.autograd.function._nested_map(lambda x: isinstance(x, int), str)({"a": [1, (2, None)]}),
+    "not nested": lambda t: t.autograd.function._nested_map(lambda x: isinstance(x, int), str)(["a"]),
     "function state": lambda t: _states(t),
     "scripted list": lambda t: _changes(t.jit.script([1, 2])),
     "scripted dictionary": lambda t: _changes(t.jit.script({"a": 1})),
@@ -110,17 +84,9 @@ def _states(t):
 def _changes(container):
     said = [type(container).__name__, len(container), str(container)]
     for change in (
-        lambda: container.append(3),
-        lambda: container.append("x"),
-        lambda: container[0],
-        lambda: container["b"],
-        lambda: container.pop(9),
-        lambda: container.pop(0),
-        lambda: container.__setitem__("z", 5),
-        lambda: list(container),
-        lambda: list(container.items()),
-        lambda: "a" in container,
-        lambda: container.__delitem__("zz"),
+        lambda: container.append(3), lambda: container.append("x"), lambda: container[0], lambda: container["b"],
+        lambda: container.pop(9), lambda: container.pop(0), lambda: container.__setitem__("z", 5), lambda: list(container),
+        lambda: list(container.items()), lambda: "a" in container, lambda: container.__delitem__("zz"),
     ):
         try:
             said.append(change())
@@ -144,28 +110,19 @@ def test_as_in_pytorch(name):
 
 
 def test_all_primitives_are_there():
-    theirs, ours = (
-        importlib.import_module(f"{library.__name__}._prims") for library in (torch, ftorch)
-    )
-    assert [
-        name for name in theirs.__all__ if hasattr(theirs, name) and not hasattr(ours, name)
-    ] == []
+    theirs, ours = (importlib.import_module(f"{library.__name__}._prims") for library in (torch, ftorch))
+    assert [name for name in theirs.__all__ if hasattr(theirs, name) and not hasattr(ours, name)] == []
 
 
 def test_all_references_are_there():
     for part in ("", ".nn.functional", ".linalg", ".fft", ".special", "._conversions"):
-        theirs, ours = (
-            importlib.import_module(f"{library.__name__}._refs{part}")
-            for library in (torch, ftorch)
-        )
+        theirs, ours = (importlib.import_module(f"{library.__name__}._refs{part}") for library in (torch, ftorch))
         assert [name for name in theirs.__all__ if not hasattr(ours, name)] == []
         assert ours.__all__
 
 
 def test_programs_change_lists_that_they_are_given():
-    unit = ftorch.jit.CompilationUnit(
-        "def f(x: List[int], y: Dict[str, int]):\n    x.append(3)\n    y['b'] = len(x)\n"
-    )
+    unit = ftorch.jit.CompilationUnit("def f(x: List[int], y: Dict[str, int]):\n    x.append(3)\n    y['b'] = len(x)\n")
     numbers, sizes = ftorch.jit.script([1, 2]), ftorch.jit.script({"a": 1})
     unit.f(numbers, sizes)
     assert (list(numbers), dict(sizes.items())) == ([1, 2, 3], {"a": 1, "b": 3})

@@ -16,11 +16,7 @@ FAKE = {pt: torch._subclasses.fake_tensor, ft: ftorch._subclasses.fake_tensor}
 
 def trained(T, mode):
     net = T.nn.Sequential(
-        T.nn.Conv2d(3, 8, 3),
-        T.nn.BatchNorm2d(8),
-        T.nn.ReLU(),
-        T.nn.Flatten(),
-        T.nn.Linear(8 * 36, 10),
+        T.nn.Conv2d(3, 8, 3), T.nn.BatchNorm2d(8), T.nn.ReLU(), T.nn.Flatten(), T.nn.Linear(8 * 36, 10)
     )
     optimizer = T.optim.Adam(net.parameters())
     net(T.ones(2, 3, 8, 8)).sum().backward()
@@ -38,15 +34,9 @@ def copies(T, mode):
     tensor = T.nn.Linear(3, 4).weight
     other = FAKE[T].FakeTensorMode()
     outside = other.from_tensor(tensor)
-    return (
-        outside,
-        other.from_tensor(tensor) is outside,
-        other.from_tensor(outside) is outside,
-        isinstance(outside, T.nn.Parameter),
-        outside.is_leaf,
-        outside.fake_mode is other,
-        mode.from_tensor(T.ones(2, 3, dtype=T.float64).t()).stride(),
-    )
+    return (outside, other.from_tensor(tensor) is outside, other.from_tensor(outside) is outside,
+            isinstance(outside, T.nn.Parameter), outside.is_leaf, outside.fake_mode is other,
+            mode.from_tensor(T.ones(2, 3, dtype=T.float64).t()).stride())
 
 
 def known(T, mode):
@@ -59,14 +49,8 @@ def modes(T, mode):
     x = T.ones(2)
     with FAKE[T].unset_fake_temporarily():
         plain = T.ones(1)
-    return (
-        guards.detect_fake_mode() is mode,
-        guards.detect_fake_mode([x]) is mode,
-        x.fake_mode is mode,
-        plain,
-        FAKE[T].is_fake(plain),
-        FAKE[T].maybe_get_fake_mode(x) is mode,
-    )
+    return (guards.detect_fake_mode() is mode, guards.detect_fake_mode([x]) is mode, x.fake_mode is mode,
+            plain, FAKE[T].is_fake(plain), FAKE[T].maybe_get_fake_mode(x) is mode)
 
 
 def places(T, mode):
@@ -82,21 +66,13 @@ def refusing(call):
 
 
 PROGRAMS = {
-    "trained": trained,
-    "recurrent": recurrent,
-    "copies": copies,
-    "known": known,
-    "modes": modes,
+    "trained": trained, "recurrent": recurrent, "copies": copies, "known": known, "modes": modes,
     "places": places,
     "views": lambda T, mode: (T.ones(4, 6).t()[1:].stride(), T.ones(4, 6)[1:].storage_offset()),
-    "item": refusing(lambda T: T.ones(1).item()),
-    "bool": refusing(lambda T: bool(T.ones(1) > 0)),
-    "tolist": refusing(lambda T: T.ones(2).tolist()),
-    "numpy": refusing(lambda T: T.ones(2).numpy()),
-    "nonzero": refusing(lambda T: T.ones(3).nonzero()),
-    "unique": refusing(lambda T: T.ones(3).unique()),
-    "mask": refusing(lambda T: T.ones(3)[T.ones(3) > 0]),
-    "where": refusing(lambda T: T.where(T.ones(3) > 0)),
+    "item": refusing(lambda T: T.ones(1).item()), "bool": refusing(lambda T: bool(T.ones(1) > 0)),
+    "tolist": refusing(lambda T: T.ones(2).tolist()), "numpy": refusing(lambda T: T.ones(2).numpy()),
+    "nonzero": refusing(lambda T: T.ones(3).nonzero()), "unique": refusing(lambda T: T.ones(3).unique()),
+    "mask": refusing(lambda T: T.ones(3)[T.ones(3) > 0]), "where": refusing(lambda T: T.where(T.ones(3) > 0)),
     "select": refusing(lambda T: T.ones(3).masked_select(T.ones(3) > 0)),
     "equal": refusing(lambda T: T.ones(3).equal(T.ones(3))),
     "allclose": refusing(lambda T: T.allclose(T.ones(3), T.ones(3))),
@@ -124,10 +100,8 @@ def test_programs(name):
 
 
 MIXED = {
-    "second": lambda T, x: x + T.ones(2),
-    "first": lambda T, x: T.ones(2) * x,
-    "list": lambda T, x: T.cat([x, T.ones(2)]),
-    "in place": lambda T, x: x.copy_(T.ones(2)),
+    "second": lambda T, x: x + T.ones(2), "first": lambda T, x: T.ones(2) * x,
+    "list": lambda T, x: T.cat([x, T.ones(2)]), "in place": lambda T, x: x.copy_(T.ones(2)),
     "another mode": lambda T, x: x + FAKE[T].FakeTensorMode().from_tensor(T.ones(2)),
 }
 
@@ -153,15 +127,9 @@ def test_modules_for_a_device_that_is_not_there():
     assert moved.device == out.device == ft.device("cuda:0") and str(out.cpu().device) == "cpu"
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda T, x: x.item(),
-        lambda T, x: bool(x),
-        lambda T, x: T.allclose(x, x),
-        lambda T, x: x.data_ptr(),
-    ],
-)
+@pytest.mark.parametrize("call", [
+    lambda T, x: x.item(), lambda T, x: bool(x), lambda T, x: T.allclose(x, x), lambda T, x: x.data_ptr(),
+])
 def test_meta_tensors(call):
     mine, theirs = (outcome(lambda: call(T, T.ones(1, device="meta"))) for T in (ft, pt))
     assert mine == theirs

@@ -1,5 +1,6 @@
 """``torch.amp``: the dtypes and numbers of autocast, and the gradient scaler, as in PyTorch."""
 
+
 import pytest
 import torch
 
@@ -16,8 +17,7 @@ OPS = {
     "einsum": lambda t, a, b: t.einsum("ij,jk->ik", a(2, 2), b(2, 2)),
     "multi_dot": lambda t, a, b: t.linalg.multi_dot([a(2, 2), a(2, 2)]),
     "attention": lambda t, a, b: t.nn.functional.scaled_dot_product_attention(
-        a(1, 2, 2), b(1, 2, 2), b(1, 2, 2)
-    ),
+        a(1, 2, 2), b(1, 2, 2), b(1, 2, 2)),
     "exp": lambda t, a, b: a(2).exp(),
     "softmax": lambda t, a, b: a(2, 2).softmax(0),
     "layer_norm": lambda t, a, b: t.nn.functional.layer_norm(a(2, 2), (2,)),
@@ -41,8 +41,7 @@ def test_result_dtypes_on_the_cpu(name, dtype):
             with t.autocast("cpu", dtype=getattr(t, dtype)):
                 try:
                     result = OPS[name](
-                        t,
-                        lambda *s: t.ones(s, dtype=getattr(t, of_a)),
+                        t, lambda *s: t.ones(s, dtype=getattr(t, of_a)),
                         lambda *s: t.ones(s, dtype=getattr(t, of_b)),
                     )
                     found.append(str(result.dtype))
@@ -53,18 +52,15 @@ def test_result_dtypes_on_the_cpu(name, dtype):
     assert_says_same(program)
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        lambda t: t.mm(t.ones(2, 2).double(), t.ones(2, 2).double()).dtype,
-        lambda t: t.cat([t.ones(2), t.ones(2).bfloat16()]).dtype,
-        lambda t: t.cat([t.ones(2).half(), t.ones(2).bfloat16()]).dtype,
-        lambda t: t.mm(t.ones(2, 2), t.ones(2, 2), out=t.empty(2, 2)).dtype,
-        lambda t: t.ones(2, 2).addmm_(t.ones(2, 2), t.ones(2, 2)).dtype,
-        lambda t: (t.is_autocast_enabled("cpu"), t.is_autocast_enabled("cuda")),
-        lambda t: (t.get_autocast_dtype("cpu"), t.is_autocast_cache_enabled()),
-    ],
-)
+@pytest.mark.parametrize("program", [
+    lambda t: t.mm(t.ones(2, 2).double(), t.ones(2, 2).double()).dtype,
+    lambda t: t.cat([t.ones(2), t.ones(2).bfloat16()]).dtype,
+    lambda t: t.cat([t.ones(2).half(), t.ones(2).bfloat16()]).dtype,
+    lambda t: t.mm(t.ones(2, 2), t.ones(2, 2), out=t.empty(2, 2)).dtype,
+    lambda t: t.ones(2, 2).addmm_(t.ones(2, 2), t.ones(2, 2)).dtype,
+    lambda t: (t.is_autocast_enabled("cpu"), t.is_autocast_enabled("cuda")),
+    lambda t: (t.get_autocast_dtype("cpu"), t.is_autocast_cache_enabled()),
+])
 def test_inside(program):
     def inside(t):
         with t.autocast("cpu"):
@@ -73,22 +69,19 @@ def test_inside(program):
     assert_says_same(inside)
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        lambda t: t.autocast("foo"),
-        lambda t: t.autocast(3),
-        lambda t: t.autocast("cpu", dtype=t.float32)._enabled,
-        lambda t: t.autocast("cuda")._enabled,
-        lambda t: (t.autocast("cpu").fast_dtype, t.autocast("cpu", enabled=False).fast_dtype),
-        lambda t: t.amp.is_autocast_available("cpu"),
-        lambda t: t.amp.GradScaler("cpu").state_dict(),
-        lambda t: t.amp.GradScaler().is_enabled(),
-        lambda t: t.amp.GradScaler("cpu", growth_factor=0.5),
-        lambda t: t.amp.GradScaler("cpu").step(None),
-        lambda t: t.cuda.amp.GradScaler().get_scale(),
-    ],
-)
+@pytest.mark.parametrize("program", [
+    lambda t: t.autocast("foo"),
+    lambda t: t.autocast(3),
+    lambda t: t.autocast("cpu", dtype=t.float32)._enabled,
+    lambda t: t.autocast("cuda")._enabled,
+    lambda t: (t.autocast("cpu").fast_dtype, t.autocast("cpu", enabled=False).fast_dtype),
+    lambda t: t.amp.is_autocast_available("cpu"),
+    lambda t: t.amp.GradScaler("cpu").state_dict(),
+    lambda t: t.amp.GradScaler().is_enabled(),
+    lambda t: t.amp.GradScaler("cpu", growth_factor=0.5),
+    lambda t: t.amp.GradScaler("cpu").step(None),
+    lambda t: t.cuda.amp.GradScaler().get_scale(),
+])
 def test_construction(program):
     assert_says_same(program)
 
@@ -211,19 +204,15 @@ def test_gradients_are_unscaled(dtype, sparse):
     def program(t):
         for bad in (-1, 0, 1):
             for allowed in (True, False):
-                parameters = [
-                    t.nn.Parameter(t.zeros(2, 2)),
-                    t.nn.Parameter(t.zeros(2, 2, dtype=getattr(t, dtype))),
-                ]
+                parameters = [t.nn.Parameter(t.zeros(2, 2)), t.nn.Parameter(t.zeros(2, 2, dtype=getattr(t, dtype)))]
                 for i, p in enumerate(parameters):
-                    grad = t.full((2, 2), 4.0, dtype=p.dtype)
+                    grad = t.full((2, 2), 4., dtype=p.dtype)
                     grad[1, 1] = float("inf") if bad == i else 4
                     p.grad = grad.to_sparse() if sparse else grad
-                optimizer = t.optim.SGD(parameters, lr=1.0)
+                optimizer = t.optim.SGD(parameters, lr=1.)
                 try:
                     found = t.amp.GradScaler("cpu")._unscale_grads_(
-                        optimizer, t.full((1,), 0.25), t.full((1,), 0.0), allowed
-                    )
+                        optimizer, t.full((1,), 0.25), t.full((1,), 0.), allowed)
                 except ValueError as error:
                     yield str(error)
                     continue
@@ -236,9 +225,9 @@ def test_gradients_are_unscaled(dtype, sparse):
 def test_gradients_of_sparse_embeddings_are_unscaled():
     def program(t):
         embedding = t.nn.Embedding(4, 2, sparse=True)
-        scaler = t.amp.GradScaler("cpu", init_scale=4.0)
+        scaler = t.amp.GradScaler("cpu", init_scale=4.)
         scaler.scale(embedding(t.tensor([1, 1, 2])).sum()).backward()
-        scaler.unscale_(t.optim.SGD(embedding.parameters(), lr=1.0))
+        scaler.unscale_(t.optim.SGD(embedding.parameters(), lr=1.))
         return embedding.weight.grad.to_dense().tolist()
 
     assert program(ftorch) == program(torch)

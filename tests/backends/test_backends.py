@@ -52,16 +52,9 @@ def test_precisions(sequence):
 def test_older_and_newer_settings_of_cudnn():
     """`allow_tf32` sets those of convolutions and recurrences, and refuses to be read where they say something else."""
     steps = (
-        "c.allow_tf32 = False",
-        "c.allow_tf32 = True",
-        "c.conv.fp32_precision = 'ieee'",
-        "c.conv.fp32_precision = 'none'",
-        "c.rnn.fp32_precision = 'none'",
-        "c.allow_tf32 = False",
-        "b.fp32_precision = 'ieee'",
-        "c.allow_tf32 = True",
-        "b.fp32_precision = 'none'",
-        "c.allow_tf32 = 1",
+        "c.allow_tf32 = False", "c.allow_tf32 = True", "c.conv.fp32_precision = 'ieee'", "c.conv.fp32_precision = 'none'",
+        "c.rnn.fp32_precision = 'none'", "c.allow_tf32 = False", "b.fp32_precision = 'ieee'", "c.allow_tf32 = True",
+        "b.fp32_precision = 'none'", "c.allow_tf32 = 1",
     )
 
     def seen(lib):
@@ -111,14 +104,9 @@ def test_attention_parameters():
     def seen(lib):
         q = lib.ones(1, 2, 3, 4)
         params = lib.backends.cuda.SDPAParams(q, q, q, None, 0.0, True, False)
-        return (
-            params.is_causal,
-            params.attn_mask,
-            [
-                getattr(lib.backends.cuda, f"can_use_{kind}_attention")(params)
-                for kind in ("flash", "efficient", "cudnn")
-            ],
-        )
+        return params.is_causal, params.attn_mask, [
+            getattr(lib.backends.cuda, f"can_use_{kind}_attention")(params) for kind in ("flash", "efficient", "cudnn")
+        ]
 
     assert seen(ft) == seen(pt)
     for lib in (ft, pt):
@@ -156,26 +144,15 @@ def _raised(lib, code):
         "cuda.memory_stats()",
     ],
 )
-@pytest.mark.skipif(
-    pt.cuda.is_available() or ft.cuda.is_available(), reason="compares what is said without a GPU"
-)
+@pytest.mark.skipif(pt.cuda.is_available() or ft.cuda.is_available(), reason="compares what is said without a GPU")
 def test_cuda_without_a_gpu(code):
     assert _raised(ft, code) == _raised(pt, code)
 
 
 REFUSED = [
-    "b.cudnn.enabled=3",
-    "b.cudnn.benchmark='a'",
-    "b.cudnn.deterministic=None",
-    "b.cudnn.allow_tf32=1",
-    "b.mkldnn.enabled=2",
-    "b.mkldnn.deterministic=2",
-    "b.mkldnn.allow_tf32=2",
-    "b.quantized.engine='foo'",
-    "b.quantized.engine=3",
-    "b.cuda.matmul.foo=1",
-    "b.cuda.matmul.bar",
-    "b.cuda.matmul.allow_tf32=3",
+    "b.cudnn.enabled=3", "b.cudnn.benchmark='a'", "b.cudnn.deterministic=None", "b.cudnn.allow_tf32=1", "b.mkldnn.enabled=2",
+    "b.mkldnn.deterministic=2", "b.mkldnn.allow_tf32=2", "b.quantized.engine='foo'", "b.quantized.engine=3",
+    "b.cuda.matmul.foo=1", "b.cuda.matmul.bar", "b.cuda.matmul.allow_tf32=3",
 ]
 
 

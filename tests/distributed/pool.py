@@ -95,10 +95,7 @@ def _work(end, rank, count, ports):
 
         for t, port in ((pt, ports[0]), (ft, ports[1])):
             t.distributed.init_process_group(
-                "gloo",
-                init_method=f"tcp://127.0.0.1:{port}",
-                rank=rank,
-                world_size=count,
+                "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=count,
                 timeout=timedelta(seconds=40),
             )
     except BaseException:
@@ -116,7 +113,9 @@ def _work(end, rank, count, ports):
             break
         try:
             program = getattr(importlib.import_module(module), name)
-            outcomes = [outcome(program, known[n], known[n].distributed, rank) for n in libraries]
+            outcomes = [
+                outcome(program, known[n], known[n].distributed, rank) for n in libraries
+            ]
             if len(outcomes) == 1:
                 if outcomes[0][1] is not None:
                     raise outcomes[0][1]

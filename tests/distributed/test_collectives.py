@@ -107,16 +107,7 @@ def handles(t, d, rank):
     future = d.all_reduce(z := t.ones(2), async_op=True).get_future()
     doubled = future.then(lambda f: f.value()[0] * 2)
     w = d.barrier(async_op=True)
-    return (
-        done,
-        x,
-        y,
-        future.wait(),
-        doubled.wait(),
-        z,
-        w.wait(),
-        type(w).__mro__[-2].__name__ != "",
-    )
+    return done, x, y, future.wait(), doubled.wait(), z, w.wait(), type(w).__mro__[-2].__name__ != ""
 
 
 def objects(t, d, rank):
@@ -168,19 +159,9 @@ def groups(t, d, rank):
     ignored = d.all_reduce(z, group=other)
     current, made = d.new_subgroups(1)
     facts = (
-        d.get_rank(mine),
-        d.get_world_size(both),
-        d.get_rank(other),
-        d.get_world_size(other),
-        ignored,
-        d.get_process_group_ranks(both),
-        d.get_global_rank(mine, 0),
-        d.get_group_rank(both, 1),
-        len(made),
-        d.get_rank(current),
-        d.get_backend(both),
-        d.get_backend_config(),
-        other,
+        d.get_rank(mine), d.get_world_size(both), d.get_rank(other), d.get_world_size(other), ignored,
+        d.get_process_group_ranks(both), d.get_global_rank(mine, 0), d.get_group_rank(both, 1),
+        len(made), d.get_rank(current), d.get_backend(both), d.get_backend_config(), other,
     )
     d.destroy_process_group(both)
     return x, y, z, facts
@@ -243,14 +224,10 @@ def warns(t, d, rank):
     """What has another name by now warns; its successors do not."""
     said = []
     for call in (
-        lambda: d.all_gather_into_tensor(t.zeros(2), t.ones(1)),
-        lambda: d.reduce_scatter_tensor(t.zeros(1), t.ones(2)),
-        lambda: d._all_gather_base(t.zeros(2), t.ones(1)),
-        lambda: d._reduce_scatter_base(t.zeros(1), t.ones(2)),
-        lambda: d.all_reduce_coalesced([t.ones(1)]),
-        lambda: d.all_gather_coalesced([[t.zeros(1)], [t.zeros(1)]], [t.ones(1)]),
-        lambda: d.all_gather_single(t.zeros(2), t.ones(1)),
-        lambda: d.reduce_scatter_single(t.zeros(1), t.ones(2)),
+        lambda: d.all_gather_into_tensor(t.zeros(2), t.ones(1)), lambda: d.reduce_scatter_tensor(t.zeros(1), t.ones(2)),
+        lambda: d._all_gather_base(t.zeros(2), t.ones(1)), lambda: d._reduce_scatter_base(t.zeros(1), t.ones(2)),
+        lambda: d.all_reduce_coalesced([t.ones(1)]), lambda: d.all_gather_coalesced([[t.zeros(1)], [t.zeros(1)]], [t.ones(1)]),
+        lambda: d.all_gather_single(t.zeros(2), t.ones(1)), lambda: d.reduce_scatter_single(t.zeros(1), t.ones(2)),
     ):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -347,25 +324,8 @@ def errors(t, d, rank):
 
 
 PROGRAMS = [
-    reductions,
-    sizes,
-    layouts,
-    sparse,
-    broadcasts,
-    gathers,
-    reduce_and_scatter,
-    exchanges,
-    handles,
-    objects,
-    messages,
-    groups,
-    coalesced,
-    waiting,
-    of_members,
-    past_versions,
-    shorter,
-    warns,
-    errors,
+    reductions, sizes, layouts, sparse, broadcasts, gathers, reduce_and_scatter, exchanges, handles, objects,
+    messages, groups, coalesced, waiting, of_members, past_versions, shorter, warns, errors,
 ]
 
 

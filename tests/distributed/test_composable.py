@@ -40,19 +40,9 @@ def meshes(t, d, rank):
     d.all_reduce(x, group=split.get_group("tp"))
     y = t.ones(1) * rank
     d.all_reduce(y, group=split["dp"].get_group())
-    shown = [
-        split.mesh.tolist(),
-        list(split.mesh_dim_names),
-        split.get_coordinate(),
-        split["tp"].mesh.tolist(),
-    ]
+    shown = [split.mesh.tolist(), list(split.mesh_dim_names), split.get_coordinate(), split["tp"].mesh.tolist()]
     texts = []
-    for arguments in (
-        (3, (2, 2), ("a", "b")),
-        ("x", (2, 2), ("a", "b")),
-        (0, (2, 2), ("a",)),
-        (0, (2, 3), ("a", "b")),
-    ):
+    for arguments in ((3, (2, 2), ("a", "b")), ("x", (2, 2), ("a", "b")), (0, (2, 2), ("a",)), (0, (2, 3), ("a", "b"))):
         try:
             mesh._unflatten(*arguments)
         except (ValueError, RuntimeError) as error:
@@ -82,8 +72,7 @@ def recomputed(t):
     found = [p.grad.tolist() for p in model.parameters()]
     refused = []
     for attempt in (
-        lambda: composable.checkpoint(model[2], use_reentrant=True),
-        lambda: composable.checkpoint(t.nn.ReLU(), x=1),
+        lambda: composable.checkpoint(model[2], use_reentrant=True), lambda: composable.checkpoint(t.nn.ReLU(), x=1),
         lambda: composable.checkpoint(model[0]),
     ):
         try:

@@ -10,9 +10,7 @@ import pytest
 
 def model_of(t, seed=0):
     t.manual_seed(seed)
-    return t.nn.Sequential(
-        t.nn.Linear(6, 16), t.nn.Tanh(), t.nn.Linear(16, 8), t.nn.ReLU(), t.nn.Linear(8, 3)
-    )
+    return t.nn.Sequential(t.nn.Linear(6, 16), t.nn.Tanh(), t.nn.Linear(16, 8), t.nn.ReLU(), t.nn.Linear(8, 3))
 
 
 def data_of(t, rank, rows=8):
@@ -119,9 +117,7 @@ def synchronized_norm(t, d, rank):
 
 
 def compressed(t, d, rank):
-    hooks = __import__(
-        f"{t.__name__}.distributed.algorithms.ddp_comm_hooks", fromlist=["x"]
-    ).default_hooks
+    hooks = __import__(f"{t.__name__}.distributed.algorithms.ddp_comm_hooks", fromlist=["x"]).default_hooks
     out = []
     for name in ("allreduce_hook", "fp16_compress_hook"):
         losses, weights, _ = train(t, rank, 3, hook=(None, getattr(hooks, name)))
@@ -135,14 +131,8 @@ def own_hook(t, d, rank):
     seen = []
 
     def hook(state, bucket):
-        seen.append(
-            (bucket.index(), bucket.is_last(), len(bucket.parameters()), bucket.buffer().numel())
-        )
-        return (
-            d.all_reduce(bucket.buffer(), async_op=True)
-            .get_future()
-            .then(lambda f: f.value()[0] * 0.25)
-        )
+        seen.append((bucket.index(), bucket.is_last(), len(bucket.parameters()), bucket.buffer().numel()))
+        return d.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda f: f.value()[0] * 0.25)
 
     return train(t, rank, 2, hook=("state", hook)), seen
 
@@ -178,9 +168,7 @@ def derivatives(t, d, rank):
     f = __import__(f"{t.__name__}.distributed.nn.functional", fromlist=["x"])
     found = []
     for call in (
-        lambda x: [f.all_reduce(x)],
-        lambda x: f.all_gather(x),
-        lambda x: [f.broadcast(x, 1)],
+        lambda x: [f.all_reduce(x)], lambda x: f.all_gather(x), lambda x: [f.broadcast(x, 1)],
         lambda x: f.all_to_all([t.zeros(4), t.zeros(4)], [x, x * 3]),
     ):
         x = (t.arange(4.0) + rank).requires_grad_()
@@ -195,22 +183,16 @@ def functional(t, d, rank):
     x = t.arange(8.0).view(4, 2) + rank
     group = d.group.WORLD
     outs = [
-        f.all_reduce(x, "sum", group),
-        f.all_reduce(x, "avg", [0, 1]),
-        f.all_gather_tensor(x, 1, group),
-        f.all_gather_tensor(x, 0, group),
-        f.reduce_scatter_tensor(x, "sum", 0, group),
-        f.reduce_scatter_tensor(x, "sum", 1, group),
-        f.all_to_all_single(x, None, None, group),
-        f.broadcast(x, 1, group),
-        *f.all_reduce_coalesced([x, x + 1], "max", group),
+        f.all_reduce(x, "sum", group), f.all_reduce(x, "avg", [0, 1]), f.all_gather_tensor(x, 1, group),
+        f.all_gather_tensor(x, 0, group), f.reduce_scatter_tensor(x, "sum", 0, group),
+        f.reduce_scatter_tensor(x, "sum", 1, group), f.all_to_all_single(x, None, None, group),
+        f.broadcast(x, 1, group), *f.all_reduce_coalesced([x, x + 1], "max", group),
     ]
     return [f.wait_tensor(o) for o in outs]
 
 
 def crossed(t):
     """A module whose layers run in another order than they are declared in."""
-
     class Net(t.nn.Module):
         def __init__(self):
             super().__init__()
@@ -229,25 +211,14 @@ def rebuilt_buckets(t, d, rank):
     out = []
 
     def hook(state, bucket):
-        out.append(
-            (
-                bucket.index(),
-                bucket.is_last(),
-                [tuple(p.shape) for p in bucket.parameters()],
-                bucket.buffer().shape,
-            )
-        )
+        out.append((bucket.index(), bucket.is_last(), [tuple(p.shape) for p in bucket.parameters()], bucket.buffer().shape))
         work = d.all_reduce(bucket.buffer(), async_op=True)
         return work.get_future().then(lambda f: f.value()[0] / 2)
 
     mb = 1 / 1024
     for options in (
-        {},
-        {"bucket_cap_mb": 25},
-        {"bucket_cap_mb": 5 * mb},
-        {"bucket_cap_mb_list": [4 * mb, 8 * mb, 1]},
-        {"bucket_cap_mb": 5 * mb, "find_unused_parameters": True},
-        {"bucket_cap_mb": 5 * mb, "static_graph": True},
+        {}, {"bucket_cap_mb": 25}, {"bucket_cap_mb": 5 * mb}, {"bucket_cap_mb_list": [4 * mb, 8 * mb, 1]},
+        {"bucket_cap_mb": 5 * mb, "find_unused_parameters": True}, {"bucket_cap_mb": 5 * mb, "static_graph": True},
         {"bucket_cap_mb": 5 * mb, "gradient_as_bucket_view": True},
     ):
         net = t.nn.parallel.DistributedDataParallel(crossed(t), **options)
@@ -262,7 +233,6 @@ def rebuilt_buckets(t, d, rank):
 
 def kept_apart(t, d, rank):
     """What is to be ignored, and buffers that are not to be synchronized, stay as each process has them."""
-
     def made():
         net = t.nn.Sequential(t.nn.Linear(2, 2), t.nn.BatchNorm1d(2))
         with t.no_grad():
@@ -272,11 +242,8 @@ def kept_apart(t, d, rank):
 
     out = []
     for ignored, options in (
-        ((), {}),
-        ((), {"broadcast_buffers": False}),
-        ((), {"forward_sync_buffers": False}),
-        ((), {"broadcast_buffers": True, "forward_sync_buffers": False}),
-        (("0.bias", "1.running_mean"), {}),
+        ((), {}), ((), {"broadcast_buffers": False}), ((), {"forward_sync_buffers": False}),
+        ((), {"broadcast_buffers": True, "forward_sync_buffers": False}), (("0.bias", "1.running_mean"), {}),
     ):
         net = made()
         net._ddp_params_and_buffers_to_ignore = list(ignored)
@@ -284,20 +251,15 @@ def kept_apart(t, d, rank):
             warnings.simplefilter("always")
             ddp = t.nn.parallel.DistributedDataParallel(net, **options)
         out.append([str(w.message) for w in caught])
-        out.append(
-            (ddp.broadcast_buffers, ddp.forward_sync_buffers, list(net.state_dict().values()))
-        )
+        out.append((ddp.broadcast_buffers, ddp.forward_sync_buffers, list(net.state_dict().values())))
     return out
 
 
 def buffers_follow_the_last_forward(t, d, rank):
     """Whether buffers are rank 0's in a forward was decided by the one before, also within no_sync and no_grad."""
-
     def made():
         t.manual_seed(0)
-        return t.nn.parallel.DistributedDataParallel(
-            t.nn.Sequential(t.nn.Linear(6, 4), t.nn.BatchNorm1d(4))
-        )
+        return t.nn.parallel.DistributedDataParallel(t.nn.Sequential(t.nn.Linear(6, 4), t.nn.BatchNorm1d(4)))
 
     net, out = made(), []
     for i, synchronizes in enumerate((False, True, False, False, True, True)):
@@ -339,8 +301,7 @@ def refused(t, d, rank):
 
     wrap, line = t.nn.parallel.DistributedDataParallel, t.nn.Linear
     calls = (
-        lambda: wrap(line(2, 2), device_ids=[0]),
-        lambda: wrap(line(2, 2), output_device=1),
+        lambda: wrap(line(2, 2), device_ids=[0]), lambda: wrap(line(2, 2), output_device=1),
         lambda: wrap(line(2, 2)).register_comm_hook(None, lambda a, b: None),
     )
     hooked = wrap(line(2, 2))
@@ -354,10 +315,8 @@ def functional_in_place(t, d, rank):
     x, group = t.arange(4.0).view(2, 2) + rank, d.group.WORLD
     y, z, parts = t.zeros(4, 2), t.zeros(1, 2), [t.zeros(2, 2), t.zeros(2, 2)]
     back = [
-        f.all_gather_tensor_inplace(y, x, group) is y,
-        f.reduce_scatter_tensor_inplace(z, x, "sum", group) is z,
-        f.all_gather_inplace(parts, x, group) is parts,
-        f.all_to_all_inplace(w := t.zeros(2, 2), x, None, None, group) is w,
+        f.all_gather_tensor_inplace(y, x, group) is y, f.reduce_scatter_tensor_inplace(z, x, "sum", group) is z,
+        f.all_gather_inplace(parts, x, group) is parts, f.all_to_all_inplace(w := t.zeros(2, 2), x, None, None, group) is w,
         f.all_reduce_inplace(x, "max", group) is x,
     ]
     return back, x, y, z, w, parts
@@ -369,10 +328,8 @@ def functional_errors(t, d, rank):
     f = __import__(f"{t.__name__}.distributed._functional_collectives", fromlist=["x"])
     x, group = t.arange(4.0), d.group.WORLD
     calls = (
-        lambda: f.all_reduce(x, "foo", group),
-        lambda: f.all_reduce(x, "sum", 3.5),
-        lambda: f.all_gather_tensor(x, 5, group),
-        lambda: f.reduce_scatter_tensor(t.ones(3), "sum", 0, group),
+        lambda: f.all_reduce(x, "foo", group), lambda: f.all_reduce(x, "sum", 3.5),
+        lambda: f.all_gather_tensor(x, 5, group), lambda: f.reduce_scatter_tensor(t.ones(3), "sum", 0, group),
         lambda: f.all_reduce_inplace(x, "sum", group, async_op=True),
         lambda: f.all_gather_inplace([t.zeros(3), t.zeros(2)], t.ones(2), group),
     )
@@ -380,26 +337,10 @@ def functional_errors(t, d, rank):
 
 
 PROGRAMS = [
-    functional_in_place,
-    functional_errors,
-    rebuilt_buckets,
-    kept_apart,
-    divided_by_those_left,
-    refused,
+    functional_in_place, functional_errors, rebuilt_buckets, kept_apart, divided_by_those_left, refused,
     buffers_follow_the_last_forward,
-    plain,
-    small_buckets,
-    static,
-    accumulated,
-    unused,
-    missing,
-    buffers,
-    compressed,
-    own_hook,
-    uneven,
-    several_inputs_error,
-    derivatives,
-    functional,
+    plain, small_buckets, static, accumulated, unused, missing, buffers, compressed, own_hook, uneven,
+    several_inputs_error, derivatives, functional,
 ]
 
 

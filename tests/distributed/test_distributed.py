@@ -37,17 +37,8 @@ def alone(t):
         work = d.all_reduce(x, op=d.ReduceOp.MAX, group=group, async_op=True)
         done = work.wait()
         return (
-            x,
-            parts,
-            objects,
-            joined,
-            scattered,
-            done,
-            d.get_rank(),
-            d.get_world_size(group),
-            d.get_backend(),
-            d.is_initialized(),
-            d.get_process_group_ranks(group),
+            x, parts, objects, joined, scattered, done, d.get_rank(), d.get_world_size(group),
+            d.get_backend(), d.is_initialized(), d.get_process_group_ranks(group),
         )
     finally:
         d.destroy_process_group()
@@ -78,15 +69,10 @@ def parallel(t):
 
 
 PROGRAMS = [
-    alone,
-    wrapped,
-    parallel,
-    lambda t: t.distributed.is_available(),
-    lambda t: t.distributed.is_initialized(),
-    lambda t: t.distributed.get_rank(),
-    lambda t: t.distributed.all_reduce(t.ones(1)),
-    lambda t: t.distributed.barrier(),
-    lambda t: t.distributed.destroy_process_group(),
+    alone, wrapped, parallel,
+    lambda t: t.distributed.is_available(), lambda t: t.distributed.is_initialized(),
+    lambda t: t.distributed.get_rank(), lambda t: t.distributed.all_reduce(t.ones(1)),
+    lambda t: t.distributed.barrier(), lambda t: t.distributed.destroy_process_group(),
     lambda t: t.distributed.init_process_group("gloo"),
     lambda t: t.nn.parallel.DistributedDataParallel(t.nn.Linear(1, 1)),
 ]

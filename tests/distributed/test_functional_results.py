@@ -18,31 +18,14 @@ def waited_for(t, d, rank):
     f, group = _functions(t), d.group.WORLD
     x = t.arange(4.0).view(2, 2) * (rank + 1)
     y = f.all_reduce(x, "sum", group)
-    out = [
-        type(y).__name__,
-        repr(y),
-        repr(y[0]),
-        y.completed,
-        y.tolist(),
-        y.numpy(),
-        y.sum(),
-        y + 1,
-        y.wait(),
-    ]
+    out = [type(y).__name__, repr(y), repr(y[0]), y.completed, y.tolist(), y.numpy(), y.sum(), y + 1, y.wait()]
     y.add_(1)
     out += [y.elem, t.cat([y, y]), t.zeros(2, 2).copy_(y), repr(y.chunk(2))]
-    out += [
-        type(v).__name__
-        for v in (
-            f.all_gather_single(x, 0, group),
-            f.all_gather_single(x, 1, group),
-            f.reduce_scatter_single(x, "sum", 1, group),
-            f.all_to_all_single(x, None, None, group),
-            f.broadcast(x, 0, group),
-            *f.all_reduce_coalesced([x], "sum", group),
-            t.ops._c10d_functional.all_reduce(x, "sum", group.group_name),
-        )
-    ]
+    out += [type(v).__name__ for v in (
+        f.all_gather_single(x, 0, group), f.all_gather_single(x, 1, group), f.reduce_scatter_single(x, "sum", 1, group),
+        f.all_to_all_single(x, None, None, group), f.broadcast(x, 0, group), *f.all_reduce_coalesced([x], "sum", group),
+        t.ops._c10d_functional.all_reduce(x, "sum", group.group_name),
+    )]
     leaf = t.ones(2, requires_grad=True)
     (f.all_reduce(leaf * 2, "sum", group) * 3).sum().backward()
     return [*out, leaf.grad]
@@ -79,10 +62,8 @@ def without_elements(t, d, rank):
     with fake():
         gathered = f.all_gather_single(t.ones(3), 0, group).shape
     forms = (
-        f.all_gather_single(x, 1, group),
-        f.reduce_scatter_single(x, "sum", 0, group),
-        f.all_to_all_single(x, None, None, group),
-        whole,
+        f.all_gather_single(x, 1, group), f.reduce_scatter_single(x, "sum", 0, group),
+        f.all_to_all_single(x, None, None, group), whole,
     )
     return [(tuple(v.shape), v.device.type) for v in forms], tuple(gathered)
 
@@ -103,9 +84,7 @@ def _losses(t, rank, step, parameters):
 def compiled(t, d, rank):
     """Whichever of the two is compiled, and where: each iteration's gradients are averaged."""
     entropy, wrap = t.nn.functional.cross_entropy, t.nn.parallel.DistributedDataParallel
-    backend = (
-        "eager" if t.__name__ == "torch" else "inductor"
-    )  # PyTorch's would call a C++ compiler
+    backend = "eager" if t.__name__ == "torch" else "inductor"  # PyTorch's would call a C++ compiler
     outside = t.compile(net := wrap(model_of(t)), backend=backend)
     found = [_losses(t, rank, lambda x, y: entropy(outside(x), y), list(net.parameters()))]
     inside = wrap(t.compile(net := model_of(t), backend=backend))
@@ -140,16 +119,12 @@ def taken_out(t, d, rank):
     from tests.oracle import outcome
 
     tensor, parallel, fsdp = (
-        __import__(f"{t.__name__}.distributed.{name}", fromlist=["x"])
-        for name in ("tensor", "tensor.parallel", "fsdp")
+        __import__(f"{t.__name__}.distributed.{name}", fromlist=["x"]) for name in ("tensor", "tensor.parallel", "fsdp")
     )
     mesh = d.init_device_mesh("cpu", (2,))
     x = tensor.distribute_tensor(t.arange(8.0).view(4, 2), mesh, [tensor.Shard(0)]).requires_grad_()
     norm = repr(x.detach().norm().placements)
-    names = [
-        type(y.grad_fn).__name__
-        for y in (x.to_local(), x.full_tensor(), x.to_local(grad_placements=[tensor.Shard(0)]))
-    ]
+    names = [type(y.grad_fn).__name__ for y in (x.to_local(), x.full_tensor(), x.to_local(grad_placements=[tensor.Shard(0)]))]
     (x.full_tensor() ** 2).sum().backward()
     net = t.nn.Sequential(t.nn.Linear(2, 2), t.nn.Sequential(t.nn.Linear(2, 2)))
     with warnings.catch_warnings(record=True) as caught:
@@ -160,28 +135,11 @@ def taken_out(t, d, rank):
     scalar[0].weight = t.nn.Parameter(t.tensor(1.0))
     _, error = outcome(fsdp.fully_shard, scalar)
     said = [str(w.message) for w in caught if "resolved" in str(w.message)]
-    return (
-        norm,
-        names,
-        x.grad.full_tensor(),
-        said,
-        type(error).__name__,
-        str(error),
-        str(net[1][0].weight.placements),
-    )
+    return norm, names, x.grad.full_tensor(), said, type(error).__name__, str(error), str(net[1][0].weight.placements)
 
 
-@pytest.mark.parametrize(
-    "program",
-    (
-        waited_for,
-        earlier_names,
-        without_elements,
-        compiled,
-        sparse_gradients,
-        taken_out,
-    ),
-    ids=lambda f: f.__name__,
-)
+@pytest.mark.parametrize("program", (
+    waited_for, earlier_names, without_elements, compiled, sparse_gradients, taken_out,
+), ids=lambda f: f.__name__)
 def test_in_two_processes(two, program):
     two.run(program)

@@ -42,15 +42,9 @@ def by_name(t, d, rank):
 def quantized(t, d, rank):
     """PyTorch's fail with gloo; each process is off by at most half a step of its own gradient's range."""
     hooks = _of(t, "algorithms.ddp_comm_hooks")
-    one = _trained(
-        t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.ALLREDUCE, m), 1
-    )
-    alone = _trained(
-        t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.NOOP, m), 1
-    )
-    steps = (
-        t.tensor([max(float(g.max()) for g in alone) - min(float(g.min()) for g in alone)]) / 255
-    )
+    one = _trained(t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.ALLREDUCE, m), 1)
+    alone = _trained(t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.NOOP, m), 1)
+    steps = t.tensor([max(float(g.max()) for g in alone) - min(float(g.min()) for g in alone)]) / 255
     d.all_reduce(steps, d.ReduceOp.MAX)
     for name in ("QUANTIZE_PER_TENSOR", "QUANTIZE_PER_CHANNEL"):
         kind = hooks.DDPCommHookType[name]
@@ -63,9 +57,7 @@ def batched_power_sgd(t, d, rank):
     """PyTorch's fails; a matrix of full rank is exchanged without loss."""
     hooks = _of(t, "algorithms.ddp_comm_hooks")
     powers = _of(t, "algorithms.ddp_comm_hooks.powerSGD_hook")
-    exact = _trained(
-        t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.ALLREDUCE, m)
-    )
+    exact = _trained(t, rank, lambda m: hooks.register_ddp_comm_hook(hooks.DDPCommHookType.ALLREDUCE, m))
     state = powers.PowerSGDState(None, 1000, 2)
     found = _trained(t, rank, lambda m: m.register_comm_hook(state, powers.batched_powerSGD_hook))
     for a, b in zip(exact, found):
@@ -80,12 +72,8 @@ def power_sgd(t, d, rank):
     out = []
     for rank_of_matrices in (1, 2, 3):
         for options in ({}, {"use_error_feedback": False}, {"warm_start": False}):
-            state = powers.PowerSGDState(
-                None, rank_of_matrices, 2, min_compression_rate=1, **options
-            )
-            out += _trained(
-                t, rank, lambda m, s=state: m.register_comm_hook(s, powers.powerSGD_hook)
-            )
+            state = powers.PowerSGDState(None, rank_of_matrices, 2, min_compression_rate=1, **options)
+            out += _trained(t, rank, lambda m, s=state: m.register_comm_hook(s, powers.powerSGD_hook))
             out.append(t.tensor(state.compression_stats()))
     return out
 
@@ -98,9 +86,7 @@ def power_sgd_same_shapes(t, d, rank):
         return t.nn.Sequential(*(t.nn.Linear(6, 6) for _ in range(3)))
 
     model = t.nn.parallel.DistributedDataParallel(wide(t))
-    state = powers.PowerSGDState(
-        None, 2, 2, min_compression_rate=1, batch_tensors_with_same_shape=True
-    )
+    state = powers.PowerSGDState(None, 2, 2, min_compression_rate=1, batch_tensors_with_same_shape=True)
     model.register_comm_hook(state, powers.powerSGD_hook)
     out = []
     t.manual_seed(rank)
@@ -131,10 +117,7 @@ def narrow_sharded_hooks(t, d, rank):
     hooks = _of(t, "algorithms._comm_hooks.default_hooks")
     state = hooks.LowPrecisionState(d.group.WORLD)
     wanted = (t.arange(6.0) + 1) / 2
-    for hook, dtype in (
-        (hooks.fp16_compress_hook, t.float16),
-        (hooks.bf16_compress_hook, t.bfloat16),
-    ):
+    for hook, dtype in ((hooks.fp16_compress_hook, t.float16), (hooks.bf16_compress_hook, t.bfloat16)):
         for whole in (True, False):
             grad, part = (t.arange(6.0) + 1) * (rank + 1) / 3, None if whole else t.zeros(3)
             hook(state, grad, part)
@@ -147,10 +130,8 @@ def narrow_sharded_hooks(t, d, rank):
 def hierarchical(t, d, rank):
     averagers = _of(t, "algorithms.model_averaging.hierarchical_model_averager")
     model = _model(t)
-    groups = (
-        collections.OrderedDict([(1, 1), (2, 2)])
-        if d.get_world_size() == 2
-        else (collections.OrderedDict([(2, 2), (4, 4)]))
+    groups = collections.OrderedDict([(1, 1), (2, 2)]) if d.get_world_size() == 2 else (
+        collections.OrderedDict([(2, 2), (4, 4)])
     )
     averager = averagers.HierarchicalModelAverager(groups, warmup_steps=1)
     out = []

@@ -33,9 +33,7 @@ def averaged(t, d, rank):
     averagers = _of(t, "algorithms.model_averaging.averagers")
     model = _model(t)
     averager = averagers.PeriodicModelAverager(period=2, warmup_steps=1)
-    optimizer = _of(t, "optim").PostLocalSGDOptimizer(
-        t.optim.SGD(model.parameters(), lr=0.1), averager
-    )
+    optimizer = _of(t, "optim").PostLocalSGDOptimizer(t.optim.SGD(model.parameters(), lr=0.1), averager)
     out = []
     for step in range(4):
         optimizer.zero_grad()
@@ -63,11 +61,7 @@ def recomputed(t, d, rank):
     model = _model(t)
     wrapper.apply_activation_checkpointing(model, check_fn=lambda m: isinstance(m, t.nn.Linear))
     model(t.ones(2, 4)).sum().backward()
-    return (
-        [p.grad for p in model.parameters()],
-        list(model.state_dict()),
-        [n for n, _ in model[0].named_parameters()],
-    )
+    return [p.grad for p in model.parameters()], list(model.state_dict()), [n for n, _ in model[0].named_parameters()]
 
 
 def divided_shares(t, d, rank):
@@ -77,19 +71,11 @@ def divided_shares(t, d, rank):
     zero, model = _of(t, "optim").ZeroRedundancyOptimizer, _model(t)
     optimizer = zero(model.parameters(), t.optim.SGD, lr=0.1)
     optimizer.add_param_group({"params": [t.nn.Parameter(t.ones(3))]})
-    refused = [
-        outcome(lambda given=given: zero(given, t.optim.SGD, lr=0.1))
-        for given in ([], [3], t.ones(2), 3)
-    ]
+    refused = [outcome(lambda given=given: zero(given, t.optim.SGD, lr=0.1)) for given in ([], [3], t.ones(2), 3)]
     before = [p.detach().clone() for p in model.parameters()]
     taken = zero(model.parameters(), t.optim.SGD, lr=0.1, overlap_with_ddp=True).step()
     same = all(t.equal(a, b) for a, b in zip(before, model.parameters()))
-    return (
-        repr(optimizer),
-        [(type(e).__name__, str(e).replace("ftorch", "torch")) for _, e in refused],
-        taken,
-        same,
-    )
+    return repr(optimizer), [(type(e).__name__, str(e).replace("ftorch", "torch")) for _, e in refused], taken, same
 
 
 def whole_states(t, d, rank):
@@ -101,11 +87,9 @@ def whole_states(t, d, rank):
     optimizer.step()
     options = states.StateDictOptions(full_state_dict=True, cpu_offload=True)
     got = states.get_optimizer_state_dict(model, optimizer, options=options)
-    return (
-        sorted(states.get_model_state_dict(model, options=options)),
-        sorted(got),
-        [(k, v["exp_avg"]) for k, v in sorted(got.get("state", {}).items())],
-    )
+    return sorted(states.get_model_state_dict(model, options=options)), sorted(got), [
+        (k, v["exp_avg"]) for k, v in sorted(got.get("state", {}).items())
+    ]
 
 
 def quiet(t, d, rank):
@@ -114,23 +98,14 @@ def quiet(t, d, rank):
 
     tensor, parallel = _of(t, "tensor"), _of(t, "tensor.parallel")
     mesh = d.init_device_mesh("cpu", (2,))
-    x = tensor.distribute_tensor(
-        t.arange(12.0).view(3, 4), mesh, [tensor.Shard(1)]
-    ).requires_grad_()
+    x = tensor.distribute_tensor(t.arange(12.0).view(3, 4), mesh, [tensor.Shard(1)]).requires_grad_()
     with warnings.catch_warnings(record=True) as caught, parallel.loss_parallel():
         warnings.simplefilter("always")
         loss = t.nn.functional.cross_entropy(x, t.tensor([0, 2, 3]))
         loss.backward()
-    return (
-        loss.full_tensor().detach(),
-        x.grad.full_tensor(),
-        [w for w in caught if w.category is FutureWarning],
-    )
+    return loss.full_tensor().detach(), x.grad.full_tensor(), [w for w in caught if w.category is FutureWarning]
 
 
-@pytest.mark.parametrize(
-    "program",
-    [zero_redundancy, averaged, local_steps, recomputed, divided_shares, whole_states, quiet],
-)
+@pytest.mark.parametrize("program", [zero_redundancy, averaged, local_steps, recomputed, divided_shares, whole_states, quiet])
 def test_two_processes(two, program):
     two.run(program)

@@ -43,12 +43,7 @@ EXTENDED = {  # and what PyTorch's file store does otherwise
     "delete": lambda s: (s.delete_key("n"), s.delete_key("n")),
     "append": lambda s: (s.append("a", "!"), s.get("a")),
     "several": lambda s: (s.multi_set(["k", "l"], ["1", "2"]), s.multi_get(["k", "l"])),
-    "queue": lambda s: (
-        s.queue_push("q", "1"),
-        s.queue_len("q"),
-        s.queue_pop("q"),
-        s.queue_len("q"),
-    ),
+    "queue": lambda s: (s.queue_push("q", "1"), s.queue_len("q"), s.queue_pop("q"), s.queue_len("q")),
     "empty queue": lambda s: s.queue_pop("q", False),
 }
 
@@ -61,23 +56,14 @@ def test_calls(kind, tmp_path):
         s.set("a", "value")
     for name, call in (CALLS if kind == "file" else CALLS | EXTENDED).items():
         (a, mine_error), (b, error) = outcome(call, mine), outcome(call, theirs)
-        assert type(mine_error).__name__ == type(error).__name__, (
-            f"{name}: {mine_error!r} {error!r}"
-        )
+        assert type(mine_error).__name__ == type(error).__name__, f"{name}: {mine_error!r} {error!r}"
         assert str(a) == str(b), name
 
 
 def test_values_travel():
     for value in (None, True, False, -3, 1 << 40, 2.5, "é", b"\0\xff", [], [1, ["a", b"b", None]]):
         assert _wire.unpack(_wire.pack(value)) == value
-    for data in (
-        b"",
-        b"s",
-        b"x",
-        b"l\xff\0\0\0\0\0\0\0",
-        b"s\x09\0\0\0\0\0\0\0abc",
-        _wire.pack(1) + b"n",
-    ):
+    for data in (b"", b"s", b"x", b"l\xff\0\0\0\0\0\0\0", b"s\x09\0\0\0\0\0\0\0abc", _wire.pack(1) + b"n"):
         with pytest.raises(ValueError):
             _wire.unpack(data)
 
@@ -149,16 +135,10 @@ def test_a_wrong_token_is_said(monkeypatch):
 
 def test_a_foreign_file_is_said(tmp_path):
     """What another program left, or PyTorch's store, is an error that names the file; the file stays as it is."""
-    for name, content in (
-        ("text", b"hello, this is something else"),
-        ("short", b"abc"),
-        ("length", b"\x01" + bytes(7) + b"n"),
-    ):
+    for name, content in (("text", b"hello, this is something else"), ("short", b"abc"), ("length", b"\x01" + bytes(7) + b"n")):
         path = tmp_path / name
         path.write_bytes(content)
-        with pytest.raises(
-            ft.distributed.DistStoreError, match=f"{name} is not the file of a store"
-        ):
+        with pytest.raises(ft.distributed.DistStoreError, match=f"{name} is not the file of a store"):
             ft.distributed.FileStore(str(path), 2)
         assert path.read_bytes() == content
     path = tmp_path / "theirs"

@@ -13,9 +13,7 @@ def _error(lib, make):
     leaf = lib.tensor([1.0, -1.0], requires_grad=True)
     with pytest.raises(ValueError) as caught:
         make(lib, leaf)
-    text, numbers = (
-        str(caught.value).split(", grad_fn")[0].split(", requires_grad")[0].split("values:\n")
-    )
+    text, numbers = str(caught.value).split(", grad_fn")[0].split(", requires_grad")[0].split("values:\n")
     return text, numbers
 
 
@@ -68,13 +66,9 @@ def test_values_computed_apart():
     zero, negative = torch.zeros(()) * 1.0, torch.zeros(()) * -1.0
     for t, expected in ((1 / zero, np.inf), (1 / negative, -np.inf), (a * 3 + 1, [4.0, 7.0])):
         assert executor.pending_steps()
-        np.testing.assert_array_equal(
-            trace_slice.value_of(t._ftorch_storage, from_inputs=True), expected
-        )
+        np.testing.assert_array_equal(trace_slice.value_of(t._ftorch_storage, from_inputs=True), expected)
     first, second = a.sort(descending=True)
-    np.testing.assert_array_equal(
-        trace_slice.value_of(second._ftorch_storage, from_inputs=True), [1, 0]
-    )
+    np.testing.assert_array_equal(trace_slice.value_of(second._ftorch_storage, from_inputs=True), [1, 0])
     assert executor.pending_steps()
     trace_slice.value_of((a + 1)._ftorch_storage)  # not of constants alone: everything runs
     assert not executor.pending_steps()

@@ -34,28 +34,17 @@ def auto(torch):
 
 CHECKED = {  # sizes of the example, function, sizes to call it with
     "bound": ([8], lambda torch, x: x.sum() if x.shape[0] > 5 else x, [[6], [5], [40]]),
-    "two bounds": (
-        [8],
-        lambda torch, x: x + 1 if 3 < x.size(0) < 20 else x,
-        [[4], [3], [20], [19]],
-    ),
+    "two bounds": ([8], lambda torch, x: x + 1 if 3 < x.size(0) < 20 else x, [[4], [3], [20], [19]]),
     "check": ([5], lambda torch, x: (torch._check(x.shape[0] <= 20), x + 1)[1], [[6], [20], [21]]),
     "multiple": ([8], lambda torch, x: x.view(-1, 2) if x.shape[0] % 2 == 0 else x, [[6], [7]]),
     "another": ([8], lambda torch, x: x if x.shape[0] != 9 else -x, [[9], [10]]),
     "quotient": ([8], lambda torch, x: x * 2 if x.shape[0] // 2 > 3 else x, [[7], [8], [9]]),
     "computed": ([8], lambda torch, x: x * 2 if torch.cat([x, x]).shape[0] > 10 else x, [[5], [6]]),
     "constant": ([8], lambda torch, x: x.sum() if x.shape[0] == 8 else x, [[8], [9]]),
-    "order": (
-        [4, 7],
-        lambda torch, x, y: x.sum() if x.shape[0] < y.shape[0] else y,
-        [[5, 9], [9, 8]],
-    ),
+    "order": ([4, 7], lambda torch, x, y: x.sum() if x.shape[0] < y.shape[0] else y, [[5, 9], [9, 8]]),
     "equal": ([4, 4], lambda torch, x, y: x - y if x.shape == y.shape else x, [[5, 5], [5, 6]]),
-    "several": (
-        [4, 7],
-        lambda torch, x, y: x.sum() if x.shape[0] % 2 == 0 and y.shape[0] != 9 else y,
-        [[6, 3], [5, 3], [6, 9]],
-    ),
+    "several": ([4, 7], lambda torch, x, y: x.sum() if x.shape[0] % 2 == 0 and y.shape[0] != 9 else y,
+                [[6, 3], [5, 3], [6, 9]]),
 }
 
 
@@ -68,9 +57,7 @@ def test_programs_say_for_which_sizes_they_are(name):
         results = []
         for sizes in calls:
             try:
-                results.append(
-                    array(program.module()(*(torch.arange(float(n)) for n in sizes))).tolist()
-                )
+                results.append(array(program.module()(*(torch.arange(float(n)) for n in sizes))).tolist())
             except AssertionError as error:
                 results.append(str(error))
         found.append((results, [str(v) for v in program.range_constraints.values()]))
@@ -80,9 +67,7 @@ def test_programs_say_for_which_sizes_they_are(name):
 def test_guards_are_kept_in_files(tmp_path):
     shapes, function, _ = CHECKED["multiple"]
     for torch, other in ((ft, pt), (pt, ft)):
-        torch.export.save(
-            exported(torch, function, shapes, lambda t: auto(t)[:1]), tmp_path / "a.pt2"
-        )
+        torch.export.save(exported(torch, function, shapes, lambda t: auto(t)[:1]), tmp_path / "a.pt2")
         read = other.export.load(tmp_path / "a.pt2")
         with pytest.raises(AssertionError, match=re.escape("Guard failed: x.size()[0] % 2 == 0")):
             read.module()(other.ones(7))
@@ -91,11 +76,7 @@ def test_guards_are_kept_in_files(tmp_path):
 REFUSED = {
     "least": ([8], lambda torch, x: x.sum() if x.shape[0] > 5 else x, lambda D: [D("a")]),
     "greatest": ([8], lambda torch, x: x.sum() if x.shape[0] > 50 else x, lambda D: [D("a")]),
-    "range": (
-        [8],
-        lambda torch, x: x.sum() if x.shape[0] > 5 else x,
-        lambda D: [D("a", min=4, max=100)],
-    ),
+    "range": ([8], lambda torch, x: x.sum() if x.shape[0] > 5 else x, lambda D: [D("a", min=4, max=100)]),
     "multiple": ([8], lambda torch, x: x.sum() if x.shape[0] % 4 == 0 else x, lambda D: [D("a")]),
     "another": ([8], lambda torch, x: x.sum() if x.shape[0] == 9 else x, lambda D: [D("a")]),
     "constant": ([8], lambda torch, x: x + torch.ones(8), lambda D: [D("a")]),

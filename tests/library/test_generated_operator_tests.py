@@ -19,10 +19,7 @@ UTILS = ["test_schema", "test_autograd_registration", "test_faketensor"]
 def _write(path, states):
     tests = {test: {"comment": "", "status": state} for test, state in sorted(states.items())}
     data = {f"{NAMESPACE}::writes": tests}
-    path.write_text(
-        json.dumps({"_description": ft_optests._ABOUT, "_version": 1, "data": data}, indent=2)
-        + "\n"
-    )
+    path.write_text(json.dumps({"_description": ft_optests._ABOUT, "_version": 1, "data": data}, indent=2) + "\n")
 
 
 def _outcomes(torch, optests, path):
@@ -66,9 +63,7 @@ def _outcomes(torch, optests, path):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            optests.generate_opcheck_tests(
-                Cases, [NAMESPACE], str(path), {"test_schema__test_adds": [note]}, UTILS
-            )
+            optests.generate_opcheck_tests(Cases, [NAMESPACE], str(path), {"test_schema__test_adds": [note]}, UTILS)
             found = {}
             for name in sorted(n for n in dir(Cases) if n.startswith("test")):
                 result = unittest.TestResult()
@@ -84,10 +79,7 @@ def _outcomes(torch, optests, path):
     [
         {},
         {"Cases.test_schema__test_writes": "xfail", "Cases.test_faketensor__test_writes": "skip"},
-        {
-            "Cases.test_autograd_registration__test_writes": "xfail",
-            "Cases.test_schema__test_writes": "xsuccess",
-        },
+        {"Cases.test_autograd_registration__test_writes": "xfail", "Cases.test_schema__test_writes": "xsuccess"},
     ],
 )
 def test_generated_tests_find_the_same(tmp_path, states):
@@ -115,6 +107,6 @@ def test_files_of_failures_are_checked(tmp_path):
 
 def test_one_operator_is_checked():
     for torch, optests in BOTH:
-        assert optests.opcheck(
-            torch.ops.aten.sin.default, (torch.ones(2),), test_utils="test_schema"
-        ) == {"test_schema": "SUCCESS"}
+        assert optests.opcheck(torch.ops.aten.sin.default, (torch.ones(2),), test_utils="test_schema") == {
+            "test_schema": "SUCCESS"
+        }

@@ -25,9 +25,7 @@ def text(value):
         kind = str(value.dtype)
         if value.device.type == "meta":
             return f"{kind} meta {tuple(value.shape)}"
-        return (
-            f"{kind} {np.round(value.detach().double().numpy(), 4).tolist()} {value.requires_grad}"
-        )
+        return f"{kind} {np.round(value.detach().double().numpy(), 4).tolist()} {value.requires_grad}"
     if isinstance(value, (list, tuple)):
         return f"{type(value).__name__}({', '.join(map(text, value))})"
     if isinstance(value, dict):
@@ -45,9 +43,7 @@ def run(torch, program):
         try:
             lines.append(text(function(*args, **kwargs)))
         except Exception as error:
-            lines.append(
-                f"{type(error).__name__}: {text(error)[:1200].partition(' only available')[0]}"
-            )
+            lines.append(f"{type(error).__name__}: {text(error)[:1200].partition(' only available')[0]}")
 
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
@@ -104,16 +100,8 @@ def _eager(torch, space, log, attempt, fx):
     attempt(lambda: getattr(torch.ops, space).missing)
     attempt(lambda: getattr(torch.ops, space).f.missing)
     packet = getattr(torch.ops, space).f
-    log(
-        packet,
-        repr(packet),
-        repr(packet.default),
-        packet.overloads(),
-        packet.default.name(),
-        packet.default.namespace,
-        packet.default.__name__,
-        packet.default.overloadpacket,
-    )
+    log(packet, repr(packet), repr(packet.default), packet.overloads(), packet.default.name(),
+        packet.default.namespace, packet.default.__name__, packet.default.overloadpacket)
 
 
 def _autograd(torch, space, log, attempt, fx):
@@ -153,12 +141,8 @@ def _lists_and_tuples(torch, space, log, attempt, fx):
         return [x * y * k for x in xs], y + k
 
     Tensor = torch.Tensor
-    f.__annotations__ = {
-        "xs": list[Tensor],
-        "y": Tensor,
-        "k": float,
-        "return": tuple[list[Tensor], Tensor],
-    }
+    f.__annotations__ = {"xs": list[Tensor], "y": Tensor, "k": float,
+                         "return": tuple[list[Tensor], Tensor]}
     op = torch.library.custom_op(f"{space}::f", f, mutates_args=())
     log(op._schema)
 
@@ -177,12 +161,8 @@ def _lists_and_tuples(torch, space, log, attempt, fx):
     (outs[0] + outs[1]).sum().backward()
     log(x.grad)
     attempt(torch.vmap(op, in_dims=([0, None], None)), [torch.ones(3, 2), y], y)
-    op.register_vmap(
-        lambda info, dims, xs, y, *, k=2.0: (
-            log(info.batch_size, info.randomness, dims),
-            (f(xs, y, k=k), ([0, None], None)),
-        )[1]
-    )
+    op.register_vmap(lambda info, dims, xs, y, *, k=2.0: (
+        log(info.batch_size, info.randomness, dims), (f(xs, y, k=k), ([0, None], None)))[1])
     attempt(torch.vmap(op, in_dims=([0, None], None)), [torch.ones(3, 2), y], y)
     attempt(op, [x, 1], y)
     attempt(op, x, y)
@@ -348,29 +328,18 @@ def _composites(torch, space, log, attempt, fx):
 
 def _casting(torch, space, log, attempt, fx):
     lib = torch.library.Library(space, "DEF")
-    lib.define(
-        "t(Tensor? x, int[] n, bool b, Scalar s, ScalarType d, Device dev, str q, float[]? g="
-        "None, Tensor[]? l=None) -> Tensor"
-    )
+    lib.define("t(Tensor? x, int[] n, bool b, Scalar s, ScalarType d, Device dev, str q, float[]? g="
+               "None, Tensor[]? l=None) -> Tensor")
     seen = []
-    lib.impl(
-        "t", lambda *a, **k: (seen.append((a, k)), torch.ones(2))[1], "CompositeExplicitAutograd"
-    )
+    lib.impl("t", lambda *a, **k: (seen.append((a, k)), torch.ones(2))[1], "CompositeExplicitAutograd")
     t, x, f = getattr(torch.ops, space).t, torch.ones(1), torch.float32
     calls = [
-        (x, [1, 2], True, 3, f, "cpu", "q"),
-        (None, (1, 2), 1, 3.5, f, torch.device("cpu"), "q", [1]),
-        (1, [1], True, 3, f, "cpu", "q"),
-        (x, [1.5], True, 3, f, "cpu", "q"),
-        (x, 3, True, 3, f, "cpu", "q"),
-        (x, [1], "s", 3, f, "cpu", "q"),
-        (x, [1], True, "s", f, "cpu", "q"),
-        (x, [1], True, 3, "s", "cpu", "q"),
-        (x, [1], True, 3, f, 3, "q"),
-        (x, [1], True, 3, f, "cpu", 3),
-        (x, [1], True, 3, f, "cpu", "3", 3),
-        (x, [1], True, 3, f, "cpu", "3", [3.0], [x, None]),
-        (x, [1], True, 3, f, "cpu", "3", [3], (x, x)),
+        (x, [1, 2], True, 3, f, "cpu", "q"), (None, (1, 2), 1, 3.5, f, torch.device("cpu"), "q", [1]),
+        (1, [1], True, 3, f, "cpu", "q"), (x, [1.5], True, 3, f, "cpu", "q"),
+        (x, 3, True, 3, f, "cpu", "q"), (x, [1], "s", 3, f, "cpu", "q"),
+        (x, [1], True, "s", f, "cpu", "q"), (x, [1], True, 3, "s", "cpu", "q"),
+        (x, [1], True, 3, f, 3, "q"), (x, [1], True, 3, f, "cpu", 3), (x, [1], True, 3, f, "cpu", "3", 3),
+        (x, [1], True, 3, f, "cpu", "3", [3.0], [x, None]), (x, [1], True, 3, f, "cpu", "3", [3], (x, x)),
     ]
     for call in calls:
         attempt(t, *call)
@@ -382,22 +351,9 @@ def _casting(torch, space, log, attempt, fx):
     lib.define("m.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
     lib.define("m(Tensor x, float[] s, str? t=None) -> (Tensor, Tensor[])")
     m = getattr(torch.ops, space).m
-    log(
-        m.overloads(),
-        m.out._schema,
-        m.default._schema,
-        m.out._schema.is_mutable,
-        [
-            (
-                a.name,
-                a.kwarg_only,
-                a.has_default_value() if torch is pt else a.has_default_value,
-                a.default_value,
-                a.is_out,
-            )
-            for a in m.default._schema.arguments
-        ],
-    )
+    log(m.overloads(), m.out._schema, m.default._schema, m.out._schema.is_mutable,
+        [(a.name, a.kwarg_only, a.has_default_value() if torch is pt else a.has_default_value,
+          a.default_value, a.is_out) for a in m.default._schema.arguments])
     attempt(m, x, ["s"])
     attempt(m, 1)
 
@@ -439,34 +395,15 @@ def _keyset(torch, space, log, attempt, fx):
     lib.impl("f", torch.library.fallthrough_kernel, "Autograd")
     log(getattr(torch.ops, space).f(torch.ones(2)))
     log(getattr(torch.ops, space).f(torch.ones(2, requires_grad=True)))
-    log(
-        key.CPU.name,
-        torch._C._dispatch_keys(torch.ones(2)),
-        torch._C._dispatch_key_for_device("cuda"),
-    )
-    log(
-        torch._C._dispatch_has_kernel(f"{space}::f"),
+    log(key.CPU.name, torch._C._dispatch_keys(torch.ones(2)), torch._C._dispatch_key_for_device("cuda"))
+    log(torch._C._dispatch_has_kernel(f"{space}::f"),
         torch._C._dispatch_has_kernel_for_dispatch_key(f"{space}::f", "CUDA"),
-        torch._C._dispatch_has_kernel_for_dispatch_key(f"{space}::f", "CPU"),
-    )
+        torch._C._dispatch_has_kernel_for_dispatch_key(f"{space}::f", "CPU"))
 
 
-PROGRAMS = [
-    _eager,
-    _autograd,
-    _no_formula,
-    _lists_and_tuples,
-    _mutation,
-    _transforms,
-    _kernels,
-    _autocast,
-    _graphs,
-    _library,
-    _composites,
-    _casting,
-    _module_functions,
-    _keyset,
-]
+PROGRAMS = [_eager, _autograd, _no_formula, _lists_and_tuples, _mutation, _transforms, _kernels,
+            _autocast, _graphs, _library, _composites, _casting, _module_functions,
+            _keyset]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
@@ -566,24 +503,14 @@ def test_a_traceable_kernel_is_part_of_the_program():
     assert "callback" in program(lambda x: looks(x, x))
 
 
-@pytest.mark.parametrize(
-    "change, failing",
-    [
-        (lambda op: None, None),
-        (lambda op: op.register_fake(lambda x, y, by=2.0: x.new_empty(1)), "test_faketensor"),
-        (
-            lambda op: op.register_fake(
-                lambda x, y, by=2.0: x.new_empty(x.shape, dtype=ft.float64)
-            ),
-            "test_faketensor",
-        ),
-        (
-            lambda op: op.register_kernel("cpu", lambda x, y, by=2.0: (x.zero_(), x + y)[1]),
-            "test_schema",
-        ),
-        (lambda op: op.register_autograd(None), "test_aot_dispatch_dynamic"),
-    ],
-)
+@pytest.mark.parametrize("change, failing", [
+    (lambda op: None, None),
+    (lambda op: op.register_fake(lambda x, y, by=2.0: x.new_empty(1)), "test_faketensor"),
+    (lambda op: op.register_fake(lambda x, y, by=2.0: x.new_empty(x.shape, dtype=ft.float64)),
+     "test_faketensor"),
+    (lambda op: op.register_kernel("cpu", lambda x, y, by=2.0: (x.zero_(), x + y)[1]), "test_schema"),
+    (lambda op: op.register_autograd(None), "test_aot_dispatch_dynamic"),
+])
 def test_opcheck(change, failing):
     op = _op("own_check" + next(_names))
     change(op)

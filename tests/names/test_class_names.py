@@ -14,45 +14,20 @@ torch = pytest.importorskip("torch")
 
 # Attributes of PyTorch's instances that are the class's here, or the other way round.
 OF_INSTANCES = {
-    "transposed",
-    "_flat_weights",
-    "_flat_weights_names",
-    "_df",
-    "_dist_chi2",
-    "_param",
-    "concentration_reciprocal",
-    "param_shape",
-    "active",
-    "_lazy_allowed",
-    "_new",
-    "_log_normalizer",
+    "transposed", "_flat_weights", "_flat_weights_names", "_df", "_dist_chi2", "_param",
+    "concentration_reciprocal", "param_shape", "active", "_lazy_allowed", "_new", "_log_normalizer",
 }
-SKIPPED = {
-    "Parameter",
-    "Buffer",
-    "UninitializedParameter",
-    "UninitializedBuffer",
-    "Generator",
-    "Variable",
-}
+SKIPPED = {"Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer", "Generator", "Variable"}
 
 
 def names(cls):
     return {n for n in dir(cls) if not n.startswith("_ftorch_") and not (n[:2] == n[-2:] == "__")}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "nn",
-        "optim",
-        "optim.lr_scheduler",
-        "distributions",
-        "distributions.transforms",
-        "distributions.constraints",
-        "utils.data",
-    ],
-)
+@pytest.mark.parametrize("path", [
+    "nn", "optim", "optim.lr_scheduler", "distributions", "distributions.transforms",
+    "distributions.constraints", "utils.data",
+])
 def test_classes_have_no_names_of_their_own(path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -67,41 +42,23 @@ def test_classes_have_no_names_of_their_own(path):
     assert found == {}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "nn",
-        "nn.modules.pooling",
-        "nn.modules.conv",
-        "optim",
-        "optim.lr_scheduler",
-        "distributions",
-        "distributions.transforms",
-        "distributions.constraints",
-        "utils.data",
-        "autograd.function",
-        "ao.quantization",
-        "ao.nn.quantized",
-        "fx",
-    ],
-)
+@pytest.mark.parametrize("path", [
+    "nn", "nn.modules.pooling", "nn.modules.conv", "optim", "optim.lr_scheduler", "distributions", "distributions.transforms",
+    "distributions.constraints", "utils.data", "autograd.function", "ao.quantization", "ao.nn.quantized", "fx",
+])
 def test_classes_derive_from_each_other_as_theirs(path):
     """``isinstance(m, nn.Softmax)`` is no question that a ``LogSoftmax`` answers with yes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs, ours = (importlib.import_module(f"{root}.{path}") for root in ("torch", "ftorch"))
         classes = [
-            (name, a, b)
-            for name in dir(theirs)
-            if isinstance(a := getattr(theirs, name), type)
-            and isinstance(b := getattr(ours, name, None), type)
+            (name, a, b) for name in dir(theirs)
+            if isinstance(a := getattr(theirs, name), type) and isinstance(b := getattr(ours, name, None), type)
             and a.__module__.startswith("torch")
         ]
     wrong = {
         (name, other): issubclass(b, q)
-        for name, a, b in classes
-        for other, p, q in classes
-        if issubclass(a, p) != issubclass(b, q)
+        for name, a, b in classes for other, p, q in classes if issubclass(a, p) != issubclass(b, q)
     }
     assert len(classes) > 1 and wrong == {}
 

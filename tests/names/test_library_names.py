@@ -21,6 +21,4 @@ def test_missing_names_become_fewer():
         warnings.simplefilter("ignore")
         missing = {name for name in tool.read(HERE / "torch_names.csv") if not tool.resolves(name)}
     assert sorted(missing - known) == []
-    assert len(known - missing) < 40, (
-        "take the names that are there now off torch_names_missing.txt"
-    )
+    assert len(known - missing) < 40, "take the names that are there now off torch_names_missing.txt"

@@ -13,9 +13,7 @@ from tests.oracle.programs import said
 torch = pytest.importorskip("torch")
 
 CASES = {
-    "_convert_indices_from_coo_to_csr": lambda t: t._convert_indices_from_coo_to_csr(
-        t.tensor([0, 0, 2]), 4
-    ),
+    "_convert_indices_from_coo_to_csr": lambda t: t._convert_indices_from_coo_to_csr(t.tensor([0, 0, 2]), 4),
     "_convert_indices_from_csr_to_coo": lambda t: t._convert_indices_from_csr_to_coo(
         t.tensor([0, 2, 2, 3]), t.tensor([0, 1, 2]), transpose=True, out_int32=True
     ),
@@ -26,17 +24,10 @@ CASES = {
     "_euclidean_dist": lambda t: t._euclidean_dist(t.ones(2, 3), t.arange(6.0).reshape(2, 3)),
     "_prelu_kernel": lambda t: t._prelu_kernel(t.tensor([1.0, -2.0]), t.tensor([0.5])),
     "_weight_norm_interface": lambda t: t._weight_norm_interface(t.ones(2, 3), t.ones(2, 1) * 2, 0),
-    "_fused_rms_norm": lambda t: t._fused_rms_norm(
-        t.arange(6.0).reshape(2, 3), [3], t.ones(3) * 2, 1e-5
-    ),
-    "_masked_softmax": lambda t: t._masked_softmax(
-        t.ones(2, 3), t.tensor([[True, False, False]] * 2), 1, 1
-    ),
+    "_fused_rms_norm": lambda t: t._fused_rms_norm(t.arange(6.0).reshape(2, 3), [3], t.ones(3) * 2, 1e-5),
+    "_masked_softmax": lambda t: t._masked_softmax(t.ones(2, 3), t.tensor([[True, False, False]] * 2), 1, 1),
     "_softmax": lambda t: t._softmax(t.arange(3.0), 0, False),
-    "_is_all_true": lambda t: (
-        t.tensor([True, False])._is_all_true(),
-        t.tensor([True, False])._is_any_true(),
-    ),
+    "_is_all_true": lambda t: (t.tensor([True, False])._is_all_true(), t.tensor([True, False])._is_any_true()),
     "_conj": lambda t: t.tensor([1 + 2j])._conj().resolve_conj(),
     "_neg_view": lambda t: t.tensor([1.0, 2.0])._neg_view().resolve_neg(),
     "get_device": lambda t: t.get_device(t.ones(1)),
@@ -77,16 +68,11 @@ def test_backward_hooks():
     assert len(x._backward_hooks) == 1 and (x * 2)._backward_hooks is None
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda n: ftorch.zeros(n),
-        lambda n: ftorch.arange(n).float() + 1,
-        lambda n: ftorch.ones(1).expand(n).contiguous(),
-        lambda n: ftorch.randn(n, 2)[:, 0].contiguous(),
-        lambda n: (ftorch.ones(n, requires_grad=True) * 2).detach(),
-    ],
-)
+@pytest.mark.parametrize("make", [
+    lambda n: ftorch.zeros(n), lambda n: ftorch.arange(n).float() + 1,
+    lambda n: ftorch.ones(1).expand(n).contiguous(), lambda n: ftorch.randn(n, 2)[:, 0].contiguous(),
+    lambda n: (ftorch.ones(n, requires_grad=True) * 2).detach(),
+])
 @pytest.mark.parametrize("n", [1, 7, 1001])
 def test_the_address_of_computed_tensors(make, n):
     """Whatever made them, without a program too: files are written from there."""
@@ -110,13 +96,9 @@ def test_classes_and_storages():
 
 def test_linspace_and_the_identity_grid_are_exact():
     for n in (28, 33, 224):
-        np.testing.assert_array_equal(
-            ftorch.linspace(-1, 1, n).numpy(), torch.linspace(-1, 1, n).numpy()
-        )
+        np.testing.assert_array_equal(ftorch.linspace(-1, 1, n).numpy(), torch.linspace(-1, 1, n).numpy())
         grids = [
-            t.nn.functional.affine_grid(
-                t.eye(2, 3)[None], (1, 1, n, n), align_corners=False
-            ).numpy()
+            t.nn.functional.affine_grid(t.eye(2, 3)[None], (1, 1, n, n), align_corners=False).numpy()
             for t in (ftorch, torch)
         ]
         np.testing.assert_array_equal(*grids)
@@ -175,25 +157,15 @@ def _on_meta(t):
 _padded = lambda t: t.arange(12.0).view(2, 3, 2)  # noqa: E731
 _mask = lambda t, *rows: t.tensor(rows).bool()  # noqa: E731
 SAID = {
-    "nested of a mask": lambda t: t._nested_tensor_from_mask(
-        _padded(t), _mask(t, [1, 1, 0], [1, 0, 0])
-    ),
-    "nested of a mask with gaps": lambda t: t._nested_tensor_from_mask(
-        _padded(t), _mask(t, [0, 1, 1], [1, 0, 0])
-    ),
-    "gaps unchecked": lambda t: t._nested_tensor_from_mask(
-        _padded(t), _mask(t, [0, 1, 1], [1, 0, 0]), mask_check=False
-    ),
+    "nested of a mask": lambda t: t._nested_tensor_from_mask(_padded(t), _mask(t, [1, 1, 0], [1, 0, 0])),
+    "nested of a mask with gaps": lambda t: t._nested_tensor_from_mask(_padded(t), _mask(t, [0, 1, 1], [1, 0, 0])),
+    "gaps unchecked": lambda t: t._nested_tensor_from_mask(_padded(t), _mask(t, [0, 1, 1], [1, 0, 0]), mask_check=False),
     "a mask of numbers": lambda t: t._nested_tensor_from_mask(_padded(t), t.ones(2, 3)),
     "a mask of a row": lambda t: t._nested_tensor_from_mask(_padded(t), t.ones(3).bool()),
     "a matrix": lambda t: t._nested_tensor_from_mask(t.ones(2, 3), t.ones(2, 3).bool()),
-    "a mask too short": lambda t: t._nested_tensor_from_mask_left_aligned(
-        _padded(t), t.ones(2, 2).bool()
-    ),
-    "aligned": lambda t: [
-        t._nested_tensor_from_mask_left_aligned(_padded(t), _mask(t, *rows))
-        for rows in ([[1, 1, 0], [1, 0, 0]], [[0, 1, 1], [1, 0, 0]])
-    ],
+    "a mask too short": lambda t: t._nested_tensor_from_mask_left_aligned(_padded(t), t.ones(2, 2).bool()),
+    "aligned": lambda t: [t._nested_tensor_from_mask_left_aligned(_padded(t), _mask(t, *rows))
+                          for rows in ([[1, 1, 0], [1, 0, 0]], [[0, 1, 1], [1, 0, 0]])],
     "nested of a list": lambda t: t._nested_tensor_from_tensor_list([t.ones(1), t.ones(2)]),
     "scale": lambda t: [_scaled(t, *case) for case in ((0.0, 0), (0.0, 2), (1.0, 2), (0.0, 1))],
     "scale at its end": lambda t: _scaled(t, 0.0, 2, (3e38,)),
@@ -205,29 +177,18 @@ SAID = {
     "unscale, two founds": lambda t: _unscaled(t, [t.ones(2)], (1.0, 0.0)),
     "attention": lambda t: _chosen(t, t.ones(2, 2, 4, 8)),
     "attention, dropout": lambda t: _chosen(t, t.ones(2, 2, 4, 8), dropout_p=0.1),
-    "attention, mask with a gradient": lambda t: _chosen(
-        t, t.ones(2, 2, 4, 8), t.ones(4, 4, requires_grad=True)
-    ),
+    "attention, mask with a gradient": lambda t: _chosen(t, t.ones(2, 2, 4, 8), t.ones(4, 4, requires_grad=True)),
     "attention, mask": lambda t: _chosen(t, t.ones(2, 2, 4, 8), t.ones(4, 4)),
     "attention, three dimensions": lambda t: _chosen(t, t.ones(2, 4, 8)),
-    "attention, grouped": lambda t: _chosen(
-        t, t.ones(2, 2, 4, 8), shape=(2, 1, 4, 8), enable_gqa=True
-    ),
+    "attention, grouped": lambda t: _chosen(t, t.ones(2, 2, 4, 8), shape=(2, 1, 4, 8), enable_gqa=True),
     "attention, fewer heads": lambda t: _chosen(t, t.ones(2, 2, 4, 8), shape=(2, 1, 4, 8)),
     "attention, math": lambda t: _allowed(t, "MATH"),
     "attention, none": lambda t: _allowed(t, "EFFICIENT_ATTENTION"),
-    "convolution": lambda t: (
-        t._nnpack_available(),
-        t.cudnn_is_acceptable(t.ones(1)),
-        t._nnpack_spatial_convolution(
-            t.ones(1, 1, 3, 3), t.ones(1, 1, 2, 2), t.ones(1), [1, 1], [1, 1]
-        ),
-    ),
+    "convolution": lambda t: (t._nnpack_available(), t.cudnn_is_acceptable(t.ones(1)), t._nnpack_spatial_convolution(
+        t.ones(1, 1, 3, 3), t.ones(1, 1, 2, 2), t.ones(1), [1, 1], [1, 1])),
     "add and relu": lambda t: t._VF._add_relu(t.tensor([-3.0, 2.0]), t.ones(2), alpha=2),
-    "modes of grid_sample": lambda t: (
-        t.nn.functional.GRID_SAMPLE_INTERPOLATION_MODES,
-        t.nn.functional.GRID_SAMPLE_PADDING_MODES,
-    ),
+    "modes of grid_sample": lambda t: (t.nn.functional.GRID_SAMPLE_INTERPOLATION_MODES,
+                                       t.nn.functional.GRID_SAMPLE_PADDING_MODES),
     "reduction": lambda t: t.nn.functional._Reduction.get_enum("mean"),
     "optional": lambda t: t.jit._unwrap_optional(3),
     "no optional": lambda t: t.jit._unwrap_optional(None),
@@ -237,35 +198,21 @@ SAID = {
     "sizes that differ": lambda t: t._C._infer_size(t.Size([2, 2, 1]), t.Size([3, 4])),
     "overrides": lambda t: t._C._is_torch_function_enabled(),
     "flat": lambda t: t._C._nn.flatten_dense_tensors([t.ones(2, 2), t.zeros(1)]),
-    "no longer flat": lambda t: t._C._nn.unflatten_dense_tensors(
-        t.arange(5.0), [t.ones(2, 2), t.zeros(1)]
-    ),
+    "no longer flat": lambda t: t._C._nn.unflatten_dense_tensors(t.arange(5.0), [t.ones(2, 2), t.zeros(1)]),
     "is_compiling": lambda t: t._utils.is_compiling(),
     "sparse": lambda t: t._sparse_broadcast_to(t.ones(2, 1).to_sparse(), (2, 3)).to_dense(),
     "coo": lambda t: t._validate_sparse_coo_tensor_args(t.tensor([[0, 1]]), t.ones(2), (2,)),
-    "coo, outside": lambda t: t._validate_sparse_coo_tensor_args(
-        t.tensor([[0, 3]]), t.ones(2), (2,)
-    ),
+    "coo, outside": lambda t: t._validate_sparse_coo_tensor_args(t.tensor([[0, 3]]), t.ones(2), (2,)),
     "csr": lambda t: t._validate_sparse_compressed_tensor_args(
-        t.tensor([0, 1]), t.tensor([0]), t.ones(1), (1, 1), t.sparse_csr
-    ),
+        t.tensor([0, 1]), t.tensor([0]), t.ones(1), (1, 1), t.sparse_csr),
     "csr, wrong": lambda t: t._validate_sparse_compressed_tensor_args(
-        t.tensor([0, 2]), t.tensor([0]), t.ones(1), (1, 1), t.sparse_csr
-    ),
+        t.tensor([0, 2]), t.tensor([0]), t.ones(1), (1, 1), t.sparse_csr),
     "zeros": lambda t: t._efficientzerotensor(2, 3) + 0,
-    "unique_dim": lambda t: t._VF.unique_dim(
-        t.tensor([[1, 2], [1, 2], [0, 1]]), 0, True, True, True
-    ),
+    "unique_dim": lambda t: t._VF.unique_dim(t.tensor([[1, 2], [1, 2], [0, 1]]), 0, True, True, True),
     "a call": lambda t: t._utils.render_call(
-        t.sum,
-        [t.ones(2), 3, [t.ones(2)], (t.ones(1, dtype=t.int32),), {"a": t.ones(1)}],
-        {"dim": 0},
-    ),
-    "the name of a class": lambda t: [
-        _Named(t)(t.ones(2)),
-        _Named(t)(t.ones(2, device="meta")),
-        t.nn.Parameter(t.ones(2).as_subclass(_Named(t))),
-    ],
+        t.sum, [t.ones(2), 3, [t.ones(2)], (t.ones(1, dtype=t.int32),), {"a": t.ones(1)}], {"dim": 0}),
+    "the name of a class": lambda t: [_Named(t)(t.ones(2)), _Named(t)(t.ones(2, device="meta")),
+                                      t.nn.Parameter(t.ones(2).as_subclass(_Named(t)))],
     "xpu": lambda t: t.nn.Linear(1, 1).xpu(),
     "ipu": lambda t: t.nn.Linear(1, 1).ipu(),
     "xpu in a script": lambda t: t.jit.script(t.nn.Linear(1, 1)).xpu(),
@@ -279,9 +226,7 @@ def test_says_what_pytorch_says(name):
     import ftorch.nn.attention
 
     assert ftorch.nn.attention
-    mine, theirs = (
-        said(t, SAID[name])[0] for t in (ftorch, torch)
-    )  # warnings are said once: in whose test depends
+    mine, theirs = (said(t, SAID[name])[0] for t in (ftorch, torch))  # warnings are said once: in whose test depends
     assert mine == theirs
 
 
@@ -294,11 +239,7 @@ def test_folders_of_extensions(monkeypatch, tmp_path, capsys):
         module = package.utils.cpp_extension
         found = module._get_build_directory(name, True)
         assert pathlib.Path(found).is_dir()
-        return (
-            found.replace(name, "-"),
-            module.get_default_build_root(),
-            capsys.readouterr().err.replace(name, "-"),
-        )
+        return found.replace(name, "-"), module.get_default_build_root(), capsys.readouterr().err.replace(name, "-")
 
     importlib.import_module("torch.utils.cpp_extension")
     assert seen(ftorch, "ours") == seen(torch, "theirs")

@@ -46,12 +46,9 @@ def _outcome(function):
 @pytest.mark.parametrize(
     "call",
     (
-        "f(t.ops.aten.mm.default, t.int32, a, a.t())",
-        "f(t.ops.aten.mul.Tensor, t.int32, a, a)",
-        "f(t.ops.aten.mul.Tensor, t.int32, a, 2.7)",
-        "f(t.ops.aten.mul.Scalar, t.int32, a.float(), 3.5)",
-        "f(t.ops.aten.mm.default, t.float64, a.float(), a.t().float())",
-        "f('x', t.int32, a)",
+        "f(t.ops.aten.mm.default, t.int32, a, a.t())", "f(t.ops.aten.mul.Tensor, t.int32, a, a)",
+        "f(t.ops.aten.mul.Tensor, t.int32, a, 2.7)", "f(t.ops.aten.mul.Scalar, t.int32, a.float(), 3.5)",
+        "f(t.ops.aten.mm.default, t.float64, a.float(), a.t().float())", "f('x', t.int32, a)",
         "f(t.ops.aten.add_.Tensor, t.int32, a, a)",
     ),
 )
@@ -86,20 +83,15 @@ def test_helpers_of_block_sparse_kernels():
     start = {"a": 0, "b": 0}
     tried: list[dict] = [{}, {}]
     found = [
-        meta.minimize(target, start, start, step, all_values=values)
-        for meta, values in zip((our_meta, their_meta), tried)
+        meta.minimize(target, start, start, step, all_values=values) for meta, values in zip((our_meta, their_meta), tried)
     ]
     assert found[0] == found[1]
-    assert tried[0].items() >= {(3, -1): 1.0}.items() and set(map(len, tried[0])) == set(
-        map(len, tried[1])
-    )
+    assert tried[0].items() >= {(3, -1): 1.0}.items() and set(map(len, tried[0])) == set(map(len, tried[1]))
 
     def stuck(name, value, direction, parameters):
         return value + direction if name == "a" else value
 
-    assert our_meta.minimize(target, start, start, stuck) == their_meta.minimize(
-        target, start, start, stuck
-    )
+    assert our_meta.minimize(target, start, start, stuck) == their_meta.minimize(target, start, start, stuck)
     shapes = []
     for library, module in ((reference, theirs), (ftorch, ours)):
         bsr = library.eye(8).to_sparse_bsr((2, 2))
@@ -108,11 +100,7 @@ def test_helpers_of_block_sparse_kernels():
             [12, 13, 14],
             [18, 19, 20],
         ]
-        assert list(map(type, module.ptr_stride_extractor(library.ones(2, 3)))) == [
-            library.Tensor,
-            int,
-            int,
-        ]
+        assert list(map(type, module.ptr_stride_extractor(library.ones(2, 3)))) == [library.Tensor, int, int]
         with pytest.raises(ValueError, match="not broadcastable"):
             module.broadcast_batch_dims("f", library.ones(2, 3, 3), library.ones(4, 3, 3))
     assert shapes[0] == shapes[1]
@@ -160,11 +148,7 @@ def test_wrapper_subclasses_are_saved(as_parameter):
     ftorch.save({"weight": saved}, file)
     file.seek(0)
     loaded = ftorch.load(file, weights_only=False)["weight"]
-    assert (
-        type(loaded) is Wrapped
-        and loaded.note == "kept"
-        and loaded.inner.tolist() == [0.0, 1.0, 2.0]
-    )
+    assert type(loaded) is Wrapped and loaded.note == "kept" and loaded.inner.tolist() == [0.0, 1.0, 2.0]
     assert isinstance(loaded, ftorch.nn.Parameter) is as_parameter
     file.seek(0)
     with ftorch.serialization.safe_globals([Wrapped]):
@@ -174,33 +158,21 @@ def test_wrapper_subclasses_are_saved(as_parameter):
 def test_products_of_unsigned_by_signed_bytes():
     a, b = [[255, 0, 7], [200, 128, 1]], [[-128], [127], [5]]
     found = [
-        library._int_mm(
-            library.tensor(a, dtype=library.uint8), library.tensor(b, dtype=library.int8)
-        ).tolist()
+        library._int_mm(library.tensor(a, dtype=library.uint8), library.tensor(b, dtype=library.int8)).tolist()
         for library in (reference, ftorch)
     ]
     assert found[0] == found[1]
     long = ftorch.full((1, 1500), 255, dtype=ftorch.uint8)
-    assert (
-        ftorch._int_mm(long, ftorch.full((1500, 1), -128, dtype=ftorch.int8)).item()
-        == 1500 * 255 * -128
-    )
+    assert ftorch._int_mm(long, ftorch.full((1500, 1), -128, dtype=ftorch.int8)).item() == 1500 * 255 * -128
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_parts_of_sparse_tensors_are_operators():
     for library in (reference, ftorch):
-        aten, rows, matrix = (
-            library.ops.aten,
-            library.eye(2).to_sparse_csr(),
-            library.eye(2).to_sparse(),
-        )
+        aten, rows, matrix = library.ops.aten, library.eye(2).to_sparse_csr(), library.eye(2).to_sparse()
         assert str(aten.values.default) == "aten.values.default"
         assert aten.values(matrix).tolist() == aten.values.default(rows).tolist() == [1.0, 1.0]
-        assert aten.crow_indices(rows).tolist() == [0, 1, 2] and aten.indices(matrix).tolist() == [
-            [0, 1],
-            [0, 1],
-        ]
+        assert aten.crow_indices(rows).tolist() == [0, 1, 2] and aten.indices(matrix).tolist() == [[0, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("name", ("associative_scan", "cond", "map", "scan", "while_loop"))
@@ -208,9 +180,7 @@ def test_modules_of_control_flow(name):
     import importlib
 
     function = getattr(importlib.import_module(f"ftorch._higher_order_ops.{name}"), name)
-    assert (
-        getattr(ftorch._higher_order_ops, name) is function
-    )  # the module does not take the function's place
+    assert getattr(ftorch._higher_order_ops, name) is function  # the module does not take the function's place
 
 
 def test_modes_of_functions_are_counted():
@@ -219,15 +189,9 @@ def test_modes_of_functions_are_counted():
     from ftorch.overrides import TorchFunctionMode
 
     for m, mode in ((reference, TheirMode), (ftorch, TorchFunctionMode)):
-        assert (m._C._is_torch_function_mode_enabled(), m._C._len_torch_function_stack()) == (
-            False,
-            0,
-        )
+        assert (m._C._is_torch_function_mode_enabled(), m._C._len_torch_function_stack()) == (False, 0)
         with mode():
-            assert (m._C._is_torch_function_mode_enabled(), m._C._len_torch_function_stack()) == (
-                True,
-                1,
-            )
+            assert (m._C._is_torch_function_mode_enabled(), m._C._len_torch_function_stack()) == (True, 1)
     assert ftorch._guards.detect_fake_mode() is None
 
 
@@ -241,14 +205,9 @@ def test_environments_are_described():
     rng = random.Random(0)
     values = [None, "", "text", "two\nlines", "False"]
     for _ in range(50):
-        found = {name: rng.choice(values) for name in names} | {
-            "pip_version": "pip3",
-            "cpu_info": "one",
-        }
+        found = {name: rng.choice(values) for name in names} | {"pip_version": "pip3", "cpu_info": "one"}
         found["caching_allocator_config"] = rng.choice([{}, {"a": "b"}])
-        assert ours.pretty_str(ours.SystemEnv(**found)) == theirs.pretty_str(
-            theirs.SystemEnv(**found)
-        )
+        assert ours.pretty_str(ours.SystemEnv(**found)) == theirs.pretty_str(theirs.SystemEnv(**found))
     assert ours.run("echo 3; exit 2") == theirs.run("echo 3; exit 2") == (2, "3", "")
     assert ours.get_libc_version() == theirs.get_libc_version()
     assert ours.get_os(ours.run) == theirs.get_os(theirs.run)
@@ -262,10 +221,7 @@ def test_tensors_by_device_and_dtype():
         from ftorch.utils._foreach_utils import _group_tensors_by_device_and_dtype as ours
 
         group = theirs if library is reference else ours
-        one = [
-            library.full((1,), i, dtype=d)
-            for i, d in enumerate((library.float32, library.int64, library.float32))
-        ]
+        one = [library.full((1,), i, dtype=d) for i, d in enumerate((library.float32, library.int64, library.float32))]
         two = [None, library.ones(2), library.ones(3)]
         rows = []
         for options in ({}, {"with_indices": True}):
@@ -305,9 +261,7 @@ def test_flags_are_frozen():
         "print(b.cudnn.enabled)\n"
     )
     said = [
-        subprocess.run(
-            [sys.executable, "-c", program.format(name)], capture_output=True, text=True, check=True
-        ).stdout
+        subprocess.run([sys.executable, "-c", program.format(name)], capture_output=True, text=True, check=True).stdout
         for name in ("torch", "ftorch")
     ]
     assert said[0] == said[1]
@@ -318,21 +272,13 @@ def test_graph_of_a_run_with_its_parameters():
     found = []
     for library in (reference, ftorch):
         library.manual_seed(0)
-        module = library.nn.Sequential(
-            library.nn.Linear(3, 4), library.nn.ReLU(), library.nn.BatchNorm1d(4)
-        )
-        graph, out, inputs = library.jit._get_trace_graph(
-            module, (library.ones(2, 3),), return_inputs=True
-        )
-        found.append(
-            (
-                [node.kind() for node in graph.nodes()],
-                [value.debugName() for value in graph.inputs()],
-                out.shape,
-                [tuple(t.shape) for t in inputs],
-                module[2].num_batches_tracked.item(),
-            )
-        )
+        module = library.nn.Sequential(library.nn.Linear(3, 4), library.nn.ReLU(), library.nn.BatchNorm1d(4))
+        graph, out, inputs = library.jit._get_trace_graph(module, (library.ones(2, 3),), return_inputs=True)
+        found.append((
+            [node.kind() for node in graph.nodes()], [value.debugName() for value in graph.inputs()],
+            out.shape, [tuple(t.shape) for t in inputs],
+            module[2].num_batches_tracked.item(),
+        ))
     assert found[0] == found[1]
 
 
@@ -370,11 +316,7 @@ def test_flat_parameters():
         else:
             from ftorch.distributed.fsdp._flat_param import FlatParameter
         flat = FlatParameter(library.ones(2))
-        assert (
-            isinstance(flat, FlatParameter)
-            and type(flat) is library.nn.Parameter
-            and flat.requires_grad
-        )
+        assert isinstance(flat, FlatParameter) and type(flat) is library.nn.Parameter and flat.requires_grad
         assert not isinstance(library.nn.Parameter(library.ones(2)), FlatParameter)
         assert not library.cuda._is_in_bad_fork()
 
@@ -388,44 +330,22 @@ def test_programs_compiled_anew():
     assert jax.config.jax_compilation_cache_dir != ""
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "crow_indices",
-        "col_indices",
-        "ccol_indices",
-        "row_indices",
-        "_nnz",
-        "_indices",
-        "_values",
-        "values",
-        "to_sparse",
-        "to_sparse_csr",
-        "to_sparse_csc",
-    ],
-)
+@pytest.mark.parametrize("method", [
+    "crow_indices", "col_indices", "ccol_indices", "row_indices", "_nnz", "_indices", "_values", "values", "to_sparse",
+    "to_sparse_csr", "to_sparse_csc",
+])
 @pytest.mark.filterwarnings("ignore")
 def test_methods_of_sparse_tensors_in_scripts(method, tmp_path):
     found = []
     for name, library in (("torch", reference), ("ftorch", ftorch)):
         file = tmp_path / f"{name}.py"
-        file.write_text(
-            f"import {name} as torch\n\ndef f(x: torch.Tensor):\n    return x.{method}()\n"
-        )
+        file.write_text(f"import {name} as torch\n\ndef f(x: torch.Tensor):\n    return x.{method}()\n")
         scope: dict = {"__name__": f"scripted_{name}"}
         exec(compile(file.read_text(), str(file), "exec"), scope)
         linecache.getlines(str(file))
         x = library.tensor([[1.0, 0, 2], [0, 0, 3]])
-        layout = {
-            "ccol_indices": "sparse_csc",
-            "row_indices": "sparse_csc",
-            "_nnz": "sparse_coo",
-            "_indices": "sparse_coo",
-            "_values": "sparse_coo",
-            "crow_indices": "sparse_csr",
-            "col_indices": "sparse_csr",
-            "values": "sparse_csr",
-        }
+        layout = {"ccol_indices": "sparse_csc", "row_indices": "sparse_csc", "_nnz": "sparse_coo", "_indices": "sparse_coo",
+                  "_values": "sparse_coo", "crow_indices": "sparse_csr", "col_indices": "sparse_csr", "values": "sparse_csr"}
         if method in layout:
             x = x.to_sparse(layout=getattr(library, layout[method]))
         script = library.jit.script(scope["f"])
@@ -461,18 +381,11 @@ def test_operators_of_ones_own_that_take_functions():
 
         with pytest.raises(NotImplementedError) as error:
             bare(len, library.ones(1))
-        found.append(
-            (
-                own(lambda x: x + 1, library.ones(1)),
-                str(error.value),
-                own.name(),
-                str(own),
-                own.namespace,
-                library.ops.higher_order.tests_twice is own,
-                isinstance(own, ops.OperatorBase),
-                isinstance(library.ops.aten.add.Tensor, ops.OperatorBase),
-            )
-        )
+        found.append((
+            own(lambda x: x + 1, library.ones(1)), str(error.value), own.name(), str(own), own.namespace,
+            library.ops.higher_order.tests_twice is own, isinstance(own, ops.OperatorBase),
+            isinstance(library.ops.aten.add.Tensor, ops.OperatorBase),
+        ))
     assert found[0] == found[1]
 
 
@@ -495,12 +408,7 @@ def test_scopes_of_traces():
 
         graph, _ = library.jit._get_trace_graph(Scoped(), library.ones(2, 2))
         nodes = [node for node in graph.nodes() if node.kind() != "prim::Constant"]
-        found.append(
-            [
-                (n.kind(), n.scopeName(), n.output().isCompleteTensor(), n.output().type().dim())
-                for n in nodes
-            ]
-        )
+        found.append([(n.kind(), n.scopeName(), n.output().isCompleteTensor(), n.output().type().dim()) for n in nodes])
     assert found[0] == found[1] and len(found[0]) == 4
 
 
@@ -520,16 +428,8 @@ def test_sets_in_order():
     for library in (reference, ftorch):
         kind = importlib.import_module(f"{library.__name__}.utils._ordered_set").OrderedSet
         s = kind([3, 1, 3, 2])
-        assert (
-            list(s | kind([0])) == [3, 1, 2, 0]
-            and list(s - kind([1])) == [3, 2]
-            and list(reversed(s)) == [2, 1, 3]
-        )
-        assert (
-            repr(s) == "OrderedSet([3, 1, 2])"
-            and s.pop() == 2
-            and list(s.union([7], [8])) == [3, 1, 7, 8]
-        )
+        assert list(s | kind([0])) == [3, 1, 2, 0] and list(s - kind([1])) == [3, 2] and list(reversed(s)) == [2, 1, 3]
+        assert repr(s) == "OrderedSet([3, 1, 2])" and s.pop() == 2 and list(s.union([7], [8])) == [3, 1, 7, 8]
         assert s.issuperset([1]) and list(s.symmetric_difference([1, 9])) == [3, 9] and s == {1, 3}
         assert list(s.intersection([1, 2], [1])) == [1] and pickle.loads(pickle.dumps(s)) == s
         s.difference_update([3])
@@ -552,19 +452,13 @@ def test_watch_over_workers(_no_handler_of_children):
     for library in (reference, ftorch):
         utils = importlib.import_module(f"{library.__name__}.utils.data._utils")
         watch = utils.signal_handling
-        assert (
-            utils.HAS_NUMPY
-            and not utils.python_exit_status
-            and utils.worker.ManagerWatchdog().is_alive()
-        )
+        assert utils.HAS_NUMPY and not utils.python_exit_status and utils.worker.ManagerWatchdog().is_alive()
         child = subprocess.Popen([sys.executable, "-c", "import os; os._exit(3)"])
         watch._set_worker_pids(1, (child.pid,))
         with pytest.raises(ValueError, match="only once"):
             watch._set_worker_pids(1, (child.pid,))
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        with pytest.raises(
-            RuntimeError, match=rf"{child.pid}\) exited unexpectedly with exit code"
-        ):
+        with pytest.raises(RuntimeError, match=rf"{child.pid}\) exited unexpectedly with exit code"):
             watch._error_if_any_worker_fails()
         watch._error_if_any_worker_fails()  # once
         watch._remove_worker_pids(1)
@@ -580,15 +474,10 @@ def test_threads_that_pin():
     broken = utils.ExceptionWrapper((ValueError, ValueError("no"), None), "here")
     given.put((0, {"a": [1, "b"]}))
     given.put((1, broken))
-    thread = threading.Thread(
-        target=utils.pin_memory._pin_memory_loop, args=(given, pinned, 0, done, None)
-    )
+    thread = threading.Thread(target=utils.pin_memory._pin_memory_loop, args=(given, pinned, 0, done, None))
     thread.start()
     try:
-        assert pinned.get(timeout=30) == (0, {"a": [1, "b"]}) and pinned.get(timeout=30) == (
-            1,
-            broken,
-        )
+        assert pinned.get(timeout=30) == (0, {"a": [1, "b"]}) and pinned.get(timeout=30) == (1, broken)
     finally:
         done.set()
         given.put((2, None))
@@ -599,37 +488,20 @@ def test_small_private_names():
     for library in (reference, ftorch):
         x = library.tensor([-1e4, 0.0, 1e4])
         distributions = library.distributions
-        assert library.allclose(
-            distributions.transforms._clipped_sigmoid(x), library.tensor([0.0, 0.5, 1.0])
-        )
+        assert library.allclose(distributions.transforms._clipped_sigmoid(x), library.tensor([0.0, 0.5, 1.0]))
         P = library.tensor([[2.0, 0.5], [0.5, 1.0]])
         found = distributions.multivariate_normal._precision_to_scale_tril(P)
         assert library.allclose(found @ found.T @ P, library.eye(2), atol=1e-6)
         importlib.import_module(f"{library.__name__}.profiler.profiler")
-        assert (
-            library.profiler.profiler._default_schedule_fn(3)
-            == library.profiler.ProfilerAction.RECORD
-        )
-        assert (
-            library._VF.chunk(library.ones(2), 2)[1].tolist() == [1]
-            and library.cuda._initialized is False
-        )
-        assert (
-            library._disable_dynamo(lambda y: y + 1)(2) == 3
-            and library._disable_dynamo()(lambda y: y)(2) == 2
-        )
+        assert library.profiler.profiler._default_schedule_fn(3) == library.profiler.ProfilerAction.RECORD
+        assert library._VF.chunk(library.ones(2), 2)[1].tolist() == [1] and library.cuda._initialized is False
+        assert library._disable_dynamo(lambda y: y + 1)(2) == 3 and library._disable_dynamo()(lambda y: y)(2) == 2
         groups = library.optim.Optimizer._group_tensors_by_device_and_dtype([[x, x.double()]])
         assert sorted(str(dtype) for _, dtype in groups) == ["torch.float32", "torch.float64"]
         assert library.ScriptObject is library._C.ScriptObject
-        assert (
-            not library._C._is_tracing()
-            and not library._C._has_xpu
-            and library._C._get_cudnn_enabled()
-        )
+        assert not library._C._is_tracing() and not library._C._has_xpu and library._C._get_cudnn_enabled()
         trace = library.fx._symbolic_trace
-        assert (
-            trace.ScriptObject is library.ScriptObject and trace.FunctionType is types.FunctionType
-        )
+        assert trace.ScriptObject is library.ScriptObject and trace.FunctionType is types.FunctionType
         assert trace.functools.wraps and id(math.sin) in trace.Tracer()._autowrap_function_ids
         assert trace.Tracer()._autowrap_search == [math]
         parametrize = library.nn.utils.parametrize
@@ -647,53 +519,25 @@ def test_types_of_scripts_as_objects():
         C = library._C
         integer, text, tensor = C.IntType.get(), C.StringType.get(), C.TensorType.get()
         types = [
-            integer,
-            text,
-            tensor,
-            C.FloatType.get(),
-            C.BoolType.get(),
-            C.NoneType.get(),
-            C.NumberType.get(),
-            C.AnyType.get(),
-            C.DeviceObjType.get(),
-            C.StreamObjType.get(),
-            C.ComplexType.get(),
-            C.SymIntType.get(),
-            C.PyObjectType.get(),
-            C.ListType(integer),
-            C.ListType.ofTensors(),
-            C.OptionalType(text),
-            C.OptionalType.ofTensor(),
-            C.DictType(text, C.ListType.ofFloats()),
-            C.TupleType([integer, tensor]),
-            C.TupleType([]),
-            C.UnionType([integer, text]),
-            C.FutureType(tensor),
-            C.RRefType(integer),
-            C.AwaitType(integer),
+            integer, text, tensor, C.FloatType.get(), C.BoolType.get(), C.NoneType.get(), C.NumberType.get(), C.AnyType.get(),
+            C.DeviceObjType.get(), C.StreamObjType.get(), C.ComplexType.get(), C.SymIntType.get(), C.PyObjectType.get(),
+            C.ListType(integer), C.ListType.ofTensors(), C.OptionalType(text), C.OptionalType.ofTensor(),
+            C.DictType(text, C.ListType.ofFloats()), C.TupleType([integer, tensor]), C.TupleType([]),
+            C.UnionType([integer, text]), C.FutureType(tensor), C.RRefType(integer), C.AwaitType(integer),
         ]
         with pytest.raises(TypeError, match="No constructor defined"):
             C.Type()
         assert library.ListType is C.ListType and issubclass(library.TensorType, library.Type)
-        found.append(
-            (
-                [(f"{t}", t.kind(), t.annotation_str, t.str()) for t in types],
-                [[a == b for b in types] for a in types],
-                [[a.isSubtypeOf(b) for b in types] for a in types],
-                f"{C.DictType(text, tensor).getValueType()} {C.ListType(integer).getElementType()}",
-                [f"{t}" for t in C.TupleType([integer, tensor]).elements()],
-            )
-        )
+        found.append((
+            [(f"{t}", t.kind(), t.annotation_str, t.str()) for t in types],
+            [[a == b for b in types] for a in types], [[a.isSubtypeOf(b) for b in types] for a in types],
+            f"{C.DictType(text, tensor).getValueType()} {C.ListType(integer).getElementType()}",
+            [f"{t}" for t in C.TupleType([integer, tensor]).elements()],
+        ))
         graph = library.jit.script(_list_of_sizes).graph
         kinds = [type(t).__name__ for t in types]
-        assert [
-            k
-            for k in dict.fromkeys(kinds)
-            if isinstance(next(graph.outputs()).type(), getattr(C, k))
-        ] == ["ListType"]
-        assert isinstance(next(graph.inputs()).type(), C.TensorType) and isinstance(
-            next(graph.inputs()).type(), C.Type
-        )
+        assert [k for k in dict.fromkeys(kinds) if isinstance(next(graph.outputs()).type(), getattr(C, k))] == ["ListType"]
+        assert isinstance(next(graph.inputs()).type(), C.TensorType) and isinstance(next(graph.inputs()).type(), C.Type)
         assert next(graph.outputs()).type().annotation_str == "List[int]"
     assert found[0] == found[1]
 

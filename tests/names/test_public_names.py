@@ -10,9 +10,7 @@ from ftorch.utils import _pytree
 def test_return_types_are_the_same():
     names = [t.__name__ for t in ftorch.return_types.all_return_types]
     assert names == [t.__name__ for t in torch.return_types.all_return_types]
-    for own, theirs in zip(
-        ftorch.return_types.all_return_types, torch.return_types.all_return_types
-    ):
+    for own, theirs in zip(ftorch.return_types.all_return_types, torch.return_types.all_return_types):
         assert own.__match_args__ == theirs.__match_args__
         assert own.__module__ == theirs.__module__
 

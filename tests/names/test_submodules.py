@@ -32,12 +32,8 @@ print(json.dumps(absent))
 
 def test_what_pytorch_imports_with_itself_is_an_attribute():
     pytest.importorskip("torch")
-    loaded = subprocess.run(
-        [sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True
-    ).stdout
+    loaded = subprocess.run([sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True).stdout
     names = loaded.splitlines()[-1]
     assert len(json.loads(names)) > 500
-    absent = subprocess.run(
-        [sys.executable, "-c", _ASKED], input=names, capture_output=True, text=True, check=True
-    ).stdout
+    absent = subprocess.run([sys.executable, "-c", _ASKED], input=names, capture_output=True, text=True, check=True).stdout
     assert json.loads(absent.splitlines()[-1]) == []

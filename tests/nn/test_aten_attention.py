@@ -21,70 +21,37 @@ def _both(case, *shapes):
 
 
 CPU = {
-    "forward": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        q, k, v
-    ),
-    "causal": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        q, k, v, 0.0, True
-    ),
+    "forward": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v),
+    "causal": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True),
     "mask": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        q, k, v, attn_mask=q @ k.mT, scale=0.3
-    ),
+        q, k, v, attn_mask=q @ k.mT, scale=0.3),
     "math": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_attention_math(q, k, v),
-    "math, mask": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_attention_math(
-        q, k, v, (q @ k.mT) > 0
-    ),
-    "math, causal": lambda t, q, k, v, g: t._scaled_dot_product_attention_math(
-        q, k, v, is_causal=True, scale=2.0
-    ),
+    "math, mask": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_attention_math(q, k, v, (q @ k.mT) > 0),
+    "math, causal": lambda t, q, k, v, g: t._scaled_dot_product_attention_math(q, k, v, is_causal=True, scale=2.0),
     "math, dropout": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_attention_math(
-        q, k, v, None, 0.5, False, ((q @ k.mT) > 0).to(q.dtype)
-    ),
-    "gradients": lambda t, q, k, v, g: (
-        t.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            g, q, k, v, *t.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v), 0.0, False
-        )
-    ),
-    "gradients, mask": lambda t, q, k, v, g: (
-        t.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            g,
-            q,
-            k,
-            v,
-            *t.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=q @ k.mT),
-            0.0,
-            False,
-            attn_mask=q @ k.mT,
-        )
-    ),
+        q, k, v, None, 0.5, False, ((q @ k.mT) > 0).to(q.dtype)),
+    "gradients": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        g, q, k, v, *t.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v), 0.0, False),
+    "gradients, mask": lambda t, q, k, v, g: t.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        g, q, k, v, *t.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=q @ k.mT), 0.0, False,
+        attn_mask=q @ k.mT),
 }
 
 
 @pytest.mark.parametrize("name", CPU)
 def test_the_cpus_operators_give_pytorchs_values(name):
-    for mine, theirs in zip(
-        *_both(CPU[name], (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8), (2, 3, 5, 8))
-    ):
+    for mine, theirs in zip(*_both(CPU[name], (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8), (2, 3, 5, 8))):
         assert_same(mine, theirs, tolerance=(1e-5, 1e-5))
 
 
 # Each with queries (2, 5, 4, 8), keys and values (2, 5, 4, 8).
 FORWARD = {
-    "flash": lambda A, q, k, v: A._flash_attention_forward(
-        q, k, v, None, None, 5, 5, 0.0, False, False
-    ),
-    "efficient": lambda A, q, k, v: A._efficient_attention_forward(
-        q, k, v, *[None] * 5, 0.0, 0, True
-    ),
-    "efficient, no sums": lambda A, q, k, v: A._efficient_attention_forward(
-        q, k, v, *[None] * 5, 0.0, 0, False
-    ),
-    "sdpa flash": lambda A, q, k, v: A._scaled_dot_product_flash_attention(
-        *(x.transpose(1, 2) for x in (q, k, v))
-    ),
+    "flash": lambda A, q, k, v: A._flash_attention_forward(q, k, v, None, None, 5, 5, 0.0, False, False),
+    "efficient": lambda A, q, k, v: A._efficient_attention_forward(q, k, v, *[None] * 5, 0.0, 0, True),
+    "efficient, no sums": lambda A, q, k, v: A._efficient_attention_forward(q, k, v, *[None] * 5, 0.0, 0, False),
+    "sdpa flash": lambda A, q, k, v: A._scaled_dot_product_flash_attention(*(x.transpose(1, 2) for x in (q, k, v))),
     "sdpa efficient": lambda A, q, k, v: A._scaled_dot_product_efficient_attention(
-        *(x.transpose(1, 2) for x in (q, k, v)), None, True
-    ),
+        *(x.transpose(1, 2) for x in (q, k, v)), None, True),
 }
 
 
@@ -114,27 +81,18 @@ def test_packed_sequences_are_attended_one_by_one():
     offsets = ftorch.tensor([0, 4, 9], dtype=ftorch.int32)
     for causal in (False, True):
         leaves = [x.clone().requires_grad_() for x in (q, k, v)]
-        parts = [
-            F.scaled_dot_product_attention(
-                *(x[part].transpose(0, 1) for x in leaves), is_causal=causal
-            ).transpose(0, 1)
-            for part in (slice(0, 4), slice(4, 9))
-        ]
+        parts = [F.scaled_dot_product_attention(*(x[part].transpose(0, 1) for x in leaves), is_causal=causal).transpose(0, 1)
+                 for part in (slice(0, 4), slice(4, 9))]
         expected = ftorch.cat(parts)
         expected.backward(g)
-        out, sums, state, unused, _ = A._flash_attention_forward(
-            q, k, v, offsets, offsets, 5, 5, 0.0, causal, False
-        )
+        out, sums, state, unused, _ = A._flash_attention_forward(q, k, v, offsets, offsets, 5, 5, 0.0, causal, False)
         assert sums.shape == (4, 9)
         ftorch.testing.assert_close(out, expected.detach())
-        grads = A._flash_attention_backward(
-            g, q, k, v, out, sums, offsets, offsets, 5, 5, 0.0, causal, state, unused
-        )
+        grads = A._flash_attention_backward(g, q, k, v, out, sums, offsets, offsets, 5, 5, 0.0, causal, state, unused)
         for mine, leaf in zip(grads, leaves):
             ftorch.testing.assert_close(mine, leaf.grad)
         out, sums, seed, offset, *longest = A._efficient_attention_forward(
-            q[None], k[None], v[None], None, offsets, offsets, 5, 5, 0.0, int(causal), True
-        )
+            q[None], k[None], v[None], None, offsets, offsets, 5, 5, 0.0, int(causal), True)
         assert longest == [5, 5] and sums.shape == (2, 4, 32)
         ftorch.testing.assert_close(out[0], expected.detach())
 
@@ -150,9 +108,7 @@ def test_windows_slopes_and_lengths():
         "lengths": None,
     }
     for name, mask in masks.items():
-        options = {"window": {"window_size_left": 1, "window_size_right": 1}, "causal": {}}.get(
-            name, {}
-        )
+        options = {"window": {"window_size_left": 1, "window_size_right": 1}, "causal": {}}.get(name, {})
         bias = None if mask is None else mask.log()
         if name == "slopes":
             slopes = ftorch.tensor([0.5, 0.25, 0.125, 1.0])
@@ -160,12 +116,8 @@ def test_windows_slopes_and_lengths():
         if name == "lengths":
             options = {"seqused_k": ftorch.tensor([7, 3], dtype=ftorch.int32)}
             bias = (j < ftorch.tensor([7, 3])[:, None, None, None]).float().log()
-        out = A._flash_attention_forward(
-            q, k, v, None, None, 5, 7, 0.0, name == "causal", False, **options
-        )[0]
-        expected = F.scaled_dot_product_attention(
-            *(x.transpose(1, 2) for x in (q, k, v)), bias, enable_gqa=True
-        )
+        out = A._flash_attention_forward(q, k, v, None, None, 5, 7, 0.0, name == "causal", False, **options)[0]
+        expected = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)), bias, enable_gqa=True)
         ftorch.testing.assert_close(out.transpose(1, 2), expected)
 
 
@@ -174,18 +126,7 @@ def test_dropout_is_the_same_in_the_gradient():
     q, k, v = map(ftorch.from_numpy, _arrays(*[(2, 4, 5, 8)] * 3))
     out, sums, seed, offset = A._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.3)
     grads = A._scaled_dot_product_efficient_attention_backward(
-        ftorch.ones_like(out),
-        q,
-        k,
-        v,
-        None,
-        out,
-        sums,
-        seed,
-        offset,
-        0.3,
-        [False, False, True, False],
-    )
+        ftorch.ones_like(out), q, k, v, None, out, sums, seed, offset, 0.3, [False, False, True, False])
     assert grads[0] is None and grads[1] is None and grads[3] is None
     ftorch.testing.assert_close((grads[2] * v).sum(), out.sum())  # linear in the values
     again = A._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.3)[0]

@@ -40,59 +40,28 @@ BOTH = ((reference, their_utils, their_devices), (ftorch, our_utils, our_devices
 
 
 def _said(error):
-    return type(error).__name__, str(error).replace("ftorch.eager.tensor", "torch").replace(
-        "ftorch.", "torch."
-    )
+    return type(error).__name__, str(error).replace("ftorch.eager.tensor", "torch").replace("ftorch.", "torch.")
 
 
 MORE = [
-    lambda t: (t.ones(2), [1, 1]),
-    lambda t: ([1.0, 2.0], t.tensor([1.0, 3.0])),
-    lambda t: (True, t.tensor(1)),
-    lambda t: (t.tensor(0), True),
-    lambda t: (t.ones(2), 1.0),
-    lambda t: (t.ones(2), True),
-    lambda t: (1, t.tensor([1.0])),
-    lambda t: (1.0, np.float32(1.0)),
-    lambda t: (t.ones(2), np.ones(2)),
-    lambda t: (t.ones(2), np.ones(2, np.float32)),
-    lambda t: ("a", "b"),
-    lambda t: (b"a", "a"),
-    lambda t: ({1}, {2}),
-    lambda t: (int, float),
-    lambda t: (object, 3),
-    lambda t: (t.float32, t.float64),
-    lambda t: (t.device("cpu"), t.device("meta")),
-    lambda t: (np.array(["a"]), ["b"]),
-    lambda t: ({"x": [1, 2]}, {"x": [1, 3]}),
-    lambda t: (True, 2),
-    lambda t: (1, 1.00001),
-    lambda t: (1.0, 1.001),
-    lambda t: (t.eye(2).to_sparse(), t.eye(2).to_sparse()),
-    lambda t: (t.eye(2).to_sparse(), t.eye(3)[:2, :2]),
-    lambda t: (t.eye(2).to_sparse_csr(), 2 * t.eye(2).to_sparse_csr()),
-    lambda t: (t.empty(2, device="meta"), t.ones(2)),
-    lambda t: (t.Size([1, 2]), (1, 2)),
-    lambda t: ((1, t.ones(1)), [1, t.zeros(1)]),
-    lambda t: (None, t.ones(1)),
-    lambda t: (t.ones(2, dtype=t.int32), t.ones(2, dtype=t.int64)),
-    lambda t: (range(3), [0, 1, 2]),
+    lambda t: (t.ones(2), [1, 1]), lambda t: ([1.0, 2.0], t.tensor([1.0, 3.0])), lambda t: (True, t.tensor(1)),
+    lambda t: (t.tensor(0), True), lambda t: (t.ones(2), 1.0), lambda t: (t.ones(2), True), lambda t: (1, t.tensor([1.0])),
+    lambda t: (1.0, np.float32(1.0)), lambda t: (t.ones(2), np.ones(2)), lambda t: (t.ones(2), np.ones(2, np.float32)),
+    lambda t: ("a", "b"), lambda t: (b"a", "a"), lambda t: ({1}, {2}), lambda t: (int, float), lambda t: (object, 3),
+    lambda t: (t.float32, t.float64), lambda t: (t.device("cpu"), t.device("meta")), lambda t: (np.array(["a"]), ["b"]),
+    lambda t: ({"x": [1, 2]}, {"x": [1, 3]}), lambda t: (True, 2), lambda t: (1, 1.00001), lambda t: (1.0, 1.001),
+    lambda t: (t.eye(2).to_sparse(), t.eye(2).to_sparse()), lambda t: (t.eye(2).to_sparse(), t.eye(3)[:2, :2]),
+    lambda t: (t.eye(2).to_sparse_csr(), 2 * t.eye(2).to_sparse_csr()), lambda t: (t.empty(2, device="meta"), t.ones(2)),
+    lambda t: (t.Size([1, 2]), (1, 2)), lambda t: ((1, t.ones(1)), [1, t.zeros(1)]), lambda t: (None, t.ones(1)),
+    lambda t: (t.ones(2, dtype=t.int32), t.ones(2, dtype=t.int64)), lambda t: (range(3), [0, 1, 2]),
     lambda t: (t.ones(2, dtype=t.float8_e5m2), t.zeros(2, dtype=t.float8_e5m2)),
 ]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"msg": "text"},
-        {"msg": lambda m: f"<{m}>"},
-        {"rtol": 0, "atol": 0.5},
-        {"exact_dtype": False},
-        {"atol": 1},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {}, {"msg": "text"}, {"msg": lambda m: f"<{m}>"}, {"rtol": 0, "atol": 0.5}, {"exact_dtype": False}, {"atol": 1},
+])
 def test_assert_equal(options):
     for make in PAIRS + MORE:
         found = []
@@ -107,7 +76,6 @@ def test_assert_equal(options):
 
 def test_tolerances_of_a_class():
     for _, utils, _ in BOTH:
-
         class Loose(utils.TestCase):
             _precision, _rel_tol = 0.1, 0
 
@@ -129,24 +97,16 @@ def _pair_of_images(comparison):
                 return super()._compare_values(actual, expected)
             error = float((actual - expected).abs().float().mean())
             if error > self.atol:
-                self._fail(
-                    AssertionError,
-                    f"The MAE of the images is {error}, but only {self.atol} is allowed.",
-                )
+                self._fail(AssertionError, f"The MAE of the images is {error}, but only {self.atol} is allowed.")
 
     return ImagePair
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"mae": True, "atol": 0.5, "rtol": 0}, {"mae": True, "atol": 3, "rtol": 0}]
-)
+@pytest.mark.parametrize("options", [{}, {"mae": True, "atol": 0.5, "rtol": 0}, {"mae": True, "atol": 3, "rtol": 0}])
 def test_pairs_are_derived_from(options):
     found = []
     for library, comparison in ((reference, their_comparison), (ftorch, our_comparison)):
-        values = (
-            {"a": [library.tensor([1.0, 5.0]), 2], "b": None},
-            {"a": [library.tensor([1.0, 3.0]), 3], "b": 1},
-        )
+        values = {"a": [library.tensor([1.0, 5.0]), 2], "b": None}, {"a": [library.tensor([1.0, 3.0]), 3], "b": 1}
         pairs = (comparison.NonePair, comparison.NumberPair, _pair_of_images(comparison))
         errors = comparison.not_close_error_metas(*values, pair_types=pairs, **options)
         found.append([_said(error.to_error()) for error in errors])
@@ -163,13 +123,9 @@ def _suite(library, utils, devices):
         def test_product(self, x, d, o):
             self.assertIsInstance(d, library.dtype)
 
-        @utils.parametrize(
-            "x,y",
-            [
-                utils.subtest((1, 2), name="named"),
-                utils.subtest((1, 3), decorators=[unittest.expectedFailure]),
-            ],
-        )
+        @utils.parametrize("x,y", [
+            utils.subtest((1, 2), name="named"), utils.subtest((1, 3), decorators=[unittest.expectedFailure]),
+        ])
         def test_sub(self, x, y):
             self.assertEqual(x + 1, y)
 
@@ -182,10 +138,7 @@ def _suite(library, utils, devices):
         def test_skip(self, x):
             self.assertEqual(x, 1)
 
-        @utils.reparametrize(
-            utils.parametrize("x", range(3)),
-            lambda name, kw: [(name + "_r", kw)] if kw["x"] else None,
-        )
+        @utils.reparametrize(utils.parametrize("x", range(3)), lambda name, kw: [(name + "_r", kw)] if kw["x"] else None)
         def test_again(self, x):
             self.assertTrue(x)
 
@@ -261,9 +214,7 @@ def _suite(library, utils, devices):
 
 def _errors(result):
     texts = [text for _, text in result.failures + result.errors]
-    return [
-        line for text in texts for line in text.splitlines() if line.startswith("AssertionError")
-    ]
+    return [line for text in texts for line in text.splitlines() if line.startswith("AssertionError")]
 
 
 def test_generated_tests():
@@ -274,38 +225,22 @@ def test_generated_tests():
             for name in unittest.TestLoader().getTestCaseNames(cls):
                 result = unittest.TestResult()
                 unittest.TestSuite([cls(name)]).run(result)
-                rows.append(
-                    (
-                        cls.__name__,
-                        name,
-                        _errors(result),
-                        [why for _, why in result.skipped],
-                        len(result.expectedFailures),
-                    )
-                )
+                rows.append((
+                    cls.__name__, name, _errors(result),
+                    [why for _, why in result.skipped], len(result.expectedFailures),
+                ))
         found.append(rows)
     assert found[0] == found[1]
     assert len(found[1]) > 25
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        lambda u: u.instantiate_parametrized_tests(
-            type("T", (u.TestCase,), {"test_a": u.parametrize("x", [])(_takes)})
-        ),
-        lambda u: u.instantiate_parametrized_tests(
-            type("T", (u.TestCase,), {"test_a": u.parametrize("x,y", [(1,)])(_takes)})
-        ),
-        lambda u: u.instantiate_parametrized_tests(
-            type(
-                "T",
-                (u.TestCase,),
-                {"test_a": u.parametrize("x", [1])(u.parametrize("x", [2])(_copy()))},
-            )
-        ),
-    ],
-)
+@pytest.mark.parametrize("program", [
+    lambda u: u.instantiate_parametrized_tests(type("T", (u.TestCase,), {"test_a": u.parametrize("x", [])(_takes)})),
+    lambda u: u.instantiate_parametrized_tests(type("T", (u.TestCase,), {"test_a": u.parametrize("x,y", [(1,)])(_takes)})),
+    lambda u: u.instantiate_parametrized_tests(
+        type("T", (u.TestCase,), {"test_a": u.parametrize("x", [1])(u.parametrize("x", [2])(_copy()))})
+    ),
+])
 def test_wrong_parameters(program):
     found = []
     for _, utils, _ in BOTH:
@@ -329,45 +264,29 @@ def _copy():
 
 
 def test_groups_of_dtypes():
-    names = [
-        n
-        for n in dir(their_dtypes)
-        if not n.startswith("_") and "types" in n and callable(getattr(their_dtypes, n))
-    ]
+    names = [n for n in dir(their_dtypes) if not n.startswith("_") and "types" in n and callable(getattr(their_dtypes, n))]
     assert len(names) > 25
     for name in names:
         try:
-            expected = getattr(their_dtypes, name)(
-                *(["cpu"] if name == "get_all_math_dtypes" else [])
-            )
+            expected = getattr(their_dtypes, name)(*(["cpu"] if name == "get_all_math_dtypes" else []))
         except TypeError:
             continue
         found = getattr(our_dtypes, name)(*(["cpu"] if name == "get_all_math_dtypes" else []))
         assert sorted(map(str, found)) == sorted(map(str, expected)), name
     more = our_dtypes.floating_types_and(ftorch.half, ftorch.bfloat16)
-    assert list(map(str, more)) == list(
-        map(str, their_dtypes.floating_types_and(reference.half, reference.bfloat16))
-    )
+    assert list(map(str, more)) == list(map(str, their_dtypes.floating_types_and(reference.half, reference.bfloat16)))
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "random_well_conditioned_matrix(2, 3, 4, dtype=t.float64, device='cpu')",
-        "random_square_matrix_of_rank(5, 3)",
-        "random_symmetric_matrix(3, 2)",
-        "random_hermitian_pd_matrix(3, 2, dtype=t.complex128, device='cpu')",
-        "random_symmetric_psd_matrix(3)",
-        "make_symmetric_pd_matrices(2, 3, 3, dtype=t.float64, device='cpu')",
-        "make_fullrank_matrices_with_distinct_singular_values(2, 4, 3, dtype=t.float64, device='cpu')",
-        "random_matrix(4, 3, 2, singular=True)",
-        "random_lowrank_matrix(2, 4, 5)",
-        "random_sparse_matrix(6, 5, density=0.3).to_dense()",
-        "noncontiguous_like(t.arange(4.0))",
-        "random_matrix_with_scaled_reduction_dim(3, 4, reduction_dim=-2)",
-        "make_symmetric_matrices(3, 3, dtype=t.float64, device='cpu')",
-    ],
-)
+@pytest.mark.parametrize("call", [
+    "random_well_conditioned_matrix(2, 3, 4, dtype=t.float64, device='cpu')", "random_square_matrix_of_rank(5, 3)",
+    "random_symmetric_matrix(3, 2)", "random_hermitian_pd_matrix(3, 2, dtype=t.complex128, device='cpu')",
+    "random_symmetric_psd_matrix(3)", "make_symmetric_pd_matrices(2, 3, 3, dtype=t.float64, device='cpu')",
+    "make_fullrank_matrices_with_distinct_singular_values(2, 4, 3, dtype=t.float64, device='cpu')",
+    "random_matrix(4, 3, 2, singular=True)", "random_lowrank_matrix(2, 4, 5)",
+    "random_sparse_matrix(6, 5, density=0.3).to_dense()", "noncontiguous_like(t.arange(4.0))",
+    "random_matrix_with_scaled_reduction_dim(3, 4, reduction_dim=-2)",
+    "make_symmetric_matrices(3, 3, dtype=t.float64, device='cpu')",
+])
 def test_random_matrices(call):
     found = []
     for library, utils, _ in BOTH:
@@ -400,9 +319,7 @@ def test_helpers():
         assert not utils.is_iterable_of_tensors(library.ones(2))
         assert bool(utils.LazyVal(lambda: 3) > 2)
         assert isinstance(utils.find_free_port(), int)
-        assert utils.gradcheck(
-            library.sin, [library.ones(2, dtype=library.float64, requires_grad=True)]
-        )
+        assert utils.gradcheck(library.sin, [library.ones(2, dtype=library.float64, requires_grad=True)])
         case = utils.TestCase()
         x, indices, values = case.genSparseTensor((4, 5), 2, 6, True, "cpu", library.float64)
         assert indices.shape == (2, 6) and values.shape == (6,) and not x.is_coalesced()
@@ -429,9 +346,7 @@ def test_a_file_is_run(tmp_path):
     path = tmp_path / "test_file.py"
     path.write_text(PROGRAM)
     done = subprocess.run([sys.executable, path, "-v"], capture_output=True, text=True)
-    assert (
-        done.returncode == 1 and "test_good" in done.stderr and "FAILED (failures=1)" in done.stderr
-    )
+    assert done.returncode == 1 and "test_good" in done.stderr and "FAILED (failures=1)" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--discover-tests"], ["TestFile.test_good"]])

@@ -62,25 +62,12 @@ for name in sys.argv[2:]:
 
 def test_modules_are_imported():
     files = sorted(FOLDER.rglob("*.py"))
-    names = [
-        ".".join(f.relative_to(FOLDER).with_suffix("").parts).removesuffix(".__init__")
-        for f in files
-    ]
-    names = [
-        n
-        for n in names
-        if n != "__init__" and "test_module." not in n and not n.startswith("distributed.")
-    ]
+    names = [".".join(f.relative_to(FOLDER).with_suffix("").parts).removesuffix(".__init__") for f in files]
+    names = [n for n in names if n != "__init__" and "test_module." not in n and not n.startswith("distributed.")]
     assert len(names) > 50
     run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(FOLDER), *names],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
+        [sys.executable, "-c", PROGRAM, str(FOLDER), *names], capture_output=True, text=True, timeout=300, check=True
     )
-    failed = dict(
-        line.split(" ", 2)[1:] for line in run.stdout.splitlines() if line.startswith("FAILED ")
-    )
+    failed = dict(line.split(" ", 2)[1:] for line in run.stdout.splitlines() if line.startswith("FAILED "))
     assert {name: why for name, why in failed.items() if name not in UNIMPORTABLE} == {}
     assert [name for name in UNIMPORTABLE if name not in failed and "*" not in name] == []

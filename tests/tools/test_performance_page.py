@@ -17,16 +17,14 @@ def performance():
 
 
 def test_rows_of_a_table(performance):
-    printed = "\n".join(
-        [
-            "Cases of many kinds",
-            f"{'':34}{'ftorch':>12}{'PyTorch':>12}{'ratio':>8}{'goal':>6}",
-            f"{'add 4x4, chain of 40':34}{2.1:>9.1f} us{1.3:>9.1f} us{1.62:>8.2f}{3.0:>6.1f}",
-            f"{'tanh':34}{2.1:>9.1f} us{4.2:>9.1f} us{0.5:>8.2f}{1.0:>6.1f}",
-            "a remark between",
-            "geometric mean 0.90",
-        ]
-    )
+    printed = "\n".join([
+        "Cases of many kinds",
+        f"{'':34}{'ftorch':>12}{'PyTorch':>12}{'ratio':>8}{'goal':>6}",
+        f"{'add 4x4, chain of 40':34}{2.1:>9.1f} us{1.3:>9.1f} us{1.62:>8.2f}{3.0:>6.1f}",
+        f"{'tanh':34}{2.1:>9.1f} us{4.2:>9.1f} us{0.5:>8.2f}{1.0:>6.1f}",
+        "a remark between",
+        "geometric mean 0.90",
+    ])
     assert performance.rows_of(printed) == [("add 4x4, chain of 40", 1.62), ("tanh", 0.5)]
 
 

@@ -18,16 +18,10 @@ def _moves(text, column, of_cell):
     return {row[1].strip(): int(re.findall(r"\d+", row[column])[of_cell]) for row in rows}
 
 
-@pytest.mark.skipif(
-    not native.available, reason="the table's last column is with the extension module"
-)
-@pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11), reason="other versions of Python enter other functions"
-)
+@pytest.mark.skipif(not native.available, reason="the table's last column is with the extension module")
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other versions of Python enter other functions")
 def test_walks_are_no_longer_than_the_page_says():
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "walks.py"], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, ROOT / "tools" / "walks.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     said = _moves((ROOT / "docs" / "walks.md").read_text(), -2, 1)
     found = _moves(done.stdout, 3, 0)

@@ -122,14 +122,8 @@ def pre_dispatch_eager(gm, example_inputs, **_):
 class AotAutograd:
     """A backend of compilers for graphs of ATen's operators, forward and backward (`aot_autograd`)."""
 
-    def __init__(
-        self,
-        fw_compiler=None,
-        bw_compiler=None,
-        inference_compiler=None,
-        decompositions=None,
-        **options,
-    ):
+    def __init__(self, fw_compiler=None, bw_compiler=None, inference_compiler=None, decompositions=None,
+                 **options):
         self.decompositions, self.options = decompositions, options
         self.forward = fw_compiler or eager
         self.backward = bw_compiler or self.forward
@@ -140,19 +134,12 @@ class AotAutograd:
         from ..._functorch.aot_autograd import aot_module_simplified
 
         return aot_module_simplified(
-            gm,
-            example_inputs or (),
-            self.forward,
-            self.backward,
-            decompositions=self.decompositions,
-            inference_compiler=self.inference,
-            **self.options,
+            gm, example_inputs or (), self.forward, self.backward, decompositions=self.decompositions,
+            inference_compiler=self.inference, **self.options,
         )
 
 
-def aot_autograd(
-    fw_compiler=None, bw_compiler=None, inference_compiler=None, decompositions=None, **options
-):
+def aot_autograd(fw_compiler=None, bw_compiler=None, inference_compiler=None, decompositions=None, **options):
     """A backend of compilers of graphs (``torch._dynamo.backends.common.aot_autograd``).
 
     Args:
@@ -178,13 +165,8 @@ register_backend(inductor)
 register_backend(eager, tags=("debug",))
 register_backend(eager_noexcept, tags=("debug",))
 register_backend(pre_dispatch_eager, tags=("debug",))
-for _name in (
-    "aot_eager",
-    "aot_eager_decomp_partition",
-    "aot_eager_decomp_partition_crossref",
-    "aot_eager_decomp_partition_with_mode",
-    "aot_eager_default_partitioner",
-):
+for _name in ("aot_eager", "aot_eager_decomp_partition", "aot_eager_decomp_partition_crossref",
+              "aot_eager_decomp_partition_with_mode", "aot_eager_default_partitioner"):
     register_backend(aot_autograd(eager), name=_name, tags=("debug",))
 register_backend(inductor, name="cudagraphs")
 register_backend(inductor, name="openxla")

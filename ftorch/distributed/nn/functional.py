@@ -35,12 +35,8 @@ class _Gather(Function):
         ctx.dst, ctx.group = dst, group
         outs = [torch.zeros_like(tensor) for _ in range(dist.get_world_size(group))]
         tensor = tensor.contiguous()
-        dist.gather(
-            tensor,
-            outs if dist.get_rank(group) == dist.get_group_rank(group, dst) else None,
-            dst,
-            group=group,
-        )
+        dist.gather(tensor, outs if dist.get_rank(group) == dist.get_group_rank(group, dst) else None,
+                    dst, group=group)
         return tuple(outs)
 
     @staticmethod
@@ -159,20 +155,15 @@ class _AlltoAllSingle(Function):
     @staticmethod
     def backward(ctx, grad):
         out = grad.new_empty(ctx.shape)
-        return (
-            None,
-            None,
-            None,
-            None,
-            _AlltoAllSingle.apply(ctx.group, out, *ctx.splits, grad.contiguous()),
+        return None, None, None, None, _AlltoAllSingle.apply(
+            ctx.group, out, *ctx.splits, grad.contiguous()
         )
 
 
 def _deprecated(name, later):
     warnings.warn(
         f"torch.distributed.nn.functional.{name} is deprecated, use torch.distributed._functional_collectives.{later} instead.",
-        FutureWarning,
-        stacklevel=3,
+        FutureWarning, stacklevel=3,
     )
 
 

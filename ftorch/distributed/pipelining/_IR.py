@@ -67,9 +67,7 @@ def annotate_split_points(mod, spec: dict) -> None:
                 sub = getattr(sub, name)
             except AttributeError as error:
                 at = ".".join(outer[: i + 1])
-                raise AttributeError(
-                    f"Specified target {path} referenced nonexistent module {at}"
-                ) from error
+                raise AttributeError(f"Specified target {path} referenced nonexistent module {at}") from error
         getattr(sub, last)._pipe_split = point
 
 
@@ -106,9 +104,7 @@ def _modules_with_marks(module, args, kwargs):
     handles = []
     for sub in paths.values():
         handles.append(sub.register_forward_pre_hook(lambda m, _: _stack.append(m)))
-        handles.append(
-            sub.register_forward_hook(lambda m, *_: _stack.pop() and None, always_call=True)
-        )
+        handles.append(sub.register_forward_hook(lambda m, *_: _stack.pop() and None, always_call=True))
     _callers.append(set())
     try:
         with torch.no_grad():
@@ -121,13 +117,8 @@ def _modules_with_marks(module, args, kwargs):
     return found
 
 
-def pipeline(
-    module,
-    mb_args: tuple,
-    mb_kwargs: dict | None = None,
-    split_spec: dict | None = None,
-    split_policy=None,
-):
+def pipeline(module, mb_args: tuple, mb_kwargs: dict | None = None, split_spec: dict | None = None,
+             split_policy=None):
     """A model cut into stages.
 
     Args:
@@ -139,9 +130,7 @@ def pipeline(
         ValueError: for a spec and a policy at once.
     """
     if split_spec is not None and split_policy is not None:
-        raise ValueError(
-            "Cannot specify both `split_spec` and `split_policy`. Please use only one of them."
-        )
+        raise ValueError("Cannot specify both `split_spec` and `split_policy`. Please use only one of them.")
     if split_spec:
         annotate_split_points(module, split_spec)
     return Pipe.from_tracing(module, mb_args, mb_kwargs, split_policy)
@@ -214,9 +203,7 @@ class Pipe(torch.nn.Module):
         )
 
     @staticmethod
-    def from_tracing(
-        mod, example_args: tuple, example_kwargs: dict | None = None, split_policy=None
-    ) -> Pipe:
+    def from_tracing(mod, example_args: tuple, example_kwargs: dict | None = None, split_policy=None) -> Pipe:
         """Traces a model and cuts it at its marks."""
         kwargs = example_kwargs or {}
         through = _modules_with_marks(mod, example_args, kwargs)
@@ -257,9 +244,7 @@ class Pipe(torch.nn.Module):
 
     def build_stage(self, stage_index: int, device, group=None):
         """The stage that the calling process runs."""
-        return build_stage(
-            self.get_stage_module(stage_index), stage_index, self.info(), device, group
-        )
+        return build_stage(self.get_stage_module(stage_index), stage_index, self.info(), device, group)
 
     def print_readable(self) -> None:
         """Prints the stages' code."""
@@ -292,13 +277,9 @@ def _cut(traced) -> list:
     made, arriving = [], []
     for number in range(count):
         leaving = [
-            n
-            for n in nodes
-            if n in stage_of and n.op != "output" and stage_of[n] <= number < last_use[n]
+            n for n in nodes if n in stage_of and n.op != "output" and stage_of[n] <= number < last_use[n]
         ]
-        made.append(
-            _stage_module(traced, nodes, stage_of, number, arriving, leaving, number == count - 1)
-        )
+        made.append(_stage_module(traced, nodes, stage_of, number, arriving, leaving, number == count - 1))
         arriving = leaving
     return made
 

@@ -17,9 +17,7 @@ class PipeInfo:
     has_loss_and_backward: bool = False
 
 
-def generate_stage_to_rank_mapping(
-    pp_size: int, num_stages: int, style: str = "loop"
-) -> dict[int, int]:
+def generate_stage_to_rank_mapping(pp_size: int, num_stages: int, style: str = "loop") -> dict[int, int]:
     """The process of each stage: round by round (``"loop"``), or there and back again (``"v"``).
 
     Raises:
@@ -43,9 +41,7 @@ def generate_stage_to_rank_mapping(
     return made
 
 
-def generate_rank_to_stage_mapping(
-    pp_size: int, num_stages: int, style: str = "loop"
-) -> dict[int, list[int]]:
+def generate_rank_to_stage_mapping(pp_size: int, num_stages: int, style: str = "loop") -> dict[int, list[int]]:
     """The stages of each process."""
     made: dict[int, list[int]] = {}
     for stage, rank in generate_stage_to_rank_mapping(pp_size, num_stages, style).items():

@@ -23,19 +23,8 @@ from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 
 PyRRef = RRef
 __all__ = [
-    "BackendType",
-    "RRef",
-    "RpcBackendOptions",
-    "TensorPipeRpcBackendOptions",
-    "WorkerInfo",
-    "functions",
-    "get_rpc_timeout",
-    "get_worker_info",
-    "init_rpc",
-    "is_available",
-    "remote",
-    "rpc_async",
-    "rpc_sync",
+    "BackendType", "RRef", "RpcBackendOptions", "TensorPipeRpcBackendOptions", "WorkerInfo", "functions",
+    "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async", "rpc_sync",
     "shutdown",
 ]
 

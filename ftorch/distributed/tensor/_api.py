@@ -58,9 +58,7 @@ class DTensor(torch.Tensor):
             cls, shape, strides=strides, dtype=local.dtype, device=local.device
         )
         made._local_tensor = local
-        made._spec = DTensorSpec(
-            mesh, placements, TensorMeta(torch.Size(shape), tuple(strides), local.dtype)
-        )
+        made._spec = DTensorSpec(mesh, placements, TensorMeta(torch.Size(shape), tuple(strides), local.dtype))
         made._gradient = None
         return made
 
@@ -133,19 +131,13 @@ class DTensor(torch.Tensor):
     def _ftorch_root(self, gradient):
         """The part as the root of a backward, and its gradient."""
         if isinstance(gradient, DTensor):
-            gradient = gradient.redistribute(
-                placements=gradient_placements(self.placements)
-            )._local_tensor
+            gradient = gradient.redistribute(placements=gradient_placements(self.placements))._local_tensor
         return self._local_tensor, gradient
 
     def _ftorch_gradient(self, g):
         """What came for the part as a tensor's gradient."""
-        return (
-            None
-            if g is None
-            else DTensor._made(
-                g, self.device_mesh, gradient_placements(self.placements), tuple(self.shape)
-            )
+        return None if g is None else DTensor._made(
+            g, self.device_mesh, gradient_placements(self.placements), tuple(self.shape)
         )
 
     @property
@@ -171,9 +163,7 @@ class DTensor(torch.Tensor):
 
     @data.setter
     def data(self, value):
-        if (
-            value._local_tensor.__class__ in DISPATCHING
-        ):  # the class keeps its numbers where it likes
+        if value._local_tensor.__class__ in DISPATCHING:  # the class keeps its numbers where it likes
             self._local_tensor = value._local_tensor.detach().requires_grad_(self.requires_grad)
         else:
             self._local_tensor.data = value._local_tensor
@@ -209,12 +199,8 @@ class DTensor(torch.Tensor):
 
     def __reduce_ex__(self, protocol):
         return _rebuilt, (
-            self._local_tensor.detach(),
-            self.placements,
-            tuple(self.shape),
-            self.requires_grad,
-            self.device_mesh,
-            getattr(self, "_is_param", False),
+            self._local_tensor.detach(), self.placements, tuple(self.shape), self.requires_grad,
+            self.device_mesh, getattr(self, "_is_param", False),
         )
 
     def __jax_array__(self):
@@ -224,16 +210,8 @@ class DTensor(torch.Tensor):
     # --- from and to local tensors ---
 
     @staticmethod
-    def from_local(
-        local_tensor,
-        device_mesh=None,
-        placements=None,
-        *,
-        run_check: bool = False,
-        shape=None,
-        stride=None,
-        grad_placements=None,
-    ):
+    def from_local(local_tensor, device_mesh=None, placements=None, *, run_check: bool = False,
+                   shape=None, stride=None, grad_placements=None):
         """A tensor of the processes' parts.
 
         Args:
@@ -245,15 +223,11 @@ class DTensor(torch.Tensor):
         placed = _normalized(placements or [Replicate()] * mesh.ndim, local_tensor.dim(), mesh)
         if mesh._places is not None:  # this process' part is the whole
             moved = local_tensor.to(mesh._places.device)
-            local = Redistribute.apply(
-                moved, mesh, tuple(moved.shape), (Replicate(),) * mesh.ndim, tuple(placed)
-            )
+            local = Redistribute.apply(moved, mesh, tuple(moved.shape), (Replicate(),) * mesh.ndim, tuple(placed))
             return DTensor._made(local, mesh, placed, tuple(moved.shape))
         if (shape is None) != (stride is None):
             raise RuntimeError(
-                f"Found shape:{shape}, stride:{stride}.",
-                "Please pass both shape and stride at the same time.",
-            )
+                f"Found shape:{shape}, stride:{stride}.", "Please pass both shape and stride at the same time.")
         if shape is None:
             shape = list(local_tensor.shape)
             for m, p in enumerate(placed):
@@ -268,9 +242,7 @@ class DTensor(torch.Tensor):
             local_tensor = local_tensor.new_empty(0, requires_grad=local_tensor.requires_grad)
         local = local_tensor.view_as(local_tensor)
         if grad_placements is not None:
-            local = with_gradient(
-                local, mesh, tuple(shape), gradient_placements(placed), grad_placements
-            )
+            local = with_gradient(local, mesh, tuple(shape), gradient_placements(placed), grad_placements)
         strides = global_strides(local, shape) if stride is None else tuple(stride)
         return DTensor._made(local, mesh, placed, tuple(shape), strides)
 
@@ -284,19 +256,10 @@ class DTensor(torch.Tensor):
         if not (local.requires_grad and torch.is_grad_enabled()):
             return local.view_as(local) if not local.requires_grad else local
         wanted = gradient_placements(self.placements)
-        return to_torch_tensor(
-            local, self.device_mesh, tuple(self.shape), grad_placements or wanted, wanted
-        )
+        return to_torch_tensor(local, self.device_mesh, tuple(self.shape), grad_placements or wanted, wanted)
 
-    def redistribute(
-        self,
-        device_mesh=None,
-        placements=None,
-        *,
-        async_op=False,
-        forward_dtype=None,
-        backward_dtype=None,
-    ):
+    def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None,
+                     backward_dtype=None):
         """The same tensor with other placements."""
         if placements is None:
             raise RuntimeError("placements is needed for redistribute!")
@@ -328,9 +291,7 @@ class DTensor(torch.Tensor):
         from ._redistribute import offsets
 
         placed = tuple(self.shape), self.device_mesh, self.placements
-        return [
-            ChunkStorageMetadata(torch.Size(offsets(*placed)), torch.Size(local_shape(*placed)))
-        ]
+        return [ChunkStorageMetadata(torch.Size(offsets(*placed)), torch.Size(local_shape(*placed)))]
 
 
 def _normalized(placements, rank, mesh):
@@ -413,6 +374,7 @@ def _retain_grad(x):
     x._local_tensor.retain_grad()
 
 
+
 def _to_dense_numpy(x):
     raise RuntimeError(".numpy() is not supported for tensor subclasses.")
 
@@ -427,48 +389,29 @@ def _len(x):
 
 # Properties that are views; an ``H`` of more than two dimensions is refused by whoever transposes.
 _VIEWS = {
-    torch.Tensor.T: lambda x: x.permute(*range(x.dim() - 1, -1, -1)),
-    torch.Tensor.mT: lambda x: x.transpose(-2, -1),
+    torch.Tensor.T: lambda x: x.permute(*range(x.dim() - 1, -1, -1)), torch.Tensor.mT: lambda x: x.transpose(-2, -1),
     torch.Tensor.H: lambda x: x.t().conj() if x.is_complex() else x.t(),
-    torch.Tensor.mH: lambda x: (
-        x.transpose(-2, -1).conj() if x.is_complex() else x.transpose(-2, -1)
-    ),
+    torch.Tensor.mH: lambda x: x.transpose(-2, -1).conj() if x.is_complex() else x.transpose(-2, -1),
 }
 _OWN = {
-    "detach": _detach,
-    "requires_grad_": _requires_grad_,
-    "backward": _backward,
-    "item": _item,
-    "__bool__": lambda x: bool(_item(x)),
-    "__float__": lambda x: float(_item(x)),
-    "__int__": lambda x: int(_item(x)),
-    "register_hook": _hooked("register_hook"),
+    "detach": _detach, "requires_grad_": _requires_grad_, "backward": _backward, "item": _item,
+    "__bool__": lambda x: bool(_item(x)), "__float__": lambda x: float(_item(x)),
+    "__int__": lambda x: int(_item(x)), "register_hook": _hooked("register_hook"),
     "register_post_accumulate_grad_hook": _hooked("register_post_accumulate_grad_hook"),
-    "retain_grad": _retain_grad,
-    "numpy": _to_dense_numpy,
-    "tolist": _tolist,
-    "__len__": _len,
+    "retain_grad": _retain_grad, "numpy": _to_dense_numpy, "tolist": _tolist, "__len__": _len,
     "is_floating_point": lambda x: x._local_tensor.is_floating_point(),
-    "is_complex": lambda x: x._local_tensor.is_complex(),
-    "dim": lambda x: len(x._spec.shape),
+    "is_complex": lambda x: x._local_tensor.is_complex(), "dim": lambda x: len(x._spec.shape),
     "numel": lambda x: __import__("math").prod(x._spec.shape),
-    "__repr__": lambda x, **_: DTensor.__repr__(x),
-    "__str__": lambda x: DTensor.__repr__(x),
-    "__format__": lambda x, spec="": format(DTensor.__repr__(x), spec),
-    "__hash__": lambda x: id(x),
+    "__repr__": lambda x, **_: DTensor.__repr__(x), "__str__": lambda x: DTensor.__repr__(x),
+    "__format__": lambda x, spec="": format(DTensor.__repr__(x), spec), "__hash__": lambda x: id(x),
     "data_ptr": lambda x: x._local_tensor.data_ptr(),
-    "new_tensor": lambda x, data, **given: torch.tensor(
-        data, **{"dtype": x.dtype, "device": x.device, **given}
-    ),
+    "new_tensor": lambda x, data, **given: torch.tensor(data, **{"dtype": x.dtype, "device": x.device, **given}),
     "__reduce_ex__": lambda x, p: DTensor.__reduce_ex__(x, p),
     "__deepcopy__": lambda x, m: DTensor.__deepcopy__(x, m),
     "detach_": lambda x: (x._local_tensor.detach_(), x)[1],
-    "is_contiguous": lambda x, **_: (
-        tuple(x.stride()) == contiguous_strides(x._spec.shape) or not x.numel()
-    ),
+    "is_contiguous": lambda x, **_: tuple(x.stride()) == contiguous_strides(x._spec.shape) or not x.numel(),
 }
 for _name in ("size", "stride", "element_size", "storage_offset", "ndimension", "is_set_to"):
-
     def _through(x, *args, _name=_name, **kwargs):
         with torch._C.DisableTorchFunctionSubclass():
             return getattr(torch.Tensor, _name)(x, *args, **kwargs)
@@ -486,9 +429,7 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
     mesh = device_mesh or _mesh_resources.get_current_mesh()
     placed = _normalized(placements or [Replicate()] * mesh.ndim, tensor.dim(), mesh)
     if not tensor.is_leaf:
-        raise RuntimeError(
-            "`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!"
-        )
+        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
     if isinstance(tensor, DTensor):
         if tensor.device_mesh != mesh:
             raise ValueError(
@@ -503,9 +444,7 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
         return tensor
     local = tensor.detach()
     if mesh.get_coordinate() is None:
-        made = DTensor._made(
-            local.new_empty(0), mesh, placed, tuple(tensor.shape), tuple(tensor.stride())
-        )
+        made = DTensor._made(local.new_empty(0), mesh, placed, tuple(tensor.shape), tuple(tensor.stride()))
         return made.requires_grad_(tensor.requires_grad)
     if src_data_rank is not None and mesh._places is None and not local.is_meta:
         local = local.clone(memory_format=torch.contiguous_format)
@@ -530,9 +469,7 @@ def _of_module(name, values, function):
     if count == 2:
         warnings.warn(
             f"Deprecating {name} that takes two arguments ({values}, device_mesh), "
-            f"please use {name} that takes in (module, {values}, device_mesh) instead!",
-            FutureWarning,
-            stacklevel=3,
+            f"please use {name} that takes in (module, {values}, device_mesh) instead!", FutureWarning, stacklevel=3,
         )
         return lambda _, given, mesh: function(given, mesh)
     if count != 3:
@@ -559,9 +496,7 @@ def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None
             partition_fn(name, sub, mesh)
         for key, p in list(sub._parameters.items()):
             if p is not None and not isinstance(p, DTensor):
-                made = torch.nn.Parameter(
-                    distribute_tensor(p.detach(), mesh, whole), p.requires_grad
-                )
+                made = torch.nn.Parameter(distribute_tensor(p.detach(), mesh, whole), p.requires_grad)
                 sub.register_parameter(key, made)
         for key, b in list(sub._buffers.items()):
             if b is not None and not isinstance(b, DTensor):

@@ -20,56 +20,28 @@ RULES = {
     **{n: rules.matmul for n in ("matmul", "mm", "bmm", "linear", "addmm", "__matmul__")},
     **{n: rules.reduction for n in (*rules.REDUCED, *rules.KEPT)},
     **{n: rules.rowwise("normalized") for n in ("layer_norm", "rms_norm")},
-    **{
-        n: rules.rowwise("argument")
-        for n in (
-            "softmax",
-            "log_softmax",
-            "cumsum",
-            "cumprod",
-            "cummax",
-            "cummin",
-            "logcumsumexp",
-            "sort",
-            "normalize",
-        )
-    },
-    "embedding": rules.embedding,
-    "scaled_dot_product_attention": rules.attention,
-    **{
-        n: rules.permutation
-        for n in ("permute", "transpose", "t", "T", "mT", "swapaxes", "swapdims")
-    },
+    **{n: rules.rowwise("argument") for n in (
+        "softmax", "log_softmax", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "normalize")},
+    "embedding": rules.embedding, "scaled_dot_product_attention": rules.attention,
+    **{n: rules.permutation for n in ("permute", "transpose", "t", "T", "mT", "swapaxes", "swapdims")},
     **{n: rules.inserted for n in ("unsqueeze", "squeeze")},
-    **{
-        n: rules.rowwise(1, 2, 3)
-        for n in ("conv2d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")
-    },
-    **{
-        n: rules.rowwise(1, 2)
-        for n in ("conv1d", "max_pool1d", "avg_pool1d", "adaptive_avg_pool1d")
-    },
+    **{n: rules.rowwise(1, 2, 3) for n in ("conv2d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")},
+    **{n: rules.rowwise(1, 2) for n in ("conv1d", "max_pool1d", "avg_pool1d", "adaptive_avg_pool1d")},
     **STRUCTURE,
 }
-_RESHAPES = frozenset(
-    "view reshape flatten ravel unflatten view_as reshape_as expand expand_as broadcast_to".split()
-)
-_RESHAPED_AS = {
-    n: "reshape" for n in ("flatten", "ravel", "unflatten", "view_as", "reshape_as")
-} | {"expand_as": "expand"}
+_RESHAPES = frozenset("view reshape flatten ravel unflatten view_as reshape_as expand expand_as broadcast_to".split())
+_RESHAPED_AS = {n: "reshape" for n in ("flatten", "ravel", "unflatten", "view_as", "reshape_as")} | {
+    "expand_as": "expand"
+}
 _PUBLIC = {"_method_split": "split", "_norm_method": "norm"}
-_PARTS = frozenset(
-    "split chunk __getitem__ select narrow split_with_sizes tensor_split unbind".split()
-)
+_PARTS = frozenset("split chunk __getitem__ select narrow split_with_sizes tensor_split unbind".split())
 # Where several placements would do, and the cheapest is taken; the others lie as their first input does.
 _CHOOSING = frozenset({rules.pointwise, rules.matmul, joined, contracted, picked})
 REGISTERED: dict = {}  # the user's rules by the operators' names (`register_sharding`)
 _known: dict = {}  # {all that a choice among placements follows from: the choice}
 _MOST_KNOWN = 4096
 _implicit = [0]
-replicated: list[
-    dict
-] = []  # storages of local tensors that all processes have alike, where somebody asks
+replicated: list[dict] = []  # storages of local tensors that all processes have alike, where somebody asks
 
 
 class _Spread:
@@ -286,9 +258,7 @@ def _decide(name, mesh, tensors, args, kwargs):
             else:
                 decision, shape = _reshape(base, first, tensors, args, kwargs, mesh, m)
                 if decision is not None and shape is not None:
-                    local_args = (
-                        shape if local_args is None else _both(local_args, shape, decision, mesh, m)
-                    )
+                    local_args = shape if local_args is None else _both(local_args, shape, decision, mesh, m)
             decisions.append(decision or Decision([Replicate()], Replicate()))
     else:
         decisions = _chosen(name, base, mesh, tensors, args, kwargs)
@@ -305,11 +275,7 @@ def _rule_of(name, base, tensors):
     """The rule of an operation, and the name by which it is asked."""
     if base in rules.POINTWISE or name in rules.POINTWISE:
         return rules.pointwise, name if name.startswith("__") else base
-    if (
-        base in ("matmul", "__matmul__")
-        and len(tensors) > 1
-        and tensors[1].dim() == 1 < tensors[0].dim()
-    ):
+    if base in ("matmul", "__matmul__") and len(tensors) > 1 and tensors[1].dim() == 1 < tensors[0].dim():
         return contracted, "matmul"
     return RULES.get(base), base
 
@@ -328,14 +294,11 @@ def _chosen(name, base, mesh, tensors, args, kwargs):
         ]
         return [
             (r(n, _inputs(tensors, mesh, m), args, kwargs) if r is not None else None)
-            or Decision([Replicate()] * len(tensors), Replicate())
-            for m, (r, n) in enumerate(found)
+            or Decision([Replicate()] * len(tensors), Replicate()) for m, (r, n) in enumerate(found)
         ]
     if registered is None and rule not in _CHOOSING:
         whole = Decision([Replicate()] * len(tensors), Replicate())
-        return [
-            rule(asked, _inputs(tensors, mesh, m), args, kwargs) or whole for m in range(mesh.ndim)
-        ]
+        return [rule(asked, _inputs(tensors, mesh, m), args, kwargs) or whole for m in range(mesh.ndim)]
     sizes = tuple(mesh.shape)
     lying = [(tuple(x.placements), tuple(x.shape), x.numel() * x.dtype.itemsize) for x in tensors]
     if isinstance(registered, Strategy):
@@ -352,14 +315,9 @@ def _chosen(name, base, mesh, tensors, args, kwargs):
         key = found = None
     if found is None:
         divided = any(divides(p) for x in tensors for p in x.placements)
-        found = cheapest(
-            [
-                listed(rule, asked, _inputs(tensors, mesh, m), args, kwargs, sizes[m], divided)
-                for m in range(mesh.ndim)
-            ],
-            lying,
-            sizes,
-        )
+        found = cheapest([
+            listed(rule, asked, _inputs(tensors, mesh, m), args, kwargs, sizes[m], divided) for m in range(mesh.ndim)
+        ], lying, sizes)
         if key is not None:
             if len(_known) >= _MOST_KNOWN:
                 _known.clear()
@@ -371,11 +329,7 @@ def _hashable(x):
     """What a rule may read of an argument, as a part of a key."""
     if isinstance(x, torch.Tensor):
         return torch.Tensor
-    return (
-        tuple(map(_hashable, x))
-        if x.__class__ is list or x.__class__ is tuple
-        else (x.__class__, x)
-    )
+    return tuple(map(_hashable, x)) if x.__class__ is list or x.__class__ is tuple else (x.__class__, x)
 
 
 def _registered(rule, tensors, args, kwargs):
@@ -386,16 +340,12 @@ def _registered(rule, tensors, args, kwargs):
         return x._spec if isinstance(x, DTensor) else x
 
     found = []
-    for outputs, given in rule(
-        *[shown(a) for a in args], **{k: shown(v) for k, v in kwargs.items()}
-    ):
+    for outputs, given in rule(*[shown(a) for a in args], **{k: shown(v) for k, v in kwargs.items()}):
         placed = [p for p in given if p is not None]
         out = outputs[0]
         same = any(p == out for p in placed)
         size = tensors[0].shape[out.dim] if divides(out) and out.dim < tensors[0].dim() else None
-        found.append(
-            Decision(placed, out, sizes=(out.dim, size) if divides(out) and same else None)
-        )
+        found.append(Decision(placed, out, sizes=(out.dim, size) if divides(out) and same else None))
     return found
 
 
@@ -461,9 +411,7 @@ def _reshape(name, x, tensors, args, kwargs, mesh, m):
     count = math.prod(
         mesh.size(i) for i, p in enumerate(tensors[0].placements) if divides(p, x.dim)
     )
-    is_alone = (
-        count == mesh.size(m) and mesh._places is None
-    )  # a layout over devices has no strides
+    is_alone = count == mesh.size(m) and mesh._places is None  # a layout over devices has no strides
     out = rules.reshaped(x.shape, shape, x.placement, count, is_alone) if x.even else None
     if out is None:
         return Decision([Replicate()], Replicate()), (shape,)
@@ -490,11 +438,9 @@ def _part(name, x, args, kwargs):
             if not isinstance(i, (int, slice)) or isinstance(i, bool):
                 return None
             if dim == x.dim:
-                return (
-                    Decision([Shard(dim)], Shard(out), sizes=(out, x.shape[dim]))
-                    if (isinstance(i, slice) and i == slice(None))
-                    else None
-                )
+                return Decision([Shard(dim)], Shard(out), sizes=(out, x.shape[dim])) if (
+                    isinstance(i, slice) and i == slice(None)
+                ) else None
             out += isinstance(i, slice)
             dim += 1
         out += x.dim - dim
@@ -510,10 +456,7 @@ def _part(name, x, args, kwargs):
 def _in_place_whole(func, own, tensors, places, leaves, spec, mesh):
     """A write that the parts cannot make alone: made on whole tensors, of which the parts are taken."""
     whole, name = [Replicate()] * mesh.ndim, getattr(func, "__name__", "")
-    full = [
-        redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, whole, name)
-        for x in tensors
-    ]
+    full = [redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, whole, name) for x in tensors]
     full[0] = full[0].clone()
     for i, t in zip(places, full):
         leaves[i] = t

@@ -38,18 +38,12 @@ def offsets(shape, mesh, placements, place=None) -> list[int]:
     if mesh._places is not None:
         return [0] * len(shape)
     place = mesh.get_coordinate() if place is None else place
-    kept = [
-        range(size) for size in shape
-    ]  # what of each dimension the process has; a list, where that has gaps
+    kept = [range(size) for size in shape]  # what of each dimension the process has; a list, where that has gaps
     for m, p in enumerate(placements):
         if divides(p):
-            found = [
-                kept[p.dim][s : s + n] for s, n in runs(p, len(kept[p.dim]), mesh.size(m), place[m])
-            ]
+            found = [kept[p.dim][s : s + n] for s, n in runs(p, len(kept[p.dim]), mesh.size(m), place[m])]
             kept[p.dim] = found[0] if len(found) == 1 else [i for piece in found for i in piece]
-    return [
-        k[0] if k else k.start if isinstance(k, range) else size for k, size in zip(kept, shape)
-    ]
+    return [k[0] if k else k.start if isinstance(k, range) else size for k, size in zip(kept, shape)]
 
 
 def contiguous_strides(shape) -> tuple[int, ...]:
@@ -121,10 +115,8 @@ def _reduce_shard(t, p, op, group):
 
 
 def _op(name):
-    return getattr(
-        dist.ReduceOp,
-        {"sum": "SUM", "avg": "AVG", "product": "PRODUCT", "max": "MAX", "min": "MIN"}[name],
-    )
+    return getattr(dist.ReduceOp, {"sum": "SUM", "avg": "AVG", "product": "PRODUCT", "max": "MAX",
+                                   "min": "MIN"}[name])
 
 
 def _reshard(t, source, target, size, group):
@@ -151,9 +143,7 @@ def _step(t, mesh, m, now, to, shape):
         return _unshard(t, now, shape[now.dim], group)
     if divides(now) and divides(to):
         if now.dim == to.dim or isinstance(now, _StridedShard) or isinstance(to, _StridedShard):
-            return _step(
-                _step(t, mesh, m, now, Replicate(), shape), mesh, m, Replicate(), to, shape
-            )
+            return _step(_step(t, mesh, m, now, Replicate(), shape), mesh, m, Replicate(), to, shape)
         return _reshard(t, now.dim, to.dim, shape[now.dim], group)
     if now.is_replicate() and divides(to):
         return _pieces(t, to, count)[rank].clone()
@@ -290,3 +280,5 @@ def with_gradient(t, mesh, shape, now, to):
 def to_torch_tensor(t, mesh, shape, now, to):
     """`with_gradient` whose result is another tensor in any case."""
     return _ToTorchTensor.apply(t, mesh, shape, tuple(now), tuple(to))
+
+

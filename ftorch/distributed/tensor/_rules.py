@@ -68,9 +68,7 @@ SCALED = frozenset("mul div __mul__ __rmul__ __truediv__ multiply divide true_di
 
 def _to_floats(args, kwargs):
     kinds = [d for d in (*args[1:], *kwargs.values()) if hasattr(d, "is_floating_point")]
-    return all(
-        d.is_floating_point if isinstance(d.is_floating_point, bool) else False for d in kinds
-    )
+    return all(d.is_floating_point if isinstance(d.is_floating_point, bool) else False for d in kinds)
 
 
 def pointwise(name, inputs, args, kwargs):
@@ -115,13 +113,7 @@ def _of_terms(name, inputs, kind, args, kwargs):
         if (name == "to" and not _to_floats(args, kwargs)) or number or not all(are_terms):
             return whole
         return Decision([kind] * len(inputs), kind)
-    if (
-        name in PRODUCTS
-        and sum(are_terms) == 1
-        or name in SCALED
-        and are_terms[0]
-        and sum(are_terms) == 1
-    ):
+    if name in PRODUCTS and sum(are_terms) == 1 or name in SCALED and are_terms[0] and sum(are_terms) == 1:
         return Decision([kind if own else R for own in are_terms], kind)
     return whole
 
@@ -140,25 +132,10 @@ def _argument(args, kwargs, place, *names, default=None):
     return args[place] if len(args) > place else default
 
 
-REDUCED = {
-    "sum": "sum",
-    "nansum": "sum",
-    "mean": "avg",
-    "amax": "max",
-    "amin": "min",
-    "max": "max",
-    "min": "min",
-    "prod": "product",
-    "all": "product",
-    "any": "sum",
-    "count_nonzero": "sum",
-}
-KEPT = frozenset(
-    "var std var_mean std_mean logsumexp argmax argmin norm vector_norm linalg_vector_norm".split()
-)
-_OF_DIMS = frozenset(
-    "sum nansum count_nonzero mean amax amin prod all any".split()
-)  # one result, also along a dimension
+REDUCED = {"sum": "sum", "nansum": "sum", "mean": "avg", "amax": "max", "amin": "min", "max": "max",
+           "min": "min", "prod": "product", "all": "product", "any": "sum", "count_nonzero": "sum"}
+KEPT = frozenset("var std var_mean std_mean logsumexp argmax argmin norm vector_norm linalg_vector_norm".split())
+_OF_DIMS = frozenset("sum nansum count_nonzero mean amax amin prod all any".split())  # one result, also along a dimension
 
 
 def reduction(name, inputs, args, kwargs):
@@ -181,15 +158,9 @@ def reduction(name, inputs, args, kwargs):
         out = x.dim if keep else x.dim - sum(d < x.dim for d in dims)
         return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
     kind, boolean = REDUCED.get(name), name in ("all", "any")
-    if (
-        kind in ("max", "min", "product") and x.derived
-    ):  # a part does not know which elements were chosen
+    if kind in ("max", "min", "product") and x.derived:  # a part does not know which elements were chosen
         return Decision([R], R)
-    if (
-        kind is None
-        or not (dim is None or name in _OF_DIMS)
-        or not (x.even or kind == "sum" or boolean)
-    ):
+    if kind is None or not (dim is None or name in _OF_DIMS) or not (x.even or kind == "sum" or boolean):
         return Decision([R], R)
     return Decision([Shard(x.dim)], Partial(kind))
 
@@ -222,11 +193,7 @@ def matmul(name, inputs, args, kwargs):
         size = None
         if divides(out):
             d = out.dim
-            size = (
-                b.shape[jb]
-                if d == rank - 1
-                else (x.shape[d - (rank - ra)] if d - (rank - ra) >= 0 else None)
-            )
+            size = b.shape[jb] if d == rank - 1 else (x.shape[d - (rank - ra)] if d - (rank - ra) >= 0 else None)
             size = (d, size)
         return Decision(chosen, out, sizes=size)
 
@@ -239,9 +206,7 @@ def matmul(name, inputs, args, kwargs):
     if x.placement.is_partial() or b.placement.is_partial():
         first = x.placement.is_partial()
         kind, other = (x.placement, b.placement) if first else (b.placement, x.placement)
-        alike = (
-            bias is None or bias.placement.is_replicate() or bias.placement == kind
-        )  # a whole one becomes a term
+        alike = bias is None or bias.placement.is_replicate() or bias.placement == kind  # a whole one becomes a term
         if kind.reduce_op not in ("sum", "avg") or divides(other) or not alike:
             return answer(R, R, R)
         return answer(kind, R, kind, kind) if first else answer(R, kind, kind, kind)
@@ -294,13 +259,9 @@ def embedding(name, inputs, args, kwargs):
     """Rows of a table: divided indices or divided columns."""
     index, table = inputs[:2]
     if table.dim == 1:
-        return Decision(
-            [R, Shard(1)], Shard(len(index.shape)), sizes=(len(index.shape), table.shape[1])
-        )
+        return Decision([R, Shard(1)], Shard(len(index.shape)), sizes=(len(index.shape), table.shape[1]))
     if index.dim is not None:
-        return Decision(
-            [Shard(index.dim), R], Shard(index.dim), sizes=(index.dim, index.shape[index.dim])
-        )
+        return Decision([Shard(index.dim), R], Shard(index.dim), sizes=(index.dim, index.shape[index.dim]))
     return Decision([R, R], R)
 
 

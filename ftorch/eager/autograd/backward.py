@@ -92,9 +92,7 @@ class _Final(threading.local):
     """What the running backward calls when all gradients are there."""
 
     callbacks: list | None = None
-    nodes: tuple | None = (
-        None  # of the running backward: what is reached, roots, what is needed, its token, what is caught
-    )
+    nodes: tuple | None = None  # of the running backward: what is reached, roots, what is needed, its token, what is caught
     keeps: bool = False  # whether its graph is kept
     compiler: Any = None  # what runs backwards in place of this engine: compiled autograd
 
@@ -162,21 +160,13 @@ class ExecutionEngine:
 
     @staticmethod
     def run_backward(
-        tensors,
-        grad_tensors,
-        keep_graph,
-        create_graph,
-        inputs=(),
-        allow_unreachable=False,
-        accumulate_grad=False,
+        tensors, grad_tensors, keep_graph, create_graph, inputs=(), allow_unreachable=False, accumulate_grad=False,
     ) -> tuple | None:
         """Runs a graph: accumulates into ``inputs`` (all leaves, if there are none), or gives their gradients."""
         if accumulate_grad:
             backward(tensors, grad_tensors, keep_graph, create_graph, inputs=inputs or None)
             return None
-        return grad(
-            tensors, inputs, grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable
-        )
+        return grad(tensors, inputs, grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable)
 
     @staticmethod
     def is_checkpoint_valid() -> bool:
@@ -262,12 +252,8 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
             if edge is None:
                 continue
             target, nr = edge
-            if runs and (
-                needed is None or target in needed
-            ):  # undefined gradients are handed on, too
-                _add_to(
-                    buffers.setdefault(target, {}), nr, outputs[i] if i < len(outputs) else None
-                )
+            if runs and (needed is None or target in needed):  # undefined gradients are handed on, too
+                _add_to(buffers.setdefault(target, {}), nr, outputs[i] if i < len(outputs) else None)
             counts[target] = left = counts[target] - 1
             if not left:
                 heapq.heappush(heap, (-target.sequence, next(order), target))
@@ -349,17 +335,13 @@ def _warn_of_origins(node):
     while node.trace is not None and node.trace[1] is not None:
         node = node.trace[1]
         where = _where_made(node, "induced the previous calculation")
-        warnings.warn(
-            f"\n\nPrevious calculation was induced by {node.name()}. {where}", stacklevel=2
-        )
+        warnings.warn(f"\n\nPrevious calculation was induced by {node.name()}. {where}", stacklevel=2)
 
 
 def _where_made(node, what):
     if node.trace is None:
         return "No forward pass information available. Enable detect anomaly during forward pass for more information."
-    return (
-        f"Traceback of forward call that {what}:\n{''.join(traceback.format_list(node.trace[0]))}"
-    )
+    return f"Traceback of forward call that {what}:\n{''.join(traceback.format_list(node.trace[0]))}"
 
 
 # --- the public entry points ---------------------------------------------------------
@@ -385,9 +367,7 @@ def _inputs(given, function: str) -> tuple:
 
 
 def _no_input(value) -> RuntimeError:
-    return RuntimeError(
-        f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}"
-    )
+    return RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
 
 
 def _of_parts(outputs, grads):
@@ -398,9 +378,7 @@ def _of_parts(outputs, grads):
     """
     if len(grads) < len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
-    pairs = [
-        o._ftorch_root(g) if hasattr(o, "_ftorch_root") else (o, g) for o, g in zip(outputs, grads)
-    ]
+    pairs = [o._ftorch_root(g) if hasattr(o, "_ftorch_root") else (o, g) for o, g in zip(outputs, grads)]
     return [o for o, _ in pairs], [g for _, g in pairs]
 
 
@@ -424,14 +402,8 @@ _CYCLE = (
 )
 
 
-def backward(
-    tensors,
-    grad_tensors=None,
-    retain_graph=None,
-    create_graph=False,
-    grad_variables=None,
-    inputs=None,
-):
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
+             grad_variables=None, inputs=None):
     """Adds the gradients of tensors to the ``.grad`` of the leaves (``torch.autograd.backward``).
 
     Args:
@@ -470,13 +442,7 @@ def backward(
                 raise _no_input(t)
             t.retain_grad()
     chosen = [getattr(t, "_ftorch_part", t) for t in chosen]
-    run(
-        roots,
-        retain_graph=retain,
-        create_graph=create_graph,
-        inputs=[edge_of_output(t) for t in chosen],
-        accumulates=True,
-    )
+    run(roots, retain_graph=retain, create_graph=create_graph, inputs=[edge_of_output(t) for t in chosen], accumulates=True)
 
 
 def _accumulate(edges, grads):
@@ -488,17 +454,8 @@ def _accumulate(edges, grads):
             node.tensor_hooks[nr][RETAINED](g)
 
 
-def grad(
-    outputs,
-    inputs,
-    grad_outputs=None,
-    retain_graph=None,
-    create_graph=False,
-    only_inputs=True,
-    allow_unused=None,
-    is_grads_batched=False,
-    materialize_grads=False,
-):
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
+         only_inputs=True, allow_unused=None, is_grads_batched=False, materialize_grads=False):
     """The gradients of outputs with respect to inputs (``torch.autograd.grad``).
 
     Args:
@@ -551,18 +508,15 @@ def grad(
         result = tuple(next(found) if there else None for there in reached)
     else:
         result = _grads(outs, ins, made, retain, create_graph, allow_unused, materialize_grads)
-    result = tuple(
-        [
-            t._ftorch_gradient(g) if hasattr(t, "_ftorch_gradient") else g
-            for t, g in zip(wanted, result)
-        ]
-    )
+    result = tuple([t._ftorch_gradient(g) if hasattr(t, "_ftorch_gradient") else g for t, g in zip(wanted, result)])
     return dict(zip(inputs, result)) if type(inputs) is dict else result
 
 
 def _grads(outs, ins, grads, retain, create_graph, allow_unused, materialize):
     edges = [edge_of_output(t) for t in ins]
-    found = run(_roots(outs, grads), retain_graph=retain, create_graph=create_graph, inputs=edges)
+    found = run(
+        _roots(outs, grads), retain_graph=retain, create_graph=create_graph, inputs=edges
+    )
     result = []
     for index, (t, g) in enumerate(zip(ins, found)):
         if g is None:
@@ -573,10 +527,10 @@ def _grads(outs, ins, grads, retain, create_graph, allow_unused, materialize):
                 )
             if materialize:
                 if is_edge(t):
-                    raise RuntimeError(
-                        "materialize_grads cannot be used when the given input is a GradientEdge"
-                    )
+                    raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
                 g = gradient_values.zeros(t._ftorch_geometry)
                 g._ftorch_requires_grad = create_graph
         result.append(g)
     return tuple(result)
+
+

@@ -53,11 +53,7 @@ def _edge_grad(edge, grad, i, is_batched):
 
 
 def _ones_like(out):
-    if (
-        out.__class__ in DISPATCHING
-        or hooks.python is not None
-        or any(level.sees_aten for level in modes.levels)
-    ):
+    if out.__class__ in DISPATCHING or hooks.python is not None or any(level.sees_aten for level in modes.levels):
         if hooks.first_gradient is not None:
             return hooks.first_gradient(out)
         return api.ones_like(out)
@@ -94,9 +90,7 @@ def make_grads(outputs, grads, is_batched=False):
         if is_batched:
             own = grad[0].shape
             if tuple(own) != tuple(out.shape):
-                raise RuntimeError(
-                    _BATCHED.format(i, own[1:], out.shape)
-                )  # PyTorch takes one off too many, too
+                raise RuntimeError(_BATCHED.format(i, own[1:], out.shape))  # PyTorch takes one off too many, too
         _check_like(grad, out, i, is_batched)
         made.append(grad)
     return made

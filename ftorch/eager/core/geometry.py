@@ -18,9 +18,7 @@ from .refcount import LOCAL
 
 _INTERNED: dict = {}
 _INTERN_LIMIT = 1 << 16
-_SWEPT = (
-    1 << 13
-)  # from so many on those are let go that nobody holds, when their number has doubled, or nearly so
+_SWEPT = 1 << 13  # from so many on those are let go that nobody holds, when their number has doubled, or nearly so
 _sweep_at = [_SWEPT]
 
 # What reading through a geometry does to the elements, besides finding them.
@@ -63,9 +61,7 @@ class Size(tuple):
             reflected = getattr(type(other), "__radd__", None)  # an array's, a Proxy's
             result = NotImplemented if reflected is None else reflected(other, self)
             if result is NotImplemented:
-                raise TypeError(
-                    f"can only concatenate tuple (not {type(other).__name__}) to torch.Size"
-                )
+                raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to torch.Size")
             return result
         return tuple.__new__(Size, tuple.__add__(self, other))
 
@@ -129,19 +125,8 @@ class Geometry:
     """
 
     __slots__ = (
-        "shape",
-        "stride",
-        "dtype",
-        "device",
-        "bits",
-        "numel",
-        "ndim",
-        "is_contiguous",
-        "is_dense",
-        "expanse",
-        "is_zero_dim",
-        "_reads",
-        "_views",
+        "shape", "stride", "dtype", "device", "bits", "numel", "ndim", "is_contiguous", "is_dense",
+        "expanse", "is_zero_dim", "_reads", "_views",
     )
 
     def __init__(self, shape, stride, dtype, device, bits=0, contiguous=False):
@@ -166,7 +151,9 @@ class Geometry:
         self.is_dense = not bits and (
             self.is_contiguous or _is_dense_in(shape, stride, memory_order(stride, shape))
         )
-        self.expanse = 1 + sum((n - 1) * s for n, s in zip(shape, stride)) if self.numel else 0
+        self.expanse = (
+            1 + sum((n - 1) * s for n, s in zip(shape, stride)) if self.numel else 0
+        )
 
     def __repr__(self):
         return f"Geometry({tuple(self.shape)}, {self.stride}, {self.dtype}, {self.device})"
@@ -266,9 +253,7 @@ def pointwise_stride(shape, geometries, numbers=False):
     if not numbers and all(g.shape == shape for g in geometries):
         if all(g.is_contiguous for g in geometries):
             return None
-        if len(shape) in (4, 5) and all(
-            g.stride == channels_last_stride(shape) for g in geometries
-        ):
+        if len(shape) in (4, 5) and all(g.stride == channels_last_stride(shape) for g in geometries):
             return geometries[0].stride
         if geometries[0].is_dense and all(g.stride == geometries[0].stride for g in geometries):
             return geometries[0].stride
@@ -276,12 +261,10 @@ def pointwise_stride(shape, geometries, numbers=False):
     strides = []
     for g in geometries:
         gap = ndim - g.ndim
-        strides.append(
-            [
-                0 if d < gap or (g.shape[d - gap] == 1 and shape[d] != 1) else g.stride[d - gap]
-                for d in range(ndim)
-            ]
-        )
+        strides.append([
+            0 if d < gap or (g.shape[d - gap] == 1 and shape[d] != 1) else g.stride[d - gap]
+            for d in range(ndim)
+        ])
 
     def compare(a, b):  # a, b: dimensions; negative if a is inner to b
         for s in strides:

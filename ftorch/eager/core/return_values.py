@@ -70,9 +70,7 @@ def return_type(name, fields):
     return made
 
 
-_ATEN_PRIVATE = (
-    "_lu_with_info",
-)  # other ops with such names are the package's own, of which nobody sees the results
+_ATEN_PRIVATE = ("_lu_with_info",)  # other ops with such names are the package's own, of which nobody sees the results
 
 
 def result_type(definition):

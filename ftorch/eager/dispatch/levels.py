@@ -38,12 +38,8 @@ class Level:
     is_transform = False  # whether it is one of `torch.func`'s, where the outer tape has no place
 
     sees_aten = False  # whether it records ATen's ops, gradients as the ops that they are made of
-    records_outside = (
-        False  # whether its calls are in the graph of tensors from outside that require grad, too
-    )
-    is_shown = (
-        False  # whether a printed tensor of the level says so and is counted among the transforms
-    )
+    records_outside = False  # whether its calls are in the graph of tensors from outside that require grad, too
+    is_shown = False  # whether a printed tensor of the level says so and is counted among the transforms
 
     def __init__(self):
         self.depth = 0
@@ -53,10 +49,7 @@ class Level:
     def __enter__(self):
         self.depth = len(modes.levels) + 1
         self.number = transforms_running() + 1
-        modes.levels = [
-            *modes.levels,
-            self,
-        ]  # from here on there is no call, where an interrupt could come
+        modes.levels = [*modes.levels, self]  # from here on there is no call, where an interrupt could come
         modes.transforming += self.is_transform
         _op.special[0] += 1
         self.is_active = True
@@ -234,12 +227,7 @@ adopted: dict[int, Wrapped] = {}
 
 def _with_adopted(operands):
     """Operands with the levels' tensors of those that were taken in."""
-    return tuple(
-        [
-            type(o)(_with_adopted(o)) if o.__class__ in (list, tuple) else taken_in(o)
-            for o in operands
-        ]
-    )
+    return tuple([type(o)(_with_adopted(o)) if o.__class__ in (list, tuple) else taken_in(o) for o in operands])
 
 
 def taken_in(o):
@@ -322,11 +310,9 @@ def wrapped_plan(op, operands, static):
     if scanned is None:  # numbers and tensors of other classes
         slots, tensors, scalars, _ = kernel_functions.laid_out(op.definition, operands, static)
         key = (
-            "wrapped, laid out",
-            static,
+            "wrapped, laid out", static,
             tuple([s if s[0] != "v" else s[:1] for s in slots]),
-            tuple([t._ftorch_geometry for t in tensors]),
-            tuple([type(s) for s in scalars]),
+            tuple([t._ftorch_geometry for t in tensors]), tuple([type(s) for s in scalars]),
         )
     else:
         key, tensors, scalars, _ = scanned
@@ -347,11 +333,8 @@ def record_wrapped(plan, level, tensors, scalars, outputs, beside=None, pick=Non
     if not (modes.grad and plan.differentiable):
         return None
     mask = tuple(
-        [
-            t._ftorch_requires_grad
-            and (level.records_outside or (isinstance(t, Wrapped) and t._level is level))
-            for t in tensors
-        ]
+        [t._ftorch_requires_grad and (level.records_outside or (isinstance(t, Wrapped) and t._level is level))
+         for t in tensors]
     )
     if True not in mask:
         return None
@@ -359,10 +342,7 @@ def record_wrapped(plan, level, tensors, scalars, outputs, beside=None, pick=Non
     for nr, (out, differentiable) in enumerate(zip(outputs, backward.differentiable)):
         if differentiable:
             out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr = True, node, nr
-    node.saved = [
-        save(level, tensors[i]) if i >= 0 else level.save_result(outputs[-1 - i])
-        for i in backward.saved
-    ]
+    node.saved = [save(level, tensors[i]) if i >= 0 else level.save_result(outputs[-1 - i]) for i in backward.saved]
     return node
 
 
@@ -389,10 +369,7 @@ def save_of_write(level, places, tensors, result):
 _op.hooks.dispatch = _dispatch
 _op.hooks.dispatch_inplace = _dispatch_inplace
 _op.hooks.dispatch_view = _dispatch_view
-_op.hooks.python_method = lambda name, t, **named: (
-    False,
-    None,
-)  # see `ftorch._dispatch.python_dispatch`
+_op.hooks.python_method = lambda name, t, **named: (False, None)  # see `ftorch._dispatch.python_dispatch`
 
 
 def is_wrapped(t) -> bool:

@@ -218,8 +218,7 @@ def meshgrid(*tensors, indexing=None):
     if indexing is None:
         warnings.warn(
             "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
-            "argument.",
-            stacklevel=2,
+            "argument.", stacklevel=2,
         )
         indexing = "ij"
     tensors = _tensors(tensors)
@@ -293,9 +292,7 @@ def nonzero(input, *, as_tuple=False, out=None):
         found = api.argwhere(input)
     else:
         rows = np.transpose(values.nonzero())
-        found = from_array(
-            rows, stride=(1, len(rows))
-        )  # a dimension's indices lie beside each other
+        found = from_array(rows, stride=(1, len(rows)))  # a dimension's indices lie beside each other
     if out is None:
         return found
     if out.dtype is not found.dtype:
@@ -428,7 +425,7 @@ def sum_to_size(self, *size):
     """
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
     gap = self.ndim - len(size)
-    if gap < 0 or any(n not in (1, m) for n, m in zip(size, self.shape[max(gap, 0) :])):
+    if gap < 0 or any(n not in (1, m) for n, m in zip(size, self.shape[max(gap, 0):])):
         raise RuntimeError(
             f"size {{{list(size)}}} is not expandable to size {{{list(self.shape)}}}."
         )

@@ -36,10 +36,7 @@ def _(params, inputs, outputs):
     right_free = [d for d in range(right.ndim) if d not in (*right_sum, *right_batch)]
     left_order = (*left_batch, *left_free, *left_sum)
     right_order = (*right_batch, *right_sum, *right_free)
-    turn_left, turn_right = (
-        left_order != tuple(range(left.ndim)),
-        right_order != tuple(range(right.ndim)),
-    )
+    turn_left, turn_right = left_order != tuple(range(left.ndim)), right_order != tuple(range(right.ndim))
     cast_left, cast_right = left.dtype != inner, right.dtype != inner
     batch, frees, sums = len(left_batch), (len(left_free), len(right_free)), len(left_sum)
     is_plain = frees == (1, 1) and sums == 1
@@ -49,9 +46,7 @@ def _(params, inputs, outputs):
             a = a.astype(inner)
         if cast_right:
             b = b.astype(inner)
-        return a.transpose(left_order) if turn_left else a, b.transpose(
-            right_order
-        ) if turn_right else b
+        return a.transpose(left_order) if turn_left else a, b.transpose(right_order) if turn_right else b
 
     multiply = _product_of_integers if inner.kind in "iu" else _matmul
     end_left, end_right = batch + frees[0], batch + sums
@@ -111,9 +106,7 @@ def _halves(packed):
     for start in range(0, rows, 64):
         block = found[start : start + 64]
         count = len(block) // 2
-        both = (
-            packed.reshape(-1)[start * columns // 2 :][: count * columns].reshape(columns, count).T
-        )
+        both = packed.reshape(-1)[start * columns // 2 :][: count * columns].reshape(columns, count).T
         low, high = (block[:count], block[count:]) if count == 32 else (block[::2], block[1::2])
         low[...], high[...] = both & 15, both >> 4
     return found

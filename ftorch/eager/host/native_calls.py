@@ -42,10 +42,7 @@ __all__ = [
 ]
 
 _FLOAT = np.dtype(np.float32)
-_FEW, _MANY = (
-    1 << 6,
-    1 << 14,
-)  # elements from which NumPy's conversions, or a result's memory, cost more than calling a program
+_FEW, _MANY = 1 << 6, 1 << 14  # elements from which NumPy's conversions, or a result's memory, cost more than calling a program
 #: {primitive: make(params, inputs, outputs, plain) -> run, or None}
 OVERRIDES: dict[str, Callable] = {}
 
@@ -90,9 +87,7 @@ def _single(name, dtypes):
 
     def run_program(*xs):
         shape = xs[-1].shape
-        if any(
-            x.shape != shape for x in xs
-        ):  # numbers and dimensions of size 1 stand for all elements
+        if any(x.shape != shape for x in xs):  # numbers and dimensions of size 1 stand for all elements
             shape = np.broadcast_shapes(*(x.shape for x in xs))
         return program(xs, shape)[0]
 
@@ -139,22 +134,13 @@ def _(params, inputs, outputs, plain, name):
 @override(*REDUCTIONS)
 def _(params, inputs, outputs, plain, name):
     axes, dtype = tuple(params["axes"]), inputs[0].dtype
-    if (
-        axes
-        and name in ("reduce_sum", "reduce_prod")
-        and is_narrow(dtype)
-        and outputs[0].dtype == dtype
-    ):
+    if axes and name in ("reduce_sum", "reduce_prod") and is_narrow(dtype) and outputs[0].dtype == dtype:
         if dtype.name not in DTYPES:
             program = elementwise((_FLOAT,), (), ((name, 0),), axes=axes)
             return in_float32(lambda x: program((np.ascontiguousarray(x),), x.shape)[0], dtype)
-        program = elementwise(
-            (dtype,), (("convert_element_type", dtype, _FLOAT, 0),), ((name, 1),), axes=axes
-        )
+        program = elementwise((dtype,), (("convert_element_type", dtype, _FLOAT, 0),), ((name, 1),), axes=axes)
         return lambda x: program((np.ascontiguousarray(x),), x.shape)[0].astype(dtype)
-    if (
-        axes and dtype in PARTS and name == "reduce_sum"
-    ):  # of their parts, which are one more dimension
+    if axes and dtype in PARTS and name == "reduce_sum":  # of their parts, which are one more dimension
         part = PARTS[dtype]
         program = elementwise((part,), (), ((name, 0),), axes=axes)
 
@@ -167,13 +153,8 @@ def _(params, inputs, outputs, plain, name):
     if not axes or dtype != outputs[0].dtype or not supports(name, dtype):
         return None
     program = elementwise((dtype,), (), ((name, 0),), axes=axes)
-    if dtype.kind == "f" and name in (
-        "reduce_sum",
-        "reduce_prod",
-    ):  # in the order of an array that lies dense
-        return lambda x: program(
-            (x if x.flags.c_contiguous else np.ascontiguousarray(x),), x.shape
-        )[0]
+    if dtype.kind == "f" and name in ("reduce_sum", "reduce_prod"):  # in the order of an array that lies dense
+        return lambda x: program((x if x.flags.c_contiguous else np.ascontiguousarray(x),), x.shape)[0]
     return lambda x: program((x,), x.shape)[0]
 
 
@@ -185,9 +166,7 @@ def _(params, inputs, outputs, plain, name):
     dtypes = [x.dtype for x in (*inputs, *outputs)]
     if narrow_products.is_narrow(*dtypes) or narrow_products.is_product_of_bytes(*dtypes):
         return _product_by_pass(params, inputs, outputs, plain())
-    if any(dtype != _FLOAT for dtype in dtypes) or not all(
-        x.ndim for x in inputs
-    ):  # NumPy's steps give numbers for these
+    if any(dtype != _FLOAT for dtype in dtypes) or not all(x.ndim for x in inputs):  # NumPy's steps give numbers for these
         return None
     (sums, batches) = params["dimension_numbers"]
     return module.Product(*(tuple(map(int, dims)) for dims in (*sums, *batches)))
@@ -195,9 +174,7 @@ def _(params, inputs, outputs, plain, name):
 
 def _product_by_pass(params, inputs, outputs, rule):
     (sums, batches), dtype = params["dimension_numbers"], outputs[0].dtype
-    free = [
-        [d for d in range(x.ndim) if d not in (*sums[k], *batches[k])] for k, x in enumerate(inputs)
-    ]
+    free = [[d for d in range(x.ndim) if d not in (*sums[k], *batches[k])] for k, x in enumerate(inputs)]
 
     def product(a, b):
         shape = tuple([a.shape[d] for d in (*batches[0], *free[0])] + [b.shape[d] for d in free[1]])
@@ -224,9 +201,7 @@ def _by_kernel(kernel, *primitives, dtypes=(_FLOAT,), sizes=(), chained=False, l
         if dtypes is not None and inputs[0].dtype not in dtypes:
             return None
         count, made, many = len(inputs), [np.dtype(x.dtype) for x in outputs], len(outputs) > 1
-        many = (
-            many or name == "sort" or name.startswith("ftorch_")
-        )  # primitives with several results
+        many = many or name == "sort" or name.startswith("ftorch_")  # primitives with several results
         known: dict = {}  # calls that came, by the first array's shape
 
         def step(*given):
@@ -237,12 +212,8 @@ def _by_kernel(kernel, *primitives, dtypes=(_FLOAT,), sizes=(), chained=False, l
                 return plain()(*given[:-1])
             arrays, own, shapes = given[:count], given[count:-1], given[-1]
             all_params = {**params, **dict(zip(sizes, own, strict=True))} if sizes else params
-            results = [
-                Shaped(tuple(shape), dtype) for shape, dtype in zip(shapes, made, strict=True)
-            ]
-            found, call = prepared(
-                given, count, lambda: run(kernel, name, all_params, arrays, results, chained), many
-            )
+            results = [Shaped(tuple(shape), dtype) for shape, dtype in zip(shapes, made, strict=True)]
+            found, call = prepared(given, count, lambda: run(kernel, name, all_params, arrays, results, chained), many)
             if found is None:
                 return plain()(*given[:-1])
             if call is not None:
@@ -258,9 +229,7 @@ def _by_kernel(kernel, *primitives, dtypes=(_FLOAT,), sizes=(), chained=False, l
 
 
 _MOST_CALLS = 16  # of one primitive and its parameters that are known for their sizes
-_SHAPED: set[str] = (
-    set()
-)  # primitives whose rules are given the results' shapes behind everything else
+_SHAPED: set[str] = set()  # primitives whose rules are given the results' shapes behind everything else
 
 _by_kernel(rewrite._convolution, "conv_general_dilated", sizes=("padding",), chained=True)
 _by_kernel(indexing.take_along, "gather", dtypes=None, sizes=("slice_sizes",), least=1 << 12)
@@ -316,11 +285,7 @@ class _Override:
                 raise MissingRule(*missing.args)
             return rule
 
-        found = (
-            None
-            if getattr(rule, "is_best", False)
-            else self.make(params, inputs, outputs, plain, self.name)
-        )
+        found = None if getattr(rule, "is_best", False) else self.make(params, inputs, outputs, plain, self.name)
         if found is not None:
             return found
         rule = plain()

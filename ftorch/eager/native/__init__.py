@@ -58,10 +58,7 @@ _NAMES = (
 )
 # What kernels compute in, where they do not say otherwise.
 NUMBERS = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
-PARTS = {
-    np.dtype(np.complex64): np.dtype(np.float32),
-    np.dtype(np.complex128): np.dtype(np.float64),
-}  # of complex numbers
+PARTS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}  # of complex numbers
 SUMMED = (*NUMBERS, *PARTS)  # dtypes of cumulative sums
 
 
@@ -129,8 +126,7 @@ def call(name, results, *operands, over=None, **attributes):
 
         return direct.call(name, results, operands, over, attributes)
     packed = {
-        key: value if isinstance(value, np.generic) else np.array(value, np.int64)
-        for key, value in attributes.items()
+        key: value if isinstance(value, np.generic) else np.array(value, np.int64) for key, value in attributes.items()
     }
     aliases = {over: 0} if isinstance(over, int) else over
     return jax.ffi.ffi_call(name, results, input_output_aliases=aliases)(*operands, **packed)

@@ -65,9 +65,7 @@ _lock = forking.rlock()
 def is_possible() -> bool:
     """Whether functions are compiled on the other thread; else by who calls them."""
     return (
-        ENABLED
-        and threading.main_thread().is_alive()
-        and jax_internals.trace_context() is not None
+        ENABLED and threading.main_thread().is_alive() and jax_internals.trace_context() is not None
         and jax_internals.is_top_level()
     )
 
@@ -99,9 +97,7 @@ def compile_beside(function, *operands) -> Job | None:
 def structure_of(array):
     """What JAX finds a compiled function by."""
     bound = getattr(array, "committed", False)
-    return jax.ShapeDtypeStruct(
-        array.shape, array.dtype, sharding=array.sharding if bound else None
-    )
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding if bound else None)
 
 
 def wait(timeout=None) -> None:

@@ -23,28 +23,17 @@ ROUNDED = {"xla_allow_excess_precision": False}  # numbers of 16 bits are rounde
 _CPU_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 # The emitters that make code of each fusion through MLIR want 1 MB and 6 ms for one: a network of eight blocks 310 MB
 # instead of 100, for programs that run as fast. Short ones of elementwise steps are faster with them.
-_LONG_OPTIONS = {
-    **_CPU_OPTIONS,
-    "xla_cpu_use_fusion_emitters": False,
-}  # the last is in jaxlib until 0.10
+_LONG_OPTIONS = {**_CPU_OPTIONS, "xla_cpu_use_fusion_emitters": False}  # the last is in jaxlib until 0.10
 _LONG = 128  # steps
-
-
 @functools.cache
 def _cpu_options(is_long, rounded):
     """The options for a program on the CPU, as far as this jaxlib has them."""
-    return _known(
-        {**(_LONG_OPTIONS if is_long else _CPU_OPTIONS), **(ROUNDED if rounded else {})}, _cpu()
-    )
+    return _known({**(_LONG_OPTIONS if is_long else _CPU_OPTIONS), **(ROUNDED if rounded else {})}, _cpu())
 
 
 def _known(wanted, where):
     """Those of XLA's options that this jaxlib has."""
-    return (
-        wanted
-        if _compiles(wanted, where)
-        else {n: v for n, v in wanted.items() if _compiles({n: v}, where)}
-    )
+    return wanted if _compiles(wanted, where) else {n: v for n, v in wanted.items() if _compiles({n: v}, where)}
 
 
 def _compiles(options, where):
@@ -64,9 +53,7 @@ def _cpu():
 
 def put(array, device):
     """A NumPy array where programs for a device take it from without a transfer."""
-    return jax.device_put(
-        array, _cpu() if device is None or device is _device.CPU else _device.to_jax(device)
-    )
+    return jax.device_put(array, _cpu() if device is None or device is _device.CPU else _device.to_jax(device))
 
 
 def jitted(program, *, donates, device, steps, rounded=False):
@@ -81,13 +68,8 @@ def jitted(program, *, donates, device, steps, rounded=False):
         return accelerated(program, device, donated)
     # Where its inputs are is said: JAX would compile again for those that it has put elsewhere
     # by default (new ones) and those that another program gave, which are bound to a device.
-    options: Any = {
-        "compiler_options": _cpu_options(steps > _LONG, rounded),
-        "in_shardings": _cpu(),
-    }
-    return jax.jit(
-        rewritten(program, donated=1, rounded=rounded), donate_argnums=donated, **options
-    )
+    options: Any = {"compiler_options": _cpu_options(steps > _LONG, rounded), "in_shardings": _cpu()}
+    return jax.jit(rewritten(program, donated=1, rounded=rounded), donate_argnums=donated, **options)
 
 
 # --- accelerators
@@ -143,11 +125,7 @@ class _CudaProgram:
         return function
 
     def _jitted(self, tries):
-        return jax.jit(
-            self._program,
-            donate_argnums=self._donated,
-            compiler_options=_cuda_options(self._device, tries),
-        )
+        return jax.jit(self._program, donate_argnums=self._donated, compiler_options=_cuda_options(self._device, tries))
 
 
 @functools.cache
@@ -250,9 +228,7 @@ def compile_code(code, live, donated, device, before):
 
     def program(kept, given, ints, floats):
         kept, given = iter(kept), dict(zip(given_order, given, strict=True))
-        return function(
-            [given[i] if i in given else next(kept) for i in range(count)], ints, floats
-        )
+        return function([given[i] if i in given else next(kept) for i in range(count)], ints, floats)
 
     compiled = jitted(
         program, donates=bool(donated), device=device, steps=count_steps(code), rounded=True

@@ -14,20 +14,13 @@ from .uniform import exponential
 _I64 = np.dtype(np.int64)
 # 2 to this many digits is the largest integer up to which a floating-point dtype has all of them.
 DIGITS = {
-    np.dtype(np.float16): 11,
-    np.dtype(ml_dtypes.bfloat16): 8,
-    F32: 24,
-    F64: 53,
+    np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8, F32: 24, F64: 53,
 }
 
 
 def _of_integers(values, dtype):
     """Integers in ``dtype`` as PyTorch converts them: to halves by way of float32."""
-    return (
-        values.astype(F32).astype(dtype)
-        if dtype in DIGITS and dtype != F64
-        else values.astype(dtype)
-    )
+    return values.astype(F32).astype(dtype) if dtype in DIGITS and dtype != F64 else values.astype(dtype)
 
 
 @locked
@@ -60,9 +53,7 @@ def random_(generator, shape, dtype=_I64) -> np.ndarray:
     if dtype == np.bool_:
         return (words & np.uint32(1)).astype(np.bool_).reshape(shape)
     if dtype in DIGITS:
-        return _of_integers(words % words.dtype.type((1 << DIGITS[dtype]) + 1), dtype).reshape(
-            shape
-        )
+        return _of_integers(words % words.dtype.type((1 << DIGITS[dtype]) + 1), dtype).reshape(shape)
     return (words & words.dtype.type(np.iinfo(dtype).max)).astype(dtype).reshape(shape)
 
 
@@ -143,18 +134,15 @@ def geometric(generator, shape, p: float, dtype=F32) -> np.ndarray:
     u = generator.uniform64(math.prod(shape))
     with np.errstate(invalid="ignore"):
         values = through_libm(
-            lambda m, u: m.log(u),
-            lambda v: np.ceil(v / log_failure),
-            u,
+            lambda m, u: m.log(u), lambda v: np.ceil(v / log_failure), u,
             F64 if np.dtype(dtype).kind in "iu" else np.dtype(dtype),
         )
         return values.astype(dtype).reshape(shape)
 
 
 @locked
-def multinomial(
-    generator, weights: np.ndarray, count: int, replacement=False, transposed=False
-) -> np.ndarray:
+def multinomial(generator, weights: np.ndarray, count: int, replacement=False,
+                transposed=False) -> np.ndarray:
     """Indices drawn by weight along the last axis, as int64.
 
     Args:

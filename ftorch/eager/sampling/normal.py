@@ -29,14 +29,8 @@ def _log(xp, fma, x):
     square = x * x
     y = xp.full_like(x, _f32(7.0376836292e-2))
     for coefficient in (
-        -1.1514610310e-1,
-        1.1676998740e-1,
-        -1.2420140846e-1,
-        1.4249322787e-1,
-        -1.6668057665e-1,
-        2.0000714765e-1,
-        -2.4999993993e-1,
-        3.3333331174e-1,
+        -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+        2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
     ):
         y = fma(y, x, _f32(coefficient))
     y = fma(y * x, square, exponent * _f32(-2.12194440e-4))
@@ -74,9 +68,7 @@ def _float32_normal(xp, fma, words, mean, std):
     return fma(radius * cos, std, mean), fma(radius * sin, std, mean)
 
 
-_normal32 = BlockSampler(
-    _float32_normal, probe=(0.1, 0.7), few=native.function("ftorch_normal", "pnffp")
-)
+_normal32 = BlockSampler(_float32_normal, probe=(0.1, 0.7), few=native.function("ftorch_normal", "pnffp"))
 
 
 @locked
@@ -101,11 +93,9 @@ def normal(generator, shape, mean=0.0, std=1.0, dtype=F32, contiguous=True) -> n
         return cast(fma64(_one_by_one(generator, count), std, mean), dtype).reshape(shape)
     if dtype == F64:
         return _float64_normal(generator, count, mean, std).reshape(shape)
-    return (
-        _float32_blocks(generator, count, mean, std, skips=dtype == F32)[:count]
-        .astype(dtype, copy=False)
-        .reshape(shape)
-    )
+    return _float32_blocks(generator, count, mean, std, skips=dtype == F32)[:count].astype(
+        dtype, copy=False
+    ).reshape(shape)
 
 
 def _float32_blocks(generator, count, mean, std, skips):

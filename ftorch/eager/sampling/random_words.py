@@ -13,12 +13,7 @@ import numpy as np
 from ..core import device as _device
 from .arithmetic import F32, contracted, fma32
 
-_BUCKETS = (
-    512,
-    8192,
-    65536,
-    1 << 18,
-)  # words per program: one compilation each, whatever is asked for
+_BUCKETS = (512, 8192, 65536, 1 << 18)  # words per program: one compilation each, whatever is asked for
 CHUNK = 65536  # what stays in the cache
 _FEW = 8192  # words below which a program costs more than its arithmetic
 _IN_FLIGHT = 2  # blocks the host draws ahead of the program
@@ -65,8 +60,7 @@ class BlockSampler:
         for fma in (contracted, fma32):
             program = jax.jit(
                 functools.partial(self._function, jnp, functools.partial(fma, jnp)),
-                in_shardings=host,
-                out_shardings=host,
+                in_shardings=host, out_shardings=host,
             )
             found = program(words, *self._probe)
             if all(map(np.array_equal, found, expected)):
@@ -83,9 +77,7 @@ class BlockSampler:
         if _device.forked[0] and self.is_few_exact():  # without XLA
             for start in range(0, out.size, _FEW):
                 words = draw(start, min(start + _FEW, out.size))
-                self._few(
-                    words.ctypes.data, words.size, *map(float, scalars), out[start:].ctypes.data
-                )
+                self._few(words.ctypes.data, words.size, *map(float, scalars), out[start:].ctypes.data)
             return
         groups = out.reshape(-1, 2, 8)
         pending: deque = deque()

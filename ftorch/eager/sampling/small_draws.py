@@ -26,14 +26,10 @@ def uniform(generator, shape, low: float, high: float, dtype) -> np.ndarray | No
     if not _is_few(math.prod(shape)) or (dtype is not F32 and dtype is not F64):
         return None
     generator._ftorch_fresh = False
-    return _module.draw(
-        generator._ftorch_capsule, _UNIFORM32 if dtype is F32 else _UNIFORM64, shape, low, high
-    )
+    return _module.draw(generator._ftorch_capsule, _UNIFORM32 if dtype is F32 else _UNIFORM64, shape, low, high)
 
 
-def normal(
-    generator, shape, mean: float, std: float, dtype, is_dense: bool, blocks_are_exact
-) -> np.ndarray | None:
+def normal(generator, shape, mean: float, std: float, dtype, is_dense: bool, blocks_are_exact) -> np.ndarray | None:
     """Args:
     blocks_are_exact: asked whether groups of 16 come out of C bit for bit.
     """

@@ -84,9 +84,6 @@ def cauchy(generator, shape, median=0.0, sigma=1.0, dtype=F32) -> np.ndarray:
     """Cauchy: ``median + sigma * tan(pi * (u - 1/2))``."""
     u = generator.uniform64(math.prod(shape))
     values = through_libm(
-        lambda m, u: m.tan(math.pi * (u - 0.5)),
-        lambda v: fma64(v, sigma, median),
-        u,
-        np.dtype(dtype),
+        lambda m, u: m.tan(math.pi * (u - 0.5)), lambda v: fma64(v, sigma, median), u, np.dtype(dtype)
     )
     return values.reshape(shape)

@@ -74,7 +74,9 @@ def _as_tensor(item, device):
     if array.dtype.kind == "O":
         return api.tensor(item)
     if array.dtype.kind not in "biu":
-        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        raise IndexError(
+            "tensors used as indices must be long, int, byte or bool tensors"
+        )
     return from_array(array, device)
 
 
@@ -105,10 +107,7 @@ def _stands_for_tuple(index):
     except Exception:
         return False
     return count < 32 and any(
-        item is None
-        or item is Ellipsis
-        or isinstance(item, (TensorBase, slice))
-        or _is_sequence(item)
+        item is None or item is Ellipsis or isinstance(item, (TensorBase, slice)) or _is_sequence(item)
         for item in (index[i] for i in range(count))
     )
 
@@ -124,11 +123,7 @@ def _parse(x, index):
     if g.ndim:  # the commonest
         if index.__class__ is slice:
             return [_slice(index, g.shape[0])], {}, "slice"
-        if (
-            index.__class__ in PLAIN
-            and index._ftorch_geometry.dtype is int64
-            and index._ftorch_geometry.ndim
-        ):
+        if index.__class__ in PLAIN and index._ftorch_geometry.dtype is int64 and index._ftorch_geometry.ndim:
             return [(0, 1, g.shape[0])], {0: index}, "slice"
     items = _items(index)
     consumed = 0
@@ -168,9 +163,7 @@ def _parse(x, index):
             view.append(_integer(x, int(item), dim, position))
             dim, last = dim + 1, "select"
         elif (
-            isinstance(item, TensorBase)
-            and not item._ftorch_geometry.shape
-            and item.dtype.category == 1
+            isinstance(item, TensorBase) and not item._ftorch_geometry.shape and item.dtype.category == 1
             and _has_value(item)
         ):
             if item.dtype.name == "uint8":
@@ -182,10 +175,14 @@ def _parse(x, index):
         elif isinstance(item, (TensorBase, np.ndarray, list, tuple, range)):
             t = _as_tensor(list(item) if isinstance(item, range) else item, g.device)
             if t.dtype.category > 1:
-                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+                raise IndexError(
+                    "tensors used as indices must be long, int, byte or bool tensors"
+                )
             is_mask = t.dtype.name in ("bool", "uint8")
             if t.dtype.name in ("int8", "int16", "uint16", "uint32", "uint64"):
-                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+                raise IndexError(
+                    "tensors used as indices must be long, int, byte or bool tensors"
+                )
             if is_mask and t.dtype.name == "uint8":
                 warn_user(
                     "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
@@ -270,9 +267,7 @@ def _basic(x, view, last):
 
 def getitem(x, index):
     """``x[index]``: a view for basic indices, a copy for index tensors and masks."""
-    if (
-        x.__class__ not in PLAIN and modes.subclasses
-    ):  # a class's own method calls this one: the class is asked
+    if x.__class__ not in PLAIN and modes.subclasses:  # a class's own method calls this one: the class is asked
         found = _op.hooks.function_override(getitem, (x, index), {})
         if found is not NotImplemented:
             return found
@@ -287,11 +282,7 @@ def getitem(x, index):
             found = _masked(x, index)
             if found is not None:
                 return found
-        elif (
-            index.__class__ in PLAIN
-            and index._ftorch_geometry.dtype is int64
-            and index._ftorch_geometry.ndim
-        ):
+        elif index.__class__ in PLAIN and index._ftorch_geometry.dtype is int64 and index._ftorch_geometry.ndim:
             if x._ftorch_geometry.ndim:
                 return call(op_named("index.Tensor"), (x, (index,)), ())
         index = _with_numbers(index)
@@ -300,9 +291,7 @@ def getitem(x, index):
             known = x._ftorch_geometry._views.get(key)
             if known is not None:
                 return make_view(known[0], x, known[1], known[2], known[3])
-    if getattr(index.__class__, "__torch_function__", None) is not None and not isinstance(
-        index, TensorBase
-    ):
+    if getattr(index.__class__, "__torch_function__", None) is not None and not isinstance(index, TensorBase):
         from ..dispatch import overrides
 
         return overrides.handle(getitem, [x, index], (x, index), {})
@@ -311,10 +300,7 @@ def getitem(x, index):
         if index.__class__ is not slice and _is_whole(x, view):
             return _basic(x, view, last)
         # Even a whole slice is one.
-        definition, static = (
-            OPS["_index_slice" if index.__class__ is slice else f"_index_{last}"],
-            (tuple(view),),
-        )
+        definition, static = OPS["_index_slice" if index.__class__ is slice else f"_index_{last}"], (tuple(view),)
         found = view_call(definition, x, static)
         if key is not None:
             memo = x._ftorch_geometry._views
@@ -330,13 +316,7 @@ def getitem(x, index):
 def _masked(x, mask):
     """``x[mask]``, taken at once from values that are at hand, where nothing records it; else None."""
     g, m = x._ftorch_geometry, mask._ftorch_geometry
-    if (
-        not m.ndim
-        or m.shape != g.shape[: m.ndim]
-        or m.device is not g.device
-        or x._ftorch_requires_grad
-        and modes.grad
-    ):
+    if not m.ndim or m.shape != g.shape[: m.ndim] or m.device is not g.device or x._ftorch_requires_grad and modes.grad:
         return None
     values = at_hand(x)
     return None if values is None else from_array(values[to_numpy(mask)])
@@ -411,11 +391,7 @@ def _is_whole(x, view):
 
 def setitem(x, index, value):
     """``x[index] = value``; the value is broadcast and cast."""
-    if (
-        special[0]
-        and not isinstance(value, TensorBase)
-        and any(level.sees_aten for level in modes.levels)
-    ):
+    if special[0] and not isinstance(value, TensorBase) and any(level.sees_aten for level in modes.levels):
         value = _value_tensor(value, x)  # ATen assigns tensors
     written = _write_item(x, index, value)
     if written is True:
@@ -427,9 +403,7 @@ def setitem(x, index, value):
     if index.__class__ is bool:
         if not isinstance(value, TensorBase):
             value = _value_tensor(value, x)
-        return (
-            _assign(x.unsqueeze(0), value) if index else None
-        )  # False writes nothing, and nobody looks at the value
+        return _assign(x.unsqueeze(0), value) if index else None  # False writes nothing, and nobody looks at the value
     if not special[0] and x.__class__ in PLAIN:
         index = _with_numbers(index)
         key = _basic_key(index)
@@ -445,9 +419,7 @@ def setitem(x, index, value):
         is_number = isinstance(value, (int, float, complex, np.number)) or (
             isinstance(value, TensorBase) and value.numel() == 1
         )
-        recorded = modes.grad and (
-            part._ftorch_requires_grad or getattr(value, "requires_grad", False)
-        )
+        recorded = modes.grad and (part._ftorch_requires_grad or getattr(value, "requires_grad", False))
         if dim == 0 and t.dtype.name == "bool" and is_number and not recorded and not special[0]:
             mask = t.reshape((*t.shape, *[1] * (part.ndim - t.ndim)))
             if isinstance(value, TensorBase):
@@ -505,14 +477,9 @@ def _is_itself(part, value):
     """Whether what is assigned is what was there, as behind ``x[i] += 1``, and nobody but the version has to know."""
     storage = part._ftorch_storage
     return (
-        value._ftorch_geometry is part._ftorch_geometry
-        and value._ftorch_offset == part._ftorch_offset
-        and not special[0]
-        and part.__class__ in PLAIN
-        and value.__class__ in PLAIN
-        and not storage.version < 0
-        and not modes.differentiating
-        and capture_trace.capturing() is None
+        value._ftorch_geometry is part._ftorch_geometry and value._ftorch_offset == part._ftorch_offset
+        and not special[0] and part.__class__ in PLAIN and value.__class__ in PLAIN and not storage.version < 0
+        and not modes.differentiating and capture_trace.capturing() is None
         and not (part._ftorch_requires_grad or value._ftorch_requires_grad)
         and (part._base is None or not part._base._ftorch_requires_grad)
         and not has_internal_overlap(part._ftorch_geometry)
@@ -538,13 +505,9 @@ def _assign(part, value):
                 return
         part.copy_(value)
     elif isinstance(value, (int, float, complex, np.integer, np.bool_)):
-        if (
-            part.dtype in _NARROW and isinstance(value, float) and abs(value) > 448
-        ):  # a fill refuses what overflows
+        if part.dtype in _NARROW and isinstance(value, float) and abs(value) > 448:  # a fill refuses what overflows
             part.copy_(api.tensor(float(value), dtype=float32))
-        elif has_internal_overlap(
-            part._ftorch_geometry
-        ):  # a fill may write there, an assignment not
+        elif has_internal_overlap(part._ftorch_geometry):  # a fill may write there, an assignment not
             part.copy_(_number(value))
         else:
             part.fill_(_number(value))

@@ -34,22 +34,13 @@ def inferred_array(data, wanted=None):
         return to_numpy(data)
     if isinstance(data, jax.Array):
         return np.asarray(data)
-    if (
-        hasattr(data, "__len__")
-        and hasattr(data, "__array__")
-        and not isinstance(data, (list, tuple))
-    ):
+    if hasattr(data, "__len__") and hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
         return np.asarray(data)
     if isinstance(data, bytes | str):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     if not _is_sequence(data):
         return _by_element(data, wanted)
-    if (
-        len(data)
-        and isinstance(data, (list, tuple))
-        and isinstance(data[0], np.ndarray)
-        and data[0].ndim
-    ):
+    if len(data) and isinstance(data, (list, tuple)) and isinstance(data[0], np.ndarray) and data[0].ndim:
         warn_once(
             "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider "
             "converting the list to a single numpy.ndarray with numpy.array() before converting to a tensor."
@@ -57,23 +48,14 @@ def inferred_array(data, wanted=None):
     try:
         shape, leaves = _flatten(data)
         kinds = {type(v) for v in leaves}
-        if (
-            wanted is not None
-            and wanted.category <= 1
-            and any(issubclass(kind, _NO_INTEGERS) for kind in kinds)
-        ):
+        if wanted is not None and wanted.category <= 1 and any(issubclass(kind, _NO_INTEGERS) for kind in kinds):
             return _by_element(data, wanted)
         return _array(leaves, kinds, shape, wanted)
     except (TypeError, ValueError, RuntimeError):
         return _by_element(data, wanted)
 
 
-_NO_INTEGERS = (
-    TensorBase,
-    np.float16,
-    np.float32,
-    np.longdouble,
-)  # may be none for a dtype of integers
+_NO_INTEGERS = (TensorBase, np.float16, np.float32, np.longdouble)  # may be none for a dtype of integers
 
 
 def _array(leaves, kinds, shape, wanted):
@@ -126,9 +108,7 @@ def _by_element(data, wanted):
         except TypeError:
             raise TypeError("not a sequence") from None
         if len(items) != shape[dim]:
-            raise ValueError(
-                f"expected sequence of length {shape[dim]} at dim {dim} (got {len(items)})"
-            )
+            raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(items)})")
         for part in items:
             store(part, dim + 1)
 
@@ -160,16 +140,12 @@ def _checked(item, dtype):
     if dtype.category <= 1:
         if isinstance(item, TensorBase):
             if item.numel() != 1 or item.dtype.category > 1:
-                raise TypeError(
-                    "only integer tensors of a single element can be converted to an index"
-                )
+                raise TypeError("only integer tensors of a single element can be converted to an index")
         elif not isinstance(item, float):
             operator.index(item)
     elif isinstance(item, (TensorBase, np.ndarray)):
         float(item) if dtype.category == 2 else complex(item)
-    elif not isinstance(item, (bool, int, float, np.generic)) and not (
-        isinstance(item, complex) and dtype.is_complex
-    ):
+    elif not isinstance(item, (bool, int, float, np.generic)) and not (isinstance(item, complex) and dtype.is_complex):
         raise TypeError(f"must be real number, not {type(item).__name__}")
     return item
 
@@ -192,9 +168,7 @@ def _leaf_dtype(kind):
     if issubclass(kind, np.generic):  # the double precision ones are Python's, too
         return _dtype.from_numpy(np.dtype(kind))
     if issubclass(kind, (bool, int, float, complex)):
-        return _dtype.from_python(
-            next(k for k in (bool, int, float, complex) if issubclass(kind, k))
-        )
+        return _dtype.from_python(next(k for k in (bool, int, float, complex) if issubclass(kind, k)))
     if issubclass(kind, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{kind.__name__}'")
     raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
@@ -271,9 +245,7 @@ def _is_sequence(item):
     if isinstance(item, np.ndarray):
         return item.ndim > 0
     return isinstance(item, (list, tuple, range)) or (
-        hasattr(item, "__len__")
-        and hasattr(item, "__getitem__")
-        and not isinstance(item, (str, bytes, Mapping, type))
+        hasattr(item, "__len__") and hasattr(item, "__getitem__") and not isinstance(item, (str, bytes, Mapping, type))
     )
 
 
@@ -292,11 +264,8 @@ def cast_array(array, dtype):
 def check_numbers(array, dtype):
     """Raises PyTorch's errors for Python numbers that a real dtype cannot hold."""
     if array.dtype.kind == "c" and dtype.category:
-        raise TypeError(
-            "must be real number, not complex"
-            if dtype.category > 1
-            else "'complex' object cannot be interpreted as an integer"
-        )
+        raise TypeError("must be real number, not complex" if dtype.category > 1 else
+                        "'complex' object cannot be interpreted as an integer")
     if not array.size or array.dtype == dtype.numpy or dtype.category != 1:
         return
     limits = np.iinfo(dtype.numpy)

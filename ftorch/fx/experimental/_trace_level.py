@@ -51,9 +51,7 @@ class Kernel:
         return self.function(*args, **kwargs)
 
 
-_UNREAD = frozenset(
-    "masked_fill fill masked_scatter copy where".split()
-)  # their gradients read no elements of the target
+_UNREAD = frozenset("masked_fill fill masked_scatter copy where".split())  # their gradients read no elements of the target
 _LAYOUTS = (formats.contiguous_format, formats.channels_last, formats.channels_last_3d)
 
 
@@ -68,11 +66,7 @@ def kernel_of(op: _op.Op, static: tuple, form: str) -> Kernel:
     """A call of an op with its static arguments."""
     call, suffix = (_op.call_inplace, "_") if form == "inplace" else (_op.call, "")
     return Kernel(
-        op.name + suffix,
-        lambda *operands: call(op, operands, static),
-        form == "inplace",
-        op,
-        static,
+        op.name + suffix, lambda *operands: call(op, operands, static), form == "inplace", op, static
     )
 
 
@@ -116,10 +110,8 @@ class TraceLevel(Level):
         """A tensor that `ftorch.eager.call.op.create` made, as the value of a node."""
         definition = _op.op_named(args[0]).definition
         packet = getattr(_ops.ops.aten, definition.name)
-        args, kwargs = (
-            packet.arguments(definition, args[1:])
-            if hasattr(packet, "arguments")
-            else (tuple(args[1:]), {})
+        args, kwargs = packet.arguments(definition, args[1:]) if hasattr(packet, "arguments") else (
+            tuple(args[1:]), {}
         )
         names = [a.name for a in definition.schema.arguments if a.name != "dtype"]
         kwargs = {**kwargs, **{k: options[k] for k in ("dtype", "device") if options.get(k)}}
@@ -190,13 +182,10 @@ class TraceLevel(Level):
         if recorded:
             inplace_history.check_inplace(target)
         if recorded:
-            scalars = [
-                o for o in operands if not isinstance(o, (TensorBase, list, tuple, type(None)))
-            ]
+            scalars = [o for o in operands
+                       if not isinstance(o, (TensorBase, list, tuple, type(None)))]
             backward = derivatives.of_plan(plan, mask, tape.node_class)
-            reads = op.name not in _UNREAD and any(
-                i >= 0 and tensors[i] is target for i in backward.saved
-            )
+            reads = op.name not in _UNREAD and any(i >= 0 and tensors[i] is target for i in backward.saved)
             if reads:  # what the gradient reads is written over
                 with no_grad():
                     before = target.clone()
@@ -204,12 +193,8 @@ class TraceLevel(Level):
         node = self.record(op, operands, static, "inplace")
         if recorded:
             history = backward.node_class(backward, scalars)
-            history.edges = tuple(
-                tape.edge_of(t) if m else None for t, m in zip(tensors_of(operands), mask)
-            )
-            history.saved = [
-                saved_tensors.save(tensors[i]) if i >= 0 else None for i in backward.saved
-            ]
+            history.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors_of(operands), mask))
+            history.saved = [saved_tensors.save(tensors[i]) if i >= 0 else None for i in backward.saved]
         with self.below():
             _op.call_inplace(op, self._inner(operands), static)
         if isinstance(target, Traced):
@@ -217,10 +202,7 @@ class TraceLevel(Level):
         target._ftorch_storage.version += 1
         if recorded:
             inplace_history.rebase(target, history)
-            history.saved = [
-                s if i >= 0 else self.save_result(target)
-                for s, i in zip(history.saved, backward.saved)
-            ]
+            history.saved = [s if i >= 0 else self.save_result(target) for s, i in zip(history.saved, backward.saved)]
         return target
 
     def _record_view(self, definition, x, static) -> Node:

@@ -22,18 +22,8 @@ from ..graph_module import GraphModule
 from ..node import map_aggregate
 from ._trace_level import Traced, TraceLevel
 
-_HANDED = (
-    "call",
-    "call_inplace",
-    "view",
-    "composite",
-    "custom",
-    "random",
-    "detach",
-    "rewrapped",
-    "alias",
-    "known",
-)
+_HANDED = ("call", "call_inplace", "view", "composite", "custom", "random", "detach", "rewrapped",
+           "alias", "known")
 
 
 def _refuse(what: str, operator: str, hint: str):
@@ -175,11 +165,8 @@ class _Branch(TraceLevel):
                     t = api.tensor(t)
                 own = self.adopt(t)
                 if id(own._ftorch_storage) in self._inputs:
-                    _refuse(
-                        "aliasing",
-                        self.operator,
-                        "Replace `return input` with `return input.clone()` to avoid aliasing.",
-                    )
+                    _refuse("aliasing", self.operator,
+                            "Replace `return input` with `return input.clone()` to avoid aliasing.")
                 nodes.append(own._node)
                 self.outputs.append(_value(own))
             self.graph.output(tuple(nodes))
@@ -200,7 +187,6 @@ class _Branch(TraceLevel):
 @contextlib.contextmanager
 def _handed(level, branch):
     """Within, a level hands its calls to a branch."""
-
     def hand(name):
         return lambda *args, **kwargs: getattr(branch, name)(*args, **kwargs)
 
@@ -222,9 +208,7 @@ def _branches(level, operator, functions, operands, named):
     kind = next(c for c in type(level).__mro__ if not issubclass(c, _Branch))
     made = []
     for f in functions:
-        table = (
-            (level._table,) if hasattr(level, "_table") else ()
-        )  # a branch decomposes what its trace does
+        table = (level._table,) if hasattr(level, "_table") else ()  # a branch decomposes what its trace does
         branch = _branch_class(kind)(*table).begin(level, operator, captured, named)
         for option in ("composites", "renames"):
             if hasattr(level, option):
@@ -305,9 +289,7 @@ def _differentiable():
                 def run(*values):
                     inputs, grads = values[: len(given)], values[len(given) :]
                     with enable_grad():
-                        own = [
-                            t.detach().requires_grad_() if w else t for t, w in zip(inputs, wanted)
-                        ]
+                        own = [t.detach().requires_grad_() if w else t for t, w in zip(inputs, wanted)]
                         results = [(y, g) for y, g in zip(module(*own), grads) if y.requires_grad]
                     wants = [t for t, w in zip(own, wanted) if w]
                     if not results:
@@ -315,9 +297,7 @@ def _differentiable():
                     ys, gs = zip(*results)
                     # What comes out of a branch is new, and made there.
                     return tuple(
-                        g.clone()
-                        if isinstance(g, Traced)
-                        else api.zeros_like(t) + (0 if g is None else g)
+                        g.clone() if isinstance(g, Traced) else api.zeros_like(t) + (0 if g is None else g)
                         for t, g in zip(wants, grad(ys, wants, gs, allow_unused=True))
                     )
 

@@ -40,7 +40,8 @@ def _names(f, count) -> list[str]:
         parameters = inspect.signature(f).parameters.values()
     except (TypeError, ValueError):
         return unknown
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [p.name for p in parameters
+             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return names[:count] if len(names) >= count else unknown
 
 
@@ -72,7 +73,6 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"tracing_mode must be real/fake/symbolic, got {tracing_mode}")
     table = {str(op): replacement for op, replacement in (decomposition_table or {}).items()}
-
     @functools.wraps(f)
     def traced(*args):
         trace = _trace_for_all_sizes if tracing_mode == "symbolic" else _trace
@@ -129,9 +129,7 @@ class AtenLevel(DecomposingLevel):
 
     @staticmethod
     def is_kept(node):
-        return node.op in ("call_function", "placeholder", "output") and not node.name.startswith(
-            "sym_size"
-        )
+        return node.op in ("call_function", "placeholder", "output") and not node.name.startswith("sym_size")
 
     def node_of(self, t):
         own = isinstance(t, Traced) and t._level is self
@@ -158,9 +156,7 @@ class AtenLevel(DecomposingLevel):
         """The operands, with constants (parameters) as tensors of the trace."""
 
         def own(t):
-            is_constant = isinstance(t, TensorBase) and not (
-                isinstance(t, Traced) and t._level is self
-            )
+            is_constant = isinstance(t, TensorBase) and not (isinstance(t, Traced) and t._level is self)
             return self.track(t, self.node_of(t)) if is_constant else t
 
         return tuple(map_aggregate(o, own) for o in operands)
@@ -171,11 +167,7 @@ class AtenLevel(DecomposingLevel):
         result = composition.composed(op, operands, static)
         if result is not None:
             return result
-        found = (
-            composition.renamed(definition, operands, static)
-            if isinstance(definition, OpDef)
-            else None
-        )
+        found = composition.renamed(definition, operands, static) if isinstance(definition, OpDef) else None
         if found is None:
             return super()._call(op, operands, static)
         target, args, kwargs, pick = found
@@ -224,9 +216,7 @@ class AtenLevel(DecomposingLevel):
     def made(self, overload, args, kwargs):
         """A tensor that an overload of ATen makes of nothing, or in the likeness of another."""
 
-        if any(
-            isinstance(a, Wrapped) and a._level is not self for a in args
-        ):  # of a transform inside
+        if any(isinstance(a, Wrapped) and a._level is not self for a in args):  # of a transform inside
             return overload._function(*args, **kwargs)
         return self._call_of(overload, args, kwargs)
 
@@ -241,13 +231,9 @@ class AtenLevel(DecomposingLevel):
         aten = _ops.ops.aten
         with self.below():
             value = function(*self._inner(args), **kwargs)
-        empty = self.graph.call_function(
-            aten.empty_like.default, (self.node_of(x),), name="empty_like"
-        )
+        empty = self.graph.call_function(aten.empty_like.default, (self.node_of(x),), name="empty_like")
         empty.meta["val"] = fake_like(value)
-        node = self.graph.call_function(
-            aten.bernoulli_.default, (empty, *((p,) if p != 0.5 else ())), name="bernoulli_"
-        )
+        node = self.graph.call_function(aten.bernoulli_.default, (empty, *((p,) if p != 0.5 else ())), name="bernoulli_")
         return self.track(value, node)
 
     def _drawn(self, target, shown, options, function, args, kwargs, fills):
@@ -284,17 +270,7 @@ class AtenLevel(DecomposingLevel):
         out._grad_fn, out._ftorch_requires_grad = history, True
         return out
 
-    def _batch_norm(
-        self,
-        x,
-        running_mean,
-        running_var,
-        weight=None,
-        bias=None,
-        training=False,
-        momentum=0.1,
-        eps=1e-5,
-    ):
+    def _batch_norm(self, x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
         """The normalization by ATen's op, which updates the running statistics."""
         given = (x, weight, bias, running_mean, running_var)
         x, weight, bias, *running = self._own(given)
@@ -315,13 +291,7 @@ class AtenLevel(DecomposingLevel):
         name = function.__name__
         if name == "batch_norm" and self._is_own(args):
             return self._batch_norm(*args, **kwargs)
-        if (
-            name not in _PIECES
-            or kwargs
-            or not args
-            or not isinstance(args[0], Traced)
-            or args[0]._level is not self
-        ):
+        if name not in _PIECES or kwargs or not args or not isinstance(args[0], Traced) or args[0]._level is not self:
             return NotImplemented
         x = args[0]
         if x._ftorch_requires_grad and modes.grad:
@@ -334,9 +304,7 @@ class AtenLevel(DecomposingLevel):
         node = out._node
         if node.args and isinstance(node.args[0], tuple):
             node.args = (list(node.args[0]), *node.args[1:])
-        kwargs = {
-            k: v for k, v in node.kwargs.items() if k != "dtype" or v is not get_default_dtype()
-        }
+        kwargs = {k: v for k, v in node.kwargs.items() if k != "dtype" or v is not get_default_dtype()}
         node.kwargs = {**kwargs, "device": t.device, "pin_memory": False}
         return out
 
@@ -345,9 +313,7 @@ class AtenLevel(DecomposingLevel):
             return super()._record_view(definition, x, static)
         if self.is_unsafe:  # a view of a copy that nobody else can reach
             size = list(static[0])
-            return self.graph.call_function(
-                _ops.ops.aten._unsafe_view.default, (x._node, size), name="_unsafe_view"
-            )
+            return self.graph.call_function(_ops.ops.aten._unsafe_view.default, (x._node, size), name="_unsafe_view")
         found = composition.renamed(definition, (x,), static)
         if found is None:
             return super()._record_view(definition, x, static)

@@ -20,9 +20,7 @@ def innermost():
     while frame is not None and not is_users(frame.f_code.co_filename):
         if frame.f_globals.get("__name__", "").startswith(_HERE):
             called = frame.f_code.co_name
-            if (
-                called == "call" and "function" in frame.f_locals
-            ):  # see `eager.overrides.overridable`
+            if called == "call" and "function" in frame.f_locals:  # see `eager.overrides.overridable`
                 called = getattr(frame.f_locals["function"], "__name__", called)
         frame = frame.f_back
     return frame, called
@@ -97,8 +95,7 @@ def of_look() -> str:
             "Tensor.tolist() with non-integer tensor",
             "Dynamo currently does not support tracing `tolist()` on non-integer tensors.",
             "Ensure the input tensor to `tolist()` is an integer type (e.g., int8, int16, int32, int64).",
-            context="call_method TensorVariable() to_list",
-            number="0109",
+            context="call_method TensorVariable() to_list", number="0109",
         )
     return _text("Dynamic shape operator", f"`{called}` looks at the values of a tensor.", _OUT)
 
@@ -142,8 +139,7 @@ BRANCH = _text(
     "This graph break is fundamental - it is unlikely that Dynamo will ever be able to trace through your code. "
     "Consider finding a workaround.",
     "Use `torch.cond` to express dynamic control flow.",
-    context="attempted to jump with TensorVariable()",
-    number="0170",
+    context="attempted to jump with TensorVariable()", number="0170",
 )
 
 
@@ -176,9 +172,7 @@ def _fake(value) -> str:
     return f"FakeTensor(..., size={tuple(value.shape)}{dtype})"
 
 
-_BROADCAST = re.compile(
-    r"The size of tensor a \(\d+\) must match the size of tensor b \((\d+)\) at non-singleton"
-)
+_BROADCAST = re.compile(r"The size of tensor a \(\d+\) must match the size of tensor b \((\d+)\) at non-singleton")
 
 
 def _meta_text(text, args) -> str:
@@ -187,21 +181,11 @@ def _meta_text(text, args) -> str:
     broadcast = _BROADCAST.match(text)
     if broadcast and len(shapes) == 2:
         a, b = shapes
-        at = next(
-            i
-            for i in range(1, min(len(a), len(b)) + 1)
-            if a[-i] != b[-i] and 1 not in (a[-i], b[-i])
-        )
-        return (
-            f"Attempting to broadcast a dimension of length {b[-at]} at -{at}! Mismatching argument at index 1 had "
-            f"torch.Size({list(b)}); but expected shape should be broadcastable to {list(a)}"
-        )
-    if text.startswith("mat1 and mat2 shapes cannot be multiplied") and [
-        len(s) for s in shapes
-    ] == [2, 2]:
-        return (
-            f"a and b must have same reduction dim, but got {list(shapes[0])} X {list(shapes[1])}."
-        )
+        at = next(i for i in range(1, min(len(a), len(b)) + 1) if a[-i] != b[-i] and 1 not in (a[-i], b[-i]))
+        return (f"Attempting to broadcast a dimension of length {b[-at]} at -{at}! Mismatching argument at index 1 had "
+                f"torch.Size({list(b)}); but expected shape should be broadcastable to {list(a)}")
+    if text.startswith("mat1 and mat2 shapes cannot be multiplied") and [len(s) for s in shapes] == [2, 2]:
+        return f"a and b must have same reduction dim, but got {list(shapes[0])} X {list(shapes[1])}."
     return text
 
 
@@ -215,8 +199,7 @@ def _builtin(name) -> str:
         f"function/method to `{name}`.",
         "If you are attempting to call a logging function (e.g. `print`), you can try adding it to "
         "`torch._dynamo.config.reorderable_logging_functions`.",
-        "Please report an issue to PyTorch.",
-        number="0059",
+        "Please report an issue to PyTorch.", number="0059",
         context=f"builtin {name} [{', '.join(variables)}] {named}",
     )
 
@@ -225,9 +208,7 @@ def _arguments(frame):
     """(types of the arguments of the call that a frame is in, how PyTorch calls them, whether there are keywords)."""
     try:
         place = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
-        lines = [
-            linecache.getline(frame.f_code.co_filename, n) for n in range(place[0], place[1] + 1)
-        ]
+        lines = [linecache.getline(frame.f_code.co_filename, n) for n in range(place[0], place[1] + 1)]
         lines[-1] = lines[-1].encode()[: place[3]].decode()
         lines[0] = lines[0].encode()[place[2] :].decode()
         call = ast.parse("".join(lines).strip(), mode="eval").body
@@ -236,13 +217,9 @@ def _arguments(frame):
         return [], [], False
     kinds, variables = [], []
     for a in call.args:
-        value = (
-            a.value if isinstance(a, ast.Constant) else frame.f_locals.get(getattr(a, "id", None))
-        )
+        value = a.value if isinstance(a, ast.Constant) else frame.f_locals.get(getattr(a, "id", None))
         tensor = hasattr(value, "_ftorch_geometry")
-        kinds.append(
-            "str" if isinstance(a, ast.JoinedStr) else "Tensor" if tensor else type(value).__name__
-        )
+        kinds.append("str" if isinstance(a, ast.JoinedStr) else "Tensor" if tensor else type(value).__name__)
         variable = "tensor.TensorVariable" if tensor else "constant.ConstantVariable"
         variables.append(f"<class 'torch._dynamo.variables.{variable}'>")
     return kinds, variables, bool(call.keywords)
@@ -264,10 +241,8 @@ def describe(reason: str) -> str:
         message = reason.partition("(")[2].rstrip(")").strip("'\"") or None
         given = "{}" if message is None else f"{{'msg': ConstantVariable(str: {message!r})}}"
         return _text(
-            "Call to `torch._dynamo.graph_break()`",
-            f"User-inserted graph break. Message: {message}",
-            "Remove the `torch._dynamo.graph_break()` call.",
-            number="0025",
+            "Call to `torch._dynamo.graph_break()`", f"User-inserted graph break. Message: {message}",
+            "Remove the `torch._dynamo.graph_break()` call.", number="0025",
             context=f"Called `torch._dynamo.graph_break()` with args `[]`, kwargs `{given}`",
         )
     if " is disabled" in reason:
@@ -276,9 +251,7 @@ def describe(reason: str) -> str:
             "Skip calling `torch.compiler.disable()`d function",
             f"Skip calling function `{function}` since it was wrapped with `torch.compiler.disable` "
             f"(reason: {why.strip(' ()') or None})",
-            "Remove the `torch.compiler.disable` call",
-            context=function,
-            number="0098",
+            "Remove the `torch.compiler.disable` call", context=function, number="0098",
         )
     if reason.endswith("was called"):
         name = reason.split()[0]

@@ -37,9 +37,8 @@ class Captured(CapturedCall):
         forward: the program; ``backward`` that of the gradients, or None.
     """
 
-    def __init__(
-        self, trace: CaptureTrace, watch: Watch, leaves, outputs, started: int, all_vary=False
-    ):
+    def __init__(self, trace: CaptureTrace, watch: Watch, leaves, outputs, started: int,
+                 all_vary=False):
         super().__init__(trace, watch, leaves, started)
         self.all_vary, sources = all_vary, self.sources
         for t, _ in sources.held:
@@ -149,20 +148,13 @@ class Captured(CapturedCall):
             if self.edges or (source is not None and source.kind == "argument"):
                 arguments.add(i)
             root = cell.root
-            if (
-                id(cell) in overwritten
-                and i not in arguments
-                and -1 - i not in extra
-                and (root.numel * root.dtype.itemsize > _DONATION_BYTES)
+            if id(cell) in overwritten and i not in arguments and -1 - i not in extra and (
+                root.numel * root.dtype.itemsize > _DONATION_BYTES
             ):
                 given.append(-1 - i)
         self.varying = varying
         self.forward = Lowered(
-            table,
-            outputs,
-            donated=given,
-            varying=varying,
-            device=self.device,
+            table, outputs, donated=given, varying=varying, device=self.device,
             replaced={o: overwritten[id(trace.cells[-1 - o])] for o in given},
         )
         draws = self.draws
@@ -175,11 +167,8 @@ class Captured(CapturedCall):
                 self.inputs.append((operand, "constant", trace.made[id(cell)][1], None))
                 continue
             source = sources.storage(cell)
-            self.inputs.append(
-                (operand, "cell", cell, None)
-                if source is None
-                else (operand, source.kind, source, cell.root)
-            )
+            self.inputs.append((operand, "cell", cell, None) if source is None else
+                               (operand, source.kind, source, cell.root))
         by_operand = {i[0]: i[:3] for i in self.inputs}
         self.given = [by_operand[self.forward.starts[p]] for p in self.forward.donated]
         self.floats = np.array(trace.floats, np.float64)
@@ -412,9 +401,7 @@ class Captured(CapturedCall):
         for slot in range(len(owners)):
             storage = owners[slot]
             if (
-                slot not in expected
-                and storage.trace is self.trace
-                and storage.slot == slot
+                slot not in expected and storage.trace is self.trace and storage.slot == slot
                 and sys.getrefcount(storage) > LISTED
             ):
                 found.append(slot)

@@ -31,25 +31,11 @@ from ..capture.user_code import is_users
 from .python_numbers import Number, plain
 
 _ATTRIBUTES = ("T", "mT", "H", "mH", "real", "imag", "data")
-_ENGINE = frozenset(
-    ("backward", "register_hook", "retain_grad", "register_post_accumulate_grad_hook")
-)
+_ENGINE = frozenset(("backward", "register_hook", "retain_grad", "register_post_accumulate_grad_hook"))
 _NUMBERS = ("item", "tolist")
 _SIZES = frozenset(("shape", "size", "numel", "nelement", "nbytes", "__len__", "stride"))
-_LOOKS = frozenset(
-    (
-        "numpy",
-        "__bool__",
-        "__int__",
-        "__float__",
-        "__index__",
-        "__complex__",
-        "__format__",
-        "__repr__",
-        "__str__",
-        "__contains__",
-    )
-)
+_LOOKS = frozenset(("numpy", "__bool__", "__int__", "__float__", "__index__",
+                    "__complex__", "__format__", "__repr__", "__str__", "__contains__"))
 
 
 class Call(NamedTuple):
@@ -97,12 +83,7 @@ class _Below:
 def _operator(name):
     """(function of `operator`, whether the operands are exchanged) of a dunder, or None."""
     base = name.strip("_")
-    for known, swapped in (
-        (base, False),
-        (base + "_", False),
-        (base[1:], True),
-        (base[1:] + "_", True),
-    ):
+    for known, swapped in ((base, False), (base + "_", False), (base[1:], True), (base[1:] + "_", True)):
         if (not swapped or base[0] == "r") and hasattr(operator, known):
             return getattr(operator, known), swapped
     return None
@@ -162,9 +143,7 @@ class Recorder(TorchFunctionMode):
             self.failed = self.failed or f"{name} was called"
         with _Below():
             if name in _ATTRIBUTES:
-                return self._noted(
-                    "call_function", getattr, (args[0], name), {}, function, args, {}
-                )
+                return self._noted("call_function", getattr, (args[0], name), {}, function, args, {})
             found = _operator(name) if name.startswith("__") else None
             if found is None:
                 return self._noted("call_method", name, args, kwargs, function, args, kwargs)
@@ -194,11 +173,8 @@ class Recorder(TorchFunctionMode):
             self.unbacked = True
             if not has_values(result):
                 self.failed = self.failed or f"{look} looks at values"
-        if (
-            looks == self.looks
-            and result is not NotImplemented
-            and self._is_on()
-            and (has_values(result) or target is operator.setitem)
+        if looks == self.looks and result is not NotImplemented and self._is_on() and (
+            has_values(result) or target is operator.setitem
         ):
             if modes.levels or modes.transforming:
                 self.failed = self.failed or "a transform of torch.func is part of it"
@@ -298,11 +274,7 @@ def _modes_now():
 def autocast_now():
     """``torch.autocast`` on the CPU: (its dtype, whether it is on, whether casts of parameters are kept)."""
     state = autocast.state
-    return (
-        state.dtypes["cpu"],
-        bool(modes.autocast) and "cpu" in modes.autocast,
-        state.cache_enabled,
-    )
+    return state.dtypes["cpu"], bool(modes.autocast) and "cpu" in modes.autocast, state.cache_enabled
 
 
 def _recorder():
@@ -320,10 +292,7 @@ def _wrapped(name, function):
 
     method.__name__ = method.__qualname__ = name
     method.__code__ = method.__code__.replace(co_name=name, co_qualname=name)
-    method.__doc__, method.__module__ = (
-        function.__doc__,
-        getattr(function, "__module__", None) or __name__,
-    )
+    method.__doc__, method.__module__ = function.__doc__, getattr(function, "__module__", None) or __name__
     return method
 
 
@@ -391,11 +360,8 @@ def _as_written(function, args, kwargs):
     positional, rest = list(args), dict(kwargs)
     for name in kwargs:
         next_ = parameters[len(positional)] if len(positional) < len(parameters) else None
-        if (
-            name in named
-            or next_ is None
-            or next_.name != name
-            or (next_.kind is not next_.POSITIONAL_OR_KEYWORD)
+        if name in named or next_ is None or next_.name != name or (
+            next_.kind is not next_.POSITIONAL_OR_KEYWORD
         ):
             break
         positional.append(rest.pop(name))

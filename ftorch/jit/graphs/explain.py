@@ -54,10 +54,8 @@ class ExplainOutput:
 
     def __str__(self):
         lines = [
-            f"Graph Count: {self.graph_count}",
-            f"Graph Break Count: {self.graph_break_count}",
-            f"Op Count: {self.op_count}",
-            "Break Reasons:",
+            f"Graph Count: {self.graph_count}", f"Graph Break Count: {self.graph_break_count}",
+            f"Op Count: {self.op_count}", "Break Reasons:",
         ]
         for i, reason in enumerate(self.break_reasons, 1):
             lines += [f"  Break Reason {i}:", f"    Reason: {reason.reason}"]
@@ -95,13 +93,7 @@ def explain(f, *extra_args, **extra_kwargs):
         ops = [[n.target for n in g.graph.nodes if n.op == "call_function"] for g in graphs]
         breaks = [BreakReason(p.reason, list(p.stack)) for p in pieces if p.reason is not None]
         return ExplainOutput(
-            graphs,
-            len(graphs),
-            len(graphs) - 1,
-            breaks,
-            sum(map(len, ops)),
-            ops,
-            guards,
+            graphs, len(graphs), len(graphs) - 1, breaks, sum(map(len, ops)), ops, guards,
             compile_times(),
         )
 

@@ -89,10 +89,8 @@ def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False) 
         always_call: it also runs when the forward raised.
     """
     return add_hook(
-        GLOBAL.forward,
-        hook,
-        (GLOBAL.forward_with_kwargs, with_kwargs),
-        (GLOBAL.forward_always_called, always_call),
+        GLOBAL.forward, hook,
+        (GLOBAL.forward_with_kwargs, with_kwargs), (GLOBAL.forward_always_called, always_call),
     )
 
 
@@ -199,11 +197,9 @@ class HookRegistration:
         [torch.Size([4, 3])]
         """
         return add_hook(
-            self._forward_hooks,
-            hook,
+            self._forward_hooks, hook,
             (self._forward_hooks_with_kwargs, with_kwargs),
-            (self._forward_hooks_always_called, always_call),
-            prepend=prepend,
+            (self._forward_hooks_always_called, always_call), prepend=prepend,
         )
 
     def register_full_backward_pre_hook(self, hook, prepend=False) -> RemovableHandle:
@@ -362,10 +358,7 @@ def _missed_by_older_hooks(args, result, grad_fn):
     for values, does_not, lacks in of_both:
         values = (values,) if isinstance(values, Tensor) else values
         if not (isinstance(values, tuple) and all(isinstance(v, Tensor) for v in values)):
-            return (
-                f"hooks on a Module that does not {does_not} a single Tensor or a tuple of Tensors",
-                lacks,
-            )
+            return f"hooks on a Module that does not {does_not} a single Tensor or a tuple of Tensors", lacks
         groups.append({v.grad_fn for v in values if v.grad_fn is not None})
     results, inputs = groups
     if len(results) > 1:

@@ -78,36 +78,22 @@ class DistributedDataParallel(Module):
     _active_ddp_module = None
     _divide_by_initial_world_size = True
 
-    def __init__(
-        self,
-        module,
-        device_ids=None,
-        output_device=None,
-        dim=0,
-        broadcast_buffers=None,
-        init_sync=True,
-        process_group=None,
-        bucket_cap_mb=None,
-        find_unused_parameters=False,
-        check_reduction=False,
-        gradient_as_bucket_view=False,
-        static_graph=False,
-        delay_all_reduce_named_params=None,
-        param_to_hook_all_reduce=None,
-        mixed_precision=None,
-        device_mesh=None,
-        skip_all_reduce_unused_params=False,
-        bucket_cap_mb_list=None,
-        batched_grad_copy=False,
-        forward_sync_buffers=None,
-    ):
+    def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=None,
+                 init_sync=True, process_group=None, bucket_cap_mb=None,
+                 find_unused_parameters=False, check_reduction=False,
+                 gradient_as_bucket_view=False, static_graph=False,
+                 delay_all_reduce_named_params=None, param_to_hook_all_reduce=None,
+                 mixed_precision=None, device_mesh=None, skip_all_reduce_unused_params=False,
+                 bucket_cap_mb_list=None, batched_grad_copy=False, forward_sync_buffers=None):
         super().__init__()
         dist = torch.distributed
         if process_group is not None and device_mesh is not None:
             raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
         if device_mesh is not None:
             if device_mesh.ndim != 1:
-                raise RuntimeError(f"Only 1D device mesh is supported, but got {device_mesh}.")
+                raise RuntimeError(
+                    f"Only 1D device mesh is supported, but got {device_mesh}."
+                )
             process_group = device_mesh.get_group(0)
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self.parameters_to_ignore = ignored
@@ -145,26 +131,17 @@ class DistributedDataParallel(Module):
         syncs = broadcast_buffers is not False or forward_sync_buffers is not None
         self.forward_sync_buffers = syncs if forward_sync_buffers is None else forward_sync_buffers
         if broadcast_buffers is not None:
-            warnings.warn(
-                _BOTH_NAMES if forward_sync_buffers is not None else _EARLIER_NAME,
-                FutureWarning,
-                stacklevel=2,
-            )
+            warnings.warn(_BOTH_NAMES if forward_sync_buffers is not None else _EARLIER_NAME, FutureWarning, stacklevel=2)
         self.find_unused_parameters = find_unused_parameters
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.static_graph = static_graph
         self.mixed_precision = mixed_precision
         self.require_backward_grad_sync = True
         self.require_forward_param_sync = True
-        sizes = [
-            int(mb * (1 << 20))
-            for mb in bucket_cap_mb_list or ([25] if bucket_cap_mb is None else [bucket_cap_mb])
-        ]
+        sizes = [int(mb * (1 << 20)) for mb in bucket_cap_mb_list or ([25] if bucket_cap_mb is None else [bucket_cap_mb])]
         self.bucket_bytes_cap = max(sizes)
         self.bucket_cap_mb_list = bucket_cap_mb_list
-        self._bucket_limits = (
-            [1 << 20, *sizes] if bucket_cap_mb is None and not bucket_cap_mb_list else sizes
-        )
+        self._bucket_limits = [1 << 20, *sizes] if bucket_cap_mb is None and not bucket_cap_mb_list else sizes
         self._parameter_names = [n for n, _ in trained]
         self._comm_hooks: list = []
         from ...distributed import _reducer
@@ -184,17 +161,10 @@ class DistributedDataParallel(Module):
         from ...distributed._reducer import Reducer
 
         self.reducer = Reducer(
-            parameters,
-            self.process_group,
-            self._bucket_limits,
-            self.gradient_as_bucket_view,
-            self.find_unused_parameters,
-            self.static_graph,
-            self._parameter_names,
-            bool(self.bucket_cap_mb_list),
+            parameters, self.process_group, self._bucket_limits, self.gradient_as_bucket_view,
+            self.find_unused_parameters, self.static_graph, self._parameter_names, bool(self.bucket_cap_mb_list),
             {
-                id(m.weight)
-                for m in self.module.modules()
+                id(m.weight) for m in self.module.modules()
                 if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and m.sparse
             },
         )
@@ -215,9 +185,7 @@ class DistributedDataParallel(Module):
             RuntimeError: if there has been an iteration.
         """
         if self.static_graph:
-            warnings.warn(
-                "You've set static_graph to be True, no need to set it again.", stacklevel=2
-            )
+            warnings.warn("You've set static_graph to be True, no need to set it again.", stacklevel=2)
             return
         if self.reducer.times.iteration:
             self._log_and_throw(
@@ -237,9 +205,7 @@ class DistributedDataParallel(Module):
     def _set_ddp_runtime_logging_sample_rate(self, sample_rate: int) -> None:
         """After the first ten iterations, times are kept of each ``sample_rate``-th one (100)."""
         if sample_rate < 1:
-            self._log_and_throw(
-                ValueError, "DDP runtime logging sample rate should be equal or greater than 1"
-            )
+            self._log_and_throw(ValueError, "DDP runtime logging sample rate should be equal or greater than 1")
         self.reducer.times.sample_rate = sample_rate
 
     def __getstate__(self):
@@ -319,15 +285,11 @@ class DistributedDataParallel(Module):
             work = Join.notify_join_context(self)
             if work:  # the number of those that have not joined
                 work.wait()
-                self.reducer.divisor = (
-                    None if self._divide_by_initial_world_size else int(work.result()[0].item())
-                )
+                self.reducer.divisor = None if self._divide_by_initial_world_size else int(work.result()[0].item())
         if synchronizes:
             self.reducer.check_finished()
             self.reducer.times.begin()
-        if (
-            self.will_sync_module_buffers()
-        ):  # also within no_sync, or where none records: the last forward decides
+        if self.will_sync_module_buffers():  # also within no_sync, or where none records: the last forward decides
             self._sync_buffers()
         if self._join_config.enable:
             self._check_global_sync(synchronizes)
@@ -388,9 +350,7 @@ class DistributedDataParallel(Module):
 
     def will_sync_module_buffers(self) -> bool:
         """Whether the next forward gives all processes the buffers of rank 0."""
-        return bool(
-            self.require_forward_param_sync and self.broadcast_buffers and self._synced_buffers()
-        )
+        return bool(self.require_forward_param_sync and self.broadcast_buffers and self._synced_buffers())
 
     @contextlib.contextmanager
     def no_sync(self):
@@ -420,7 +380,9 @@ class DistributedDataParallel(Module):
 
         annotation = signature.parameters["bucket"].annotation
         if annotation not in (inspect._empty, GradBucket) and "GradBucket" not in str(annotation):
-            raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
+            raise ValueError(
+                "Communication hook: bucket annotation should be dist.GradBucket."
+            )
         if self.reducer.hook_state is not self.process_group or self._comm_hooks:
             raise RuntimeError(
                 "register_comm_hook or register_builtin_comm_hook can only be called once."
@@ -445,21 +407,13 @@ class DistributedDataParallel(Module):
 
         self._join_config = _JoinConfig.construct_disabled_join_config()
 
-    def join(
-        self,
-        divide_by_initial_world_size: bool = True,
-        enable: bool = True,
-        throw_on_early_termination: bool = False,
-    ):
+    def join(self, divide_by_initial_world_size: bool = True, enable: bool = True,
+             throw_on_early_termination: bool = False):
         """Within it, processes may have different numbers of inputs: who has no more takes part in
         the others' reductions with zeros."""
         Join, *_ = _join_classes()
-        return Join(
-            [self],
-            enable,
-            throw_on_early_termination,
-            divide_by_initial_world_size=divide_by_initial_world_size,
-        )
+        return Join([self], enable, throw_on_early_termination,
+                    divide_by_initial_world_size=divide_by_initial_world_size)
 
     def join_hook(self, **kwargs):
         """What a process without inputs does."""
@@ -486,10 +440,7 @@ def _hook_class():
 
     class _DDPJoinHook(JoinHook):
         def __init__(self, ddp, divide_by_initial_world_size):
-            ddp._divide_by_initial_world_size, ddp.reducer.divisor = (
-                divide_by_initial_world_size,
-                None,
-            )
+            ddp._divide_by_initial_world_size, ddp.reducer.divisor = divide_by_initial_world_size, None
             self.ddp = ddp
 
         def main_hook(self):
@@ -497,9 +448,7 @@ def _hook_class():
             if ddp.will_sync_module_buffers():
                 from ...distributed._reducer import broadcast_coalesced
 
-                broadcast_coalesced(
-                    ddp.process_group, ddp._synced_buffers(), ddp._common_rank(False)
-                )
+                broadcast_coalesced(ddp.process_group, ddp._synced_buffers(), ddp._common_rank(False))
             ddp.require_forward_param_sync = ddp._check_global_sync(False)
             if ddp.require_forward_param_sync:
                 ddp.reducer.shadow()
@@ -509,9 +458,7 @@ def _hook_class():
 
             root = self.ddp._common_rank(is_last_joiner)
             broadcast_coalesced(
-                self.ddp.process_group,
-                [*self.ddp.module.parameters(), *self.ddp.module.buffers()],
-                root,
+                self.ddp.process_group, [*self.ddp.module.parameters(), *self.ddp.module.buffers()], root
             )
 
     return _DDPJoinHook
@@ -523,7 +470,9 @@ def _reached(output):
 
     found, seen = set(), set()
     leaves = [_dataclass_values(x) for x in tree_leaves(output)]
-    stack = [t.grad_fn for t in tree_leaves(leaves) if isinstance(t, torch.Tensor) and t.grad_fn]
+    stack = [
+        t.grad_fn for t in tree_leaves(leaves) if isinstance(t, torch.Tensor) and t.grad_fn
+    ]
     while stack:
         node = stack.pop()
         if node in seen:

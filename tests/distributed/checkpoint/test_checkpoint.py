@@ -20,38 +20,19 @@ import ftorch.distributed.checkpoint as mine
 
 def state(t):
     return {
-        "a": t.arange(6.0).view(2, 3),
-        "n": {"b": t.ones(2, dtype=t.bfloat16), "l": [1, t.zeros(1)]},
-        "s": "text",
-        "i": 5,
-        "scalar": t.tensor(3.0),
-        "none": None,
-        "plain": [1, 2],
-        "groups": [
-            {"lr": 0.1, "params": [0, 1]},
-            {"lr": 0.2, "betas": (0.9, 0.99), "more": {"deep": [3]}},
-        ],
-        "lists": [[1, 2], [{"x": 1}]],
-        "settings": {"a": 1, "b": {"c": "d"}},
-        "nothing": {},
-        "pair": (1, {"k": 2}),
+        "a": t.arange(6.0).view(2, 3), "n": {"b": t.ones(2, dtype=t.bfloat16), "l": [1, t.zeros(1)]},
+        "s": "text", "i": 5, "scalar": t.tensor(3.0), "none": None, "plain": [1, 2],
+        "groups": [{"lr": 0.1, "params": [0, 1]}, {"lr": 0.2, "betas": (0.9, 0.99), "more": {"deep": [3]}}],
+        "lists": [[1, 2], [{"x": 1}]], "settings": {"a": 1, "b": {"c": "d"}}, "nothing": {}, "pair": (1, {"k": 2}),
     }
 
 
 def empty(t):
     return {
-        "a": t.zeros(2, 3),
-        "n": {"b": t.zeros(2, dtype=t.bfloat16), "l": [0, t.ones(1)]},
-        "s": "",
-        "i": 0,
-        "scalar": t.tensor(0.0),
-        "none": 1,
-        "plain": [],
+        "a": t.zeros(2, 3), "n": {"b": t.zeros(2, dtype=t.bfloat16), "l": [0, t.ones(1)]},
+        "s": "", "i": 0, "scalar": t.tensor(0.0), "none": 1, "plain": [],
         "groups": [{"lr": 0.0, "params": []}, {"lr": 0.0, "betas": (), "more": {"deep": [0]}}],
-        "lists": [[0], [{"x": 0}]],
-        "settings": {"a": 0, "b": {"c": ""}},
-        "nothing": {},
-        "pair": (),
+        "lists": [[0], [{"x": 0}]], "settings": {"a": 0, "b": {"c": ""}}, "nothing": {}, "pair": (),
     }
 
 
@@ -77,7 +58,6 @@ def test_files_have_the_same_names(tmp_path):
 
 def test_states_of_optimizers(tmp_path):
     """Their keys are numbers, which are text in files."""
-
     def made(t):
         t.manual_seed(0)
         model = t.nn.Linear(2, 2)
@@ -105,19 +85,13 @@ def test_checkpoints_of_pytorch_2_3(tmp_path, monkeypatch):
     from torch.distributed.checkpoint import _version
 
     monkeypatch.setattr(_version, "_derived_version", "2_3")
-    theirs.save(
-        {k: v for k, v in state(pt).items() if k != "nothing"},
-        checkpoint_id=str(tmp_path),
-        no_dist=True,
-    )
+    theirs.save({k: v for k, v in state(pt).items() if k != "nothing"}, checkpoint_id=str(tmp_path), no_dist=True)
     monkeypatch.undo()
     assert "groups" in theirs.FileSystemReader(str(tmp_path)).read_metadata().state_dict_metadata
     loaded = empty(ft)
     del loaded["nothing"]
     mine.load(loaded, checkpoint_id=str(tmp_path), no_dist=True)
-    assert str(sorted(loaded.items())) == str(
-        sorted((k, v) for k, v in state(ft).items() if k != "nothing")
-    )
+    assert str(sorted(loaded.items())) == str(sorted((k, v) for k, v in state(ft).items() if k != "nothing"))
 
 
 @pytest.mark.parametrize("library", [theirs, mine])
@@ -174,9 +148,7 @@ def divided(t, d, rank):
     mesh = d.init_device_mesh("cpu", (2,))
     x = t.arange(15.0).view(5, 3)
     folder = _folder(d, "checkpoint")
-    dcp.save(
-        {"x": n.distribute_tensor(x, mesh, [n.Shard(0)]), "y": t.ones(2)}, checkpoint_id=folder
-    )
+    dcp.save({"x": n.distribute_tensor(x, mesh, [n.Shard(0)]), "y": t.ones(2)}, checkpoint_id=folder)
     out = []
     for p in (n.Shard(1), n.Shard(0), n.Replicate()):
         loaded = {"x": n.zeros(5, 3, device_mesh=mesh, placements=[p]), "y": t.zeros(2)}
@@ -186,9 +158,7 @@ def divided(t, d, rank):
     dcp.load(whole, checkpoint_id=folder)
     d.barrier()
     if rank == 0:
-        other = (
-            (theirs, pt) if t is ft else (mine, ft)
-        )  # the other library reads what two ranks wrote
+        other = (theirs, pt) if t is ft else (mine, ft)  # the other library reads what two ranks wrote
         foreign = {"x": other[1].zeros(5, 3)}
         other[0].load(foreign, checkpoint_id=folder, no_dist=True)
         assert foreign["x"].tolist() == x.tolist()
@@ -207,12 +177,7 @@ def from_one_file(t, d, rank):
     d.barrier()
 
     def load(state):
-        dcp.load(
-            state,
-            storage_reader=f.BroadcastingTorchSaveReader(),
-            planner=f.DynamicMetaLoadPlanner(),
-            checkpoint_id=file,
-        )
+        dcp.load(state, storage_reader=f.BroadcastingTorchSaveReader(), planner=f.DynamicMetaLoadPlanner(), checkpoint_id=file)
         return state
 
     loaded = load({"x": t.zeros(5, 2), "n": {"y": t.zeros(3)}})
@@ -257,9 +222,7 @@ def trained(t, d, rank):
     step(again, other)
     loaded = dict(zip(("model", "optimizer"), sd.get_state_dict(again, other)))
     dcp.load(loaded, checkpoint_id=folder)
-    sd.set_state_dict(
-        again, other, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"]
-    )
+    sd.set_state_dict(again, other, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
     step(again, other)
     full = sd.get_model_state_dict(again, options=sd.StateDictOptions(full_state_dict=True))
     d.barrier()
@@ -285,9 +248,7 @@ def test_states_of_optimizers_that_made_no_step(name, steps, with_gradients):
         model = t.nn.Linear(2, 3)
         model.bias.requires_grad_(False)
         options = {"momentum": 0.9} if name == "SGD" else {}
-        optimizer = getattr(t.optim, name)(
-            model.parameters(), lr=t.tensor(0.1) if name == "AdamW" else 0.1, **options
-        )
+        optimizer = getattr(t.optim, name)(model.parameters(), lr=t.tensor(0.1) if name == "AdamW" else 0.1, **options)
         for _ in range(steps):
             model(t.ones(2)).sum().backward()
             optimizer.step()

@@ -23,9 +23,7 @@ def planners(t, d, rank):
 
     class Renamed(dcp.DefaultSavePlanner):
         def set_up_planner(self, state_dict, storage_meta=None, is_coordinator=False):
-            super().set_up_planner(
-                {f"old.{k}": v for k, v in state_dict.items()}, storage_meta, is_coordinator
-            )
+            super().set_up_planner({f"old.{k}": v for k, v in state_dict.items()}, storage_meta, is_coordinator)
 
         def transform_object(self, write_item, object):
             object = super().transform_object(write_item, object)
@@ -39,11 +37,7 @@ def planners(t, d, rank):
     x = n.distribute_tensor(t.arange(10.0).view(5, 2), mesh, [n.Shard(0)])
     index = dcp.save({"x": x, "y": t.ones(3), "z": 7}, checkpoint_id=folder, planner=Renamed())
     d.barrier()
-    loaded = {
-        "old.x": n.distribute_tensor(t.zeros(5, 2), mesh, [n.Shard(1)]),
-        "old.y": t.zeros(3),
-        "old.z": 0,
-    }
+    loaded = {"old.x": n.distribute_tensor(t.zeros(5, 2), mesh, [n.Shard(1)]), "old.y": t.zeros(3), "old.z": 0}
     dcp.load(loaded, checkpoint_id=folder, planner=Added())
     some = {"old.y": t.zeros(3), "other": t.zeros(1)}
     dcp.load(some, checkpoint_id=folder, planner=dcp.DefaultLoadPlanner(allow_partial_load=True))
@@ -53,9 +47,7 @@ def planners(t, d, rank):
     except BaseException as error:
         missing = [str(e) for e in error.failures.values()]
     described = index.state_dict_metadata if rank == 0 else {}
-    chunks = (
-        [[list(c.offsets), list(c.sizes)] for c in described["old.x"].chunks] if described else []
-    )
+    chunks = [[list(c.offsets), list(c.sizes)] for c in described["old.x"].chunks] if described else []
     d.barrier()
     if rank == 0:
         __import__("shutil").rmtree(folder)
@@ -102,9 +94,7 @@ def _stored(t):
             results = []
             for item in plan.items:
                 value = planner.resolve_data(item)
-                kept[item.index] = (
-                    value.getvalue() if isinstance(value, io.BytesIO) else value.detach().clone()
-                )
+                kept[item.index] = value.getvalue() if isinstance(value, io.BytesIO) else value.detach().clone()
                 asked.append((item.index.fqn, item.tensor_storage_size()))
                 results.append(storage.WriteResult(item.index, 1, item.index.fqn))
             return done(results)
@@ -190,13 +180,8 @@ def test_nested_states_and_flat_ones():
 
     def state(t):
         return {
-            "model": {"w": t.ones(2), 3: t.zeros(1)},
-            "steps": [1, 2],
-            "mixed": [1, {"a": t.ones(1)}, [t.ones(2), 5]],
-            "empty": {},
-            "none": None,
-            "groups": [{"lr": 0.1, "params": [0, 1]}],
-            "deep": {"a": {"b": {"c": (1, 2)}}},
+            "model": {"w": t.ones(2), 3: t.zeros(1)}, "steps": [1, 2], "mixed": [1, {"a": t.ones(1)}, [t.ones(2), 5]],
+            "empty": {}, "none": None, "groups": [{"lr": 0.1, "params": [0, 1]}], "deep": {"a": {"b": {"c": (1, 2)}}},
         }
 
     def plain(value):
@@ -205,10 +190,7 @@ def test_nested_states_and_flat_ones():
     flat, paths = mine.flatten_state_dict(state(ft))
     other, their_paths = theirs.flatten_state_dict(state(pt))
     assert plain(flat) == plain(other) and paths == their_paths
-    back, their_back = (
-        mine.unflatten_state_dict(flat, paths),
-        theirs.unflatten_state_dict(other, their_paths),
-    )
+    back, their_back = mine.unflatten_state_dict(flat, paths), theirs.unflatten_state_dict(other, their_paths)
     assert str(back) == str(their_back)
     with pytest.raises(ValueError, match="duplicated flatten key a.b"):
         mine.flatten_state_dict({"a": {"b": 1}, "a.b": 2})

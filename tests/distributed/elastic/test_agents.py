@@ -32,27 +32,15 @@ def masked(text, *parts):
 # --- output ---
 
 
-@pytest.mark.parametrize(
-    "redirects, tee, shown",
-    [
-        ("0", "0", None),
-        ("3", "0", None),
-        ("0", "1", {1}),
-        ("0:1,1:2", "0:2", None),
-        ("0", "3", {0}),
-        ("0", "0", {0}),
-    ],
-)
+@pytest.mark.parametrize("redirects, tee, shown", [
+    ("0", "0", None), ("3", "0", None), ("0", "1", {1}), ("0:1,1:2", "0:2", None), ("0", "3", {0}), ("0", "0", {0}),
+])
 def test_places_of_output(tmp_path, redirects, tee, shown):
     found = []
     for m in both("multiprocessing"):
         folder = tmp_path / m.__name__
-        specs = m.DefaultLogsSpecs(
-            str(folder), m.Std.from_str(redirects), m.Std.from_str(tee), shown
-        )
-        envs = {
-            i: {"TORCHELASTIC_RUN_ID": "job", "TORCHELASTIC_RESTART_COUNT": "2"} for i in range(2)
-        }
+        specs = m.DefaultLogsSpecs(str(folder), m.Std.from_str(redirects), m.Std.from_str(tee), shown)
+        envs = {i: {"TORCHELASTIC_RUN_ID": "job", "TORCHELASTIC_RESTART_COUNT": "2"} for i in range(2)}
         dest = specs.reify(envs)
         text = masked(repr((vars(dest), envs)), specs._run_log_dir)
         assert os.path.basename(specs._run_log_dir).startswith("job_")
@@ -64,13 +52,7 @@ def test_output_without_files():
     found = []
     for m in both("multiprocessing"):
         specs, envs = m.DefaultLogsSpecs(os.devnull, m.Std.ALL), {0: {}}
-        found.append(
-            (
-                repr(vars(specs.reify(envs))),
-                envs,
-                specs == m.DefaultLogsSpecs(os.devnull, m.Std.ALL),
-            )
-        )
+        found.append((repr(vars(specs.reify(envs))), envs, specs == m.DefaultLogsSpecs(os.devnull, m.Std.ALL)))
     assert found[0] == found[1]
 
 
@@ -106,12 +88,8 @@ def test_redirected_streams(tmp_path):
     found = []
     for name in ("ftorch", "torch"):
         path = tmp_path / name
-        done = subprocess.run(
-            [sys.executable, "-c", REDIRECTED.format(torch=name), str(path)],
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
+        done = subprocess.run([sys.executable, "-c", REDIRECTED.format(torch=name), str(path)], capture_output=True,
+                              text=True, timeout=200)
         found.append((done.stdout, sorted(path.read_text().split())))
     assert found[0] == found[1] == ("shown\nunknown standard stream <stdi\n", ["child", "python"])
 
@@ -121,33 +99,21 @@ def test_redirected_streams(tmp_path):
 
 def test_failures(tmp_path):
     path = tmp_path / "error.json"
-    said = {
-        "message": {
-            "message": "ValueError: bad",
-            "extraInfo": {"py_callstack": "Trace\n  bad", "timestamp": "12"},
-        }
-    }
+    said = {"message": {"message": "ValueError: bad", "extraInfo": {"py_callstack": "Trace\n  bad", "timestamp": "12"}}}
     path.write_text(json.dumps(said))
     found = []
     for m in both("multiprocessing.errors"):
         failures = {
-            0: m.ProcessFailure(0, 11, -9, str(tmp_path / "none")),
-            3: m.ProcessFailure(1, 12, 1, str(path)),
+            0: m.ProcessFailure(0, 11, -9, str(tmp_path / "none")), 3: m.ProcessFailure(1, 12, 1, str(path)),
             4: m.ProcessFailure(2, 13, 7, str(tmp_path / "none")),
         }
         for f in failures.values():
             f.timestamp = min(f.timestamp, 100)
         error = m.ChildFailedError("train.py", failures)
-        found.append(
-            (
-                str(error),
-                error.get_first_failure()[0],
-                [f.signal_name() for f in failures.values()],
-                [f.message for f in failures.values()],
-                failures[3].error_file_data,
-                failures[4].error_file_data,
-            )
-        )
+        found.append((
+            str(error), error.get_first_failure()[0], [f.signal_name() for f in failures.values()],
+            [f.message for f in failures.values()], failures[3].error_file_data, failures[4].error_file_data,
+        ))
         assert attempt(m.ChildFailedError, "x", {})[0] == "AssertionError"
     assert found[0] == found[1]
 
@@ -171,9 +137,7 @@ def test_recorded(tmp_path, monkeypatch):
         with pytest.raises(ValueError):
             m.record(fail)()
         row.append(json.loads(own.read_text())["message"]["message"])
-        child.write_text(
-            json.dumps({"message": {"message": "inner", "extraInfo": {"timestamp": "5"}}})
-        )
+        child.write_text(json.dumps({"message": {"message": "inner", "extraInfo": {"timestamp": "5"}}}))
 
         def pass_on(m=m, child=child):
             raise m.ChildFailedError("c", {2: m.ProcessFailure(0, 1, 4, str(child))})
@@ -206,55 +170,33 @@ def test_started_functions(tmp_path):
             )
             result = context.wait(120, 0.05)
             assert set(context.pids()) == {0, 1}
-            row.append(
-                (
-                    result.return_values,
-                    result.is_failed(),
-                    {
-                        rank: (f.exitcode, f.message["message"])
-                        for rank, f in result.failures.items()
-                    },
-                )
-            )
+            row.append((result.return_values, result.is_failed(), {
+                rank: (f.exitcode, f.message["message"]) for rank, f in result.failures.items()
+            }))
             with open(result.stdouts[1]) as file:
                 row.append(file.read())
         found.append(row)
         assert attempt(m.start_processes, "w", _double, {0: (1,)}, {1: {}}, specs) == (
-            "RuntimeError",
-            "envs, local rank mapping mismatch, expected: {0}, actual: {1}",
+            "RuntimeError", "envs, local rank mapping mismatch, expected: {0}, actual: {1}"
         )
     assert found[0] == found[1]
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # PyTorch leaves files open
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PyTorch leaves files open
 def test_started_programs(tmp_path):
     found = []
     for m in both("multiprocessing"):
-        own, specs = (
-            m.__name__.startswith("ftorch"),
-            m.DefaultLogsSpecs(str(tmp_path / m.__name__), m.Std.ALL),
-        )
+        own, specs = m.__name__.startswith("ftorch"), m.DefaultLogsSpecs(str(tmp_path / m.__name__), m.Std.ALL)
         stops = "kill -STOP $$; " if own else ""  # PyTorch's waits 30 s for a stopped one
-        context = m.start_processes(
-            "w",
-            "sh",
-            {
-                0: ("-c", f"echo $WHO; {stops} sleep 60"),
-                1: ("-c", "sleep 0.5; exit 3"),
-            },
-            {0: {"WHO": "a"}, 1: {}},
-            specs,
-        )
+        context = m.start_processes("w", "sh", {
+            0: ("-c", f"echo $WHO; {stops} sleep 60"), 1: ("-c", "sleep 0.5; exit 3"),
+        }, {0: {"WHO": "a"}, 1: {}}, specs)
         began = time.monotonic()
         result = context.wait(50, 0.05)
         assert time.monotonic() - began < 20  # what is stopped goes on, and gets the signal
         with open(result.stdouts[0]) as file:
             found.append(({rank: f.exitcode for rank, f in result.failures.items()}, file.read()))
-        assert m.start_processes("w", "true", {0: ()}, {0: {}}, specs).wait(
-            20, 0.05
-        ).return_values == {0: None}
+        assert m.start_processes("w", "true", {0: ()}, {0: {}}, specs).wait(20, 0.05).return_values == {0: None}
     assert found[0] == found[1]
 
 
@@ -280,22 +222,12 @@ def meet(handlers):
 
 def nodes(t, count, least, most, **times):
     name = f"{t.__name__}.distributed.elastic.rendezvous."
-    dynamic, c10d = (
-        importlib.import_module(name + m) for m in ("dynamic_rendezvous", "c10d_rendezvous_backend")
-    )
+    dynamic, c10d = (importlib.import_module(name + m) for m in ("dynamic_rendezvous", "c10d_rendezvous_backend"))
     store = t.distributed.HashStore()
     timeout = dynamic.RendezvousTimeout(**{k: timedelta(seconds=v) for k, v in times.items()})
     return [
         dynamic.DynamicRendezvousHandler.from_backend(
-            "job",
-            store,
-            c10d.C10dRendezvousBackend(store, "job"),
-            least,
-            most,
-            "localhost",
-            timeout,
-            1,
-            3,
+            "job", store, c10d.C10dRendezvousBackend(store, "job"), least, most, "localhost", timeout, 1, 3
         )
         for _ in range(count)
     ]
@@ -332,11 +264,7 @@ def test_nodes_come_and_go():
     for thread in (*threads, late):
         thread.join(60)
     assert sorted(out + third) == [(0, 3), (1, 3), (2, 3)]
-    assert (
-        not three[0].is_closed()
-        and three[0].get_run_id() == "job"
-        and three[0].get_backend() == "c10d"
-    )
+    assert not three[0].is_closed() and three[0].get_run_id() == "job" and three[0].get_backend() == "c10d"
     assert three[1].shutdown()
     until(three[0].is_closed)
     (thread,), out = meet(three[:1])
@@ -379,20 +307,14 @@ def test_wrong_meetings(least, most, run):
     found = []
     for t in (ft, pt):
         name = f"{t.__name__}.distributed.elastic.rendezvous."
-        dynamic, c10d = (
-            importlib.import_module(name + m)
-            for m in ("dynamic_rendezvous", "c10d_rendezvous_backend")
-        )
+        dynamic, c10d = (importlib.import_module(name + m) for m in ("dynamic_rendezvous", "c10d_rendezvous_backend"))
         store = t.distributed.HashStore()
         backend = c10d.C10dRendezvousBackend(store, "x")
         make = dynamic.DynamicRendezvousHandler.from_backend
-        found.append(
-            (
-                attempt(make, run, store, backend, least, most),
-                attempt(dynamic.RendezvousTimeout, timedelta(0)),
-                attempt(c10d.C10dRendezvousBackend, store, ""),
-            )
-        )
+        found.append((
+            attempt(make, run, store, backend, least, most),
+            attempt(dynamic.RendezvousTimeout, timedelta(0)), attempt(c10d.C10dRendezvousBackend, store, ""),
+        ))
     assert found[0] == found[1]
 
 
@@ -403,12 +325,7 @@ def test_records_at_a_store():
         backend = m.C10dRendezvousBackend(store(), "job")
         row = [backend.get_state(), backend.set_state(b"one")]
         token = row[-1][1]
-        row += [
-            backend.set_state(b"two", token),
-            backend.set_state(b"three", token),
-            backend.get_state(),
-            backend.name,
-        ]
+        row += [backend.set_state(b"two", token), backend.set_state(b"three", token), backend.get_state(), backend.name]
         row.append(backend.set_state(b"four", 3))
         found.append(row)
     assert found[0] == found[1]
@@ -451,16 +368,10 @@ def test_records_at_etcd(monkeypatch):
     for t in (ft, pt):
         name = f"{t.__name__}.distributed.elastic.rendezvous."
         part = name + "etcd_rendezvous_backend"
-        monkeypatch.delitem(
-            sys.modules, part, raising=False
-        )  # PyTorch's looks for etcd when it is imported
+        monkeypatch.delitem(sys.modules, part, raising=False)  # PyTorch's looks for etcd when it is imported
         backend = importlib.import_module(part).EtcdRendezvousBackend(FakeEtcd(), "job", "/p")
         row = [backend.name, backend.get_state(), backend.set_state(b"one")]
-        row += [
-            backend.set_state(b"two", row[-1][1]),
-            backend.set_state(b"no", row[-1][1] + 7),
-            backend.set_state(b"no"),
-        ]
+        row += [backend.set_state(b"two", row[-1][1]), backend.set_state(b"no", row[-1][1] + 7), backend.set_state(b"no")]
         found.append([*row, backend.get_state()])
     assert found[0] == found[1]
 
@@ -471,13 +382,7 @@ def test_values_at_etcd(monkeypatch):
     hashed, found = importlib.import_module("torch.distributed").HashStore, []
     for store in (etcd.EtcdStore(FakeEtcd(), "/s", timedelta(seconds=0.2)), hashed()):
         store.set("k", "v")
-        row = [
-            store.add("n", 2),
-            store.add("n", 3),
-            store.get("n"),
-            store.check(["n"]),
-            store.check(["n", "m"]),
-        ]
+        row = [store.add("n", 2), store.add("n", 3), store.get("n"), store.check(["n"]), store.check(["n", "m"])]
         row += [store.get("k"), store.compare_set("k", "v", "w"), store.compare_set("k", "v", "x")]
         row.append(store.compare_set("c", "", "new"))
         store.append("k", "!")
@@ -499,21 +404,10 @@ def test_a_launched_function(tmp_path):
     found = []
     for t in (ft, pt):
         api = importlib.import_module(f"{t.__name__}.distributed.launcher.api")
-        config = api.LaunchConfig(
-            1,
-            1,
-            2,
-            run_id="job",
-            role="trainer",
-            rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",
-            max_restarts=0,
-        )
+        config = api.LaunchConfig(1, 1, 2, run_id="job", role="trainer", rdzv_backend="c10d",
+                                  rdzv_endpoint="localhost:0", max_restarts=0)
         assert config.rdzv_configs == {"timeout": 900} and config.shutdown_timeout == 30
-        kept = {
-            s: signal.getsignal(s)
-            for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-        }
+        kept = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)}
         token = os.environ.get("FTORCH_DISTRIBUTED_TOKEN")
         try:
             found.append(api.elastic_launch(config, _ranks)(5))
@@ -525,23 +419,13 @@ def test_a_launched_function(tmp_path):
     assert found[0] == found[1] == {i: (5, str(i), "2", "trainer") for i in range(2)}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        ["a.py"],
-        ["--standalone", "--nproc-per-node=2", "-m", "a", "--x", "1"],
-        ["--nnodes=1:3", "--rdzv-conf", "a=1,b=2", "a.py"],
-        ["--no-python", "prog", "-v"],
-        ["-r", "0:3", "-t", "1", "--local-ranks-filter", "0,1", "a.py"],
-        ["--duplicate-stdout-filters", "a,,b,c", "a.py"],
-        ["--local-ranks-filter", "x", "a.py"],
-        ["--nnodes", "1:2:3", "a.py"],
-        ["--no-python", "-m", "a"],
-        ["--nproc_per_node", "many", "a.py"],
-        ["--max-restarts=-1", "a.py"],
-        ["--run-path", "a.py", "z"],
-    ],
-)
+@pytest.mark.parametrize("line", [
+    ["a.py"], ["--standalone", "--nproc-per-node=2", "-m", "a", "--x", "1"], ["--nnodes=1:3", "--rdzv-conf", "a=1,b=2", "a.py"],
+    ["--no-python", "prog", "-v"], ["-r", "0:3", "-t", "1", "--local-ranks-filter", "0,1", "a.py"],
+    ["--duplicate-stdout-filters", "a,,b,c", "a.py"], ["--local-ranks-filter", "x", "a.py"], ["--nnodes", "1:2:3", "a.py"],
+    ["--no-python", "-m", "a"], ["--nproc_per_node", "many", "a.py"], ["--max-restarts=-1", "a.py"],
+    ["--run-path", "a.py", "z"],
+])
 def test_command_lines(line, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     found = []
@@ -557,12 +441,7 @@ def test_command_lines(line, monkeypatch):
             config, program, arguments = came
             values = {k: v for k, v in vars(config).items() if k != "logs_specs"}
             specs = config.logs_specs
-            row += [
-                values,
-                getattr(program, "__name__", program),
-                arguments,
-                (specs._redirects, specs._tee),
-            ]
+            row += [values, getattr(program, "__name__", program), arguments, (specs._redirects, specs._tee)]
         found.append(row)
     assert found[0] == found[1]
 
@@ -595,17 +474,9 @@ def test_launchers_come_and_go(tmp_path):
     script.write_text(COUNTED)
     port = importlib.import_module("ftorch.distributed.elastic.utils.distributed").get_free_port()
     command = [
-        sys.executable,
-        "-c",
-        NODE,
-        "--nnodes=1:2",
-        "--rdzv-backend=c10d",
-        f"--rdzv-endpoint=localhost:{port}",
-        "--rdzv-id=job",
-        "--max-restarts=3",
-        "--rdzv-conf=last_call_timeout=1,keep_alive_interval=1",
-        str(script),
-        str(tmp_path),
+        sys.executable, "-c", NODE, "--nnodes=1:2", "--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{port}",
+        "--rdzv-id=job", "--max-restarts=3", "--rdzv-conf=last_call_timeout=1,keep_alive_interval=1",
+        str(script), str(tmp_path),
     ]
     env = os.environ | {"FTORCH_DISTRIBUTED_TOKEN": "of this test"}
     first = subprocess.Popen(command, env=env, start_new_session=True)
@@ -617,9 +488,7 @@ def test_launchers_come_and_go(tmp_path):
         (tmp_path / "1-0").unlink()
         second.send_signal(signal.SIGTERM)  # it ends its worker
         assert second.wait(60) != 0
-        (
-            tmp_path / "end"
-        ).touch()  # the other one's next collective fails: its launcher starts it again
+        (tmp_path / "end").touch()  # the other one's next collective fails: its launcher starts it again
         assert first.wait(120) == 0 and (tmp_path / "1-0").exists()
     finally:
         (tmp_path / "end").touch()

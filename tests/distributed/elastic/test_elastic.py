@@ -32,10 +32,7 @@ def test_records():
     for e in (mine, theirs):
         event = e.Event("start", e.EventSource.AGENT, 3, {"n": 1, "x": None})
         state = e.RdzvEvent("f", "job", "hello", "host", 7, e.NodeState.RUNNING, rank=1)
-        assert (
-            e.Event.deserialize(str(event)) == event
-            and e.RdzvEvent.deserialize(str(state)) == state
-        )
+        assert e.Event.deserialize(str(event)) == event and e.RdzvEvent.deserialize(str(state)) == state
         e.record(event)
         texts.append((str(event), str(state)))
     assert texts[0] == texts[1]
@@ -44,7 +41,6 @@ def test_records():
 def test_measures():
     found = []
     for m in both("metrics"):
-
         class Kept(m.MetricHandler):
             rows: list = []
 
@@ -67,35 +63,17 @@ def test_measures():
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        None,
-        "a:1",
-        "a",
-        "[::1]:80",
-        "[::1]",
-        "a:b",
-        "a:70000",
-        "a b:1",
-        " h:29400 ",
-        "::1",
-        "a:",
-    ],
+    "text", ["", None, "a:1", "a", "[::1]:80", "[::1]", "a:b", "a:70000", "a b:1", " h:29400 ", "::1", "a:"]
 )
 def test_endpoints(text):
     mine, theirs = both("rendezvous.utils")
-    assert attempt(mine.parse_rendezvous_endpoint, text, 5) == attempt(
-        theirs.parse_rendezvous_endpoint, text, 5
-    )
+    assert attempt(mine.parse_rendezvous_endpoint, text, 5) == attempt(theirs.parse_rendezvous_endpoint, text, 5)
 
 
 @pytest.mark.parametrize("text", ["", "a=1,b=x=y", "a", "=1", "a=", " a = 1 , b=2"])
 def test_options(text):
     mine, theirs = both("rendezvous.utils")
-    assert attempt(mine._parse_rendezvous_config, text) == attempt(
-        theirs._parse_rendezvous_config, text
-    )
+    assert attempt(mine._parse_rendezvous_config, text) == attempt(theirs._parse_rendezvous_config, text)
 
 
 def test_parameters():
@@ -107,9 +85,7 @@ def test_parameters():
             a, b = (attempt(getattr(p, name), key) for p in pairs)
             assert a == b, (key, name)
     for args in (("", "h", "j", 1, 2), ("x", "h", "j", 0, 2), ("x", "h", "j", 3, 2)):
-        assert attempt(mine.RendezvousParameters, *args) == attempt(
-            theirs.RendezvousParameters, *args
-        )
+        assert attempt(mine.RendezvousParameters, *args) == attempt(theirs.RendezvousParameters, *args)
 
 
 def test_a_static_meeting():
@@ -118,9 +94,7 @@ def test_a_static_meeting():
     port, out = distributed.get_free_port(), {}
 
     def meet(rank):
-        params = api.RendezvousParameters(
-            "static", f"localhost:{port}", "job", 2, 2, rank=rank, timeout=30
-        )
+        params = api.RendezvousParameters("static", f"localhost:{port}", "job", 2, 2, rank=rank, timeout=30)
         info = registry.get_rendezvous_handler(params).next_rendezvous()
         info.store.set(f"from{rank}", str(rank))
         out[rank] = info.store.get(f"from{1 - rank}"), info.rank, info.world_size
@@ -157,9 +131,7 @@ def test_samplers_and_epochs():
     mine, theirs = both("utils.data")
     for start in (0, 3, 7):
         for rank in range(3):
-            samplers = [
-                m.ElasticDistributedSampler(list(range(10)), 3, rank, start) for m in (mine, theirs)
-            ]
+            samplers = [m.ElasticDistributedSampler(list(range(10)), 3, rank, start) for m in (mine, theirs)]
             for s in samplers:
                 s.set_epoch(2)
             assert list(samplers[0]) == list(samplers[1]) and len(samplers[0]) == len(samplers[1])

@@ -47,19 +47,8 @@ def launch(tmp_path, script, *options, args=()):
     path = tmp_path / "train.py"
     path.write_text(textwrap.dedent(script))
     return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ftorch.distributed.run",
-            "--standalone",
-            *options,
-            str(path),
-            *args,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+        [sys.executable, "-m", "ftorch.distributed.run", "--standalone", *options, str(path), *args],
+        capture_output=True, text=True, timeout=200, env=os.environ | {"JAX_PLATFORMS": "cpu"},
     )
 
 
@@ -70,9 +59,7 @@ def uninterrupted():
     optimizer = pt.optim.SGD(model.parameters(), lr=0.01)
     for step in range(6):
         optimizer.zero_grad()
-        sum(
-            model(pt.ones(2, 3) * (rank + step)).square().mean() / 2 for rank in range(2)
-        ).backward()
+        sum(model(pt.ones(2, 3) * (rank + step)).square().mean() / 2 for rank in range(2)).backward()
         optimizer.step()
     return model.weight.detach()
 
@@ -80,13 +67,7 @@ def uninterrupted():
 def test_a_killed_worker_comes_back(tmp_path):
     """Training goes on from the last checkpoint, with the weights of a run without failure."""
     done = launch(
-        tmp_path,
-        SCRIPT,
-        "--nproc-per-node",
-        "2",
-        "--max-restarts",
-        "2",
-        args=[str(tmp_path / "last.pt")],
+        tmp_path, SCRIPT, "--nproc-per-node", "2", "--max-restarts", "2", args=[str(tmp_path / "last.pt")]
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = sorted(line for line in done.stdout.splitlines() if line.startswith("weights"))
@@ -120,14 +101,7 @@ def test_a_failure_is_said(tmp_path):
     """The others are stopped at once; the error names the rank and its traceback; logs are kept."""
     logs = tmp_path / "logs"
     done = launch(
-        tmp_path,
-        FAILING,
-        "--nproc-per-node",
-        "2",
-        "--log-dir",
-        str(logs),
-        "--redirects",
-        "3",
+        tmp_path, FAILING, "--nproc-per-node", "2", "--log-dir", str(logs), "--redirects", "3",
         args=[str(tmp_path / "said")],
     )
     assert done.returncode == 1

@@ -11,9 +11,7 @@ def wrapped(t, d, rank):
     t.manual_seed(0)
     model = t.nn.Sequential(t.nn.Linear(4, 5), t.nn.Tanh(), t.nn.Linear(5, 3))
     model = f.FullyShardedDataParallel(
-        model,
-        auto_wrap_policy=w.ModuleWrapPolicy({t.nn.Linear}),
-        use_orig_params=True,
+        model, auto_wrap_policy=w.ModuleWrapPolicy({t.nn.Linear}), use_orig_params=True,
         device_id=t.device("cpu"),
     )
     optimizer = t.optim.Adam(model.parameters(), lr=0.05)

@@ -71,9 +71,7 @@ def begun_on_meta(t, d, rank):
     out += [(p.device.type, p.is_meta, p.dtype, p.to_local().device.type) for p in net.parameters()]
     out.append(net(t.eye(2, 4)).detach())
     state = {"weight": t.arange(6.0).view(2, 3), "bias": t.ones(2)} if rank == 0 else {}
-    sd.set_model_state_dict(
-        given, state, options=sd.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
-    )
+    sd.set_model_state_dict(given, state, options=sd.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
     given(t.ones(1, 3)).sum().backward()
     out += [(whole(p), whole(p.grad)) for p in given.parameters()]
     other.load_state_dict(given.state_dict(), assign=True)
@@ -112,9 +110,7 @@ def own_exchanges(t, d, rank):
 
     class Reduce(Gather):
         def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
-            return d.reduce_scatter_single(
-                output_tensor, input_tensor, op=op, group=group, async_op=async_op
-            )
+            return d.reduce_scatter_single(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
 
     t.manual_seed(0)
     net = fsdp.fully_shard(t.nn.Linear(4, 4))
@@ -171,9 +167,7 @@ def on_a_larger_mesh(t, d, rank):
         def divided(name, module, mesh):
             for key, p in list(module.named_parameters(recurse=False)):
                 placed = [tensor.Replicate(), tensor.Shard(0) if key != "w" else tensor.Shard(1)]
-                module.register_parameter(
-                    key, t.nn.Parameter(tensor.distribute_tensor(p, mesh, placed))
-                )
+                module.register_parameter(key, t.nn.Parameter(tensor.distribute_tensor(p, mesh, placed)))
 
         t.manual_seed(0)
         net = tensor.distribute_module(Net(), mesh, divided)
@@ -198,51 +192,28 @@ def refused(t, d, rank):
     net = fsdp.fully_shard(line(2, 2))
     dims = fsdp.DataParallelMeshDims
     calls = (
-        lambda: fsdp.fully_shard(net),
-        lambda: copy.deepcopy(net),
-        dims,
-        lambda: dims(shard="dp").shard_names,
+        lambda: fsdp.fully_shard(net), lambda: copy.deepcopy(net), dims, lambda: dims(shard="dp").shard_names,
         lambda: dims(replicate=("a", "b")).replicate_names,
         lambda: fsdp.fully_shard(line(2, 2), reshard_after_forward=3),
         lambda: fsdp.fully_shard(line(2, 2), reshard_after_forward="x"),
         lambda: fsdp.fully_shard(line(2, 2), mesh=mesh, dp_mesh_dims=dims(shard="x")),
         lambda: fsdp.fully_shard(line(2, 2), mesh=mesh, dp_mesh_dims=dims(shard="dp")),
-        lambda: fsdp.fully_shard(
-            line(2, 2), mesh=d.init_device_mesh("cpu", (2,)), dp_mesh_dims=dims(shard="dp")
-        ),
-        lambda: fsdp.share_comm_ctx([]),
-        lambda: fsdp.share_comm_ctx([net]),
-        lambda: fsdp.share_comm_ctx([line(2, 2)]),
+        lambda: fsdp.fully_shard(line(2, 2), mesh=d.init_device_mesh("cpu", (2,)), dp_mesh_dims=dims(shard="dp")),
+        lambda: fsdp.share_comm_ctx([]), lambda: fsdp.share_comm_ctx([net]), lambda: fsdp.share_comm_ctx([line(2, 2)]),
     )
     return [(value, type(e).__name__, str(e)) for value, e in map(outcome, calls)]
 
 
 def _attributes(t, seen):
     """What a part needs to say what is gathered of it: halves of its numbers, in bfloat16."""
-
     def before(self, mesh, outer_size, outer_stride, module, mp_policy):
         own = self._data if hasattr(self, "_data") else self
-        seen.append(
-            (
-                mesh.ndim,
-                tuple(outer_size),
-                tuple(outer_stride),
-                type(module).__name__,
-                type(mp_policy).__name__,
-            )
-        )
+        seen.append((mesh.ndim, tuple(outer_size), tuple(outer_stride), type(module).__name__, type(mp_policy).__name__))
         return (own.to(t.bfloat16), (own * 2).to(t.bfloat16)), len(seen)
 
     def behind(self, outputs, metadata, dtype, *, out=None):
         first, second = outputs
-        seen.append(
-            (
-                metadata > 0,
-                [tuple(x.shape) for x in outputs],
-                str(first.dtype)[-8:],
-                str(dtype)[-7:],
-            )
-        )
+        seen.append((metadata > 0, [tuple(x.shape) for x in outputs], str(first.dtype)[-8:], str(dtype)[-7:]))
         if out is None:
             whole = (first + second).to(dtype)
             return whole, (first, second, whole)
@@ -263,9 +234,7 @@ def own_gathers(t, d, rank):
 
         @staticmethod
         def __new__(cls, data):
-            return t.Tensor._make_wrapper_subclass(
-                cls, data.shape, strides=data.stride(), dtype=data.dtype
-            )
+            return t.Tensor._make_wrapper_subclass(cls, data.shape, strides=data.stride(), dtype=data.dtype)
 
         def __init__(self, data):
             self._data = data
@@ -280,9 +249,7 @@ def own_gathers(t, d, rank):
         @classmethod
         def __torch_dispatch__(cls, func, types, args, kwargs=None):
             open_ = lambda tree: t.utils._pytree.tree_map_only(Part, lambda x: x._data, tree)  # noqa: E731
-            return t.utils._pytree.tree_map_only(
-                t.Tensor, Part, func(*open_(args), **open_(kwargs or {}))
-            )
+            return t.utils._pytree.tree_map_only(t.Tensor, Part, func(*open_(args), **open_(kwargs or {})))
 
     for kind in ("subclass", "attributes"):
         for again in (True, False):
@@ -295,10 +262,7 @@ def own_gathers(t, d, rank):
             fsdp.fully_shard(net)
             if kind == "attributes":
                 local = net[0].weight._local_tensor
-                local.fsdp_pre_all_gather, local.fsdp_post_all_gather = (
-                    before.__get__(local),
-                    behind.__get__(local),
-                )
+                local.fsdp_pre_all_gather, local.fsdp_post_all_gather = before.__get__(local), behind.__get__(local)
             optimizer = t.optim.SGD(net.parameters(), lr=0.25)
             for step in range(3):
                 loss = net(t.arange(8.0).view(2, 4) * (rank + 1) / 8).square().sum()
@@ -312,14 +276,7 @@ def own_gathers(t, d, rank):
 
 PROGRAMS = [
     own_gathers,
-    unused,
-    states,
-    begun_on_meta,
-    converted,
-    own_exchanges,
-    after_an_error,
-    on_a_larger_mesh,
-    refused,
+    unused, states, begun_on_meta, converted, own_exchanges, after_an_error, on_a_larger_mesh, refused,
 ]
 
 

@@ -66,9 +66,7 @@ def by_the_wrapper(t, d, rank):
     def made():
         t.manual_seed(0)
         net = wrapper(
-            t.nn.Sequential(t.nn.Linear(4, 6), t.nn.Tanh(), t.nn.Linear(6, 4)),
-            device_id=t.device("cpu"),
-            use_orig_params=False,
+            t.nn.Sequential(t.nn.Linear(4, 6), t.nn.Tanh(), t.nn.Linear(6, 4)), device_id=t.device("cpu"), use_orig_params=False
         )
         return net, t.optim.Adam(net.parameters(), lr=0.05)
 
@@ -86,33 +84,12 @@ def by_the_wrapper(t, d, rank):
         warnings.simplefilter("always")
         full = wrapper.full_optim_state_dict(net, optimizer)
         everywhere = wrapper.full_optim_state_dict(net, optimizer, rank0_only=False)
-        out += [
-            sorted(full),
-            sorted(everywhere["state"]),
-            everywhere["state"]["0.weight"]["exp_avg"],
-        ]
-        out.append(
-            after(
-                lambda m, o, s: wrapper.scatter_full_optim_state_dict(s, m, optim=o),
-                copy.deepcopy(full) or None,
-            )
-        )
-        out.append(
-            after(
-                lambda m, o, s: wrapper.shard_full_optim_state_dict(s, m, optim=o),
-                copy.deepcopy(everywhere),
-            )
-        )
+        out += [sorted(full), sorted(everywhere["state"]), everywhere["state"]["0.weight"]["exp_avg"]]
+        out.append(after(lambda m, o, s: wrapper.scatter_full_optim_state_dict(s, m, optim=o), copy.deepcopy(full) or None))
+        out.append(after(lambda m, o, s: wrapper.shard_full_optim_state_dict(s, m, optim=o), copy.deepcopy(everywhere)))
         parts = wrapper.sharded_optim_state_dict(net, optimizer)
-        out.append(
-            after(
-                lambda m, o, s: wrapper.flatten_sharded_optim_state_dict(s, m, o),
-                copy.deepcopy(parts),
-            )
-        )
-        out.append(
-            sorted({str(w.message) for w in caught if "optim_state_dict``" in str(w.message)})
-        )
+        out.append(after(lambda m, o, s: wrapper.flatten_sharded_optim_state_dict(s, m, o), copy.deepcopy(parts)))
+        out.append(sorted({str(w.message) for w in caught if "optim_state_dict``" in str(w.message)}))
         config = fsdp.FullStateDictConfig(), fsdp.FullOptimStateDictConfig(rank0_only=True)
         with wrapper.state_dict_type(net, kinds.FULL_STATE_DICT, *config):
             settings = wrapper.get_state_dict_type(net)
@@ -125,11 +102,7 @@ def by_the_wrapper(t, d, rank):
             return wrapper.optim_state_dict_to_load(m, o, s)
 
         out.append(after(load, state))
-        call = outcome(
-            lambda: wrapper.set_state_dict_type(
-                net, kinds.SHARDED_STATE_DICT, fsdp.FullStateDictConfig()
-            )
-        )
+        call = outcome(lambda: wrapper.set_state_dict_type(net, kinds.SHARDED_STATE_DICT, fsdp.FullStateDictConfig()))
         return [*out, type(call[1]).__name__]
 
 

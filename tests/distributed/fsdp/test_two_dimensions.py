@@ -33,24 +33,13 @@ def _model(t, seed, wide=8):
 def _divided(t, mesh, seed, wide=8):
     p = _of(t, "tensor.parallel")
     model = _model(t, seed, wide)
-    p.parallelize_module(
-        model, mesh["tp"], {"up": p.ColwiseParallel(), "down": p.RowwiseParallel()}
-    )
+    p.parallelize_module(model, mesh["tp"], {"up": p.ColwiseParallel(), "down": p.RowwiseParallel()})
     return _of(t, "fsdp").fully_shard(model, mesh=mesh["dp"])
 
 
 def _facts(tensors):
     return [
-        str(
-            (
-                name,
-                tuple(x.shape),
-                tuple(x.to_local().shape),
-                x.placements,
-                x.device_mesh,
-                x.stride(),
-            )
-        )
+        str((name, tuple(x.shape), tuple(x.to_local().shape), x.placements, x.device_mesh, x.stride()))
         for name, x in tensors.items()
     ]
 
@@ -78,27 +67,12 @@ def _trained(t, d, shape, wide=8):
     optimizer = t.optim.AdamW(model.parameters(), lr=0.05)
     x = _batch(t, mesh)
     steps = [_step(t, model, optimizer, x) for _ in range(3)]
-    after = [
-        (p.full_tensor().detach(), p.to_local().detach(), p.grad.full_tensor())
-        for p in model.parameters()
-    ]
-    moments = {
-        f"{i}.{k}": v
-        for i, s in enumerate(optimizer.state.values())
-        for k, v in s.items()
-        if k != "step"
-    }
+    after = [(p.full_tensor().detach(), p.to_local().detach(), p.grad.full_tensor()) for p in model.parameters()]
+    moments = {f"{i}.{k}": v for i, s in enumerate(optimizer.state.values()) for k, v in s.items() if k != "step"}
     state = model.state_dict()
     return (
-        facts,
-        before,
-        steps,
-        after,
-        _facts(dict(zip("abcd", (p.grad for p in model.parameters())))),
-        _facts(moments),
-        [m.full_tensor() for m in moments.values()],
-        _facts(state),
-        [v.full_tensor() for v in state.values()],
+        facts, before, steps, after, _facts(dict(zip("abcd", (p.grad for p in model.parameters())))), _facts(moments),
+        [m.full_tensor() for m in moments.values()], _facts(state), [v.full_tensor() for v in state.values()],
     )
 
 
@@ -120,13 +94,8 @@ def _restored(t, d, shape, other=None):
     another = t.optim.AdamW(again.parameters(), lr=0.05)
     loaded = dict(zip(("model", "optimizer"), sd.get_state_dict(again, another)))
     dcp.load(loaded, checkpoint_id=folder)
-    sd.set_state_dict(
-        again, another, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"]
-    )
-    same = [
-        t.equal(a.full_tensor(), b.full_tensor())
-        for a, b in zip(model.parameters(), again.parameters())
-    ]
+    sd.set_state_dict(again, another, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
+    same = [t.equal(a.full_tensor(), b.full_tensor()) for a, b in zip(model.parameters(), again.parameters())]
     steps = _step(t, again, another, _batch(t, second))
 
     whole = sd.StateDictOptions(full_state_dict=True)
@@ -141,12 +110,8 @@ def _restored(t, d, shape, other=None):
     if d.get_rank() == 0:
         shutil.rmtree(box[0])
     return (
-        same,
-        steps,
-        given,
-        {n: s["exp_avg"] for n, s in moments.items()},
-        [p.full_tensor().detach() for p in third.parameters()],
-        [p.to_local().detach() for p in plain.parameters()],
+        same, steps, given, {n: s["exp_avg"] for n, s in moments.items()},
+        [p.full_tensor().detach() for p in third.parameters()], [p.to_local().detach() for p in plain.parameters()],
     )
 
 
@@ -159,12 +124,8 @@ def _three(t, d, shape):
     x, out, facts = t.randn(3, 4), [], []
     for data, dim in ((mesh["replicate", "shard"], 0), (flat, 0), (mesh["shard"], 0), (flat, 1)):
         model = _model(t, 0)
-        p.parallelize_module(
-            model, mesh["tp"], {"up": p.ColwiseParallel(), "down": p.RowwiseParallel()}
-        )
-        f.fully_shard(
-            model, mesh=data, shard_placement_fn=lambda q: n.Shard(dim if q.dim() > 1 else 0)
-        )
+        p.parallelize_module(model, mesh["tp"], {"up": p.ColwiseParallel(), "down": p.RowwiseParallel()})
+        f.fully_shard(model, mesh=data, shard_placement_fn=lambda q: n.Shard(dim if q.dim() > 1 else 0))
         optimizer = t.optim.AdamW(model.parameters(), lr=0.05)
         out += [_step(t, model, optimizer, x) for _ in range(2)]
         facts += _facts(dict(model.named_parameters()))
@@ -178,9 +139,7 @@ def _built(t, d, shape):
     mesh = d.init_device_mesh("cpu", shape, mesh_dim_names=GRIDS)
     with t.device("meta"):
         model = _model(t, 0)
-    p.parallelize_module(
-        model, mesh["tp"], {"up": p.ColwiseParallel(), "down": p.RowwiseParallel()}
-    )
+    p.parallelize_module(model, mesh["tp"], {"up": p.ColwiseParallel(), "down": p.RowwiseParallel()})
     policy = f.MixedPrecisionPolicy(param_dtype=t.bfloat16, reduce_dtype=t.float32)
     f.fully_shard(model, mesh=mesh["dp"], mp_policy=policy, reshard_after_forward=False)
     facts = _facts(dict(model.named_parameters())) + [str(q.is_meta) for q in model.parameters()]
@@ -189,9 +148,7 @@ def _built(t, d, shape):
     n = _of(t, "tensor")
     with t.no_grad():
         for name, q in model.named_parameters():
-            q.copy_(
-                n.distribute_tensor(values[name], q.device_mesh, q.placements, src_data_rank=None)
-            )
+            q.copy_(n.distribute_tensor(values[name], q.device_mesh, q.placements, src_data_rank=None))
     facts += _facts(dict(model.named_parameters()))
     optimizer = t.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     x, losses = _batch(t, mesh), []
@@ -217,16 +174,8 @@ def _strided(t, d, shape):
         kinds = [(strided, n.Shard(0)), (n.Shard(0), n.Shard(1)), (n.Replicate(), n.Shard(0))]
         for kind in kinds:
             y = n.distribute_tensor(x, mesh, kind, src_data_rank=None)
-            out += [
-                y.to_local(),
-                y.full_tensor(),
-                (y * 2 + y).full_tensor(),
-                (y @ t.ones_like(y).t()).full_tensor(),
-            ]
-            out += [
-                str(utils.compute_local_shape_and_global_offset((rows, 4), mesh, kind)),
-                str((y + y).placements),
-            ]
+            out += [y.to_local(), y.full_tensor(), (y * 2 + y).full_tensor(), (y @ t.ones_like(y).t()).full_tensor()]
+            out += [str(utils.compute_local_shape_and_global_offset((rows, 4), mesh, kind)), str((y + y).placements)]
     return out
 
 
@@ -234,23 +183,12 @@ def _kinds(t, d, rank):
     """What a strided placement says of itself."""
     placed = _of(t, "tensor.placement_types")
     strided, plain = placed._StridedShard(1, split_factor=2), placed.Shard(1)
-    return str(
-        (
-            strided,
-            repr(strided),
-            strided.is_shard(),
-            strided.is_shard(1),
-            strided.is_replicate(),
-            strided.is_partial(),
-            strided == plain,
-            plain == strided,
-            strided == placed._StridedShard(1, split_factor=2),
-            strided == placed._StridedShard(1, split_factor=3),
-            isinstance(strided, placed.Shard),
-            placed._StridedShard(0).split_factor,
-            (strided.dim, strided.split_factor),
-        )
-    )
+    return str((
+        strided, repr(strided), strided.is_shard(), strided.is_shard(1), strided.is_replicate(), strided.is_partial(),
+        strided == plain, plain == strided, strided == placed._StridedShard(1, split_factor=2),
+        strided == placed._StridedShard(1, split_factor=3), isinstance(strided, placed.Shard),
+        placed._StridedShard(0).split_factor, (strided.dim, strided.split_factor),
+    ))
 
 
 def _on(program, *arguments):
@@ -268,46 +206,23 @@ for _shape in ((1, 2), (2, 1), (2, 2)):
         _on(_program, _shape)
 for _shape in ((1, 1, 2), (2, 1, 1), (1, 2, 1), (2, 1, 2), (1, 2, 2)):
     _on(_three, _shape)
-_on(
-    _trained, (2, 1), 7
-)  # PyTorch's tensor parallelism computes with layers that it divides evenly only
+_on(_trained, (2, 1), 7)  # PyTorch's tensor parallelism computes with layers that it divides evenly only
 _on(_trained, (2, 2), 6)
 _on(_restored, (1, 2), (2, 1))
 _on(_restored, (2, 1), (1, 2))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "_kinds",
-        *(
-            f"{program}_{shape}"
-            for program in ("trained", "restored", "strided", "built")
-            for shape in ("1by2", "2by1")
-        ),
-        "trained_2by1_7",
-        "three_1by1by2",
-        "three_2by1by1",
-        "three_1by2by1",
-        "restored_1by2_2by1",
-        "restored_2by1_1by2",
-    ],
-)
+@pytest.mark.parametrize("name", [
+    "_kinds", *(f"{program}_{shape}" for program in ("trained", "restored", "strided", "built") for shape in ("1by2", "2by1")),
+    "trained_2by1_7", "three_1by1by2", "three_2by1by1", "three_1by2by1",
+    "restored_1by2_2by1", "restored_2by1_1by2",
+])
 def test_two_processes(two, name):
     two.run(globals()[name])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "trained_2by2",
-        "trained_2by2_6",
-        "restored_2by2",
-        "strided_2by2",
-        "three_2by1by2",
-        "three_1by2by2",
-        "built_2by2",
-    ],
-)
+@pytest.mark.parametrize("name", [
+    "trained_2by2", "trained_2by2_6", "restored_2by2", "strided_2by2", "three_2by1by2", "three_1by2by2", "built_2by2",
+])
 def test_four_processes(four, name):
     four.run(globals()[name])

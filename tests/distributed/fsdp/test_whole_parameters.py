@@ -24,10 +24,7 @@ def sharded(t, **options):
 
 
 def seen(net):
-    return [
-        (type(p).__name__, p.is_leaf, p.requires_grad, p.grad is None, tuple(p.shape))
-        for p in net.parameters()
-    ]
+    return [(type(p).__name__, p.is_leaf, p.requires_grad, p.grad is None, tuple(p.shape)) for p in net.parameters()]
 
 
 def parts(net):
@@ -133,10 +130,7 @@ def asked_for(t, d, rank):
         lambda: net[0].set_modules_to_forward_prefetch([net[2]]),
         lambda: net.set_modules_to_backward_prefetch([t.nn.Linear(1, 1)]),
     )
-    ends = [
-        (value, type(e).__name__, str(e).replace(f"{t.__name__}.", ""))
-        for value, e in map(outcome, calls)
-    ]
+    ends = [(value, type(e).__name__, str(e).replace(f"{t.__name__}.", "")) for value, e in map(outcome, calls)]
     return [*out, ends, seen(net)]
 
 
@@ -181,9 +175,7 @@ def computed_again(t, d, rank):
     for reentrant in (False, True):
         net, begun = sharded(t), x.clone().requires_grad_()
         head = net.forward
-        net.forward = lambda v, head=head, reentrant=reentrant: checkpoint(
-            head, v, use_reentrant=reentrant
-        )
+        net.forward = lambda v, head=head, reentrant=reentrant: checkpoint(head, v, use_reentrant=reentrant)
         net(begun).sum().backward()
         out += [parts(net), begun.grad, seen(net)]
     blocks = t.nn.ModuleList([sharded(t)[0] for _ in range(2)])
@@ -203,11 +195,7 @@ def of_divided_tensors(t, d, rank):
         x = t.arange(float(t.Size(shape).numel())).view(shape)
         return tensor.distribute_tensor(x, mesh, [placed]).requires_grad_()
 
-    x, w, other = (
-        made(4, 2, placed=tensor.Shard(0)),
-        made(2, 3, placed=tensor.Replicate()),
-        made(2, placed=tensor.Shard(0)),
-    )
+    x, w, other = made(4, 2, placed=tensor.Shard(0)), made(2, 3, placed=tensor.Replicate()), made(2, placed=tensor.Shard(0))
 
     def whole(found):
         return [None if g is None else (type(g).__name__, g.full_tensor().detach()) for g in found]
@@ -224,23 +212,12 @@ def of_divided_tensors(t, d, rank):
     out.append(whole([x.grad, w.grad]))
     t.autograd.backward((x @ w).square().sum(), inputs=[x])
     out.append(whole([x.grad, w.grad]))
-    calls = (
-        lambda: t.autograd.grad((x @ w).sum(), other),
-        lambda: t.autograd.grad((x @ w).sum(), other.detach()),
-    )
+    calls = (lambda: t.autograd.grad((x @ w).sum(), other), lambda: t.autograd.grad((x @ w).sum(), other.detach()))
     return [*out, [(type(e).__name__, str(e)) for _, e in map(outcome, calls)]]
 
 
 PROGRAMS = [
-    gathered_by_hand,
-    kept_behind_backward,
-    kept_between,
-    waiting,
-    replicas,
-    asked_for,
-    heard,
-    several_passes,
-    computed_again,
+    gathered_by_hand, kept_behind_backward, kept_between, waiting, replicas, asked_for, heard, several_passes, computed_again,
     of_divided_tensors,
 ]
 

@@ -32,9 +32,7 @@ def _trained(t, d, make, stages_of, count=4, per_process=1, steps=2, **options):
         pipelining.PipelineStage(layers[i], i, len(layers), t.device("cpu"))
         for i in stages_of(d.get_rank(), size)
     ]
-    schedule = make(pipelining)(
-        mine if per_process > 1 else mine[0], count, t.nn.functional.mse_loss, **options
-    )
+    schedule = make(pipelining)(mine if per_process > 1 else mine[0], count, t.nn.functional.mse_loss, **options)
     out = []
     for step in range(steps):
         x, target, losses = t.arange(48.0).view(12, 4) / 48 + step, t.ones(12, 4), []
@@ -173,11 +171,8 @@ def test_marks_in_forward():
         pipe.get_stage_module(2)
     shared = t.nn.Sequential(model.last, t.nn.Linear(2, 4), model.last)
     with pytest.raises(NotImplementedError, match="used by several stages"):
-        pipelining.pipeline(
-            shared,
-            (t.ones(2, 4),),
-            split_spec={"1": pipelining.SplitPoint.BEGINNING, "2": pipelining.SplitPoint.BEGINNING},
-        )
+        pipelining.pipeline(shared, (t.ones(2, 4),), split_spec={"1": pipelining.SplitPoint.BEGINNING,
+                                                                 "2": pipelining.SplitPoint.BEGINNING})
 
 
 def refused(t, d, rank):
@@ -190,9 +185,7 @@ def within_data_parallel(t, d, rank):
     pipelining = _of(t, "pipelining")
     mesh = d.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "pp"))
     place, group = mesh.get_local_rank("pp"), mesh.get_group("pp")
-    model = t.nn.parallel.DistributedDataParallel(
-        _layers(t, 2)[place], process_group=mesh.get_group("dp")
-    )
+    model = t.nn.parallel.DistributedDataParallel(_layers(t, 2)[place], process_group=mesh.get_group("dp"))
     stage = pipelining.PipelineStage(model, place, 2, t.device("cpu"), group=group)
     schedule = pipelining.ScheduleGPipe(stage, 2, loss_fn=t.nn.functional.mse_loss)
     x = t.arange(16.0).view(4, 4) / 16 + mesh.get_local_rank("dp")
@@ -225,9 +218,7 @@ class _Stage:
 
 
 def _same(ours, theirs):
-    assert {r: list(map(str, o)) for r, o in ours.items()} == {
-        r: list(map(str, o)) for r, o in theirs.items()
-    }
+    assert {r: list(map(str, o)) for r, o in ours.items()} == {r: list(map(str, o)) for r, o in theirs.items()}
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
@@ -238,10 +229,7 @@ def test_orders(size):
         for stages in (1, 2, 3):
             own = [_Stage(i * size, size * stages, size) for i in range(stages)]
             found = their_schedules.ScheduleLoopedBFS(own, count).pipeline_order
-            _same(
-                {r: actions.looped_breadth_first(r, size, stages, count) for r in range(size)},
-                found,
-            )
+            _same({r: actions.looped_breadth_first(r, size, stages, count) for r in range(size)}, found)
             if count % max(1, count // size):
                 continue
             found = their_schedules.ScheduleInterleaved1F1B(own, count).pipeline_order
@@ -259,11 +247,7 @@ def test_orders(size):
 
 def test_texts_of_actions():
     for text in ("2F0", "0B11", "1UNSHARD", "(0F1;3B0)OVERLAP_F_B"):
-        assert (
-            str(actions._Action.from_str(text))
-            == str(their_schedules._Action.from_str(text))
-            == text
-        )
+        assert str(actions._Action.from_str(text)) == str(their_schedules._Action.from_str(text)) == text
     for size, count, style in ((2, 4, "loop"), (2, 4, "v"), (3, 6, "v")):
         ours = utils.generate_stage_to_rank_mapping(size, count, style)
         assert ours == their_utils.generate_stage_to_rank_mapping(size, count, style)
@@ -272,19 +256,12 @@ def test_texts_of_actions():
 def microbatches(t):
     pieces = __import__(f"{t.__name__}.distributed.pipelining.microbatch", fromlist=["x"])
     args, kwargs = pieces.split_args_kwargs_into_chunks(
-        (t.arange(10).view(5, 2), 3),
-        {"a": t.arange(6).view(2, 3), "b": "x"},
-        3,
+        (t.arange(10).view(5, 2), 3), {"a": t.arange(6).view(2, 3), "b": "x"}, 3,
         kwargs_chunk_spec={"a": pieces.TensorChunkSpec(1), "b": pieces._Replicate()},
     )
     merged = pieces.merge_chunks([(a[0], k["a"].t()) for a, k in zip(args, kwargs)], None)
-    return [
-        [a[0].tolist() for a in args],
-        [k["a"].tolist() for k in kwargs],
-        [m.tolist() for m in merged],
-        [a[1] for a in args],
-        [k["b"] for k in kwargs],
-    ]
+    return [[a[0].tolist() for a in args], [k["a"].tolist() for k in kwargs], [m.tolist() for m in merged],
+            [a[1] for a in args], [k["b"] for k in kwargs]]
 
 
 def test_microbatches():
@@ -305,9 +282,7 @@ def test_splits_at_what_is_not_there(path):
     seen = []
     for t, pipelining in ((pt, theirs), (ftorch, ours)):
         net = t.nn.Sequential(t.nn.Sequential(t.nn.Linear(1, 1)), t.nn.ReLU())
-        _, error = outcome(
-            lambda net=net, m=pipelining: m._IR.annotate_split_points(net, {path: m.SplitPoint.END})
-        )
+        _, error = outcome(lambda net=net, m=pipelining: m._IR.annotate_split_points(net, {path: m.SplitPoint.END}))
         seen.append((type(error), str(error)))
     assert seen[0] == seen[1]
 

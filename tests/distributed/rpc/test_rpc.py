@@ -68,12 +68,7 @@ def started(t, d, rank, name=None, timeout=20.0):
     options = rpc.TensorPipeRpcBackendOptions(
         num_worker_threads=8, rpc_timeout=timeout, init_method=f"tcp://127.0.0.1:{box[0]}"
     )
-    rpc.init_rpc(
-        name or f"worker{rank}",
-        rank=rank,
-        world_size=d.get_world_size(),
-        rpc_backend_options=options,
-    )
+    rpc.init_rpc(name or f"worker{rank}", rank=rank, world_size=d.get_world_size(), rpc_backend_options=options)
     try:
         yield rpc
     except BaseException:
@@ -120,24 +115,14 @@ def calls(t, d, rank):
 def failures(t, d, rank):
     with started(t, d, rank) as rpc:
         to = _other(rank, d)
-        for call in (
-            rpc.rpc_sync,
-            lambda *a: rpc.rpc_async(*a).wait(),
-            lambda *a: rpc.remote(*a).to_here(),
-        ):
-            with pytest.raises(
-                ValueError,
-                match=rf"On WorkerInfo\(id={1 - rank}, name={to}\):\nValueError\('not 3'\)",
-            ):
+        for call in (rpc.rpc_sync, lambda *a: rpc.rpc_async(*a).wait(), lambda *a: rpc.remote(*a).to_here()):
+            with pytest.raises(ValueError, match=rf"On WorkerInfo\(id={1 - rank}, name={to}\):\nValueError\('not 3'\)"):
                 call(to, fails, (3,))
         with pytest.raises(RuntimeError, match="already initialized"):
             rpc.init_rpc("again", rank=rank, world_size=2)
         with pytest.raises(RuntimeError, match="nobody"):
             rpc.rpc_sync("nobody", add, (1,))
-    with pytest.raises(
-        RuntimeError,
-        match="RPC has not been initialized. Call torch.distributed.rpc.init_rpc first.",
-    ):
+    with pytest.raises(RuntimeError, match="RPC has not been initialized. Call torch.distributed.rpc.init_rpc first."):
         rpc.rpc_sync(to, add, (1,))
 
 
@@ -149,18 +134,12 @@ def late(t, d, rank):
     from tests.oracle import outcome
 
     with started(t, d, rank) as rpc:
-        with pytest.raises(
-            RuntimeError, match=r"^RPCErr:1:RPC ran for more than set timeout \(200 ms\)"
-        ):
+        with pytest.raises(RuntimeError, match=r"^RPCErr:1:RPC ran for more than set timeout \(200 ms\)"):
             rpc.rpc_sync(_other(rank, d), slow, (1.0,), timeout=0.2)
-        found = [
-            str(outcome(call)[1])
-            for call in (
-                lambda: rpc.rpc_sync("nobody", slow, (0.0,)),
-                lambda: rpc.rpc_sync(5, slow, (0.0,)),
-                lambda: rpc.get_worker_info("nobody"),
-            )
-        ]
+        found = [str(outcome(call)[1]) for call in (
+            lambda: rpc.rpc_sync("nobody", slow, (0.0,)), lambda: rpc.rpc_sync(5, slow, (0.0,)),
+            lambda: rpc.get_worker_info("nobody"),
+        )]
         mine = f"name:{rpc.get_worker_info().name},rank:{rank} could not find destination"
         assert found == [f"{mine} name nobody", f"{mine} id 5", f"{mine} name nobody"]
 
@@ -193,18 +172,12 @@ def references(t, d, rank):
         assert own.to_here() is own.local_value()
         assert rpc.rpc_sync(to, doubled, (own,)).tolist() == [0, 2, 4]
         counter = rpc.remote(to, Counter, (10,))
-        values = [
-            counter.rpc_sync().add(1),
-            counter.rpc_async().add(1).wait(),
-            counter.remote().add(1).to_here(),
-        ]
+        values = [counter.rpc_sync().add(1), counter.rpc_async().add(1).wait(), counter.remote().add(1).to_here()]
         assert [*values, rpc.rpc_sync(to, of_reference, (counter, 5))] == [11, 12, 13, 18]
         assert (x.owner_name(), x.is_owner(), own.is_owner()) == (to, False, True)
         assert own.owner().id == rank and own.confirmed_by_owner()
         assert repr(own).startswith(f"OwnerRRef(GloballyUniqueId(created_on={rank}, local_id=")
-        assert repr(x).startswith(
-            f"UserRRef(RRefId = GloballyUniqueId(created_on={rank}, local_id="
-        )
+        assert repr(x).startswith(f"UserRRef(RRefId = GloballyUniqueId(created_on={rank}, local_id=")
         with pytest.raises(RuntimeError, match=r"can't call localValue\(\) on user"):
             x.local_value()
         del x, counter
@@ -321,11 +294,7 @@ def optimized(t, d, rank):
             loss.backward()
             optimizer.step()
             out.append(loss.detach())
-        return (
-            [*out, *(p.detach() for p in (*layer.parameters(), *own.parameters()))]
-            if rank == 0
-            else []
-        )
+        return [*out, *(p.detach() for p in (*layer.parameters(), *own.parameters()))] if rank == 0 else []
     with started(t, d, rank) as rpc:
         autograd, optim = _of(t, "autograd"), _of(t, "optim")
         if rank:
@@ -351,9 +320,7 @@ def remote_module(t, d, rank):
         x = t.ones(2, 3)
         t.testing.assert_close(module(x), x @ weight.t())
         t.testing.assert_close(module.forward_async(x).wait(), x @ weight.t())
-        with pytest.raises(
-            ValueError, match="Method ``parameters`` not supported for RemoteModule"
-        ):
+        with pytest.raises(ValueError, match="Method ``parameters`` not supported for RemoteModule"):
             module.parameters()
         assert module.get_module_rref().owner_name() == "worker1"
 
@@ -377,8 +344,7 @@ def test_values(two, program):
 
 
 @pytest.mark.parametrize(
-    "program",
-    [failures, late, references, answers_later, gathered, remote_module, a_stranger_reads_nothing],
+    "program", [failures, late, references, answers_later, gathered, remote_module, a_stranger_reads_nothing]
 )
 def test_two_processes(two, program):
     two.run(program, ["ftorch"])
@@ -390,25 +356,18 @@ def test_contexts_are_found_by_their_numbers(tmp_path):
     from ftorch.distributed import autograd, rpc
 
     for library in (ftorch, pt):
-        with pytest.raises(
-            RuntimeError, match="^Need to initialize distributed autograd using torch"
-        ):
+        with pytest.raises(RuntimeError, match="^Need to initialize distributed autograd using torch"):
             library.distributed.autograd._current_context()
         assert library.distributed.rpc.api.UNSET_RPC_TIMEOUT == -1.0
         assert library.distributed.rpc.api.DEFAULT_SHUTDOWN_TIMEOUT == 0
     options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{tmp_path / 'met'}")
     rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
     try:
-        with pytest.raises(
-            RuntimeError, match="^Current thread doesn't have a valid autograd context. Please wrap"
-        ):
+        with pytest.raises(RuntimeError, match="^Current thread doesn't have a valid autograd context. Please wrap"):
             autograd._current_context()
         with autograd.context() as number:
             found = autograd._retrieve_context(number)
-            assert (
-                isinstance(found, autograd.DistAutogradContext)
-                and found is autograd._current_context()
-            )
+            assert isinstance(found, autograd.DistAutogradContext) and found is autograd._current_context()
             assert found._context_id() == number and found._known_worker_ids() == set()
             rpc.rpc_sync("alone", ftorch.mul, (ftorch.ones(2, requires_grad=True), 3))
             assert found._known_worker_ids() == {0}

@@ -18,12 +18,7 @@ def built(t):
     t.manual_seed(0)
     nn = t.nn
     return nn.Sequential(
-        nn.Linear(16, 64),
-        nn.GELU(),
-        nn.Linear(64, 16),
-        nn.LayerNorm(16),
-        nn.Dropout(0.1),
-        nn.Linear(16, 3),
+        nn.Linear(16, 64), nn.GELU(), nn.Linear(64, 16), nn.LayerNorm(16), nn.Dropout(0.1), nn.Linear(16, 3)
     )
 
 
@@ -83,9 +78,7 @@ def divided_twice(torch):
     return array.nbytes, max(s.data.nbytes for s in array.addressable_shards)
 
 
-COLLECTIVES = re.compile(
-    r" (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\("
-)
+COLLECTIVES = re.compile(r" (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(")
 
 
 def _compiled():
@@ -108,9 +101,7 @@ def memory(torch):
     """Of each parameter, its gradient and its moments: bytes in all, and on the device with the most."""
     from ftorch.distributed.fsdp import fully_shard
 
-    model = fully_shard(
-        torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16))
-    )
+    model = fully_shard(torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16)))
     optimizer, found = torch.optim.Adam(model.parameters()), []
     for _ in range(3):
         optimizer.zero_grad()
@@ -136,8 +127,7 @@ def programs(torch):
     test_tensor = importlib.import_module("tests.distributed.tensor.test_tensor")
     return {
         f"{name} {count}": _values(getattr(test_tensor, name)(torch, Devices(torch, count), 0))
-        for name in PROGRAMS
-        for count in (2, 8)
+        for name in PROGRAMS for count in (2, 8)
     }
 
 
@@ -156,9 +146,7 @@ def beside_jax(torch):
 
     mesh = torch.distributed.init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))
     spec = jax.sharding.PartitionSpec("dp", "tp")
-    array = jax.device_put(
-        np.arange(32, dtype=np.float32).reshape(4, 8), jax.sharding.NamedSharding(mesh.jax(), spec)
-    )
+    array = jax.device_put(np.arange(32, dtype=np.float32).reshape(4, 8), jax.sharding.NamedSharding(mesh.jax(), spec))
     x = DTensor.from_local(torch.from_jax(array, sharded=True), mesh, [Shard(0), Shard(1)])
     y = distribute_tensor(torch.ones(8, 4), mesh, [Replicate(), Shard(0)])
     product = (x @ y).redistribute(placements=[Shard(0), Replicate()])
@@ -174,9 +162,7 @@ def beside_jax(torch):
         "gathered": torch.from_jax(array).tolist() == array.tolist(),
         "product": product.full_tensor().tolist(),
         "spec": tuple(product.__jax_array__().sharding.spec)[:1],
-        "in jit": float(
-            abs(np.asarray(jax.jit(call)(data.numpy())) - model(data).detach().numpy()).max()
-        ),
+        "in jit": float(abs(np.asarray(jax.jit(call)(data.numpy())) - model(data).detach().numpy()).max()),
     }
 
 
@@ -197,39 +183,21 @@ def objects(torch):
         refused = None
     except RuntimeError as error:
         refused = str(error)
-    shards = [
-        tuple(t.__jax_array__().sharding.spec)[:1] for t in (x, copy.deepcopy(x), loaded, x * 2)
-    ]
+    shards = [tuple(t.__jax_array__().sharding.spec)[:1] for t in (x, copy.deepcopy(x), loaded, x * 2)]
     return {
-        "shards": shards,
-        "device": str(local.device),
-        "cpu": (local + torch.ones(3)).cpu().tolist(),
-        "numpy": local.numpy().tolist(),
-        "item": x.sum().item(),
-        "mask": local[local > 40].tolist(),
-        "refused": refused,
+        "shards": shards, "device": str(local.device), "cpu": (local + torch.ones(3)).cpu().tolist(),
+        "numpy": local.numpy().tolist(), "item": x.sum().item(), "mask": local[local > 40].tolist(), "refused": refused,
     }
 
 
-SCHEDULES = {
-    "GPipe": 4,
-    "1F1B": 4,
-    "LoopedBFS": 8,
-    "Interleaved1F1B": 8,
-    "InterleavedZeroBubble": 8,
-    "ZBVZeroBubble": 8,
-    "DualPipeV": 8,
-}  # stages
+SCHEDULES = {"GPipe": 4, "1F1B": 4, "LoopedBFS": 8, "Interleaved1F1B": 8, "InterleavedZeroBubble": 8, "ZBVZeroBubble": 8,
+             "DualPipeV": 8}  # stages
 
 
 def blocks(t, count):
     """The stages of a model, the same in both libraries, and a batch."""
     t.manual_seed(4)
-    return (
-        [t.nn.Sequential(t.nn.Linear(6, 6), t.nn.Tanh()) for _ in range(count)],
-        t.randn(16, 6),
-        t.randn(16, 6),
-    )
+    return [t.nn.Sequential(t.nn.Linear(6, 6), t.nn.Tanh()) for _ in range(count)], t.randn(16, 6), t.randn(16, 6)
 
 
 def pipelined(torch):

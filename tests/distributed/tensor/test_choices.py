@@ -23,9 +23,7 @@ def tensors(t, d, shape=(2,), names=None):
         count = 1
         for m, p in enumerate(placements):
             count *= mesh.size(m) if p == "P" else 1
-        return n.DTensor.from_local(
-            x.to_local() / count, mesh, terms, run_check=False, shape=x.shape, stride=x.stride()
-        )
+        return n.DTensor.from_local(x.to_local() / count, mesh, terms, run_check=False, shape=x.shape, stride=x.stride())
 
     return n, place
 
@@ -38,29 +36,14 @@ def cheapest(t, d, rank):
     rows, columns, terms, whole = n.Shard(0), n.Shard(1), "P", n.Replicate()
     out = []
     pairs = (
-        (columns, rows),
-        (rows, columns),
-        (terms, whole),
-        (whole, terms),
-        (terms, rows),
-        (columns, terms),
-        (rows, whole),
-    )
+        (columns, rows), (rows, columns), (terms, whole), (whole, terms), (terms, rows), (columns, terms), (rows, whole))
     for a, b in pairs:
         x, y = place(base, a), place(other, b)
         calls = [
-            lambda: t.maximum(x, y),
-            lambda: t.lerp(x, y, 0.5),
-            lambda: x * y,
-            lambda: x * y + y * x,
-            lambda: x + y,
-            lambda: x - y,
-            lambda: x @ y.mT,
-            lambda: t.addmm(place(t.ones(4), whole), x, y.mT),
-            lambda: x.clamp(-1, 1),
-            lambda: t.atan2(x, y),
-            lambda: t.where(x > 0, x, y),
-            lambda: x.tile(2),
+            lambda: t.maximum(x, y), lambda: t.lerp(x, y, 0.5), lambda: x * y, lambda: x * y + y * x, lambda: x + y,
+            lambda: x - y, lambda: x @ y.mT, lambda: t.addmm(place(t.ones(4), whole), x, y.mT),
+            lambda: x.clamp(-1, 1), lambda: t.atan2(x, y),
+            lambda: t.where(x > 0, x, y), lambda: x.tile(2),
         ]
         out += [(str(a), str(b), i, shown(call())) for i, call in enumerate(calls)]
     return out
@@ -71,26 +54,11 @@ def cheapest_over_two_dimensions(t, d, rank):
     base = t.arange(24.0).view(4, 6) * 0.37 % 3 - 1.3
     rows, columns, terms, whole = n.Shard(0), n.Shard(1), "P", n.Replicate()
     out = []
-    for a, b in (
-        ((terms, columns), (rows, columns)),
-        ((columns, terms), (rows, terms)),
-        ((columns, rows), (rows, terms)),
-        ((terms, terms), (columns, rows)),
-        ((whole, rows), (columns, whole)),
-    ):
+    for a, b in (((terms, columns), (rows, columns)), ((columns, terms), (rows, terms)), ((columns, rows), (rows, terms)),
+                 ((terms, terms), (columns, rows)), ((whole, rows), (columns, whole))):
         x, y = place(base, *a), place(base.flip(0), *b)
-        out += [
-            (i, shown(f()))
-            for i, f in enumerate(
-                (
-                    lambda: x.clamp(-1, 1),
-                    lambda: x - y,
-                    lambda: x * y + y * x,
-                    lambda: x @ y.mT,
-                    lambda: x.logical_not(),
-                )
-            )
-        ]
+        out += [(i, shown(f())) for i, f in enumerate((
+            lambda: x.clamp(-1, 1), lambda: x - y, lambda: x * y + y * x, lambda: x @ y.mT, lambda: x.logical_not()))]
     return out
 
 
@@ -103,13 +71,8 @@ def again(t, d, rank):
             for a in (n.Shard(0), n.Shard(1), "P"):
                 x, y = place(base, a).requires_grad_(grad), place(base.flip(0), n.Shard(1))
                 for call in (
-                    lambda: t.cat([x, x], 0),
-                    lambda: t.cat([x, x], 1),
-                    lambda: x * 2,
-                    lambda: x + 2,
-                    lambda: x.clamp(-1, 1),
-                    lambda: t.einsum("ab,bc->ac", x, y),
-                    lambda: t.einsum("ab,cb->ac", x, y),
+                    lambda: t.cat([x, x], 0), lambda: t.cat([x, x], 1), lambda: x * 2, lambda: x + 2,
+                    lambda: x.clamp(-1, 1), lambda: t.einsum("ab,bc->ac", x, y), lambda: t.einsum("ab,cb->ac", x, y),
                 ):
                     out.append((str(a), grad, shown(call())))
     return out
@@ -122,10 +85,7 @@ def outside(t, d, rank):
     x = n.DTensor.from_local(t.ones(3, 4), mesh, [n.Shard(0)])
     y = n.distribute_tensor(t.arange(4.0), mesh, [n.Replicate()])
     moved = x.redistribute(placements=[n.Replicate()])
-    return [
-        (tuple(v.shape), v.to_local())
-        for v in (x, y, moved, moved.redistribute(placements=[n.Shard(0)]))
-    ]
+    return [(tuple(v.shape), v.to_local()) for v in (x, y, moved, moved.redistribute(placements=[n.Shard(0)]))]
 
 
 def files(t, d, rank):
@@ -135,12 +95,7 @@ def files(t, d, rank):
     t.save({"x": x}, file)
     file.seek(0)
     y = t.load(file)["x"]
-    return (
-        y.placements == x.placements,
-        y.device_mesh == x.device_mesh,
-        y.to_local(),
-        tuple(y.shape),
-    )
+    return y.placements == x.placements, y.device_mesh == x.device_mesh, y.to_local(), tuple(y.shape)
 
 
 def refusals(t, d, rank):
@@ -154,9 +109,7 @@ def refusals(t, d, rank):
         with pytest.raises((RuntimeError, ValueError)) as raised:
             call()
         out.append((raised.type.__name__, str(raised.value)))
-    old = n.distribute_module(
-        t.nn.Linear(2, 2), x.device_mesh, input_fn=lambda inputs, mesh: (x * 0 + 1,)
-    )
+    old = n.distribute_module(t.nn.Linear(2, 2), x.device_mesh, input_fn=lambda inputs, mesh: (x * 0 + 1,))
     with t.no_grad():
         for p in old.parameters():
             p.fill_(1.0)
@@ -168,47 +121,21 @@ def described(t, d, rank):
     spec = import_module(f"{t.__name__}.distributed.tensor._dtensor_spec")
     costs = import_module(f"{t.__name__}.distributed.tensor._collective_utils")
     n, place = tensors(t, d, (2, 1), ("a", "b"))
-    made = [
-        place(t.zeros(4, 6), *p)
-        for p in ((n.Shard(0), n.Replicate()), (n.Replicate(), "P"), (n.Shard(1), n.Shard(0)))
-    ]
+    made = [place(t.zeros(4, 6), *p) for p in ((n.Shard(0), n.Replicate()), (n.Replicate(), "P"), (n.Shard(1), n.Shard(0)))]
     out = []
     for x in made:
         s = x._spec
-        out.append(
-            (
-                str(s),
-                s.dim_map,
-                s.num_shards_map,
-                s.num_shards,
-                s.sums,
-                s.is_sharded(),
-                s.is_replicated(),
-                tuple(s.shape),
-                tuple(s.stride),
-                s.ndim,
-                s.shard_order == tuple(s.shard_order),
-            )
-        )
+        out.append((str(s), s.dim_map, s.num_shards_map, s.num_shards, s.sums, s.is_sharded(), s.is_replicated(),
+                    tuple(s.shape), tuple(s.stride), s.ndim, s.shard_order == tuple(s.shard_order)))
         again = spec.DTensorSpec.from_dim_map(s.mesh, s.dim_map, s.sums, s.tensor_meta)
         out.append((again == s, hash(again) == hash(s)))
     whole = [n.Replicate()] * 2
     moves = [
-        (
-            a,
-            b,
-            costs.redistribute_cost(
-                spec.DTensorSpec(made[0].device_mesh, a, made[0]._spec.tensor_meta),
-                spec.DTensorSpec(made[0].device_mesh, b, made[0]._spec.tensor_meta),
-            ),
-        )
+        (a, b, costs.redistribute_cost(
+            spec.DTensorSpec(made[0].device_mesh, a, made[0]._spec.tensor_meta),
+            spec.DTensorSpec(made[0].device_mesh, b, made[0]._spec.tensor_meta)))
         for a in (tuple(whole), (n.Shard(0), n.Replicate()), (n.Partial(), n.Replicate()))
-        for b in (
-            tuple(whole),
-            (n.Shard(0), n.Replicate()),
-            (n.Shard(1), n.Replicate()),
-            (n.Partial(), n.Replicate()),
-        )
+        for b in (tuple(whole), (n.Shard(0), n.Replicate()), (n.Shard(1), n.Replicate()), (n.Partial(), n.Replicate()))
     ]
     parts, missing = n.Shard(0)._split_tensor(t.arange(5.0), 4, with_padding=True, contiguous=True)
     return out, [(str(a), str(b), round(c, 4)) for a, b, c in moves], parts, missing
@@ -217,11 +144,7 @@ def described(t, d, rank):
 def state_dicts(t, d, rank):
     u = import_module(f"{t.__name__}.distributed._state_dict_utils")
     n, place = tensors(t, d)
-    nested = {
-        "a": {"b": place(t.arange(4.0), n.Shard(0)), "c": [1, 2]},
-        "d": (t.ones(2), {"e": None}),
-        "f": "text",
-    }
+    nested = {"a": {"b": place(t.arange(4.0), n.Shard(0)), "c": [1, 2]}, "d": (t.ones(2), {"e": None}), "f": "text"}
     gathered = u._gather_state_dict(nested)
     on_first = u._gather_state_dict(nested, ranks_only=(0,))
     empty = u._create_cpu_state_dict(nested)
@@ -235,21 +158,10 @@ def state_dicts(t, d, rank):
     with pytest.raises(ValueError, match="Unexpected value type") as raised:
         u._offload_state_dict_to_cpu({"a": object()})
     return (
-        gathered,
-        on_first,
-        copied["a"]["b"].to_local(),
-        copied["d"],
-        sorted(flat),
-        paths,
-        u._unflatten_state_dict(flat, paths)["a"]["c"],
-        u._check_state_dict_similarity(nested, copied),
-        u._check_state_dict_similarity(nested, {"a": 1}),
-        local["x"].to_local(),
-        local["y"],
-        sorted(local),
-        local["z"],
-        spread["x"].to_local(),
-        str(raised.value)[:30],
+        gathered, on_first, copied["a"]["b"].to_local(), copied["d"], sorted(flat), paths,
+        u._unflatten_state_dict(flat, paths)["a"]["c"], u._check_state_dict_similarity(nested, copied),
+        u._check_state_dict_similarity(nested, {"a": 1}), local["x"].to_local(), local["y"], sorted(local), local["z"],
+        spread["x"].to_local(), str(raised.value)[:30],
     )
 
 
@@ -261,46 +173,25 @@ def divided_classes(t, d, rank):
     debug = import_module(f"{t.__name__}.distributed.tensor.debug")
     out = []
     for shape in ((4, 6), (2, 5, 3)):
-        values = t.arange(float(t.Size(shape).numel())).view(shape) * 0.37 % 3 - 1.3
+        values = (t.arange(float(t.Size(shape).numel())).view(shape) * 0.37 % 3 - 1.3)
         labels = t.arange(values[:, 0].numel()).view(values[:, 0].shape) % shape[1]
         for weight in (None, t.arange(1.0, shape[1] + 1)):
             for reduction in ("none", "sum", "mean"):
                 x = place(values, n.Shard(1)).requires_grad_()
                 with parallel.loss_parallel():
                     with debug.CommDebugMode() as mode:
-                        loss = t.nn.functional.cross_entropy(
-                            x, labels, weight, ignore_index=2, reduction=reduction
-                        )
+                        loss = t.nn.functional.cross_entropy(x, labels, weight, ignore_index=2, reduction=reduction)
                     out.append({str(op): n for op, n in mode.get_comm_counts().items()})
                     with debug.CommDebugMode() as mode:
                         (loss * loss).sum().backward() if reduction == "none" else loss.backward()
-                out.append(
-                    (
-                        loss.detach().to_local(),
-                        str(loss.placements),
-                        x.grad.to_local(),
-                        mode.get_total_counts(),
-                    )
-                )
+                out.append((loss.detach().to_local(), str(loss.placements), x.grad.to_local(), mode.get_total_counts()))
     with parallel.loss_parallel(), pytest.raises(ValueError, match="loss_parallel") as raised:
         t.nn.functional.cross_entropy(place(values, n.Shard(0)), labels)
     return out, str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        cheapest,
-        cheapest_over_two_dimensions,
-        again,
-        outside,
-        files,
-        refusals,
-        described,
-        state_dicts,
-        divided_classes,
-    ],
-    ids=lambda p: p.__name__,
-)
+@pytest.mark.parametrize("program", [
+    cheapest, cheapest_over_two_dimensions, again, outside, files, refusals, described, state_dicts,
+    divided_classes], ids=lambda p: p.__name__)
 def test_as_pytorch(two, program):
     two.run(program)

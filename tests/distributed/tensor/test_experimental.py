@@ -17,28 +17,16 @@ def mapped(t, d, rank):
     a = n.distribute_tensor(t.arange(24.0).view(4, 6), mesh, column).requires_grad_()
     b = n.distribute_tensor(t.arange(18.0).view(6, 3), mesh, row).requires_grad_()
     product = experimental.local_map(
-        lambda x, y: x @ y,
-        out_placements=[n.Partial()],
-        in_placements=(column, row),
-        device_mesh=mesh,
+        lambda x, y: x @ y, out_placements=[n.Partial()], in_placements=(column, row), device_mesh=mesh
     )
     y = product(a, b)
     y.redistribute(placements=whole).sum().backward()
     moved = experimental.local_map(
-        lambda x, k: (x * k, k),
-        out_placements=(row, None),
-        in_placements=(row, None),
-        redistribute_inputs=True,
+        lambda x, k: (x * k, k), out_placements=(row, None), in_placements=(row, None), redistribute_inputs=True
     )
     z, three = moved(a.detach(), 3)
     assert three == 3
-    return [
-        y.full_tensor(),
-        a.grad.full_tensor(),
-        b.grad.full_tensor(),
-        z.to_local(),
-        z.full_tensor(),
-    ]
+    return [y.full_tensor(), a.grad.full_tensor(), b.grad.full_tensor(), z.to_local(), z.full_tensor()]
 
 
 def mapped_refuses(t, d, rank):
@@ -71,11 +59,9 @@ def registered(t, d, rank):
 
     out = []
     for placed in (n.Shard(0), n.Shard(1), n.Replicate()):
-        y = (
-            t.special.i0(n.distribute_tensor(t.arange(8.0).view(4, 2), mesh, [placed]))
-            if (t.__name__ == "ftorch")
-            else t.i0(n.distribute_tensor(t.arange(8.0).view(4, 2), mesh, [placed]))
-        )
+        y = t.special.i0(n.distribute_tensor(t.arange(8.0).view(4, 2), mesh, [placed])) if (
+            t.__name__ == "ftorch"
+        ) else t.i0(n.distribute_tensor(t.arange(8.0).view(4, 2), mesh, [placed]))
         out.append(y.full_tensor())
         if not placed.is_shard(1):
             out.append(y.to_local())
@@ -145,7 +131,9 @@ def counted(t, d, rank):
     return sorted(counts.items()), mode.get_total_counts(), repr(mode.get_sharding_info())
 
 
-@pytest.mark.parametrize("program", [mapped, mapped_refuses, implicit, registered, counted])
+@pytest.mark.parametrize(
+    "program", [mapped, mapped_refuses, implicit, registered, counted]
+)
 def test_two_processes(two, program):
     two.run(program)
 

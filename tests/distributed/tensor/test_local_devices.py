@@ -38,15 +38,11 @@ def found(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize(
-    "way", ["tensor parallel", "fully sharded", "fully sharded, in replicas", "both"]
-)
+@pytest.mark.parametrize("way", ["tensor parallel", "fully sharded", "fully sharded, in replicas", "both"])
 def test_training_is_that_of_one_device(found, way):
     losses, weights, _ = found["trainings"][way]
     model = on_devices.built(torch)
-    np.testing.assert_allclose(
-        losses, on_devices.trained(torch, model, on_devices.clipped(model, way)), rtol=3e-5
-    )
+    np.testing.assert_allclose(losses, on_devices.trained(torch, model, on_devices.clipped(model, way)), rtol=3e-5)
     for ours, theirs in zip(weights, model.parameters(), strict=True):
         np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=3e-5)
 
@@ -57,27 +53,18 @@ def test_each_device_holds_its_share(found):
         assert most * on_devices.DEVICES == whole
 
 
-@pytest.mark.parametrize(
-    "way", ["tensor parallel", "fully sharded", "fully sharded, in replicas", "both"]
-)
+@pytest.mark.parametrize("way", ["tensor parallel", "fully sharded", "fully sharded, in replicas", "both"])
 def test_steps_gather_and_reduce(found, way):
     """A step is one program with its collectives in it; nothing goes from every device to every other."""
     programs = found["trainings"][way][2]
-    counts = {
-        kind: max(p.count(kind) for p in programs)
-        for kind in ("all-gather", "all-reduce", "all-to-all")
-    }
+    counts = {kind: max(p.count(kind) for p in programs) for kind in ("all-gather", "all-reduce", "all-to-all")}
     assert counts["all-reduce"] and not counts["all-to-all"]
-    assert (counts["all-gather"] >= 6) == (
-        way != "tensor parallel"
-    )  # three rows are not divided by four or eight
+    assert (counts["all-gather"] >= 6) == (way != "tensor parallel")  # three rows are not divided by four or eight
 
 
 @pytest.fixture(scope="module")
 def alone():
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=1
-    )
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=1)
     yield torch.distributed
     torch.distributed.destroy_process_group()
 
@@ -112,12 +99,7 @@ def test_objects(found):
 def test_pipelines_over_devices_are_one_device(found, name):
     losses, weights, on = found["pipelined"][name]
     count = on_devices.SCHEDULES[name]
-    assert on == [
-        [place]
-        for place in (
-            [0, 1, 2, 3, 3, 2, 1, 0] if name[0] in "ZD" else [i % 4 for i in range(count)]
-        )
-    ]
+    assert on == [[place] for place in ([0, 1, 2, 3, 3, 2, 1, 0] if name[0] in "ZD" else [i % 4 for i in range(count)])]
     modules, x, y = on_devices.blocks(torch, count)
     model = torch.nn.Sequential(*modules)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)

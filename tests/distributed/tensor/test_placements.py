@@ -35,16 +35,10 @@ def each(t, d, calls):
 
 def of_lines(t, d, rank):
     calls = [
-        lambda x, y: x.isclose(y),
-        lambda x, y: t.std_mean(x, -1),
-        lambda x, y: t.var_mean(x, 0),
-        lambda x, y: x.kthvalue(2, -1),
-        lambda x, y: x.mode(1),
-        lambda x, y: x.median(0, keepdim=True),
-        lambda x, y: x.diff(dim=0),
-        lambda x, y: x.isneginf(),
-        lambda x, y: t.take_along_dim(x, x.argsort(-1), -1),
-        lambda x, y: t.atleast_3d(x),
+        lambda x, y: x.isclose(y), lambda x, y: t.std_mean(x, -1), lambda x, y: t.var_mean(x, 0),
+        lambda x, y: x.kthvalue(2, -1), lambda x, y: x.mode(1), lambda x, y: x.median(0, keepdim=True),
+        lambda x, y: x.diff(dim=0), lambda x, y: x.isneginf(),
+        lambda x, y: t.take_along_dim(x, x.argsort(-1), -1), lambda x, y: t.atleast_3d(x),
     ]
     tensor, place = made(t, d)
     out = each(t, d, calls)
@@ -58,38 +52,23 @@ def of_lines(t, d, rank):
 def summed(t, d, rank):
     tensor, place = made(t, d)
     calls = [
-        lambda x, y: x.nansum(),
-        lambda x, y: x.nansum(0),
-        lambda x, y: x.count_nonzero(),
-        lambda x, y: (x > 9).any(),
-        lambda x, y: (x > -9).all(),
-        lambda x, y: x.prod(0),
-        lambda x, y: t.linalg.vector_norm(x, 2, dim=-1),
-        lambda x, y: x.norm(dim=0),
-        lambda x, y: x.norm(1),
-        lambda x, y: x.norm(float("inf")),
+        lambda x, y: x.nansum(), lambda x, y: x.nansum(0), lambda x, y: x.count_nonzero(), lambda x, y: (x > 9).any(),
+        lambda x, y: (x > -9).all(), lambda x, y: x.prod(0), lambda x, y: t.linalg.vector_norm(x, 2, dim=-1),
+        lambda x, y: x.norm(dim=0), lambda x, y: x.norm(1), lambda x, y: x.norm(float("inf")),
         lambda x, y: x.norm(float("-inf")),
         lambda x, y: t.linalg.vector_norm(x, 3, dim=0, keepdim=True),
     ]
     uneven = place(t.arange(15.0).view(5, 3), tensor.Shard(0))
-    return [
-        *each(t, d, calls),
-        shown([uneven.sum(), uneven.sum(0), uneven.sum(0, keepdim=True), (uneven > 3).any(0)]),
-    ]
+    return [*each(t, d, calls), shown([uneven.sum(), uneven.sum(0), uneven.sum(0, keepdim=True), (uneven > 3).any(0)])]
 
 
 def products(t, d, rank):
     tensor, place = made(t, d)
     vector = place(t.arange(6.0), tensor.Replicate())
     calls = [
-        lambda x, y: x @ vector,
-        lambda x, y: t.mv(x, vector),
-        lambda x, y: t.dot(x[0], y[1]),
-        lambda x, y: t.tensordot(x, y, ([0], [0])),
-        lambda x, y: t.tensordot(x, y.mT, 1),
-        lambda x, y: t.einsum("...i,...j->...ij", x, y),
-        lambda x, y: x.mT,
-        lambda x, y: x.T,
+        lambda x, y: x @ vector, lambda x, y: t.mv(x, vector), lambda x, y: t.dot(x[0], y[1]),
+        lambda x, y: t.tensordot(x, y, ([0], [0])), lambda x, y: t.tensordot(x, y.mT, 1),
+        lambda x, y: t.einsum("...i,...j->...ij", x, y), lambda x, y: x.mT, lambda x, y: x.T,
     ]
     return each(t, d, calls)
 
@@ -101,13 +80,8 @@ def joined_dimensions(t, d, rank):
     flat = x.view(8, 6)
     back = (flat * 2).view(2, 4, 6)
     whole = x.ravel()
-    (
-        back.square().sum() + whole.sum() + (flat @ place(t.ones(6, 2), tensor.Replicate())).sum()
-    ).backward()
-    return [
-        shown([y.detach() for y in (flat, back, whole, flat.relu(), flat.reshape(2, 2, 2, 6))]),
-        x.grad.full_tensor(),
-    ]
+    (back.square().sum() + whole.sum() + (flat @ place(t.ones(6, 2), tensor.Replicate())).sum()).backward()
+    return [shown([y.detach() for y in (flat, back, whole, flat.relu(), flat.reshape(2, 2, 2, 6))]), x.grad.full_tensor()]
 
 
 def explicit(t, d, rank):
@@ -116,10 +90,7 @@ def explicit(t, d, rank):
     watch = import_module(f"{t.__name__}.distributed.tensor._utils").ExplicitRedistributionContext
     mesh, out = d.init_device_mesh("cpu", (2,)), []
     x, w = (t.arange(float(k)).view(-1, 4).requires_grad_() for k in (8, 16))
-    rows, split, whole = (
-        n.distribute_tensor(v, mesh, [p])
-        for v, p in ((x, n.Shard(0)), (w, n.Shard(0)), (w, n.Replicate()))
-    )
+    rows, split, whole = (n.distribute_tensor(v, mesh, [p]) for v, p in ((x, n.Shard(0)), (w, n.Shard(0)), (w, n.Replicate())))
 
     def said(call):
         try:
@@ -130,15 +101,9 @@ def explicit(t, d, rank):
     for strict in (False, True):
         with watch(strict=strict):
             gathered = split.redistribute(mesh, [n.Replicate()])
-            out += [
-                said(lambda: rows @ split),
-                said(lambda: rows @ gathered),
-                said(lambda: rows * 2),
-            ]
+            out += [said(lambda: rows @ split), said(lambda: rows @ gathered), said(lambda: rows * 2)]
             loss = (rows @ whole).sum()
-            if (
-                not strict
-            ):  # PyTorch takes a part of the sum's gradient there, which comes as a part here
+            if not strict:  # PyTorch takes a part of the sum's gradient there, which comes as a part here
                 out.append(said(lambda: loss.backward(retain_graph=True)))
             with watch(enable=False):
                 out += [said(lambda: rows @ split), said(lambda: loss.backward(retain_graph=True))]

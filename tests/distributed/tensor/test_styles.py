@@ -13,18 +13,10 @@ STYLES = {
     "ColwiseParallel": lambda n: {},
     "RowwiseParallel": lambda n: {"output_layouts": n.Shard(1), "use_local_output": False},
     "SequenceParallel": lambda n: {},
-    "PrepareModuleInput": lambda n: {
-        "input_layouts": n.Shard(0),
-        "desired_input_layouts": n.Replicate(),
-    },
-    "PrepareModuleOutput": lambda n: {
-        "output_layouts": n.Shard(0),
-        "desired_output_layouts": n.Replicate(),
-    },
+    "PrepareModuleInput": lambda n: {"input_layouts": n.Shard(0), "desired_input_layouts": n.Replicate()},
+    "PrepareModuleOutput": lambda n: {"output_layouts": n.Shard(0), "desired_output_layouts": n.Replicate()},
     "PrepareModuleInputOutput": lambda n: {
-        "input_layouts": n.Shard(0),
-        "desired_input_layouts": n.Replicate(),
-        "output_layouts": n.Shard(1),
+        "input_layouts": n.Shard(0), "desired_input_layouts": n.Replicate(), "output_layouts": n.Shard(1),
         "desired_output_layouts": n.Replicate(),
     },
 }

@@ -28,25 +28,12 @@ def structure(t, d, rank):
     for x in (*(n.distribute_tensor(values, mesh, [n.Shard(i)]) for i in (0, 1)), partial):
         index = (x.redistribute(placements=[n.Replicate()]) * 0).long()
         calls = (
-            lambda: t.stack([x, x]),
-            lambda: t.cat([x, x], 1),
-            lambda: x.split(2, 0),
-            lambda: x.chunk(2, 1),
-            lambda: x.t(),
-            lambda: x.view(2, 2, 8).movedim(0, 1),
-            lambda: x.view(2, 2, 8).flatten(0, 1),
-            lambda: x.unflatten(0, (2, 2)),
-            lambda: x.unsqueeze(0).expand(3, 4, 8),
-            lambda: x.repeat(2, 1),
-            lambda: x.roll(1, 0),
-            lambda: x.flip(0),
-            lambda: t.nn.functional.pad(x, (1, 1)),
-            lambda: t.einsum("ij,kj->ik", x, x),
-            lambda: x.max(1),
-            lambda: x.sort(1),
-            lambda: x.topk(2, 1),
-            lambda: x.index_select(0, index[0]),
-            lambda: t.nn.functional.dropout(x, 0.0),
+            lambda: t.stack([x, x]), lambda: t.cat([x, x], 1), lambda: x.split(2, 0), lambda: x.chunk(2, 1),
+            lambda: x.t(), lambda: x.view(2, 2, 8).movedim(0, 1), lambda: x.view(2, 2, 8).flatten(0, 1),
+            lambda: x.unflatten(0, (2, 2)), lambda: x.unsqueeze(0).expand(3, 4, 8), lambda: x.repeat(2, 1),
+            lambda: x.roll(1, 0), lambda: x.flip(0), lambda: t.nn.functional.pad(x, (1, 1)),
+            lambda: t.einsum("ij,kj->ik", x, x), lambda: x.max(1), lambda: x.sort(1), lambda: x.topk(2, 1),
+            lambda: x.index_select(0, index[0]), lambda: t.nn.functional.dropout(x, 0.0),
         )
         # What is not linear in the terms of a sum is computed on another choice of parts than PyTorch's.
         out += [_laid(n, call()) for call in (calls[:14] if x is partial else calls)]
@@ -64,16 +51,10 @@ def reduced_gradients(t, d, rank):
         return n.distribute_tensor(values, mesh, [placement]).requires_grad_()
 
     for placement in (n.Shard(0), n.Shard(1)):
-        for call in (
-            lambda x, y: x.amax(0),
-            lambda x, y: x.max(),
-            lambda x, y: (x[:, :3] + 1).prod(),
-            lambda x, y: t.cat([x, y], 1),
-            lambda x, y: t.einsum("ij,kj->ik", x, y),
-            lambda x, y: (x * 2).add_(y),
-            lambda x, y: (y * 2).add_(x),
-            lambda x, y: x.unsqueeze(0).expand(2, 4, 8),
-        ):
+        for call in (lambda x, y: x.amax(0), lambda x, y: x.max(), lambda x, y: (x[:, :3] + 1).prod(),
+                     lambda x, y: t.cat([x, y], 1), lambda x, y: t.einsum("ij,kj->ik", x, y),
+                     lambda x, y: (x * 2).add_(y), lambda x, y: (y * 2).add_(x),
+                     lambda x, y: x.unsqueeze(0).expand(2, 4, 8)):
             x, y = made(placement), made(n.Replicate())
             call(x, y).full_tensor().square().sum().backward()
             out += [None if g is None else g.full_tensor() for g in (x.grad, y.grad)]
@@ -87,10 +68,7 @@ def norms(t, d, rank):
     values = t.arange(32.0).view(4, 8) * 7 % 11
     x = n.distribute_tensor(values, mesh, [n.Shard(0)])
     out = [t.linalg.vector_norm(x, p).full_tensor() for p in (1, 2, 3, float("inf"))]
-    parameters = [
-        t.nn.Parameter(x),
-        t.nn.Parameter(n.distribute_tensor(values, mesh, [n.Shard(1)])),
-    ]
+    parameters = [t.nn.Parameter(x), t.nn.Parameter(n.distribute_tensor(values, mesh, [n.Shard(1)]))]
     for p in parameters:
         p.grad = p.detach() * 3
     total = t.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -108,12 +86,7 @@ def saved(t, d, rank):
     file.seek(0)
     got = t.load(file, weights_only=False)
     kinds = [isinstance(got[k], t.nn.Parameter) for k in "xp"]
-    return (
-        got["x"].to_local(),
-        got["p"].to_local().detach(),
-        kinds,
-        repr(got["p"]).replace("ftorch", "torch"),
-    )
+    return got["x"].to_local(), got["p"].to_local().detach(), kinds, repr(got["p"]).replace("ftorch", "torch")
 
 
 def placements(t, d, rank):
@@ -142,24 +115,13 @@ def operations(t, d, rank):
             out.append((x @ y).full_tensor())
         z = n.distribute_tensor(c, mesh, [n.Replicate()])
         out += [
-            (x + z).full_tensor(),
-            (x * 2 - 1).exp().full_tensor(),
-            x.sum().full_tensor(),
-            x.sum(0).full_tensor(),
-            x.mean(1).full_tensor(),
-            x.amax().full_tensor(),
-            x.t().full_tensor(),
-            x.unsqueeze(0).full_tensor(),
-            x.softmax(-1).full_tensor(),
-            x[2:4].full_tensor(),
-            x[:, 1].full_tensor(),
-            x.transpose(0, 1).full_tensor(),
-            x.view(6, 2, 2).full_tensor(),
-            (x > 0).full_tensor(),
-            t.nn.functional.layer_norm(x, (4,)).full_tensor(),
-            x.std().full_tensor(),
-            t.cat([x, x]).full_tensor(),
-            x.norm().full_tensor(),
+            (x + z).full_tensor(), (x * 2 - 1).exp().full_tensor(), x.sum().full_tensor(),
+            x.sum(0).full_tensor(), x.mean(1).full_tensor(), x.amax().full_tensor(),
+            x.t().full_tensor(), x.unsqueeze(0).full_tensor(),
+            x.softmax(-1).full_tensor(), x[2:4].full_tensor(), x[:, 1].full_tensor(),
+            x.transpose(0, 1).full_tensor(), x.view(6, 2, 2).full_tensor(), (x > 0).full_tensor(),
+            t.nn.functional.layer_norm(x, (4,)).full_tensor(), x.std().full_tensor(),
+            t.cat([x, x]).full_tensor(), x.norm().full_tensor(),
         ]
     return out
 
@@ -231,15 +193,8 @@ def fully_sharded(t, d, rank):
         norm = t.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses += [loss.detach(), norm.full_tensor()]
-    shapes = [
-        str((tuple(p.shape), tuple(p.to_local().shape), p.placements)) for p in model.parameters()
-    ]
-    return (
-        losses,
-        [p.full_tensor().detach() for p in model.parameters()],
-        shapes,
-        list(model.state_dict()),
-    )
+    shapes = [str((tuple(p.shape), tuple(p.to_local().shape), p.placements)) for p in model.parameters()]
+    return losses, [p.full_tensor().detach() for p in model.parameters()], shapes, list(model.state_dict())
 
 
 def unsharded(t, d, rank):
@@ -247,9 +202,7 @@ def unsharded(t, d, rank):
     f, p, mesh = _of(t, "fsdp"), _of(t, "tensor.parallel"), mesh_of(t, d, (2, 1), ("dp", "tp"))
     model = MLP(t)
     model.up.weight.requires_grad_(False)
-    p.parallelize_module(
-        model, mesh["tp"], {"down": p.RowwiseParallel(input_layouts=_of(t, "tensor").Replicate())}
-    )
+    p.parallelize_module(model, mesh["tp"], {"down": p.RowwiseParallel(input_layouts=_of(t, "tensor").Replicate())})
     f.fully_shard(model, mesh=mesh["dp"])
     model.norm.bias.requires_grad_(False)
     facts, out = [], []
@@ -257,17 +210,7 @@ def unsharded(t, d, rank):
 
     def look():
         for name, q in model.named_parameters():
-            facts.append(
-                str(
-                    (
-                        name,
-                        type(q).__name__,
-                        isinstance(q, t.nn.Parameter),
-                        q.requires_grad,
-                        tuple(q.shape),
-                    )
-                )
-            )
+            facts.append(str((name, type(q).__name__, isinstance(q, t.nn.Parameter), q.requires_grad, tuple(q.shape))))
 
     t.manual_seed(10 + rank)
     x = t.randn(4, 8)
@@ -296,17 +239,9 @@ def grid(t, d, rank):
         out += [y.to_local(), y.full_tensor(), (y @ y.t()).full_tensor(), y.sum().full_tensor()]
         out += [y.redistribute(placements=[n.Shard(1), n.Replicate()]).to_local()]
     sub = mesh["model"]
-    facts = (
-        mesh.get_coordinate(),
-        sub.get_local_rank(),
-        sub.size(),
-        mesh.size(),
-        mesh.shape,
-        mesh.ndim,
-        d.get_process_group_ranks(mesh.get_group("data")),
-        str(mesh.mesh_dim_names),
-        sub.mesh.tolist(),
-    )
+    facts = (mesh.get_coordinate(), sub.get_local_rank(), sub.size(), mesh.size(), mesh.shape, mesh.ndim,
+             d.get_process_group_ranks(mesh.get_group("data")), str(mesh.mesh_dim_names),
+             sub.mesh.tolist())
     return out, str(facts)
 
 
@@ -324,21 +259,10 @@ def hybrid(t, d, rank):
     return [p.full_tensor().detach() for p in model.parameters()]
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        placements,
-        operations,
-        gradients,
-        tensor_parallel,
-        fully_sharded,
-        unsharded,
-        structure,
-        reduced_gradients,
-        norms,
-        saved,
-    ],
-)
+@pytest.mark.parametrize("program", [
+    placements, operations, gradients, tensor_parallel, fully_sharded, unsharded, structure, reduced_gradients, norms,
+    saved,
+])
 def test_two_processes(two, program):
     two.run(program)
 
@@ -354,9 +278,7 @@ def table(t, d, rank):
     values = t.arange(15.0).view(5, 3)
     where = t.tensor([[0, 3], [4, 1]])
     rows = n.distribute_tensor(values, mesh_of(t, d), [n.Shard(0)]).requires_grad_()
-    found = t.nn.functional.embedding(
-        n.distribute_tensor(where, mesh_of(t, d), [n.Replicate()]), rows
-    )
+    found = t.nn.functional.embedding(n.distribute_tensor(where, mesh_of(t, d), [n.Replicate()]), rows)
     assert found.placements == (n.Partial(),)
     found.full_tensor().square().sum().backward()
     whole = values.clone().requires_grad_()

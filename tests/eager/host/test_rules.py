@@ -46,9 +46,7 @@ def test_the_derivative_of_tanh(dtype):
     compare(jax.vmap(jax.grad(jnp.tanh)), x, ulp=8)
     square = RULES["one_minus_square"].make({}, [x], [x])
     exact = 1 - x[:5].astype(float) ** 2
-    np.testing.assert_allclose(
-        square(x[:5]).astype(float), exact, rtol=4 * float(jnp.finfo(x.dtype).eps)
-    )
+    np.testing.assert_allclose(square(x[:5]).astype(float), exact, rtol=4 * float(jnp.finfo(x.dtype).eps))
 
 
 def assert_close(mine, theirs, ulp, scale):
@@ -97,29 +95,10 @@ def edges(name):
         rest = [0, 1, 2, 3, 7, bounds.max, bounds.max - 1, bounds.min, bounds.min + 1]
         rest += [-1, -2, -7] if dtype.kind == "i" else []
         return np.array(rest).astype(dtype) if dtype != np.uint64 else np.array(rest, np.uint64)
-    parts = [
-        0.0,
-        -0.0,
-        0.5,
-        -0.5,
-        1.0,
-        -1.0,
-        1.5,
-        2.5,
-        -2.5,
-        3.0,
-        np.inf,
-        -np.inf,
-        np.nan,
-        1e-3,
-        30.0,
-        -30.0,
-    ]
+    parts = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.0, np.inf, -np.inf, np.nan, 1e-3, 30.0, -30.0]
     if dtype.kind == "c":
         finite = [p for p in parts if np.isfinite(p)]
-        return np.array(
-            [complex(a, b) for a in finite for b in finite if abs(a) + abs(b) < 30], dtype
-        )
+        return np.array([complex(a, b) for a in finite for b in finite if abs(a) + abs(b) < 30], dtype)
     return np.concatenate([np.array(parts), numbers("float64")]).astype(dtype)
 
 
@@ -132,29 +111,8 @@ def pairs(name):
 # --- elementwise -------------------------------------------------------------------------
 
 EXACT = ["neg", "abs", "sign", "floor", "ceil", "is_finite", "square"]
-FUNCTIONS = [
-    "exp",
-    "exp2",
-    "log",
-    "log1p",
-    "expm1",
-    "sqrt",
-    "rsqrt",
-    "sin",
-    "cos",
-    "tan",
-    "tanh",
-    "sinh",
-    "cosh",
-    "asin",
-    "acos",
-    "atan",
-    "asinh",
-    "acosh",
-    "atanh",
-    "logistic",
-    "cbrt",
-]
+FUNCTIONS = ["exp", "exp2", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh",
+             "asin", "acos", "atan", "asinh", "acosh", "atanh", "logistic", "cbrt"]
 SPECIAL = ["erf", "erfc", "erf_inv", "lgamma", "digamma", "bessel_i0e", "bessel_i1e"]
 
 
@@ -168,9 +126,7 @@ def test_functions_of_floats(dtype):
     compare(lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO), x)
     for name in FUNCTIONS:
         loose = {"sinh": 4, "cosh": 4, "atanh": 16, "log1p": 16}.get(name, 1)  # XLA's, far out
-        compare(
-            getattr(lax, name), x if name != "exp2" else x[np.abs(x) < 8], ulp=loose * ULP[dtype]
-        )
+        compare(getattr(lax, name), x if name != "exp2" else x[np.abs(x) < 8], ulp=loose * ULP[dtype])
     for name in SPECIAL:
         scale = (
             {"lgamma": 30, "digamma": 30}.get(name, 1)
@@ -189,30 +145,8 @@ def test_functions_of_complex_numbers(dtype):
     x = numbers(dtype)
     for name in ["neg", "conj", "real", "imag"]:
         compare(getattr(lax, name), x)
-    for name in [
-        "abs",
-        "sign",
-        "exp",
-        "log",
-        "log1p",
-        "expm1",
-        "sqrt",
-        "rsqrt",
-        "sin",
-        "cos",
-        "tan",
-        "tanh",
-        "sinh",
-        "cosh",
-        "asin",
-        "acos",
-        "atan",
-        "asinh",
-        "acosh",
-        "atanh",
-        "logistic",
-        "square",
-    ]:
+    for name in ["abs", "sign", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh",
+                 "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "logistic", "square"]:
         compare(getattr(lax, name), x, ulp=4 * ULP[dtype])
     y = numbers(dtype, seed=1)
     for name in ["add", "sub", "mul", "div", "pow", "eq", "ne"]:
@@ -243,28 +177,10 @@ def test_pairs_of_floats(dtype):
 def test_pairs_of_integers(dtype):
     """Arithmetic and bits of integers wrap, divide by zero and shift too far as XLA's do."""
     x, y = pairs(dtype)
-    for name in [
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "rem",
-        "max",
-        "min",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-        "shift_left",
-        "shift_right_arithmetic",
-        "shift_right_logical",
-        "eq",
-        "lt",
-        "ge",
-    ]:
+    for name in ["add", "sub", "mul", "div", "rem", "max", "min", "bitwise_and", "bitwise_or", "bitwise_xor",
+                 "shift_left", "shift_right_arithmetic", "shift_right_logical", "eq", "lt", "ge"]:
         compare(getattr(lax, name), x, y)
-    for name in ["neg", "sign", "bitwise_not", "population_count", "clz"] + ["abs"] * (
-        dtype[0] == "i"
-    ):
+    for name in ["neg", "sign", "bitwise_not", "population_count", "clz"] + ["abs"] * (dtype[0] == "i"):
         compare(getattr(lax, name), x)
     for exponent in (0, 2, 5):
         compare(lambda x, n=exponent: lax.integer_pow(x, n), x)
@@ -314,9 +230,7 @@ def test_bits():
     compare(lambda x: lax.bitcast_convert_type(x.reshape(-1, 2), np.float64), x)
     compare(lambda x: lax.bitcast_convert_type(x, np.int16), edges("bfloat16"))
     for bits in ((5, 10), (8, 7), (4, 3), (8, 23), (5, 2)):
-        compare(
-            lambda x, b=bits: lax.reduce_precision(x, *b), np.concatenate([x, x * np.float32(1e-5)])
-        )
+        compare(lambda x, b=bits: lax.reduce_precision(x, *b), np.concatenate([x, x * np.float32(1e-5)]))
 
 
 def test_choices():
@@ -388,9 +302,7 @@ def test_slices_at_computed_places():
 # --- reductions --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", "float64", "bfloat16", "float16", "complex64", "int32", "int8", "uint8"]
-)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16", "complex64", "int32", "int8", "uint8"])
 def test_reductions(dtype):
     """Over each dimension and all of them, also of nothing."""
     x = numbers(dtype, 60).reshape(3, 4, 5)
@@ -398,14 +310,9 @@ def test_reductions(dtype):
         x = (x % 5).astype(x.dtype)
     scale = 0 if x.dtype.kind in "iu" else 40 * float(ml_dtypes.finfo(x.dtype).eps)
     for axes in ((0,), (1,), (2,), (0, 2), (0, 1, 2), ()):
-        compare(
-            lambda x, a=axes: lax.reduce_sum_p.bind(x, axes=a, out_sharding=None), x, scale=scale
-        )
-        compare(
-            lambda x, a=axes: lax.reduce_prod_p.bind(x, axes=a, out_sharding=None),
-            x[:1, :2, :2],
-            scale=64 * scale,
-        )
+        compare(lambda x, a=axes: lax.reduce_sum_p.bind(x, axes=a, out_sharding=None), x, scale=scale)
+        compare(lambda x, a=axes: lax.reduce_prod_p.bind(x, axes=a, out_sharding=None), x[:1, :2, :2],
+                scale=64 * scale)
         if x.dtype.kind == "c":
             continue
         compare(lambda x, a=axes: lax.reduce_max_p.bind(x, axes=a, out_sharding=None), x)
@@ -421,15 +328,8 @@ def test_reductions_by_functions():
     """Several sums in one pass, with values to start from."""
     x, y = numbers("float32", 60).reshape(3, 4, 5), numbers("float32", 60, 1).reshape(3, 4, 5)
     add = lambda a, b: [a[0] + b[0], jnp.maximum(a[1], b[1])]  # noqa: E731
-    compare(
-        lambda x, y: lax.reduce([x, y], [np.float32(2), np.float32(1)], add, (0, 2)),
-        x,
-        y,
-        scale=1e-5,
-    )
-    closed = jax.make_jaxpr(
-        lambda x, y: lax.reduce([x, y], [np.float32(0)] * 2, lambda a, b: [a[1], b[0]], (0,))
-    )(x, y)
+    compare(lambda x, y: lax.reduce([x, y], [np.float32(2), np.float32(1)], add, (0, 2)), x, y, scale=1e-5)
+    closed = jax.make_jaxpr(lambda x, y: lax.reduce([x, y], [np.float32(0)] * 2, lambda a, b: [a[1], b[0]], (0,)))(x, y)
     with pytest.raises(MissingRule):
         evaluate(closed, x, y)
 
@@ -448,12 +348,7 @@ def test_cumulative_functions(dtype):
     for reverse in (False, True):
         for axis in range(3):
             how = dict(axis=axis, reverse=reverse)
-            compare(
-                lambda x, how=how: (lax.cumsum(x, **how), lax.cumprod(x, **how)),
-                x,
-                ulp=64,
-                scale=scale,
-            )
+            compare(lambda x, how=how: (lax.cumsum(x, **how), lax.cumprod(x, **how)), x, ulp=64, scale=scale)
             if x.dtype.kind != "c":
                 compare(lambda x, how=how: (lax.cummax(x, **how), lax.cummin(x, **how)), x)
             if x.dtype.kind == "f":
@@ -468,9 +363,7 @@ def test_windows():
             compare(
                 lambda x, s=start, f=function, e=edge: lax.reduce_window(
                     x, np.float32(s), f, (1, 3, 2), (1, 2, 1), e, (1, 1, 2), (1, 2, 1)
-                ),
-                x,
-                scale=2e-3 if function is lax.mul else 1e-5,
+                ), x, scale=2e-3 if function is lax.mul else 1e-5,
             )
     pooled = lambda x: lax.reduce_window(x, -np.inf, lax.max, (1, 3, 2), (1, 2, 1), "SAME")  # noqa: E731
     compare(lambda x: jax.vjp(pooled, x)[1](jnp.ones((1, 4, 10), np.float32)), x)
@@ -486,16 +379,10 @@ def test_products():
         a, b = (numbers(dtype, 120, i).reshape(2, 3, 4, 5) for i in range(2))
         scale = 0 if dtype == "int32" else 200 * float(ml_dtypes.finfo(dtype_of(dtype)).eps)
         for contracting, batch in [
-            (((3,), (3,)), ((0,), (0,))),
-            (((2, 3), (2, 3)), ((), ())),
-            (((0,), (0,)), ((3,), (3,))),
-            (((), ()), ((0, 1), (0, 1))),
-            (((0, 1, 2, 3), (0, 1, 2, 3)), ((), ())),
-            (((2,), (2,)), ((1, 0), (1, 0))),
+            (((3,), (3,)), ((0,), (0,))), (((2, 3), (2, 3)), ((), ())), (((0,), (0,)), ((3,), (3,))),
+            (((), ()), ((0, 1), (0, 1))), (((0, 1, 2, 3), (0, 1, 2, 3)), ((), ())), (((2,), (2,)), ((1, 0), (1, 0))),
         ]:
-            compare(
-                lambda a, b, n=(contracting, batch): lax.dot_general(a, b, n), a, b, scale=scale
-            )
+            compare(lambda a, b, n=(contracting, batch): lax.dot_general(a, b, n), a, b, scale=scale)
         compare(jnp.dot, a[0, 0], b[0, 0].T, scale=scale)
         compare(jnp.dot, a[0, 0], b[0, 0, 0], scale=scale)
         compare(jnp.dot, a[0, 0, 0], b[0, 0, 0], scale=scale)
@@ -520,22 +407,11 @@ def test_convolutions():
         for features, batches in ((1, 1), (2, 1), (4, 1), (1, 2), (1, 4)):
             kernel = k.reshape(-1, 4 // features, 2, 3)[:4]
             groups = dict(feature_group_count=features, batch_group_count=batches)
-            compare(
-                lambda x, k, h=how | groups: lax.conv_general_dilated(x, k, **h),
-                x,
-                kernel,
-                scale=2e-4,
-            )
+            compare(lambda x, k, h=how | groups: lax.conv_general_dilated(x, k, **h), x, kernel, scale=2e-4)
         compare(
             lambda x, k, h=how: lax.conv_general_dilated(
-                x.transpose(0, 2, 3, 1),
-                k.transpose(2, 3, 1, 0),
-                **h,
-                dimension_numbers=("NHWC", "HWIO", "NHWC"),
-            ),
-            x,
-            k.reshape(4, 4, 2, 3),
-            scale=2e-4,
+                x.transpose(0, 2, 3, 1), k.transpose(2, 3, 1, 0), **h, dimension_numbers=("NHWC", "HWIO", "NHWC")
+            ), x, k.reshape(4, 4, 2, 3), scale=2e-4,
         )
 
 
@@ -572,9 +448,7 @@ def test_reads_by_index(mode):
 
 @functools.cache
 def _windows_numbers():
-    return lax.GatherDimensionNumbers(
-        offset_dims=(1, 3), collapsed_slice_dims=(1,), start_index_map=(0, 2)
-    )
+    return lax.GatherDimensionNumbers(offset_dims=(1, 3), collapsed_slice_dims=(1,), start_index_map=(0, 2))
 
 
 def test_reads_of_windows():
@@ -582,14 +456,9 @@ def test_reads_of_windows():
     x = numbers("float32", 60).reshape(3, 4, 5)
     index = np.array([[0, 1], [1, 2], [2, 9], [-1, 0]]).reshape(2, 2, 2)
     for mode in ("clip", "fill"):
-        compare(
-            lambda x, i, m=mode: lax.gather(x, i, _windows_numbers(), (2, 1, 3), mode=m), x, index
-        )
+        compare(lambda x, i, m=mode: lax.gather(x, i, _windows_numbers(), (2, 1, 3), mode=m), x, index)
     numbers_ = lax.GatherDimensionNumbers(
-        offset_dims=(1,),
-        collapsed_slice_dims=(2,),
-        start_index_map=(2,),
-        operand_batching_dims=(0,),
+        offset_dims=(1,), collapsed_slice_dims=(2,), start_index_map=(2,), operand_batching_dims=(0,),
         start_indices_batching_dims=(0,),
     )
     at = np.array([[0, 4, 9], [1, 1, 0], [2, 3, -2]])[..., None]
@@ -610,25 +479,10 @@ def test_writes_by_index(dtype):
 
     for kind in kinds:
         for mode in ("clip", "drop"):
-            for where in [
-                (i,),
-                (slice(None), j),
-                (i, j),
-                (i, slice(None), j),
-                (slice(None), slice(None), i),
-                (i[:, None], j[None]),
-                (i, j, i),
-                (i[1], j),
-                (i[:0],),
-            ]:
-                shape = np.broadcast_to(
-                    np.zeros(()), np.empty((99, 99, 99))[_inside(where)].shape
-                ).shape
-                shape = (
-                    tuple(n if n < 90 else x.shape[d] for d, n in enumerate(shape))
-                    if 99 in shape
-                    else shape
-                )
+            for where in [(i,), (slice(None), j), (i, j), (i, slice(None), j), (slice(None), slice(None), i),
+                          (i[:, None], j[None]), (i, j, i), (i[1], j), (i[:0],)]:
+                shape = np.broadcast_to(np.zeros(()), np.empty((99, 99, 99))[_inside(where)].shape).shape
+                shape = tuple(n if n < 90 else x.shape[d] for d, n in enumerate(shape)) if 99 in shape else shape
                 put = lambda x, u, w=where, k=kind, m=mode: getattr(x.at[w], k)(u, mode=m)  # noqa: E731
                 reads = jax.eval_shape(lambda x, w=where: x.at[w].get(mode="clip"), x).shape
                 update = numbers(dtype, int(np.prod(reads)), 3).reshape(reads)
@@ -636,9 +490,7 @@ def test_writes_by_index(dtype):
 
 
 def _inside(where):
-    return tuple(
-        [np.clip(w, 0, 2) if isinstance(w, (np.ndarray, np.integer)) else w for w in where]
-    )
+    return tuple([np.clip(w, 0, 2) if isinstance(w, (np.ndarray, np.integer)) else w for w in where])
 
 
 def test_sums_by_index():
@@ -655,9 +507,7 @@ def test_sums_by_index():
 # --- order -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", "bfloat16", "float64", "int8", "int64", "uint8", "bool", "complex64"]
-)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64", "int8", "int64", "uint8", "bool", "complex64"])
 def test_sorting(dtype):
     """One key and several, with what goes along; NaN last, zeros equal."""
     x = np.concatenate([edges(dtype), numbers(dtype)])[:40].reshape(4, -1)
@@ -672,24 +522,16 @@ def test_sorting(dtype):
         compare(lambda x: lax.top_k(x, 3), x)
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", "float16", "float64", "int64", "uint64", "int32", "bool"]
-)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int64", "uint64", "int32", "bool"])
 def test_sorting_of_many(dtype):
     """Keys that fit are sorted together with their places: equal ones stay in their order."""
-    x = np.concatenate([edges(dtype), numbers(dtype, 3000)[: 2400 - len(edges(dtype))]]).reshape(
-        3, -1
-    )
+    x = np.concatenate([edges(dtype), numbers(dtype, 3000)[: 2400 - len(edges(dtype))]]).reshape(3, -1)
     x[1] = x[1] * 0 if dtype[0] == "f" else x[1]  # zeros of both signs, NaN
     along = np.arange(x.size, dtype=np.int32).reshape(x.shape)
     for y in (x, x.T, x.reshape(-1)):
         axis = int(np.argmax(y.shape))
         compare(lambda x, a=axis: lax.sort(x, dimension=a, is_stable=True), y)
-        compare(
-            lambda x, i, a=axis: lax.sort((x, i), dimension=a, num_keys=1),
-            y,
-            along.reshape(y.shape),
-        )
+        compare(lambda x, i, a=axis: lax.sort((x, i), dimension=a, num_keys=1), y, along.reshape(y.shape))
     if dtype[-2:] == "64" and x.dtype.kind in "iu":
         narrow = numbers(dtype, 900)
         compare(lambda x, i: lax.sort((x, i), num_keys=1), narrow, np.arange(900))
@@ -705,11 +547,7 @@ def test_control_flow():
     compare(lambda x: lax.scan(lambda c, r: (c + r, c * r), x[0], x, reverse=True), x, ulp=4)
     compare(lambda x: lax.scan(lambda c, r: (c + r, c * r), x[0], x[:0]), x, ulp=4)
     compare(lambda x: lax.while_loop(lambda c: c.sum() < 100, lambda c: c * c + 1, x), x, ulp=4)
-    compare(
-        jax.vmap(lambda x: lax.while_loop(lambda c: c.sum() < 100, lambda c: c * c + 1, x)),
-        x,
-        ulp=4,
-    )
+    compare(jax.vmap(lambda x: lax.while_loop(lambda c: c.sum() < 100, lambda c: c * c + 1, x)), x, ulp=4)
     compare(lambda x: lax.cond(x[0, 0] > 0, lambda x: x, lambda x: -x, x), x, ulp=4)
     compare(lambda i, x: lax.switch(i, [jnp.sin, jnp.negative, jnp.abs], x), np.int32(5), x, ulp=4)
     compare(lambda x: lax.fori_loop(0, 3, lambda i, c: c + i, x), x, ulp=4)
@@ -725,47 +563,23 @@ def test_decompositions():
         x = x.astype(dtype)
         whole = x @ x.conj().swapaxes(-1, -2) + 4 * np.eye(4, dtype=dtype)
         scale = 200 * float(np.finfo(dtype).eps)
-        for function in (
-            lax.linalg.cholesky,
-            lax.linalg.eigh,
-            lambda x: lax.linalg.svd(x, compute_uv=False),
-        ):
+        for function in (lax.linalg.cholesky, lax.linalg.eigh, lambda x: lax.linalg.svd(x, compute_uv=False)):
             compare(function, whole, scale=20 * scale)
         compare(lax.linalg.cholesky, -whole, scale=scale)
-        for form in (
-            lax.linalg.lu,
-            lax.linalg.qr,
-            lambda x: lax.linalg.eig(x, compute_left_eigenvectors=False),
-        ):
+        for form in (lax.linalg.lu, lax.linalg.qr, lambda x: lax.linalg.eig(x, compute_left_eigenvectors=False)):
             compare(form, x, scale=scale)
         compare(lambda x: lax.linalg.qr(x[:, :, :2], full_matrices=True), x, scale=scale)
         compare(lambda x: lax.linalg.svd(x[:, :2]), x, scale=scale)
-        for how in [
-            dict(left_side=True),
-            dict(lower=True, transpose_a=True),
-            dict(left_side=True, conjugate_a=True),
-            dict(
-                left_side=True, lower=True, transpose_a=True, conjugate_a=True, unit_diagonal=True
-            ),
-        ]:
-            compare(
-                lambda a, b, h=how: lax.linalg.triangular_solve(a, b, **h),
-                whole,
-                x,
-                scale=20 * scale,
-            )
+        for how in [dict(left_side=True), dict(lower=True, transpose_a=True), dict(left_side=True, conjugate_a=True),
+                    dict(left_side=True, lower=True, transpose_a=True, conjugate_a=True, unit_diagonal=True)]:
+            compare(lambda a, b, h=how: lax.linalg.triangular_solve(a, b, **h), whole, x, scale=20 * scale)
         compare(jnp.linalg.solve, whole, x, scale=scale)
         compare(lax.linalg.lu, np.zeros((0, 0), dtype))
 
 
 def test_fourier_transforms():
     x = numbers("float32", 48).reshape(2, 4, 6)
-    compare(
-        lambda x: (jnp.fft.fft(x), jnp.fft.rfft(x), jnp.fft.ifft2(x), jnp.fft.rfftn(x)),
-        x,
-        ulp=64,
-        scale=2e-5,
-    )
+    compare(lambda x: (jnp.fft.fft(x), jnp.fft.rfft(x), jnp.fft.ifft2(x), jnp.fft.rfftn(x)), x, ulp=64, scale=2e-5)
     compare(lambda x: jnp.fft.irfft2(jnp.fft.rfft2(x)), x, scale=2e-5)
 
 
@@ -780,8 +594,6 @@ def test_what_has_no_rule_says_so():
     assert missing(jax.make_jaxpr(lambda x: lax.linalg.schur(x))(np.eye(2)).jaxpr) == {"schur"}
     [found] = evaluate(closed, np.ones(3, np.float32), fallback=True)
     np.testing.assert_allclose(
-        found,
-        np.asarray(jax.jit(lambda x: lax.igamma_grad_a(x, x) + 1)(np.ones(3, np.float32))),
-        rtol=1e-6,
+        found, np.asarray(jax.jit(lambda x: lax.igamma_grad_a(x, x) + 1)(np.ones(3, np.float32))), rtol=1e-6
     )
     assert len(RULES) > 150

@@ -57,27 +57,17 @@ def test_int_mm_is_pytorchs(kind, turned):
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_dynamically_quantized_linear_layers_give_pytorchs_bits(per_channel):
     rng = np.random.default_rng(2)
-    weights = (
-        rng.standard_normal((33, 65)).astype(np.float32),
-        rng.standard_normal(33).astype(np.float32),
-    )
+    weights = rng.standard_normal((33, 65)).astype(np.float32), rng.standard_normal(33).astype(np.float32)
     inputs = [
         (rng.standard_normal((rows, 65)) * scale + shift).astype(np.float32)
-        for rows in (1, 2, 40)
-        for scale, shift in ((1, 0), (1e-6, 0), (1e5, 3e5), (0, 0), (2, -9), (1e-3, 1e-9))
+        for rows in (1, 2, 40) for scale, shift in ((1, 0), (1e-6, 0), (1e5, 3e5), (0, 0), (2, -9), (1e-3, 1e-9))
     ]
 
     def program(torch):
         layer = torch.nn.Linear(65, 33)
-        layer.load_state_dict(
-            dict(zip(("weight", "bias"), map(torch.tensor, weights), strict=True))
-        )
+        layer.load_state_dict(dict(zip(("weight", "bias"), map(torch.tensor, weights), strict=True)))
         quantization = torch.ao.quantization
-        config = (
-            quantization.per_channel_dynamic_qconfig
-            if per_channel
-            else quantization.default_dynamic_qconfig
-        )
+        config = quantization.per_channel_dynamic_qconfig if per_channel else quantization.default_dynamic_qconfig
         model = quantization.quantize_dynamic(torch.nn.Sequential(layer), {torch.nn.Linear: config})
         return [model(torch.tensor(x)).detach().numpy() for x in inputs]
 

@@ -38,9 +38,7 @@ def _operands(shapes, dtype, seed=0):
 
 def _check(found, operands, dimensions, out):
     exact = jax.lax.dot_general(*(jnp.asarray(x, jnp.float64) for x in operands), dimensions)
-    bound = jax.lax.dot_general(
-        *(jnp.abs(jnp.asarray(x, jnp.float64)) for x in operands), dimensions
-    )
+    bound = jax.lax.dot_general(*(jnp.abs(jnp.asarray(x, jnp.float64)) for x in operands), dimensions)
     assert found.dtype == out and found.shape == exact.shape
     error = np.abs(np.asarray(found, np.float64) - np.asarray(exact))
     assert (error <= float(jnp.finfo(out).eps) * np.abs(exact) + 1e-6 * np.asarray(bound)).all()
@@ -58,9 +56,7 @@ def test_programs_and_the_host_tier(shapes, dimensions, dtype, wide):
     _check(jax.jit(rewritten(product))(*operands), operands, dimensions, out)
     params = jax.make_jaxpr(product)(*operands).jaxpr.eqns[0].params
     shape = jax.eval_shape(product, *operands).shape
-    rule = RULES["dot_general"].make(
-        params, [Form(x.dtype, x.ndim) for x in operands], [Form(out, len(shape))]
-    )
+    rule = RULES["dot_general"].make(params, [Form(x.dtype, x.ndim) for x in operands], [Form(out, len(shape))])
     _check(rule(*operands), operands, dimensions, out)
 
 
@@ -75,8 +71,6 @@ def test_every_number_of_16_bits(dtype, rows):
     with np.errstate(all="ignore"):
         found = jax.jit(rewritten(lambda x, w: x @ w.T))(x, weight)
         expected = column.astype(np.float32)
-    told = ~(
-        np.abs(expected) < np.finfo(np.float32).tiny
-    )  # programs of XLA's take float32's own for zero
+    told = ~(np.abs(expected) < np.finfo(np.float32).tiny)  # programs of XLA's take float32's own for zero
     for row in np.asarray(found, np.float32):
         np.testing.assert_array_equal(row[told], expected[told])

@@ -24,9 +24,7 @@ def _check(function, operands):
     )
     rule = RULES[equation.primitive.name]
     given = [x[None] for x in operands]
-    run = rule.make(
-        equation.params, [Form(x.dtype, x.ndim) for x in given], [Form(np.dtype(np.float32), 3)]
-    )
+    run = rule.make(equation.params, [Form(x.dtype, x.ndim) for x in given], [Form(np.dtype(np.float32), 3)])
     shapes = [((1, *plain.shape),)] if rule.sizes else []
     np.testing.assert_allclose(run(*given, *shapes)[0][0], plain, 1e-4, least)
 
@@ -49,11 +47,7 @@ def test_weights_of_eight_bits(rows, outputs, terms, dtype):
 def test_weights_of_four_bits(rows, outputs, dtype):
     rng = np.random.default_rng(0)
     operands = (
-        rng.standard_normal((rows, 128), np.float32),
-        rng.integers(0, 256, (outputs, 64)).astype(np.uint8),
+        rng.standard_normal((rows, 128), np.float32), rng.integers(0, 256, (outputs, 64)).astype(np.uint8),
         rng.standard_normal((4, outputs, 2), np.float32).astype(jnp.dtype(dtype)),
     )
-    _check(
-        lambda *given: integer_products._WEIGHTS4.bind(*(x[None] for x in given), group=32)[0][0],
-        operands,
-    )
+    _check(lambda *given: integer_products._WEIGHTS4.bind(*(x[None] for x in given), group=32)[0][0], operands)

@@ -87,21 +87,14 @@ def test_the_host_goes_on_until_the_program_is_there(eager_compiler, gate):
 
 def test_calling_what_was_compiled_beside_compiles_nothing(eager_compiler):
     function = compilation.jitted(
-        lambda kept, given, ints, floats: [kept[0] * 2 + given[0]],
-        donates=True,
-        device=CPU,
-        steps=1,
+        lambda kept, given, ints, floats: [kept[0] * 2 + given[0]], donates=True, device=CPU, steps=1
     )
     kept, given = np.ones(50, np.float32), np.ones(50, np.float32)
-    job = background.compile_beside(
-        function, [background.structure_of(kept)], [background.structure_of(given)], None, None
-    )
+    job = background.compile_beside(function, [background.structure_of(kept)], [background.structure_of(given)], None, None)
     background.wait()
     assert job.is_over
     compiled = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda name, *_, **__: compiled.append(name)
-    )
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: compiled.append(name))
     try:
         for array in (given, jax.device_put(given), given * 1):
             (result,) = function([kept], [array], None, None)
@@ -150,12 +143,8 @@ def test_other_settings_of_jax_are_not_compiled_for(eager_compiler, monkeypatch)
 
 def test_a_job_whose_thread_never_started_runs_when_it_is_asked_for(eager_compiler, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(
-            threading.Thread, "start", lambda self: None
-        )  # as an interrupt in the middle of it
-        job = background.compile_beside(
-            jax.jit(lambda x: x * 3), jax.ShapeDtypeStruct((3,), np.float32)
-        )
+        patched.setattr(threading.Thread, "start", lambda self: None)  # as an interrupt in the middle of it
+        job = background.compile_beside(jax.jit(lambda x: x * 3), jax.ShapeDtypeStruct((3,), np.float32))
     assert not job.poll()
     background.wait()
     assert job.poll()
@@ -167,9 +156,7 @@ def test_no_thread_means_whoever_calls_compiles(eager_compiler, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", start)
-        job = background.compile_beside(
-            jax.jit(lambda x: x * 3), jax.ShapeDtypeStruct((3,), np.float32)
-        )
+        job = background.compile_beside(jax.jit(lambda x: x * 3), jax.ShapeDtypeStruct((3,), np.float32))
     assert job.poll()
 
 
@@ -195,9 +182,7 @@ def test_quiet_is_one_threads():
         with quiet():
             warnings.warn("of a kernel", stacklevel=1)
         filters = list(warnings.filters)
-    assert [str(w.message) for w in seen] == ["of the user"] and [
-        str(w.message) for w in others
-    ] == ["later"]
+    assert [str(w.message) for w in seen] == ["of the user"] and [str(w.message) for w in others] == ["later"]
     assert not any(entry[2].__name__ == "_InQuietThreads" for entry in filters)
 
 
@@ -239,19 +224,11 @@ def until_it_compiles():
 
 
 def _run(text):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "FTORCH_COMPILE_THREAD": "1",
-    }
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "FTORCH_COMPILE_THREAD": "1"}
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     environment["FTORCH_CACHE_DIR"] = "0"
     return subprocess.run(
-        [sys.executable, "-c", _PROGRAM + textwrap.dedent(text)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment,
+        [sys.executable, "-c", _PROGRAM + textwrap.dedent(text)], capture_output=True, text=True, timeout=120, env=environment
     )
 
 
@@ -330,9 +307,7 @@ def test_nothing_is_made_for_a_full_queue(eager_compiler, gate, monkeypatch):
         background.compile_beside(function, operand)
     made = []
     compile_code = program.compile_code
-    monkeypatch.setattr(
-        program, "compile_code", lambda *args: made.append(args) or compile_code(*args)
-    )
+    monkeypatch.setattr(program, "compile_code", lambda *args: made.append(args) or compile_code(*args))
     weight, sizes = _weight(), [*SIZES, *[SIZES[-1]] * 6]
     compilations, found = stats.compilations, [_step(weight, size) for size in sizes]
     assert not made and stats.compilations == compilations

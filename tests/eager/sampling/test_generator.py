@@ -17,18 +17,13 @@ from ftorch.eager.sampling.arithmetic import contracted, fma32, fma64
 from ftorch.eager.sampling.normal import _normal32
 
 FLOATS = {
-    torch.float32: np.dtype(np.float32),
-    torch.float64: np.dtype(np.float64),
-    torch.float16: np.dtype(np.float16),
-    torch.bfloat16: np.dtype(ml_dtypes.bfloat16),
+    torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64),
+    torch.float16: np.dtype(np.float16), torch.bfloat16: np.dtype(ml_dtypes.bfloat16),
 }
 INTEGERS = {
-    torch.int64: np.dtype(np.int64),
-    torch.int32: np.dtype(np.int32),
-    torch.int16: np.dtype(np.int16),
-    torch.int8: np.dtype(np.int8),
-    torch.uint8: np.dtype(np.uint8),
-    torch.bool: np.dtype(np.bool_),
+    torch.int64: np.dtype(np.int64), torch.int32: np.dtype(np.int32),
+    torch.int16: np.dtype(np.int16), torch.int8: np.dtype(np.int8),
+    torch.uint8: np.dtype(np.uint8), torch.bool: np.dtype(np.bool_),
 }
 COMPLEX = {torch.complex64: np.dtype(np.complex64), torch.complex128: np.dtype(np.complex128)}
 NUMPY = {**FLOATS, **INTEGERS, **COMPLEX}
@@ -81,9 +76,7 @@ def test_continuous_distributions(seed, dtype):
     for n in SIZES:
         g, same, shape = pair.ours, pair.same, (n,)
         same(sampling.uniform(g, shape, dtype=kind), torch.rand(n, dtype=dtype))
-        same(
-            sampling.uniform(g, shape, low, low + scale, kind), empty(n).uniform_(low, low + scale)
-        )
+        same(sampling.uniform(g, shape, low, low + scale, kind), empty(n).uniform_(low, low + scale))
         same(sampling.uniform(g, shape, -1, 1, kind), empty(n).uniform_(-1, 1))
         same(sampling.normal(g, shape, dtype=kind), torch.randn(n, dtype=dtype))
         same(sampling.normal(g, shape, low, scale, kind), empty(n).normal_(low, scale))
@@ -230,9 +223,7 @@ def test_fused_multiply_adds_round_once():
     # 2^-24 + 2^-60 beside 1 lies just above the middle of two float32 numbers; float64 loses it.
     one = np.ones(1, np.float32)
     small = np.float32(2**-24 * (1 + 2**-23))
-    assert fma32(np, small * one, np.float32(1 + 2**-23), np.float32(1))[0] == np.float32(
-        1 + 2**-23
-    )
+    assert fma32(np, small * one, np.float32(1 + 2**-23), np.float32(1))[0] == np.float32(1 + 2**-23)
 
 
 # --- generators ------------------------------------------------------------------------

@@ -55,11 +55,7 @@ def test_large_matrices_are_cut_as_their_texts_are(display, dtype):
     assert rows[0] == ["", "0", "1", "2", "...", "47", "48", "49"]
     assert [row[0] for row in rows[1:]] == ["0", "1", "2", "...", "37", "38", "39"]
     text = repr(theirs).partition("]]")[0].replace("tensor(", "")
-    lines = [
-        [w.strip() for w in line.strip(" [],").split(",")]
-        for line in text.splitlines()
-        if "[" in line
-    ]
+    lines = [[w.strip() for w in line.strip(" [],").split(",")] for line in text.splitlines() if "[" in line]
     assert [row[1:] for row in rows[1:] if row[0] != "..."] == lines
 
 
@@ -159,7 +155,5 @@ for text in ("torch.eye(2)", "torch.nn.Linear(1, 2)", "torch.nn.Parameter(torch.
     value = eval(text, shell.user_ns)
     print("<table>" in shell.display_formatter.format(value)[0].get("text/html", ""))
 """
-    found = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300
-    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert found.stdout.split() == ["True"] * 3, found.stdout + found.stderr

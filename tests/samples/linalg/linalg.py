@@ -31,28 +31,18 @@ _SHAPES = [(3, 3), (2, 4, 4), (0, 0)]
 
 
 def _square(name, make=_regular, dtypes=("float32", "float64"), **options):
-    register(name, *(S(T(*s, dtype=d, make=make), **options) for s in _SHAPES for d in dtypes))
+    register(
+        name, *(S(T(*s, dtype=d, make=make), **options) for s in _SHAPES for d in dtypes)
+    )
 
 
 for _name in ("linalg_cholesky", "linalg_cholesky_ex", "cholesky"):
     _square(_name, _positive)
     _square(_name, _positive, upper=True)
 for _name in (
-    "linalg_inv",
-    "linalg_inv_ex",
-    "inverse",
-    "linalg_det",
-    "det",
-    "linalg_slogdet",
-    "slogdet",
-    "logdet",
-    "linalg_matrix_exp",
-    "matrix_exp",
-    "linalg_lu_factor",
-    "linalg_lu_factor_ex",
-    "_lu_with_info",
-    "linalg_eig",
-    "linalg_eigvals",
+    "linalg_inv", "linalg_inv_ex", "inverse", "linalg_det", "det", "linalg_slogdet", "slogdet",
+    "logdet", "linalg_matrix_exp", "matrix_exp", "linalg_lu_factor", "linalg_lu_factor_ex",
+    "_lu_with_info", "linalg_eig", "linalg_eigvals",
 ):
     _square(_name)
 for _name in ("linalg_eigh", "linalg_eigvalsh"):

@@ -4,14 +4,8 @@ from tests.samples import S, T, register
 
 _CASES = {
     "matmul": [
-        [(3,), (3,)],
-        [(2, 3), (3,)],
-        [(3,), (3, 2)],
-        [(2, 3), (3, 4)],
-        [(5, 2, 3), (3, 4)],
-        [(3,), (5, 3, 2)],
-        [(4, 1, 2, 3), (5, 3, 4)],
-        [(2, 0), (0, 3)],
+        [(3,), (3,)], [(2, 3), (3,)], [(3,), (3, 2)], [(2, 3), (3, 4)], [(5, 2, 3), (3, 4)],
+        [(3,), (5, 3, 2)], [(4, 1, 2, 3), (5, 3, 4)], [(2, 0), (0, 3)],
     ],
     "linalg_matmul": [[(2, 3), (3, 4)]],
     "mm": [[(2, 3), (3, 4)], [(0, 3), (3, 2)]],
@@ -74,13 +68,8 @@ _ENDS = T(3, values=[1, 3, 8], dtype="int32")
 for _name in ("_grouped_mm", "nn.functional.grouped_mm"):
     register(
         _name,
-        S(T(8, 8), T(3, 8, 16), offs=_ENDS),
-        S(T(8, 8), T(8, 16), offs=_ENDS),
-        S(T(3, 4, 8), T(8, 8), offs=_ENDS),
-        S(T(3, 4, 8), T(3, 8, 16)),
-        S(T(8, 8, dtype="bfloat16"), T(3, 8, 16, dtype="bfloat16"), offs=_ENDS),
-        S(T(8, 8), T(3, 8, 16)),
-        S(T(8, 8), T(3, 4, 16), offs=_ENDS),
-        S(T(8, 8), T(2, 8, 16), offs=_ENDS),
+        S(T(8, 8), T(3, 8, 16), offs=_ENDS), S(T(8, 8), T(8, 16), offs=_ENDS), S(T(3, 4, 8), T(8, 8), offs=_ENDS),
+        S(T(3, 4, 8), T(3, 8, 16)), S(T(8, 8, dtype="bfloat16"), T(3, 8, 16, dtype="bfloat16"), offs=_ENDS),
+        S(T(8, 8), T(3, 8, 16)), S(T(8, 8), T(3, 4, 16), offs=_ENDS), S(T(8, 8), T(2, 8, 16), offs=_ENDS),
         S(T(8, 8, dtype="float64"), T(3, 8, 16, dtype="float64"), offs=_ENDS),
     )

@@ -29,15 +29,8 @@ for nd in (1, 2, 3):
         S(T(2, 4, *space), T(4, 3, *kernel), T(3)),
         S(T(4, *space), T(4, 3, *kernel)),
         S(T(2, 4, *space), T(4, 3, *kernel), T(6), 2, 1, 1, 2),
-        S(
-            T(2, 4, *space),
-            T(4, 3, *kernel),
-            None,
-            stride=2,
-            padding=1,
-            output_padding=1,
-            dilation=2,
-        ),
+        S(T(2, 4, *space), T(4, 3, *kernel), None, stride=2, padding=1, output_padding=1,
+          dilation=2),
         S(T(0, 4, *space), T(4, 3, *kernel), T(3)),
         S(T(2, 2, *space, dtype="float16"), T(2, 3, *kernel, dtype="float16")),
     )
@@ -45,8 +38,7 @@ for nd in (1, 2, 3):
 register("conv2d", S(T(4, 1, 8, 8), T(16, 1, 3, 3), T(16), padding=1))
 register("conv2d", S(T(4, 16, 8, 8), T(32, 16, 3, 3), T(32), padding=1))
 register(
-    "conv2d",
-    S(T(2, 3, 6, 7), T(6, 1, 3, 2), T(6), (2, 1), (1, 2), (1, 2), groups=3),
+    "conv2d", S(T(2, 3, 6, 7), T(6, 1, 3, 2), T(6), (2, 1), (1, 2), (1, 2), groups=3),
     S(T(2, 3, 6, 7), T(3, 1, 4, 4), None, 1, "same", groups=3),
 )
 register("conv_tbc", S(T(5, 2, 3), T(3, 3, 4), T(4), 1))

@@ -26,7 +26,7 @@ for mode in ("sum", "mean", "max"):
         S(T(5, 3), rows(6), _OFFSETS, mode, False, None, True, None),
     )
 register(
-    "_embedding_bag",
-    S(T(5, 3), rows(8), _OFFSETS, "sum", False, T(8), False, 1),
+    "_embedding_bag", S(T(5, 3), rows(8), _OFFSETS, "sum", False, T(8), False, 1),
     S(T(5, 3), rows(8), _OFFSETS, "sum", True, None, False, None),
 )
+

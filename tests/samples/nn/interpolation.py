@@ -18,10 +18,8 @@ for nd in (1, 2, 3):
                 register("_interpolate", S(x, size, "bicubic", align, None, False))
                 for mode in ("bilinear", "bicubic"):
                     register("_interpolate", S(x, size, mode, align, None, True))
-    register(
-        "_interpolate",
-        S(x, tuple(int(n * 1.7) for n in _SPACE[:nd]), _LINEAR[nd], False, (1.7,) * nd, False),
-    )
+    register("_interpolate", S(x, tuple(int(n * 1.7) for n in _SPACE[:nd]), _LINEAR[nd], False,
+                               (1.7,) * nd, False))
 
 for mode in ("bilinear", "nearest", "bicubic"):
     for padding in ("zeros", "border", "reflection"):
@@ -34,6 +32,4 @@ for mode in ("bilinear", "nearest", "bicubic"):
                 points = T(1, 2, 3, 2, 3, low=-1.5, high=1.5)
                 register("grid_sample", S(T(1, 2, 4, 3, 5), points, mode, padding, align))
 for align in (False, True):
-    register(
-        "affine_grid", S(T(2, 2, 3), (2, 1, 3, 4), align), S(T(1, 3, 4), (1, 2, 2, 1, 4), align)
-    )
+    register("affine_grid", S(T(2, 2, 3), (2, 1, 3, 4), align), S(T(1, 3, 4), (1, 2, 2, 1, 4), align))

@@ -30,11 +30,8 @@ for name in ("mse_loss", "l1_loss", "smooth_l1_loss"):
     register(name, S(T(3, 4), T(3, 4, dtype="float64", grad=False)))
 for name in ("mse_loss", "l1_loss", "huber_loss"):
     register(
-        name,
-        *(
-            S(T(3, 4), T(3, 4), reduction=r, weight=T(3, 4, low=0.1, grad=False))
-            for r in REDUCTIONS
-        ),
+        name, *(S(T(3, 4), T(3, 4), reduction=r, weight=T(3, 4, low=0.1, grad=False))
+                for r in REDUCTIONS)
     )
 register("mse_loss", S(T(3, 4), T(3, 4), False), S(T(3, 4), T(3, 4), None, False))
 register("l1_loss", S(T(3, 4, dtype="int64"), T(3, 4, dtype="int64"), reduction="sum"))
@@ -51,13 +48,7 @@ for r in REDUCTIONS:
     register(
         "binary_cross_entropy_with_logits",
         S(T(3, 4), T(3, 4, **UNIT), reduction=r),
-        S(
-            T(3, 4),
-            T(3, 4, **UNIT),
-            T(4, grad=False, **UNIT),
-            reduction=r,
-            pos_weight=T(4, grad=False, **UNIT),
-        ),
+        S(T(3, 4), T(3, 4, **UNIT), T(4, grad=False, **UNIT), reduction=r, pos_weight=T(4, grad=False, **UNIT)),
     )
     register(
         "kl_div",
@@ -78,17 +69,8 @@ for r in REDUCTIONS:
         "margin_ranking_loss",
         S(T(3, 4), T(3, 4), T(3, 4, make=signs, grad=False), reduction=r),
         S(T(3), T(3), T(3, make=signs, grad=False), 0.5, reduction=r),
-        S(
-            *[T(3, dtype="uint8", values=v) for v in ([1, 0, 9], [3, 4, 0])],
-            SIGNS8,
-            0.5,
-            reduction=r,
-        ),
-        S(
-            *[T(3, dtype="int8", values=v) for v in ([1, 0, 100], [3, 4, -100])],
-            SIGNS8,
-            reduction=r,
-        ),
+        S(*[T(3, dtype="uint8", values=v) for v in ([1, 0, 9], [3, 4, 0])], SIGNS8, 0.5, reduction=r),
+        S(*[T(3, dtype="int8", values=v) for v in ([1, 0, 100], [3, 4, -100])], SIGNS8, reduction=r),
         S(T(3, dtype="bool"), T(3, dtype="bool"), T(3, dtype="bool"), reduction=r),
         S(T(3), T(3), T(3, dtype="bool"), reduction=r),
     )

@@ -23,13 +23,8 @@ register(
 )
 register(
     "max_unpool3d",
-    S(
-        T(2, 3, 2, 2, 1),
-        T(2, 3, 2, 2, 1, dtype="int64", make=places(4, 40)),
-        (4, 5, 2),
-        (2, 2, 2),
-        (0, 0, 0),
-    ),
+    S(T(2, 3, 2, 2, 1), T(2, 3, 2, 2, 1, dtype="int64", make=places(4, 40)), (4, 5, 2), (2, 2, 2),
+      (0, 0, 0)),
 )
 for nd in (2, 3):
     space = (7, 6, 8)[:nd]

@@ -10,16 +10,10 @@ SCALES = T(3, values=[0.1, 0.25, 1.0], grad=False)
 
 register(
     "fake_quantize_per_tensor_affine",
-    S(X, 0.1, 0, 0, 255),
-    S(X, 0.25, 5, 0, 10),
-    S(EDGES, 0.1, 0, -5, 255),
-    S(T(0), 0.1, 0, 0, 1),
-    S(T(), 0.5, 0, -1, 1),
-    S(T(4, dtype="float64"), 0.1, 1, -5, 5),
-    S(T(4, dtype="float16"), 0.1, 1, -5, 5),
-    S(T(4, dtype="int64"), 0.1, 0, 0, 5),
-    S(X, 0.1, 0, 10, 5),
-    S(X, 0.1, 300, 0, 255),
+    S(X, 0.1, 0, 0, 255), S(X, 0.25, 5, 0, 10), S(EDGES, 0.1, 0, -5, 255), S(T(0), 0.1, 0, 0, 1),
+    S(T(), 0.5, 0, -1, 1), S(T(4, dtype="float64"), 0.1, 1, -5, 5),
+    S(T(4, dtype="float16"), 0.1, 1, -5, 5), S(T(4, dtype="int64"), 0.1, 0, 0, 5),
+    S(X, 0.1, 0, 10, 5), S(X, 0.1, 300, 0, 255),
 )
 register(
     "fake_quantize_per_tensor_affine.tensor_qparams",
@@ -28,10 +22,7 @@ register(
 )
 register(
     "fake_quantize_per_channel_affine",
-    S(X, SCALES, ZEROS, 0, 0, 20),
-    S(T(2, 3), SCALES, ZEROS, -1, 0, 10),
-    S(X, SCALES, ZEROS, 1, 0, 20),
-    S(X, SCALES, T(2, dtype="int32"), 0, 0, 20),
-    S(X, SCALES, ZEROS, 0, 0, 5),
-    S(X, SCALES, ZEROS, 4, 0, 20),
+    S(X, SCALES, ZEROS, 0, 0, 20), S(T(2, 3), SCALES, ZEROS, -1, 0, 10),
+    S(X, SCALES, ZEROS, 1, 0, 20), S(X, SCALES, T(2, dtype="int32"), 0, 0, 20),
+    S(X, SCALES, ZEROS, 0, 0, 5), S(X, SCALES, ZEROS, 4, 0, 20),
 )

@@ -5,13 +5,8 @@ from tests.samples import S, T, register
 _INDEX = T(4, dtype="int64", low=0, high=3)
 
 register(
-    "cat",
-    S([T(2, 3), T(1, 3)]),
-    S([T(2, 3), T(2, 1)], -1),
-    S([T(0), T(2, 3)], 1),
-    S([T(2, dtype="int32"), T(3)]),
-    S([T(0), T(0)]),
-    S([T(2, 2, dtype="bfloat16"), T(2, 2)]),
+    "cat", S([T(2, 3), T(1, 3)]), S([T(2, 3), T(2, 1)], -1), S([T(0), T(2, 3)], 1),
+    S([T(2, dtype="int32"), T(3)]), S([T(0), T(0)]), S([T(2, 2, dtype="bfloat16"), T(2, 2)]),
 )
 register("stack", S([T(2, 3), T(2, 3)]), S([T(), T()]), S([T(2, dtype="bool"), T(2)], -1))
 register("flip", S(T(2, 3), [0]), S(T(2, 3, 2), [0, -1]), S(T(2, 3), []), S(T(), [0]))
@@ -23,10 +18,8 @@ register("repeat", S(T(3), [2, 2]), S(T(2, 3), [1, 0]), S(T(), [2]))
 register("tile", S(T(2, 3), [2]), S(T(2), [2, 1, 3]))
 register("repeat_interleave.self_int", S(T(2, 3), 2), S(T(2, 3), 3, dim=-1), S(T(), 2))
 register(
-    "repeat_interleave.self_Tensor",
-    S(T(2, 3), T(2, values=[1, 2], dtype="int64"), dim=0),
-    S(T(4), T(4, dtype="int32", low=0, high=3)),
-    S(T(2, 2), T(values=2, dtype="int64"), dim=1),
+    "repeat_interleave.self_Tensor", S(T(2, 3), T(2, values=[1, 2], dtype="int64"), dim=0),
+    S(T(4), T(4, dtype="int32", low=0, high=3)), S(T(2, 2), T(values=2, dtype="int64"), dim=1),
 )
 register("repeat_interleave.Tensor", S(_INDEX))
 for _name in ("tril", "triu"):

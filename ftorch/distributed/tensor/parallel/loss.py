@@ -44,11 +44,7 @@ class _CrossEntropy(Function):
         counted = labels != ignore_index
         own = counted & (labels >= start) & (labels < start + x.shape[1])
         place = torch.where(own, labels - start, 0).unsqueeze(1)
-        losses = (
-            -log.gather(1, place).squeeze(1) * own
-            if x.shape[1]
-            else torch.zeros_like(total.squeeze(1))
-        )
+        losses = -log.gather(1, place).squeeze(1) * own if x.shape[1] else torch.zeros_like(total.squeeze(1))
         losses = funcol.all_reduce(losses, "sum", group)
         each = counted.to(values.dtype)
         if weights is not None:
@@ -92,16 +88,8 @@ def _here(name, value, mesh, placements):
     return value
 
 
-def cross_entropy(
-    input,
-    target,
-    weight=None,
-    size_average=None,
-    ignore_index=-100,
-    reduce=None,
-    reduction="mean",
-    label_smoothing=0.0,
-):
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+                  label_smoothing=0.0):
     """The loss of logits of shape (N, C, ...), divided along C on one dimension of the mesh.
 
     Raises:
@@ -116,35 +104,21 @@ def cross_entropy(
         )
     for m, p in enumerate(placements):
         if m != found[0] and not (divides(p) or p.is_replicate()):
-            raise ValueError(
-                f"loss_parallel() expects non-TP mesh dims to be Shard or Replicate, got {p} at dim {m}."
-            )
+            raise ValueError(f"loss_parallel() expects non-TP mesh dims to be Shard or Replicate, got {p} at dim {m}.")
     if label_smoothing or input.dim() < 2 or target.is_floating_point():
-        raise NotImplementedError(
-            "losses of divided classes take labels of examples, without smoothing"
-        )
+        raise NotImplementedError("losses of divided classes take labels of examples, without smoothing")
     if size_average is not None or reduce is not None:
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
     (m,) = found
     lying = tuple(
-        Replicate() if i == m or not divides(p) else Shard(p.dim - (p.dim > 1))
-        for i, p in enumerate(placements)
+        Replicate() if i == m or not divides(p) else Shard(p.dim - (p.dim > 1)) for i, p in enumerate(placements)
     )
     labels = _here("the target", target, mesh, lying)
-    weights = (
-        None if weight is None else _here("the weight", weight, mesh, (Replicate(),) * mesh.ndim)
-    )
+    weights = None if weight is None else _here("the weight", weight, mesh, (Replicate(),) * mesh.ndim)
     start = -(-input.shape[1] // mesh.size(m)) * mesh.get_local_rank(m)
     others = [mesh.get_group(i) for i, p in enumerate(lying) if divides(p)]
     out = _CrossEntropy.apply(
-        input._local_tensor,
-        labels,
-        weights,
-        start,
-        mesh.get_group(m),
-        others,
-        ignore_index,
-        reduction,
+        input._local_tensor, labels, weights, start, mesh.get_group(m), others, ignore_index, reduction
     )
     if reduction == "none":
         return DTensor._made(out, mesh, lying, tuple(target.shape))

@@ -23,15 +23,8 @@ _MASKS = (np.bool_, np.uint8)
 
 
 # C++'s names of dtypes, as the error text has them.
-_MASK_NAMES = {
-    "int64": "long int",
-    "int32": "int",
-    "int16": "short int",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "float32": "float",
-    "float64": "double",
-}
+_MASK_NAMES = {"int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char",
+               "uint8": "unsigned char", "float32": "float", "float64": "double"}
 
 
 def _require_bool(mask):
@@ -157,13 +150,7 @@ def _a_column_each(inputs, static, shapes):
     return [(1, shape[0]) for shape in shapes]
 
 
-@op(
-    "argwhere(Tensor self) -> Tensor",
-    forms="function method",
-    host=True,
-    differentiable=False,
-    layout=_a_column_each,
-)
+@op("argwhere(Tensor self) -> Tensor", forms="function method", host=True, differentiable=False, layout=_a_column_each)
 def argwhere(self):
     """The indices of the elements that are not zero, a row for each (``torch.argwhere``).
 
@@ -175,11 +162,8 @@ def argwhere(self):
     return np.argwhere(self).astype(np.int64)
 
 
-@op(
-    "nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
-    forms="function method out",
-    differentiable=False,
-)
+@op("nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
+    forms="function method out", differentiable=False)
 def nonzero_static(self, size, fill_value):
     """Like `argwhere` with a given number of rows, cut off or filled up.
 
@@ -322,10 +306,8 @@ def _indexed_shape(x, where):
         ) from None
 
 
-@op(
-    "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-    forms=_FORMS,
-)
+@op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    forms=_FORMS)
 def index_put(self, indices, values, accumulate):
     """A copy with values written, or added, where index tensors point (``torch.index_put``).
 
@@ -341,9 +323,7 @@ def index_put(self, indices, values, accumulate):
     """
     if values.dtype != self.dtype:
         if not any(i is not None and i.dtype in _MASKS for i in indices):
-            _put(
-                self, indices, values.astype(self.dtype), accumulate
-            )  # a wrong shape is told first
+            _put(self, indices, values.astype(self.dtype), accumulate)  # a wrong shape is told first
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{dtype_name(self.dtype)} for the destination and {dtype_name(values.dtype)} for the "
@@ -406,9 +386,8 @@ def _check_fits(src, shape):
         )
 
 
-@op(
-    "select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", forms="function method"
-)
+@op("select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
+    forms="function method")
 def select_scatter(self, src, dim, index):
     """A copy with the slice at one index replaced (``torch.select_scatter``).
 
@@ -430,11 +409,8 @@ def select_scatter(self, src, dim, index):
     return self.at[(slice(None),) * dim + (index % size,)].set(src.astype(self.dtype))
 
 
-@op(
-    "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, "
-    "int step=1) -> Tensor",
-    forms="function method out",
-)
+@op("slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, "
+    "int step=1) -> Tensor", forms="function method out")
 def slice_scatter(self, src, dim, start, end, step):
     """A copy with a range of slices replaced (``torch.slice_scatter``).
 
@@ -453,10 +429,8 @@ def slice_scatter(self, src, dim, start, end, step):
     return self.at[(slice(None),) * dim + (slice(start, end, step),)].set(src.astype(self.dtype))
 
 
-@op(
-    "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-    forms="function method",
-)
+@op("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+    forms="function method")
 def diagonal_scatter(self, src, offset, dim1, dim2):
     """A copy with a diagonal replaced (``torch.diagonal_scatter``).
 
@@ -480,11 +454,8 @@ def diagonal_scatter(self, src, offset, dim1, dim2):
     return jnp.moveaxis(x, (-2, -1), (a, b))
 
 
-@op(
-    "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, "
-    "int? storage_offset=None) -> Tensor",
-    forms="function method",
-)
+@op("as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, "
+    "int? storage_offset=None) -> Tensor", forms="function method")
 def as_strided_scatter(self, src, size, stride, storage_offset):
     """A copy with the elements of an `as_strided` view replaced (``torch.as_strided_scatter``).
 

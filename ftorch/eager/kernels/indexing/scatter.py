@@ -126,7 +126,9 @@ def take_elements(x, dim, index):
     if not index.size:
         return jnp.zeros(index.shape, x.dtype)
     picked, array = vector(index), vector(x)
-    array = array[tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(picked.shape))]
+    array = array[tuple(
+        slice(None) if d == dim else slice(n) for d, n in enumerate(picked.shape)
+    )]
     return jnp.take_along_axis(array, picked, axis=dim, mode=UNCHECKED).reshape(index.shape)
 
 
@@ -138,19 +140,15 @@ def _scatter_with(method, x, dim, index, src):
     if src.ndim:
         src = vector(src)[tuple(slice(n) for n in index_.shape)]
     src = jnp.broadcast_to(src.astype(x.dtype), index_.shape)
-    if all(
-        d == dim or n == m for d, (n, m) in enumerate(zip(target.shape, index_.shape, strict=True))
-    ):
+    if all(d == dim or n == m for d, (n, m) in enumerate(zip(target.shape, index_.shape, strict=True))):
         result = put_along(method, target, index_, src, dim)
     else:
         result = getattr(target.at[_positions(index_, dim)], method)(src, **WITHIN)
     return result.reshape(x.shape)
 
 
-@op(
-    "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
-    forms="function method out",
-)
+@op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+    forms="function method out")
 def gather(self, dim, index, sparse_grad):
     """The elements at an index for each place along a dimension (``torch.gather``).
 
@@ -241,10 +239,8 @@ def _(grad, *, dim, index, src, needs):
     return _zero_scattered(grad, dim, index), None, to_src
 
 
-@op(
-    "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    forms=_SCATTER_FORMS,
-)
+@op("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    forms=_SCATTER_FORMS)
 def scatter_value(self, dim, index, value):
     dim = wrap_dim(dim, self.ndim)
     _check_elementwise("scatter", self, index, dim)
@@ -307,8 +303,7 @@ def _factors(dim, x, index, src, result):
     alone = is_zero & (take_elements(zeros, dim, index) == 1)
     without = _multiply_at(dim, x, index, jnp.where(alone, one, src))
     return jnp.where(
-        alone,
-        take_elements(without, dim, index),
+        alone, take_elements(without, dim, index),
         take_elements(result, dim, index) / jnp.where(is_zero, one, src),
     )
 
@@ -383,11 +378,7 @@ def _crop(src, index):
 
 
 def _product_backward(grad, x, dim, index, src, include_self, result):
-    start = (
-        up(x)
-        if include_self
-        else _scatter_with("set", up(x), dim, index, jnp.ones((), up(x).dtype))
-    )
+    start = up(x) if include_self else _scatter_with("set", up(x), dim, index, jnp.ones((), up(x).dtype))
     cropped = _crop(src, index).astype(start.dtype)
     others = _multiply_at(dim, jnp.ones_like(start), index, cropped)
     factors = _factors(dim, start, index, cropped, result.astype(start.dtype))
@@ -432,11 +423,8 @@ def _(grad, *, dim, index, src, needs):
 _SHORT = {"max": "amax", "min": "amin"}  # what ATen understands besides
 
 
-@op(
-    "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
-    "bool include_self=True) -> Tensor",
-    forms=_SCATTER_FORMS,
-)
+@op("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
+    "bool include_self=True) -> Tensor", forms=_SCATTER_FORMS)
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """Like `scatter`, combining with "sum", "prod", "mean", "amax" or "amin".
 
@@ -476,10 +464,8 @@ def _old_reduce(x, dim, index, src, reduce):
     return reduce_at(x, dim, index, src, _OLD_REDUCTIONS[reduce], include_self=True)
 
 
-@op(
-    "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
-    forms=_SCATTER_FORMS,
-)
+@op("scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+    forms=_SCATTER_FORMS)
 def scatter_src_reduce(self, dim, index, src, reduce):
     warn_once(
         "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
@@ -493,11 +479,8 @@ def scatter_src_reduce(self, dim, index, src, reduce):
 scatter_src_reduce.derivative(no_derivative("scatter"))
 
 
-@op(
-    "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) "
-    "-> Tensor",
-    forms=_SCATTER_FORMS,
-)
+@op("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) "
+    "-> Tensor", forms=_SCATTER_FORMS)
 def scatter_value_reduce(self, dim, index, value, reduce):
     dim = wrap_dim(dim, self.ndim)
     _check_elementwise("scatter", self, index, dim)
@@ -507,14 +490,7 @@ def scatter_value_reduce(self, dim, index, value, reduce):
 scatter_value_reduce.derivative(no_derivative("scatter"))
 
 
-for _kernel in (
-    gather,
-    scatter,
-    scatter_value,
-    scatter_add,
-    scatter_reduce,
-    scatter_src_reduce,
-    scatter_value_reduce,
-):
+for _kernel in (gather, scatter, scatter_value, scatter_add, scatter_reduce, scatter_src_reduce,
+                scatter_value_reduce):
     _kernel.check(_check_within, passes=bounds_within)
     _kernel.overlap(exclusive=_kernel is not gather)

@@ -76,9 +76,7 @@ def _(self: Shape, dim, index):
     wrong = first_outside(index, 0, size_at(self, dim))
     if wrong is not None:
         if dim == 1:  # which has a kernel of its own in PyTorch
-            raise RuntimeError(
-                f"INDICES element is out of DATA bounds, id={wrong} axis_dim={size_at(self, dim)}"
-            )
+            raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={size_at(self, dim)}")
         raise IndexError("index out of range in self")
 
 
@@ -124,10 +122,8 @@ def _check_slices(name, self, dim, index, source):
         )
 
 
-@op(
-    "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-    forms=_FORMS + " out",
-)
+@op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+    forms=_FORMS + " out")
 def index_add(self, dim, index, source, alpha):
     """A copy with ``alpha * source`` added to slices along a dimension (``torch.index_add``).
 
@@ -162,9 +158,8 @@ def _(self: Shape, dim, index):
         )
 
 
-@op(
-    "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", forms=_FORMS + " out"
-)
+@op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+    forms=_FORMS + " out")
 def index_copy(self, dim, index, source):
     """A copy with slices along a dimension replaced (``torch.index_copy``).
 
@@ -183,7 +178,9 @@ def index_copy(self, dim, index, source):
 
 def _check_copied(self, dim, index, source):
     if index.ndim > 1:
-        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
+        raise IndexError(
+            f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})"
+        )
     if source.ndim == 0 and index.size != 1:
         raise IndexError(
             f"index_copy_(): When source is scalar, index should have one element (got "
@@ -260,11 +257,8 @@ def _fill_slices(self, dim, index, value):
 
 
 # The Tensor overload comes first: a 0-d tensor would do as a number, without its gradient.
-@op(
-    "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
-    forms=_FORMS,
-    layout="preserve",
-)
+@op("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+    forms=_FORMS, layout="preserve")
 def index_fill(self, dim, index, value):
     """A copy with slices along a dimension set to a number (``torch.index_fill``).
 
@@ -283,11 +277,8 @@ def index_fill(self, dim, index, value):
     return _fill_slices(self, dim, index, value)
 
 
-@op(
-    "index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    forms=_FORMS,
-    layout="preserve",
-)
+@op("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    forms=_FORMS, layout="preserve")
 def index_fill_scalar(self, dim, index, value):
     return _fill_slices(self, dim, index, value)
 
@@ -316,11 +307,8 @@ def _spread(index, dim, source):
     return jnp.broadcast_to(index.reshape(shape), source.shape)
 
 
-@op(
-    "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, "
-    "bool include_self=True) -> Tensor",
-    forms=_FORMS + " out",
-)
+@op("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, "
+    "bool include_self=True) -> Tensor", forms=_FORMS + " out")
 def index_reduce(self, dim, index, source, reduce, include_self):
     """A copy with slices combined by "prod", "mean", "amax" or "amin".
 
@@ -339,11 +327,8 @@ def index_reduce(self, dim, index, source, reduce, include_self):
     warn_once("index_reduce() is in beta and the API may change at any time.")
     dim = wrap_dim(dim, self.ndim)
     _check_slices("index_reduce_", self, dim, index, source)
-    check_reduction(
-        {"mean": "div_floor_cpu", "amax": "maximum_cpu", "amin": "minimum_cpu"}.get(reduce, ""),
-        self,
-        reduce,
-    )
+    check_reduction({"mean": "div_floor_cpu", "amax": "maximum_cpu", "amin": "minimum_cpu"}.get(
+        reduce, ""), self, reduce)
     return reduce_at(self, dim, _spread(index, dim, source), source, reduce, include_self)
 
 
@@ -461,10 +446,8 @@ put.overlap(exclusive=True)
 put.notice(lambda accumulate: None if accumulate else determinism.alert("put_"))
 
 
-@op(
-    "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
-    forms="function method out",
-)
+@op("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+    forms="function method out")
 def take_along_dim(self, indices, dim):
     """`gather`, broadcasting the input and the indices (``torch.take_along_dim``).
 

@@ -38,21 +38,15 @@ def int_mm(self, mat2):
     """
     for name, x in (("self", self), ("mat2", mat2)):
         if x.ndim != 2:
-            raise RuntimeError(
-                f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {x.ndim}"
-            )
+            raise RuntimeError(f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {x.ndim}")
     if self.shape[1] != mat2.shape[0]:
         raise RuntimeError(
             f"int_mm_out_cpu: self.size(1) needs to match mat2.size(0) but got {self.shape[1]} and {mat2.shape[0]}"
         )
     if self.dtype not in (np.int8, np.uint8):
-        raise RuntimeError(
-            f"int_mm_out_cpu: Expected self dtype to be int8 or uint8 but got {_c_name(self.dtype)}"
-        )
+        raise RuntimeError(f"int_mm_out_cpu: Expected self dtype to be int8 or uint8 but got {_c_name(self.dtype)}")
     if mat2.dtype != np.int8:
-        raise RuntimeError(
-            f"int_mm_out_cpu: Expected mat2 dtype to be of type int8 but got {_c_name(mat2.dtype)}"
-        )
+        raise RuntimeError(f"int_mm_out_cpu: Expected mat2 dtype to be of type int8 but got {_c_name(mat2.dtype)}")
     if self.dtype == np.int8:
         return lax.dot(self, mat2, preferred_element_type=np.int32)
     total = lax.dot(_with_sign(self), mat2, preferred_element_type=np.int32)
@@ -64,10 +58,7 @@ def _with_sign(x):
     return lax.bitcast_convert_type(x ^ np.uint8(128), np.int8)
 
 
-@op(
-    "_linear_int8(Tensor self, Tensor weight, Tensor sums, Tensor shift) -> Tensor",
-    differentiable=False,
-)
+@op("_linear_int8(Tensor self, Tensor weight, Tensor sums, Tensor shift) -> Tensor", differentiable=False)
 def linear_int8(self, weight, sums, shift):
     """``(self - shift) @ weight.T`` of bytes and int8, as int32.
 
@@ -78,9 +69,7 @@ def linear_int8(self, weight, sums, shift):
         RuntimeError: for sizes that do not fit.
     """
     if self.shape[-1:] != weight.shape[1:]:
-        raise RuntimeError(
-            f"The number of rows in the packB should be equal to K: {self.shape[-1]}"
-        )
+        raise RuntimeError(f"The number of rows in the packB should be equal to K: {self.shape[-1]}")
     return _product_of_bytes(self, weight, sums, shift)
 
 
@@ -104,22 +93,15 @@ def _affine_range(x, largest):
     whole = f32(least * largest)
     small_low = jnp.where(low == 0, low, jnp.where(high == 0, -whole, low * factor))
     small_high = jnp.where(low == 0, whole, jnp.where(high == 0, high, high * factor))
-    low, high = (
-        jnp.where(is_small, small, x).astype(f64)
-        for small, x in ((small_low, low), (small_high, high))
-    )
+    low, high = (jnp.where(is_small, small, x).astype(f64) for small, x in ((small_low, low), (small_high, high)))
     scale = jnp.where(is_small, least, scale)
     from_low, from_high = -low / scale, largest - high / scale
-    zero_point = jnp.where(
-        -jnp.abs(low / scale) < largest - jnp.abs(high / scale), from_low, from_high
-    )
+    zero_point = jnp.where(-jnp.abs(low / scale) < largest - jnp.abs(high / scale), from_low, from_high)
     return scale, jnp.round(jnp.clip(zero_point, 0, largest)).astype(np.int32)
 
 
-@op(
-    "_linear_dynamic_int8(Tensor self, Tensor weight, Tensor sums, Tensor scales, Tensor? bias, bool reduce_range) -> Tensor",
-    differentiable=False,
-)
+@op("_linear_dynamic_int8(Tensor self, Tensor weight, Tensor sums, Tensor scales, Tensor? bias, bool reduce_range) -> Tensor",
+    differentiable=False)
 def linear_dynamic_int8(self, weight, sums, scales, bias, reduce_range):
     """A linear layer of int8 weights whose input is rounded to bytes by the range that it has.
 
@@ -133,9 +115,7 @@ def linear_dynamic_int8(self, weight, sums, scales, bias, reduce_range):
     if self.dtype != np.float32:
         raise RuntimeError("linear_dynamic: expected a float32 input")
     if self.shape[-1:] != weight.shape[1:]:
-        raise RuntimeError(
-            f"The number of rows in the packB should be equal to K: {self.shape[-1]}"
-        )
+        raise RuntimeError(f"The number of rows in the packB should be equal to K: {self.shape[-1]}")
     scale, zero_point = _affine_range(self, 127 if reduce_range else 255)
     scale = scale.astype(np.float32)
     inverse = (1 / scale).astype(np.float64)  # the product and the sum are rounded once
@@ -143,22 +123,12 @@ def linear_dynamic_int8(self, weight, sums, scales, bias, reduce_range):
     levels = jnp.where(jnp.isnan(levels), 255, jnp.clip(levels, 0, 255)).astype(np.uint8)
     total = _product_of_bytes(levels, weight, sums, zero_point)
     y, factor = total.astype(np.float32), scale * scales
-    return (
-        y * factor
-        if bias is None
-        else fused_multiply_add(y, jnp.broadcast_to(factor, bias.shape), bias)
-    )
+    return y * factor if bias is None else fused_multiply_add(y, jnp.broadcast_to(factor, bias.shape), bias)
 
 
 def _c_name(dtype):
-    return {
-        "int32": "int",
-        "int16": "short int",
-        "int64": "long int",
-        "float32": "float",
-        "float64": "double",
-        "uint8": "unsigned char",
-    }.get(np.dtype(dtype).name, dtype_name(dtype))
+    return {"int32": "int", "int16": "short int", "int64": "long int", "float32": "float", "float64": "double",
+            "uint8": "unsigned char"}.get(np.dtype(dtype).name, dtype_name(dtype))
 
 
 @op("_weight_int8pack_mm(Tensor self, Tensor mat2, Tensor scales) -> Tensor", differentiable=False)
@@ -200,16 +170,10 @@ _WEIGHTS8 = primitive(
 
 def _blocks(rows):
     """(first row, rows, whether whole) of the blocks of packed weights."""
-    return [
-        (start, min(_BLOCK, rows - start), rows - start >= _BLOCK)
-        for start in range(0, rows, _BLOCK)
-    ]
+    return [(start, min(_BLOCK, rows - start), rows - start >= _BLOCK) for start in range(0, rows, _BLOCK)]
 
 
-@op(
-    "_convert_weight_to_int4pack_for_cpu(Tensor self, int innerKTiles) -> Tensor",
-    differentiable=False,
-)
+@op("_convert_weight_to_int4pack_for_cpu(Tensor self, int innerKTiles) -> Tensor", differentiable=False)
 def convert_weight_to_int4pack_for_cpu(self, innerKTiles):
     """Weights of 0 to 15, two in a byte (``torch._convert_weight_to_int4pack_for_cpu``).
 
@@ -236,9 +200,7 @@ def convert_weight_to_int4pack_for_cpu(self, innerKTiles):
     parts = []
     for start, count, whole in _blocks(rows):
         block = self[start : start + count].astype(np.uint8)
-        low, high = (
-            (block[: count // 2], block[count // 2 :]) if whole else (block[::2], block[1::2])
-        )
+        low, high = (block[: count // 2], block[count // 2 :]) if whole else (block[::2], block[1::2])
         parts.append((low | (high << 4)).T.reshape(-1))
     return jnp.concatenate(parts).reshape(rows, columns // 2)
 
@@ -251,18 +213,13 @@ def _unpacked(packed, columns):
         first, size = start * columns // 2, count * columns // 2
         block = flat[first : first + size].reshape(columns, count // 2).T
         low, high = block & 15, block >> 4
-        parts.append(
-            jnp.concatenate([low, high])
-            if whole
-            else jnp.stack([low, high], 1).reshape(count, columns)
-        )
+        parts.append(jnp.concatenate([low, high]) if whole
+                     else jnp.stack([low, high], 1).reshape(count, columns))
     return jnp.concatenate(parts)
 
 
-@op(
-    "_weight_int4pack_mm_for_cpu(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor",
-    differentiable=False,
-)
+@op("_weight_int4pack_mm_for_cpu(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor",
+    differentiable=False)
 def weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros):
     """The product with packed weights of four bits (``torch._weight_int4pack_mm_for_cpu``).
 
@@ -287,14 +244,8 @@ def weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros):
     if qGroupSize not in (32, 64, 128, 256):
         raise RuntimeError(f"{name}: expect qGroupSize to be 32, 64, 128 or 256, got {qGroupSize}")
     if qScaleAndZeros.ndim != 3 or qScaleAndZeros.shape[1] != rows or qScaleAndZeros.shape[2] != 2:
-        raise RuntimeError(
-            f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [:, {rows}, 2]"
-        )
-    settings = (
-        qScaleAndZeros
-        if qScaleAndZeros.dtype == jnp.bfloat16
-        else qScaleAndZeros.astype(np.float32)
-    )
+        raise RuntimeError(f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [:, {rows}, 2]")
+    settings = qScaleAndZeros if qScaleAndZeros.dtype == jnp.bfloat16 else qScaleAndZeros.astype(np.float32)
     operands = self.astype(np.float32), mat2, settings
     return _WEIGHTS4.bind(*(x[None] for x in operands), group=qGroupSize)[0][0].astype(self.dtype)
 
@@ -309,9 +260,6 @@ def _product_with_weights4(x, packed, settings, *, group):
 
 
 _WEIGHTS4 = primitive(
-    "multiply_weights4",
-    lambda *operands, group: jax.vmap(functools.partial(_product_with_weights4, group=group))(
-        *operands
-    ),
+    "multiply_weights4", lambda *operands, group: jax.vmap(functools.partial(_product_with_weights4, group=group))(*operands),
     lambda x, packed, settings: [(*x.shape[:2], packed.shape[1])],
 )

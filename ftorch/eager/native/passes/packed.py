@@ -20,6 +20,4 @@ def weights4(eqn, inputs, origins):
     if x.shape[0] != 1 or 0 in (*x.shape, *weights.shape):
         return None
     sizes = (x.shape[1], weights.shape[1], x.shape[2], eqn.params["group"])
-    return [
-        call("ftorch_multiply_weights4", eqn.outvars[0].aval, x, weights, settings, sizes=sizes)
-    ]
+    return [call("ftorch_multiply_weights4", eqn.outvars[0].aval, x, weights, settings, sizes=sizes)]

@@ -57,13 +57,8 @@ def rewritten(function, donated=None, rounded=False):
     def replaced(*operands):
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*operands)
         leaves = jax.tree.leaves(operands)
-        given = (
-            ()
-            if donated is None
-            else range(
-                len(jax.tree.leaves(operands[:donated])),
-                len(jax.tree.leaves(operands[: donated + 1])),
-            )
+        given = () if donated is None else range(
+            len(jax.tree.leaves(operands[:donated])), len(jax.tree.leaves(operands[: donated + 1]))
         )
         run = _Run(closed, leaves, Origins(leaves, rounded), given)
         results = run.results()
@@ -115,9 +110,7 @@ class _Run:
             rest()
             inputs = [self._read(atom) for atom in step.inputs]
             after = self._transpose(step)
-            if (after is None or not self._native(step, inputs, after)) and not self._native(
-                step, inputs
-            ):
+            if (after is None or not self._native(step, inputs, after)) and not self._native(step, inputs):
                 self._plain(step, inputs)
         return [self._read(atom) for atom in self.flat.outputs]
 
@@ -142,9 +135,7 @@ class _Run:
             outputs = self.flat.steps[after].outputs
             options["order"] = self.flat.steps[after].eqn.params["permutation"]
         if kernel in _CHAINED:
-            options["chain"] = chain = epilogue_fusion.Chain(
-                self.flat, outputs[0], self.values, self.origins
-            )
+            options["chain"] = chain = epilogue_fusion.Chain(self.flat, outputs[0], self.values, self.origins)
         results = kernel(step.eqn, inputs, self.origins, **options)
         if results is None:
             return False
@@ -167,10 +158,7 @@ class _Run:
             results = self.rounding.made(step, inputs)
         if results is None:
             rounded = self.rounding is not None
-            params = {
-                key: _inside(value, rounded and eqn.primitive.name in _BODIES)
-                for key, value in eqn.params.items()
-            }
+            params = {key: _inside(value, rounded and eqn.primitive.name in _BODIES) for key, value in eqn.params.items()}
             results = bind(eqn, inputs, params)
             if inputs:
                 self.origins.add(eqn, inputs[0], results[0])
@@ -180,9 +168,9 @@ class _Run:
 def _inside(value, rounded=False):
     """A parameter of an equation; the bodies of loops and branches are rewritten too."""
     if isinstance(value, ClosedJaxpr) and _has_work(value.jaxpr, rounded):
-        return jax.make_jaxpr(
-            lambda *operands: _evaluate(value, operands, Origins(rounded=rounded))
-        )(*(jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in value.in_avals))
+        return jax.make_jaxpr(lambda *operands: _evaluate(value, operands, Origins(rounded=rounded)))(
+            *(jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in value.in_avals)
+        )
     if type(value) is tuple and any(isinstance(v, ClosedJaxpr) for v in value):
         return tuple(_inside(v, rounded) for v in value)
     return value
@@ -230,19 +218,10 @@ def _product(eqn, inputs, origins, order=None, *, chain):
             found = _plan_product(eqn, inputs, (left, right), shape, order, narrow, origins)
             if found:
                 swapped, attributes, loops = found
-                operands = [
-                    v.source if v else x for v, x in zip((left, right), inputs, strict=True)
-                ]
+                operands = [v.source if v else x for v, x in zip((left, right), inputs, strict=True)]
                 operands = operands[:: -1 if swapped else 1]
                 if bytes_:
-                    return [
-                        call(
-                            "ftorch_multiply_bytes",
-                            jax.ShapeDtypeStruct(shape, np.int32),
-                            *operands,
-                            **attributes,
-                        )
-                    ]
+                    return [call("ftorch_multiply_bytes", jax.ShapeDtypeStruct(shape, np.int32), *operands, **attributes)]
                 if narrow:
                     return [
                         narrow_products.product(
@@ -253,15 +232,7 @@ def _product(eqn, inputs, origins, order=None, *, chain):
                     return [call("ftorch_outer", _floats(shape), *operands, **attributes)]
                 others, after = chain.take(shape, loops)
                 unread = origins.last(operands, shape) or origins.before(operands, shape)
-                result = call(
-                    "ftorch_multiply",
-                    _floats(shape),
-                    *operands,
-                    *others,
-                    *unread,
-                    **attributes,
-                    **after,
-                )
+                result = call("ftorch_multiply", _floats(shape), *operands, *others, *unread, **attributes, **after)
                 origins.add_product(operands, result)
                 return [origins.add_last(operands, result)]
     return None
@@ -306,22 +277,15 @@ def _plan_product(eqn, inputs, views, shape, order, narrow, origins):
     dims = [d for d in dims if d.size != 1]
     terms = merged(
         sorted(
-            (
-                _Dim(sizes[0][i], steps[0][i], steps[1][j], 0)
-                for i, j in zip(*contracting, strict=True)
-                if sizes[0][i] != 1
-            ),
+            (_Dim(sizes[0][i], steps[0][i], steps[1][j], 0)
+             for i, j in zip(*contracting, strict=True) if sizes[0][i] != 1),
             key=lambda d: -d.left,  # a sum takes them in any order
         )
     )
-    is_line = not dims or (
-        dims[-1].left != 0 and dims[-1].right != 0
-    )  # lines times lines: there are no columns
+    is_line = not dims or (dims[-1].left != 0 and dims[-1].right != 0)  # lines times lines: there are no columns
     if len(terms) > 1 or (is_line and origins.is_few(0, 1)):
         return None
-    swapped = (
-        not is_line and dims[-1].right == 0
-    )  # the result's rows are those of the operand whose come last
+    swapped = not is_line and dims[-1].right == 0  # the result's rows are those of the operand whose come last
     if swapped:
         dims, terms = [d.swapped for d in dims], [d.swapped for d in terms]
     terms = terms[0] if terms else _Dim(1, 1, 1, 0)
@@ -335,25 +299,16 @@ def _plan_product(eqn, inputs, views, shape, order, narrow, origins):
     rows = rows or _Dim(1, 0, 0, 0)
     m, n, depth = rows.size, columns.size, terms.size
     least = _SMALL if narrow or min(m, n) > 1 else _SMALL_BY_VECTOR
-    if (
-        not depth
-        or origins.is_few(m * n * depth, least)
-        or (m > 1 and 1 not in (rows.left, terms.left))
-    ):
+    if not depth or origins.is_few(m * n * depth, least) or (m > 1 and 1 not in (rows.left, terms.left)):
         return None
     outer = [_Dim(1, 0, 0, 0)] * (2 - len(outer)) + outer
     loops = [(d.size, d.out) for d in (*outer, rows, columns)]
-    return (
-        swapped,
-        {
-            "sizes": (m, n, depth),
-            "outer": [d.size for d in outer],
-            "left": (*(d.left for d in outer), rows.left, terms.left),
-            "right": (*(d.right for d in outer), terms.right, columns.right),
-            "result": (*(d.out for d in outer), rows.out),
-        },
-        loops,
-    )
+    return swapped, {
+        "sizes": (m, n, depth), "outer": [d.size for d in outer],
+        "left": (*(d.left for d in outer), rows.left, terms.left),
+        "right": (*(d.right for d in outer), terms.right, columns.right),
+        "result": (*(d.out for d in outer), rows.out),
+    }, loops
 
 
 def _innermost(dims, belongs):
@@ -400,49 +355,22 @@ def _forward(params, inputs, out, swapped, flipped, origins, chain):
     else:
         steps = (channels * taps, taps, outputs * channels * taps)
     pixels = math.prod(out[2:])
-    loops = (
-        (x.shape[0], out[1] * pixels),
-        (groups, outputs * pixels),
-        (outputs, pixels),
-        (pixels, 1),
-    )
+    loops = (x.shape[0], out[1] * pixels), (groups, outputs * pixels), (outputs, pixels), (pixels, 1)
     others, after = chain.take(out, loops)
     others = *others, *origins.last(inputs, out)
-    if (
-        taps == 1
-        and x.shape[2:] == out[2:]
-        and pixels >= _MANY
-        and not any(map(any, params["padding"]))
-    ):
+    if taps == 1 and x.shape[2:] == out[2:] and pixels >= _MANY and not any(map(any, params["padding"])):
         result = call(
-            "ftorch_multiply",
-            _floats(out),
-            weight,
-            x,
-            *others,
-            sizes=(outputs, pixels, channels),
-            outer=(x.shape[0], groups),
-            left=(0, steps[2], *steps[:2]),
+            "ftorch_multiply", _floats(out), weight, x, *others, sizes=(outputs, pixels, channels),
+            outer=(x.shape[0], groups), left=(0, steps[2], *steps[:2]),
             right=(groups * channels * pixels, channels * pixels, pixels, 1),
-            result=(groups * outputs * pixels, outputs * pixels, pixels),
-            **after,
+            result=(groups * outputs * pixels, outputs * pixels, pixels), **after,
         )
         return [origins.add_last(inputs, result)]
     return _call(
-        "ftorch_convolve",
-        out,
-        inputs,
-        others,
-        origins,
-        (x.shape[0], groups, channels, outputs, *steps, int(flipped)),
-        x.shape[2:],
-        out[2:],
-        window,
-        params["window_strides"],
-        [low for low, _ in params["padding"]],
-        params["rhs_dilation"],
-        params["lhs_dilation"],
-        **after,
+        "ftorch_convolve", out, inputs, others, origins,
+        (x.shape[0], groups, channels, outputs, *steps, int(flipped)), x.shape[2:], out[2:], window,
+        params["window_strides"], [low for low, _ in params["padding"]], params["rhs_dilation"],
+        params["lhs_dilation"], **after,
     )
 
 
@@ -500,31 +428,11 @@ def _weight_gradient(params, inputs, out, swapped, origins):
     )
 
 
-def _call(
-    name,
-    shape,
-    operands,
-    others,
-    origins,
-    sizes,
-    extent,
-    out,
-    window,
-    stride,
-    low,
-    dilation,
-    spread,
-    **after,
-):
+def _call(name, shape, operands, others, origins, sizes, extent, out, window, stride, low, dilation, spread, **after):
     """A call on convolution's terms, of one to three dimensions, as one of three."""
     spatial = in_three_dimensions(
-        extent=(extent, 1),
-        out=(out, 1),
-        window=(window, 1),
-        stride=(stride, 1),
-        low=(low, 0),
-        dilation=(dilation, 1),
-        spread=(spread, 1),
+        extent=(extent, 1), out=(out, 1), window=(window, 1), stride=(stride, 1), low=(low, 0),
+        dilation=(dilation, 1), spread=(spread, 1),
     )
     result = call(name, _floats(shape), *operands, *others, sizes=sizes, **spatial, **after)
     return [origins.add_last(operands, result)]
@@ -536,38 +444,25 @@ def _call(
 def _barrier(eqn, inputs):
     if any(not isinstance(x.dtype, np.dtype) for x in inputs):  # keys of random numbers
         return None
-    return [
-        call("ftorch_keep", v.aval, x, over=0) for v, x in zip(eqn.outvars, inputs, strict=True)
-    ]
+    return [call("ftorch_keep", v.aval, x, over=0) for v, x in zip(eqn.outvars, inputs, strict=True)]
 
 
 # --- all of them -----------------------------------------------------------------------
 
 # primitive: what gives its results, or None if XLA is to make them
 _KERNELS = {
-    "dot_general": _product,
-    "conv_general_dilated": _convolution,
-    "gather": indexing.take,
-    **dict.fromkeys(
-        ("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put
-    ),
+    "dot_general": _product, "conv_general_dilated": _convolution, "gather": indexing.take,
+    **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), lines.scan),
-    "sort": lines.sort,
-    "top_k": lines.top,
-    "ftorch_select": lines.select,
+    "sort": lines.sort, "top_k": lines.top, "ftorch_select": lines.select,
     **dict.fromkeys(("ftorch_cummax", "ftorch_cummin"), lines.extremum),
     "reduce_sum": rowwise.total,
     **dict.fromkeys(("ftorch_softmax", "ftorch_softmax_gradient"), rowwise.softmax),
     **dict.fromkeys(("ftorch_layer_norm", "ftorch_layer_norm_gradient"), rowwise.layer_norm),
-    **dict.fromkeys(rnn.LOOPS, rnn.loop),
-    "ftorch_bags": indexing.bags,
-    "ftorch_multiply_sparse": sparse.product,
-    "ftorch_multiply_weights8": packed.weights8,
-    "ftorch_multiply_weights4": packed.weights4,
-    "ftorch_max_pool": pooling.maximum,
-    "ftorch_max_pool_gradient": pooling.gradient,
-    "ftorch_attention": attention.forward,
-    "ftorch_attention_gradient": attention.gradient,
+    **dict.fromkeys(rnn.LOOPS, rnn.loop), "ftorch_bags": indexing.bags, "ftorch_multiply_sparse": sparse.product,
+    "ftorch_multiply_weights8": packed.weights8, "ftorch_multiply_weights4": packed.weights4,
+    "ftorch_max_pool": pooling.maximum, "ftorch_max_pool_gradient": pooling.gradient,
+    "ftorch_attention": attention.forward, "ftorch_attention_gradient": attention.gradient,
 }
 _CHAINED = _product, _convolution, pooling.gradient
 _TURNED = ("dot_general", "ftorch_attention")  # those that write their result in any order

@@ -192,11 +192,7 @@ class Emitter:
                 name = names.give(Value("items"))
                 dicts.extend((f"{name}[{literal(k)}]", v) for k, v in part.items())
                 return name
-            return (
-                self.target(part, place, names)
-                if isinstance(part, Value)
-                else names.give(Value("empty"))
-            )
+            return self.target(part, place, names) if isinstance(part, Value) else names.give(Value("empty"))
 
         shown = target(made)
         if isinstance(made, list):
@@ -219,9 +215,7 @@ class Emitter:
         self.counts[id(child.module)] = count + 1
         method = f"forward{count or ''}"
         imports, exports = self.imports.get(child, []), self.exports.get(child, [])
-        order = {
-            id(v): i for i, v in reversed(list(enumerate(child.inputs))) if isinstance(v, Value)
-        }
+        order = {id(v): i for i, v in reversed(list(enumerate(child.inputs))) if isinstance(v, Value)}
         imports.sort(key=lambda v: order.get(id(v), len(order) + 1))
         arguments = ", ".join(self.text(v, frame, names) for v in imports)
         receiver = access("self", child.path[len(frame.path) :])
@@ -246,17 +240,8 @@ class Emitter:
             returns = "NoneType"
             lines.append(f"{names.give(Value('none'))} = {call}")
         for (parameter, _), v in zip(parameters, imports):
-            inner.notes[parameter] = (
-                "",
-                described(v.object) if isinstance(v.object, TensorBase) else v.detail,
-                None,
-            )
-        self.texts.append(
-            (
-                child.module,
-                noted(definition(method, parameters, returns, body, "self"), inner.notes),
-            )
-        )
+            inner.notes[parameter] = "", described(v.object) if isinstance(v.object, TensorBase) else v.detail, None
+        self.texts.append((child.module, noted(definition(method, parameters, returns, body, "self"), inner.notes)))
 
     def top(self, recorder: Recorder, name, parameters, unpack, output, is_method):
         """The text of the traced function itself.
@@ -276,9 +261,7 @@ class Emitter:
         for value, parameter in names.of.items():
             if value.kind == "input":
                 names.notes[parameter] = "", described(value.object), None
-        return noted(
-            definition(name, parameters, kind, lines, "self" if is_method else None), names.notes
-        )
+        return noted(definition(name, parameters, kind, lines, "self" if is_method else None), names.notes)
 
     def structure(self, output, frame, names) -> tuple[str, str]:
         """(text, type) of nested results."""
@@ -287,10 +270,8 @@ class Emitter:
         if isinstance(output, tuple):
             parts = [self.structure(o, frame, names) for o in output]
             text = ", ".join(p[0] for p in parts)
-            return (
-                f"({text}{',' if len(parts) == 1 else ''})",
-                f"Tuple[{', '.join(p[1] for p in parts)}]",
-            )
+            return (f"({text}{',' if len(parts) == 1 else ''})",
+                    f"Tuple[{', '.join(p[1] for p in parts)}]")
         if isinstance(output, list):
             parts = [self.structure(o, frame, names) for o in output]
             return f"[{', '.join(p[0] for p in parts)}]", f"List[{parts[0][1]}]"
@@ -381,9 +362,7 @@ def qualified_class_name(cls: type, taken) -> str:
     return name
 
 
-def class_text(
-    name, base, attributes, methods, parameters=(), buffers=(), constants=None, hooks=((), ())
-) -> str:
+def class_text(name, base, attributes, methods, parameters=(), buffers=(), constants=None, hooks=((), ())) -> str:
     """The text of a class.
 
     Args:
@@ -463,9 +442,7 @@ def emit_module(unit: CompilationUnitData, root, methods: dict[int, list[str]]):
         texts = [t.replace("(self", f"(self: {name}", 1) for t in methods.get(id(module), ())]
         parameters = [k for k, t in module._parameters.items() if t is not None]
         buffers = [k for k, t in module._buffers.items() if t is not None]
-        kind = define(
-            unit, name, class_text(short, "Module", attributes, texts, parameters, buffers)
-        )
+        kind = define(unit, name, class_text(short, "Module", attributes, texts, parameters, buffers))
         for text in methods.get(id(module), ()):
             found = kind.methods.get(text.partition("(")[0].removeprefix("def "))
             if found is not None:

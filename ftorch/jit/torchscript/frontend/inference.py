@@ -29,25 +29,10 @@ __all__ = ["Inference", "accepts", "is_optional"]
 
 _NUMBERS = ("bool", "int", "float", "complex", "number")
 _OPERATORS = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "remainder",
-    ast.Pow: "pow",
-    ast.MatMult: "matmul",
-    ast.BitAnd: "__and__",
-    ast.BitOr: "__or__",
-    ast.BitXor: "__xor__",
-    ast.LShift: "__lshift__",
-    ast.RShift: "__rshift__",
-    ast.Lt: "lt",
-    ast.Gt: "gt",
-    ast.LtE: "le",
-    ast.GtE: "ge",
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv",
+    ast.Mod: "remainder", ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "__and__",
+    ast.BitOr: "__or__", ast.BitXor: "__xor__", ast.LShift: "__lshift__", ast.RShift: "__rshift__",
+    ast.Lt: "lt", ast.Gt: "gt", ast.LtE: "le", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
 }
 
 
@@ -72,10 +57,8 @@ def accepts(wanted: Type | None, found: Type | None) -> bool:
     if wanted.name == "number":
         return found.name in _NUMBERS
     if wanted.name == "Tuple" == found.name:
-        return (
-            not wanted.args
-            or len(wanted.args) == len(found.args)
-            and all(map(accepts, wanted.args, found.args))
+        return not wanted.args or len(wanted.args) == len(found.args) and all(
+            map(accepts, wanted.args, found.args)
         )
     if wanted.name == found.name and wanted.args and found.args:
         return all(a == b or None in (a, b) for a, b in zip(wanted.args, found.args))
@@ -108,14 +91,8 @@ class Inference:
         return None if handler is None else handler(e)
 
     def _Constant_(self, e):
-        return {
-            bool: BOOL,
-            int: INT,
-            float: FLOAT,
-            complex: COMPLEX,
-            str: STR,
-            type(None): NONE,
-        }.get(type(e.value))
+        return {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX, str: STR,
+                type(None): NONE}.get(type(e.value))
 
     def _Name_(self, e):
         if e.id in ("inf", "nan"):
@@ -263,12 +240,9 @@ class Inference:
         if body is None or orelse is None:
             return None
         joined = unify([body, orelse])
-        if joined is None and not any(
-            k.is_class or k.name in ("Any", "Union") for k in (body, orelse)
-        ):
-            raise self.error(
-                f"if-expression's true branch has type {body} but false branch has type {orelse}", e
-            )
+        if joined is None and not any(k.is_class or k.name in ("Any", "Union") for k in (body, orelse)):
+            raise self.error(f"if-expression's true branch has type {body} but false branch has type "
+                             f"{orelse}", e)
         return joined
 
     def _Subscript_(self, e):
@@ -294,24 +268,16 @@ class Inference:
         except ValueError:
             if isinstance(e.slice, ast.Slice):
                 try:
-                    bounds = [
-                        p and ast.literal_eval(p)
-                        for p in (e.slice.lower, e.slice.upper, e.slice.step)
-                    ]
+                    bounds = [p and ast.literal_eval(p) for p in (e.slice.lower, e.slice.upper, e.slice.step)]
                 except ValueError:
                     return None
                 return Type("Tuple", kind.args[slice(*bounds)])
-            raise self.error(
-                f"Cannot index into a {kind} with a non-integer literal because we cannot "
-                "resolve the output type",
-                e,
-            ) from None
+            raise self.error(f"Cannot index into a {kind} with a non-integer literal because we cannot "
+                             "resolve the output type", e) from None
         if type(index) is not int:
             raise self.error("tuple index must be an integer", e)
         if not -count <= index < count:
-            raise self.error(
-                f"Tuple index out of range. Tuple is length {count} and index is {index}", e
-            )
+            raise self.error(f"Tuple index out of range. Tuple is length {count} and index is {index}", e)
         return kind.args[index]
 
     # --- attributes and calls
@@ -322,18 +288,10 @@ class Inference:
             return found
         if isinstance(e.value, ast.Attribute) and not self.member(e.value)[0]:
             owner = self.kind(e.value.value)
-            if (
-                owner == TENSOR
-                and e.value.attr not in ATTRIBUTES
-                and self.is_method(owner, e.value.attr)
-            ):
+            if owner == TENSOR and e.value.attr not in ATTRIBUTES and self.is_method(owner, e.value.attr):
                 raise self.error("attribute lookup is not defined on builtin", e)
         kind = self.kind(e.value)
-        if (
-            isinstance(e.value, ast.Call)
-            and e.attr in ("values", "indices", "sign")
-            and not (kind and kind.is_class)
-        ):
+        if isinstance(e.value, ast.Call) and e.attr in ("values", "indices", "sign") and not (kind and kind.is_class):
             return TENSOR  # of the named results of max, sort, topk
         if kind is None or kind.is_class or kind.name in ("Any", "Future", "Union"):
             return self.attribute_of_class(kind, e.attr)
@@ -357,10 +315,8 @@ class Inference:
 
     def is_method(self, kind, name) -> bool:
         if kind == TENSOR:
-            return (
-                name in OVERLOADS
-                or operator_named(name) is not None
-                or (name in CASTS or name in ("tolist", "view"))
+            return name in OVERLOADS or operator_named(name) is not None or (
+                name in CASTS or name in ("tolist", "view")
             )
         return name in METHODS.get(kind.name, {}) or operator_named(name) is not None
 
@@ -414,15 +370,7 @@ class Inference:
     def builtin_call(self, name, e):
         if name in self.env:
             kind = self.env[name]
-            if kind is not None and kind.name in (
-                "int",
-                "float",
-                "bool",
-                "str",
-                "Tensor",
-                "List",
-                "Dict",
-            ):
+            if kind is not None and kind.name in ("int", "float", "bool", "str", "Tensor", "List", "Dict"):
                 raise self.error(f"cannot call a value of type '{kind}'", e)
             return None
         if name == "annotate":

@@ -12,18 +12,9 @@ _STRINGS = Type("List", (STR,))
 _PAIR = Type("Tuple", (TENSOR, TENSOR))
 
 _ATTRIBUTES = {
-    "dtype": INT,
-    "layout": INT,
-    "ndim": INT,
-    "itemsize": INT,
-    "nbytes": INT,
-    "device": DEVICE,
-    "shape": _INTS,
-    "grad": Type("Optional", (TENSOR,)),
-    "requires_grad": BOOL,
-    "is_leaf": BOOL,
-    "output_nr": INT,
-    "name": Type("Optional", (STR,)),
+    "dtype": INT, "layout": INT, "ndim": INT, "itemsize": INT, "nbytes": INT, "device": DEVICE,
+    "shape": _INTS, "grad": Type("Optional", (TENSOR,)), "requires_grad": BOOL, "is_leaf": BOOL,
+    "output_nr": INT, "name": Type("Optional", (STR,)),
 }
 
 
@@ -39,48 +30,28 @@ def _size(kinds):
 # Ops whose results the declarations of ops do not tell: composites, and what gives Python's values.
 _RESULTS = {
     **dict.fromkeys("dim numel nelement element_size storage_offset get_device".split(), INT),
-    **dict.fromkeys(
-        "is_floating_point is_complex is_contiguous is_nonzero equal allclose "
-        "is_same_size is_signed is_pinned".split(),
-        BOOL,
-    ),
-    **dict.fromkeys(
-        "split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid "
-        "broadcast_tensors atleast_1d_list".split(),
-        _TENSORS,
-    ),
-    **dict.fromkeys(
-        "zeros ones full empty rand randn randint arange tensor eye linspace zeros_like "
-        "ones_like full_like empty_like rand_like randn_like to cpu float double half int "
-        "long type_as reshape contiguous flatten dropout batch_norm expand repeat t "
-        "permute requires_grad_ clone detach nonzero squeeze unsqueeze".split(),
-        TENSOR,
-    ),
-    "grad": Type("List", (Type("Optional", (TENSOR,)),)),
-    "backward": NONE,
-    "size": _size,
-    "stride": _size,
-    "item": NUMBER,
-    "device": DEVICE,
-    "format": STR,
-    "percentFormat": STR,
-    "warn": NONE,
+    **dict.fromkeys("is_floating_point is_complex is_contiguous is_nonzero equal allclose "
+                    "is_same_size is_signed is_pinned".split(), BOOL),
+    **dict.fromkeys("split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid "
+                    "broadcast_tensors atleast_1d_list".split(), _TENSORS),
+    **dict.fromkeys("zeros ones full empty rand randn randint arange tensor eye linspace zeros_like "
+                    "ones_like full_like empty_like rand_like randn_like to cpu float double half int "
+                    "long type_as reshape contiguous flatten dropout batch_norm expand repeat t "
+                    "permute requires_grad_ clone detach nonzero squeeze unsqueeze".split(), TENSOR),
+    "grad": Type("List", (Type("Optional", (TENSOR,)),)), "backward": NONE,
+    "size": _size, "stride": _size, "item": NUMBER, "device": DEVICE, "format": STR,
+    "percentFormat": STR, "warn": NONE,
 }
 
 # Functions of ``math``.
 _MATH = {
-    **dict.fromkeys(
-        "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh "
-        "asinh acosh atanh fabs degrees radians copysign ldexp fmod pow erf erfc gamma "
-        "lgamma".split(),
-        FLOAT,
-    ),
+    **dict.fromkeys("sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh "
+                    "asinh acosh atanh fabs degrees radians copysign ldexp fmod pow erf erfc gamma "
+                    "lgamma".split(), FLOAT),
     **dict.fromkeys("floor ceil gcd factorial".split(), INT),
     **dict.fromkeys("isnan isinf isfinite".split(), BOOL),
 }
-_REDUCED_IN_PAIRS = frozenset(
-    "max min median nanmedian mode sort topk kthvalue cummax cummin".split()
-)
+_REDUCED_IN_PAIRS = frozenset("max min median nanmedian mode sort topk kthvalue cummax cummin".split())
 
 
 def op_result(name, positional, operands) -> Type | None:
@@ -164,35 +135,20 @@ def _popped(kind, kinds):
 METHODS: dict = {
     "List": {
         **dict.fromkeys("append extend insert remove reverse sort clear".split(), NONE),
-        "pop": _popped,
-        "copy": _self,
-        "index": INT,
-        "count": INT,
+        "pop": _popped, "copy": _self, "index": INT, "count": INT,
     },
     "Dict": {
-        **dict.fromkeys("update clear".split(), NONE),
-        "pop": _value,
-        "setdefault": _value,
-        "get": _get,
-        "copy": _self,
-        "keys": _list_of(0),
-        "values": _list_of(1),
-        "items": _list_of(0, 1),
-        "popitem": None,
+        **dict.fromkeys("update clear".split(), NONE), "pop": _value, "setdefault": _value,
+        "get": _get, "copy": _self, "keys": _list_of(0), "values": _list_of(1),
+        "items": _list_of(0, 1), "popitem": None,
     },
     "str": {
-        **dict.fromkeys(
-            "upper lower capitalize title swapcase strip lstrip rstrip replace join ljust "
-            "rjust center zfill expandtabs format".split(),
-            STR,
-        ),
+        **dict.fromkeys("upper lower capitalize title swapcase strip lstrip rstrip replace join ljust "
+                        "rjust center zfill expandtabs format".split(), STR),
         **dict.fromkeys("split rsplit splitlines".split(), _STRINGS),
         **dict.fromkeys("find rfind index rindex count".split(), INT),
-        **dict.fromkeys(
-            "startswith endswith isdigit isalpha isalnum isspace isupper islower istitle "
-            "isnumeric isdecimal isidentifier isprintable".split(),
-            BOOL,
-        ),
+        **dict.fromkeys("startswith endswith isdigit isalpha isalnum isspace isupper islower istitle "
+                        "isnumeric isdecimal isidentifier isprintable".split(), BOOL),
         **dict.fromkeys(("partition", "rpartition"), Type("Tuple", (STR, STR, STR))),
     },
 }
@@ -234,25 +190,8 @@ def _list(kinds):
 
 
 CONVERSIONS: dict = {
-    "int": INT,
-    "float": FLOAT,
-    "bool": BOOL,
-    "str": STR,
-    "complex": Type("complex"),
-    "len": INT,
-    "ord": INT,
-    "chr": STR,
-    "hex": STR,
-    "oct": STR,
-    "bin": STR,
-    "hash": INT,
-    "round": _round,
-    "sum": _sum,
+    "int": INT, "float": FLOAT, "bool": BOOL, "str": STR, "complex": Type("complex"), "len": INT,
+    "ord": INT, "chr": STR, "hex": STR, "oct": STR, "bin": STR, "hash": INT, "round": _round, "sum": _sum,
     "divmod": _divmod,
-    "print": NONE,
-    "min": _extreme,
-    "max": _extreme,
-    "abs": _abs,
-    "list": _list,
-    "sorted": _list,
+    "print": NONE, "min": _extreme, "max": _extreme, "abs": _abs, "list": _list, "sorted": _list,
 }

@@ -82,8 +82,7 @@ def _delegate(name):
 
 # Methods with two underscores that programs may define and call.
 DUNDERS = frozenset(
-    f"__{n}__"
-    for n in (
+    f"__{n}__" for n in (
         "len contains getitem setitem delitem add sub mul truediv mod ne eq lt gt le ge and or xor "
         "neg bool iadd isub imul pow call init enter exit str hash new"
     ).split()
@@ -160,14 +159,8 @@ class Function:
         owner: the class that it is a method of.
     """
 
-    def __init__(
-        self,
-        name: str,
-        node: ast.FunctionDef,
-        unit,
-        owner: ClassType | None = None,
-        source: str | None = None,
-    ):
+    def __init__(self, name: str, node: ast.FunctionDef, unit, owner: ClassType | None = None,
+                 source: str | None = None):
         self.name, self.node, self.unit, self.owner = name, node, unit, owner
         self._source = source
         self._compiled = None
@@ -176,9 +169,7 @@ class Function:
         self.unannotated: frozenset[str] = frozenset()  # parameters that are tensors by default
         self.sizes: dict[str, int] = {}  # of parameters that are lists of a fixed number
         self.places: Places | None = None  # of its text in the Python source
-        self.notes: dict | None = (
-            None  # of a traced one: {variable: (its name in Python, type, place)}
-        )
+        self.notes: dict | None = None  # of a traced one: {variable: (its name in Python, type, place)}
 
     @property
     def qualified_name(self):
@@ -309,10 +300,8 @@ def call_method(obj, name, *args, **kwargs):
             return left[name](wrap_module(obj), *args, **kwargs)
         if callable(value):
             return value(*args, **kwargs)
-        raise RuntimeError(
-            f"Tried to access nonexistent attribute or method '{name}' of type "
-            f"'{obj._script_name}'."
-        )
+        raise RuntimeError(f"Tried to access nonexistent attribute or method '{name}' of type "
+                           f"'{obj._script_name}'.")
     if hasattr(type(obj), "_qualified") and not name.startswith("_"):  # packed weights
         return getattr(obj, name)(*args, **kwargs)
     if isinstance(obj, TensorBase):
@@ -404,9 +393,7 @@ class CompilationUnitData:
             return value if kind is not None and kind.kind == "interface" else None
         if kind is not None and kind.kind == "namedtuple" and isinstance(value, (tuple, list)):
             types = kind.attributes.values()
-            return kind.python(
-                *(cast(v, t, self.instance) for v, t in zip(value, types, strict=True))
-            )
+            return kind.python(*(cast(v, t, self.instance) for v, t in zip(value, types, strict=True)))
         if kind is None or kind.origin is None or not isinstance(value, kind.origin):
             return None
         made = kind.python()

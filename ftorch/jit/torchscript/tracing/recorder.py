@@ -115,9 +115,7 @@ class Recorder(metaclass=_PerThread):
             return self.of(a)
         if hasattr(type(a), "_qualified"):  # packed weights
             if id(a) not in self.values:
-                raise RuntimeError(
-                    "Packed weights of a traced program have to be attributes of its modules."
-                )
+                raise RuntimeError("Packed weights of a traced program have to be attributes of its modules.")
             return self.values[id(a)]
         if type(a) is TracedInt and a.recorder is self:
             return a.value
@@ -130,7 +128,9 @@ class Recorder(metaclass=_PerThread):
     def number(self, op, operands, number):
         """The result of arithmetic on sizes."""
         value = Value(op, type="int", frame=self.frame)
-        self.frame.items.append(Statement(op, [self.operand(o) for o in operands], {}, [value]))
+        self.frame.items.append(
+            Statement(op, [self.operand(o) for o in operands], {}, [value])
+        )
         return TracedInt.make(number, value, self)
 
     @staticmethod
@@ -182,8 +182,8 @@ class Recorder(metaclass=_PerThread):
         if any(
             isinstance(r, TensorBase) and id(r) not in self.values for r in _flat(result)
         ) and any(
-            isinstance(a, TensorBase) and id(a) in self.values and self.values[id(a)].kind in moving
-            for a in _flat(args)
+            isinstance(a, TensorBase) and id(a) in self.values
+            and self.values[id(a)].kind in moving for a in _flat(args)
         ):
             raise RuntimeError(
                 f"{name} cannot be part of a traced program: TorchScript has no such op. Write it "
@@ -286,11 +286,8 @@ class Recorder(metaclass=_PerThread):
 
     def _step(self, op, *args):
         value = Value(op, frame=self.frame)
-        self.frame.items.append(
-            Statement(
-                op, [self.operand(a) if not isinstance(a, Value) else a for a in args], {}, [value]
-            )
-        )
+        self.frame.items.append(Statement(op, [self.operand(a) if not isinstance(a, Value) else a
+                                               for a in args], {}, [value]))
         return value
 
     def _viewed(self, x, index):
@@ -300,8 +297,7 @@ class Recorder(metaclass=_PerThread):
             items = [index]
         consumed = sum(
             (i.dim() if isinstance(i, TensorBase) and str(i.dtype) == "torch.bool" else 1)
-            for i in items
-            if i is not None and i is not Ellipsis and not isinstance(i, bool)
+            for i in items if i is not None and i is not Ellipsis and not isinstance(i, bool)
         )
         if not any(i is Ellipsis for i in items):
             items.append(Ellipsis)
@@ -317,9 +313,7 @@ class Recorder(metaclass=_PerThread):
             elif isinstance(item, slice):
                 # Also where it is all of the example's: another argument may be longer.
                 if any(p is not None for p in (item.start, item.stop, item.step)):
-                    end = (
-                        9223372036854775807 if item.stop is None else item.stop
-                    )  # as PyTorch writes it
+                    end = 9223372036854775807 if item.stop is None else item.stop  # as PyTorch writes it
                     value = self._step("slice", value, dim, item.start or 0, end, item.step or 1)
                 dim += 1
                 place += 1
@@ -348,10 +342,8 @@ class Recorder(metaclass=_PerThread):
             return call(module, *args, **kwargs)  # its method is called, which is recorded
         path = self.paths.get(id(module))
         parent = self.frame
-        below = (
-            path is not None
-            and parent.path is not None
-            and (path[: len(parent.path)] == parent.path and len(path) > len(parent.path))
+        below = path is not None and parent.path is not None and (
+            path[: len(parent.path)] == parent.path and len(path) > len(parent.path)
         )
         if not below:
             return call(module, *args, **kwargs)
@@ -378,9 +370,7 @@ class Recorder(metaclass=_PerThread):
         self.interception.functions(_functions())
         self.interception.methods(_methods())
         self.interception.place(Module, "__call__", _module_call(original(Module.__call__)))
-        self.interception.place(
-            QuantizedOperator, "__call__", _operator_call(original(QuantizedOperator.__call__))
-        )
+        self.interception.place(QuantizedOperator, "__call__", _operator_call(original(QuantizedOperator.__call__)))
         self.mode = _Stored(self)
         self.mode.__enter__()
         self.active = True
@@ -407,11 +397,10 @@ def _functions():
 def _methods():
     """{name of a tensor method or property: the one that records}."""
     found: dict = {
-        name: _method(name, method)
-        for name, method in tensor_attributes().items()
-        if is_function(method)
-        and name not in PASSED
-        and (not name.startswith("_") or name in OPERATORS)
+        name: _method(name, method) for name, method in tensor_attributes().items()
+        if is_function(method) and name not in PASSED and (
+            not name.startswith("_") or name in OPERATORS
+        )
     }
     for name, text in LOOKS.items():
         if hasattr(Tensor, name):
@@ -511,9 +500,7 @@ def _operator_call(function):
             recorder.depth -= 1
         if isinstance(result, TensorBase):
             place = recorder.noted("", self.__name__, operands_of(recorder, args))
-            recorder.record(
-                (f"{self.namespace}::{self.__name__}", list(args), kwargs), result, (), place
-            )
+            recorder.record((f"{self.namespace}::{self.__name__}", list(args), kwargs), result, (), place)
         return result
 
     return __call__

@@ -11,25 +11,12 @@ from .records import Value
 
 __all__ = ["TracedText", "described", "note_call"]
 
-_OWN = tuple(
-    os.path.join(places.PACKAGE, room) + os.sep
-    for room in ("eager", "jit", "fx", "_dispatch", "functional")
-)
+_OWN = tuple(os.path.join(places.PACKAGE, room) + os.sep for room in ("eager", "jit", "fx", "_dispatch", "functional"))
 _FUNCTIONAL = os.path.join(places.PACKAGE, "nn", "functional")
 _SCALAR_TYPES = {
-    "float32": "Float",
-    "float64": "Double",
-    "int64": "Long",
-    "int32": "Int",
-    "int16": "Short",
-    "int8": "Char",
-    "uint8": "Byte",
-    "bool": "Bool",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-    "complex32": "ComplexHalf",
+    "float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char",
+    "uint8": "Byte", "bool": "Bool", "float16": "Half", "bfloat16": "BFloat16", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble", "complex32": "ComplexHalf",
 }
 # Functions of torch.nn.functional that have no Python frame of their own.
 _WITHOUT_FRAME = frozenset(
@@ -56,14 +43,8 @@ def described(t: TensorBase, operands=()) -> str:
     if parts:
         parts.append(f"strides={list(t.stride())}")
     differentiable = t.is_floating_point() or t.is_complex()
-    requires = (
-        t.requires_grad
-        or differentiable
-        and any(
-            "requires_grad=1" in v.detail or getattr(v.object, "requires_grad", False)
-            for v in operands
-        )
-    )
+    requires = t.requires_grad or differentiable and any(
+        "requires_grad=1" in v.detail or getattr(v.object, "requires_grad", False) for v in operands)
     parts += [f"requires_grad={int(requires)}", f"device={t.device}"]
     return f"{_SCALAR_TYPES.get(name, name)}({', '.join(parts)})"
 
