@@ -51,6 +51,22 @@ def _in_program(name, async_op, op=None) -> bool:
     return False
 
 
+def _goes_into(output, input, group, name, async_op, op=None) -> bool:
+    """Whether a program has the collective that makes ``output``, with as many rows for each process as ``input`` has. Others
+    are made at once, or refused."""
+    if not 0 < input.dim() == output.dim() or input.shape[1:] != output.shape[1:]:
+        return False
+    return output.shape[0] == input.shape[0] * group_of(group).size() and _in_program(
+        name, async_op, op
+    )
+
+
+def _is_cut(tensor, sizes, count) -> bool:
+    """Whether pieces of some sizes (None: of one) are a tensor's, one for each process."""
+    rows = tensor.shape[0] if tensor.dim() else 0
+    return rows % count == 0 if not sizes else len(sizes) == count and sum(sizes) == rows
+
+
 def _functional():
     from . import _functional_collectives
 
@@ -196,7 +212,8 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
     _same_dtypes(tensor_list, tensor)
     if is_outside(group, "all_gather"):
         return None
-    if _in_program("all_gather", async_op) and len({t.shape for t in (tensor, *tensor_list)}) == 1:
+    fits = len(tensor_list) == group_of(group).size() and {t.shape for t in tensor_list} == {tensor.shape}
+    if fits and _in_program("all_gather", async_op):
         _functional().all_gather_inplace(tensor_list, tensor, group)
         return None
     opts = _sync(options.AllgatherOptions, async_op)
@@ -224,7 +241,7 @@ def all_gather_single(output_tensor, input_tensor, group=None, async_op=False):
     check_tensor(output_tensor, "output_tensor")
     if is_outside(group, "all_gather_single"):
         return None
-    if input_tensor.dim() == output_tensor.dim() > 0 and _in_program("all_gather_single", async_op):
+    if _goes_into(output_tensor, input_tensor, group, "all_gather_single", async_op):
         _functional().all_gather_tensor_inplace(output_tensor, input_tensor, group)
         return None
     opts = _sync(options.AllgatherOptions, async_op)
@@ -292,7 +309,7 @@ def reduce_scatter_single(output, input, op=ReduceOp.SUM, group=None, async_op=F
     check_tensor(input, "input")
     if is_outside(group, "reduce_scatter_single"):
         return None
-    if input.dim() == output.dim() > 0 and _in_program("reduce_scatter_single", async_op, op):
+    if _goes_into(input, output, group, "reduce_scatter_single", async_op, op):
         _functional().reduce_scatter_tensor_inplace(output, input, op.name, group)
         return None
     opts = _sync(options.ReduceScatterOptions, async_op, reduceOp=check_op(op))
@@ -324,7 +341,10 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
     check_tensor(output, "output")
     check_tensor(input, "input")
     _same_dtypes(output, input)
-    if _in_program("all_to_all_single", async_op):
+    count = group_of(group).size()
+    fits = _is_cut(output, output_split_sizes, count) and _is_cut(input, input_split_sizes, count)
+    fits = fits and input.dim() == output.dim() > 0 and input.shape[1:] == output.shape[1:]
+    if fits and _in_program("all_to_all_single", async_op):
         _functional().all_to_all_inplace(
             output, input, output_split_sizes, input_split_sizes, group
         )

@@ -227,9 +227,48 @@ def left_without_averaging(t, d, rank):
     return [g for g, _ in found]
 
 
+def of_other_sizes(t, d, rank):
+    """What does not fit is refused, and written nowhere."""
+    refused = (
+        lambda x, y: d.reduce_scatter_tensor(y, x),
+        lambda x, y: d.all_gather([y], x),
+        lambda x, y: d.all_gather_into_tensor(y, x),
+        lambda x, y: d.all_to_all_single(y, x, [1, 2], [1, 1]),
+        lambda x, y: d.all_to_all_single(y[:1], x),
+    )
+    for f in refused:
+        run, y = t.compile(f) if t.__name__ == "ftorch" else f, t.zeros(2, 3)
+        with pytest.raises((RuntimeError, ValueError)):
+            run(t.ones(2, 3), y)
+        assert not y.any()
+
+
+def failing(t, d, rank):
+    """A collective that fails is not made again: other processes would take it for their next."""
+    functional, made = _functional(t), []
+
+    def f(x):
+        y = x.clone()
+        d.all_reduce(y, d.ReduceOp.AVG)  # of integers
+        return y
+
+    if t.__name__ == "ftorch":
+        collective = functional._all_reduce
+        functional._all_reduce = lambda *args: made.append(1) or collective(*args)
+        f = t.compile(f, fullgraph=True)
+    for i in range(2):
+        with pytest.raises(RuntimeError):
+            f(t.arange(4))
+        assert t.__name__ != "ftorch" or len(made) == i + 1
+    if t.__name__ == "ftorch":
+        functional._all_reduce = collective
+
+
 @pytest.mark.parametrize(
     "program",
-    (graphs, programs, ordered, derived, in_python, refused, trained, left_without_averaging),
+    (
+        graphs, programs, ordered, derived, in_python, refused, trained, left_without_averaging, of_other_sizes, failing,
+    ),
 )
 def test_as_pytorch(two, program):
     two.run(program)

@@ -2,7 +2,8 @@
 
 A program knows nothing of the processes around it, and XLA would leave out, exchange or run at once what does not
 depend on each other. So each collective of a capture takes a tensor that the one before it gives (`CaptureTrace.order`), and
-the last one's is a result of the program: all processes make the same collectives in the same order.
+the last one's is a result of the program: all processes make the same collectives in the same order. Of a program that fails
+none is made again: the others would take it for their next.
 """
 
 from __future__ import annotations
@@ -82,5 +83,5 @@ def _step(compute, shape, name, settings):
         return tuple(jax.pure_callback(host, shapes, order, x))
 
     definition = Derived(compute.__name__, kernel, [OPTIONAL_TENSOR] * 2)
-    definition.calls_back = True
+    definition.calls_back = definition.only_once = True
     return _op.Op(definition)

@@ -50,6 +50,7 @@ class Derived:
     known = None  # an object whose ``instance(slots, tensors)`` says the results without tracing
     gradient_op = None  # makes the op of numbers and the result's gradient that gives its one tensor's, where it is known
     calls_back = False  # whether the kernel calls Python from within the program
+    only_once = False  # whether it must not run again where a program failed: other processes take part in it
     result_dtypes = None  # those of the results, where their arrays' dtypes do not say it
 
     def __init__(self, name, kernel, kinds):

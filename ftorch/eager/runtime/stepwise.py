@@ -93,7 +93,8 @@ def _attempt(plan, operands, numbers, values, slots, failed, error):
     found = next((failed[operand] for operand in operands if operand in failed), None)
     if found is None:
         arrays = [values[operand] for operand in operands]
-        if any(is_given_away(array) for array in arrays):  # a program had taken its memory
+        # A program had taken its memory, or other processes have seen it.
+        if _only_once(plan) or any(is_given_away(array) for array in arrays):
             found = translate_error(error)
         else:
             try:
@@ -112,6 +113,10 @@ def _attempt(plan, operands, numbers, values, slots, failed, error):
                 found.__context__ = None  # whose frames hold arrays
     failed.update(dict.fromkeys(slots, found))
     return ()
+
+
+def _only_once(plan):
+    return getattr(getattr(plan.op, "definition", None), "only_once", False)
 
 
 def is_given_away(array):

@@ -124,6 +124,14 @@ class Trace:
             self.running = run.around
             run.is_over = True
 
+    def fail(self, error):
+        """Does what `flush` does where what is recorded has failed as a whole."""
+        def raises(*given):
+            raise error
+
+        with self.lock:
+            self._run(False, raises)
+
     def _take(self, run):
         """Moves what is recorded into a run; the trace is empty then."""
         while run.is_over:

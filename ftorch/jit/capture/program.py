@@ -363,7 +363,7 @@ class Captured(CapturedCall):
             if finished:
                 self._put(lowered, finished, node)
             elif isinstance(error, Exception):
-                self._take_apart()
+                self._take_apart(error)
             raise
         executor.stats.programs += 1
         if self.checks:
@@ -372,11 +372,11 @@ class Captured(CapturedCall):
             return "a tensor was kept outside of the function's results"
         return None
 
-    def _take_apart(self):
-        """Lets what was recorded run as an ordinary trace: what does not depend on what fails in it gets its value."""
+    def _take_apart(self, error):
+        """Lets what was recorded run step by step: what does not depend on what fails in it gets its value."""
         self.trace.captures = False
         with contextlib.suppress(Exception):  # what failed as a whole is what the call raises
-            self.trace.flush()
+            self.trace.fail(error)
 
     def _put(self, lowered, finished, node):
         """Gives what was recorded its values. What was interrupted can be done again."""
