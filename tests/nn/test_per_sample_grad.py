@@ -31,6 +31,7 @@ MODELS = {
     "norms": (
         lambda lib: lib.nn.Sequential(lib.nn.GroupNorm(2, 4), lib.nn.ReLU(), lib.nn.InstanceNorm1d(4, affine=True)), (6, 4, 9)
     ),
+    "running statistics": (lambda lib: lib.nn.InstanceNorm1d(4, affine=True, track_running_stats=True), (6, 4, 9)),
     "layers": (lambda lib: lib.nn.Sequential(lib.nn.Linear(5, 4), lib.nn.Tanh(), lib.nn.LayerNorm(4)), (6, 3, 5)),
     "a recurrent layer": (lambda lib: lib.nn.GRU(5, 4, 2, batch_first=True), (6, 3, 5)),
 }
@@ -59,7 +60,8 @@ def test_examples_have_gradients_and_see_the_batch(name, reduction):
         y = call(model, loss_reduction=reduction)(x)
         y = y[0] if isinstance(y, tuple) else y
         (2 * y).sin().sum().backward()
-        found.append([y.detach().numpy(), *(p.grad_sample.numpy() for p in model.parameters())])
+        buffers = [b.numpy() for b in model.buffers()]
+        found.append([y.detach().numpy(), *(p.grad_sample.numpy() for p in model.parameters()), *buffers])
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4)
 

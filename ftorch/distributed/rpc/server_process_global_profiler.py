@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from ...autograd.profiler import profile
+from ...eager.native.contexts import repeatable
 
 __all__: list[str] = []
 _open: list[_server_process_global_profile] = []
@@ -13,7 +16,7 @@ class _server_process_global_profile(profile):  # noqa: N801
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.entered, self._elsewhere = False, []
+        self.entered, self._elsewhere = False, {}
 
     def __enter__(self):
         if not self.enabled:
@@ -25,19 +28,21 @@ class _server_process_global_profile(profile):  # noqa: N801
         _open.append(self)
         return self
 
+    @repeatable
     def __exit__(self, *exception):
         if not self.enabled:
             return None
         super().__exit__(*exception)
-        _open.remove(self)
-        for other in _open:  # what was noted here was not noted there
-            other._elsewhere += self._profile.events()
+        others = [other for other in _open if other is not self]
+        for other in others:  # what was noted here was not noted there
+            other._elsewhere[id(self)] = list(self._profile.events())
+        _open[:] = others
         return False
 
     def _events(self):
         from ...profiler._events import EventList
 
-        return EventList([*self._elsewhere, *super()._events()])
+        return EventList([*chain.from_iterable(self._elsewhere.values()), *super()._events()])
 
     @property
     def function_events(self):
@@ -53,4 +58,4 @@ class _server_process_global_profile(profile):  # noqa: N801
         return list(threads.values())
 
     def __getstate__(self):  # what another process sees of it
-        return {**self.__dict__, "_profile": None, "_elsewhere": list(self._events())}
+        return {**self.__dict__, "_profile": None, "_elsewhere": {0: list(self._events())}}

@@ -34,6 +34,9 @@ _RESHAPED_AS = {n: "reshape" for n in ("flatten", "ravel", "unflatten", "view_as
     "expand_as": "expand"
 }
 _PUBLIC = {"_method_split": "split", "_norm_method": "norm"}
+# What would give a tensor another geometry; PyTorch refuses these.
+_OF_GEOMETRY = {name: name for name in "transpose_ t_ unsqueeze_ resize_ as_strided_".split()}
+_OF_GEOMETRY |= dict.fromkeys(("swapdims_", "swapaxes_"), "transpose_")
 _PARTS = frozenset("split chunk __getitem__ select narrow split_with_sizes tensor_split unbind".split())
 # Where several placements would do, and the cheapest is taken; the others lie as their first input does.
 _CHOOSING = frozenset({rules.pointwise, rules.matmul, joined, contracted, picked})
@@ -85,6 +88,10 @@ def call(func, args, kwargs):
     if kwargs.get("out") is not None:
         return _written(
             kwargs["out"], call(func, args, {k: v for k, v in kwargs.items() if k != "out"})
+        )
+    if name in _OF_GEOMETRY:
+        raise NotImplementedError(
+            f"Operator aten.{_OF_GEOMETRY[name]}.default does not have a sharding strategy registered."
         )
     over_devices = _over_devices(args, kwargs)
     if name == "cross_entropy" and not over_devices and divided_losses:

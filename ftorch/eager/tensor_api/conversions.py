@@ -215,6 +215,7 @@ def type_(self, dtype=None, non_blocking=False):
     return to(self, *type_target(dtype))
 
 
+type_.__name__ = type_.__qualname__ = "type"
 METHODS["type"] = type_
 
 

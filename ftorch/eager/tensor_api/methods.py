@@ -532,6 +532,8 @@ def _reshaping_inplace(public, name):
             check_inplace(self)
         return _become(self, view_call(definition, self, args))
 
+    function.__name__ = function.__qualname__ = public  # as `__torch_function__` sees it
+    function.__doc__ = f"``{public[:-1]}`` in place: the tensor's own geometry changes."
     return function
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from ...autograd import no_grad
 from ...eager.core import api as torch
 from ...eager.tensor import Tensor
 from ...overrides import TorchFunctionMode
@@ -95,6 +96,10 @@ class _PerExample(TorchFunctionMode):
             raise RuntimeError(f"Expanded Weights encountered but cannot handle function {name}")
         from ...func import vmap
 
+        if name == "instance_norm":
+            kwargs = self._with_statistics_written(args, kwargs)
+            args, (leaves, structure) = (), tree_flatten(((), kwargs))
+            own = [id(leaf) in self.copies for leaf in leaves]
         at = _FUNCTIONS[name]
         at = self.dim if at is None else at
         if name in _RECURRENT:
@@ -124,6 +129,19 @@ class _PerExample(TorchFunctionMode):
 
         out = (at, *[1] * (2 if name == "lstm" else 1)) if name in _RECURRENT else at
         return vmap(one, tuple(dims[i] for i in mapped), out, randomness="different")(*(tensors[i] for i in mapped))
+
+
+    def _with_statistics_written(self, args, kwargs):
+        """The arguments of `instance_norm`; running statistics have been taken of the whole batch, and are left out then."""
+        from .. import functional
+
+        names = ("input", "running_mean", "running_var", "weight", "bias", "use_input_stats", "momentum", "eps")
+        given = dict(zip(names, args)) | kwargs
+        if given.get("running_mean") is not None and given.get("use_input_stats", True):
+            with no_grad():
+                functional.instance_norm(**given | {"weight": None, "bias": None})
+            given |= {"running_mean": None, "running_var": None}
+        return {name: given[name] for name in names if name in given}
 
 
 _RECURRENT = ("gru", "lstm", "rnn_tanh", "rnn_relu")

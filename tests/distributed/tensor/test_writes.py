@@ -127,8 +127,21 @@ def derivative_of_a_maximum(t, d, rank):
     functional.all_reduce(x, "max", d.group.WORLD).sum().backward()
 
 
+def other_geometry(t, d, rank):
+    """What would give a tensor other dimensions in place is refused, as in PyTorch."""
+    tensor, found = importlib.import_module(f"{t.__name__}.distributed.tensor"), []
+    mesh = d.init_device_mesh("cpu", (2,))
+    calls = {"transpose_": (0, 1), "t_": (), "unsqueeze_": (0,), "swapdims_": (0, 1), "swapaxes_": (0, 1)}
+    for name, arguments in (calls | {"resize_": (2, 6), "as_strided_": ((3,), (1,))}).items():
+        x = tensor.distribute_tensor(t.ones(4, 3), mesh, [tensor.Shard(0)])
+        with pytest.raises(NotImplementedError) as refused:
+            getattr(x, name)(*arguments)
+        found += [str(refused.value), tuple(x.shape)]
+    return found
+
+
 @pytest.mark.parametrize(
-    "program", (written, leaves_of_terms, outside, largest_of_terms, derivative_of_a_maximum)
+    "program", (written, leaves_of_terms, outside, largest_of_terms, derivative_of_a_maximum, other_geometry)
 )
 def test_as_whole_tensors(two, program):
     two.run(program)

@@ -283,3 +283,21 @@ def test_a_handler_that_is_set_later_is_asked():
         return found, seen, wrapping.seen
 
     both(program)
+
+
+def test_methods_that_change_the_geometry_are_known_by_their_names():
+    def program(t):
+        seen = []
+
+        class Kept(t.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                seen.append((func.__name__, func is getattr(t.Tensor, func.__name__, None)))
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        x = t.ones(2, 3).as_subclass(Kept)
+        x.transpose_(0, 1).t_().unsqueeze_(0).swapaxes_(0, 1).swapdims_(0, 1).squeeze_()
+        x.type()
+        return seen
+
+    both(program)

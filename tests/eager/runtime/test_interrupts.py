@@ -373,7 +373,7 @@ def test_long_runs_are_interrupted_soon():
 # Why an exit that changes what others see is not called again.
 _ONCE = {
     "device.device": "made repeatable where it may be imported (`eager/native/contexts.py`)",
-    "pace.resting": "of a thread of the package's own, which no signal's handler runs in",
+    "lock_sharing.resting": "of a thread of the package's own, which no signal's handler runs in",
     "utils.LinearBlockSparsePattern": "gives a lock back, as PyTorch's",
     "__init__.context": "tells other processes that a context of distributed autograd ends",
     "_dispatch._Spread": "counts",
