@@ -293,6 +293,12 @@ def _into(grad, sizes, index):
 
 @op("select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor", forms="")
 def select_backward(grad_output, input_sizes, dim, index):
+    size = input_sizes[dim % len(input_sizes)]
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input_sizes)} at dimension "
+            f"{dim % len(input_sizes)}"
+        )
     return _into(grad_output, input_sizes, (slice(None),) * (dim % len(input_sizes)) + (index,))
 
 

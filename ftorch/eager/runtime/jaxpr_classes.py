@@ -500,6 +500,18 @@ def sampled(first, second, ordered, fixed=(), fits=None) -> list[tuple]:
     return points
 
 
+def least(sizes, ordered, fixed):
+    """Sizes of which one, or all, are as small as those of their class are: what a kernel refuses, if it is no sample."""
+    ascending = order(sizes)
+    before = dict(zip(ascending[1:], ascending)) if ordered else {}
+    smallest = [sizes[before[i]] + 1 if i in before else EXACT_BELOW for i in range(len(sizes))]
+    for i in range(len(sizes)):
+        if i not in fixed:
+            yield (*sizes[:i], smallest[i], *sizes[i + 1 :])
+    if not fixed:
+        yield tuple([EXACT_BELOW + ascending.index(i) for i in range(len(sizes))])
+
+
 def order(sizes):
     return sorted(range(len(sizes)), key=sizes.__getitem__)
 

@@ -20,7 +20,7 @@ from ..core import forking, jax_internals
 from ..core.geometry import Size
 from ..core.quiet import quiet
 from ..kernels._primitives import for_all_sizes
-from .jaxpr_classes import EXACT_BELOW, ClassProgram, merged_at, order, sampled
+from .jaxpr_classes import EXACT_BELOW, ClassProgram, least, merged_at, order, sampled
 from .size_fit import NotGeneral
 
 _MOST = 1024  # classes of one op
@@ -434,6 +434,10 @@ class ClassTable:
 
     @staticmethod
     def _sample(one, found, trace, ordered, fixed, fits, is_guarded=False):
+        # What is counted from behind, as negative padding, may lie before all that there is.
+        if not is_guarded and trace.refuses is not None and _counts_from_behind(found.key[1]):
+            is_guarded = any(map(trace.refuses, least(found.sizes, ordered, fixed)))
+            fits = trace.accepted() if is_guarded else fits
         points = sampled(one.first, found.sizes, ordered, fixed, fits)
         program, one.is_single, one.inline = merged_at(points, trace, fits)
         one.points, one.fits, one.is_guarded = points, fits, is_guarded
@@ -496,6 +500,13 @@ class ClassTable:
 
 
 _MOST_TRIED = 4  # general classes for one new signature
+
+
+def _counts_from_behind(template):
+    """Whether static arguments have integers that are no symbols though they are as large as sizes: negative ones."""
+    if template.__class__ is tuple:
+        return any(map(_counts_from_behind, template))
+    return template.__class__ is int and template <= -EXACT_BELOW
 
 
 def _outline(key):

@@ -22,6 +22,7 @@ from ..core import jaxprs
 _MAX_FACTORS = 4  # of a product of sizes
 _MAX_DIVISOR = 16  # of a division with rounding down
 _MAX_HELD = 2048  # of one by a size that stays
+_MOST_OF_HELD = 2  # of the multiples of a size that are divided so
 _MOST_KNOWN = 64  # formulas that a number is tried as a product with
 
 
@@ -163,11 +164,20 @@ def _product(values, columns, names):
 
 
 def _extremum(values, columns):
-    """The less or greater of two sizes, or None."""
+    """The less or greater of two sizes, each with a constant added, or None. Of two points each has to be the one that decides,
+    if there are constants; to a size that stays nothing is added, since that would be any number."""
     for (i, one), (j, other) in itertools.combinations(enumerate(columns), 2):
-        for name, choose in (("min", min), ("max", max)):
-            if all(v == choose(a, b) for v, a, b in zip(values, one, other)):
-                return f"{name}(s{i},s{j})"
+        for name, choose, nearest in (("min", min, max), ("max", max, min)):
+            a, b = (nearest([v - n for v, n in zip(values, column)]) for column in (one, other))
+            pairs = [(n + a, m + b) for n, m in zip(one, other)]
+            if any((shift and len(set(column)) == 1) for shift, column in ((a, one), (b, other))):
+                continue
+            if any(v != choose(pair) for v, pair in zip(values, pairs)):
+                continue
+            firsts = {(n, m) for n, m in pairs if choose(n, m) != m}
+            seconds = {(n, m) for n, m in pairs if choose(n, m) != n}
+            if min(len(firsts), len(seconds)) > (1 if a or b else 0):
+                return f"{name}({_sum([(1, f's{i}')], a)},{_sum([(1, f's{j}')], b)})"
     return None
 
 
@@ -238,7 +248,8 @@ def _divisions(values, column, divisors):
     found = []
     for k in divisors if span else ():
         a = round((values[high] - values[low]) * k / span)
-        if not a or math.gcd(a, k) != 1:
+        # Of a size that stays and multiples of another there is a formula for about everything.
+        if not a or math.gcd(a, k) != 1 or (k > _MAX_DIVISOR and abs(a) > _MOST_OF_HELD):
             continue
         for b in range(k):
             rest = {v - (a * s + b) // k for v, s in zip(values, column)}

@@ -64,6 +64,30 @@ def test_the_less_of_two_sizes_is_found_where_each_is():
     assert fit([min(p) for p in points], points) == "min(s0,s1)"
 
 
+@pytest.mark.parametrize("shift", [0, -2, 3])
+def test_the_less_of_sizes_with_constants_is_found(shift):
+    points = [(7, 19), (33, 12), (31, 90), (201, 64), (150, 333), (97, 55), (12, 11)]
+    formula = fit([min(a + shift, b) for a, b in points], points)
+    for a, b in [(15, 14), (16, 14), (17, 14), (40, 39), (9, 900)]:
+        assert eval(formula, {"s0": a, "s1": b}) == min(a + shift, b), formula
+
+
+def test_a_size_that_stays_gives_no_constants():
+    """4 of 8 elements from the fourth on: the greater of what precedes four from behind, and four, by chance."""
+    points = [(17, 12, 4), (20, 9, 4), (32, 8, 4), (96, 74, 4), (277, 360, 4), (9, 25, 4)]
+    assert fit([b - 4 for _, b, _ in points], points) in ("s1-4", "s1-1*s2", "-1*s2+s1", "s1+-1*s2")
+    points = [(9, 26), (9, 20), (9, 8), (9, 74), (9, 360), (9, 8)]
+    with pytest.raises((NoFormula, Ambiguous)):  # where rolling by 9 begins
+        fit([(n - 9) % n for _, n in points], points)
+
+
+def test_multiples_of_a_size_are_not_divided_by_one_that_stays():
+    """Among the fractions by 296 is one that fits about any numbers that grow with a size, right between the samples or not."""
+    points = [(n, 296) for n in (99, 6, 32, 96, 277, 206, 9, 72, 15, 16)]
+    with pytest.raises((NoFormula, Ambiguous)):
+        fit([(99 * n + 292) // 296 for n, _ in points], points)
+
+
 def test_products_of_what_is_known_are_found():
     """The elements of windows in two dimensions, of which those along each were asked for before."""
     points = [(7, 19, 5), (12, 33, 6), (31, 90, 7), (64, 201, 12), (150, 333, 41), (97, 555, 30), (9, 14, 99)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -194,6 +196,16 @@ def roll(self, shifts, dims):
     if self.ndim == 0:
         raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
     return jnp.roll(self, shifts, tuple(wrap_dim(d, self.ndim) for d in dims))
+
+
+@roll.by_regime
+def _(self, shifts, dims):
+    shifts, dims = ((v,) if isinstance(v, int) else v for v in (shifts, dims))
+    rank = len(self.shape)
+    if dims and any(not -rank <= d < rank for d in dims):
+        return None
+    sizes = [self.shape[d] for d in dims] or [math.prod(self.shape)]
+    return tuple([shift // max(n, 1) for shift, n in zip(shifts, sizes)])  # what is left over is so many sizes less
 
 
 @op("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", forms="function method")

@@ -45,8 +45,9 @@ def _constant(x, pad, value):
             f"length is {len(pad)} while the input has {x.ndim} dimensions."
         )
     pairs = _pairs(pad, x.ndim)
+    kept = _crop(x, pairs)  # first: it looks at sizes (`size_errors`)
     fill = jnp.zeros((), x.dtype) if value is None else number(value, x)
-    return lax.pad(_crop(x, pairs), fill, [(*pair, 0) for pair in _positive(pairs)])
+    return lax.pad(kept, fill, [(*pair, 0) for pair in _positive(pairs)])
 
 
 @op("constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor")
