@@ -202,6 +202,28 @@ def trained(t, d, rank):
     return [v.detach().clone() for v in found]
 
 
+def statistics_after_evaluation(t, d, rank):
+    """Buffers are the first process' again after calls without gradients."""
+    t.manual_seed(0)
+    module = t.nn.Sequential(t.nn.BatchNorm1d(3), t.nn.Linear(3, 2))
+    model, found = t.nn.parallel.DistributedDataParallel(module), []
+
+    def step(x):
+        model(x).square().mean().backward()
+
+    run = t.compile(step) if t.__name__ == "ftorch" else step
+    t.manual_seed(rank)
+    for i in range(8):
+        x = t.randn(4, 3)
+        if i == 3:
+            with t.no_grad():
+                model(x)
+        else:
+            run(x)
+        found += [b.clone() for b in model.buffers()]
+    return found
+
+
 def left_without_averaging(t, d, rank):
     """A program that averages does not run within `no_sync`, nor on what it has left."""
     t.manual_seed(0)
@@ -267,7 +289,8 @@ def failing(t, d, rank):
 @pytest.mark.parametrize(
     "program",
     (
-        graphs, programs, ordered, derived, in_python, refused, trained, left_without_averaging, of_other_sizes, failing,
+        graphs, programs, ordered, derived, in_python, refused, trained, left_without_averaging,
+        statistics_after_evaluation, of_other_sizes, failing,
     ),
 )
 def test_as_pytorch(two, program):

@@ -60,6 +60,8 @@ def call(ddp, inputs, kwargs):
         with torch.no_grad():
             for b in ddp._synced_buffers():
                 b.copy_(functional.wait_tensor(functional.broadcast(b, 0, group)))
+    if not ddp.require_forward_param_sync:  # a call without gradients has left it so
+        ddp.require_forward_param_sync = True
     names = {id(p): n for n, p in module.named_parameters()}
     values = {}
     if group.size() > 1:

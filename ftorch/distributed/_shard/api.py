@@ -44,9 +44,10 @@ def shard_parameter(module, param_name: str, sharding_spec, src_rank=0, process_
     Raises:
         AttributeError: there is no such parameter. ValueError: it is no tensor, or is strided.
     """
-    if not hasattr(module, param_name):
-        raise AttributeError(f"{module._get_name()} has no attribute `{param_name}`")
-    tensor = getattr(module, param_name)
+    try:
+        tensor = getattr(module, param_name)
+    except AttributeError:
+        raise AttributeError(f"{module._get_name()} has no attribute `{param_name}`") from None
     if not isinstance(tensor, torch.Tensor):
         raise ValueError(
             f"Expected {type(module).__name__}.{param_name} to be a Tensor, but found {type(tensor).__name__}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -412,17 +413,15 @@ class ShardedTensor(ShardedTensorBase):
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         st = next(x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, ShardedTensor))
-        if func in _CUSTOM_SHARDED_OPS:
-            return _CUSTOM_SHARDED_OPS[func](types, args, kwargs, st._process_group)
-        if _has_custom_op(st._sharding_spec, func):
-            return _dispatch_custom_op(
-                st._sharding_spec, func, types, args, kwargs, st._process_group
+        known = _CUSTOM_SHARDED_OPS.get(func)
+        if known is None and _has_custom_op(st._sharding_spec, func):
+            known = functools.partial(_dispatch_custom_op, st._sharding_spec, func)
+        known = known or _SHARDED_OPS.get(func)
+        if known is None:
+            raise RuntimeError(
+                f"torch function '{name}', with args: {args} and kwargs: {kwargs} not supported for ShardedTensor!"
             )
-        if func in _SHARDED_OPS:
-            return _SHARDED_OPS[func](types, args, kwargs, st._process_group)
-        raise RuntimeError(
-            f"torch function '{name}', with args: {args} and kwargs: {kwargs} not supported for ShardedTensor!"
-        )
+        return known(types, args, kwargs, st._process_group)
 
     def __hash__(self):
         return id(self)
