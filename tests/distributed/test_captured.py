@@ -224,6 +224,28 @@ def statistics_after_evaluation(t, d, rank):
     return found
 
 
+def different_parameters(t, d, rank):
+    """Processes that use other parameters get the same averages (where PyTorch is told to look for those that are unused)."""
+    class Either(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = t.nn.Linear(2, 2), t.nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.second(x) if rank else self.first(x)
+
+    model = t.nn.parallel.DistributedDataParallel(Either(), find_unused_parameters=t.__name__ != "ftorch")
+
+    def step(x):
+        model(x).sum().backward()
+
+    run = t.compile(step) if t.__name__ == "ftorch" else step
+    for _ in range(3):
+        model.zero_grad()
+        run(t.ones(1, 2) * (rank + 1))
+    return [p.grad for p in model.parameters()]
+
+
 def left_without_averaging(t, d, rank):
     """A program that averages does not run within `no_sync`, nor on what it has left."""
     t.manual_seed(0)
@@ -290,7 +312,7 @@ def failing(t, d, rank):
     "program",
     (
         graphs, programs, ordered, derived, in_python, refused, trained, left_without_averaging,
-        statistics_after_evaluation, of_other_sizes, failing,
+        statistics_after_evaluation, different_parameters, of_other_sizes, failing,
     ),
 )
 def test_as_pytorch(two, program):

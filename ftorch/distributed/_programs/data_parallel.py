@@ -11,26 +11,21 @@ from .._reducer import all_reduce_hook, buckets_of
 
 
 class _Averaged(Function):
-    """Tensors as they are, whose gradients are averages over a group's processes, exchanged as one."""
+    """Tensors as they are, whose gradients are averages over a group's processes, exchanged as one. Those that a process does
+    not use count as zeros there: others may, and what is exchanged has one layout.
+    """
 
     @staticmethod
     def forward(ctx, group_name, *tensors):
         ctx.group_name = group_name
-        ctx.set_materialize_grads(False)
         return tuple(t.view_as(t) for t in tensors)
 
     @staticmethod
     def backward(ctx, *grads):
-        came = [g for g in grads if g is not None]
-        if not came:
-            return None, *grads
-        buffer = torch.cat([g.reshape(-1) for g in came]) / dist._get_group_size_by_name(
-            ctx.group_name
-        )
-        parts = iter(
-            functional.reduced(buffer, "sum", ctx.group_name).split([g.numel() for g in came])
-        )
-        return None, *[None if g is None else next(parts).view(g.shape) for g in grads]
+        buffer = torch.cat([g.reshape(-1) for g in grads])
+        buffer = buffer / dist._get_group_size_by_name(ctx.group_name)
+        parts = functional.reduced(buffer, "sum", ctx.group_name).split([g.numel() for g in grads])
+        return None, *[part.view(g.shape) for part, g in zip(parts, grads)]
 
 
 def fits(ddp) -> bool:
