@@ -45,3 +45,21 @@ def test_sizes_between_the_samples_give_pytorchs_values(name):
             assert found is expected, shape
         else:
             np.testing.assert_array_equal(found, expected, str(shape))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+@pytest.mark.parametrize(
+    "shape, pad",
+    [
+        ((3, 4), (-6, 2)), ((3, 6), (-6, 2)), ((3, 6), (-6, 0)), ((2, 5, 6), (0, 0, -5, 0)), ((2, 5, 6), (-3, -3, -5, 0)),
+        ((2, 5, 6, 7), (-7, 0, -6, 0, -5, 0)), ((2, 5, 6, 7), (-7, 0, -6, 0, 0, 0)),
+    ],
+)  # fmt: skip
+def test_padding_that_leaves_nothing_along_all_dimensions_is_refused(mode, shape, pad):
+    found = []
+    for library in (torch, ftorch):
+        try:
+            found.append(tuple(library.nn.functional.pad(library.ones(shape), pad, mode=mode).shape))
+        except RuntimeError as error:
+            found.append(str(error))
+    assert found[0] == found[1]

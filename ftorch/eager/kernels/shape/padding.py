@@ -69,6 +69,18 @@ def _check_image(x, spatial):
         )
 
 
+_SHOWN = ("W: {}", "H: {}, W: {}", "D: {} H: {}, W: {}")
+
+
+def _check_is_left(x, pairs, spatial, end=""):
+    """Raises RuntimeError where negative padding leaves nothing along all dimensions."""
+    sizes = [n + sum(pair) for n, pair in zip(x.shape, pairs, strict=True)][-spatial:]
+    if max(sizes) < 1:
+        before = _SHOWN[spatial - 1].format(*x.shape[-spatial:]) + end
+        after = " ".join(f"{name}: {n}" for name, n in zip("DHW"[-spatial:], sizes, strict=True))
+        raise RuntimeError(f"input ({before}) is too small. Calculated output {after}")
+
+
 def _reflect(x, pairs, spatial):
     _check_image(x, spatial)
     if x.dtype == np.bool_:
@@ -81,6 +93,7 @@ def _reflect(x, pairs, spatial):
                 f"corresponding input dimension, but got: padding ({before}, {after}) at dimension "
                 f"{d} of input {list(x.shape)}"
             )
+    _check_is_left(x, pairs, spatial)
     return _crop(jnp.pad(x, _positive(pairs), mode="reflect"), pairs)
 
 
@@ -88,12 +101,7 @@ def _replicate(x, pairs, spatial):
     _check_image(x, spatial)
     if x.dtype == np.bool_:
         raise not_implemented(f"replication_pad{spatial}d", x)
-    sizes = [n + sum(pair) for n, pair in zip(x.shape, pairs, strict=True)][-spatial:]
-    if min(sizes) < 1:
-        names = "DHW"[-spatial:]
-        before = " ".join(f"{name}: {n}" for name, n in zip(names, x.shape[-spatial:], strict=True))
-        after = " ".join(f"{name}: {n}" for name, n in zip(names, sizes, strict=True))
-        raise RuntimeError(f"input ({before}) is too small. Calculated output {after}")
+    _check_is_left(x, pairs, spatial, " " if spatial == 2 else "")
     return _crop(jnp.pad(x, _positive(pairs), mode="edge"), pairs)
 
 
