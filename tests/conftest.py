@@ -1,6 +1,7 @@
 """What all tests share: a compilation cache for the run, PyTorch kept out of its way, and an end."""
 
 import os
+import signal
 import sys
 
 import pytest
@@ -43,6 +44,16 @@ def _what_is_started_ends():
     yield
     found = left.found()
     assert not found, "left behind: " + "; ".join(found)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _signals_are_handled_as_before():
+    """Launchers in a test's process handle them from then on, as PyTorch's do."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
 
 
 def pytest_sessionstart(session):

@@ -31,6 +31,8 @@ SKIPPED_JVP: dict[str, str] = {
     **dict.fromkeys(
         (n for n in OPS if n.startswith("fake_quantize_")), "the derivative passes straight through"
     ),
+    "scatter.reduce": "there is no derivative, as in PyTorch",
+    "scatter.value_reduce": "there is no derivative, as in PyTorch",
     "_ctc_loss": "the derivative is that of log_softmax before it, as in PyTorch",
 }
 

@@ -14,7 +14,7 @@ from ..call.kernel_functions import KernelFunction
 from ..call.op import Op
 from ..core.device import CPU
 from ..core.geometry import Geometry, channels_last_stride, geometry, is_channels_last
-from ..core.registry import SCALAR, TENSOR
+from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR
 from ..runtime import strided_steps
 from ..tensor import PLAIN
 from .derivative_classes import KnownGradients, class_of
@@ -65,7 +65,10 @@ def of_plan(plan, mask, node_class) -> Backward:
     found = class_of(plan, mask) if layout is None else None
     if found is not None and found.first is not None:
         return _of_class(plan, found, node_class)
-    made = Derivative(plan, mask, found)
+    try:
+        made = Derivative(plan, mask, found)
+    except RuntimeError as error:
+        return _refused(plan, mask, node_class, error)
     derived = definition_of(made)
     if layout is not None:
         derived.layout = layout
@@ -76,6 +79,21 @@ def of_plan(plan, mask, node_class) -> Backward:
     if found is not None:
         found.first = backward
     return backward
+
+
+def _refused(plan, mask, node_class, error) -> Backward:
+    """A derivative that says when it is computed, as PyTorch's, that there is none."""
+    kind, texts = error.__class__, error.args
+
+    def kernel(*given):
+        raise kind(*texts)
+
+    saved = [i for i, g in enumerate(plan.inputs) if not is_inexact(g.dtype)]  # an index, which users may look at
+    kinds = [OPTIONAL_TENSOR] * len(saved) + [SCALAR] * len(plan.scalars) + [OPTIONAL_TENSOR] * len(plan.geometries)
+    derived = Derived(f"{plan.op.definition.name}_backward", kernel, kinds)
+    derived.result_dtypes = tuple(g.dtype for g, m in zip(plan.inputs, mask) if m)
+    differentiable = tuple([is_inexact(g.dtype) for g in plan.geometries])
+    return Backward(Op(derived), mask, saved, differentiable, node_class(node_name(plan.op.definition, plan)), plan)
 
 
 _IN_CHANNELS_LAST = re.compile(r"(conv|max_pool|avg_pool2d|adaptive_(avg|max)_pool2d|_batch_norm|group_norm|relu$)")

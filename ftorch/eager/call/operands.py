@@ -107,12 +107,14 @@ def number_of(o: np.generic):
 
 
 def plain_number(value):
-    """A number of a subclass (NumPy's double precision, an IntEnum) as Python's own, NumPy's others as `number_of` says."""
+    """A number of a subclass (NumPy's double precision, an IntEnum) as Python's own, NumPy's others as `number_of` says; what
+    is no number as it is."""
     if type(value) in NUMBERS:
         return value
     if isinstance(value, np.generic):
         return number_of(value)
-    return next(k for k in NUMBERS if isinstance(value, k))(value)
+    kind = next((k for k in NUMBERS if isinstance(value, k)), None)
+    return value if kind is None else kind(value)
 
 
 def _normalize_one(op, kind, name, position, o):
