@@ -302,6 +302,12 @@ def select_backward(grad_output, input_sizes, dim, index):
     return _into(grad_output, input_sizes, (slice(None),) * (dim % len(input_sizes)) + (index,))
 
 
+@select_backward.by_regime
+def _(input_sizes, dim, index):
+    size = input_sizes[dim % max(len(input_sizes), 1)] if input_sizes else 0
+    return -size <= index < size
+
+
 @op("slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor",
     forms="")
 def slice_backward(grad_output, input_sizes, dim, start, end, step):

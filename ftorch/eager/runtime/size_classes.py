@@ -502,11 +502,11 @@ class ClassTable:
 _MOST_TRIED = 4  # general classes for one new signature
 
 
-def _counts_from_behind(template):
-    """Whether static arguments have integers that are no symbols though they are as large as sizes: negative ones."""
-    if template.__class__ is tuple:
-        return any(map(_counts_from_behind, template))
-    return template.__class__ is int and template <= -EXACT_BELOW
+def _counts_from_behind(slots):
+    """Whether static arguments have lists with integers that are no symbols though they are as large as sizes: negative ones.
+    A single one is mostly no length (`ignore_index`)."""
+    lists = [slot[1] for slot in slots if slot[0] == "v" and slot[1].__class__ is tuple]
+    return any(n.__class__ is int and n <= -EXACT_BELOW for items in lists for n in items)
 
 
 def _outline(key):
