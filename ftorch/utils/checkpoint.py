@@ -241,8 +241,8 @@ class CheckpointFunction(Function):
 # --- the other form ------------------------------------------------------------------
 
 
-class _Stop(BaseException):
-    """All saved tensors are there."""
+class _Stop(Exception):
+    """All saved tensors are there. No BaseException: modules' hooks with ``always_call`` have to end what they began."""
 
 
 class _Place:

@@ -190,3 +190,21 @@ def test_misuse(arguments):
     else:
         assert ours[1] == theirs[1]
         assert ours[0].split("grad_fn")[0] == theirs[0].split("grad_fn")[0]
+
+
+def test_hooks_that_are_always_called_see_each_end_of_running_again():
+    """What they began in front of the module ends behind it, as sharded modules need."""
+
+    def counts(lib):
+        seen = {"before": 0, "after": 0}
+        net = lib.nn.Sequential(lib.nn.Linear(3, 3), lib.nn.Tanh(), lib.nn.Linear(3, 3))
+        for module in net:
+            module.register_forward_pre_hook(lambda *_: seen.update(before=seen["before"] + 1))
+            module.register_forward_hook(lambda *_: seen.update(after=seen["after"] + 1), always_call=True)
+        x = lib.ones(2, 3, requires_grad=True)
+        lib.utils.checkpoint.checkpoint(net, x, use_reentrant=False).sum().backward()
+        return seen
+
+    mine = counts(ftorch)
+    assert mine == counts(torch)
+    assert mine["before"] == mine["after"]

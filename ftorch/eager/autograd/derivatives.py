@@ -13,6 +13,7 @@ from ..call import class_plans
 from ..call.kernel_functions import KernelFunction
 from ..call.op import Op
 from ..core.device import CPU
+from ..core.errors import OutOfMemoryError
 from ..core.geometry import Geometry, channels_last_stride, geometry, is_channels_last
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR
 from ..runtime import strided_steps
@@ -67,6 +68,8 @@ def of_plan(plan, mask, node_class) -> Backward:
         return _of_class(plan, found, node_class)
     try:
         made = Derivative(plan, mask, found)
+    except OutOfMemoryError:
+        raise
     except RuntimeError as error:
         return _refused(plan, mask, node_class, error)
     derived = definition_of(made)
