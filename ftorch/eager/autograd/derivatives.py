@@ -54,14 +54,7 @@ def of_plan(plan, mask, node_class) -> Backward:
     mask = tuple([m and is_inexact(g.dtype) for m, g in zip(mask, plan.inputs)])
     definition = plan.op.definition
     if definition.gradient_op is not None and mask == (True,):
-        return Backward(
-            definition.gradient_op(),
-            mask,
-            [],
-            (True,),
-            node_class(node_name(definition, plan)),
-            plan,
-        )
+        return Backward(definition.gradient_op(), mask, [], (True,), node_class(node_name(definition, plan)), plan)
     layout = _layout_of(plan)
     found = class_of(plan, mask) if layout is None else None
     if found is not None and found.first is not None:
@@ -147,11 +140,7 @@ class _KnownAdjoint(Known):
         """The plan of a call on the CPU, where another view's of these dtypes is known."""
         grad, *starts = operands
         like = _plans_of_adjoints.get(self._kind(op))
-        if (
-            like is None
-            or grad.__class__ not in PLAIN
-            or not all([n.__class__ is int for n in starts])
-        ):
+        if like is None or grad.__class__ not in PLAIN or not all([n.__class__ is int for n in starts]):
             return None
         g, view, root = grad._ftorch_geometry, self.view, self.root
         if g.shape != view.shape or g.dtype is not view.dtype or g.device is not CPU:
