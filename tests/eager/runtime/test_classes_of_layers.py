@@ -33,6 +33,10 @@ LAYERS = {
     "distances": (rows, lambda lib, F, x: F.pdist(x)),
     "pairs": (rows, lambda lib, F, x: lib.combinations(x[:, 1]).prod(1)),
     "inverse": (rows, lambda lib, F, x: lib.linalg.pinv(x[:, ::3] + lib.eye(len(x), 4))),
+    "cross entropy": (rows, lambda lib, F, x: F.cross_entropy(x, lib.arange(len(x)) % 12)),
+    "smoothed, some left out": (rows, lambda lib, F, x: F.cross_entropy(
+        x, lib.arange(len(x)) % 12, ignore_index=5, label_smoothing=0.1, reduction="none"
+    )),
     "bags": (rows, lambda lib, F, x: F.embedding_bag(lib.arange(2 * len(x)) % 7, x, lib.arange(0, 2 * len(x), 2), mode="max")),
 }
 
