@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..eager.call import op as _op
-from ..eager.core import api
+from ..eager.core import api, callback_errors
 from ..eager.core.public_functions import python_of
 from ..eager.dispatch.randomness import FILL
-from ..eager.native.contexts import Worker
+from ..eager.native.contexts import called_back
 from ..eager.sampling.generator import Generator
 from ..eager.tensor import TensorBase, from_array, modes
 from ..eager.tensor_api.jax_interop import jax_array
@@ -74,7 +74,10 @@ class TraceLevel(DualLevel):
         self.draws += 1
         arrays = [jax_array(self._primal(a)) for a in args if isinstance(a, TensorBase)]
         host = _host_function(function, args, kwargs, self.draws)
-        example = host(0, *(np.ones(a.shape, a.dtype) for a in arrays))
+        try:
+            example = host(0, *(np.ones(a.shape, a.dtype) for a in arrays))
+        except callback_errors.CallbackFailed as error:
+            raise callback_errors.original(error) from None
         array = jax.pure_callback(
             host, jax.ShapeDtypeStruct(example.shape, example.dtype), self.seed,
             *(jax.lax.stop_gradient(a) for a in arrays), vmap_method="sequential",
@@ -92,32 +95,19 @@ def _host_function(function, args, kwargs, index):
     place = list(inspect.signature(python_of(function)).parameters).index("generator")
 
     def host(seed, *arrays):
-        results: list = []
+        def draw(results):
+            generator = Generator()
+            generator.manual_seed((int(seed) * 1000003 + index) % (1 << 62))
+            given = iter(arrays)
+            full = [from_array(np.array(next(given))) if t else a for a, t in zip(rest, is_tensor)]
+            named = dict(kwargs)
+            if place < len(full):
+                full[place] = generator
+            else:
+                named["generator"] = generator
+            results.append(_op.to_numpy(function(*full, **named)))
 
-        def draw():
-            try:
-                generator = Generator()
-                generator.manual_seed((int(seed) * 1000003 + index) % (1 << 62))
-                given = iter(arrays)
-                full = [
-                    from_array(np.array(next(given))) if t else a for a, t in zip(rest, is_tensor)
-                ]
-                named = dict(kwargs)
-                if place < len(full):
-                    full[place] = generator
-                else:
-                    named["generator"] = generator
-                out = function(*full, **named)
-                results.append(_op.to_numpy(out))
-            except BaseException as error:  # raised again where it was called
-                results.append(error)
-
-        worker = Worker(target=draw)  # this thread may be tracing
-        worker.start()
-        worker.join()
-        if isinstance(results[0], BaseException):
-            raise results[0]
-        return results[0]
+        return called_back(draw)[0]
 
     return host
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..eager.autograd.derivative_kernels import Derived
 from ..eager.call import op as _op
 from ..eager.core.registry import OPTIONAL_TENSOR
-from ..eager.native.contexts import Worker
+from ..eager.native.contexts import called_back
 from ..eager.runtime import capture_trace
 from ..eager.tensor import TensorBase, from_array
 from ..utils import _pytree as pytree
@@ -140,26 +140,16 @@ def _make_callback(op, kernel, args, kwargs):
     shapes = [_shape(t) for t in flat]
     rest = pytree.tree_map(lambda v: _HOLE if isinstance(v, TensorBase) else v, (args, kwargs))
 
-    def compute(arrays, results):
+    def compute(results, *arrays):
         given = iter(arrays)
         filled = pytree.tree_map(
             lambda v: from_array(np.array(next(given))) if v is _HOLE else v, rest
         )
-        try:
-            result = kernel.run(op._schema, *filled)
-            results += [np.asarray(t.numpy(force=True)) for t in pytree.tree_leaves(result)]
-        except BaseException as error:  # raised again in the program's thread
-            results.append(error)
+        result = kernel.run(op._schema, *filled)
+        results += [np.asarray(t.numpy(force=True)) for t in pytree.tree_leaves(result)]
 
     def host(*arrays):
-        # In a thread of its own: this one may be recording the program that calls back.
-        results: list = []
-        worker = Worker(target=compute, args=(arrays, results))
-        worker.start()
-        worker.join()
-        if results and isinstance(results[-1], BaseException):
-            raise results[-1]
-        return tuple(results)
+        return called_back(compute, *arrays)
 
     def call(*arrays):
         results = jax.pure_callback(host, tuple(shapes), *arrays)

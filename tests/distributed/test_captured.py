@@ -248,6 +248,36 @@ def different_parameters(t, d, rank):
     return [p.grad for p in model.parameters()]
 
 
+def whole_buckets_unused(t, d, rank):
+    """One process uses nothing of some buckets; what the other exchanges of them it exchanges, too, in the same order."""
+    class Towers(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.towers = t.nn.ModuleList(t.nn.Linear(8, 8) for _ in range(4))
+
+        def forward(self, x):
+            used = (self.towers, self.towers[1:2], self.towers[3:], self.towers[:1])
+            for tower in used[self.step] if rank else (self.towers if self.step != 3 else self.towers[2:]):
+                x = tower(x).tanh()
+            return x, {"last": x * 2, "many": self.step}
+
+    t.manual_seed(0)
+    unused = {} if t.__name__ == "ftorch" else {"find_unused_parameters": True}
+    model, found = t.nn.parallel.DistributedDataParallel(Towers(), bucket_cap_mb=1e-4, **unused), []
+
+    def step(x):
+        out, more = model(x)
+        (out + more["last"]).square().sum().backward()
+
+    run = t.compile(step, fullgraph=True) if t.__name__ == "ftorch" else step
+    for model.module.step in (0, 1, 2, 3):
+        for i in range(3):
+            model.zero_grad()
+            run(t.ones(2, 8) * (rank + i))
+            found += [p.grad if p.grad is None else p.grad.clone() for p in model.parameters()]
+    return [t.zeros(()) if g is None or not g.any() else g for g in found]
+
+
 def left_without_averaging(t, d, rank):
     """A program that averages does not run within `no_sync`, nor on what it has left."""
     t.manual_seed(0)
@@ -310,6 +340,54 @@ def failing(t, d, rank):
         functional._all_reduce = collective
 
 
+def errors_of_their_own(t, d, rank):
+    """What a collective raises in a program is what it raises outside of one."""
+    functional = _functional(t)
+
+    def f(x):
+        return functional.all_reduce(x, "sum", d.group.WORLD)
+
+    class Mine(LookupError):
+        pass
+
+    if t.__name__ == "ftorch":
+        collective = functional._all_reduce
+
+        def failing(*args):
+            raise Mine("mine")
+
+        run, functional._all_reduce = t.compile(f, fullgraph=True), failing
+        try:
+            for _ in range(3):
+                with pytest.raises(Mine, match="^mine$"):
+                    run(t.ones(3))
+        finally:
+            functional._all_reduce = collective
+
+
+def without_memory(t, d, rank):
+    """A program that exchanges is not run again where memory did not suffice: the others would take it for their next."""
+    if t.__name__ != "ftorch":
+        return
+    from ftorch.jit.capture.lowering import JaxRuntimeError, Lowered
+
+    functional, runs, jitted = _functional(t), [], Lowered.jitted
+    exchanges = t.compile(lambda x: functional.all_reduce(x, "sum", d.group.WORLD), fullgraph=True)
+    exchanges(t.ones(3))
+
+    def fails(*operands):
+        runs.append(1)
+        raise JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")
+
+    Lowered.jitted = lambda self: fails
+    try:
+        with pytest.raises(RuntimeError, match="can't allocate memory"):
+            exchanges(t.ones(3))
+    finally:
+        Lowered.jitted = jitted
+    assert len(runs) == 1
+
+
 @pytest.fixture(scope="module")
 def own():
     """Two processes that nothing else ran in: with saved-tensor hooks or modes left on, compiled functions run in Python."""
@@ -321,6 +399,7 @@ def own():
 @pytest.mark.parametrize(
     "program",
     (
+        whole_buckets_unused, errors_of_their_own, without_memory,
         graphs, programs, ordered, derived, in_python, refused, trained, left_without_averaging,
         statistics_after_evaluation, different_parameters, of_other_sizes, failing,
     ),

@@ -559,3 +559,31 @@ def test_opcheck_of_an_op_without_results():
         output.copy_(input.sin())
 
     assert set(ft.library.opcheck(written, (ft.rand(3), ft.empty(3))).values()) == {"SUCCESS"}
+
+
+def test_what_a_kernel_raises_in_a_program_is_what_the_call_raises():
+    found = []
+    for t in (pt, ft):
+        class Mine(LookupError):
+            pass
+
+        def compute(x):
+            if float(x.sum()) < 0:
+                raise Mine("mine")
+            return x.clone()
+
+        compute.__annotations__ = {"x": t.Tensor, "return": t.Tensor}
+        of_negatives = t.library.custom_op(f"raising::of_negatives_{t.__name__}", compute, mutates_args=())
+
+        @of_negatives.register_fake
+        def _(x):
+            return t.empty_like(x)
+
+        run = t.compile(lambda x: of_negatives(x * 2) + 1, **({"backend": "eager"} if t is pt else {}))
+        run(t.ones(3))
+        for _ in range(2):
+            with pytest.raises(Mine) as raised:
+                run(-t.ones(3))
+            found.append((str(raised.value), raised.traceback[-1].name))
+        found.append(run(t.ones(3)).tolist())
+    assert found[:3] == found[3:]

@@ -20,7 +20,7 @@ from ...eager.autograd.derivative_kernels import Derived
 from ...eager.call import op as _op
 from ...eager.call.op import to_numpy
 from ...eager.core.registry import OPTIONAL_TENSOR
-from ...eager.native.contexts import Worker
+from ...eager.native.contexts import called_back
 from ...eager.runtime import capture_trace
 from ...eager.tensor import from_array
 
@@ -60,23 +60,13 @@ def leave(name: str) -> None:
 
 @functools.lru_cache(1024)
 def _step(compute, shape, name, settings):
-    def exchange(order, x, results):
-        try:
-            group = find_group[0](name)
-            made = compute(from_array(np.array(x)), group, *settings)
-            results += to_numpy(made.detach().contiguous()), np.asarray(order)
-        except BaseException as error:  # raised again in the program's thread
-            results.append(error)
+    def exchange(results, order, x):
+        group = find_group[0](name)
+        made = compute(from_array(np.array(x)), group, *settings)
+        results += to_numpy(made.detach().contiguous()), np.asarray(order)
 
     def host(order, x):
-        # In a thread of its own: this one may be recording the program that calls back.
-        results: list = []
-        worker = Worker(target=exchange, args=(order, x, results))
-        worker.start()
-        worker.join()
-        if isinstance(results[-1], BaseException):
-            raise results[-1]
-        return tuple(results)
+        return called_back(exchange, order, x)
 
     def kernel(order, x):
         shapes = jax.ShapeDtypeStruct(shape, x.dtype), jax.ShapeDtypeStruct((), order.dtype)

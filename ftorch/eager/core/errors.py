@@ -8,7 +8,7 @@ import re
 
 import jax
 
-from . import places
+from . import callback_errors, places
 
 
 class _LinAlgError(RuntimeError):
@@ -42,6 +42,9 @@ def translate_error(error: BaseException, name: str = "") -> BaseException:
     """
     if SHOW_JAX or isinstance(error, OutOfMemoryError) or not isinstance(error, Exception):
         return error
+    own = callback_errors.original(error)
+    if own is not None:
+        return own
     text = str(error).split("\n--------------------")[0]
     if isinstance(error, MemoryError):
         nbytes = _bytes_of_array(error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ..core import jax_internals
+from ..core import callback_errors, jax_internals
 from ..core.device import device
 from . import module
 
@@ -32,6 +32,26 @@ class Worker(threading.Thread):
     def _bootstrap(self):
         if not self._started.is_set():  # type: ignore[attr-defined]
             super()._bootstrap()  # type: ignore[misc]
+
+
+def called_back(compute, *args) -> tuple:
+    """What ``compute(results, *args)`` puts into a list, for a function that a program calls: it runs in a thread of its own,
+    since this one may be recording the program that calls. What it raises is raised where the program was run.
+    """
+    results: list = []
+
+    def run():
+        try:
+            compute(results, *args)
+        except BaseException as error:  # raised again in the program's thread
+            results.append(error)
+
+    worker = Worker(target=run)
+    worker.start()
+    worker.join()
+    if results and isinstance(results[-1], BaseException):
+        raise callback_errors.through_xla(results[-1])
+    return tuple(results)
 
 
 def _undone(enter, note, leave):

@@ -94,7 +94,7 @@ def _attempt(plan, operands, numbers, values, slots, failed, error):
     if found is None:
         arrays = [values[operand] for operand in operands]
         # A program had taken its memory, or other processes have seen it.
-        if _only_once(plan) or any(is_given_away(array) for array in arrays):
+        if is_only_once(plan) or any(is_given_away(array) for array in arrays):
             found = translate_error(error)
         else:
             try:
@@ -115,7 +115,8 @@ def _attempt(plan, operands, numbers, values, slots, failed, error):
     return ()
 
 
-def _only_once(plan):
+def is_only_once(plan) -> bool:
+    """Whether a step must not run again where a program failed: other processes take part in it."""
     return getattr(getattr(plan.op, "definition", None), "only_once", False)
 
 

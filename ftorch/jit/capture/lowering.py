@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.errors import JaxRuntimeError
 
+from ...eager.core import callback_errors
 from ...eager.core import device as _device
 from ...eager.core.errors import is_of_memory, translate_error
 from ...eager.core.quiet import quiet
@@ -23,6 +24,7 @@ from ...eager.runtime.counters import stats
 from ...eager.runtime.plan import Plan
 from ...eager.runtime.program import Risk
 from ...eager.runtime.scalars import COMPLEX, FLOAT, INT, weak
+from ...eager.runtime.stepwise import is_only_once
 from ...eager.runtime.trace_code import counts_of_numbers, steps_of
 
 # Reads through strides, and constants, are computed again rather than kept for the backward pass.
@@ -222,12 +224,16 @@ class Lowered:
                 finished.append(jax.block_until_ready(function(*operands)))
             else:
                 finished.extend(map(function, *[(operand,) for operand in operands]))
-        except (JaxRuntimeError, MemoryError) as error:
+        except Exception as error:
+            own = callback_errors.original(error)
+            if own is not None:
+                raise own from None
             if not is_of_memory(error):
                 raise
             gc.collect()  # what an earlier capture that failed has left
             free_memory.give_all_back()
-            if not may_fail:
+            # What other processes take part in is not done twice: they would take it for their next.
+            if not may_fail or any(is_only_once(step.plan) for step in self.steps):
                 raise translate_error(error) from None
             try:
                 finished.append(jax.block_until_ready(function(*operands)))
