@@ -6,6 +6,7 @@ import math
 
 from ..eager.core import api
 from ..eager.core.formats import contiguous_format
+from ..eager.tensor_api.index_masks import with_masks
 from .gradient_rules import (
     RULES,
     Missing,
@@ -14,7 +15,9 @@ from .gradient_rules import (
     number_like,
     options_of,
     product_reversed,
+    product_sum,
     rule,
+    whole,
 )
 
 # --- of one number each ------------------------------------------------------------------------
@@ -216,6 +219,51 @@ def _extremum(saved, grad, index):
     return share.masked_fill_(x < y if is_max == is_first else x > y, 0)
 
 
+@whole("atan2")
+def _atan2(saved, grad, mask):
+    x, y = saved["self"], saved["other"]
+    squares = product_sum(x, y)
+    inverse = squares.reciprocal().masked_fill(squares == 0, 0)
+    found: list = [None] * len(mask)
+    if saved.has_tensor("self") and mask[saved.place("self")]:
+        found[saved.place("self")] = grad * y * inverse
+    if saved.has_tensor("other") and mask[saved.place("other")]:
+        minus = x.neg()
+        found[saved.place("other")] = grad * minus * inverse
+    return found
+
+
+@rule("logaddexp logaddexp2")
+def _logaddexp(saved, grad, index):
+    power = "exp2" if saved.plan.op.definition.name == "logaddexp2" else "exp"
+    mine, other = (saved[n] for n in (("self", "other") if index == saved.place("self") else ("other", "self")))
+    return grad / (getattr(other - mine, power)() + 1)
+
+
+@rule("xlogy")
+def _xlogy(saved, grad, index):
+    if not (saved.has_tensor("self") and saved.has_tensor("other")):
+        raise Missing
+    x, y = saved["self"], saved["other"]
+    if index == saved.place("other"):
+        return grad * x / y
+    logarithm = aten_op("xlogy", "Tensor")(grad, y)
+    least = y <= 0.0
+    return logarithm.masked_fill((x == 0.0).bitwise_and(least), 0.0)
+
+
+@rule("nan_to_num")
+def _nan_to_num(saved, grad, _):
+    x = saved.tensor(0)
+    finite = x.abs() != math.inf
+    return grad * ((x == x) * finite)
+
+
+@rule("selu")
+def _selu(saved, grad, _):
+    return aten_op("elu_backward")(grad, 1.6732632423543772, 1.0507009873554805, 1, False, saved.tensor(0))
+
+
 @rule("lerp")
 def _lerp(saved, grad, index):
     if saved.has_tensor("weight"):
@@ -237,7 +285,7 @@ def _addcmul(saved, grad, index):
 def _index(saved, grad, _):
     zeros = aten_op("new_zeros")(grad, saved.shape(), **options_of(grad))
     places = [None if i is None else saved.tensor(i) for i in saved.places("indices")]
-    return aten_op("index_put")(zeros, places, grad, True)
+    return aten_op("index_put")(zeros, with_masks(places), grad, True)
 
 
 @rule("where")

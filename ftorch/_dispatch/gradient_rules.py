@@ -183,9 +183,9 @@ def whole(names):
     return declare
 
 
-def aten_op(name):
-    """ATen's op of a name, its default overload."""
-    return getattr(_ops.ops.aten, name).default
+def aten_op(name, overload="default"):
+    """ATen's op of a name, its default overload or another."""
+    return getattr(getattr(_ops.ops.aten, name), overload)
 
 
 def options_of(grad):
@@ -201,3 +201,9 @@ def number_like(value, grad):
 def product_reversed(second, first):
     """A product whose second factor is computed before the first, as in C++."""
     return first() * second
+
+
+def product_sum(x, y):
+    """``x * x + y * y``, whose second product is computed before the first, as in C++."""
+    second = y * y
+    return x * x + second

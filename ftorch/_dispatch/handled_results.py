@@ -36,13 +36,25 @@ def _save(t):
     return saved_tensors.save(t)
 
 
+def _save_result(t, by_users):
+    """What a node keeps of a result: PyTorch's nodes keep it detached, which whoever saw the call sees."""
+    if by_users and not modes.saved_hooks:
+        with no_grad():
+            return saved_tensors.SavedSeen(t)
+    return _save(t)
+
+
 def _fresh(t):
     """A result that the op's node can be put on."""
     return t if t._grad_fn is None and not t._ftorch_requires_grad else t.detach()
 
 
-def recorded(op, operands, static, result, beside=None, pick=None):
-    """The results of a handler, as those of the op's node."""
+def recorded(op, operands, static, result, beside=None, pick=None, by_users=False):
+    """The results of a handler, as those of the op's node.
+
+    Args:
+        by_users: whether the handler was written outside this package.
+    """
     if op.host or not isinstance(result, (TensorBase, tuple, list)):
         return result
     plan, tensors, scalars = wrapped_plan(op, operands, static)
@@ -57,7 +69,10 @@ def recorded(op, operands, static, result, beside=None, pick=None):
         if differentiable and isinstance(out, TensorBase):
             out = outputs[nr] = _fresh(out)
             out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr = True, node, nr
-    node.saved = [_save(tensors[i] if i >= 0 else outputs[-1 - i]) for i in backward.saved]
+    node.saved = [
+        _save(tensors[i]) if i >= 0 else _save_result(outputs[-1 - i], by_users and backward.differentiable[-1 - i])
+        for i in backward.saved
+    ]
     if single:
         return outputs[0]
     return plan.wrap_results(outputs) if isinstance(result, tuple) else outputs
@@ -69,7 +84,7 @@ def count_write(target, result):
         target._ftorch_storage.version += 1
 
 
-def recorded_inplace(op, operands, static, tensors, compute):
+def recorded_inplace(op, operands, static, tensors, compute, by_users=False):
     """(True, the first operand), after ``compute`` wrote to it: the node of the write is made around that; or (False, None)."""
     target = operands[0]
     inplace_history.check_inplace(target)
@@ -92,7 +107,7 @@ def recorded_inplace(op, operands, static, tensors, compute):
         return False, None
     count_write(target, result)
     if node is not None:
-        node.saved = [_save(target) if kept is None else kept for kept in saved]
+        node.saved = [_save_result(target, by_users) if kept is None else kept for kept in saved]
         inplace_history.rebase(target, node)
     return True, target
 

@@ -10,6 +10,7 @@ from ..eager.kernels.nn.activation import SELU
 from ..eager.kernels.nn.interpolation import PADDINGS, SAMPLINGS
 from . import gradients
 from .composition import call_named, composes, first, numbers, renames
+from .layer_gradients import upsampling
 
 
 def _reduced(x, reduction):
@@ -21,13 +22,10 @@ def _interpolate(aten, _, given):
     x, size, mode = given["input"], list(given["size"]), given["mode"]
     n = x.dim() - 2
     scales = [] if given["scales"] is None else list(given["scales"])
-    if mode in ("nearest", "nearest-exact"):
-        name, aligned = f"upsample_nearest{n}d" if mode == "nearest" else f"_upsample_nearest_exact{n}d", ()
-    elif mode in ("linear", "bilinear", "trilinear", "bicubic"):
-        name, aligned = f"upsample_{mode}{n}d", (bool(given["align_corners"]),)
-        name = f"_{name}_aa" if given["antialias"] else name
-    else:
+    found = upsampling(n, mode, bool(given["align_corners"]), given["antialias"])
+    if found is None:
         return None
+    name, aligned = found
     return getattr(aten, name).default, (x, size, *aligned, *scales), {}, None
 
 

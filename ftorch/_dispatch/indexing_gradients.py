@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..eager.core import api
+from ..eager.tensor import modes
 from .gradient_rules import Missing, aten_op, options_of, rule, whole
 
 # --- indexing and joining ----------------------------------------------------------------------
@@ -37,8 +38,34 @@ def _scatter_add(saved, grad, index):
 
 @rule("index_select")
 def _index_select(saved, grad, _):
-    zeros = aten_op("zeros")(saved.shape(), **options_of(grad))
+    if modes.levels:
+        zeros = aten_op("zeros")(saved.shape(), **options_of(grad))
+    else:
+        zeros = aten_op("new_zeros")(grad, saved.shape(), **options_of(grad))
     return api.index_add(zeros, saved["dim"], saved["index"], grad)
+
+
+@rule("index_add")
+def _index_add(saved, grad, index):
+    if index == saved.place("self"):
+        return grad
+    source = saved.shape(index)
+    if not source or saved["alpha"] != 1:
+        raise Missing
+    return grad.index_select(saved["dim"], saved["index"]).expand(source)
+
+
+@rule("scatter")
+def _scatter(saved, grad, index):
+    if index == saved.place("self"):
+        return aten_op("scatter", "value")(grad, saved["dim"], saved["index"], 0)
+    return grad.gather(saved["dim"], saved["index"])
+
+
+@rule("take")
+def _take(saved, grad, _):
+    x = saved.tensor(0)
+    return aten_op("put")(aten_op("zeros_like")(x), saved["index"], grad, True)
 
 
 @rule("embedding")
@@ -67,9 +94,10 @@ def _roll(saved, grad, _):
     return grad.roll([-s for s in reversed(shifts)], dims[::-1])
 
 
-@rule("repeat")
+@rule("repeat tile")
 def _repeat(saved, grad, _):
-    repeats, shape = list(saved["repeats"]), saved.shape()
+    repeats, shape = list(saved["repeats" if saved.plan.op.definition.name == "repeat" else "dims"]), saved.shape()
+    repeats = [1] * (len(shape) - len(repeats)) + repeats
     shape = [1] * (len(repeats) - len(shape)) + shape
     sizes, dims = [], []
     for count, n in zip(repeats, shape):

@@ -5,9 +5,21 @@ from __future__ import annotations
 import math
 
 from ..eager.core import api
+from ..eager.core.formats import contiguous_format
+from ..eager.kernels.nn.interpolation import PADDINGS, SAMPLINGS
 from .gradient_rules import Missing, aten_op, rule, whole
 
 # --- losses, normalization, convolution, pooling ---------------------------------------------------
+
+
+def upsampling(n, mode, align_corners, antialias):
+    """(name of ATen's op, its argument about corners) for enlarging images of ``n`` dimensions, or None."""
+    if mode in ("nearest", "nearest-exact"):
+        return (f"upsample_nearest{n}d" if mode == "nearest" else f"_upsample_nearest_exact{n}d"), ()
+    if mode in ("linear", "bilinear", "trilinear", "bicubic"):
+        name = f"upsample_{mode}{n}d"
+        return (f"_{name}_aa" if antialias else name), (align_corners,)
+    return None
 
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -41,18 +53,26 @@ def _smooth(saved, grad, index):
 
 @rule("binary_cross_entropy")
 def _binary_cross_entropy(saved, grad, index):
-    if any(saved.mask[1:]):
+    weight, reduction = saved["weight"], _reduction(saved)
+    if saved.has_tensor("weight") and index == saved.place("weight"):
         raise Missing
-    weight = saved["weight"]
-    return aten_op("binary_cross_entropy_backward")(grad, saved["input"], saved["target"], weight, _reduction(saved))
+    if index == saved.place("input"):
+        return aten_op("binary_cross_entropy_backward")(grad, saved["input"], saved["target"], weight, reduction)
+    found = _averaged(saved["input"].logit().neg_() * grad, reduction)
+    return found if weight is None else found * weight
 
 
 @rule("binary_cross_entropy_with_logits")
 def _with_logits(saved, grad, index):
-    if any(saved.mask[1:]) or len(saved.plan.inputs) != 2:
+    if len(saved.plan.inputs) != 2:
         raise Missing
-    reduction = _reduction(saved)
-    found = (saved["input"].sigmoid() - saved["target"]) * grad
+    x, reduction = saved["input"], _reduction(saved)
+    if index == saved.place("input"):
+        return _averaged((x.sigmoid() - saved["target"]) * grad, reduction)
+    return _averaged(x.neg() * grad, reduction)
+
+
+def _averaged(found, reduction):
     return found.div_(found.numel()) if reduction == 1 else found
 
 
@@ -120,6 +140,7 @@ def _group_norm(saved, grad, mask):
     n, c = x.shape[:2]
     weight = saved["weight"] if places[1] is not None else None
     args = (x, *saved.beside[1:3], weight, n, c, x.shape[2:].numel(), saved["num_groups"], wanted)
+    grad = grad if grad.is_contiguous() else aten_op("clone")(grad, memory_format=contiguous_format)
     found = aten_op("native_group_norm_backward")(grad, *args)
     return _placed(places, wanted, found, len(mask))
 
@@ -185,3 +206,55 @@ def _max_pool(saved, grad, _):
     args = [args[0], args[1], args[2] or [0, 0], args[3] or [1, 1]]
     return aten_op("max_pool2d_with_indices_backward")(
         grad, saved.tensor(0), *args, bool(saved["ceil_mode"]), saved.beside[1])
+
+
+@rule("im2col")
+def _im2col(saved, grad, _):
+    args = [_pair(saved[n]) for n in ("kernel_size", "dilation", "padding", "stride")]
+    return aten_op("col2im")(grad, saved.shape()[-2:], *args)
+
+
+def _pair(value):
+    value = [value] if isinstance(value, int) else list(value)
+    return value * 2 if len(value) == 1 else value
+
+
+@rule("pixel_shuffle")
+def _pixel_shuffle(saved, grad, _):
+    return aten_op("pixel_unshuffle")(grad, saved["upscale_factor"])
+
+
+@rule("pixel_unshuffle")
+def _pixel_unshuffle(saved, grad, _):
+    return aten_op("pixel_shuffle")(grad, saved["downscale_factor"])
+
+
+@rule("_interpolate")
+def _interpolate(saved, grad, _):
+    shape, size, mode = saved.shape(), list(saved["size"]), saved["mode"]
+    found = upsampling(len(shape) - 2, mode, bool(saved["align_corners"]), saved["antialias"])
+    if found is None:
+        raise Missing
+    name, aligned = found
+    scales = [] if saved["scales"] is None else list(saved["scales"])
+    return aten_op(f"{name}_backward")(grad, size, shape, *aligned, *scales)
+
+
+@whole("grid_sample")
+def _grid_sample(saved, grad, mask):
+    x, grid = saved["input"], saved["grid"]
+    numbers = SAMPLINGS.index(saved["mode"]), PADDINGS.index(saved["padding_mode"]), bool(saved["align_corners"])
+    if x.dim() == 4 and numbers[0] == 2:
+        return None
+    name = f"grid_sampler_{x.dim() - 2}d_backward"
+    return list(aten_op(name)(grad, x, grid, *numbers, [bool(m) for m in mask]))
+
+
+# --- linear algebra ----------------------------------------------------------------------------------
+
+
+@rule("linalg_inv_ex")
+def _inverse(saved, grad, _):
+    y = saved.result()
+    right = grad.matmul(y.transpose(-2, -1))
+    return y.transpose(-2, -1).matmul(right).neg()

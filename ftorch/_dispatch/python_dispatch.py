@@ -22,6 +22,7 @@ from ..eager.core.formats import preserve_format
 from ..eager.core.registry import OPS, OpDef
 from ..eager.dispatch import overrides
 from ..eager.tensor import DISPATCHING, Tensor, TensorBase, modes
+from ..eager.tensor_api.index_masks import with_masks
 from . import composite_arguments, composition, gradients
 from .dispatch_state import DeclaredKernels, DisableTorchDispatch, state  # noqa: F401
 from .function_overloads import METHODS, FunctionOverload
@@ -222,6 +223,8 @@ def overload_seen(op, operands, static, form):
         func = getattr(getattr(aten, func._opname), overload)
     elif name in ("softmax", "log_softmax") and len(args) == 2 and not kwargs:
         func, args = getattr(aten, f"_{name}").default, (*args, False)
+    elif name in ("index", "index_put") and len(args) > 1:
+        args = (args[0], with_masks(args[1]), *args[2:])
     elif name == "argwhere":
         func = aten.nonzero.default
     elif name == "copy":
@@ -322,12 +325,12 @@ def engine_call(op, operands, static, form="function"):
             return True, operands[0]
         return handled, result
     if form == "inplace":
-        return recorded_inplace(op, operands, static, tensors, compute)
+        return recorded_inplace(op, operands, static, tensors, compute, asked and _by_users(tensors))
     with no_grad():
         handled, result = compute()
     if not handled:
         return False, None
-    return True, recorded(op, operands, static, result, beside, pick)
+    return True, recorded(op, operands, static, result, beside, pick, seen)
 
 
 def _by_users(tensors):
@@ -454,8 +457,8 @@ _DRAWS = frozenset(
     "bernoulli normal poisson uniform_ normal_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ random_".split()
 )
 _LEAVES = _FACTORIES | _DRAWS | frozenset(
-    "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_zeros new_ones new_full "
-    "multinomial equal allclose".split()
+    "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_empty_strided new_zeros "
+    "new_ones new_full multinomial equal allclose".split()
 )
 # Composites that are one op in PyTorch, whose users' modes see them so.
 _WHOLE = frozenset("split _method_split split_with_sizes chunk unbind batch_norm".split())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from ..eager.core import api
-from .gradient_rules import Missing, aten_op, product_reversed, rule
+from ..eager.core.dtype import finfo, int64
+from .gradient_rules import Missing, aten_op, number_like, options_of, product_reversed, rule
 
 # --- reductions ------------------------------------------------------------------------------------
 
@@ -112,8 +113,8 @@ def _norm(saved, grad, _):
     if order not in (2, 2.0, None):
         raise Missing
     x, dims = saved.tensor(0), _dims(saved)
-    y = _restored(saved, saved.result(), dims)
-    return _restored(saved, grad, dims) * (x / y).masked_fill_(y == 0, 0)
+    grad, y = (_restored(saved, t, dims) for t in (grad, saved.result()))
+    return grad * (x / y).masked_fill_(y == 0, 0)
 
 
 @rule("logsumexp")
@@ -131,7 +132,54 @@ def _cumsum(saved, grad, _):
 
 @rule("trace")
 def _trace(saved, grad, _):
-    return aten_op("trace_backward")(grad, saved.shape())
+    rows, columns = saved.shape()
+    zeros = aten_op("zeros")([rows * columns], **options_of(grad))
+    count = min(rows, columns)
+    places = aten_op("arange", "start_step")(0, count * (columns + 1), columns + 1, **{**options_of(grad), "dtype": int64})
+    return aten_op("index_fill", "int_Tensor")(zeros, 0, places, grad).view([rows, columns])
+
+
+@rule("nansum")
+def _nansum(saved, grad, _):
+    known = saved.tensor(0).isnan().logical_not()
+    return _sum(saved, grad, _) * known
+
+
+@rule("prod")
+def _prod(saved, grad, _):
+    """The products of what stands before and after each element, which has no need to look for zeros."""
+    shape, names = saved.shape(), saved.plan.op.definition.argument_names
+    if not shape:
+        return aten_op("clone")(grad)
+    x = saved.tensor(0)
+    if "dim" not in names:
+        return _products_of_others(grad, x.view([-1]), 0).view(shape)
+    dim = saved["dim"] % len(shape)
+    if not saved["keepdim"] and len(shape) != 1:
+        grad = grad.unsqueeze(dim)
+    return _products_of_others(grad, x, dim)
+
+
+def _products_of_others(grad, x, dim):
+    n = x.shape[dim]
+    if n == 1:
+        return grad
+    ones = aten_op("ones")([1 if d == dim else m for d, m in enumerate(x.shape)], **options_of(grad))
+    before = api.cat([ones, x.narrow(dim, 0, n - 1)], dim).cumprod(dim)
+    after = api.cat([ones, x.narrow(dim, 1, n - 1).flip([dim])], dim).cumprod(dim).flip([dim])
+    return grad * (before * after)
+
+
+@rule("logcumsumexp")
+def _logcumsumexp(saved, grad, _):
+    dim, x, y = saved["dim"], saved.tensor(0), saved.result()
+    if not saved.shape():
+        return grad
+    least = number_like(finfo(grad.dtype).min, grad)
+    size = grad.abs().log()
+    parts = [api.where(grad > 0, size, least), api.where(grad < 0, size, least)]
+    sums = [(api.logcumsumexp((part - y).flip([dim]), dim).flip([dim]) + x).exp() for part in parts]
+    return sums[0] - sums[1]
 
 
 # --- products ------------------------------------------------------------------------------------
@@ -183,6 +231,11 @@ def _mv(saved, grad, index):
 @rule("dot")
 def _dot(saved, grad, index):
     return grad * saved.tensor(1 - index)
+
+
+@rule("_safe_softmax")
+def _safe_softmax(saved, grad, _):
+    return aten_op("_softmax_backward_data")(grad, saved.result(), saved["dim"], grad.dtype)
 
 
 @rule("softmax log_softmax")

@@ -92,6 +92,7 @@ class ExportLevel(TraceLevel):
 
     composites = True
     renames = True
+    positions_of = TraceLevel._positions
 
     def __init__(self):
         super().__init__()

@@ -59,3 +59,14 @@ register("slice_backward", S(T(2, 2), (2, 3), 1, 1, 3, 1), S(T(2, 2), (2, 3), -1
 register("diagonal_backward", S(T(2), (2, 3), 0, 0, 1), S(T(2), (2, 3), 1, 0, 1))
 register("unfold_backward", S(T(2, 2, 2), (2, 3), 1, 2, 1))
 register("trace_backward", S(T(), (2, 3)))
+for _n in (1, 2, 3):
+    _small, _large = (1, 2, *(2,) * _n), (1, 2, *(4,) * _n)
+    for _name in ("upsample_nearest", "_upsample_nearest_exact"):
+        register(f"{_name}{_n}d_backward", S(T(*_large), (4,) * _n, _small), S(T(*_large), (4,) * _n, _small, *(2.0,) * _n))
+    _name = ("linear", "bilinear", "trilinear")[_n - 1]
+    register(f"upsample_{_name}{_n}d_backward", S(T(*_large), (4,) * _n, _small, False), S(T(*_large), (4,) * _n, _small, True))
+register("upsample_bicubic2d_backward", S(T(1, 2, 4, 4), (4, 4), (1, 2, 2, 2), False))
+for _n in (2, 3):
+    register(f"grid_sampler_{_n}d_backward",
+             S(T(1, 2, *(2,) * _n, grad=False), T(1, 2, *(3,) * _n, grad=False),
+               T(1, *(2,) * _n, _n, low=-0.9, high=0.9, grad=False), 0, 0, False, (True, True)))

@@ -62,7 +62,7 @@ def accumulate(variable, buffer):
             capture.touch_grad(variable, True)
         if held is None:
             if grad.__class__ in DISPATCHING or (hooks.python is not None and not modes.grad):
-                grad = grad if modes.grad else grad.detach()
+                grad = grad if modes.grad else _stolen(grad, variable._ftorch_geometry)
             elif modes.grad:  # what is recorded may go on to other leaves
                 grad = _copied(grad, variable._ftorch_geometry)
             elif (
@@ -93,6 +93,18 @@ def _copied(grad, g: Geometry):
     from ..core import api
 
     return api.empty_strided(g.shape, g.stride, dtype=grad.dtype, device=grad.device).copy_(grad)
+
+
+def _stolen(grad, g: Geometry):
+    """A leaf's first gradient as handlers of ``__torch_dispatch__`` see it: itself, or a copy in the leaf's memory order."""
+    is_other = grad.layout is not strided or grad.shape != g.shape
+    if is_other or not modes.grad_layout or not g.is_dense or _is_laid_out(grad, g.stride):
+        return grad.detach()
+    return grad.new_empty_strided(g.shape, g.stride).copy_(grad)
+
+
+def _is_laid_out(grad, wanted) -> bool:
+    return all(a == b or n <= 1 for n, a, b in zip(grad.shape, grad.stride(), wanted))
 
 
 def _laid_out(grad, g: Geometry):

@@ -58,6 +58,16 @@ class SavedDetached(SavedWrapped):
         self.storage, self.version = t._ftorch_storage, t._ftorch_storage.version
 
 
+class SavedSeen(SavedWrapped):
+    """A saved result of a call that a handler of ``__torch_dispatch__`` saw: it is detached then and when it comes back."""
+
+    __slots__ = ()
+
+    def __init__(self, t):
+        self.kept = t.detach()
+        self.storage, self.version = t._ftorch_storage, t._ftorch_storage.version
+
+
 class SavedOutside:
     """A saved tensor that comes back itself, with its place in the graph: one from outside a transform
     level, or one that a custom function saved."""
@@ -101,6 +111,10 @@ def unpack(saved, node, edge, in_graph=False):
         if saved.storage.version != saved.version:
             raise RuntimeError(_modified(saved.kept, saved.version, node, edge))
         t = saved.kept._level.detach(saved.kept)
+    elif saved.__class__ is SavedSeen:
+        if saved.storage.version != saved.version:
+            raise RuntimeError(_modified(saved.kept, saved.version, node, edge))
+        t = saved.kept.detach()
     elif saved.__class__ is SavedWrapped:
         t = saved.kept
         if saved.storage.version != saved.version:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from ..core.registry import OPS, op
 from ._common import up
+from .nn.interpolation import PADDINGS, SAMPLINGS
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -340,3 +341,69 @@ def trace_backward(grad, sizes):
     return jnp.eye(*sizes, dtype=grad.dtype) * grad
 
 
+# --- resampling ------------------------------------------------------------------------------
+
+
+def _shrunk(grad, size, shape, mode, aligned, *scales):
+    """The gradient of an image that was enlarged."""
+    image = jnp.zeros(tuple(shape), grad.dtype)
+    return _first("_interpolate", grad, input=image, size=tuple(size), mode=mode, align_corners=aligned,
+                  scales=scales if all(scales) else None, antialias=False)
+
+
+_SIZES = "Tensor grad_output, SymInt[{0}] output_size, SymInt[{1}] input_size, "
+_OF_LINES, _OF_IMAGES, _OF_VOLUMES = (_SIZES.format(n, n + 2) for n in (1, 2, 3))
+
+
+def _nearest(name, mode):
+    @op(f"{name}1d_backward({_OF_LINES}float? scales=None) -> Tensor", forms="")
+    def of_lines(grad_output, output_size, input_size, scales):
+        return _shrunk(grad_output, output_size, input_size, mode, False, scales)
+
+    @op(f"{name}2d_backward({_OF_IMAGES}float? scales_h=None, float? scales_w=None) -> Tensor", forms="")
+    def of_images(grad_output, output_size, input_size, scales_h, scales_w):
+        return _shrunk(grad_output, output_size, input_size, mode, False, scales_h, scales_w)
+
+    @op(f"{name}3d_backward({_OF_VOLUMES}float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor", forms="")
+    def of_volumes(grad_output, output_size, input_size, scales_d, scales_h, scales_w):
+        return _shrunk(grad_output, output_size, input_size, mode, False, scales_d, scales_h, scales_w)
+
+
+_nearest("upsample_nearest", "nearest")
+_nearest("_upsample_nearest_exact", "nearest-exact")
+
+
+@op(f"upsample_linear1d_backward({_OF_LINES}bool align_corners, float? scales=None) -> Tensor", forms="")
+def upsample_linear1d_backward(grad_output, output_size, input_size, align_corners, scales):
+    return _shrunk(grad_output, output_size, input_size, "linear", align_corners, scales)
+
+
+@op(f"upsample_bilinear2d_backward({_OF_IMAGES}bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+    forms="")
+def upsample_bilinear2d_backward(grad_output, output_size, input_size, align_corners, scales_h, scales_w):
+    return _shrunk(grad_output, output_size, input_size, "bilinear", align_corners, scales_h, scales_w)
+
+
+@op(f"upsample_bicubic2d_backward({_OF_IMAGES}bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+    forms="")
+def upsample_bicubic2d_backward(grad_output, output_size, input_size, align_corners, scales_h, scales_w):
+    return _shrunk(grad_output, output_size, input_size, "bicubic", align_corners, scales_h, scales_w)
+
+
+@op(f"upsample_trilinear3d_backward({_OF_VOLUMES}bool align_corners, float? scales_d=None, float? scales_h=None, "
+    "float? scales_w=None) -> Tensor", forms="")
+def upsample_trilinear3d_backward(grad_output, output_size, input_size, align_corners, scales_d, scales_h, scales_w):
+    return _shrunk(grad_output, output_size, input_size, "trilinear", align_corners, scales_d, scales_h, scales_w)
+
+
+def _grids(n):
+    @op(f"grid_sampler_{n}d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, "
+        "bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)", forms="")
+    def gradient(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask):
+        kernel, how = OPS["grid_sample"].kernel, (SAMPLINGS[interpolation_mode], PADDINGS[padding_mode], align_corners)
+        found = _pulled(lambda x, g: kernel(x, g, *how), grad_output, input, grid)
+        return _masked(found, output_mask)
+
+
+for _n in (2, 3):
+    _grids(_n)

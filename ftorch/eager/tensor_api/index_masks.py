@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 
-from ..call.op import special, to_numpy
+from ..call.op import hooks, special, to_numpy
 from ..core import api
 from ..core.device import CPU
 from ..core.dtype import int64
 from ..runtime import capture_trace
-from ..tensor import PLAIN, from_array
+from ..tensor import PLAIN, TensorBase, from_array, modes
 
+_masks: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {storage of positions: the mask they are of}
 _INDEX_DTYPES = ("int64", "int32", "uint8", "bool")
 
 
@@ -54,18 +57,36 @@ def expanded(advanced):
                     "vmap: We do not support batching operators that can support dynamic shape. "
                     "Attempting to batch over indexing with a boolean mask."
                 )
-            if (
-                not special[0]
+            level = getattr(t, "_level", None)
+            if level is not None and level is modes.levels[-1] and hasattr(level, "positions_of"):
+                out.extend(level.positions_of(t))
+            elif (
+                (not special[0] or (hooks.python is not None and not modes.levels))
                 and t.__class__ in PLAIN
                 and t._ftorch_geometry.device is CPU
                 and capture_trace.capturing() is None
             ):
-                out.extend([from_array(positions) for positions in np.nonzero(to_numpy(t))])
+                positions = [from_array(p) for p in np.nonzero(to_numpy(t))]
+                if special[0]:
+                    _masks.update((p._ftorch_storage, t) for p in positions)
+                out.extend(positions)
             else:
                 out.extend(api.nonzero(t).unbind(1))
         else:
             out.append(t)
     return tuple(out)
+
+
+def with_masks(indices):
+    """Indices as whoever sees ATen's calls gets them: the mask itself, where there are positions of its elements."""
+    out: list = []
+    last = None
+    for t in indices:
+        mask = _masks.get(t._ftorch_storage) if isinstance(t, TensorBase) else None
+        if mask is None or mask is not last:
+            out.append(t if mask is None else mask)
+        last = mask
+    return out
 
 
 def check_masks(advanced, part):

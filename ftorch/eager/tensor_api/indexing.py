@@ -77,7 +77,10 @@ def _as_tensor(item, device):
         raise IndexError(
             "tensors used as indices must be long, int, byte or bool tensors"
         )
-    return from_array(array, device)
+    made = from_array(array, device)
+    if special[0] and _op.hooks.lifted is not None:
+        _op.hooks.lifted(made)
+    return made
 
 
 def _items(index):

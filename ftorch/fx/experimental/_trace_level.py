@@ -15,7 +15,7 @@ from ...eager.autograd.views import ViewNode, view_call
 from ...eager.call import op as _op
 from ...eager.call import planning
 from ...eager.call.operands import tensors_of
-from ...eager.core import formats
+from ...eager.core import api, formats
 from ...eager.core.registry import OpDef
 from ...eager.core.return_values import named
 from ...eager.dispatch.levels import Level, Wrapped, record_wrapped, wrapped_plan
@@ -75,6 +75,26 @@ class Traced(Wrapped):
 
     __slots__ = ("_node",)
     _node: Node
+
+
+class Positions(Traced):
+    """Positions of a mask's true elements along one dimension; their node is the mask's."""
+
+    __slots__ = ()
+
+
+def _with_masks(value):
+    """Arguments in which a mask stands once for the positions of its elements."""
+    if value.__class__ not in (list, tuple):
+        return value
+    if not any(isinstance(v, (list, tuple, Positions)) for v in value):
+        return value
+    out: list = []
+    for v in value:
+        last = out[-1] if out else None
+        if not (v.__class__ is Positions and last.__class__ is Positions and last._node is v._node):
+            out.append(_with_masks(v))
+    return out if value.__class__ is list else tuple(out)
 
 
 class TraceLevel(Level):
@@ -137,7 +157,16 @@ class TraceLevel(Level):
 
     def arguments(self, value):
         """Nested operands with nodes for tensors."""
-        return map_aggregate(value, lambda a: self.node_of(a) if isinstance(a, TensorBase) else a)
+        return map_aggregate(_with_masks(value), lambda a: self.node_of(a) if isinstance(a, TensorBase) else a)
+
+    def _positions(self, mask):
+        """The positions of a mask's true elements; in the graph the mask itself stands for them, as an index."""
+        with self.below():
+            found = api.nonzero(mask._inner).unbind(1)
+        made = [Positions.make(self, p, p._ftorch_geometry) for p in found]
+        for p in made:
+            p._node = mask._node
+        return made
 
     def _inner(self, operands):
         return map_aggregate(
@@ -307,6 +336,10 @@ class TraceLevel(Level):
 
     def alias(self, t):
         """The tensor as one of this level, for a transform inside to differentiate."""
+        if t.__class__ is Positions:
+            made = Positions.make(self, t._inner, t._ftorch_geometry)
+            made._node = t._node
+            return made
         return self.track(t._inner if isinstance(t, Traced) else t, self.node_of(t))
 
     def known(self, t, how):

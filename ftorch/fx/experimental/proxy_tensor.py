@@ -120,6 +120,7 @@ class AtenLevel(DecomposingLevel):
     """Records ATen's ops, as a ``__torch_dispatch__`` sees them: composites and gradients as what they call."""
 
     sees_aten = True
+    positions_of = TraceLevel._positions
 
     def __init__(self, table=()):
         super().__init__(table)
@@ -233,7 +234,7 @@ class AtenLevel(DecomposingLevel):
             value = function(*self._inner(args), **kwargs)
         empty = self.graph.call_function(aten.empty_like.default, (self.node_of(x),), name="empty_like")
         empty.meta["val"] = fake_like(value)
-        node = self.graph.call_function(aten.bernoulli_.default, (empty, *((p,) if p != 0.5 else ())), name="bernoulli_")
+        node = self.graph.call_function(aten.bernoulli_.float, (empty, *((p,) if p != 0.5 else ())), name="bernoulli_")
         return self.track(value, node)
 
     def _drawn(self, target, shown, options, function, args, kwargs, fills):
