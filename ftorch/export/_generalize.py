@@ -21,7 +21,14 @@ from typing import Any
 from .._ops import ops
 from .._subclasses.fake_tensor import FakeTensor, fake_like
 from ..fx._sources import argument_names
-from ..fx.experimental.symbolic_shapes import Expr, Guard, SymInt
+from ..fx.experimental.symbolic_shapes import (
+    Expr,
+    Guard,
+    GuardOnDataDependentSymNode,
+    SymBool,
+    SymFloat,
+    SymInt,
+)
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..utils import _pytree as pytree
@@ -30,6 +37,7 @@ from ._size_expressions import fit, fit_floor
 from ._specialize import divisors, fixed, renamed, settled
 from ._symbols import Dynamic, Symbol, at, base, extremes, named, points, symbols_of
 from ._trace import Traces, trace_module
+from ._value_sizes import Draws, add_checks, forced
 from .dynamic_shapes import UserError
 from .graph_signature import ConstantArgument, SymIntArgument
 
@@ -47,8 +55,8 @@ def trace_dynamic(module, args, kwargs, dims, names, whole=True) -> tuple[Traces
     """
     leaves, spec = pytree.tree_flatten((args, kwargs))
 
-    def trace(new, shown=None):
-        return trace_module(module, *pytree.tree_unflatten(new, spec), whole, shown)
+    def trace(new, shown=None, forced=()):
+        return trace_module(module, *pytree.tree_unflatten(new, spec), whole, shown, forced)
 
     sources = argument_names(module.forward, args, kwargs)
     return generalized(trace, leaves, symbols_of(leaves, dims, names), names if whole else None, sources)
@@ -67,7 +75,10 @@ def generalized(trace, leaves, symbols, names=None, sources=None) -> tuple[Trace
         UserError: see `trace_dynamic`.
     """
     if not symbols:
-        return at(trace, leaves, symbols, []), Dynamic([], len(leaves))
+        attempt = _attempt(trace, leaves, [], [])
+        if isinstance(attempt, Exception):
+            raise _undecided(attempt) from attempt
+        return attempt
     for s, name in zip(symbols, named(symbols, sources)):
         s.name = name
     guards: list[Guard] = []
@@ -89,13 +100,15 @@ def generalized(trace, leaves, symbols, names=None, sources=None) -> tuple[Trace
 def _attempt(trace, leaves, symbols, guards):
     """(traces, symbols), or the error of the first way that failed."""
     guards = fixed(guards, symbols)
-    if not symbols:
-        return at(trace, leaves, symbols, []), Dynamic([], len(leaves))
     first = None
     count = 2 if len(symbols) < 2 else 2 + len(symbols)
-    start = base(symbols, guards)
+    start = base(symbols, guards) if symbols else []
     main = at(trace, leaves, symbols, start)  # the program's own errors are its own
-    dynamic = Dynamic(symbols, len(leaves), guards)
+    dynamic = Dynamic(symbols, len(leaves), guards, main.drawn)
+    if any(d.node is not None for d in main.drawn):
+        return _at_other_values(trace, leaves, start, main, dynamic)
+    if not symbols:
+        return main, dynamic
     # Division rounds, so an expression with it is believed only after more sizes.
     for multiples, more in ((False, 0), (False, 5), (True, 0), (True, 5)):
         tried, others = [], []
@@ -120,6 +133,48 @@ def _attempt(trace, leaves, symbols, guards):
             first = first or error
             main = at(trace, leaves, symbols, start)
     return first
+
+
+def _at_other_values(trace, leaves, start, main, dynamic):
+    """(traces, symbols) of a program with numbers that values decide, or the error of the first way that failed."""
+    symbols, guards, first = dynamic.symbols, dynamic.guards, None
+    for runs in forced(main.drawn):
+        near = points(symbols, guards, len(runs) + len(symbols), False) if symbols else []
+        try:
+            tried, numbers = [], []
+            for k in range(max(len(near), len(runs))):
+                tried.append(near[k % len(near)] if near else start)
+                numbers.append(runs[k % len(runs)])
+            others, kept = [], []
+            for p, row in zip(tried, numbers):
+                with contextlib.suppress(Exception):  # the program's own limits
+                    others.append(at(trace, leaves, symbols, p, None, row))
+                    kept.append((p, row))
+            if len(kept) < 2:
+                first = first or _Differs("it takes no other numbers")
+                continue
+            tried, numbers = map(list, zip(*kept))
+            values = {s.name: [p[k] for p in (start, *tried)] for k, s in enumerate(symbols)}
+            for k, d in enumerate(main.drawn):
+                values[d.name] = [d.value, *(row[k] for row in numbers)]
+            nodes = _generalize(main, others, values, dynamic, True)
+            main.graph.eliminate_dead_code()
+            add_checks(main.graph, main.drawn, nodes)
+            return main, dynamic
+        except UserError:
+            raise
+        except Exception as error:  # noqa: BLE001  (as above)
+            first = first or error
+            main = at(trace, leaves, symbols, start)
+            dynamic.drawn = main.drawn
+    return first or _Differs("no other number fits what is known of it")
+
+
+def _undecided(error):
+    """The error that the program does something else for other values."""
+    return GuardOnDataDependentSymNode(
+        f"Could not guard on data-dependent expression: {error} (unhinted: Eq(u0, 1)).  (Size-like symbols: none)"
+    )
 
 
 def _inferred(trace, leaves, symbols, guards):
@@ -182,22 +237,24 @@ class _Branches(_Differs):
     """Traces of which one has calls that the other has not: more sizes do not help."""
 
 
-def _generalize(main: Traces, others: list[Traces], values, dynamic: Dynamic, rounding) -> None:
-    """Makes the graph of ``main`` one for all sizes."""
-    _merge_graphs([(t.graph, t.root) for t in (main, *others)], values, dynamic, rounding)
+def _generalize(main: Traces, others: list[Traces], values, dynamic: Dynamic, rounding) -> dict[str, Node]:
+    """Makes the graph of ``main`` one for all sizes; gives the nodes of sizes."""
+    nodes = _merge_graphs([(t.graph, t.root) for t in (main, *others)], values, dynamic, rounding)
     for i, spec in enumerate(main.outputs):
         value = main.graph.output_node().args[0][i]
         if isinstance(spec.arg, ConstantArgument) and isinstance(value, Node):
             spec.arg = SymIntArgument(value.name)
+    return nodes
 
 
-def _merge_graphs(graphs, values, dynamic, rounding, kind=None) -> None:
-    """Makes the first of some (graph, what holds the graphs in it) one for all sizes."""
+def _merge_graphs(graphs, values, dynamic, rounding, kind=None) -> dict[str, Node]:
+    """Makes the first of some (graph, what holds the graphs in it) one for all sizes; gives the nodes of sizes."""
     rows = [list(graph.nodes) for graph, _ in graphs]
     if len({len(nodes) for nodes in rows}) != 1:
         raise _Branches("the program does different things for different sizes")
     main = graphs[0][0]
-    (kind or _Generalizer)(main, list(zip(*rows)), values, dynamic, rounding).run()
+    made = (kind or _Generalizer)(main, list(zip(*rows)), values, dynamic, rounding)
+    made.run()
     for row in zip(*rows):
         if row[0].op == "get_attr":
             inner = [getattr(root, n.target) for (_, root), n in zip(graphs, row)]
@@ -207,12 +264,15 @@ def _merge_graphs(graphs, values, dynamic, rounding, kind=None) -> None:
     for node in reversed(main.nodes):
         if node.op == "call_function" and not node.users and node.meta.get("is_size"):
             main.erase_node(node)
+    return made.nodes
 
 
 class _Generalizer:
     def __init__(self, graph: Graph, rows, values, dynamic, rounding):
         self.graph, self.rows, self.values, self.dynamic = graph, rows, values, dynamic
         self.rounding = rounding
+        self.reals = {name: row for name, row in values.items() if isinstance(row[0], float)}
+        self.values = {name: row for name, row in values.items() if name not in self.reals}
         self.nodes: dict[str, Node] = {}
         self.twins = {row[0]: row for row in rows}
         placeholders = [row for row in rows if row[0].op == "placeholder"]
@@ -261,6 +321,15 @@ class _Generalizer:
             if factor != 1:
                 node = self._operation(operator.floordiv, node, factor, s)
             self.nodes[str(Expr.symbol(s.name))] = node
+        for d in self.dynamic.drawn:
+            if d.node is not None and d.node.graph is self.graph:
+                self.nodes[d.name] = d.node if d.dim is None else self._size_of(d)
+
+    def _size_of(self, drawn):
+        with self.graph.inserting_after(drawn.node):
+            node = self.graph.call_function(ops.aten.sym_size.int, (drawn.node, drawn.dim), name="sym_size_int_1")
+        node.meta.update(val=SymInt(drawn.value, drawn.name), is_size=True)
+        return node
 
     def _size(self, owner, d, expr, value, number=0):
         name = f"sym_size_int_{number}" if number else "sym_size_int"
@@ -285,8 +354,8 @@ class _Generalizer:
             return expr.parts[0]
         found = self.nodes.get(str(expr))
         if found is None:
-            left, right = (self.emit(part) for part in expr.parts)
-            found = self._operation(getattr(operator, expr.kind), left, right)
+            left, right = (self.emit(part, before) for part in expr.parts)
+            found = self._operation(getattr(operator, expr.kind), left, right, before=before)
             self.nodes[str(expr)] = found
         return found
 
@@ -304,6 +373,11 @@ class _Generalizer:
         node.args, node.kwargs = args, kwargs
 
     def _merge(self, values, node, operands):
+        if isinstance(values[0], (SymInt, SymFloat, SymBool)) and isinstance(values[0].env, Draws):
+            found = self._computed(values[0].expr, node)
+            if found is not None:
+                return found
+        values = [v.hint if isinstance(v, (SymInt, SymFloat, SymBool)) else v for v in values]
         first = values[0]
         if isinstance(first, Node):
             return first
@@ -322,16 +396,23 @@ class _Generalizer:
             return self._float(values, node)
         raise _Differs(f"{node.name} has other arguments at other sizes: {values}")
 
+    def _computed(self, expr, node):
+        """The node of what the program computes of its numbers, or None."""
+        if not all(name in self.nodes for name in expr.free_symbols) or not _is_binary(expr):
+            return None
+        return self.emit(expr, node)
+
     def _int(self, values, node, operands):
+        before = node if self.dynamic.drawn else None  # what values decide is there only then
         found = fit(values, self.values)
         if found is not None:
-            return self.emit(found)
+            return self.emit(found, before)
         by_operand = self._by_operand(values, node, operands)
         if by_operand is not None:
             return by_operand
         found = fit_floor(values, self.values) if self.rounding else None
         if found is not None:
-            return self.emit(found)
+            return self.emit(found, before)
         raise _Differs(f"{node.name}: cannot tell how {values} depends on the sizes {self.values}")
 
     def _by_operand(self, values, node, operands):
@@ -366,19 +447,24 @@ class _Generalizer:
         return out
 
     def _float(self, values, node):
-        """A number that is a size's multiple, reciprocal or root."""
+        """A number that is a size's multiple, reciprocal or root, or another number's multiple."""
+        for name, row in self.reals.items():
+            factor = values[0] / row[0] if row[0] else 1.0
+            if all(math.isclose(v, factor * n, rel_tol=1e-12) for v, n in zip(values, row)):
+                return self.nodes[name] if factor == 1 else self._operation(operator.mul, self.nodes[name], factor, before=node)
         for name, sizes in self.values.items():
-            for power in (1, -1, 0.5, -0.5):
+            for power in (1, -1, 0.5, -0.5) if all(n > 0 for n in sizes) else ():
                 factor = values[0] / sizes[0] ** power
                 if all(math.isclose(v, factor * n**power, rel_tol=1e-12) for v, n in zip(values, sizes)):
+                    before = node if self.dynamic.drawn else self.top
                     base = self.emit(Expr.symbol(name))
                     if power != 1:
-                        with self.graph.inserting_before(self.top):
+                        with self.graph.inserting_before(before):
                             base = self.graph.call_function(operator.pow, (base, power))
                         base.meta.update(val=values[0] / factor, is_size=True)
                     if factor == 1:
                         return base
-                    with self.graph.inserting_before(self.top):
+                    with self.graph.inserting_before(before):
                         out = self.graph.call_function(operator.mul, (base, factor))
                     out.meta.update(val=values[0], is_size=True)
                     return out
@@ -399,6 +485,13 @@ class _InnerGeneralizer(_Generalizer):
         if expr.kind == "symbol" and str(expr) not in self.nodes:
             raise _Differs(f"a function of a control flow operator reads the size {expr} of no operand")
         return super().emit(expr, before)
+
+
+def _is_binary(expr) -> bool:
+    """Whether an expression is made of Python's operators with two operands."""
+    if expr.kind in ("symbol", "number"):
+        return True
+    return hasattr(operator, expr.kind) and len(expr.parts) == 2 and all(map(_is_binary, expr.parts))
 
 
 def _name(target):

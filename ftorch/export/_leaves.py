@@ -10,6 +10,7 @@ import functools
 import inspect
 
 from .._ops import OpOverload, ops
+from ..eager.core.device import get_default_device
 from ..eager.core.public_functions import python_of
 from ..eager.tensor import TensorBase
 
@@ -283,7 +284,15 @@ def leaf(function, args, kwargs):
         return None
     if name in ("batch_norm", "instance_norm") and "cudnn_enabled" in given:
         return getattr(ops.aten, name).default, tuple(given.values()), {}
-    return rule(given)
+    found = rule(given)
+    if found is None:
+        return None
+    if name in CREATING:
+        place = {k: v for k, v in found[2].items() if k != "device"}
+        return *found[:2], {**place, "device": found[2].get("device") or get_default_device(), "pin_memory": False}
+    if name.startswith("new_") or name.endswith("_like"):
+        return *found[:2], {**found[2], "pin_memory": False}
+    return found
 
 
 # --- kernels whose calls are an ATen op of another name --------------------------------

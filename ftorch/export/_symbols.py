@@ -11,6 +11,7 @@ from typing import Any
 from ..eager.tensor import TensorBase
 from ..fx.experimental.symbolic_shapes import Expr, Guard, ValueRanges
 from ..random import fork_rng
+from ._value_sizes import Drawn, ranges
 from .dynamic_shapes import ConstraintViolationError, UserError, _DerivedDim, _DimHint
 
 
@@ -51,6 +52,7 @@ class Dynamic:
     symbols: list[Symbol]
     leaf_count: int = 0
     guards: list[Guard] = field(default_factory=list)
+    drawn: list[Drawn] = field(default_factory=list)
 
     @property
     def sources(self) -> dict[str, str]:
@@ -60,7 +62,8 @@ class Dynamic:
     @property
     def range_constraints(self) -> dict[Expr, ValueRanges]:
         """{symbol: its range}."""
-        return {Expr.symbol(s.name): ValueRanges(s.low, s.high) for s in self.symbols}
+        own = {Expr.symbol(s.name): ValueRanges(s.low, s.high) for s in self.symbols}
+        return {**own, **{Expr.symbol(name): found for name, found in ranges(self.drawn).items()}}
 
     def size(self, leaf: int, dim: int) -> Expr | None:
         """The expression of an input's size; None if it is constant."""

@@ -24,6 +24,7 @@ from ..eager.dispatch.randomness import FILL
 from ..eager.tensor import TensorBase, modes
 from ..functional.functional_call import swapped
 from ..fx.experimental._trace_level import Traced, TraceLevel, kernel_of
+from ..fx.experimental.symbolic_shapes import SymBool
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..nn import Module, Parameter
@@ -31,6 +32,7 @@ from ..utils import _pytree as pytree
 from . import _leaves
 from ._jax_forms import FORMS
 from ._modules import PREFIXES, attributes_as, module_stack, state_of
+from ._value_sizes import SIZED, Drawn, Draws
 from .dynamic_shapes import UserError, combined_args
 from .graph_signature import (
     ConstantArgument,
@@ -56,6 +58,7 @@ class Traces:
         modules: the paths of the modules that were called, in order.
         root: holds the graphs that the graph calls.
         seen: {name of a node: (op, target, sizes)} of all that was computed, in order.
+        drawn: the numbers that values decide.
     """
 
     graph: Graph
@@ -66,6 +69,32 @@ class Traces:
     modules: dict[str, str] = field(default_factory=dict)
     root: Module | None = None
     seen: dict[str, tuple[str, str, tuple]] = field(default_factory=dict)
+    drawn: list[Drawn] = field(default_factory=list)
+
+
+class _Number:
+    """A number that a tensor's value is, as `Level.known` gives it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def item(self):
+        """The number."""
+        return self.value
+
+    def __index__(self):
+        return self.value
+
+
+class _List:
+    """A tensor's values as numbers of the program, in nested lists."""
+
+    def __init__(self, t):
+        self.t = t
+
+    def tolist(self):
+        """The lists; a tensor without dimensions gives a number."""
+        return [_List(part).tolist() for part in self.t.unbind()] if self.t.dim() else self.t.item()
 
 
 class _Watched(Traced):
@@ -76,7 +105,7 @@ class _Watched(Traced):
     @property
     def shape(self):
         shape = self._ftorch_geometry.shape
-        return tuple.__new__(Size, self._level.shown(self._node, shape))  # type: ignore[attr-defined]
+        return tuple.__new__(Size, self._level.sizes_shown(self._node, shape))  # type: ignore[attr-defined]
 
     def size(self, dim=None):
         """The sizes, or one of them."""
@@ -92,10 +121,12 @@ class ExportLevel(TraceLevel):
 
     composites = True
     renames = True
-    positions_of = TraceLevel._positions
 
-    def __init__(self):
+    def __init__(self, draws=None):
         super().__init__()
+        self.draws = draws
+        self._pending: Drawn | None = None  # of a mask whose index is to come
+        self._items: dict[Node, Any] = {}
         create = self.graph.create_node
 
         def create_node(*args, **kwargs):
@@ -119,9 +150,17 @@ class ExportLevel(TraceLevel):
     def track(self, value, node):
         t = super().track(value, node)
         self.seen[node.name] = node.op, str(node.target), tuple(value.shape)
-        if self.shown is not None:
+        if self.shown is not None or (self.draws is not None and self.draws.drawn):
             t.__class__ = _Watched
         return t
+
+    def sizes_shown(self, node, shape):
+        """The sizes of a node as Python sees them."""
+        sizes = shape if self.shown is None else self.shown(node, shape)
+        for d in () if self.draws is None else self.draws.drawn:
+            if d.node is node and d.dim is not None:
+                sizes = (*sizes[: d.dim], self.draws.symbolic(d), *sizes[d.dim + 1 :])
+        return sizes
 
     def node_of(self, t):
         if isinstance(t, Traced) and t._level is self:
@@ -141,8 +180,12 @@ class ExportLevel(TraceLevel):
         return found[1]
 
     def results(self, value, node):
+        value, drawn = self._sized(value, node)
         # What the module computes without gradients has none in the program either.
         out = super().results(value, node)
+        if drawn is not None:
+            first = out if isinstance(out, Traced) else out[0]
+            drawn.node, first.__class__ = first._node, _Watched
         if modes.grad or not self.has_gradients:
             return out
         self.has_gradients = False
@@ -152,6 +195,59 @@ class ExportLevel(TraceLevel):
         finally:
             self.has_gradients = True
         return items[0] if isinstance(out, Traced) else items
+
+    # --- numbers that values decide
+
+    def _sized(self, value, node):
+        """(results, the number) of an op whose rows are as many as values say, with as many as they are to be."""
+        if self.draws is None or not isinstance(node.target, OpOverload):
+            return value, None
+        if self._pending is not None and node.target is ops.aten.index.Tensor:
+            drawn, self._pending = self._pending, None
+            where = [k for k, i in enumerate(node.args[1]) if i is not None]
+            drawn.dim = where[0] if where == [*range(where[0], where[-1] + 1)] else 0
+            return value, drawn
+        places = SIZED.get(node.target._opname)
+        many = [value] if isinstance(value, TensorBase) else list(value)
+        if places is None or not many[0].dim():
+            return value, None
+        given = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else None
+        most = given.numel() if given is not None and node.target._opname != "bincount" else math.inf
+        drawn = self.draws.draw(many[0].shape[0], node, 0, low=0, high=most)
+        if drawn.value != many[0].shape[0]:
+            with self.below():
+                for k in places:
+                    if many[k].dim():
+                        many[k] = many[k].new_zeros((drawn.value, *many[k].shape[1:]))
+        return many[0] if isinstance(value, TensorBase) else tuple(many), drawn
+
+    def positions_of(self, mask):
+        """The positions of a mask's true elements, which the mask itself stands for."""
+        found = self._positions(mask)
+        if self.draws is None:
+            return found
+        self._pending = drawn = self.draws.draw(found[0]._inner.shape[0], None, 0, low=0, high=mask.numel())
+        if drawn.value != found[0]._inner.shape[0]:
+            with self.below():
+                inner = [p._inner.new_zeros(drawn.value) for p in found]
+            found = [p.__class__.make(self, i, i._ftorch_geometry) for p, i in zip(found, inner)]
+            for p in found:
+                p._node = mask._node
+        return found
+
+    def _item(self, t):
+        """A tensor's value as a number of the program; None for what is no such number."""
+        if self.draws is None or t.dtype.category > 2 or str(t.dtype) == "torch.bool":
+            return None
+        known = self._items.get(t._node)
+        if known is None:
+            with self.below():
+                value = t._inner.item()
+            node = self.graph.call_function(ops.aten.item.default, (t._node,), name="item")
+            drawn = self.draws.draw(value, node)
+            known = self._items[t._node] = self.draws.symbolic(drawn)
+            node.meta.update(val=known, is_size=True)
+        return known
 
     # --- calls
 
@@ -245,6 +341,11 @@ class ExportLevel(TraceLevel):
         return self.whole(ops.aten.detach.default, (t,), {})
 
     def known(self, t, how):
+        number = self._item(t) if how == "item" else None
+        if number is not None:
+            return _Number(number)
+        if how == "tolist" and self.draws is not None:
+            return _List(t)
         frame = next(
             (f for f in reversed(traceback.extract_stack(sys._getframe(1)))
              if not f.filename.startswith(places.PACKAGE)), None,
@@ -325,26 +426,27 @@ def _identifier(text: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in text).lower()
 
 
-def trace_module(module, args, kwargs, whole=True, shown=None) -> Traces:
+def trace_module(module, args, kwargs, whole=True, shown=None, forced=()) -> Traces:
     """Runs a module on example inputs and records it.
 
     Args:
         whole: records composites as one op; else as the kernels that they call.
         shown: the sizes that Python sees (`ftorch.export._size_comparisons.Shown`).
+        forced: the numbers that values decide, where they are to be others (`ftorch.export._value_sizes`).
 
     Raises:
         UserError: something that is no input of a graph.
     """
     try:
-        return _traced(module, args, kwargs, False, whole, shown)
+        return _traced(module, args, kwargs, False, whole, shown, forced)
     except RuntimeError as error:
         if "does not require grad" not in str(error):
             raise
-    return _traced(module, args, kwargs, True, whole, shown)  # it takes gradients itself
+    return _traced(module, args, kwargs, True, whole, shown, forced)  # it takes gradients itself
 
 
-def _traced(module, args, kwargs, grad, whole, shown) -> Traces:
-    level = ExportLevel()
+def _traced(module, args, kwargs, grad, whole, shown, forced) -> Traces:
+    level = ExportLevel(Draws(forced) if whole else None)
     level.shown = shown
     level.composites = level.renames = whole
     leaves, spec = pytree.tree_flatten((args, kwargs))
@@ -413,7 +515,7 @@ def _traced(module, args, kwargs, grad, whole, shown) -> Traces:
     constants = dict(sorted(constants.items(), key=lambda item: item[0] in hidden))  # buffers last
     traces = Traces(
         level.graph, inputs + user, outputs, constants, out_spec, called, level.root,
-        level.seen,
+        level.seen, [] if level.draws is None else level.draws.drawn,
     )
     _clean(traces)
     return traces
@@ -428,7 +530,7 @@ def _output(level, value, values):
         node = level.node_of(value)
         values.append(node)
         return OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None)
-    if value is None or isinstance(value, (int, float, bool, str)):
+    if value is None or isinstance(value, (int, float, bool, str, SymBool)):
         values.append(value)
         return OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", value), None)
     raise UserError(
@@ -440,7 +542,8 @@ def _output(level, value, values):
 
 def _clean(traces: Traces) -> None:
     """Removes what nobody uses: nodes, and tensor attributes of the module."""
-    traces.graph.eliminate_dead_code()
+    numbers = {d.node for d in traces.drawn}
+    traces.graph.eliminate_dead_code(lambda node: node.is_impure() or node in numbers)
     unused = {
         n.name: n for n in traces.graph.nodes if n.op == "placeholder" and not n.users
     }

@@ -345,7 +345,7 @@ class BatchLevel(Level):
     def known(self, t, how):
         if t._bdim is None:
             return t._inner
-        raise RuntimeError(_LOOKS[how])
+        raise RuntimeError(_LOOKS["numpy" if how == "tolist" else how])
 
     def describe(self, t, shown):
         """The text of a tensor of this level; ``shown`` gives that of one below."""

@@ -189,7 +189,7 @@ class Wrapped(Tensor):
 
     def tolist(self):
         """The values as nested lists, where the level knows them."""
-        return self._level.known(self, "numpy").tolist()
+        return self._level.known(self, "tolist").tolist()
 
     def numpy(self, *, force=False):
         """The values as an array, where the level knows them."""

@@ -319,13 +319,16 @@ class ValueRanges:
     upper: float
 
     def __str__(self):
-        low, high = ("int_oo" if v == math.inf else str(v) for v in (self.lower, self.upper))
+        low, high = (_ENDS.get(v, str(v)) for v in (self.lower, self.upper))
         return f"VR[{low}, {high}]"
 
     __repr__ = __str__
 
     def __contains__(self, value):
         return self.lower <= value <= self.upper
+
+
+_ENDS = {math.inf: "int_oo", -math.inf: "-int_oo"}
 
 
 @dataclass
