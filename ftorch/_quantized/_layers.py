@@ -11,6 +11,7 @@ import numpy as np
 
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
+from ..eager.native import multiplies_bytes
 from . import _quantizer as q
 from ._creation import choose_parameters
 from ._tensor import QuantizedTensor, ScriptObject, build, integers
@@ -59,6 +60,7 @@ class LinearPackedParamsBase(ScriptObject):
         self.weight, self.bias = weight, bias
         # (the weight of int8, the sums of its rows, its scales), or None where it has zero points
         self._bytes = _symmetric(weight) if isinstance(weight, QuantizedTensor) else None
+        self._dynamic = self._bytes and _dynamic_operands(*self._bytes, bias)  # of `_linear_dynamic_int8`
 
     def unpack(self):
         """(weight, bias)."""
@@ -104,6 +106,21 @@ def _prepared(weight, axis):
     if isinstance(quantizer, q.PerTensor):
         return shifted, np.float32(quantizer.scale)
     return shifted, np.asarray(quantizer.scales.numpy()).astype(np.float32)
+
+
+def _packed_bytes(weight):
+    """An int8 matrix as `_linear_dynamic_int8` wants it, where processors have instructions for that."""
+    if not multiplies_bytes or not weight.numel():
+        return weight.new_empty(1, 0, 0, 64)
+    n, k = weight.shape
+    rows, words = -(-n // 16), -(-k // 4)
+    filled = torch.constant_pad_nd(weight, (0, words * 4 - k, 0, rows * 16 - n))
+    return filled.view(rows, 16, words, 4).transpose(1, 2).reshape(1, rows, words, 64)
+
+
+def _dynamic_operands(weight, sums, scales, bias):
+    scales = scales.expand(len(sums)).contiguous()[None]
+    return weight[None], _packed_bytes(weight), sums[None], scales, None if bias is None else bias.detach()[None]
 
 
 def _symmetric(weight):
@@ -355,8 +372,7 @@ def linear_dynamic(X, W_prepack, reduce_range=False, relu=False):
         return linear_dynamic_fp16(X, W_prepack, relu)
     reduce_range = reduce_range and engine() != "qnnpack"
     if W_prepack._bytes is not None and not isinstance(X, QuantizedTensor):
-        bias = None if W_prepack.bias is None else W_prepack.bias.detach()
-        out = torch._linear_dynamic_int8(X.detach(), *W_prepack._bytes, bias, reduce_range)
+        out = torch._linear_dynamic_int8(X.detach() if X.requires_grad else X, *W_prepack._dynamic, reduce_range)
     else:
         out = _linear_numbers(dynamically_quantized(X, reduce_range), W_prepack)
     return torch.relu(out) if relu else out

@@ -229,6 +229,7 @@ def _by_kernel(kernel, *primitives, dtypes=(_FLOAT,), sizes=(), chained=False, l
 
 
 _MOST_CALLS = 16  # of one primitive and its parameters that are known for their sizes
+_ALONE = {"ftorch_linear_dynamic", "ftorch_convolve_pairs"}  # without kernels these are what they mean: NumPy has no rule
 _SHAPED: set[str] = set()  # primitives whose rules are given the results' shapes behind everything else
 
 _by_kernel(rewrite._convolution, "conv_general_dilated", sizes=("padding",), chained=True)
@@ -246,6 +247,8 @@ _by_kernel(indexing.bags, "ftorch_bags")
 _by_kernel(sparse.product, "ftorch_multiply_sparse")
 _by_kernel(packed.weights8, "ftorch_multiply_weights8", dtypes=None)
 _by_kernel(packed.weights4, "ftorch_multiply_weights4")
+_by_kernel(packed.linear_dynamic, "ftorch_linear_dynamic")
+_by_kernel(narrow_products.convolution, "ftorch_convolve_pairs", dtypes=None)
 _by_kernel(pooling.maximum, "ftorch_max_pool", sizes=("window",))
 _by_kernel(pooling.gradient, "ftorch_max_pool_gradient", sizes=("window",), chained=True)
 _by_kernel(attention.forward, "ftorch_attention", sizes=("scale",))
@@ -255,12 +258,16 @@ _by_kernel(attention.gradient, "ftorch_attention_gradient", sizes=("scale",))
 # --- in the place of NumPy's -----------------------------------------------------------
 
 
+def _missing(params, inputs, outputs):
+    raise MissingRule
+
+
 def install():
     """Puts `OVERRIDES` in the place of NumPy's rules, which remain for what they do not have."""
     if not available:
         return
     for name, make in OVERRIDES.items():
-        rule = RULES.get(name)
+        rule = RULES.get(name) or (Rule(_missing, ()) if name in _ALONE else None)
         if rule is None or isinstance(rule.make, _Override):
             continue
         sizes = (*rule.sizes, "out_shapes") if name in _SHAPED else rule.sizes

@@ -24,6 +24,7 @@ _NAMES = (
     "ftorch_multiply",
     "ftorch_outer",
     "ftorch_convolve",
+    "ftorch_convolve_pairs",
     "ftorch_weight_gradient",
     "ftorch_scan",
     "ftorch_sort",
@@ -45,6 +46,7 @@ _NAMES = (
     "ftorch_multiply_sparse",
     "ftorch_multiply_weights8",
     "ftorch_multiply_weights4",
+    "ftorch_linear_dynamic",
     "ftorch_softmax",
     "ftorch_softmax_gradient",
     "ftorch_layer_norm",
@@ -95,6 +97,7 @@ available = _library is not None
 multiplies_bfloat16 = available and bool(
     _library.ftorch_multiplies_bfloat16()
 )  # whether the processor has instructions for it
+multiplies_bytes = available and bool(_library.ftorch_multiplies_bytes())  # whether it has those for int8
 _TYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "f": ctypes.c_float}
 
 

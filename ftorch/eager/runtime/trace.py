@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy import ndarray
 
+from ..._toplevel.arrays import aligned_copy
 from .. import native
 from ..core import device as _device
 from ..core import forking
@@ -156,7 +157,7 @@ class Trace:
         for place, array in zip(range(len(live)) if order is None else order, arrays):
             storage = keep[place]
             if array.__class__ is ndarray and array.base is not None:
-                array = _own(array)
+                array = _own(array, storage.root)
             if storage.trace is self and storage.slot == live[place] and not run.is_over:
                 storage.array = array
                 storage.trace = None
@@ -277,10 +278,15 @@ class Run:
         self.live, self.keep, self.finished, self.around, self.is_over = [], [], [], (), True
 
 
-def _own(array):
-    """A result of the host tier, copied where it is a view of something larger: that could neither be freed nor written to."""
+def _own(array, root):
+    """A result of the host tier as its storage keeps it: copied where it is a view of something larger, which could neither be
+    freed nor written to, and where its elements lie in another order than the storage says, which each reader would copy.
+    What repeats its elements stays so."""
     base = array.base
-    return array.copy() if base.__class__ is ndarray and 2 * array.nbytes <= base.nbytes else array
+    if base.__class__ is ndarray and 2 * array.nbytes <= base.nbytes:
+        return array.copy()
+    is_turned = root.is_contiguous and not array.flags.c_contiguous and 0 not in array.strides
+    return aligned_copy(array) if is_turned else array
 
 
 def _versions(slot, replaced):

@@ -100,30 +100,47 @@ def _affine_range(x, largest):
     return scale, jnp.round(jnp.clip(zero_point, 0, largest)).astype(np.int32)
 
 
-@op("_linear_dynamic_int8(Tensor self, Tensor weight, Tensor sums, Tensor scales, Tensor? bias, bool reduce_range) -> Tensor",
-    differentiable=False)
-def linear_dynamic_int8(self, weight, sums, scales, bias, reduce_range):
+@op("_linear_dynamic_int8(Tensor self, Tensor weight, Tensor packed, Tensor sums, Tensor scales, Tensor? bias, "
+    "bool reduce_range) -> Tensor", differentiable=False)
+def linear_dynamic_int8(self, weight, packed, sums, scales, bias, reduce_range):
     """A linear layer of int8 weights whose input is rounded to bytes by the range that it has.
 
     Args:
-        self: (..., k) float32. weight: (n, k) int8. sums: (n,) int32, of the weight's rows. scales: (n,) or () float32.
-        bias: (n,) float32. reduce_range: whether bytes go up to 127 only.
+        self: (..., k) float32. weight: (1, n, k) int8. sums: (1, n) int32, of the weight's rows. scales: (1, n) float32.
+        packed: (1, n / 16, k / 4, 64) int8, the weight as the kernel for processors with instructions for bytes wants it: four
+            terms of 16 rows one after the other, filled up with zeros; or nothing of it, (1, 0, 0, 64).
+        bias: (1, n) float32. reduce_range: whether bytes go up to 127 only.
 
     Raises:
         RuntimeError: for another dtype and sizes that do not fit.
     """
     if self.dtype != np.float32:
         raise RuntimeError("linear_dynamic: expected a float32 input")
-    if self.shape[-1:] != weight.shape[1:]:
+    if self.shape[-1:] != weight.shape[2:]:
         raise RuntimeError(f"The number of rows in the packB should be equal to K: {self.shape[-1]}")
-    scale, zero_point = _affine_range(self, 127 if reduce_range else 255)
+    rows = self if self.ndim == 3 and self.shape[0] == 1 else self.reshape(1, -1, self.shape[-1])
+    operands = rows, weight, packed, sums, scales, scales if bias is None else bias
+    how = {"largest": 127 if reduce_range else 255, "has_bias": bias is not None}
+    found = _linear_dynamic(*operands, **how) if 0 in (rows.size, weight.size) else _LINEAR_DYNAMIC.bind(*operands, **how)[0]
+    return found if rows is self else found.reshape(*self.shape[:-1], weight.shape[1])
+
+
+def _linear_dynamic_of_one(x, weight, packed, sums, scales, bias, *, largest, has_bias):
+    scale, zero_point = _affine_range(x, largest)
     scale = scale.astype(np.float32)
     inverse = (1 / scale).astype(np.float64)  # the product and the sum are rounded once
-    levels = jnp.round((self.astype(np.float64) * inverse + zero_point).astype(np.float32))
+    levels = jnp.round((x.astype(np.float64) * inverse + zero_point).astype(np.float32))
     levels = jnp.where(jnp.isnan(levels), 255, jnp.clip(levels, 0, 255)).astype(np.uint8)
     total = _product_of_bytes(levels, weight, sums, zero_point)
     y, factor = total.astype(np.float32), scale * scales
-    return y * factor if bias is None else fused_multiply_add(y, jnp.broadcast_to(factor, bias.shape), bias)
+    return fused_multiply_add(y, factor, bias) if has_bias else y * factor
+
+
+def _linear_dynamic(*operands, **how):
+    return jax.vmap(functools.partial(_linear_dynamic_of_one, **how))(*operands)
+
+
+_LINEAR_DYNAMIC = primitive("linear_dynamic", _linear_dynamic, lambda x, weight, *_: [(*x.shape[:2], weight.shape[1])])
 
 
 def _c_name(dtype):

@@ -190,6 +190,9 @@ def _conv(nd, routines, input, weight, bias, stride, padding, dilation, groups):
     x = input if batched else input[None]
     stride, dilation = ntuple(stride, nd), ntuple(dilation, nd)
     pads = _prepare(x, weight, bias, stride, padding, dilation, groups)
+    y = None if _is_empty(x, weight) else routines.convolve_narrow(x, weight, bias, stride, pads, dilation, groups)
+    if y is not None:
+        return y if batched else y[0]
     y = _convolve(x, weight, stride, pads, dilation, groups, routines)
     return _finish(y, bias, input.dtype, batched)
 

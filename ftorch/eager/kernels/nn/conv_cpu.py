@@ -19,6 +19,7 @@ what was measured to be fastest, with the gradients in mind:
 
 from __future__ import annotations
 
+import functools
 import math
 from itertools import product
 
@@ -27,6 +28,7 @@ from jax import lax
 
 from ... import native
 from .._common import up
+from .._primitives import primitive
 from . import conv_depthwise, conv_xla
 from .conv_depthwise import out_extent, slices
 
@@ -67,6 +69,34 @@ def convolve(x, weight, stride, pads, dilation, groups):
     if len(window) == 3:
         return _by_planes(x, weight, stride, pads, dilation)
     return conv_xla.convolve(x, weight, stride, pads, dilation, groups)
+
+
+def convolve_narrow(x, weight, bias, stride, pads, dilation, groups):
+    """A convolution of bfloat16 with its bias by processors that multiply pairs of channels; None where it is not worth it."""
+    own, outputs = weight.shape[1], weight.shape[0] // groups
+    if not native.multiplies_bfloat16 or x.dtype != jnp.bfloat16 or own < 2 or outputs < _VECTOR or x.ndim > 5:
+        return None
+    if min(map(min, pads)) < 0 or (bias is not None and bias.dtype != x.dtype):
+        return None
+    operands = x, weight, weight if bias is None else bias
+    how = {"stride": stride, "pads": tuple(map(tuple, pads)), "dilation": dilation, "groups": groups}
+    return _PAIRS.bind(*(operand[None] for operand in operands), **how, has_bias=bias is not None)[0][0]
+
+
+_VECTOR = 16  # outputs of a vector
+
+
+def _narrow(x, weight, bias, *, has_bias, **how):
+    if x.shape[0] != 1:
+        one = functools.partial(_narrow, has_bias=has_bias, **how)
+        return jnp.concatenate([one(*(v[i : i + 1] for v in (x, weight, bias))) for i in range(x.shape[0])])
+    y = convolve(x[0], weight[0], **how)
+    if has_bias:
+        y = y + up(bias[0]).reshape(-1, *(1,) * (y.ndim - 2))
+    return y.astype(x.dtype)[None]
+
+
+_PAIRS = primitive("convolve_pairs", _narrow)
 
 
 def _padded(x, pads):

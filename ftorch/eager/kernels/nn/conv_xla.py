@@ -22,6 +22,11 @@ def convolve(x, weight, stride, pads, dilation, groups):
     )
 
 
+def convolve_narrow(x, weight, bias, stride, pads, dilation, groups):
+    """A convolution with its bias, rounded to the operands' narrow dtype; None: there is no other way than `convolve`."""
+    return None
+
+
 def convolve_transposed(x, weight, stride, pads, dilation, groups):
     """The adjoint of a convolution with ``(C, O / groups, ...)``.
 

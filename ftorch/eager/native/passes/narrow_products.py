@@ -1,4 +1,4 @@
-"""Products of numbers of 16 bits and of int8, by kernels of this package."""
+"""Products of numbers of 16 bits and of int8, and convolutions of bfloat16, by kernels of this package."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from .. import call, multiplies_bfloat16
+from .views import in_three_dimensions
 
 # Rows up to which numbers of 16 bits are read as they are.
 _FEW_ROWS = 8
@@ -55,3 +56,24 @@ def product(operands, attributes, shape, dtype):
         after=(),
         places=(),
     ).astype(dtype)
+
+
+def convolution(eqn, inputs, origins):
+    """A convolution of bfloat16 with its bias (``kernels/nn/conv_cpu.py``), or several of different weights."""
+    params, out = eqn.params, eqn.outvars[0].aval
+    x, weight, _ = inputs
+    groups, (outputs, own, *window) = params["groups"], weight.shape[1:]
+    spatial = in_three_dimensions(
+        extent=(x.shape[3:], 1), out=(out.shape[3:], 1), window=(window, 1), stride=(params["stride"], 1),
+        low=([low for low, _ in params["pads"]], 0), dilation=(params["dilation"], 1),
+    )
+    sizes = x.shape[1], groups, own, outputs // groups, params["has_bias"]
+
+    def convolve(*operands):
+        each = jax.ShapeDtypeStruct((1, *out.shape[1:]), out.dtype)
+        return call("ftorch_convolve_pairs", each, *operands, sizes=sizes, **spatial)
+
+    if len(x) == 1:
+        return [convolve(*inputs)]
+    found = [convolve(*(v[i : i + 1] for v in inputs)) for i in range(len(x))]
+    return [(np if isinstance(x, np.ndarray) else jax.numpy).concatenate(found)]

@@ -1,4 +1,4 @@
-"""Products with weights of eight and four bits (``packed.cpp``)."""
+"""Products with weights of eight and four bits (``packed.cpp``, ``dynamic.cpp``)."""
 
 from __future__ import annotations
 
@@ -21,3 +21,10 @@ def weights4(eqn, inputs, origins):
         return None
     sizes = (x.shape[1], weights.shape[1], x.shape[2], eqn.params["group"])
     return [call("ftorch_multiply_weights4", eqn.outvars[0].aval, x, weights, settings, sizes=sizes)]
+
+
+def linear_dynamic(eqn, inputs, origins):
+    """Linear layers whose input is rounded to bytes by the range that it has."""
+    x, weights = inputs[:2]
+    sizes = (*x.shape[:2], *weights.shape[1:], eqn.params["largest"], eqn.params["has_bias"])
+    return [call("ftorch_linear_dynamic", eqn.outvars[0].aval, *inputs, sizes=sizes)]

@@ -461,6 +461,7 @@ _KERNELS = {
     **dict.fromkeys(("ftorch_layer_norm", "ftorch_layer_norm_gradient"), rowwise.layer_norm),
     **dict.fromkeys(rnn.LOOPS, rnn.loop), "ftorch_bags": indexing.bags, "ftorch_multiply_sparse": sparse.product,
     "ftorch_multiply_weights8": packed.weights8, "ftorch_multiply_weights4": packed.weights4,
+    "ftorch_linear_dynamic": packed.linear_dynamic, "ftorch_convolve_pairs": narrow_products.convolution,
     "ftorch_max_pool": pooling.maximum, "ftorch_max_pool_gradient": pooling.gradient,
     "ftorch_attention": attention.forward, "ftorch_attention_gradient": attention.gradient,
 }

@@ -20,7 +20,7 @@ struct Phase {
   bool whole;  // all of the results
 };
 
-int64_t product(const int64_t* v) { return v[0] * v[1] * v[2]; }
+inline int64_t product(const int64_t* v) { return v[0] * v[1] * v[2]; }
 
 // Cross-correlation over three dimensions of (images, groups * channels, *extent).
 struct Convolution {

@@ -59,7 +59,7 @@ ffi::Error multiply_weights8(ffi::ThreadPool pool, Any x, ffi::Buffer<ffi::S8> w
     });
     return ffi::Error::Success();
   }
-  const int64_t block = std::clamp<int64_t>(WIDE / depth / ROWS_OF_BLOCK * ROWS_OF_BLOCK, ROWS_OF_BLOCK, n);
+  const int64_t block = std::min(n, std::max(WIDE / depth / ROWS_OF_BLOCK, int64_t(1)) * ROWS_OF_BLOCK);
   Scratch columns(block * depth);
   for (int64_t j = 0; j < n; j += block) {
     const int64_t count = std::min(block, n - j);

@@ -55,12 +55,22 @@ PyObject* numbers_of(PyObject* kinds, PyObject* ints, PyObject* floats) {
   return numbers.release();
 }
 
-// A result as `_own` in Python makes it (a new reference).
-PyObject* owned(PyObject* result) {
+// Whether an array's elements lie in another order than those of a dense one, none of them repeated.
+bool is_turned(PyArrayObject* array) {
+  if (PyArray_IS_C_CONTIGUOUS(array)) return false;
+  for (int d = 0; d < PyArray_NDIM(array); d++)
+    if (!PyArray_STRIDE(array, d)) return false;
+  return true;
+}
+
+// A result as `_own` in Python makes it for a storage (a new reference).
+PyObject* owned(PyObject* result, PyObject* storage) {
   if (PyArray_CheckExact(result)) {
     PyArrayObject* array = reinterpret_cast<PyArrayObject*>(result);
     PyObject* base = PyArray_BASE(array);
-    if (base && PyArray_CheckExact(base) && 2 * PyArray_NBYTES(array) <= PyArray_NBYTES(reinterpret_cast<PyArrayObject*>(base)))
+    const bool is_part = base && PyArray_CheckExact(base) &&
+                         2 * PyArray_NBYTES(array) <= PyArray_NBYTES(reinterpret_cast<PyArrayObject*>(base));
+    if (is_part || (base && at(at(storage, STORAGE_ROOT), GEOMETRY_CONTIGUOUS) == Py_True && is_turned(array)))
       return PyArray_NewCopy(array, NPY_CORDER);
   }
   Py_INCREF(result);
@@ -150,7 +160,7 @@ int run_locked(PyObject* trace, Held& content) {
   Py_ssize_t made = 0;
   if (results && PyList_CheckExact(results.object) && PyList_GET_SIZE(results.object) == live)
     for (; made < live; made++)
-      if (!(arrays[made] = owned(PyList_GET_ITEM(results.object, made)))) break;
+      if (!(arrays[made] = owned(PyList_GET_ITEM(results.object, made), PyList_GET_ITEM(keep.object, made)))) break;
   if (before) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);

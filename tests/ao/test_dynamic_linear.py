@@ -1,0 +1,73 @@
+"""Linear layers whose inputs are quantized as they come: PyTorch's numbers, bit for bit, by every way that a call takes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import ftorch
+
+
+def _layer(t, weight, bias, per_channel):
+    w = t.tensor(weight)
+    if per_channel:
+        scales, points = t.linspace(0.01, 0.05, len(w)).double(), t.zeros(len(w), dtype=t.int64)
+        quantized = t.quantize_per_channel(w, scales, points, 0, t.qint8)
+    else:
+        quantized = t.quantize_per_tensor(w, 0.03, 0, t.qint8)
+    return t.ops.quantized.linear_prepack(quantized, None if bias is None else t.tensor(bias))
+
+
+def _compare(rows, outputs, terms, has_bias=True, per_channel=False, reduce_range=True, factor=1.0, compiled=True):
+    rng = np.random.default_rng(rows * 1000 + outputs)
+    x = (rng.standard_normal((rows, terms)) * factor).astype(np.float32)
+    weight = rng.standard_normal((outputs, terms)).astype(np.float32)
+    bias = rng.standard_normal(outputs).astype(np.float32) if has_bias else None
+    packed = _layer(torch, weight, bias, per_channel)
+    wanted = torch.ops.quantized.linear_dynamic(torch.tensor(x), packed, reduce_range).numpy()
+    own = _layer(ftorch, weight, bias, per_channel)
+
+    def call(x):
+        return ftorch.ops.quantized.linear_dynamic(x, own, reduce_range)
+
+    runs = [call, call, call, *([ftorch.compile(call)] if compiled else [])]
+    for run in runs:
+        np.testing.assert_array_equal(run(ftorch.tensor(x)).numpy(), wanted)
+
+
+# Rows of every tile, columns that fill vectors and panels or not, terms that fill words or not.
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 15, 40])
+@pytest.mark.parametrize("outputs, terms", [(1, 1), (16, 4), (17, 7), (130, 65), (250, 260)])
+def test_numbers_are_pytorchs(rows, outputs, terms):
+    _compare(rows, outputs, terms, has_bias=rows % 2 == 1, per_channel=terms % 2 == 1, compiled=rows in (1, 8))
+
+
+@pytest.mark.parametrize("factor", [0.0, 1e-38, 1e-7, 1e-3, 1e4])
+@pytest.mark.parametrize("reduce_range", [False, True])
+def test_ranges_of_every_size(factor, reduce_range):
+    _compare(6, 20, 33, reduce_range=reduce_range, factor=factor)
+
+
+def test_wide_layers_of_several_blocks():
+    _compare(70, 700, 1100, per_channel=True)
+    _compare(3, 2100, 513)
+
+
+CODE = """
+from tests.ao import test_dynamic_linear as own
+own._compare(5, 70, 33)
+own._compare(1, 33, 64, has_bias=False, per_channel=True)
+"""
+
+
+@pytest.mark.parametrize("instructions", ["avx2", "plain", "0"])
+def test_other_instructions(instructions):
+    root = pathlib.Path(__file__).parents[2]
+    environment = {**os.environ, "FTORCH_NATIVE": instructions, "PYTHONPATH": str(root)}
+    subprocess.run([sys.executable, "-c", CODE], cwd=root, env=environment, check=True, timeout=300)
