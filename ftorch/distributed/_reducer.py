@@ -18,18 +18,30 @@ from ._bucket import GradBucket
 from ._ddp_logging import Times
 from ._elements import fill, flat
 
-_UNFINISHED = (
-    "Expected to have finished reduction in the prior iteration before starting a new one. This error "
-    "indicates that your module has parameters that were not used in producing loss. You can enable "
-    "unused parameter detection by passing the keyword argument `find_unused_parameters=True` to "
-    "`torch.nn.parallel.DistributedDataParallel`, and by \nmaking sure all `forward` function outputs "
-    "participate in calculating loss. \nIf you already have done the above, then the distributed data "
+_UNFINISHED = "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that "
+_UNUSED = "your module has parameters that were not used in producing loss. "
+_NOT_LOOKED_FOR = (
+    "You can enable unused parameter detection by passing the keyword argument `find_unused_parameters=True` to "
+    "`torch.nn.parallel.DistributedDataParallel`, and by \n"
+)
+_LOOKED_FOR = (
+    "Since `find_unused_parameters=True` is enabled, this likely  means that not all `forward` outputs participate in "
+    "computing loss. You can fix this by "
+)
+_OUTPUTS = (
+    "making sure all `forward` function outputs participate in calculating loss. "
+    "\nIf you already have done the above, then the distributed data "
     "parallel module wasn't able to locate the output tensors in the return value of your module's "
     "`forward` function. Please include the loss function and the structure of the return value of "
-    "`forward` of your module when reporting this issue (e.g. list, dict, iterable).\nParameter indices "
-    "which did not receive grad for rank {rank}: {indices}\n In addition, you can set the environment "
-    "variable TORCH_DISTRIBUTED_DEBUG to either INFO or DETAIL to print out information about which "
-    "particular parameters did not receive gradient on this rank as part of this error"
+    "`forward` of your module when reporting this issue (e.g. list, dict, iterable)."
+)
+_CHANGED = (
+    "your training graph has changed in this iteration, e.g., one parameter is used in first iteration, but then got unused in "
+    "the second iteration. this is not compatible with static_graph set to True."
+)
+_WHICH = (
+    "\n In addition, you can set the environment variable TORCH_DISTRIBUTED_DEBUG to either INFO or DETAIL to print out "
+    "information about which particular parameters did not receive gradient on this rank as part of this error"
 )
 _TWICE = (
     "Expected to mark a variable ready only once. This error is caused by one of the following reasons: "
@@ -102,7 +114,7 @@ class Reducer:
         self.hook, self.hook_state = all_reduce_hook, group
         self.armed = False
         self.unsynced = False  # whether gradients may be those of this process
-        self.used_in_graph: set[int] | None = None  # with a static graph, after the first iteration
+        self.expected: list[int] | None = None  # with a static graph, how often gradients come: as in the first iteration
         self.divisor: int | None = None
         self.times = Times()
         self.touched: set[int] = set()  # by backward passes since gradients were last averaged
@@ -159,6 +171,7 @@ class Reducer:
         self.next = 0
         self.queued = False
         self.unused: set[int] = set()
+        self.counts = [0] * len(self.parameters)  # how often gradients came
 
     def prepare(self, reached: set[int] | None) -> None:
         """A forward has run whose gradients are to be averaged.
@@ -175,6 +188,8 @@ class Reducer:
         self.armed, self.finished = True, False
         if reached is not None:
             self.unused = {i for i, p in enumerate(self.parameters) if id(p) not in reached}
+        if self.static and self.expected is not None:
+            self.unused = {i for i, n in enumerate(self.expected) if not n}
 
     def check_finished(self) -> None:
         """Raises RuntimeError if the last backward did not reach all parameters."""
@@ -182,33 +197,60 @@ class Reducer:
             self._raise_unfinished()
 
     def _raise_unfinished(self):
-        missing = [i for i in range(len(self.parameters)) if i not in self.ready]
+        missing, rank = [i for i in range(len(self.parameters)) if i not in self.ready], self.group.rank()
         self.armed = False
-        raise RuntimeError(_UNFINISHED.format(rank=self.group.rank(), indices=" ".join(map(str, missing))))
+        why = _CHANGED if self.static else _UNUSED + (_LOOKED_FOR if self.finds_unused else _NOT_LOOKED_FOR) + _OUTPUTS
+        says = dist.get_debug_level() is not dist.DebugLevel.OFF
+        names = ", ".join(self.names[i] for i in reversed(missing)) if says and self.names else ""
+        raise RuntimeError(
+            f"{_UNFINISHED}{why}" + (f"\nParameters which did not receive grad for rank {rank}: {names}" if names else "")
+            + f"\nParameter indices which did not receive grad for rank {rank}: {' '.join(map(str, missing))}"
+            + ("" if says else _WHICH)
+        )
 
     def _arrived(self, i):
         if (
             not self.armed and capture_trace.capturing() is not None
         ):  # see `_programs.data_parallel`
             return
-        self.touched.add(i)
+        if self.parameters[i].grad is not None:  # else it is that of a result which the loss does not use
+            self.touched.add(i)
         if not self.armed:
             return
-        if not self.queued:
-            self.queued = True
-            self.times.mark("backward")
-            torch.autograd.Variable._execution_engine.queue_callback(self._finish)
-            if not self.static:
-                for unused in sorted(self.unused, reverse=True):
-                    self._mark(unused)
+        self._begin()
         if i in self.ready and not self.static:
-            raise RuntimeError(_TWICE)
+            name = f" with name {self.names[i]}" if self.names else ""
+            raise RuntimeError(
+                f"{_TWICE}\nParameter at index {i}{name} has been marked as ready twice. This means that multiple autograd "
+                "engine  hooks have fired for this particular parameter during this iteration."
+            )
         self.fired[i] = None
         if not self.rebuilt:
             self.order = [*self.order, i] if i not in self.order else [j for j in self.order if j != i] + [i]
         if self.static:
-            return  # gradients that come several times are complete at the end
+            self.counts[i] += 1
+            if self.expected is None or self.counts[i] != self.expected[i]:
+                return
         self._mark(i)
+
+    def _begin(self):
+        """The first gradient of an iteration is about to come."""
+        if self.queued:
+            return
+        self.queued = True
+        self.times.mark("backward")
+        if self.static and self.expected is None:
+            # How often gradients come is known at the end of all: a checkpoint's backward runs within another.
+            torch.autograd.Variable._execution_engine._queue_outermost(self._finish_first)
+        for unused in sorted(self.unused, reverse=True):
+            self._mark(unused)
+
+    def _finish_first(self):
+        if not self.armed:
+            return
+        self.expected = list(self.counts)
+        for i in range(len(self.parameters)):
+            self._mark(i)
 
     def _mark(self, i):
         if i in self.ready:
@@ -219,6 +261,8 @@ class Reducer:
         while self.next < len(self.buckets) and not self.left[self.next]:
             self._launch(self.next)
             self.next += 1
+        if self.next == len(self.buckets) and len(self.ready) == len(self.parameters):
+            torch.autograd.Variable._execution_engine.queue_callback(self._finish)
 
     def _launch(self, b):
         self.times.mark("communication", again=False)
@@ -259,11 +303,6 @@ class Reducer:
     def _finish(self):
         if not self.armed:
             return
-        if self.static:
-            for i in range(len(self.parameters)):
-                self._mark(i)
-        if self.next < len(self.buckets):
-            return  # the next forward says so
         self.times.mark("computed")
         used = self._used_anywhere() if self.finds_unused or self.static else None
         with torch.no_grad():

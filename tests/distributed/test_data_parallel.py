@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import warnings
 
+import dataclasses
+from typing import NamedTuple
+
 import pytest
 
 
@@ -336,7 +339,108 @@ def functional_errors(t, d, rank):
     return [(type(e).__name__, str(e)) for _, e in map(outcome, calls)]
 
 
+def _steps(t, make, calls, **options):
+    """Gradients and weights of some steps; the text of what a step raises ends them."""
+    t.manual_seed(2)
+    model, found = t.nn.parallel.DistributedDataParallel(make(), **options), []
+    optimizer = t.optim.SGD(model.parameters(), 0.1, weight_decay=0.01)
+    for call in calls:
+        optimizer.zero_grad()
+        try:
+            call(model).backward()
+        except RuntimeError as error:
+            return [*found, str(error)]
+        optimizer.step()
+        found += [p.grad if p.grad is None else p.grad.clone() for p in model.parameters()]
+    return found + [p.detach().clone() for p in model.parameters()]
+
+
+def checkpoints_within(t, d, rank):
+    """Backward passes within the backward pass: gradients are averaged when all of them are there."""
+    checkpoint = __import__(f"{t.__name__}.utils.checkpoint", fromlist=["x"]).checkpoint
+
+    class Layers(t.nn.Module):
+        def __init__(self, times):
+            super().__init__()
+            self.layers, self.times = t.nn.ModuleList(t.nn.Linear(4, 4) for _ in range(3)), times
+
+        def forward(self, x, reentrant):
+            for layer in self.layers:
+                for _ in range(self.times):
+                    x = checkpoint(lambda v, layer=layer: layer(v).tanh(), x, use_reentrant=reentrant)
+            return x
+
+    found = []
+    for times, reentrant, options in (
+        (1, True, {}), (1, True, {"find_unused_parameters": True}), (1, True, {"static_graph": True}),
+        (2, True, {"static_graph": True}), (2, False, {"static_graph": True}),
+    ):
+        x = (t.ones(2, 4) * (rank + 1)).requires_grad_()
+        calls = [lambda model, i=i: model(x / i, reentrant).sum() for i in range(1, 5)]
+        found += _steps(t, lambda: Layers(times), calls, **options) + [x.grad]
+    return found
+
+
+def results_in_part(t, d, rank):
+    """Of what a module gives, losses use a part: with ``find_unused_parameters`` the rest is not waited for."""
+    class Named(NamedTuple):
+        a: object
+        b: object
+
+    @dataclasses.dataclass
+    class Fields:
+        a: object
+        b: object
+
+    kinds = {
+        "tuple": lambda a, b: (a, (b,)), "dict": lambda a, b: {"a": a, "b": [b]}, "named": Named, "fields": Fields,
+    }
+
+    class Both(t.nn.Module):
+        def __init__(self, kind):
+            super().__init__()
+            self.a, self.b, self.unused, self.kind = *(t.nn.Linear(3, 2) for _ in range(3)), kind
+
+        def forward(self, x):
+            return kinds[self.kind](self.a(x), self.b(x))
+
+    def loss(model, result, i):
+        a, b = {
+            "tuple": lambda r: (r[0], r[1][0]), "dict": lambda r: (r["a"], r["b"][0]), "named": lambda r: r,
+            "fields": lambda r: (r.a, r.b),
+        }[model.module.kind](result)
+        assert a.grad_fn.name() == ("AddmmBackward0" if model.module.kind == "fields" else "_DDPSinkBackward")
+        return (a if model.module.kind != "fields" and ((i + rank) % 2 or i == 3) else a + b).sum()
+
+    found = []
+    for kind in kinds:
+        calls = [lambda model, i=i: loss(model, model(t.ones(2, 3) * (rank + 1)), i) for i in range(4)]
+        found += _steps(t, lambda: Both(kind), calls, find_unused_parameters=True)
+    return found
+
+
+def unfinished(t, d, rank):
+    """What is said where parameters got no gradients, and which."""
+    class Both(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = t.nn.Linear(2, 2), t.nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.a(x), self.b(x)
+
+    level, found = d.get_debug_level(), []
+    one, both = lambda model: model(t.ones(1, 2))[0].sum(), lambda model: sum(model(t.ones(1, 2))).sum()
+    for debug in (d.DebugLevel.OFF, d.DebugLevel.INFO):
+        d.set_debug_level(debug)
+        for options, calls in (({}, [one, one]), ({"static_graph": True}, [both, both, one, one])):
+            found += _steps(t, Both, calls, **options)
+    d.set_debug_level(level)
+    return found
+
+
 PROGRAMS = [
+    checkpoints_within, results_in_part, unfinished,
     functional_in_place, functional_errors, rebuilt_buckets, kept_apart, divided_by_those_left, refused,
     buffers_follow_the_last_forward,
     plain, small_buckets, static, accumulated, unused, missing, buffers, compressed, own_hook, uneven,

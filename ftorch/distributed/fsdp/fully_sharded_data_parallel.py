@@ -8,6 +8,7 @@ from enum import Enum, auto
 
 import ftorch as torch
 
+from ...utils._pytree import tree_map
 from ..device_mesh import DeviceMesh
 from ..tensor import DTensor
 from ._fully_shard import FSDPModule, MixedPrecisionPolicy, fully_shard
@@ -259,7 +260,7 @@ class FullyShardedDataParallel(torch.nn.Module):
         values = self._fsdp_wrapped_module.state_dict(*args, **kwargs)
         if settings.state_dict_type is not StateDictType.FULL_STATE_DICT:
             return values
-        full = {k: v.full_tensor() if isinstance(v, DTensor) else v for k, v in values.items()}
+        full = {k: _copied(v) for k, v in values.items()}
         if getattr(settings.state_dict_config, "rank0_only", False) and self.process_group.rank():
             return {}
         return type(values)(full)
@@ -350,7 +351,12 @@ def _optimizer_state(model, optimizer, full, rank0_only):
     from ..checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
 
     options = StateDictOptions(full_state_dict=full, cpu_offload=full and rank0_only)
-    return get_optimizer_state_dict(model, optimizer, options=options)
+    found = get_optimizer_state_dict(model, optimizer, options=options)
+    if not found:
+        return found
+    state = dict(sorted(found["state"].items()))
+    # Later steps count in the optimizer's own tensors.
+    return {**found, "state": tree_map(_copied, state) if full else state}
 
 
 def _optimizer_state_to_load(model, optimizer, state_dict, of_rank0=False, named=False):
@@ -370,11 +376,24 @@ def _optimizer_state_to_load(model, optimizer, state_dict, of_rank0=False, named
     state = {}
     for name, values in given["state"].items():
         key, p = known[name]
-        state[key] = {k: v if k == "step" else _placed(v, p) for k, v in values.items()}
+        state[key] = {k: v if k == "step" else _placed(v, p) for k, v in tree_map(_own, values).items()}
     return {
         "state": state,
         "param_groups": [{**g, "params": [known[n][0] for n in g["params"]]} for g in given["param_groups"]],
     }
+
+
+def _own(v):
+    """A value that shares no memory; parts of tensors as they are."""
+    return v.clone() if isinstance(v, torch.Tensor) and not isinstance(v, DTensor) else v
+
+
+def _copied(v):
+    """A value whole, which shares no memory."""
+    if not isinstance(v, DTensor):
+        return _own(v)
+    whole = v.full_tensor()
+    return whole.clone() if all(placed.is_replicate() for placed in v.placements) else whole
 
 
 def _whole(p):

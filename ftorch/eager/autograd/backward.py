@@ -72,6 +72,8 @@ def run(roots, *, retain_graph, create_graph, inputs=None, accumulates=False):
     try:
         try:
             modes.grad, final.callbacks = create_graph, []
+            if waiting is None:
+                final.outermost = final.callbacks
             keep = retain_graph or create_graph
             if final.compiler is None:
                 result = _run(roots, keep, inputs, accumulates)
@@ -92,6 +94,7 @@ class _Final(threading.local):
     """What the running backward calls when all gradients are there."""
 
     callbacks: list | None = None
+    outermost: list | None = None  # of the backward that this one runs in, if it runs in one
     nodes: tuple | None = None  # of the running backward: what is reached, roots, what is needed, its token, what is caught
     keeps: bool = False  # whether its graph is kept
     compiler: Any = None  # what runs backwards in place of this engine: compiled autograd
@@ -157,6 +160,13 @@ class ExecutionEngine:
         if final.callbacks is None:
             raise RuntimeError("Final callbacks can only be installed during backward pass.")
         final.callbacks.append(callback)
+
+    @staticmethod
+    def _queue_outermost(callback) -> None:
+        """As `queue_callback`, but a backward that runs in another one (checkpoints with ``use_reentrant``) leaves it to that."""
+        if final.callbacks is None or final.outermost is None:
+            raise RuntimeError("Final callbacks can only be installed during backward pass.")
+        final.outermost.append(callback)
 
     @staticmethod
     def run_backward(

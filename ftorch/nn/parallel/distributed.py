@@ -77,6 +77,7 @@ class DistributedDataParallel(Module):
 
     _active_ddp_module = None
     _divide_by_initial_world_size = True
+    _ddp_sink_clone = True
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=None,
                  init_sync=True, process_group=None, bucket_cap_mb=None,
@@ -202,6 +203,10 @@ class DistributedDataParallel(Module):
                 stacklevel=2,
             )
 
+    def _set_ddp_sink_clone(self, val: bool) -> None:
+        """Whether results of which parts may be unused are copies of the module's (True)."""
+        self._ddp_sink_clone = val
+
     def _set_ddp_runtime_logging_sample_rate(self, sample_rate: int) -> None:
         """After the first ten iterations, times are kept of each ``sample_rate``-th one (100)."""
         if sample_rate < 1:
@@ -311,9 +316,19 @@ class DistributedDataParallel(Module):
             self.require_forward_param_sync = False
             self.reducer.armed = False
             self.reducer.unsynced = self.reducer.unsynced or torch.is_grad_enabled()
-        if torch.is_grad_enabled() and self.require_backward_grad_sync:
-            self.require_forward_param_sync = True
-        return output
+        looks = self.find_unused_parameters and not self.static_graph or self.static_graph and self.reducer.expected is None
+        return self._through_sink(output) if looks and torch.is_grad_enabled() else output
+
+    def _through_sink(self, output):
+        """A result whose backward passes reach all parameters that it depends on, also where only a part of it is used."""
+        from ...utils._pytree import tree_flatten, tree_unflatten
+
+        leaves, spec = tree_flatten(output)
+        places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor) and x.grad_fn is not None]
+        if places:
+            for i, x in zip(places, _DDPSink.apply(self._ddp_sink_clone, *[leaves[i] for i in places])):
+                leaves[i] = x
+        return tree_unflatten(leaves, spec)
 
     def _cast_forward(self, inputs, kwargs):
         from ...func import functional_call
@@ -462,6 +477,20 @@ def _hook_class():
             )
 
     return _DDPJoinHook
+
+
+class _DDPSink(torch.autograd.Function):
+    """Results as they are. Parameters that only results which a loss does not use depend on get undefined gradients: the
+    reducer hears of them, and nothing more is expected."""
+
+    @staticmethod
+    def forward(ctx, clones, *tensors):
+        ctx.set_materialize_grads(False)
+        return tuple(t.clone() for t in tensors) if clones else tensors
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return None, *grads
 
 
 def _reached(output):

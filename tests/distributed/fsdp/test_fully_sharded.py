@@ -63,6 +63,34 @@ def mixed(t, d, rank):
     return [x.dtype == t.float32 for x in found], [x.shape for x in found]
 
 
-@pytest.mark.parametrize("program", [wrapped, replicated, mixed])
+def optimizer_states(t, d, rank):
+    """An optimizer's state that another one loaded is that one's own: each counts its steps."""
+    f = __import__(f"{t.__name__}.distributed.fsdp", fromlist=["x"])
+    wrap, made, found = f.FullyShardedDataParallel, [], []
+    for _ in range(2):
+        t.manual_seed(0)
+        model = wrap(t.nn.Linear(4, 3), use_orig_params=True, device_id=t.device("cpu"))
+        wrap.set_state_dict_type(
+            model, f.StateDictType.FULL_STATE_DICT, f.FullStateDictConfig(), f.FullOptimStateDictConfig()
+        )
+        made.append((model, t.optim.SGD(model.parameters(), 0.1, momentum=0.9), t.optim.Adam(model.parameters(), 0.1)))
+
+    def step(model, sgd, adam):
+        model(t.ones(2, 4) * (rank + 1)).square().sum().backward()
+        sgd.step(), adam.step()
+
+    step(*made[0])
+    states = [wrap.optim_state_dict(made[0][0], optimizer) for optimizer in made[0][1:]]
+    for optimizer, state in zip(made[1][1:], states):
+        optimizer.load_state_dict(wrap.optim_state_dict_to_load(made[1][0], optimizer, state))
+    for model, sgd, adam in (*made, made[1]):
+        step(model, sgd, adam)
+    for model, sgd, adam in made:
+        momentum = wrap.optim_state_dict(model, sgd)["state"]
+        found += [sorted((n, float(s["step"])) for n, s in wrap.optim_state_dict(model, adam)["state"].items()), momentum]
+    return found, [s["state"] for s in states[:1]], [sorted(float(v["step"]) for v in states[1]["state"].values())]
+
+
+@pytest.mark.parametrize("program", [wrapped, replicated, mixed, optimizer_states])
 def test_two_processes(two, program):
     two.run(program)
