@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
-
 import dataclasses
+import warnings
 from typing import NamedTuple
 
 import pytest

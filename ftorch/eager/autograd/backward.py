@@ -164,8 +164,7 @@ class ExecutionEngine:
     @staticmethod
     def _queue_outermost(callback) -> None:
         """As `queue_callback`, but a backward that runs in another one (checkpoints with ``use_reentrant``) leaves it to that."""
-        if final.callbacks is None or final.outermost is None:
-            raise RuntimeError("Final callbacks can only be installed during backward pass.")
+        assert final.outermost is not None  # a backward runs
         final.outermost.append(callback)
 
     @staticmethod
