@@ -163,7 +163,7 @@ class ExecutionEngine:
 
     @staticmethod
     def _queue_outermost(callback) -> None:
-        """As `queue_callback`, but a backward that runs in another one (checkpoints with ``use_reentrant``) leaves it to that."""
+        """As `queue_callback`, at the end of the backward in which this one runs (a checkpoint's), if it runs in one."""
         assert final.outermost is not None  # a backward runs
         final.outermost.append(callback)
 
