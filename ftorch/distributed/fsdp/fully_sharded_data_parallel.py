@@ -376,7 +376,7 @@ def _optimizer_state_to_load(model, optimizer, state_dict, of_rank0=False, named
     state = {}
     for name, values in given["state"].items():
         key, p = known[name]
-        state[key] = {k: v if k == "step" else _placed(_own(v), p) for k, v in values.items()}
+        state[key] = {k: _own(v) if k == "step" else _placed(_own(v), p) for k, v in values.items()}
     return {
         "state": state,
         "param_groups": [{**g, "params": [known[n][0] for n in g["params"]]} for g in given["param_groups"]],

@@ -86,7 +86,8 @@ def optimizer_states(t, d, rank):
     for pair in (*made, made[1]):
         step(*pair)
     found = [wrap.optim_state_dict(*pair)["state"] for pair in made]
-    return found, state["state"], [list(values) for values in (state["state"], *found)]
+    # PyTorch's second optimizer counts in some of the first's saved steps.
+    return found, [v["sum"] for v in state["state"].values()], [list(values) for values in (state["state"], *found)]
 
 
 @pytest.mark.parametrize("program", [wrapped, replicated, mixed, optimizer_states])
