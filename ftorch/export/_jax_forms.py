@@ -257,3 +257,21 @@ def _while_loop(keys, condition, body, carried, additional=()):
 
     start = (jnp.zeros((), jnp.int32), *map(jnp.asarray, carried))
     return jax.lax.while_loop(goes_on, step, start)[1:]
+
+
+@_form("higher_order.scan")
+def _scan(keys, graph, init, xs, additional=()):
+    key, count = keys.next(), len(init)
+
+    def step(carry, x):
+        following = tuple(map(jnp.asarray, graph(keys.of_step(key, carry[0]), *carry[1:], *x, *additional)))
+        return (carry[0] + 1, *following[:count]), following[count:]
+
+    start = (jnp.zeros((), jnp.int32), *map(jnp.asarray, init))
+    carry, ys = jax.lax.scan(step, start, tuple(map(jnp.asarray, xs)))
+    return (*carry[1:], *ys)
+
+
+@_form("higher_order.map_impl")
+def _map(keys, graph, xs, additional=()):
+    return _scan(keys, lambda own, *given: graph(own, *given), (), xs, additional)

@@ -278,12 +278,10 @@ def _decided(pred):
 
 
 def carry_agrees(name, structs, outputs):
-    if len(structs) != len(outputs) or any(
-        s.shape != o.shape or s.dtype != o.dtype for s, o in zip(structs, outputs)
-    ):
-        given, made = (
-            [f"{np.dtype(v.dtype)}{list(v.shape)}" for v in values] for values in (structs, outputs)
-        )
+    given, made = (
+        [f"{np.dtype(getattr(v.dtype, 'numpy', v.dtype))}{list(v.shape)}" for v in values] for values in (structs, outputs)
+    )
+    if given != made:
         raise RuntimeError(
             f"{name}: the carried values must keep their dtypes and shapes, but {given} become {made}"
         )
@@ -312,12 +310,16 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
         raise RuntimeError("scan() operator requires init leaves.")
     if not slices:
         raise RuntimeError("scan() operator requires xs leaves.")
-    slices = [t.movedim(dim, 0) for t in slices]
-    steps = slices[0].shape[0]
-    if any(t.shape[0] != steps for t in slices):
+    steps = slices[0].shape[dim]
+    if any(t.shape[dim] != steps for t in slices):
         raise RuntimeError("All xs leaves must have the same size in the scanned dimension")
+    if modes.levels:
+        recorded = modes.levels[-1].control_flow("scan", (combine_fn,), (init, xs, dim % slices[0].dim(), reverse))
+        if recorded is not NotImplemented:
+            return recorded
+    slices = [t.movedim(dim, 0) for t in slices]
     if _in_python([*slices, *starts]):
-        carry, ys = _scan_in_python(combine_fn, init, slices, join, steps, reverse)
+        carry, ys = _scan_in_python(combine_fn, init, restart, slices, join, steps, reverse)
         return carry, pytree.tree_map(lambda y: y.movedim(0, dim), ys)
     count = len(starts)
 
@@ -345,11 +347,12 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
     return restart(results[:count]), pytree.tree_map(lambda y: y.movedim(0, dim), ys)
 
 
-def _scan_in_python(combine_fn, carry, slices, join, steps, reverse):
+def _scan_in_python(combine_fn, carry, restart, slices, join, steps, reverse):
     order = range(steps - 1, -1, -1) if reverse else range(steps)
     results = [None] * steps
     for i in order:
-        carry, results[i] = combine_fn(carry, join([t[i] for t in slices]))
+        following, results[i] = combine_fn(carry, join([t[i] for t in slices]))
+        carry = restart(pytree.tree_leaves(following))  # in the structure that it had, as the graphs of programs hand it on
     return carry, pytree.tree_map(lambda *ys: api.stack(ys), *results) if steps else None
 
 
@@ -418,6 +421,10 @@ def map(f, xs, *args):
             f"{[t.shape for t in slices]}."
         )
     shared, _ = _split(args)
+    if modes.levels:
+        recorded = modes.levels[-1].control_flow("map", (f,), (xs, args))
+        if recorded is not NotImplemented:
+            return recorded
     if _in_python([*slices, *shared]):
         results = [f(join([t[i] for t in slices]), *args) for i in range(sizes[0])]
         return pytree.tree_map(lambda *ys: api.stack(ys), *results)

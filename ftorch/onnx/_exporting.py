@@ -141,6 +141,24 @@ class _Exporter:
             body=self._graph("body", step, inputs),
         )
 
+    def _scan(self, results, body, init, xs, additional=()):
+        g, count = self.g, len(init)
+        start = self._values(init, results[:count])
+        state = [Value(g.fresh("state"), v.shape, v.dtype) for v in start]
+        slices = [Value(g.fresh("slice"), tuple(x.shape[1:]), x.dtype) for x in xs]
+
+        def step():
+            after = self._inlined(body, (*state, *slices, *additional))
+            return [*self._values(after[:count], results[:count]), *after[count:]]
+
+        inputs = [value_info(v.name, v.shape, v.dtype, self.sizes) for v in (*state, *slices)]
+        return self._results(
+            "Scan", [v.name for v in (*start, *xs)], results, body=self._graph("body", step, inputs), num_scan_inputs=len(xs)
+        )
+
+    def _map(self, results, body, xs, additional=()):
+        return self._scan(results, body, (), xs, additional)
+
     def _call(self, node):
         args = self.argument(tuple(node.args))
         kwargs = dict(self.argument(dict(node.kwargs)))
@@ -219,7 +237,9 @@ class _Exporter:
         return infos
 
 
-_FLOW = {"cond": _Exporter._cond, "while_loop": _Exporter._while_loop}
+_FLOW = {
+    "cond": _Exporter._cond, "while_loop": _Exporter._while_loop, "scan": _Exporter._scan, "map_impl": _Exporter._map,
+}
 
 
 def _tensor(array, name):

@@ -310,7 +310,7 @@ class TraceLevel(Level):
         return self.results(value, node) if isinstance(value, (TensorBase, tuple)) else value
 
     def control_flow(self, name, functions, arguments):
-        """``cond`` and ``while_loop`` become one node that calls graphs."""
+        """``cond``, ``while_loop``, ``scan`` and ``map`` become one node that calls graphs."""
         from .higher_order import record
 
         return record(self, name, functions, arguments)

@@ -1,4 +1,4 @@
-"""``cond`` and ``while_loop`` while a graph is recorded: their functions become graphs of their own.
+"""``cond``, ``while_loop``, ``scan`` and ``map`` while a graph is recorded: their functions become graphs of their own.
 
 A function is run once at a level of its own, a `_Branch`, whose graph has a placeholder for each
 operand and for each tensor that the function takes from around it. Meanwhile the level around hands
@@ -57,8 +57,9 @@ class _Branch(TraceLevel):
     operator: str
     named: bool
 
-    def begin(self, outer, operator, captured, named):
+    def begin(self, outer, operator, captured, named, names=None):
         self.outer, self.operator, self.captured, self.named = outer, operator, captured, named
+        self.names = names or {}  # of operands that are no tensors of around, by their ids
         self.outermost = getattr(outer, "outermost", outer)
         self._standing: dict[int, tuple[Any, Traced]] = {}  # what stands for tensors of around
         self._inputs: set[int] = set()  # ids of placeholders' storages
@@ -82,7 +83,7 @@ class _Branch(TraceLevel):
     def input(self, t):
         """The placeholder's value for a tensor of around."""
         count = sum(n.op == "placeholder" for n in self.graph.nodes)
-        name = self.outer.node_of(t).name if self.named else f"arg{count}_1"
+        name = (self.names.get(id(t)) or self.outer.node_of(t).name) if self.named else f"arg{count}_1"
         first = next((n for n in self.graph.nodes if n.op != "placeholder"), None)
         with self.graph.inserting_before(first) if first else contextlib.nullcontext():
             node = self.graph.placeholder(name)
@@ -159,20 +160,25 @@ class _Branch(TraceLevel):
             for t in list(self.captured.values()):
                 self.input(t)
             flat, self.spec = pytree.tree_flatten(function(*inputs))
-            nodes = []
+            nodes, given = [], set(self._inputs)
             for t in flat:
                 if not isinstance(t, TensorBase):
                     t = api.tensor(t)
                 own = self.adopt(t)
-                if id(own._ftorch_storage) in self._inputs:
+                if id(own._ftorch_storage) in given:
                     _refuse("aliasing", self.operator,
                             "Replace `return input` with `return input.clone()` to avoid aliasing.")
+                given.add(id(own._ftorch_storage))
                 nodes.append(own._node)
                 self.outputs.append(_value(own))
             self.graph.output(tuple(nodes))
 
-    def module(self, single=False):
-        """The graph of the function, which has all captured tensors among its inputs."""
+    def module(self, single=False, listed=False):
+        """The graph of the function, which has all captured tensors among its inputs; its results are a tuple.
+
+        Args:
+            single: it gives its only result; ``listed``: a list of them.
+        """
         for key, t in self.captured.items():
             if key not in self._standing:
                 self.input(t)
@@ -180,6 +186,9 @@ class _Branch(TraceLevel):
         if single:
             output = self.graph.output_node()
             output.args = (output.args[0][0],)
+        elif listed:
+            output = self.graph.output_node()
+            output.args = (list(output.args[0]),)
         self.graph.eliminate_dead_code()
         return GraphModule(self.root, self.graph)
 
@@ -203,13 +212,13 @@ def _branch_class(kind) -> type[_Branch]:
     return type("Branch", (_Branch, kind), {})
 
 
-def _branches(level, operator, functions, operands, named):
+def _branches(level, operator, functions, operands, named, names=None):
     captured: dict[int, Any] = {}
     kind = next(c for c in type(level).__mro__ if not issubclass(c, _Branch))
     made = []
     for f in functions:
         table = (level._table,) if hasattr(level, "_table") else ()  # a branch decomposes what its trace does
-        branch = _branch_class(kind)(*table).begin(level, operator, captured, named)
+        branch = _branch_class(kind)(*table).begin(level, operator, captured, named, names)
         for option in ("composites", "renames"):
             if hasattr(level, option):
                 setattr(branch, option, getattr(level, option))
@@ -331,7 +340,101 @@ def _while_loop(level, functions, carried):
     return tuple(pytree.tree_unflatten(results, spec))
 
 
-_RECORDERS = {"cond": _cond, "while_loop": _while_loop}
+def _of_values(level, function, *tensors):
+    """``function`` of the example values of tensors, which nobody records."""
+    levels = modes.levels
+    modes.levels = levels[: levels.index(getattr(level, "outermost", level))]
+    try:
+        return function(*map(_value, tensors))
+    finally:
+        modes.levels = levels
+
+
+def _over_slices(level, operator, function, carried, slices, shared=()):
+    """(the branch of a function of tensors and slices of others, what it captured): (the carried, the slices, the shared)."""
+    parts = [_of_values(level, lambda t: t[0], t) for t in slices]
+    names = {id(part): level.node_of(t).name for part, t in zip(parts, slices)} if operator == "map_impl" else None
+    (branch,), captured = _branches(
+        level, f"torch.ops.higher_order.{operator}", [function], [*carried, *parts, *shared], operator == "map_impl", names
+    )
+    return branch, captured
+
+
+def _stacked(level, steps, outputs):
+    return [_of_values(level, lambda t: api.stack([t] * steps), t) for t in outputs]
+
+
+def _scan(level, functions, init, xs, dim, reverse):
+    starts, restart = _flat(init)
+    slices, join = _flat(xs)
+    count = len(starts)
+    if dim:
+        slices = [t.movedim(dim, 0) for t in slices]
+    if reverse:
+        slices = [t.flip([0]) for t in slices]
+    specs = []
+
+    def step(*own):
+        found = functions[0](restart(own[:count]), join(own[count:]))
+        if not isinstance(found, tuple) or len(found) != 2:
+            _refuse_returns(found)
+        carry, y = found
+        leaves, spec = pytree.tree_flatten(y)
+        specs.append(spec)
+        return [*pytree.tree_leaves(carry), *leaves]
+
+    branch, captured = _over_slices(level, "scan", step, starts, slices)
+    carry_agrees("scan", starts, branch.outputs[:count])
+    values = [*branch.outputs[:count], *_stacked(level, slices[0].shape[0], branch.outputs[count:])]
+    given, parts, captured = ([level.node_of(t) for t in ts] for ts in (starts, slices, captured))
+    graph = _install(level, "scan_combine_graph", branch.module(listed=True))
+    results = _recorded(level, ops.higher_order.scan, (graph, given, parts, tuple(captured)), values)
+    ys = list(results[count:])
+    if reverse:
+        ys = [y.flip([0]) for y in ys]
+    if dim:
+        ys = [y.movedim(0, dim) for y in ys]
+    return restart(results[:count]), pytree.tree_unflatten(ys, specs[0])
+
+
+def _refuse_returns(found):
+    from ..._dynamo.exc import UncapturedHigherOrderOpError
+
+    raise UncapturedHigherOrderOpError(
+        "This higher order operator doesn't work unless it is captured completely with torch.compile. Got graph break/error:\n"
+        "\ntorch.scan: improper combine_fn number of returns\n  Higher Order Operator: torch.ops.higher_order.scan\n"
+        f"  Explanation: Expect combine_fn to return a tuple (next_carry, y) but got {found}.\n"
+    )
+
+
+def _map(level, functions, xs, args):
+    slices, join = _flat(xs)
+    leaves, spec = pytree.tree_flatten(args)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, TensorBase)]
+    shared, count = [leaves[i] for i in places], len(slices)
+
+    def run(*own):
+        full = list(leaves)
+        for i, t in zip(places, own[count:]):
+            full[i] = t
+        return functions[0](join(own[:count]), *pytree.tree_unflatten(full, spec))
+
+    branch, captured = _over_slices(level, "map_impl", run, (), slices, shared)
+    values = _stacked(level, slices[0].shape[0], branch.outputs)
+    parts, others = ([level.node_of(t) for t in ts] for ts in (slices, [*shared, *captured]))
+    graph = _install(level, "body_graph", branch.module())
+    results = _recorded(level, ops.higher_order.map_impl, (graph, parts, others), values)
+    return pytree.tree_unflatten(list(results), branch.spec)
+
+
+def _flat(tree):
+    """(the tensors of a tree, a function that makes the tree of others)."""
+    leaves, spec = pytree.tree_flatten(tree)
+    leaves = [t if isinstance(t, TensorBase) else api.tensor(t) for t in leaves]
+    return leaves, lambda own: pytree.tree_unflatten(list(own), spec)
+
+
+_RECORDERS = {"cond": _cond, "while_loop": _while_loop, "scan": _scan, "map": _map}
 
 
 def record(level: Level, name: str, functions, arguments):
