@@ -12,10 +12,12 @@ from .distributed_c10d import *  # noqa: F403
 from .distributed_c10d import (
     _all_gather_base,
     _coalescing_manager,
+    _get_process_group_name,
     _make_nccl_premul_sum,
     _rank_not_in_group,
     _reduce_scatter_base,
 )
+from .remote_device import _remote_device
 
 
 def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:

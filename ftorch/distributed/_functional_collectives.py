@@ -52,6 +52,16 @@ def _dimension(dim, rank):
 _resolve_group = _expand_group
 
 
+def _resolve_group_name(group, tag: str = "") -> str:
+    """The name of the group that an argument means; a name is its own."""
+    return group if isinstance(group, str) else _expand_group(group, tag).group_name
+
+
+def is_torchdynamo_compiling() -> bool:
+    """Whether a call is being captured (``torch.compiler.is_dynamo_compiling``)."""
+    return torch.compiler.is_dynamo_compiling()
+
+
 def _reduction(name):
     if not isinstance(name, str):
         return name

@@ -142,14 +142,12 @@ class DeviceMesh:
         """The calling process' place in the mesh; None if it is not in it."""
         return tuple(self._coordinate) if self._coordinate is not None else None
 
-    def _dim(self, mesh_dim) -> int:
+    def _dim(self, mesh_dim, *hints) -> int:
         if mesh_dim is None:
             if self.ndim > 1:
                 raise RuntimeError(
                     f"Found the DeviceMesh have {self.ndim} dimensions",
-                    "Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.",
-                    "If you want to get the list of all the ProcessGroups in the DeviceMesh,"
-                    "please use `get_all_groups()` instead.",
+                    "Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.", *hints,
                 )
             return 0
         if isinstance(mesh_dim, str):
@@ -176,7 +174,10 @@ class DeviceMesh:
                     "redistribute DTensors, or start a process for each place (torchrun)."
                 )
             raise RuntimeError("DeviceMesh process groups not initialized!")
-        return self._groups[self._dim(mesh_dim)]
+        return self._groups[self._dim(
+            mesh_dim,
+            "If you want to get the list of all the ProcessGroups in the DeviceMesh,please use `get_all_groups()` instead.",
+        )]
 
     def get_all_groups(self) -> list:
         """The groups of all dimensions."""

@@ -133,6 +133,22 @@ def _get_pg_default_device(group=None):
 _get_object_coll_device = _get_pg_default_device
 
 
+def _get_global_rank(group, rank: int) -> int:
+    """The older name of `get_global_rank`."""
+    return get_global_rank(group, rank)
+
+
+def _set_pg_timeout(timeout, group=None) -> None:
+    """Sets how long a group's collectives (the default group's without one) may take, a `datetime.timedelta`.
+
+    Raises:
+        ValueError: if the calling process is none of the group.
+    """
+    if _rank_not_in_group(group):
+        raise ValueError("Invalid process group specified")
+    group_of(group).set_timeout(timeout)
+
+
 def _get_process_group_name(group) -> str:
     return _world.pg_names.get(group, "None")
 

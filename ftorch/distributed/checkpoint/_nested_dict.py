@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import ftorch as torch
 
+FLATTEN_MAPPING = dict[str, tuple[str | int, ...]]
+
 
 def _has_tensor(value):
     if isinstance(value, torch.Tensor):

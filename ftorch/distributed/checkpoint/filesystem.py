@@ -35,6 +35,7 @@ from .storage import StorageReader, StorageWriter, WriteResult
 
 __all__ = ["FileSystemReader", "FileSystemWriter", "SerializationFormat"]
 
+DEFAULT_SUFFIX = ".distcp"
 CURRENT_DCP_VERSION = "1.0.0"  # of the files' form
 
 
@@ -209,7 +210,7 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """Says how each rank's files are called: not as those of a checkpoint that is there."""
         names = self.folder.names()
-        used = [n[: -len(".distcp")].rsplit("_", 1)[-1] for n in names if n.endswith(".distcp")]
+        used = [n[: -len(DEFAULT_SUFFIX)].rsplit("_", 1)[-1] for n in names if n.endswith(DEFAULT_SUFFIX)]
         there = ".metadata" in names
         number = 1 + max((int(u) for u in used if u.isdigit()), default=-1) if there else 0
         return [
@@ -224,7 +225,7 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
             [[item] for item in plan.items]
         )
         for number, items in enumerate(filter(None, lists), getattr(prefix, "number", 0)):
-            name, stream = f"{prefix.prefix}{number}.distcp", io.BytesIO()
+            name, stream = f"{prefix.prefix}{number}{DEFAULT_SUFFIX}", io.BytesIO()
             for item in items:
                 value = planner.resolve_data(item)
                 if isinstance(value, torch.Tensor):
@@ -240,7 +241,7 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
         self.folder.write(".metadata", [_index.dumps(metadata)])
         current = {info.relative_path for info in metadata.storage_data.values()}
         for name in self.folder.names():
-            if name.startswith("__") and ".distcp" in name and name not in current:
+            if name.startswith("__") and DEFAULT_SUFFIX in name and name not in current:
                 self.folder.remove(name)
 
     def stage(self, state_dict: dict) -> dict:

@@ -58,6 +58,9 @@ class TensorProperties:
         )
 
 
+STATE_DICT_TYPE = dict[str, Any]
+
+
 @dataclass
 class TensorStorageMetadata:
     """A tensor: its properties, shape and parts."""

@@ -78,23 +78,23 @@ def _is_elsewhere(options):
     )
 
 
-def _make_states(optimizer):
+def _init_optim_state(optim):
     """Gives an optimizer that has made no step the states that it will have, by a step with gradients and rates of zero."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    if optimizer.state or any(p.grad is not None for p in parameters):
+    parameters = [p for group in optim.param_groups for p in group["params"]]
+    if optim.state or any(p.grad is not None for p in parameters):
         return
-    rates = [group.get("lr") for group in optimizer.param_groups]
+    rates = [group.get("lr") for group in optim.param_groups]
     for p in parameters:
         if p.requires_grad:
             p.grad = torch.zeros_like(p)
-    for group, rate in zip(optimizer.param_groups, rates):
+    for group, rate in zip(optim.param_groups, rates):
         if rate is not None:
             group["lr"] = torch.zeros_like(rate) if isinstance(rate, torch.Tensor) else 0.0
-    optimizer.step(closure=None)
-    for group, rate in zip(optimizer.param_groups, rates):
+    optim.step(closure=None)
+    for group, rate in zip(optim.param_groups, rates):
         if rate is not None:
             group["lr"] = rate
-    optimizer.zero_grad(set_to_none=True)
+    optim.zero_grad(set_to_none=True)
 
 
 def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None) -> dict:
@@ -106,7 +106,7 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
     optimizers = optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,)
     names, state, groups = _names(model), {}, []
     for optimizer in optimizers:
-        _make_states(optimizer)
+        _init_optim_state(optimizer)
         for group in optimizer.param_groups:
             listed = [names[id(p)] for p in group["params"]]
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": listed})
@@ -176,7 +176,7 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
         nested = _unflattened(nested, names.values())
     by_name = {n: g for g in nested["param_groups"] for n in g["params"]}
     for optimizer in optimizers:
-        _make_states(optimizer)
+        _init_optim_state(optimizer)
         for group in optimizer.param_groups:
             listed = [names[id(p)] for p in group["params"]]
             source = by_name.get(listed[0]) if listed else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 
-from .default_planner import DefaultLoadPlanner
+from .. import distributed_c10d as dist
+from .default_planner import DefaultLoadPlanner, _EmptyStateDictLoadPlanner
 from .filesystem import FileSystemReader
 from .state_dict_saver import group_of, of_first, plain, together_on
 from .stateful import Stateful
@@ -65,3 +67,23 @@ def _load_state_dict(state_dict, storage_reader, process_group=None, coordinator
                      no_dist: bool = False, planner=None) -> None:
     """`load_state_dict`."""
     load(state_dict, storage_reader=storage_reader, planner=planner, process_group=process_group, no_dist=no_dist)
+
+
+def _load_state_dict_from_keys(keys=None, *, checkpoint_id=None, storage_reader=None, process_group=None) -> dict:
+    """A checkpoint's values, as a new state dict.
+
+    Args:
+        keys: their names, or how these begin (one, or a set of them); None: all.
+    """
+    alone = not dist.is_initialized()
+    if alone:
+        warnings.warn(
+            "torch.distributed is unavailable or uninitialized, assuming the intent is to load in a single process.",
+            stacklevel=2,
+        )
+    state: dict = {}
+    load(
+        state, checkpoint_id=checkpoint_id, storage_reader=storage_reader, process_group=process_group, no_dist=alone,
+        planner=_EmptyStateDictLoadPlanner({keys} if isinstance(keys, str) else keys),
+    )
+    return state

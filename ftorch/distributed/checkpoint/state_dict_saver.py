@@ -14,7 +14,7 @@ import ftorch as torch
 
 from .. import distributed_c10d as dist
 from ..tensor import DTensor
-from .api import CheckpointException
+from .api import CheckpointException, _wrap_exception
 from .default_planner import DefaultSavePlanner
 from .filesystem import FileSystemWriter
 from .metadata import Metadata
@@ -156,7 +156,7 @@ def together_on(group, step: str, compute) -> list:
     try:
         own = (compute(), None)
     except Exception as error:
-        own = (None, error)
+        own = (None, _wrap_exception(error))
     found = everybody(group, own)
     failures = {r: e for r, (_, e) in enumerate(found) if e is not None}
     if failures:
@@ -225,4 +225,13 @@ def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_
     """The older name of `save`."""
     return save(
         state_dict, storage_writer=storage_writer, process_group=process_group, no_dist=no_dist, planner=planner
+    )
+
+
+def _save_state_dict(state_dict, storage_writer, process_group=None, coordinator_rank: int = 0,
+                     no_dist: bool = False, planner=None, use_collectives: bool = True) -> Metadata:
+    """`save_state_dict`."""
+    return save(
+        state_dict, storage_writer=storage_writer, process_group=process_group, no_dist=no_dist, planner=planner,
+        use_collectives=use_collectives,
     )

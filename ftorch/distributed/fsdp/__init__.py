@@ -1,6 +1,7 @@
 """Modules of which each process keeps a part (``torch.distributed.fsdp``)."""
 
 from . import wrap
+from ._flat_param import FlatParameter  # noqa: F401
 from ._fully_shard import (
     CPUOffloadPolicy,
     DataParallelMeshDims,

@@ -82,6 +82,38 @@ def chosen(root, policy) -> list:
     return out
 
 
+def _recursive_wrap(module, auto_wrap_policy, wrapper_cls, ignored_modules, ignored_params, only_wrap_children: bool = False,
+                    **kwargs):
+    """Wraps the submodules that a policy chooses, inner ones first, in ``wrapper_cls(submodule, **kwargs)``.
+
+    Args:
+        only_wrap_children: whether the module itself stays as it is.
+
+    Returns:
+        (the module, wrapped if the policy says so; how many elements of parameters are in wrapped modules).
+
+    Raises:
+        AssertionError: if a submodule is wrapped already.
+    """
+    assert auto_wrap_policy is not None, "Must specify auto_wrap_policy."
+    assert wrapper_cls is not None, "Must specify wrapper_cls"
+    for child in module.modules():
+        if child not in ignored_modules and isinstance(wrapper_cls, type) and isinstance(child, wrapper_cls):
+            raise AssertionError(f"Child module {child} is already wrapped by {wrapper_cls}")
+    left = sum(p.numel() for p in module.parameters() if p not in ignored_params)
+    if not auto_wrap_policy(module=module, recurse=True, nonwrapped_numel=left):
+        return module, 0
+    wrapped = 0
+    for name, child in module.named_children():
+        if child not in ignored_modules:
+            made, count = _recursive_wrap(child, auto_wrap_policy, wrapper_cls, ignored_modules, ignored_params, **kwargs)
+            setattr(module, name, made)
+            wrapped += count
+    if only_wrap_children or not auto_wrap_policy(module=module, recurse=False, nonwrapped_numel=left - wrapped):
+        return module, wrapped
+    return wrapper_cls(module, **{**kwargs, **getattr(module, "_wrap_overrides", {})}), left
+
+
 _enabled: list = []
 
 

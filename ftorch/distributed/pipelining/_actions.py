@@ -39,6 +39,9 @@ class _ComputationType(StrEnum):
 FORWARD, FULL_BACKWARD = _ComputationType.FORWARD, _ComputationType.FULL_BACKWARD
 BACKWARD_INPUT, BACKWARD_WEIGHT = _ComputationType.BACKWARD_INPUT, _ComputationType.BACKWARD_WEIGHT
 OVERLAP_F_B, REDUCE_GRAD = _ComputationType.OVERLAP_F_B, _ComputationType.REDUCE_GRAD
+UNSHARD, RESHARD = _ComputationType.UNSHARD, _ComputationType.RESHARD
+SEND_F, RECV_F = _ComputationType.SEND_F, _ComputationType.RECV_F
+SEND_B, RECV_B = _ComputationType.SEND_B, _ComputationType.RECV_B
 _PATTERN = re.compile(r"(\d+)(F|I|B|W|UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|RECV_B)(\d*)")
 
 

@@ -13,7 +13,22 @@ import ftorch as torch
 
 from ...utils._pytree import tree_map_only
 from . import _actions as actions
-from ._actions import _Action, _ComputationType
+from ._actions import (  # noqa: F401  (PyTorch has the types of actions under this name)
+    BACKWARD_INPUT,
+    BACKWARD_WEIGHT,
+    FORWARD,
+    FULL_BACKWARD,
+    OVERLAP_F_B,
+    RECV_B,
+    RECV_F,
+    REDUCE_GRAD,
+    RESHARD,
+    SEND_B,
+    SEND_F,
+    UNSHARD,
+    _Action,
+    _ComputationType,
+)
 from ._utils import generate_stage_to_rank_mapping
 from .microbatch import TensorChunkSpec, _split_tensor, merge_chunks, split_args_kwargs_into_chunks
 
@@ -167,6 +182,12 @@ class _PipelineSchedule:
             stage.backward_one_chunk(i, self._internal_losses.get(i), full, last, own)
         else:
             raise ValueError(f"Unknown computation type {kind}")
+
+
+def _wait_batch_p2p(work: list) -> None:
+    """Waits for sends and receives."""
+    for each in work:
+        each.wait()
 
 
 def _detached(t):

@@ -12,6 +12,7 @@ from .. import distributed_c10d as dist
 from ..fsdp import FSDPModule
 from ..tensor import DTensor
 from ._utils import as_tuple
+from ._utils import as_tuple as _normalize_model_output_as_tuple  # noqa: F401
 
 __all__ = ["PipelineStage", "build_stage"]
 
