@@ -344,6 +344,8 @@ def _backward(x, gradient=None, retain_graph=None, create_graph=False, inputs=No
 
 
 def _item(x):
+    if x.device_mesh._places is None and x.device_mesh.get_coordinate() is None:
+        raise RuntimeError("Cannot cast None to number")  # the process is not in the mesh
     return x.full_tensor().item()
 
 

@@ -7,6 +7,7 @@ import math
 import ftorch as torch
 
 from ...utils._pytree import tree_flatten, tree_unflatten
+from .. import distributed_c10d as dist
 from . import _rules as rules
 from ._choices import cheapest, listed
 from ._redistribute import OfMean, global_strides, gradient_placements, redistributed, with_gradient
@@ -132,6 +133,8 @@ def call(func, args, kwargs):
         if inplace:
             targets[0], outputs = list(tensors[0].placements), list(tensors[0].placements)
     if not over_devices and mesh.get_coordinate() is None:
+        if name == "equal":
+            return _of_all(None)
         return (
             tensors[0]
             if inplace
@@ -163,6 +166,8 @@ def call(func, args, kwargs):
         result = func(*local_arguments, **local_options)
     if inplace:
         return None if name == "__setitem__" else tensors[0]
+    if name == "equal" and not over_devices:
+        return _of_all(result)
     count = math.prod(
         mesh.size(m)
         for m, p in enumerate(outputs)
@@ -205,6 +210,13 @@ def _of_nobody(func, tensors, places, leaves, spec, mesh, outputs):
             t = DTensor._made(nothing, mesh, outputs, tuple(t.shape))
         made.append(t)
     return tree_unflatten(made, structure)
+
+
+def _of_all(result):
+    """Whether what is compared is equal in all processes; those outside of the mesh (None) are told, too."""
+    found: list = [None] * dist.get_world_size()
+    dist.all_gather_object(found, result)
+    return all(each for each in found if each is not None)
 
 
 def _hand_on(result, operands):

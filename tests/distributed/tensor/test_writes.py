@@ -105,6 +105,14 @@ def outside(t, d, rank):
         x.add_(1),
     ):
         found += [made.to_local().clone(), tuple(made.shape), str(made.placements)]
+    whole = tensor.distribute_tensor(t.arange(4.0), d.DeviceMesh("cpu", [0, 1]), [tensor.Shard(0)])
+    other = tensor.DTensor.from_local(t.arange(2.0) + 2 * rank + (rank == 1), whole.device_mesh, [tensor.Shard(0)])
+    found += [x.equal(x), x.equal(x * 2), x.sum().full_tensor(), whole.equal(whole), whole.equal(other)]
+    for number in (lambda: x.sum().item(), lambda: bool((x > 0).all()), lambda: int(x.sum())):
+        try:
+            found.append(number())
+        except RuntimeError as error:
+            found.append(str(error))
     return found
 
 
